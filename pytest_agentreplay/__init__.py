@@ -46,7 +46,7 @@ if TYPE_CHECKING:
         TraceIncomplete,
         TraceUnknown,
     )
-    from pytest_agentreplay.intercept.environment.secret_values import secret
+    from pytest_agentreplay.intercept.environment.machine import secret
     from pytest_agentreplay.intercept.session.agents import agent
     from pytest_agentreplay.store.reading import load
 
@@ -101,7 +101,7 @@ __all__ = [
 
 _PACKAGES = {
     "intercept.session.agents": ("agent",),
-    "intercept.environment.secret_values": ("secret",),
+    "intercept.environment.machine": ("secret",),
     "cases.assertions": ("assert_same_run", "first_divergence"),
     "cases.view": ("RunView",),
     "codec": ("Snapshot",),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.cases.case import Case
     from pytest_agentreplay.cases.evidence import CaseEvidence
-    from pytest_agentreplay.core.redaction.redactors import Redactor
+    from pytest_agentreplay.core.redaction.policy import Redactor
 
 CATEGORY_NAME = re.compile(r"[a-z][a-z0-9-]*")
 

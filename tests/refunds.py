@@ -26,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pytest_agentreplay.intercept.environment.places import todays_places
+from pytest_agentreplay.intercept.environment.machine import todays_places
 from pytest_agentreplay.runs.fixture_handle import AgentReplay
 from pytest_agentreplay.runs.run_session import EndedRun, Location
 from pytest_agentreplay.runs.session_factory import begin

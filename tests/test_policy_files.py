@@ -13,7 +13,7 @@ from jsonpath_ng.parser import JsonPathParser
 
 from pytest_agentreplay import policies
 from pytest_agentreplay.core.redaction.policy import PLAIN, Policy, joined
-from pytest_agentreplay.core.selector import compile_path
+from pytest_agentreplay.core.rules import compile_path
 from pytest_agentreplay.errors import PolicyError, SettingsError
 from pytest_agentreplay.policies import form
 from pytest_agentreplay.policies.difference import difference

@@ -18,7 +18,7 @@ from pytest_agentreplay.cases.linting import LintProblem
 from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.cases_run.case_backend import fixtures_of
 from pytest_agentreplay.errors import CaseError, SnapshotError
-from pytest_agentreplay.store import snapshot_index
+from pytest_agentreplay.store import snapshots
 from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.layout import SUFFIX
 
@@ -60,7 +60,7 @@ def cases_in(paths: Iterable[Path]) -> Iterator[Path]:
             yield path
         elif path.is_dir() and not path.is_symlink():
             for here, folders, names in os.walk(path):
-                folders[:] = sorted(one for one in folders if not snapshot_index.skipped(one))
+                folders[:] = sorted(one for one in folders if not snapshots.skipped(one))
                 if FILE in names:
                     folders[:] = []
                     yield Path(here)
@@ -101,7 +101,7 @@ def names_in(folder: Path) -> Iterator[str]:
     """The files below a folder, by their path in it; a link is told by its name and not followed."""
     for count, (here, folders, names) in enumerate(os.walk(folder)):
         linked = [name for name in folders if (Path(here) / name).is_symlink()]
-        folders[:] = sorted(name for name in folders if name not in linked and not snapshot_index.skipped(name))
+        folders[:] = sorted(name for name in folders if name not in linked and not snapshots.skipped(name))
         if count > MOST_FILES:
             return
         for name in sorted((*names, *linked))[:MOST_FILES]:

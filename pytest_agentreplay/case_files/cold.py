@@ -15,8 +15,7 @@ from pytest_agentreplay import codec
 from pytest_agentreplay.case_files.scaffold import PARTLY
 from pytest_agentreplay.cases.case import FILE, RUN
 from pytest_agentreplay.cases.schema import parse
-from pytest_agentreplay.core.drift import table
-from pytest_agentreplay.core.kit import Grade, kit_of
+from pytest_agentreplay.core.kit import Grade, kit_of, table
 from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import AgentReplayError

@@ -11,7 +11,7 @@ from pytest_agentreplay.case_files.trace_cleaning import found_in
 from pytest_agentreplay.errors import AgentReplayError, SnapshotError
 from pytest_agentreplay.redact.redaction_factory import redaction_for
 from pytest_agentreplay.redact.rule_review import Review, RuleHit
-from pytest_agentreplay.store import files, layout, snapshot_index
+from pytest_agentreplay.store import files, layout, snapshots
 from pytest_agentreplay.store.display_path import shown
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def files_in(paths: Iterable[Path]) -> Iterator[Path]:
             yield path
             continue
         for here, folders, names in os.walk(path):
-            folders[:] = sorted(one for one in folders if one == layout.PRIVATE or not snapshot_index.skipped(one))
+            folders[:] = sorted(one for one in folders if one == layout.PRIVATE or not snapshots.skipped(one))
             yield from (Path(here) / name for name in sorted(names))
 
 

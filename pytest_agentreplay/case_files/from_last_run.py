@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay import codec
 from pytest_agentreplay.case_files.scaffold import scaffold
 from pytest_agentreplay.cases.case import CaseSource
-from pytest_agentreplay.core.drift import table, texts
-from pytest_agentreplay.core.shell import quoted, selecting
+from pytest_agentreplay.core.kit import table, texts
+from pytest_agentreplay.core.paths import quoted, selecting
 from pytest_agentreplay.errors import SnapshotEdited, SnapshotMissing
 from pytest_agentreplay.redact.final_scan import CUT
 from pytest_agentreplay.redact.rule_review import Review
-from pytest_agentreplay.store import defined, files, layout, reading, roots, snapshot_index
+from pytest_agentreplay.store import defined, files, layout, projects, reading, snapshots
 from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.projects import ini_value
 
@@ -38,13 +38,13 @@ def latest(root: Path, nodeid: str) -> Path:
     module = nodeid.partition("::")[0]
     directory = ini_value(root, "agentreplay_dir") or layout.DIRECTORY
     if layout.names_test(nodeid):
-        snapshot = roots.snapshot_path(root, module, nodeid, directory)
+        snapshot = projects.snapshot_path(root, module, nodeid, directory)
         for file in (layout.pending_path(root, snapshot), snapshot):
             if files.exists(file):
                 return file
     tests: dict[str, None] = {}
     for file in (*files.below(layout.pending_folder(root), layout.SUFFIX), *files.below(root, layout.SUFFIX)):
-        test = snapshot_index.test_of(file, root)
+        test = snapshots.test_of(file, root)
         if test == nodeid:  # under another name: its parameters held a secret, or it was moved
             return file
         if test is not None:

@@ -20,15 +20,16 @@ from pytest_agentreplay.cases.fixtures import of_answers, one
 from pytest_agentreplay.cases.schema import model
 from pytest_agentreplay.cases.size_limits import fitting
 from pytest_agentreplay.cases.timeline import notes, plain
-from pytest_agentreplay.codec.dedup.blobs import unwrapped
+from pytest_agentreplay.codec.styles import unwrapped
 from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.drift import table, texts
+from pytest_agentreplay.core.kit import table, texts
 from pytest_agentreplay.core.model import Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.core.redaction.headers import kept_in_reply
 from pytest_agentreplay.core.turns import top_level
 from pytest_agentreplay.errors import CaseError, Leak
 from pytest_agentreplay.interchange.to_run import frozen_run
-from pytest_agentreplay.redact.rule_review import Review, redacted_by
+from pytest_agentreplay.redact.redaction_factory import redacted_by
+from pytest_agentreplay.redact.rule_review import Review
 from pytest_agentreplay.store.layout import RESERVED, hashed
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cases.case import SOURCE_TRACE
+from pytest_agentreplay.core.redaction.encodings import DEEPEST
 from pytest_agentreplay.core.redaction.headers import CREDENTIALS, NEVER, secret_header, set_cookies
-from pytest_agentreplay.core.redaction.views import DEEPEST
 from pytest_agentreplay.errors import TraceError
 from pytest_agentreplay.interchange.archives import packed
 from pytest_agentreplay.interchange.opening import rows_of, text_of, unpacked

@@ -14,7 +14,7 @@ from pytest_agentreplay.core import align
 from pytest_agentreplay.core.diff.texts import brief
 from pytest_agentreplay.core.divergence import ABSENT
 from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.matching.content import content
+from pytest_agentreplay.core.matching.address import content
 from pytest_agentreplay.core.model import Run, ToolCall
 from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.errors import visible

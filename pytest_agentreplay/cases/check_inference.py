@@ -29,7 +29,7 @@ from pytest_agentreplay.cases.symptoms import (
     unremarkable,
 )
 from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.selector import show
+from pytest_agentreplay.core.rules import show
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

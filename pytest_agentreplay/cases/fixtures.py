@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases.schema.fixtures import FixtureAnswer, FixtureParser
 from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.selector import compile_path
+from pytest_agentreplay.core.rules import compile_path
 from pytest_agentreplay.errors import CaseError
 
 if TYPE_CHECKING:

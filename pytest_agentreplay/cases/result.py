@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pytest_agentreplay.cases.evidence import CaseEvidence
 from pytest_agentreplay.cases.turn import ToolCallView
-from pytest_agentreplay.codec import bounds
+from pytest_agentreplay.codec import parsing
 from pytest_agentreplay.errors import RunnerError
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def loaded(data: bytes, *, file: str) -> dict[str, Any]:
         raise RunnerError(f"{file}: the runner wrote an empty file; its result looks like {EXAMPLE}")
     try:
         text = data.decode("utf-8-sig")
-        if why := bounds.exceeded(text.encode()):
+        if why := parsing.exceeded(text.encode()):
             raise RunnerError(f"{file}: the runner's result is too much to be read: {why}")
         found = json.loads(text)
     except UnicodeDecodeError as wrong:

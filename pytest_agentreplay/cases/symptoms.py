@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cases.case import Check
 from pytest_agentreplay.core.canonical_json import NotJson, canonical, parse
-from pytest_agentreplay.core.drift import table
+from pytest_agentreplay.core.kit import table
 from pytest_agentreplay.core.model import HttpReply
 from pytest_agentreplay.core.turns import turns
 from pytest_agentreplay.dialects import READER

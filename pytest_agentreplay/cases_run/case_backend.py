@@ -14,7 +14,7 @@ from pytest_agentreplay.cases.render import fixture_name
 from pytest_agentreplay.codec.strict_yaml import LARGEST
 from pytest_agentreplay.core.case_backend import AnswerPolicy, CaseBackend
 from pytest_agentreplay.core.model import HttpReply
-from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.core.tolerance import Tolerances, parse
 from pytest_agentreplay.dialects import READER, encode, mcp
 from pytest_agentreplay.dialects.meaning import ByBody, ByMeaning

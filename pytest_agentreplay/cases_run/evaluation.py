@@ -11,7 +11,7 @@ from pytest_agentreplay.cases_run.case_backend import gate_of, serving_of
 from pytest_agentreplay.cases_run.in_process_run import attempt, joined
 from pytest_agentreplay.cases_run.verdict_rules import VerdictRules
 from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.redaction.personal import PERSONAL
+from pytest_agentreplay.core.redaction.policy import PERSONAL
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.errors import CaseError, LiveRefused
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.cases_run.command_agent import Command
     from pytest_agentreplay.cases_run.runners import Runners
     from pytest_agentreplay.core.model import Run
-    from pytest_agentreplay.core.redaction.redactors import Redactor
+    from pytest_agentreplay.core.redaction.policy import Redactor
     from pytest_agentreplay.report.verdict import Verdict
     from pytest_agentreplay.settings import Settings
 

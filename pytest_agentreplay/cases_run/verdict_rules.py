@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cases_run.runners import DECLARED, EXAMPLE
 from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.report.verdict import FROZEN, Checked, Outcome, Verdict, Word
 

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, NOTHING, SAME, USAGE, complain, say
 from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import AgentReplayError, SettingsError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.store.display_path import shown
 
@@ -98,9 +98,8 @@ def projects_of(files: list[Path], *, many: bool) -> tuple[dict[Path, list[str]]
 
     Raises SnapshotError for a single snapshot that cannot be read.
     """
-    from pytest_agentreplay.store.projects import is_file
+    from pytest_agentreplay.store.projects import is_file, test_to_run
     from pytest_agentreplay.store.reading import load
-    from pytest_agentreplay.store.roots import test_to_run
 
     projects: dict[Path, list[str]] = defaultdict(list)
     worst = SAME
@@ -123,7 +122,7 @@ def projects_of(files: list[Path], *, many: bool) -> tuple[dict[Path, list[str]]
 def adopt(root: Path, tests: list[str], options: argparse.Namespace) -> int:
     """Run these tests of one project; returns the exit code."""
     from pytest_agentreplay.cli.runs import run_pytest
-    from pytest_agentreplay.core.shell import typed
+    from pytest_agentreplay.core.paths import typed
     from pytest_agentreplay.store import files
 
     reason = options.reason.strip() or "dry run"

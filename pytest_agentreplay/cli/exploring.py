@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.cli.runs import PYTEST_CODES, REASONS
 from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE, complain, say, width
 from pytest_agentreplay.core.order_permutations import LIMIT
-from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.display_path import shown
 
@@ -29,8 +29,8 @@ TAIL = 15  # lines of pytest's output where it did not come to the orders
 def orders(options: argparse.Namespace) -> int:
     """`agentreplay orders FILE [--limit N] [--seed N] [--order N] [-- PYTEST-ARGUMENTS]`."""
     from pytest_agentreplay.runs.order_exploration import trials
+    from pytest_agentreplay.store.projects import test_to_run
     from pytest_agentreplay.store.reading import load
-    from pytest_agentreplay.store.roots import test_to_run
 
     run = load(options.file).run
     root, module, test = test_to_run(options.file.absolute(), run.header.test)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.saying import DIVERGED, SAME, say
-from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.projects import root_above
 

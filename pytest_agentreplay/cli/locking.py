@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay import codec
 from pytest_agentreplay.cli.saying import DAMAGED, NOTHING, SAME, USAGE, complain, say
 from pytest_agentreplay.core.model import FrameCall, FramesReply, HttpCall, HttpReply
-from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import SnapshotError, SnapshotMissing
 from pytest_agentreplay.report.escape import line
-from pytest_agentreplay.store import files, layout, locks, reading, signatures
+from pytest_agentreplay.store import files, layout, locks, projects, reading, signatures
 from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.projects import root_above
 
@@ -43,7 +43,7 @@ def verify(options: argparse.Namespace) -> int:
         return warn(f"there is no *.snapshot.json below {', '.join(map(shown, options.paths))}", NOTHING)
     worst = max([SAME, *map(verified, targets), *map(compared, guards)])
     if options.signers is not None:
-        worst = max([worst, *(signed(folder / locks.NAME, options.signers) for folder in folders)])
+        worst = max([worst, *(signed(folder / projects.LOCK, options.signers) for folder in folders)])
     return worst
 
 
@@ -102,7 +102,7 @@ def signed(lock: Path, signers: Path) -> int:
 def lock(options: argparse.Namespace) -> int:
     """`agentreplay lock [DIR] [--check | --sign KEY]`."""
     folder = options.folder.absolute() if options.folder is not None else root_above(Path.cwd())
-    file = folder / locks.NAME
+    file = folder / projects.LOCK
     if options.check and options.sign is not None:
         return warn("--check and --sign: what is signed is what was just locked; give one of them", USAGE)
     if not folder.is_dir():
@@ -125,6 +125,6 @@ def lock(options: argparse.Namespace) -> int:
 def remind(changed: Iterable[Path]) -> None:
     """Say which locks no longer fit, now that these snapshots were written or removed by hand."""
     root = root_above(Path.cwd())
-    for file in dict.fromkeys(file for snapshot in changed for file in locks.over(snapshot.absolute(), root)):
+    for file in dict.fromkeys(file for snapshot in changed for file in projects.locks_over(snapshot.absolute(), root)):
         if locks.told(file):
             tell(f"{shown(file)}: no longer fits; to lock what is there: agentreplay lock {quoted(shown(file.parent))}")

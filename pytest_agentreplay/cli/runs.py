@@ -110,10 +110,9 @@ def tell(found: tuple[Divergence, ...], first: Path, second: Path, *, as_json: b
 
 def run_test(file: Path, *words: str) -> int:
     """Run the test that the snapshot `file` belongs to, in its project, with `words`; gives our exit code."""
-    from pytest_agentreplay.core.shell import typed
-    from pytest_agentreplay.store.projects import is_file
+    from pytest_agentreplay.core.paths import typed
+    from pytest_agentreplay.store.projects import is_file, test_to_run
     from pytest_agentreplay.store.reading import load
-    from pytest_agentreplay.store.roots import test_to_run
 
     root, module, test = test_to_run(file.absolute(), load(file).run.header.test)
     if not is_file(module):

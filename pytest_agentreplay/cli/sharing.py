@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.cli.casework import CASES, kept, summary
 from pytest_agentreplay.cli.redacting import chosen_policy
 from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data
-from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import CaseError
 from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.projects import root_above

@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.codec import parsing, seal, seal_digest, v0_9, v1
+from pytest_agentreplay.codec import parsing, seal_digest, v0_9, v1
 from pytest_agentreplay.errors import SnapshotEdited, SnapshotTooNew, SnapshotUnreadable
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Snapshot:
     @property
     def broken(self) -> str:
         """Where the chain of revisions breaks; "" for a whole one."""
-        return seal.broken(self.revisions, self.digest)
+        return seal_digest.broken(self.revisions, self.digest)
 
 
 def dumps(run: Run, *, revisions: Sequence[JsonObject] = ()) -> str:
@@ -60,7 +60,7 @@ def loads(text: str | bytes, *, file: str) -> Snapshot:
     version = _version(doc, file)
     notes: list[str] = []
     if version == v0_9.VERSION:
-        sealed, digest = seal.checked(doc, v0_9.SEAL, data, file)
+        sealed, digest = seal_digest.checked(doc, v0_9.SEAL, data, file)
         notes.append("read as format 0.9; the next recording writes format 1.0")
         return Snapshot(v0_9.run(doc, file), version, tuple(notes), sealed, (), digest)
     if unknown := v1.unknown_keys(doc):
@@ -68,9 +68,9 @@ def loads(text: str | bytes, *, file: str) -> Snapshot:
             message = f"format {version} has no top-level key {unknown[0]!r:.40}; keys of your own begin with `x-`"
             raise SnapshotUnreadable(message, file=file, place=unknown[0][:40])
         notes.append(f"written as format {version}; kept without reading: {', '.join(unknown)}")
-    sealed, digest = seal.checked(doc, seal_digest.KEY, data, file)
+    sealed, digest = seal_digest.checked(doc, seal_digest.KEY, data, file)
     run = v1.SnapshotReader(doc, file).run(sealed=sealed)
-    return Snapshot(run, version, tuple(notes), sealed, seal.revisions(doc, file), digest)
+    return Snapshot(run, version, tuple(notes), sealed, seal_digest.revisions(doc, file), digest)
 
 
 def edited(text: str | bytes, *, file: str) -> list[str]:
@@ -78,7 +78,9 @@ def edited(text: str | bytes, *, file: str) -> list[str]:
     data = parsing.encoded(text)
     doc = parsing.parsed(data, file)
     if _version(doc, file) == v0_9.VERSION:
-        return [] if seal.checked(doc, v0_9.SEAL, data, file)[0] else ["the file"]
+        return [] if seal_digest.checked(doc, v0_9.SEAL, data, file)[0] else ["the file"]
+    from pytest_agentreplay.codec import seal
+
     try:
         return seal.edited(doc, data, file)
     except RecursionError:
@@ -92,7 +94,7 @@ def identity(data: bytes, *, file: str) -> tuple[str, int]:
     """
     doc = parsing.parsed(data, file)
     key = v0_9.SEAL if _version(doc, file) == v0_9.VERSION else seal_digest.KEY
-    return seal.identity(doc, key, data, file), len(v1.SnapshotReader(doc, file).exchanges)
+    return seal_digest.identity(doc, key, data, file), len(v1.SnapshotReader(doc, file).exchanges)
 
 
 def reseal(text: str | bytes, reason: str, *, file: str, at: str = "") -> str:
@@ -106,6 +108,8 @@ def reseal(text: str | bytes, reason: str, *, file: str, at: str = "") -> str:
         return dumps(snapshot.run)
     if snapshot.sealed:
         return data.decode()
+    from pytest_agentreplay.codec import seal
+
     return seal.resealed(parsing.parsed(data, file), snapshot.run, reason, file, at)
 
 
@@ -121,6 +125,8 @@ def restated(text: str | bytes, test: str, *, file: str) -> str:
         raise SnapshotEdited(message, file=file)
     if snapshot.version == v0_9.VERSION:
         return dumps(replace(snapshot.run, header=replace(snapshot.run.header, test=test)))
+    from pytest_agentreplay.codec import seal
+
     return seal.restated(parsing.parsed(data, file), test, file)
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from pytest_agentreplay.codec import wire
-from pytest_agentreplay.codec.bounds import DEEPEST
-from pytest_agentreplay.codec.encode import nanoseconds
-from pytest_agentreplay.codec.values import Malformed, reveal, reveal_text
+from pytest_agentreplay.codec import values
+from pytest_agentreplay.codec.parsing import DEEPEST
+from pytest_agentreplay.codec.values import Malformed, nanoseconds, reveal, reveal_text
 from pytest_agentreplay.core.model import (
     EMPTY,
     Closed,
@@ -27,7 +26,7 @@ from pytest_agentreplay.core.model import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from pytest_agentreplay.codec.dedup.blobs import BlobReader
+    from pytest_agentreplay.codec.styles import BlobReader
     from pytest_agentreplay.core.model import Body, Call, Headers, Json, Outcome
 
 _FUNCTIONS: tuple[Literal["tool", "model", "retrieval"], ...] = ("tool", "model", "retrieval")
@@ -169,7 +168,7 @@ def _body(place: str, message: dict[str, Any], body: Callable[[str, dict[str, An
 
 
 def _status(status: int) -> int:
-    if why := wire.wrong_status(status):
+    if why := values.wrong_status(status):
         raise Malformed(why)
     return status
 
@@ -236,7 +235,7 @@ def _header(line: str) -> tuple[str, str]:
 
 
 def _lawful(name: str, value: str) -> tuple[str, str]:
-    if why := wire.wrong_header(name, value):
+    if why := values.wrong_header(name, value):
         raise Malformed(why)
     return name, value
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
-from pytest_agentreplay.codec import wire
-from pytest_agentreplay.codec.values import protect, protect_text
+from pytest_agentreplay.codec import values
+from pytest_agentreplay.codec.values import nanoseconds, protect, protect_text
 from pytest_agentreplay.core.model import (
     Failure,
     FrameCall,
@@ -20,7 +20,7 @@ from pytest_agentreplay.core.model import (
 from pytest_agentreplay.errors import CannotWrite
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.codec.dedup.blobs import BlobWriter
+    from pytest_agentreplay.codec.styles import BlobWriter
     from pytest_agentreplay.core.model import Body, Exchange, Headers
 
 Stored = dict[str, Any]
@@ -113,11 +113,6 @@ def _milliseconds(reading: int) -> float | int | None:
     return reading // 10**6 if reading % 10**6 == 0 else reading / 10**6
 
 
-def nanoseconds(ms: float) -> int:
-    """The reading that was stored as `ms`."""
-    return round(ms * 10**6)
-
-
 def _request(call: HttpCall, number: int, lane: str, bodies: Bodies) -> Stored:
     found: Stored = {"method": protect_text(call.method, bodies.blobs), "url": protect_text(call.url, bodies.blobs)}
     if call.headers:
@@ -128,7 +123,7 @@ def _request(call: HttpCall, number: int, lane: str, bodies: Bodies) -> Stored:
 
 
 def _response(reply: HttpReply, number: int, bodies: Bodies) -> Stored:
-    _refuse(wire.wrong_status(reply.status))
+    _refuse(values.wrong_status(reply.status))
     found: Stored = {"status": reply.status}
     if reply.reason:
         found["reason"] = protect_text(reply.reason, bodies.blobs)
@@ -219,7 +214,7 @@ def failure_out(failure: Failure, blobs: BlobWriter) -> Stored:
 def headers_out(headers: Headers, blobs: BlobWriter) -> list[Any]:
     """Headers as "name: value" lines; as pairs where that line would not say which is which. Raises CannotWrite."""
     for name, value in headers:
-        _refuse(wire.wrong_header(name, value))
+        _refuse(values.wrong_header(name, value))
     return [
         protect_text(f"{name}: {value}", blobs)
         if f"{name}: ".find(": ") == len(name)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.codec.strict_yaml import Refusal
     from pytest_agentreplay.core.model import Json
-    from pytest_agentreplay.core.selector import Place
+    from pytest_agentreplay.core.rules import Place
 
 LARGEST = 64 << 20
 """Characters of a file; a recording of a day of calls has a tenth of it."""

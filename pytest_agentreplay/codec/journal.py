@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.codec.decode import exchange_in, header_in
-from pytest_agentreplay.codec.dedup.blobs import BlobReader, BlobWriter
-from pytest_agentreplay.codec.dedup.overlap import parts
+from pytest_agentreplay.codec.dedup_writer import parts
 from pytest_agentreplay.codec.encode import exchange_out, header_out
+from pytest_agentreplay.codec.styles import BlobReader, BlobWriter
 from pytest_agentreplay.codec.values import Malformed, reveal_text, unbase64
 from pytest_agentreplay.core.model import Body, Run
 

@@ -16,7 +16,7 @@ from pytest_agentreplay.codec.styles import Style, escapes, guess, style
 from pytest_agentreplay.codec.values import Malformed, NestedTooDeep, reveal
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.codec.dedup.blobs import BlobReader, BlobWriter
+    from pytest_agentreplay.codec.styles import BlobReader, BlobWriter
 
 
 def told(text: str, blobs: BlobWriter) -> dict[str, Any] | None:

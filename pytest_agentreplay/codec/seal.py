@@ -1,4 +1,4 @@
-"""The seal of a file: whether its content is what was sealed, what was edited since, and sealing it anew.
+"""What was edited since a file was sealed, and sealing it anew.
 
 An unkeyed digest finds accidents and unreviewed edits. Whoever can write the file can reseal it; reviews stop that.
 """
@@ -9,73 +9,25 @@ from collections import Counter
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.codec import parsing, seal_digest, v1
-from pytest_agentreplay.codec.dedup.blobs import BlobWriter
+from pytest_agentreplay.codec import seal_digest, v1
+from pytest_agentreplay.codec.styles import BlobWriter
 from pytest_agentreplay.codec.values import protect_text
 from pytest_agentreplay.core.model import FramesReply, HttpReply
-from pytest_agentreplay.errors import SnapshotUnreadable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
+    from pytest_agentreplay.codec.seal_digest import Stored
     from pytest_agentreplay.core.model import JsonObject, Run
-
-Stored = dict[str, Any]
 
 LIKENESS = 500
 """Exchanges that are told apart one by one where the list of them was rearranged."""
 NAMED = 6
 
 
-def checked(doc: Stored, key: str, data: bytes, file: str) -> tuple[bool, str]:
-    """Whether the seal under `key` fits, and the digest of the content. Raises SnapshotUnreadable.
-
-    Every token of `data` has been looked at then, but where it is what was sealed byte for byte: a doubled key
-    could hide anything.
-    """
-    seal = doc.get(key)
-    if not isinstance(seal, dict | None):
-        raise SnapshotUnreadable(f"`{key}` must be an object", file=file, place=key)
-    if seal is None:
-        parsing.strict(data, file)
-        return False, seal_digest.laid_out(doc)
-    alg, form = seal.get("alg"), seal.get("form")
-    if alg != seal_digest.ALGORITHM or form not in (seal_digest.FORM, seal_digest.FIRST_FORM):
-        message = f"sealed as {alg!r:.20} {form!r:.20}, which is not known here"
-        raise SnapshotUnreadable(message, file=file, place=key)
-    if form == seal_digest.FORM:
-        return seal_digest.fits(doc, data, file)
-    parsing.strict(data, file)
-    digest = parsing.content_digest(doc, key, data, file)
-    return seal.get("digest") == digest, digest
-
-
-def identity(doc: Stored, key: str, data: bytes, file: str) -> str:
-    """The digest over a sealed file and its seal; "" for one that was edited since. Raises SnapshotUnreadable."""
-    sealed, digest = checked(doc, key, data, file)
-    return str(doc[key].get("self", digest)) if sealed else ""
-
-
-def revisions(doc: Stored, file: str) -> tuple[JsonObject, ...]:
-    """Who resealed the file and why, oldest first. Raises SnapshotUnreadable."""
-    found = (doc.get(seal_digest.KEY) or {}).get("revisions", [])
-    if not (isinstance(found, list) and all(isinstance(revision, dict) for revision in found)):
-        raise SnapshotUnreadable("`revisions` must be a list of objects", file=file, place="integrity")
-    return tuple(found)
-
-
-def broken(told: Sequence[JsonObject], digest: str) -> str:
-    """Where the revisions do not lead from one to the next and to `digest`; "" where they do."""
-    for number, revision in enumerate(told, 1):
-        last = number == len(told)
-        if revision.get("to") != (digest if last else told[number].get("from")):
-            return f"revision {number} does not lead to {'what is sealed' if last else 'the next one'}"
-    return ""
-
-
 def edited(doc: Stored, data: bytes, file: str) -> list[str]:
     """What does not fit its own digest."""
-    sealed, digest = checked(doc, seal_digest.KEY, data, file)
+    sealed, digest = seal_digest.checked(doc, seal_digest.KEY, data, file)
     if sealed:
         return []
     seal = doc.get(seal_digest.KEY)
@@ -167,7 +119,7 @@ def restated(doc: Stored, test: str, file: str) -> str:
     """`doc` as the snapshot of `test`, under a seal that keeps its revisions, and tells them where they lead now."""
     was = doc["header"]["test"]
     doc["header"]["test"] = protect_text(test, BlobWriter())  # a blob holds no "::", so that none is made
-    if revisions(doc, file):
+    if seal_digest.revisions(doc, file):
         return _revised(doc, f"renamed from {was}", file)
     doc.pop(seal_digest.KEY, None)
     return seal_digest.sealed(doc)
@@ -175,7 +127,7 @@ def restated(doc: Stored, test: str, file: str) -> str:
 
 def _revised(doc: Stored, reason: str, file: str, at: str = "") -> str:
     """`doc` sealed with one more revision, which begins where the last one ended."""
-    told = revisions(doc, file)
+    told = seal_digest.revisions(doc, file)
     old = doc.pop(seal_digest.KEY, None) or {}
     begin = told[-1].get("to") if told else old.get("digest")
     revision: JsonObject = {"from": str(begin or ""), "to": seal_digest.laid_out(doc), "reason": reason}

@@ -18,7 +18,7 @@ from pytest_agentreplay.codec.styles import Style, escapes, guess, style
 from pytest_agentreplay.codec.values import DEEPEST, Malformed, NestedTooDeep, marked, protect_text, reveal
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.codec.dedup.blobs import BlobReader, BlobWriter
+    from pytest_agentreplay.codec.styles import BlobReader, BlobWriter
 
 _NAMES = frozenset({"event", "data", "id", "retry"})
 _ENOUGH = 3

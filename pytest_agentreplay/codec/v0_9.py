@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.codec.decode import exchange_in, header_in, tangled
-from pytest_agentreplay.codec.dedup.blobs import BlobReader
+from pytest_agentreplay.codec.styles import BlobReader
 from pytest_agentreplay.codec.values import Malformed, unbase64
 from pytest_agentreplay.core.model import Body, Run
 from pytest_agentreplay.errors import SnapshotUnreadable

@@ -10,11 +10,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.codec import parsing, seal_digest
-from pytest_agentreplay.codec.bodies import BodyReader, BodyWriter
+from pytest_agentreplay.codec.bodies import DAMAGE, BodyReader, BodyWriter, LazyBody, told, unreadable
 from pytest_agentreplay.codec.decode import KEYS, exchange_in, header_in, tangled
-from pytest_agentreplay.codec.dedup.blobs import BlobReader
-from pytest_agentreplay.codec.encode import exchange_out, header_out
-from pytest_agentreplay.codec.lazy_bodies import DAMAGE, LazyBody, told, unreadable
+from pytest_agentreplay.codec.styles import BlobReader
 from pytest_agentreplay.core.model import Body, Exchange, FramesReply, HttpReply, Run, ToolCall
 from pytest_agentreplay.errors import CannotWrite, SnapshotUnreadable
 
@@ -55,6 +53,8 @@ def write(run: Run, revisions: Sequence[JsonObject] = ()) -> str:
 
 
 def _document(run: Run, plain: frozenset[Place], revisions: Sequence[JsonObject]) -> str:
+    from pytest_agentreplay.codec.encode import exchange_out, header_out
+
     bodies = BodyWriter(plain)
     doc: Stored = {
         "schemaVersion": VERSION,

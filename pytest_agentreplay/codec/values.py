@@ -8,6 +8,10 @@ A mark is an object with one key that begins with a single "$"; keys of the user
     {"$float": "nan"}  {"$int": "0x..."}     numbers that JSON cannot hold, or that readers refuse
     {"$pairs": [[key, value], ...]}          an object one of whose keys UTF-8 cannot hold
     {"$json": text}                          a value that is nested too deep for comfort
+
+What a message may say on a wire, and no more: a file that says otherwise would have a client read another message.
+
+Recorder and reader are held to the same: what could not be read again is not written.
 """
 
 from __future__ import annotations
@@ -17,11 +21,12 @@ import binascii
 import json
 import math
 import re
+from functools import lru_cache
 from json.encoder import encode_basestring as quoted
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.codec.dedup.blobs import BlobReader, BlobWriter
+    from pytest_agentreplay.codec.styles import BlobReader, BlobWriter
     from pytest_agentreplay.core.model import Json
 
 DEEPEST = 48
@@ -196,3 +201,28 @@ def _checked(value: Any) -> str:
         return value
     msg = f"a text belongs here, not {type(value).__name__}"
     raise Malformed(msg)
+
+
+STATUSES = range(100, 600)
+
+_BREAKS = re.compile(r"[\r\n\0]")
+
+
+def wrong_status(status: int) -> str:
+    """What is wrong with the status of a reply, "" for nothing."""
+    return "" if status in STATUSES else f"status {status} is none of {STATUSES.start} to {STATUSES.stop - 1}"
+
+
+@lru_cache(maxsize=1024)
+def wrong_header(name: str, value: str) -> str:
+    """What is wrong with a header, "" for nothing; looked at once for the many messages that have the same."""
+    if _BREAKS.search(name) or _BREAKS.search(value):
+        return f"the header {name:.40} holds a line break"
+    if name.lower() == "content-length" and value.lstrip().startswith("-"):
+        return f"content-length {value:.20} is no size"
+    return ""
+
+
+def nanoseconds(ms: float) -> int:
+    """The reading that was stored as `ms`."""
+    return round(ms * 10**6)

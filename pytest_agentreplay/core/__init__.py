@@ -2,8 +2,8 @@
 
     model  reading  turns  divergence         calls, outcomes, exchanges, turns, and what a difference is
     backends/  case_backend/                  what decides about each call: record, replay, verify, adopt, serve a case
-    happens_before  release_order             which calls bind the order of which, and how answers are released
-    canonical_json  selector  rules           one normal form, one path language, what is not compared
+    release_order                             which calls bind the order of which, and how answers are released
+    canonical_json  rules                     one normal form, one path language, what is not compared
     matching/                                 whether two calls are the same call
     serialize/  failure                       values and exceptions as JSON, and back
     redaction/                                what may be stored: secrets, headers, places

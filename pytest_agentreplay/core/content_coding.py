@@ -1,18 +1,169 @@
 """Content codings: the text under a coded body, and the body of a changed text, chunk by chunk.
 
 Decoding is bounded (`LIMIT` bytes, `RATIO` times the size); what is larger, damaged, coded twice or in a way that
-nothing at hand can read (`content_codecs`) is `Opaque`.
+nothing at hand can read is `Opaque`. zlib is at hand; brotli and zstd are, where a library of theirs is.
+
+An agent's client asks for br or zstd only where it can read them, so the library is there when a body needs it. Each
+reader gives no more than it is asked for, whatever the body promises; a brotli that cannot (before 1.2) is left alone.
 """
 
 from __future__ import annotations
 
+import zlib
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cache
+from importlib import import_module
+from typing import Any, Protocol
 
-from pytest_agentreplay.core.content_codecs import reader, writer
+ZLIB = frozenset(("gzip", "x-gzip", "deflate"))
+UNMARKED = frozenset(("br",))
+"""Codings whose bodies do not say that they are: whatever bytes may begin one."""
+WINDOW_LOG = 23
+"""The largest window that zstd may ask for over HTTP, 8 MB (RFC 9659)."""
+_PIECE = 64
+"""Of so many bytes zstd can make 2 MB at most: four to a block, and 128 kB in each."""
+_QUALITY = 4
+"""How hard brotli tries: its own default takes seconds for a megabyte."""
 
-if TYPE_CHECKING:
-    from pytest_agentreplay.core.content_codecs import ContentReader
+
+class ContentReader(Protocol):
+    """Unpacks a body piece by piece."""
+
+    def read(self, data: bytes, limit: int) -> bytes:
+        """What `data` adds, never much more than `limit` bytes; at least that many where there are more. May raise."""
+
+    def ended(self) -> tuple[bool, bool]:
+        """Whether the packed body is complete, and whether anything follows it."""
+
+
+class ContentWriter(Protocol):
+    """Packs a body piece by piece."""
+
+    def write(self, text: bytes, *, last: bool) -> bytes:
+        """The packed bytes from which all of `text` can be read; with `last` the end of the body too."""
+
+
+def reader(coding: str, data: bytes) -> ContentReader | None:
+    """What unpacks `data`; None for a coding that nothing here can read."""
+    if coding in ZLIB:
+        return _Zlib(coding, data)
+    if coding == "br" and (brotli := _brotli()) is not None:
+        return _Brotli(brotli.Decompressor())
+    if coding == "zstd" and (zstd := _zstd()) is not None:
+        return _Zstd(zstd)
+    return None
+
+
+def writer(coding: str) -> ContentWriter:
+    """What packs a body that `reader` can read."""
+    if coding in ZLIB:
+        packer = zlib.compressobj(wbits=zlib.MAX_WBITS if coding == "deflate" else zlib.MAX_WBITS | 16)
+        return _Packing(packer.compress, lambda: packer.flush(zlib.Z_SYNC_FLUSH), packer.flush)
+    if coding == "br":
+        brotli: Any = _brotli()
+        stream = brotli.Compressor(quality=_QUALITY)
+        return _Packing(stream.process, stream.flush, stream.finish)
+    library: Any = _zstd()
+    if is_standard(library):
+        frame = library.ZstdCompressor()
+        return _Packing(frame.compress, lambda: frame.flush(frame.FLUSH_BLOCK), frame.flush)
+    frame = library.ZstdCompressor().compressobj()
+    return _Packing(frame.compress, lambda: frame.flush(library.COMPRESSOBJ_FLUSH_BLOCK), frame.flush)
+
+
+class _Packing:
+    def __init__(self, add: Any, flush: Any, finish: Any) -> None:
+        self._add, self._flush, self._finish = add, flush, finish
+
+    def write(self, text: bytes, *, last: bool) -> bytes:
+        packed: bytes = self._add(text) + (self._finish() if last else self._flush())
+        return packed
+
+
+class _Zlib:
+    def __init__(self, coding: str, data: bytes) -> None:
+        self._stream = zlib.decompressobj(window_bits(coding, data))
+        self._rest_is_legal = coding == "deflate"
+
+    def read(self, data: bytes, limit: int) -> bytes:
+        return self._stream.decompress(data, limit)
+
+    def ended(self) -> tuple[bool, bool]:
+        return self._stream.eof, bool(self._stream.unused_data) and not self._rest_is_legal
+
+
+class _Brotli:
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def read(self, data: bytes, limit: int) -> bytes:
+        part: bytes = self._stream.process(data, output_buffer_limit=limit) if data else b""
+        return part
+
+    def ended(self) -> tuple[bool, bool]:
+        return self._stream.is_finished(), False  # it raises where anything follows
+
+
+class _Zstd:
+    def __init__(self, library: Any) -> None:
+        if is_standard(library):
+            windows = {library.DecompressionParameter.window_log_max: WINDOW_LOG}
+            self._stream = library.ZstdDecompressor(options=windows)
+        else:
+            self._stream = library.ZstdDecompressor(max_window_size=1 << WINDOW_LOG).decompressobj()
+        self._follows = False
+
+    def read(self, data: bytes, limit: int) -> bytes:
+        parts: list[bytes] = []
+        for at in range(0, len(data), _PIECE):
+            if self._stream.eof or limit <= 0:
+                self._follows = self._stream.eof
+                break
+            part = self._stream.decompress(data[at : at + _PIECE])
+            parts.append(part)
+            limit -= len(part)
+        return b"".join(parts)
+
+    def ended(self) -> tuple[bool, bool]:
+        return self._stream.eof, self._follows or bool(self._stream.unused_data)
+
+
+def is_standard(library: Any) -> bool:
+    """Whether a library for zstd is the standard one, or its twin; zstandard has another face."""
+    return hasattr(library, "DecompressionParameter")
+
+
+def window_bits(name: str, data: bytes) -> int:
+    """Gzip by its name; deflate with its zlib header, or without it as some servers send it."""
+    if name != "deflate":
+        return zlib.MAX_WBITS | 16
+    has_header = len(data) >= 2 and data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0
+    return zlib.MAX_WBITS if has_header else -zlib.MAX_WBITS
+
+
+@cache
+def _brotli() -> Any:
+    """The library for br, if there is one that can be told where to stop."""
+    library: Any = None
+    with suppress(ImportError):
+        library = import_module("brotlicffi")
+    with suppress(ImportError):
+        library = import_module("brotli")
+    return library if hasattr(getattr(library, "Decompressor", None), "can_accept_more_data") else None
+
+
+@cache
+def _zstd() -> Any:
+    """The library for zstd: the standard one, its twin for older Pythons, or zstandard."""
+    with suppress(ImportError):
+        return import_module("compression.zstd")
+    with suppress(ImportError):
+        return import_module("backports.zstd")
+    with suppress(ImportError):
+        return import_module("zstandard")
+    return None
+
 
 LIMIT = 8 * 1024 * 1024
 """Bytes that a body may decode to."""

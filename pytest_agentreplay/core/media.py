@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.selector import rewritten
+from pytest_agentreplay.core.rules import rewritten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_agentreplay.core.model import Json
-    from pytest_agentreplay.core.selector import Place
+    from pytest_agentreplay.core.rules import Place
 
 LONG = 1024
 """Characters from which an unbroken run of base64 counts as a file, wherever it stands."""

@@ -330,7 +330,7 @@ class Exchange:
     """The recorded unit: a call, its outcome and its place in the order.
 
     `start` and `finish` are readings of one counter shared by the whole run, so that `a.finish < b.start` says that
-    a happened before b; `happens_before` says what of that binds a replay. `finish` and `outcome` are None for a call
+    a happened before b; `release_order` says what of that binds a replay. `finish` and `outcome` are None for a call
     that never ended. `lane` is the strand of concurrency ("main", "main.1", ...), `attempt` counts an SDK's retries,
     `suspended` says whether the caller gave way to others meanwhile, `parent` is the `start` of the exchange
     inside which this one happened. `agent` is the name of the agent that made the call, where somebody named it.

@@ -13,14 +13,14 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
 
 from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.selector import Selector, compile_path
+from pytest_agentreplay.core.rules import Selector, compile_path
 from pytest_agentreplay.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from pytest_agentreplay.core.model import Json
-    from pytest_agentreplay.core.selector import Place
+    from pytest_agentreplay.core.rules import Place
 
 _PLACEHOLDER = re.compile(r"\[\[redacted:([\w-]+):\d+\]\]")
 _NUMBER = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*(%?)", re.IGNORECASE)

@@ -8,6 +8,10 @@ Rules of this module:
 - Reports name few lanes: a lane that asked no model (a task around one tool) counts in the lane that started it,
   and so does one whose model calls ran while nobody else's did (a task around one model call).
 - Lanes side by side in which one agent talks, one lane after the other, are one lane (a task around each of its calls).
+
+Which calls change something outside: tools that are not known to read, and requests other than GET.
+
+What a model, a retriever or an embedding is asked changes nothing, though it goes by POST.
 """
 
 from __future__ import annotations
@@ -17,10 +21,10 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.model import Exchange, Run, ToolCall
+from pytest_agentreplay.core.model import Exchange, HttpCall, Run, ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from pytest_agentreplay.core.model import Call
     from pytest_agentreplay.core.reading import Reader
@@ -248,3 +252,16 @@ def _apart(talk: dict[str, list[Exchange]]) -> set[str]:
             if end > furthest:
                 furthest, holder = end, lane
     return apart
+
+
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+def has_effects(call: Call, reader: Reader, reads: Callable[[str], bool]) -> bool:
+    """Whether a call may change something. `reads` knows the tools, by name, that were declared to change nothing."""
+    tool = function_of(call, reader)
+    if tool is not None:
+        return tool.boundary == "tool" and not reads(tool.name)
+    if not isinstance(call, HttpCall) or call.method in SAFE_METHODS:
+        return False
+    return reader.read_call(call).kind == "http"

@@ -13,7 +13,7 @@ import sys
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.demo.script import Ask, Say
 from pytest_agentreplay.demo.server import ModelServer
 from pytest_agentreplay.errors import AgentReplayError

@@ -11,38 +11,93 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canonical_json import NotJson, parse
-from pytest_agentreplay.core.matching.address import split
-from pytest_agentreplay.core.matching.content import content, decoded, header
+from pytest_agentreplay.core.matching.address import content, decoded, header, split
 from pytest_agentreplay.core.model import Failure, FrameCall, FramesReply, HttpReply, ToolCall
 from pytest_agentreplay.core.reading import CallReading, ReplyReading
-from pytest_agentreplay.dialects import frames, generic, in_process, mcp, messages, retrievals
-from pytest_agentreplay.dialects.anthropic import ANTHROPIC
-from pytest_agentreplay.dialects.bedrock import BEDROCK
-from pytest_agentreplay.dialects.cohere import COHERE
-from pytest_agentreplay.dialects.gemini import GEMINI
+from pytest_agentreplay.dialects import generic
 from pytest_agentreplay.dialects.hosts import PROVIDERS, provider, region
 from pytest_agentreplay.dialects.lenient import obj
-from pytest_agentreplay.dialects.ollama import OLLAMA_CHAT, OLLAMA_GENERATE
-from pytest_agentreplay.dialects.openai_chat import OPENAI_CHAT
-from pytest_agentreplay.dialects.openai_responses import OPENAI_RESPONSES
 from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.dialects.streams import framed, listed
-from pytest_agentreplay.dialects.vectors import VECTORS
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.core.matching.address import Url
-    from pytest_agentreplay.core.matching.content import MatchContent
+    from collections.abc import Callable
+
+    from pytest_agentreplay.core.matching.address import MatchContent, Url
     from pytest_agentreplay.core.model import Call, HttpCall, Json, Outcome
     from pytest_agentreplay.core.reading import Chunk, ToolUse
     from pytest_agentreplay.dialects.dialect import Dialect
 
-__all__ = ["DIALECTS", "PROVIDERS", "READER", "RULES", "Dialects"]
+__all__ = ["PROVIDERS", "READER", "RULES", "Dialects", "all_dialects"]
 
-DIALECTS: tuple[Dialect, ...] = (
-    *(OPENAI_CHAT, OPENAI_RESPONSES, ANTHROPIC, GEMINI, BEDROCK, OLLAMA_CHAT, OLLAMA_GENERATE, COHERE),
-    *VECTORS,
+
+def _openai_chat() -> tuple[Dialect, ...]:
+    from pytest_agentreplay.dialects.openai_chat import OPENAI_CHAT
+
+    return (OPENAI_CHAT,)
+
+
+def _openai_responses() -> tuple[Dialect, ...]:
+    from pytest_agentreplay.dialects.openai_responses import OPENAI_RESPONSES
+
+    return (OPENAI_RESPONSES,)
+
+
+def _anthropic() -> tuple[Dialect, ...]:
+    from pytest_agentreplay.dialects.anthropic import ANTHROPIC
+
+    return (ANTHROPIC,)
+
+
+def _gemini() -> tuple[Dialect, ...]:
+    from pytest_agentreplay.dialects.gemini import GEMINI
+
+    return (GEMINI,)
+
+
+def _bedrock() -> tuple[Dialect, ...]:
+    from pytest_agentreplay.dialects.bedrock import BEDROCK
+
+    return (BEDROCK,)
+
+
+def _ollama() -> tuple[Dialect, ...]:
+    from pytest_agentreplay.dialects.ollama import OLLAMA_CHAT, OLLAMA_GENERATE
+
+    return OLLAMA_CHAT, OLLAMA_GENERATE
+
+
+def _cohere() -> tuple[Dialect, ...]:
+    from pytest_agentreplay.dialects.cohere import COHERE
+
+    return (COHERE,)
+
+
+def _vectors() -> tuple[Dialect, ...]:
+    from pytest_agentreplay.dialects.vectors import VECTORS
+
+    return VECTORS
+
+
+FAMILIES: tuple[tuple[Callable[[], tuple[Dialect, ...]], tuple[str, ...]], ...] = (
+    (_openai_chat, ("/completions",)),
+    (_openai_responses, ("/responses",)),
+    (_anthropic, ("/v1/messages", "/invoke", "awPredict")),
+    (_gemini, ("Content",)),
+    (_bedrock, ("/converse",)),
+    (_ollama, ("/api/chat", "/api/generate")),
+    (_cohere, ("/v2/chat",)),
+    (_vectors, ("embed", "Embed", "predict", "rerank")),
 )
-"""The dialects, in the order in which they are tried."""
+"""The dialects, in the order in which they are tried: what loads them, and words of which every path of theirs has one.
+
+A test speaks one or two of them; the others are not imported.
+"""
+
+
+def all_dialects() -> tuple[Dialect, ...]:
+    """Return every dialect, in the order in which they are tried."""
+    return tuple(dialect for load, _ in FAMILIES for dialect in load())
 
 
 class Dialects:
@@ -56,12 +111,16 @@ class Dialects:
         if isinstance(call, ToolCall):
             return _FUNCTIONS[call.boundary](call)
         if isinstance(call, FrameCall):
+            from pytest_agentreplay.dialects import frames
+
             url = split(call.url)
             reading = frames.read_call(call, url)
             return replace(reading, provider=provider(url.host) or reading.provider)
         url, held = split(call.url), content(call.headers, call.body)
         dialect = _dialect(call, url, held)
         if dialect is None:
+            from pytest_agentreplay.dialects import mcp
+
             return (mcp.read_message(held.tree) if held.kind == "json" else None) or generic.read_call(call, url, held)
         reading = dialect.read_call(obj(held.tree), url)
         return replace(
@@ -74,10 +133,16 @@ class Dialects:
     def read_reply(self, call: Call, outcome: Outcome | None) -> ReplyReading:
         """The reply to `call`; of one that broke off, as much as came, and `error` says how it broke."""
         if isinstance(call, ToolCall):
-            return in_process.read_reply(outcome) if call.boundary == "model" else ReplyReading()
+            if call.boundary != "model":
+                return ReplyReading()
+            from pytest_agentreplay.dialects import in_process
+
+            return in_process.read_reply(outcome)
         if isinstance(outcome, Failure):
             return ReplyReading(error=f"{outcome.type}: {outcome.message}".rstrip(": "))
         if isinstance(outcome, FramesReply):
+            from pytest_agentreplay.dialects import frames
+
             return frames.read_reply(call, split(call.url), outcome)
         if not isinstance(outcome, HttpReply) or isinstance(call, FrameCall):
             return ReplyReading()
@@ -87,6 +152,8 @@ class Dialects:
         events = framed(header(outcome.headers, "content-type"), data)
         tree = None if events is not None else parse(data)
         if dialect is None:
+            from pytest_agentreplay.dialects import mcp
+
             if held.kind == "json" and mcp.read_message(held.tree) is not None and not isinstance(tree, NotJson):
                 return _of_mcp(
                     held.tree, outcome, data, [tree] if events is None else [event.value for event in events]
@@ -101,18 +168,26 @@ class Dialects:
 
     def read_chunks(self, outcome: Outcome | None) -> tuple[Chunk, ...]:
         """The chunks that a retrieval gave."""
+        from pytest_agentreplay.dialects import retrievals
+
         return retrievals.read_chunks(outcome)
 
     def say(self, message: Json) -> str:
         """One message, as `CallReading.messages` holds it, in a line or a few for people."""
+        from pytest_agentreplay.dialects import messages
+
         return messages.say(message)
 
     def tool_uses(self, reading: CallReading) -> tuple[ToolUse, ...]:
         """The tool calls in the history that a call resends, in order."""
+        from pytest_agentreplay.dialects import messages
+
         return tuple(use for message in reading.messages for use in messages.tool_uses(message))
 
     def tool_results(self, reading: CallReading) -> dict[str, Json]:
         """The tool results in the history that a call resends, as sent, by the id of the tool call."""
+        from pytest_agentreplay.dialects import messages
+
         found: dict[str, Json] = {}
         for message in reading.messages:
             found.update(messages.tool_results(message))
@@ -123,7 +198,19 @@ def _tool(call: ToolCall) -> CallReading:
     return CallReading(kind="tool", name=call.name, operation="execute_tool", parameters=call.arguments)
 
 
-_FUNCTIONS = {"tool": _tool, "model": in_process.read_call, "retrieval": retrievals.read_call}
+def _model(call: ToolCall) -> CallReading:
+    from pytest_agentreplay.dialects import in_process
+
+    return in_process.read_call(call)
+
+
+def _retrieval(call: ToolCall) -> CallReading:
+    from pytest_agentreplay.dialects import retrievals
+
+    return retrievals.read_call(call)
+
+
+_FUNCTIONS = {"tool": _tool, "model": _model, "retrieval": _retrieval}
 
 
 def _dialect(call: HttpCall, url: Url, held: MatchContent) -> Dialect | None:
@@ -135,11 +222,15 @@ def _dialect(call: HttpCall, url: Url, held: MatchContent) -> Dialect | None:
 @lru_cache(maxsize=512)
 def _at(path: str) -> tuple[Dialect, ...]:
     """The dialects whose paths end like `path`."""
-    return tuple(one for one in DIALECTS if one.at(path))
+    return tuple(
+        one for load, words in FAMILIES if any(word in path for word in words) for one in load() if one.at(path)
+    )
 
 
 def _of_mcp(asked: Json, reply: HttpReply, data: bytes, messages: list[Json]) -> ReplyReading:
     """The answer to a message of MCP, among all that came with it."""
+    from pytest_agentreplay.dialects import mcp
+
     found = mcp.answer(messages, asked)
     reading = mcp.read_answer(found)
     broken = generic.error_of(reply, found if reply.status >= 400 else {}, data)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.matching.address import Url
     from pytest_agentreplay.core.model import Json, JsonObject
-    from pytest_agentreplay.dialects.sse import ServerSentEvent
+    from pytest_agentreplay.dialects.streams import ServerSentEvent
 
 _STREAMED = re.compile(r"-stream/?$|:stream\w+$")
 _DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_agentreplay.core.model import Json, JsonObject
-    from pytest_agentreplay.dialects.sse import ServerSentEvent
+    from pytest_agentreplay.dialects.streams import ServerSentEvent
 
 
 def read_reply(body: JsonObject) -> ReplyReading:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.matching.address import Url
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.core.reading import CallReading, ReplyReading
-    from pytest_agentreplay.dialects.sse import ServerSentEvent
+    from pytest_agentreplay.dialects.streams import ServerSentEvent
 
 
 @dataclass(frozen=True, slots=True)

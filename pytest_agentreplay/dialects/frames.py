@@ -9,15 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.matching.address import split
-from pytest_agentreplay.core.matching.content import content
+from pytest_agentreplay.core.matching.address import content, split
 from pytest_agentreplay.core.reading import CallReading, ReplyReading
 from pytest_agentreplay.dialects import mcp, stream_json
 from pytest_agentreplay.dialects.gemini_live import GEMINI_LIVE
 from pytest_agentreplay.dialects.generic import json_rpc
 from pytest_agentreplay.dialects.lenient import obj, string
 from pytest_agentreplay.dialects.openai_realtime import OPENAI_REALTIME
-from pytest_agentreplay.dialects.sse import ServerSentEvent
+from pytest_agentreplay.dialects.streams import ServerSentEvent
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.matching.address import Url

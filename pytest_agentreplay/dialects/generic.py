@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.matching.content import header
+from pytest_agentreplay.core.matching.address import header
 from pytest_agentreplay.core.reading import CallReading
-from pytest_agentreplay.dialects import mcp
 from pytest_agentreplay.dialects.lenient import obj, objects, string
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.core.matching.address import Url
-    from pytest_agentreplay.core.matching.content import MatchContent
+    from pytest_agentreplay.core.matching.address import MatchContent, Url
     from pytest_agentreplay.core.model import HttpCall, HttpReply, Json, JsonObject
 
 _FIELD = re.compile(r'\bname="([^"]*)"')
@@ -69,6 +67,8 @@ def _message(body: JsonObject, *, failed: bool) -> str:
 
 def json_rpc(tree: Json) -> tuple[str, tuple[str, ...]]:
     """The method of a JSON-RPC request and the paths of the ids that its client made; a client's answer has none."""
+    from pytest_agentreplay.dialects import mcp
+
     return ", ".join(mcp.methods(tree)), mcp.client_ids(tree)
 
 

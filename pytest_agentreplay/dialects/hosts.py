@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.kit.fields import region_of
+from pytest_agentreplay.core.kit import region_of
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.matching.address import Url

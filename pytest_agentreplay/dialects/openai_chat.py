@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.matching.address import Url
     from pytest_agentreplay.core.model import Json, JsonObject
-    from pytest_agentreplay.dialects.sse import ServerSentEvent
+    from pytest_agentreplay.dialects.streams import ServerSentEvent
 
 _DEPLOYMENT = re.compile(r"/deployments/([^/]+)/")
 

@@ -14,7 +14,7 @@ from pytest_agentreplay.core.reading import CallReading
 from pytest_agentreplay.dialects import openai_responses
 from pytest_agentreplay.dialects.dialect import FrameDialect
 from pytest_agentreplay.dialects.lenient import arr, obj, objects, rest, string
-from pytest_agentreplay.dialects.sse import ServerSentEvent
+from pytest_agentreplay.dialects.streams import ServerSentEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

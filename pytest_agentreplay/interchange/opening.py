@@ -15,7 +15,7 @@ import zlib
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.codec import bounds, foreign_yaml
+from pytest_agentreplay.codec import foreign_yaml, parsing
 from pytest_agentreplay.errors import TraceError, TraceUnknown
 from pytest_agentreplay.interchange.formats import Opened
 
@@ -48,7 +48,7 @@ def opened(data: bytes, *, file: str) -> Opened:
     if text is None:
         return Opened(file, data)
     # The lines between may be no JSON: here only how much there is can be counted, and not how deep.
-    if why := bounds.exceeded(data, deepest=len(data), fullest=FULLEST):
+    if why := parsing.exceeded(data, deepest=len(data), fullest=FULLEST):
         raise TraceError(f"holds {why}", file=file)
     rows, junk = rows_of(text)
     if rows is None:

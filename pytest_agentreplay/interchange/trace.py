@@ -45,7 +45,7 @@ class ModelCall:
 
     `messages` (instructions included, as the role "system") and `reply` (None where none came) are in the form of
     `dialects.genai`, `tools` its tool definitions; `parameters` are all other fields of the request under the names of
-    its API. `dialect` is the API that was spoken, by its name in `dialects.DIALECTS` ("" unknown). `finish_reasons` and
+    its API. `dialect` is the API that was spoken, by its name in `dialects.FAMILIES` ("" unknown). `finish_reasons` and
     `usage` are as the dialect reads them (`core.reading.ReplyReading`). `request` and `response` are what was on the
     wire, where the source holds the bytes or the whole JSON of them; `status` is that of HTTP, 0 unknown. Times are
     nanoseconds since the epoch, None unknown.

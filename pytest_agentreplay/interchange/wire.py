@@ -11,12 +11,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from pytest_agentreplay.core.matching.address import split
-from pytest_agentreplay.core.matching.content import content, header
+from pytest_agentreplay.core.matching.address import content, header, split
 from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply
 from pytest_agentreplay.core.redaction import headers as header_rules
-from pytest_agentreplay.core.redaction.urls import redact_url
-from pytest_agentreplay.dialects import DIALECTS, READER, genai
+from pytest_agentreplay.core.redaction.headers import redact_url
+from pytest_agentreplay.dialects import READER, all_dialects, genai
 from pytest_agentreplay.dialects.hosts import provider
 from pytest_agentreplay.dialects.lenient import obj, rest
 from pytest_agentreplay.interchange.trace import ModelCall, TraceFault
@@ -134,7 +133,7 @@ def _in(
     name: str, request: HttpCall, response: HttpReply | Failure | None, told: ReplyReading
 ) -> tuple[CallReading, ReplyReading]:
     """A call and its reply, in one piece, as this dialect reads them."""
-    dialect = next(one for one in DIALECTS if one.name == name)
+    dialect = next(one for one in all_dialects() if one.name == name)
     url = split(request.url)
     asked = dialect.read_call({"messages": [], **obj(content(request.headers, request.body).tree)}, url)
     asked = replace(asked, dialect=name, provider=provider(url.host) or asked.provider or dialect.provider)

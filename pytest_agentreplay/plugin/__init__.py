@@ -7,7 +7,7 @@
     sandboxing         the sandbox of the session, where asked for    cases         cases as items, and in reports
     shared             one change behind many tests                   adopting      the tests of accept --requests
     runtest_hooks      one test, from its set-up to its report        fresh         the proof in a fresh process
-    report_redaction   secrets in pytest's own reports                proving       that process
+    outcome            refusals and secrets in pytest's reports       proving       that process
 
 A test that does not ask for the plugin costs a look-up per hook; `session_glue`, `recordings` and whatever else is ours
 wait for one that does.

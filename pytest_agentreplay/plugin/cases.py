@@ -72,7 +72,7 @@ def despaired(config: pytest.Config, text: str) -> None:
 
 def told(item: pytest.Item, report: pytest.TestReport) -> pytest.TestReport:
     """Return the report of a case its verdict as plain data, and show nothing in it that is a secret."""
-    from pytest_agentreplay.plugin import report_redaction
+    from pytest_agentreplay.plugin import outcome
 
     if isinstance(getattr(item, "error", None), RunnerError):
         from pytest_agentreplay.intercept.ordering.deadline import let_end
@@ -82,7 +82,7 @@ def told(item: pytest.Item, report: pytest.TestReport) -> pytest.TestReport:
     verdict = getattr(item, "verdict", None)
     if report.when == "call" and verdict is not None:
         report.__dict__["agentreplay_case"] = hide.hide_tree(verdict.plain())  # plain data crosses xdist
-    report_redaction.hide_report(report, hide.hide)
+    outcome.hide_report(report, hide.hide)
     return report
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentreplay.core.fixture_ids import MARK
+from pytest_agentreplay.core.paths import MARK
 from pytest_agentreplay.plugin.stash import new_redaction, nodeid_of, redaction_of
 
 if TYPE_CHECKING:

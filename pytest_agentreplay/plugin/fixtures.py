@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from pytest_agentreplay.core.fixture_ids import MARK
+from pytest_agentreplay.core.paths import MARK
 from pytest_agentreplay.errors import AgentReplayError, ReplayDiverged
 from pytest_agentreplay.plugin import fixture_names
 from pytest_agentreplay.plugin.session import LINES, suite_of
@@ -80,9 +80,8 @@ class FixtureSessions:
         self, fixture: str, scope: str, node: pytest.Collector | pytest.Item, item: pytest.Item
     ) -> RunSession | None:
         """The session of a fixture, opened and paused; None where its node is in mode off."""
-        from pytest_agentreplay.intercept.environment.places import todays_places
+        from pytest_agentreplay.intercept.environment.machine import todays_places
         from pytest_agentreplay.plugin import session_glue as run_sessions
-        from pytest_agentreplay.plugin.adopting import planned
         from pytest_agentreplay.runs import fixture_session as fixtures
         from pytest_agentreplay.runs.run_session import Location
 
@@ -93,7 +92,10 @@ class FixtureSessions:
         if settings.mode == "off":
             return None
         store = store_of(self.config)
-        settings = planned(settings, store.snapshot_id(fixture), self.config)
+        if settings.adopt:
+            from pytest_agentreplay.plugin.adopting import planned
+
+            settings = planned(settings, store.snapshot_id(fixture), self.config)
         path = store.path_of(root / fixture.partition("::")[0], fixture)
         project = store.project_of(path, fixture, recording=settings.mode == "record")
         marks = todays_places(project) if settings.places else {}

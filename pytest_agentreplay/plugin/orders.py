@@ -15,7 +15,7 @@ import pytest
 from _pytest import python
 
 from pytest_agentreplay.core.order_permutations import OrderTrial
-from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import SettingsError, SnapshotError
 from pytest_agentreplay.plugin.stash import BASE, TRIAL, TRIED, nodeid_of, store_of
 

@@ -126,7 +126,7 @@ def replay(
     finding = item.stash.get(FINDING, None)
     failing = next((report for report in reports if failed_in_fact(report) and report.when not in broken), None)
     skipping = next((report for report in reports if report.skipped and not hasattr(report, "wasxfail")), None)
-    from pytest_agentreplay.plugin.report_redaction import hide_of
+    from pytest_agentreplay.plugin.outcome import hide_of
     from pytest_agentreplay.report.session import judge
 
     failure = None

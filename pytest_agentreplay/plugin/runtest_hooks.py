@@ -51,12 +51,10 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
         return (yield)
     except pytest.exit.Exception as stop:
         if wanted(item):
-            from pytest_agentreplay.plugin import report_redaction
+            from pytest_agentreplay.plugin import outcome
 
             run_session = item.stash.get(RUN_SESSION, None)
-            report_redaction.hide_reason(
-                stop, report_redaction.hide_of(item) if run_session is None else run_session.redaction.hide
-            )
+            outcome.hide_reason(stop, outcome.hide_of(item) if run_session is None else run_session.redaction.hide)
         raise
     finally:
         if HIDING in item.stash:  # pytest keeps its items to the end of the session, and a redaction takes 45 kB
@@ -298,18 +296,18 @@ def pytest_runtest_makereport(
     shared = item.config.stash.get(FIXTURES, None)
     if not wanted(item) and RUN_SESSION not in item.stash:  # a test may ask for the fixture while it runs
         return with_fixtures(shared, call, (yield))
-    from pytest_agentreplay.plugin import report_redaction
+    from pytest_agentreplay.plugin import outcome
 
     if call.excinfo is not None:
-        report_redaction.leave_out_our_frames(call.excinfo.value)
+        outcome.leave_out_our_frames(call.excinfo.value)
     if (run_session := item.stash.get(RUN_SESSION, None)) is not None:
         known = item.stash.setdefault(HIDING, [])
         redactions = [run_session.redaction, *(shared.redactions() if shared is not None else ())]
         known += [each for each in redactions if each not in known]
-    hide = report_redaction.hide_of(item)
+    hide = outcome.hide_of(item)
     item.config.stash[LINES].hiding = item.nodeid, hide
     report = told_of(item, call, (yield))
-    report_redaction.hide_report(report, hide)
+    outcome.hide_report(report, hide)
     return with_fixtures(shared, call, report)
 
 
@@ -344,7 +342,7 @@ def told_of(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestR
         and (run_session := item.stash.get(RUN_SESSION, None)) is not None
         and run_session.mode == "replay"
     ):
-        from pytest_agentreplay.plugin.report_redaction import notice_redacted
+        from pytest_agentreplay.plugin.outcome import notice_redacted
 
         run_session.told["redacted"] = notice_redacted(report, call.excinfo)
         if report.when != "teardown":

@@ -132,7 +132,7 @@ class SessionReport:
     def pytest_warning_recorded(self, warning_message: warnings.WarningMessage, nodeid: str) -> None:
         """Show a warning that a guarded test has caused without its secrets; they come right after the test."""
         if self.hiding is not None and self.hiding[0] == nodeid:
-            from pytest_agentreplay.plugin.report_redaction import hide_warning
+            from pytest_agentreplay.plugin.outcome import hide_warning
 
             hide_warning(warning_message, self.hiding[1])
 
@@ -171,7 +171,7 @@ class SessionReport:
             self.await_exit(session)
             self.elsewhere.append(config.stash[AFTERWARDS].facts())
         if self.exits and self.told:
-            from pytest_agentreplay.runs.process_exit import handed_over
+            from pytest_agentreplay.runs.late_calls import handed_over
 
             if late := handed_over(self.exits):
                 self.elsewhere.append({"late": late})
@@ -205,7 +205,7 @@ class SessionReport:
     @staticmethod
     def await_exit(session: pytest.Session) -> None:
         """Fail the process by calls that come when the session has been reported."""
-        from pytest_agentreplay.runs.process_exit import Exit
+        from pytest_agentreplay.runs.late_calls import Exit
 
         config = session.config
         hand_over = getattr(config, "workerinput", {}).get("agentreplay_exit", "")
@@ -236,10 +236,14 @@ class SessionReport:
         base = config.stash[BASE]
         if not self.told or base.mode == "off" or hasattr(config, "workerinput"):
             return
-        from pytest_agentreplay.store import locks
+        from pytest_agentreplay.store.projects import locks_over
 
         files = {os.path.dirname(told["file"]): told["file"] for told in self.told if "file" in told}  # noqa: PTH120
-        over = dict.fromkeys(lock for file in files.values() for lock in locks.over(Path(file), config.rootpath))
+        over = dict.fromkeys(lock for file in files.values() for lock in locks_over(Path(file), config.rootpath))
+        if not over:
+            return
+        from pytest_agentreplay.store import locks
+
         self.unlike = {str(lock): found for lock in over if (found := locks.told(lock))}
         if self.unlike and self.lock_binds(config) and session.exitstatus in UNHARMED:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -301,7 +305,7 @@ class SessionReport:
             terminalreporter.stats.setdefault("error", []).append(error)
         lines += NOTHING_VERIFIED if self.nothing_verified else ()
         lines += afterwards(self.facts, recording=is_recording(config))
-        if self.unused:
+        if self.unused and (self.unused["unused"] or "lost" in self.unused["why"]):
             from pytest_agentreplay.report.unused import unused_lines
 
             fails = config.stash[BASE].unused == "fail"

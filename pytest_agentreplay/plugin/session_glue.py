@@ -13,7 +13,6 @@ import pytest
 
 from pytest_agentreplay.errors import AgentReplayError, ReplayDiverged, SettingsError, SnapshotError
 from pytest_agentreplay.plugin import outcome
-from pytest_agentreplay.plugin.adopting import planned
 from pytest_agentreplay.plugin.session import suite_of
 from pytest_agentreplay.plugin.stash import (
     BASE,
@@ -52,6 +51,8 @@ def begin(item: pytest.Item) -> RunSession | None:
             raise SettingsError("@pytest.mark.agentreplay takes keywords only")
         settings = item.config.stash[BASE].for_test(marker, proving=item.stash.get(PROVING, False))
         if settings.adopt:
+            from pytest_agentreplay.plugin.adopting import planned
+
             settings = planned(settings, store_of(item.config).snapshot_id(nodeid_of(item)), item.config)
         if settings.orders or TRIAL in item.stash:
             settings = settings._replace(trial=in_which_order(item))
@@ -165,7 +166,7 @@ def unfit(item: pytest.Item, error: AgentReplayError) -> BaseException:
 
 def place_of(item: pytest.Item, settings: Settings) -> Any:
     """Where the test stands, today's directories included."""
-    from pytest_agentreplay.intercept.environment.places import todays_places
+    from pytest_agentreplay.intercept.environment.machine import todays_places
     from pytest_agentreplay.runs.run_session import Location
 
     tmp = (getattr(item, "funcargs", None) or {}).get("tmp_path")
@@ -271,7 +272,7 @@ def failed(item: pytest.Item, finding: Finding, failure: BaseException | None = 
     error.finding = finding  # type: ignore[attr-defined]
     error.agentreplay = True  # type: ignore[attr-defined]
     if failure is not None:
-        from pytest_agentreplay.intercept.session.origins import where_it_stopped
+        from pytest_agentreplay.intercept.session.callers import where_it_stopped
 
         error.__traceback__ = where_it_stopped(failure, str(item.config.rootpath))
     return error
@@ -282,7 +283,7 @@ def add_stopped_early(item: pytest.Item, report: pytest.TestReport, run_session:
     finding = run_session.stopped_early()
     if finding is None:
         return
-    from pytest_agentreplay.plugin.report_redaction import add_section
+    from pytest_agentreplay.plugin.outcome import add_section
     from pytest_agentreplay.report.escape import printed
     from pytest_agentreplay.report.terminal import text
 

@@ -22,7 +22,7 @@ from pytest_agentreplay.core.redaction.headers import NEVER, secret_header
 from pytest_agentreplay.core.redaction.policy import Policy
 from pytest_agentreplay.core.redaction.secret_names import looks_secret
 from pytest_agentreplay.core.regexes import RefusedPattern
-from pytest_agentreplay.core.selector import Selector, compile_path
+from pytest_agentreplay.core.rules import Selector, compile_path
 from pytest_agentreplay.errors import PolicyError, SettingsError
 from pytest_agentreplay.policies import form, patterns
 from pytest_agentreplay.policies.wording import mistakable, nearest, said_of, shown
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_agentreplay.codec.strict_yaml import Document
-    from pytest_agentreplay.core.redaction.shapes import SecretShape
-    from pytest_agentreplay.core.selector import Place
+    from pytest_agentreplay.core.redaction.policy import SecretShape
+    from pytest_agentreplay.core.rules import Place
 
 SECRETS = frozenset(("basic", "cookie", "header", "jwt", "key", "opaque", "password", "private-key", "secret", "token"))
 """Categories of shipped rules: what a policy finds as one of these is one."""

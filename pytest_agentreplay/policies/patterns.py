@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core import linear, regexes
-from pytest_agentreplay.core.redaction.shapes import SecretShape
+from pytest_agentreplay.core.redaction.policy import SecretShape
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.codec.dedup.blobs import unwrapped
-from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.codec.styles import unwrapped
+from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import Leak
 from pytest_agentreplay.redact.residual import cut
 

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.encodings import as_bytes
-from pytest_agentreplay.core.redaction.fields import is_stand_in
 from pytest_agentreplay.core.redaction.places import Places
-from pytest_agentreplay.core.redaction.policy import PLAIN, Policy
-from pytest_agentreplay.core.redaction.redactors import shapes_of
-from pytest_agentreplay.core.redaction.secret_names import CATEGORY, secret_environment, worth_knowing
-from pytest_agentreplay.intercept.environment.secret_values import named
+from pytest_agentreplay.core.redaction.policy import PLAIN, Policy, shapes_of
+from pytest_agentreplay.core.redaction.secret_names import CATEGORY, is_stand_in, secret_environment, worth_knowing
+from pytest_agentreplay.intercept.environment.machine import named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from pytest_agentreplay.core.redaction.redactors import Redactor
+    from pytest_agentreplay.core.model import JsonObject
+    from pytest_agentreplay.core.redaction.policy import Redactor
 
 OF_THE_TEST = "PYTEST_CURRENT_TEST"
 """pytest tells here which test runs: the one variable that is another in each test."""
@@ -80,3 +79,16 @@ def stored_id(nodeid: str, known: Redaction, anew: Callable[[], Redaction], nth:
     if known.hide(parameters) == parameters:
         return nodeid
     return f"{name}{bracket}{anew().hide(parameters).removesuffix(']')}#{nth}]"
+
+
+def redacted_by(policy: Policy) -> JsonObject:
+    """Under which policy a run is stored; nothing where the shipped rules are alone."""
+    told: JsonObject = {"pii": policy.pii, "strict": policy.strict, "policy": policy.digest}
+    return {name: value for name, value in told.items() if value}
+
+
+def other_policy(kit: JsonObject, policy: Policy) -> bool:
+    """Whether what `kit` tells of was stored under another policy."""
+    record = kit.get("redactions")
+    told = record if isinstance(record, dict) else {}
+    return {name: told[name] for name in ("pii", "strict", "policy") if told.get(name)} != redacted_by(policy)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.codec.dedup.blobs import unwrapped
+from pytest_agentreplay.codec.styles import unwrapped
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, FramesReply, Header, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.core.redaction.encodings import as_bytes
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agentreplay.core.model import Header, HttpReply, Run, ToolCall, ToolReply
-from pytest_agentreplay.core.selector import show
-from pytest_agentreplay.redact.redaction_factory import redaction_for
+from pytest_agentreplay.core.rules import show
+from pytest_agentreplay.redact.redaction_factory import redacted_by, redaction_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Exchange, Headers, Json, JsonObject
     from pytest_agentreplay.core.redaction import Redaction
     from pytest_agentreplay.core.redaction.policy import Policy
-    from pytest_agentreplay.core.selector import Place
+    from pytest_agentreplay.core.rules import Place
 
 PLACEHOLDER = re.compile(rb"\[\[redacted:([a-z][a-z0-9-]*):([0-9]{1,9})\]\]|\buser([0-9]{1,9})@redacted\.invalid")
 PASSES = 3
@@ -136,19 +136,6 @@ def noted(run: Run, redaction: Redaction, policy: Policy) -> Run:
         if both := {**old, **added}:
             merged[name] = dict(sorted(both.items()))
     return replace(run, header=replace(run.header, kit={**run.header.kit, "redactions": merged}))
-
-
-def redacted_by(policy: Policy) -> JsonObject:
-    """Under which policy a run is stored; nothing where the shipped rules are alone."""
-    told: JsonObject = {"pii": policy.pii, "strict": policy.strict, "policy": policy.digest}
-    return {name: value for name, value in told.items() if value}
-
-
-def other_policy(kit: JsonObject, policy: Policy) -> bool:
-    """Whether what `kit` tells of was stored under another policy."""
-    record = kit.get("redactions")
-    told = record if isinstance(record, dict) else {}
-    return {name: told[name] for name in ("pii", "strict", "policy") if told.get(name)} != redacted_by(policy)
 
 
 def counted(redaction: Redaction) -> Counter[str]:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pytest_agentreplay.codec import foreign_yaml
 from pytest_agentreplay.codec.strict_yaml import events_until_invalid
+from pytest_agentreplay.core.redaction.encodings import DEEPEST
 from pytest_agentreplay.core.redaction.headers import CREDENTIALS, NEVER, secret_header
-from pytest_agentreplay.core.redaction.views import DEEPEST
 from pytest_agentreplay.interchange.opening import rows_of
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core import media
 from pytest_agentreplay.core.diff import texts
-from pytest_agentreplay.core.matching.content import content, header
+from pytest_agentreplay.core.matching.address import content, header
 from pytest_agentreplay.core.model import ToolCall
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.backends.adopt import why_not
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.divergence import Absent, Kind
-from pytest_agentreplay.core.shell import quoted, selecting
+from pytest_agentreplay.core.paths import quoted, selecting
 from pytest_agentreplay.core.turns import label
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.report.calls import excerpt, spread

@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_agentreplay.core.divergence import Kind
+from pytest_agentreplay.core.paths import selecting
 from pytest_agentreplay.core.redaction.placeholders import SHAPES
-from pytest_agentreplay.core.shell import selecting
 from pytest_agentreplay.report.finding import Finding, Line, file_of
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.core.shell import selecting
+from pytest_agentreplay.core.paths import selecting
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.report.finding import Finding, Line, file_of
 from pytest_agentreplay.report.other_findings import ending

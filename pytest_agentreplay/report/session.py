@@ -6,9 +6,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.paths import near
+from pytest_agentreplay.core.paths import near, quoted
 from pytest_agentreplay.core.redaction.secret_names import WORDS, is_place, looks_secret, worth_knowing
-from pytest_agentreplay.core.shell import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

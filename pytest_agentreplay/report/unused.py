@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.paths import near
-from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.core.paths import near, quoted
 from pytest_agentreplay.report.session import plural
 
 if TYPE_CHECKING:

@@ -5,5 +5,5 @@ recording_session  everything runs, and is kept       replay_session   everythin
 adopting           new requests under old replies     accept           pending runs, journals, project rules
 fixture_session    a fixture wider than a test        proof_process    a fresh pytest that proves new recordings
 fixture_handle     what the fixture gives to a test   replay_kit       what was around a run
-child_session      a Python child of a test           process_exit     calls after the last test
+child_session      a Python child of a test           late_calls       calls after the end of their test
 """

@@ -11,14 +11,14 @@ from pytest_agentreplay import codec
 from pytest_agentreplay.codec import journal
 from pytest_agentreplay.core.align import divergences
 from pytest_agentreplay.core.matching import Matching
+from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.core.rules import Rule
-from pytest_agentreplay.core.shell import quoted
 from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.errors import SettingsError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.redact.final_scan import CUT
 from pytest_agentreplay.runs.accepted_rules import RULES_FILE, accepted_rules
 from pytest_agentreplay.runs.recovery import count, torn_off
-from pytest_agentreplay.store import files, layout, reading, roots
+from pytest_agentreplay.store import files, layout, projects, reading
 from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.projects import root_above
 
@@ -82,7 +82,7 @@ class Pending:
         """Put it in its snapshot's place; returns the line to print."""
         files.write_whole(self.home, self.text)
         files.remove(self.file)
-        return f"{shown(self.home)}: taken for {roots.recorded_id(self.file, self.home, self.run.header.test)}"
+        return f"{shown(self.home)}: taken for {projects.recorded_id(self.file, self.home, self.run.header.test)}"
 
 
 def read_pending(what: Path) -> Pending:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.backends.adopt import AdoptBackend
 from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.redaction.personal import PERSONAL
 from pytest_agentreplay.core.redaction.placeholders import variables_in
+from pytest_agentreplay.core.redaction.policy import PERSONAL
 from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.intercept.network.guard import Guard
 from pytest_agentreplay.intercept.ordering.release import ReleaseQueue

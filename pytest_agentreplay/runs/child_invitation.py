@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pytest_agentreplay.core.model import JsonObject
-    from pytest_agentreplay.intercept.process.child_link import Invitation
+    from pytest_agentreplay.intercept.process.child_start import Invitation
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.tools.tool import Tool
     from pytest_agentreplay.runs.child_tools import ChildTool

@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay import clocks
 from pytest_agentreplay.core.release_order import ReleaseSchedule
 from pytest_agentreplay.intercept import registry
-from pytest_agentreplay.intercept.environment.clock import Clock
-from pytest_agentreplay.intercept.environment.clock_and_seeds import ClockAndSeeds
-from pytest_agentreplay.intercept.environment.locales import Locale
+from pytest_agentreplay.intercept.environment.clock import Clock, ClockAndSeeds
+from pytest_agentreplay.intercept.environment.machine import Locale, Zone
 from pytest_agentreplay.intercept.environment.randomness import RandomSource
-from pytest_agentreplay.intercept.environment.zone import Zone
 from pytest_agentreplay.intercept.network import guard
 from pytest_agentreplay.intercept.ordering.holding import Holding
 from pytest_agentreplay.intercept.process import child_start
@@ -31,7 +29,7 @@ from pytest_agentreplay.intercept.process.child_backend import (
     RemoteRedactor,
     held_by,
 )
-from pytest_agentreplay.intercept.process.child_link import Invitation, ParentLink
+from pytest_agentreplay.intercept.process.child_start import Invitation, ParentLink
 from pytest_agentreplay.intercept.session import interceptions, lanes
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts
 from pytest_agentreplay.intercept.tools import tool
@@ -42,7 +40,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.model import Call, Exchange
-    from pytest_agentreplay.intercept.process.child_link import Here
+    from pytest_agentreplay.intercept.process.child_start import Here
 
     Told = Mapping[str, Any]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_agentreplay.errors import CannotRedirect
-from pytest_agentreplay.intercept.session.import_hooks import when_imported
+from pytest_agentreplay.intercept.registry import when_imported
 from pytest_agentreplay.intercept.tools import tool
 from pytest_agentreplay.intercept.tools.tool_paths import unwrapped
 

@@ -12,12 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.divergence import Divergence, Kind
-from pytest_agentreplay.core.model import Run
-from pytest_agentreplay.errors import CannotWrite, SnapshotError
 from pytest_agentreplay.intercept.network.guard import ModelsOnly
-from pytest_agentreplay.intercept.session.hosts import is_model_host
 from pytest_agentreplay.runs.garbage_collection import uncollected
-from pytest_agentreplay.runs.recording_session import RecordingSession, recording_of_missing
 from pytest_agentreplay.runs.replay_session import UnusableSnapshotSession
 from pytest_agentreplay.runs.session_factory import loaded, renamed
 from pytest_agentreplay.store import files
@@ -48,11 +44,12 @@ def begin(
     # Not of it: two workers of xdist that make a database by a random id each must not share it.
     ids = secrets.randbits(64)
     with uncollected():
-        if settings.mode == "record":
-            session: RunSession = FixtureRecording(place, settings, store, facts | {"ids": ids}, since)
-        elif not files.exists(place.snapshot) and settings.record_missing:
-            session = recording_of_missing(FixtureRecording(place, settings, store, facts | {"ids": ids}, since))
-        elif not files.exists(place.snapshot):
+        missing = not files.exists(place.snapshot)
+        if settings.mode == "record" or (missing and settings.record_missing):
+            from pytest_agentreplay.runs.fixture_recording import begin_recording
+
+            session: RunSession = begin_recording(place, settings, store, facts | {"ids": ids}, since)
+        elif missing:
             session = Unrecorded(place, settings, lambda divergence: renamed(divergence, place, store, suite))
         else:
             session = loaded(place, settings, store, suite)
@@ -70,64 +67,6 @@ def seed_here(test: str) -> int:
     """A seed for `test` that is drawn from the generator of the process, which goes on as if nothing was drawn."""
     state = hashlib.blake2b(repr(random.getstate()).encode(), digest_size=16).digest()
     return int.from_bytes(hashlib.blake2b(state + test.encode(), digest_size=4).digest())
-
-
-class FixtureRecording(RecordingSession):
-    """Records a fixture. Where several processes record it in one session, the first complete run is kept.
-
-    A run that passed still replaces one that failed.
-    """
-
-    keeps_unchanged = False  # the time of a recording says which session's it is
-
-    def __init__(self, place: Location, settings: Settings, store: Store, facts: JsonObject, since: int) -> None:
-        """Raises SnapshotError and CannotWrite as `RecordingSession` does."""
-        super().__init__(place, settings, store)
-        self.details = {"fixture": facts}
-        self._since = since
-        self.told["instance"] = self.header.clock
-
-    def end(self) -> Finding | None:
-        """Seal the run, unless another process of this session was first."""
-        if self._kept_by_another():
-            return self.stragglers()
-        try:
-            finding = super().end()
-        except CannotWrite:
-            if not self._kept_by_another():
-                raise
-            return self.stragglers()
-        if self.told["verdict"] == "nothing crossed":
-            models = [entry.line() for entry in self.watch.ledger if is_model_host(entry.target.partition(":")[0])]
-            self.told["gaps"], self.told["silent"] = [*models], not models
-        return finding
-
-    def _kept_by_another(self) -> bool:
-        """Whether the snapshot is of this session already; this run is dropped then."""
-        ended = self._ended
-        if not self.recorder.count() or ended is None or ended.interrupted:
-            return False
-        try:
-            present = self.store.load(self.place.snapshot, self.place.test)
-        except SnapshotError:
-            return False
-        passed = present.run.header.outcome.get("status") == "passed"
-        if present.run.header.clock < self._since or (not passed and ended.failure is None):
-            self.previous = present
-            return False
-        self.close()
-        self.journal.close(keep=False)
-        self.told |= {
-            "verdict": "kept",
-            "kept": present.run.header.clock,
-            "differs": answers(present.run) != answers(Run(self.header, self.recorder.exchanges())),
-        }
-        return True
-
-
-def answers(run: Run) -> list[object]:
-    """What came back, call by call."""
-    return [(exchange.call, exchange.outcome) for exchange in sorted(run.exchanges, key=lambda x: (x.lane, x.start))]
 
 
 class Unrecorded(UnusableSnapshotSession):
@@ -161,7 +100,7 @@ class Unrecorded(UnusableSnapshotSession):
 
 def used_by(finding: Finding, tests: list[str]) -> Finding:
     """`finding`, of a fixture, with the tests that share it."""
-    from pytest_agentreplay.core.fixture_ids import named
+    from pytest_agentreplay.core.paths import named
     from pytest_agentreplay.report.findings import Line
 
     shown = ", ".join(tests[:MOST]) + (f" and {len(tests) - MOST} more" if len(tests) > MOST else "")

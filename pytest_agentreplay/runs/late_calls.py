@@ -1,17 +1,45 @@
 """What only shows when the tests are over: calls that came after the report of their test, and tests that stood by.
 
 Facts are plain JSON, so that worker processes can hand them on; `report.session` says them.
+
+The exit of the process: what the tests left behind may call until then, is refused, reported, and fails the process.
+
+Threads that no test waited for, `atexit` handlers, finalizers and `__del__` run when the session has been reported and
+pytest has chosen its exit status.
 """
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import atexit
+import gc
+import json
+import os
+import sys
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+from pytest_agentreplay.core.divergence import Divergence, Kind
+from pytest_agentreplay.core.matching.address import DEFAULT_PORTS, split
+from pytest_agentreplay.core.turns import is_model
+from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.errors import CannotWrite
+from pytest_agentreplay.intercept.network.guard import ModelsOnly
+from pytest_agentreplay.intercept.session import interceptions
+from pytest_agentreplay.intercept.session.callers import origin
+from pytest_agentreplay.intercept.session.hosts import DeclaredHosts, is_model_host
+from pytest_agentreplay.intercept.tools.deferred_unpatching import refuse_for_good
+from pytest_agentreplay.report.escape import line, printed
+from pytest_agentreplay.report.session import afterwards as lines_about
+from pytest_agentreplay.runs.replay_session import RefuseAll
+from pytest_agentreplay.store import files
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pytest_agentreplay.core.model import HttpCall
     from pytest_agentreplay.intercept.network.guard import ModelHostWatch
+    from pytest_agentreplay.intercept.session.interceptions import Redactor
     from pytest_agentreplay.runs.run_session import RunSession
 
 Facts = dict[str, Any]
@@ -84,3 +112,106 @@ def joined(several: Iterable[Facts]) -> Facts:
     if fixtures := [told for one in found for told in one.get("fixtures", ())]:
         together["fixtures"] = fixtures
     return together
+
+
+NOBODY = "after the last test"
+"""In a report, in the place of a test: nothing says which test a call belongs to."""
+
+FAILED = 1
+
+
+class Exit:
+    """Refuses tools and model calls of the session until the process is gone. `passed`: whether its exit status is 0.
+
+    It does not matter who has registered a handler, or when: at import, or by `from atexit import register`. What
+    counts is the call: a frozen tool, a call of a model, any other HTTP call that a line of the agent's makes. What
+    libraries send by themselves, as loggers and exporters of telemetry do, goes out, and so do calls of declared hosts.
+
+    A process of xdist hands its late calls over in the file `hand_over`, since nobody sees its exit status.
+    """
+
+    def __init__(
+        self,
+        afterwards: LateCalls,
+        redactor: Redactor,
+        root: str,
+        hand_over: str = "",
+        allow_hosts: tuple[str, ...] = (),
+    ) -> None:
+        """Nothing is refused yet."""
+        self.passed: Callable[[], bool] = bool
+        self._afterwards = afterwards
+        self._hand_over = hand_over
+        self._process = os.getpid()
+        self._reports = 0
+        self._interception = interceptions.Interception(
+            RefuseAll(Divergence(Kind.LATE, "the session is over")), redactor, root=root
+        )
+        self._interception.ended.set()
+        self._interception.takes = self._takes
+        self._interception.hosts = DeclaredHosts(allow_hosts)
+        self._guard = ModelsOnly("deny", allow_hosts=allow_hosts, root=root)
+        afterwards.hear(NOBODY, self._interception.late)
+
+    def collect(self) -> None:
+        """Let go of garbage of the tests now, while what its `__del__` calls can still be reported as usual."""
+        tools = refuse_for_good()
+        interceptions.after_session(self._interception)
+        gc.collect()
+        interceptions.after_session(None)
+        for tool in reversed(tools):
+            tool.restore()
+
+    def await_exit(self) -> None:
+        """Have `at_exit` called before all that has been registered so far."""
+        atexit.register(self.at_exit)
+
+    def at_exit(self) -> None:
+        """Run all other handlers, then report what they and the last threads called."""
+        if os.getpid() != self._process:
+            return
+        refuse_for_good()
+        interceptions.after_session(self._interception)
+        self._guard.refuse_from_now_on(self._interception)
+        atexit.unregister(self.at_exit)
+        # The status was chosen before; only `os._exit` can change it, and it must not keep any handler from running.
+        # Private and as old as the module; multiprocessing ends its children by it.
+        atexit._run_exitfuncs()
+        self.conclude()
+
+    def _takes(self, call: HttpCall) -> bool:
+        """Whether a call is one of a model, or the agent's and to no declared host."""
+        url = split(call.url)
+        if is_model(call, READER) or is_model_host(url.host):
+            return True
+        declared = self._interception.hosts.reach_url(url.host, url.port or DEFAULT_PORTS.get(url.scheme, 0))
+        return not declared and origin(self._interception.root) != ""
+
+    def conclude(self) -> None:
+        """Report the calls that came since the last report, and fail the process by them."""
+        late = self._afterwards.late()
+        if not late:
+            return
+        if self._hand_over:
+            self._reports += 1
+            with suppress(CannotWrite):  # on another machine; what is refused stays refused
+                files.write_whole(Path(f"{self._hand_over}-{self._reports}.json"), json.dumps(late))
+        text = "".join(f"{printed(line(row))}\n" for row in lines_about({"late": late}))
+        if sys.stderr is not None:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        if self.passed():
+            os._exit(FAILED)
+
+
+def handed_over(prefix: str) -> list[dict[str, str]]:
+    """Return the late calls that processes of xdist have left in files of this prefix, which are removed."""
+    late = []
+    folder, name = Path(prefix).parent, Path(prefix).name
+    for file in files.names_in(folder):
+        if file.startswith(f"{name}-") and file.endswith(".json"):
+            late += json.loads(files.read(folder / file))
+            files.delete(folder / file, folder)
+    return late

@@ -16,27 +16,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.codec.v1 import bodies_of
-from pytest_agentreplay.core.backends.record import RecordBackend
-from pytest_agentreplay.core.happens_before import above, late_lanes, untangled
+from pytest_agentreplay.core.backends.backend import RecordBackend
 from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.core.outage import outage
 from pytest_agentreplay.core.redaction.secret_names import key_variables
-from pytest_agentreplay.core.release_order import ReleaseSchedule
+from pytest_agentreplay.core.release_order import ReleaseSchedule, above, late_lanes, untangled
 from pytest_agentreplay.core.renumber import thinned
 from pytest_agentreplay.core.serialize.fitting import BY_CONTENT
 from pytest_agentreplay.core.turns import top_level
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import AgentReplayError, CannotWrite, Leak, SnapshotMissing
-from pytest_agentreplay.intercept.environment.locales import locale_here
+from pytest_agentreplay.intercept.environment.machine import locale_here, zone_here
 from pytest_agentreplay.intercept.environment.randomness import GENERATORS
-from pytest_agentreplay.intercept.environment.zone import zone_here
 from pytest_agentreplay.intercept.network.guard import Guard
 from pytest_agentreplay.intercept.ordering.holding import Holding
 from pytest_agentreplay.intercept.ordering.pacing import Pacing
 from pytest_agentreplay.intercept.session.courses import Courses
 from pytest_agentreplay.redact.final_scan import checked, next_step, rest
+from pytest_agentreplay.redact.redaction_factory import redacted_by
 from pytest_agentreplay.redact.residual import cut
-from pytest_agentreplay.redact.rule_review import redacted_by
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.runs import replay_kit
 from pytest_agentreplay.runs.run_session import EndedRun, RunSession

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.codec import journal
+from pytest_agentreplay.core.paths import quoted, selecting
 from pytest_agentreplay.core.redaction.policy import PLAIN, Policy
-from pytest_agentreplay.core.shell import quoted, selecting
 from pytest_agentreplay.errors import SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.redact.final_scan import CUT, checked
 from pytest_agentreplay.redact.rule_review import Review
-from pytest_agentreplay.store import files, layout, reading, roots
+from pytest_agentreplay.store import files, layout, projects, reading
 from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.snapshots import Store
 
@@ -62,7 +62,7 @@ def finish(file: Path, home: Path, environ: Mapping[str, str], policy: Policy) -
     files.write_whole(home, text)
     files.remove(file)
     places = f"; a placeholder stands for {'; '.join(map(str, cut))}" if cut else ""
-    test = roots.recorded_id(file, home, run.header.test)
+    test = projects.recorded_id(file, home, run.header.test)
     return f"{shown(home)}: written for {test}{places}\npytest {selecting(test)}"
 
 

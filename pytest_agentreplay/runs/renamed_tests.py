@@ -7,8 +7,7 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from pytest_agentreplay.core.fixture_ids import is_fixture
-from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.core.paths import is_fixture, quoted
 from pytest_agentreplay.store import layout
 
 if TYPE_CHECKING:

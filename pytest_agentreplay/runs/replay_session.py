@@ -10,22 +10,19 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.backends.backend import Moment, Refused
 from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.core.drift import drift, files, table
+from pytest_agentreplay.core.kit import drift, files, table
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Header, Run, ToolCall
-from pytest_agentreplay.core.redaction.personal import PERSONAL
+from pytest_agentreplay.core.paths import quoted, selecting
 from pytest_agentreplay.core.redaction.placeholders import variables_in
-from pytest_agentreplay.core.release_order import ReleaseSchedule
-from pytest_agentreplay.core.shell import quoted, selecting
-from pytest_agentreplay.core.started import Started
+from pytest_agentreplay.core.redaction.policy import PERSONAL
+from pytest_agentreplay.core.release_order import ReleaseSchedule, Started
 from pytest_agentreplay.core.turns import function_of, label, turns
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.intercept.network import in_process, sandbox
 from pytest_agentreplay.intercept.network.guard import Guard
 from pytest_agentreplay.intercept.ordering.pausing import Pausing
-from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
-from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
 from pytest_agentreplay.intercept.session.interceptions import describe
 from pytest_agentreplay.runs.accepted_rules import accepted_rules
 from pytest_agentreplay.runs.run_session import EndedRun, RunSession
@@ -37,8 +34,9 @@ if TYPE_CHECKING:
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.backends.verify import VerifyBackend
     from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.matching.media_match import Near
+    from pytest_agentreplay.core.matching import Near
     from pytest_agentreplay.core.model import Call, Exchange, JsonObject, Outcome
+    from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.runs.run_session import Location
     from pytest_agentreplay.settings import Settings
@@ -74,6 +72,8 @@ class ReplaySession(RunSession):
         if self.replayer.gives_way and settings.order != "free":
             self.interception.pause = Pausing(self.interception)
         if self.order is None and (self.verifier is not None or settings.order == "free"):
+            from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
+
             schedule = schedule_of(recorded)
             self.interception.stalls = StallWatch(
                 schedule, self.interception, self.replayer.stalled, self.replayer.missing
@@ -104,6 +104,8 @@ class ReplaySession(RunSession):
             order = Discrete(schedule, self.interception, self.replayer.stalled, loose=loose, exact=exact)
             self.keep_time(order, order.now_ns, order.now_ns, clocks=True)
             return order
+        from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
+
         return ReleaseQueue(schedule, self.interception, self.replayer.stalled, loose=loose, waits=settings.waits)
 
     def guard(self) -> Guard:

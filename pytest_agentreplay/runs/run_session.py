@@ -12,22 +12,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pytest_agentreplay.core.divergence import Divergence, Kind
-from pytest_agentreplay.core.effects import has_effects
 from pytest_agentreplay.core.model import ToolCall
+from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.core.redaction.placeholders import tags_in
 from pytest_agentreplay.core.redaction.secret_names import CATEGORY, secret_environment
-from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.core.turns import has_effects
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.environment import debuggers
-from pytest_agentreplay.intercept.environment.clock import Clock
-from pytest_agentreplay.intercept.environment.clock_and_seeds import ClockAndSeeds
-from pytest_agentreplay.intercept.environment.locales import Locale
-from pytest_agentreplay.intercept.environment.missing_keys import MissingKeys
-from pytest_agentreplay.intercept.environment.places import todays_places
+from pytest_agentreplay.intercept.environment.clock import Clock, ClockAndSeeds
+from pytest_agentreplay.intercept.environment.machine import Locale, MissingKeys, Zone, todays_places
 from pytest_agentreplay.intercept.environment.randomness import RandomSource
-from pytest_agentreplay.intercept.environment.zone import Zone
 from pytest_agentreplay.intercept.network import sandbox
 from pytest_agentreplay.intercept.network.child_events import short_name
 from pytest_agentreplay.intercept.ordering.overtime import Overtime
@@ -37,8 +33,7 @@ from pytest_agentreplay.intercept.session import exits, interceptions, lanes
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts
 from pytest_agentreplay.intercept.tools.call_again import Redirections
 from pytest_agentreplay.intercept.tools.deferred_unpatching import refusing, release
-from pytest_agentreplay.redact.redaction_factory import redaction_for
-from pytest_agentreplay.redact.rule_review import other_policy, redacted_by
+from pytest_agentreplay.redact.redaction_factory import other_policy, redacted_by, redaction_for
 from pytest_agentreplay.runs import child_invitation
 from pytest_agentreplay.runs.tool_names import ToolNames
 from pytest_agentreplay.store import dependency_hashes as declared
@@ -51,9 +46,9 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.cases.view import RunView
     from pytest_agentreplay.core.backends.backend import Backend
-    from pytest_agentreplay.core.matching.media_match import Near
+    from pytest_agentreplay.core.matching import Near
     from pytest_agentreplay.core.model import Call, Exchange, Json, JsonObject, Run
-    from pytest_agentreplay.core.redaction.redactors import Redactor
+    from pytest_agentreplay.core.redaction.policy import Redactor
     from pytest_agentreplay.intercept.gateway.gateway import Gateway
     from pytest_agentreplay.intercept.network.guard import Guard
     from pytest_agentreplay.intercept.ordering.virtual_time import Timed, VirtualClock

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.divergence import Divergence, Kind
-from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import SnapshotEdited, SnapshotError, SnapshotMisplaced, SnapshotMissing
 from pytest_agentreplay.runs.garbage_collection import uncollected
 from pytest_agentreplay.store.display_path import shown

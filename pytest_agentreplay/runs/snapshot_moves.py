@@ -10,7 +10,7 @@ from pytest_agentreplay import codec
 from pytest_agentreplay.errors import CannotWrite, SettingsError, SnapshotMissing
 from pytest_agentreplay.runs.renamed_tests import mv
 from pytest_agentreplay.settings.parsers import directory
-from pytest_agentreplay.store import files, layout, roots, snapshot_index
+from pytest_agentreplay.store import files, layout, projects, snapshots
 from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.projects import ini_value
 
@@ -36,7 +36,7 @@ class Project:
 
     def home(self, test: str) -> Path:
         """Where the snapshot of `test` belongs."""
-        return roots.snapshot_path(self.root, test.partition("::")[0], test, self.directory)
+        return projects.snapshot_path(self.root, test.partition("::")[0], test, self.directory)
 
 
 def move(project: Project, old: str, new: str) -> list[str]:
@@ -54,7 +54,7 @@ def move(project: Project, old: str, new: str) -> list[str]:
     for test, file in sorted(found.items()):
         named = new + test[len(old) :]
         home = project.home(named)
-        stated = roots.snapshot_id(project.root, named)
+        stated = projects.snapshot_id(project.root, named)
         moves.append(restated(file, home, stated))
         tops.append(layout.test_folder(file, project.directory))
         waiting = layout.pending_path(project.root, file)
@@ -96,9 +96,9 @@ def with_slashes(name: str) -> str:
 def all_stated(project: Project, *names: str) -> Iterator[tuple[Path, str]]:
     """The snapshots of the project that can be read, each with the test that it states."""
     folders = (layout.test_folder(project.home(name), project.directory) for name in names)
-    near = (file for one in folders for file in snapshot_index.snapshots_in(one / project.directory, project.root))
-    for file in dict.fromkeys((*near, *snapshot_index.everywhere(project.root, project.directory))):
-        if (test := snapshot_index.test_of(file, project.root)) is not None:
+    near = (file for one in folders for file in snapshots.snapshots_in(one / project.directory, project.root))
+    for file in dict.fromkeys((*near, *snapshots.everywhere(project.root, project.directory))):
+        if (test := snapshots.test_of(file, project.root)) is not None:
             yield file, test
 
 

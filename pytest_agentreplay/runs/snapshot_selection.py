@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.runs.accept import pending
 from pytest_agentreplay.runs.snapshot_moves import with_slashes
-from pytest_agentreplay.store import layout, locks, snapshot_index
+from pytest_agentreplay.store import layout, locks, snapshots
 from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.projects import root_above
 
@@ -75,7 +75,7 @@ def of_test(word: str, here: Path, candidates: Iterable[Path]) -> list[Path]:
     nodeid = with_slashes(word)
     names = (nodeid, f"{below}/{nodeid}") if below != "." else (nodeid,)
     begins = tuple(f"{name}{mark}" for name in names for mark in ("::", "["))
-    stated = ((file, snapshot_index.test_of(file, root)) for file in candidates)
+    stated = ((file, snapshots.test_of(file, root)) for file in candidates)
     chosen = [file for file, test in stated if test is not None and (test in names or test.startswith(begins))]
     if not chosen:
         raise SettingsError(f"{word}: no snapshot or pending run below {shown(root)} is of this test")

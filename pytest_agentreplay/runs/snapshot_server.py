@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import HttpCall, Run
-from pytest_agentreplay.core.redaction.personal import PERSONAL
 from pytest_agentreplay.core.redaction.placeholders import tags_in, variables_in
+from pytest_agentreplay.core.redaction.policy import PERSONAL
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
-from pytest_agentreplay.intercept.environment.places import todays_places
+from pytest_agentreplay.intercept.environment.machine import todays_places
 from pytest_agentreplay.intercept.gateway.gateway import Gateway
 from pytest_agentreplay.intercept.session.interceptions import Interception
 from pytest_agentreplay.redact.chosen_policy import in_force

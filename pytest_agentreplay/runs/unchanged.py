@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.align import divergences
 from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.matching.content import content
+from pytest_agentreplay.core.matching.address import content
 from pytest_agentreplay.core.model import HttpReply, Timing, ToolCall
 from pytest_agentreplay.dialects import READER, RULES
 

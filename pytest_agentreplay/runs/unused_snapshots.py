@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.core.fixture_ids import is_fixture, scope_of
+from pytest_agentreplay.core.paths import is_fixture, scope_of
 from pytest_agentreplay.errors import SnapshotError
-from pytest_agentreplay.runs.renamed_tests import nearest
-from pytest_agentreplay.store import files, layout, snapshot_index
+from pytest_agentreplay.store import files, layout, snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -61,7 +60,7 @@ def narrowed(options: Mapping[str, Any], words: Sequence[str], here: Path, root:
     """Why a session is not over all tests of the project, or "". `words` are the paths that pytest was given."""
     if given := [flag for name, flag in FILTERS.items() if options.get(name)]:
         return f"{' and '.join(given)} left tests out"
-    whole = [root / folder for pattern in testpaths for folder in snapshot_index.named_by(root, pattern)] or [root]
+    whole = [root / folder for pattern in testpaths for folder in snapshots.named_by(root, pattern)] or [root]
     covered = [here / word for word in words if "::" not in word]
     left = [one for one in whole if not any(one.is_relative_to(up) for up in covered)]
     return f"{left[0].name} was not run whole" if left else ""
@@ -86,7 +85,7 @@ def look(collected: CollectedTests, store: Store) -> Plain:
     ids = {test: home for home, (test, _) in homes.items()}
     told = nothing(part) | {"tests": len({test for test, _, _ in collected.tests})}
     for folder in sorted(collected.folders):
-        for file in snapshot_index.snapshots_in(folder, store.root):
+        for file in snapshots.snapshots_in(folder, store.root):
             test, wanted = homes.get(str(file), ("", False))
             if test and not wanted:
                 told["idle"][str(file)] = test
@@ -97,7 +96,7 @@ def look(collected: CollectedTests, store: Store) -> Plain:
 
 def sort_out(file: Path, told: Plain, ids: Mapping[str, str], seen: Mapping[str, Sequence[str]], root: Path) -> None:
     """Put a file that lies in no test's place where it belongs in `told`, if anywhere."""
-    test = snapshot_index.test_of(file, root)
+    test = snapshots.test_of(file, root)
     if test is None:
         told["unreadable"].append(str(file))
         return
@@ -135,18 +134,25 @@ def conclude(
     gone = {file: test for file, test in looked[0]["gone"].items() if file in everywhere and test not in asked}
     idle = {file: test for one in looked for file, test in one["idle"].items() if ran.get(test) and test not in opened}
     unused = sorted({**gone, **idle}.items())
+    unreadable = sorted({file for one in looked for file in one["unreadable"]})
+    if not unused:
+        return found | {"unreadable": unreadable}
+    from pytest_agentreplay.runs.renamed_tests import nearest
+
     missing = sorted(one["test"] for one in told if one.get("code") == "AR-NEW")
     mine = [(file, test, nearest(test, zip(missing, missing, strict=True))) for file, test in unused]
     return found | {
         "unused": [list(one) for one in unused],
         "moves": moves(unused, missing),
         "held": [[file, test, new[1]] for file, test, new in mine if new is not None],
-        "unreadable": sorted({file for one in looked for file in one["unreadable"]}),
+        "unreadable": unreadable,
     }
 
 
 def moves(unused: Sequence[tuple[str, str]], missing: Iterable[str]) -> list[list[str]]:
     """Old and new id of the unused snapshot that is nearest to each test without one, as its failure says too."""
+    from pytest_agentreplay.runs.renamed_tests import nearest
+
     left, found = dict(unused), []
     for new in missing:
         pair = nearest(new, left.items())
@@ -171,7 +177,7 @@ def delete(found: Plain, *, dry: bool) -> tuple[list[str], list[str]]:
     went, damaged = [], list(found["unreadable"])
     for name, _ in found["unused"]:
         file = Path(name)
-        if name in held or not snapshot_index.inside(file, root):
+        if name in held or not snapshots.inside(file, root):
             continue
         try:
             codec.loads(files.read(file), file=name)

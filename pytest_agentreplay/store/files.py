@@ -20,10 +20,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.errors import CannotWrite, SnapshotError, SnapshotMissing, SnapshotUnreadable
-from pytest_agentreplay.store.display_path import shown
-from pytest_agentreplay.store.file_lock import hold
-from pytest_agentreplay.store.os_error_hints import cannot_write
-from pytest_agentreplay.store.windows import extended, shortened
+from pytest_agentreplay.store.display_path import cannot_write, shown
+from pytest_agentreplay.store.system import extended, hold, shortened
 
 if TYPE_CHECKING:
     import os

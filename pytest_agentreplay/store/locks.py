@@ -20,11 +20,11 @@ from pytest_agentreplay import codec
 from pytest_agentreplay.errors import CannotWrite, SnapshotError, SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.store import files, layout, reading
 from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.projects import LOCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-NAME = "agentreplay.lock"
 LARGEST = 10_000_000
 LONGEST = 4096
 TRIES = 9
@@ -139,7 +139,7 @@ def text(entries: dict[str, LockEntry]) -> str:
 
 def write(folder: Path) -> list[str] | int:
     """Lock what lies below `folder`: the number of snapshots, or why not. Raises CannotWrite."""
-    lock = folder / NAME
+    lock = folder / LOCK
     for _ in range(TRIES):
         before = files.sha256_of(lock)
         found = look(folder)
@@ -184,17 +184,11 @@ def check(lock: Path) -> list[str]:
     return differences(read(lock), look(lock.parent))
 
 
-def over(snapshot: Path, root: Path) -> list[Path]:
-    """The locks that `snapshot` stands under, from `root` down."""
-    ups = [up for up in snapshot.parents if up.is_relative_to(root)]
-    return [lock for up in reversed(ups) if files.exists(lock := up / NAME)]
-
-
 def within(folder: Path) -> list[Path]:
     """The locks in `folder` and below it."""
-    found = [folder / NAME] if files.exists(folder / NAME) else []
+    found = [folder / LOCK] if files.exists(folder / LOCK) else []
     for up in sorted({up for file in snapshots(folder) for up in file.parents if up.is_relative_to(folder)} - {folder}):
-        found += [up / NAME] if files.exists(up / NAME) else []
+        found += [up / LOCK] if files.exists(up / LOCK) else []
     return found
 
 

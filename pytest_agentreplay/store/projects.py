@@ -1,10 +1,20 @@
-"""Which project a file belongs to, for people who name files on a command line."""
+"""Which project a file belongs to, and the ids of its tests.
+
+The id of a test in its snapshot is relative to the nearest folder that configures pytest, whatever pytest's root is.
+
+In a monorepo the root depends on what is typed: `pytest` in `repo` has the root `repo`, and `pytest packages/shop` has
+the root `repo/packages/shop` where that folder configures pytest, too. One snapshot serves both, because it states
+`tests/test_a.py::test_x` in both. Snapshots that state the id relative to another of these roots are accepted as well.
+"""
 
 from __future__ import annotations
 
+import functools
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.errors import SnapshotUnreadable
+from pytest_agentreplay.store import files, layout
 from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.layout import PRIVATE, names_test
 
@@ -107,3 +117,106 @@ def file_of_test(file: Path, nodeid: str) -> tuple[Path, Path]:
             return up, up / module
     root = root_above(file.parent)
     return root, root / module
+
+
+def snapshot_id(root: Path, nodeid: str) -> str:
+    """Return the id that a snapshot of the test `nodeid` states; `nodeid` is relative to `root`."""
+    return nodeid.removeprefix(_prefix(root, _folder(nodeid)))
+
+
+def project_of(root: Path, nodeid: str) -> Path:
+    """Return the folder that the id in the snapshot of the test `nodeid` is relative to."""
+    return root / _prefix(root, _folder(nodeid))
+
+
+def snapshot_path(root: Path, module: Path | str, nodeid: str, directory: str = layout.DIRECTORY) -> Path:
+    """Return the snapshot of the test `nodeid` of the file `module`.
+
+    Its name may hold a hash of the id. Where no file has the name that a recording chooses today, and one has that of
+    another root, it is that one.
+    """
+    path = layout.snapshot_path(root, module, snapshot_id(root, nodeid), directory)
+    if len(_roots((root / module).parent, root)) > 1 and not files.exists(path):
+        others = (layout.snapshot_path(root, module, stated, directory) for stated in accepted_ids(root, nodeid))
+        return next((other for other in others if files.exists(other)), path)
+    return path
+
+
+def accepted_ids(root: Path, nodeid: str) -> tuple[str, ...]:
+    """Return what a snapshot of the test may state: its id from `root` and from each folder that configures pytest.
+
+    Folders above `root` are asked, too: they may be the root of another run.
+    """
+    file, mark, rest = nodeid.partition("::")
+    if not layout.names_test(nodeid):
+        return (nodeid,)
+    return tuple(f"{(root / file).relative_to(up).as_posix()}{mark}{rest}" for up in _roots((root / file).parent, root))
+
+
+def todays_id(root: Path, snapshot: Path, stated: str) -> str:
+    """Return the id relative to `root` of the test that the file `snapshot` states as `stated`."""
+    roots = _roots(snapshot.parent, root)
+    if roots == (root,) or not snapshot.is_relative_to(root):
+        return stated
+    file, mark, rest = stated.partition("::")
+    for up in roots:
+        if snapshot.is_relative_to((up / file).parent) and (up / file).is_relative_to(root):
+            return f"{(up / file).relative_to(root).as_posix()}{mark}{rest}"
+    # The file was moved to another folder, or its test was: the old id is a guess.
+    prefix = _prefix(root, snapshot.parent.relative_to(root).as_posix())
+    return stated if stated.startswith(prefix) else prefix + stated
+
+
+def recorded_id(pending: Path, home: Path, stated: str) -> str:
+    """Return the id of the test of a pending run, relative to the root that it was recorded from."""
+    root = next((up.parent for up in pending.parents if up.name == layout.PRIVATE), None)
+    return stated if root is None else todays_id(root, home, stated)
+
+
+def test_to_run(snapshot: Path, stated: str) -> tuple[Path, Path, str]:
+    """Return where to run pytest for the test of `snapshot`, the test's file, and the test's id from there.
+
+    Raises SnapshotUnreadable for a name that no test has.
+    """
+    above, module = file_of_test(snapshot, stated)
+    return project_of(above, stated), module, snapshot_id(above, stated)
+
+
+@functools.cache
+def _configures(folder: Path) -> bool:
+    """Return whether `folder` configures pytest."""
+    try:
+        return configures(folder)
+    except ValueError:  # no system takes the name: a snapshot of a stranger's may state any
+        return False
+
+
+@functools.cache
+def _prefix(root: Path, folder: str) -> str:
+    """Return the nearest folder below `root`, from `folder` up, that configures pytest: "packages/shop/", or ""."""
+    parts = PurePosixPath(folder).parts
+    if ".." in parts or PurePosixPath(folder).is_absolute():
+        return ""
+    lengths = range(len(parts), 0, -1)
+    return next(("/".join(parts[:n]) + "/" for n in lengths if _configures(root.joinpath(*parts[:n]))), "")
+
+
+@functools.cache
+def _roots(folder: Path, root: Path) -> tuple[Path, ...]:
+    """Return `root` and the folders at or above `folder` that configure pytest, the nearest first."""
+    return tuple(up for up in (folder, *folder.parents) if up == root or _configures(up))
+
+
+def _folder(nodeid: str) -> str:
+    """Return the folder of a test's file, as its id has it."""
+    return nodeid.partition("::")[0].rpartition("/")[0]
+
+
+LOCK = "agentreplay.lock"
+"""The lock of a folder, which `locks` reads and writes."""
+
+
+def locks_over(snapshot: Path, root: Path) -> list[Path]:
+    """The locks that `snapshot` stands under, from `root` down."""
+    ups = [up for up in snapshot.parents if up.is_relative_to(root)]
+    return [lock for up in reversed(ups) if files.exists(lock := up / LOCK)]

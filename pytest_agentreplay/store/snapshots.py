@@ -1,23 +1,116 @@
-"""The store: snapshots, pending runs and journals of one project, by test."""
+"""The store: snapshots, pending runs and journals of one project, by test.
+
+Whose snapshots lie where: the test that a file states, read from its first bytes, and the files around a test.
+
+Only plain files below the root are told: a link that leads out of the project is nobody's snapshot.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
+import re
 import secrets
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.core.shell import selecting
+from pytest_agentreplay.core.paths import selecting
 from pytest_agentreplay.errors import CannotWrite, SnapshotError, SnapshotMisplaced, SnapshotMissing, SnapshotUnreadable
-from pytest_agentreplay.store import files, layout, roots, snapshot_index
+from pytest_agentreplay.store import files, layout, projects
 from pytest_agentreplay.store.display_path import shown
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from pytest_agentreplay.core.model import Exchange, Header, Run
+
+HEAD = 4096
+MOST = 500
+"""Snapshots that are looked at around a test, and folders beside one another."""
+
+SKIPPED = frozenset({"node_modules", "venv", "build", "dist", "CVS", "_darcs", "__pycache__"})
+"""Folders that pytest does not enter either, as those that begin with a dot."""
+
+_STATED = re.compile(rb'"header":\s*\{\s*"test":\s*("(?:[^"\\]|\\.)*")')
+
+
+def test_of(file: Path, root: Path) -> str | None:
+    """The id, from `root`, of the test whose snapshot or pending run `file` says it is; None for what is unreadable."""
+    stated = stated_by(file)
+    return None if stated is None else projects.todays_id(root, layout.home_path(file) or file, stated)
+
+
+def stated_by(file: Path) -> str | None:
+    """The id that the file states itself; None for what is unreadable."""
+    try:
+        if found := _STATED.search(files.head(file, HEAD)):
+            test = str(json.loads(found[1]))
+        else:
+            test = codec.loads(files.read(file), file=shown(file)).run.header.test
+    except (SnapshotError, ValueError):
+        return None
+    return test if layout.names_test(test) else None
+
+
+def snapshots_in(folder: Path, root: Path) -> Iterator[Path]:
+    """The files named as snapshots in the folders of modules below `folder`, in order of names."""
+    if not inside(folder, root):
+        return
+    for module in entries(folder, want_folders=True):
+        if inside(module, root):
+            yield from (file for file in entries(module) if file.name.endswith(layout.SUFFIX))
+
+
+def inside(path: Path, root: Path) -> bool:
+    """Whether `path`, all links followed, is there and lies below `root`."""
+    try:
+        return files.real(path).is_relative_to(files.real(root))
+    except (OSError, RuntimeError):
+        return False
+
+
+def entries(folder: Path, *, want_folders: bool = False) -> list[Path]:
+    """The plain files of a folder, or its folders; none where it cannot be read."""
+    try:
+        with os.scandir(files.taken(folder)) as found:
+            wanted = [one for one in found if (one.is_dir() if want_folders else one.is_file(follow_symlinks=False))]
+    except OSError:
+        return []
+    return [folder / name for name in sorted(one.name for one in wanted)]
+
+
+def around(root: Path, place: Path, directory: str) -> list[Path]:
+    """The nearest snapshots to tests in the folder `place`: beside them, above, and one step aside. `MOST` at most."""
+    found: dict[Path, None] = {}
+    for up in (place, *(up for up in place.parents if up.is_relative_to(root))):
+        aside = [one for one in entries(up, want_folders=True)[:MOST] if not skipped(one.name)]
+        for home in (up, *aside):
+            for file in snapshots_in(home / directory, root):
+                found[file] = None
+                if len(found) == MOST:
+                    return list(found)
+    return list(found)
+
+
+def everywhere(root: Path, directory: str) -> Iterator[Path]:
+    """All snapshots of a project, folder by folder."""
+    for here, folders, _ in os.walk(root):
+        folders[:] = sorted(name for name in folders if not skipped(name))
+        yield from snapshots_in(Path(here) / directory, root)
+
+
+def named_by(root: Path, pattern: str) -> list[Path]:
+    """The files and folders that an entry of pytest's `testpaths` names, wildcards and all."""
+    return sorted(root.glob(pattern))
+
+
+def skipped(name: str) -> bool:
+    """Whether no tests are looked for in a folder of this name."""
+    return name.startswith(".") or name in SKIPPED
+
 
 JOURNALS_KEPT = 14 * 24 * 3600.0
 """Seconds for which the journal of a killed recording waits for a person."""
@@ -37,19 +130,19 @@ class Store:
 
     def path_of(self, module: Path, nodeid: str) -> Path:
         """Where the snapshot of a test belongs; `module` is its file."""
-        return roots.snapshot_path(self.root, module, nodeid, self.directory)
+        return projects.snapshot_path(self.root, module, nodeid, self.directory)
 
     def snapshot_id(self, nodeid: str) -> str:
         """The id that a snapshot of the test states: the same from every root of pytest."""
-        return roots.snapshot_id(self.root, nodeid)
+        return projects.snapshot_id(self.root, nodeid)
 
     def project_of(self, path: Path, nodeid: str, *, recording: bool) -> Path:
         """The folder that the snapshot at `path` has a mark for as the project: the nearest one that configures pytest.
 
         A snapshot that states another id than a recording writes today was recorded with a mark for `root`.
         """
-        project = roots.project_of(self.root, nodeid)
-        older = project != self.root and not recording and snapshot_index.stated_by(path) == nodeid
+        project = projects.project_of(self.root, nodeid)
+        older = project != self.root and not recording and stated_by(path) == nodeid
         return self.root if older else project
 
     def load(self, path: Path, nodeid: str) -> codec.Snapshot:
@@ -66,8 +159,8 @@ class Store:
         self._read[path] = hashlib.sha256(data).hexdigest()
         snapshot = codec.loads(data, file=shown(path))
         stated = snapshot.run.header.test
-        if stated != nodeid and stated not in roots.accepted_ids(self.root, nodeid):
-            other = roots.todays_id(self.root, path, stated)
+        if stated != nodeid and stated not in projects.accepted_ids(self.root, nodeid):
+            other = projects.todays_id(self.root, path, stated)
             raise SnapshotMisplaced(
                 f"belongs to {other}, not to {nodeid}; was the test renamed?", file=shown(path), test=other
             )
@@ -77,10 +170,10 @@ class Store:
         """The snapshots near the test file `module`, each with the test that it states; each is looked at once."""
         place = module.parent
         if place not in self._around:
-            self._around[place] = snapshot_index.around(self.root, place, self.directory)
+            self._around[place] = around(self.root, place, self.directory)
         for file in self._around[place]:
             if file not in self._stated:
-                self._stated[file] = snapshot_index.test_of(file, self.root)
+                self._stated[file] = test_of(file, self.root)
         return [(file, test) for file in self._around[place] if (test := self._stated[file]) is not None]
 
     def edited(self, path: Path) -> list[str]:

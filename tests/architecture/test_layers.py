@@ -84,7 +84,7 @@ WRITERS: dict[str, tuple[set[str], str]] = {
         {"tempfile.TemporaryDirectory"},
         "what it asks of a pytest of its own, and what that reports",
     ),
-    "core.redaction.archives": (
+    "core.redaction.packed": (
         {"import zipfile"},
         "reads an archive that it holds in memory, and makes it anew there",
     ),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.codec.dedup.blobs import SMALLEST
+from pytest_agentreplay.codec.styles import SMALLEST
 from pytest_agentreplay.core.model import Failure, HttpCall, HttpReply, Timing, ToolCall, ToolReply
 from pytest_agentreplay.errors import SnapshotUnreadable
 

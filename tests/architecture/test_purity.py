@@ -61,8 +61,8 @@ LIBRARIES: dict[str, set[str]] = {
     "policies/form.py": {"pydantic"},
     "policies/patterns.py": {"re2"},
     "core/regexes.py": {"warnings"},
-    "core/redaction/archives.py": {"bz2", "io", "lzma", "zipfile"},  # of texts in memory
-    "core/content_codecs.py": {"importlib"},  # of brotli and zstd, whichever library is there
+    "core/redaction/packed.py": {"bz2", "io", "lzma", "zipfile"},  # of texts in memory
+    "core/content_coding.py": {"importlib"},  # of brotli and zstd, whichever library is there
 }
 """Libraries that only turn text into values, and the one module that uses each of them."""
 

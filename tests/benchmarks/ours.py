@@ -6,7 +6,7 @@ import os
 from contextlib import contextmanager
 from pathlib import Path
 
-from pytest_agentreplay.intercept.environment.places import todays_places
+from pytest_agentreplay.intercept.environment.machine import todays_places
 from pytest_agentreplay.runs.run_session import EndedRun, Location
 from pytest_agentreplay.runs.session_factory import begin
 from pytest_agentreplay.settings import Settings

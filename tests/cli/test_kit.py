@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.core.kit.fields import Status
+from pytest_agentreplay.core.kit import Status
 
 
 @pytest.fixture(scope="module")

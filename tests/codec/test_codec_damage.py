@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pytest_agentreplay import codec
 from pytest_agentreplay.codec import parsing, seal_digest
 from pytest_agentreplay.codec.journal import JournalWriter, read
-from pytest_agentreplay.codec.pretty import pretty
+from pytest_agentreplay.codec.seal_digest import pretty
 from pytest_agentreplay.core.model import (
     Body,
     Exchange,

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.codec.dedup.overlap import parts
+from pytest_agentreplay.codec.dedup_writer import parts
 from pytest_agentreplay.codec.journal import JournalWriter, read
 from pytest_agentreplay.core.model import (
     EMPTY,

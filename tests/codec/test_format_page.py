@@ -8,9 +8,8 @@ import re
 from pathlib import Path
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.codec import decode, seal_digest
-from pytest_agentreplay.codec.dedup import writer
-from pytest_agentreplay.codec.dedup.blobs import COLUMNS, LARGEST
+from pytest_agentreplay.codec import decode, dedup_writer, seal_digest
+from pytest_agentreplay.codec.styles import COLUMNS, LARGEST
 
 PAGE = (Path(__file__).parents[2] / "docs" / "format.md").read_text("utf-8")
 EXAMPLE = re.search(r"```json\n(.*?)```", PAGE, re.DOTALL)[1]
@@ -32,7 +31,11 @@ def test_the_example_shows_ids_a_version_and_a_template():
 
 
 def test_every_key_is_on_the_page():
-    keys = decode.KEYS | {"schemaVersion", "needs", "header", "exchanges", "blobs", "integrity"} | set(writer.LETTERS)
+    keys = (
+        decode.KEYS
+        | {"schemaVersion", "needs", "header", "exchanges", "blobs", "integrity"}
+        | set(dedup_writer.LETTERS)
+    )
     missing = [key for key in sorted(keys) if f"`{key}`" not in PAGE]
     assert not missing
     for mark in (
@@ -55,7 +58,7 @@ def test_every_key_is_on_the_page():
 def test_the_figures_on_the_page_are_those_of_the_code():
     assert f"lines of {COLUMNS} columns" in PAGE
     assert f"{LARGEST >> 20} MB" in PAGE
-    assert f"{writer.LONG} characters" in PAGE
+    assert f"{dedup_writer.LONG} characters" in PAGE
     assert seal_digest.FORM in PAGE
 
 

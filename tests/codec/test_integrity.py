@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.codec import parsing, pretty, seal_digest
+from pytest_agentreplay.codec import parsing, seal_digest
 from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.errors import SnapshotEdited, SnapshotError, SnapshotUnreadable
 
@@ -243,7 +243,7 @@ def test_what_was_written_is_what_its_content_is_laid_out_as():
     """Else a file that was reformatted, and back, would not be the file it was."""
     for text in (TEXT, figures().subject()):
         doc = json.loads(text)
-        assert pretty.pretty(doc) == text
+        assert seal_digest.pretty(doc) == text
         assert seal_digest.laid_out(doc) == doc["integrity"]["digest"]
 
 

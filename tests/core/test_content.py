@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.core.matching.content import boundary, content, decoded
+from pytest_agentreplay.core.matching.address import boundary, content, decoded
 from pytest_agentreplay.core.model import Body
 
 PLAIN = b'{"text":"' + b"abc" * 200 + b'"}'

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.core.backends.adopt import AdoptBackend, endpoint
-from pytest_agentreplay.core.backends.backend import Moment, PassThrough, Refused, Replayed
-from pytest_agentreplay.core.backends.record import RecordBackend
+from pytest_agentreplay.core.backends.backend import Moment, PassThrough, RecordBackend, Refused, Replayed
 from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.matching import Matching

@@ -9,9 +9,9 @@ import pytest
 
 from pytest_agentreplay.core.model import Body, HttpCall
 from pytest_agentreplay.core.redaction import Redaction
+from pytest_agentreplay.core.redaction.placeholders import splice
 from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.core.redaction.policy import Policy
-from pytest_agentreplay.core.redaction.spans import splice
 
 WORDS = [
     "the",

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from pytest_agentreplay.core.model import Body, HttpCall, HttpReply, ToolCall
 from pytest_agentreplay.core.redaction import Redaction
-from pytest_agentreplay.core.redaction.json_paths import find_paths, values
+from pytest_agentreplay.core.redaction.credentials import find_paths, values
 from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.core.redaction.policy import Policy
-from pytest_agentreplay.core.selector import compile_path
+from pytest_agentreplay.core.rules import compile_path
 
 TREES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),

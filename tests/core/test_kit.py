@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_agentreplay.core.kit import Grade, Status, kit_of
-from pytest_agentreplay.core.kit.fields import region_of
+from pytest_agentreplay.core.kit import Grade, Status, kit_of, region_of
 from pytest_agentreplay.core.model import Header
 from pytest_agentreplay.dialects import READER
 

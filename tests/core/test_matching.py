@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from pytest_agentreplay.core.divergence import ABSENT, Difference
 from pytest_agentreplay.core.matching import ClientIds, Matching
 from pytest_agentreplay.core.model import Body, FrameCall, HttpCall, ToolCall
-from pytest_agentreplay.core.rules import BOUNDARY, MATCHED_HEADERS, Rule
-from pytest_agentreplay.core.selector import compile_path, show
+from pytest_agentreplay.core.rules import BOUNDARY, MATCHED_HEADERS, Rule, compile_path, show
 from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.errors import SettingsError
 

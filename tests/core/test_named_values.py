@@ -9,9 +9,9 @@ import pytest
 
 from pytest_agentreplay.core.model import Body, HttpCall, HttpReply, ToolCall
 from pytest_agentreplay.core.redaction import Redaction
-from pytest_agentreplay.core.redaction.fields import is_stand_in, strength
 from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.core.redaction.policy import Policy
+from pytest_agentreplay.core.redaction.secret_names import is_stand_in, strength
 
 VALUE = "7Kd" + "x9Qm" + "2Lp4Tz"
 POST = HttpCall("POST", "https://api.test/v1/x")

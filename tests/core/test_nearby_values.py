@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from pytest_agentreplay.core.redaction.nearby import find_nearby
+from pytest_agentreplay.core.redaction.credentials import find_nearby
 
 MIXED = "v9zs00ZE1MKZXggW" + "hJ5aQ2rT7uY4pL0x"
 HEX = "9f86d081884c7d65" + "9a2feaa0c55ad015"

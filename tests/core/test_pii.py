@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agentreplay.core.redaction.personal import PERSONAL
 from pytest_agentreplay.core.redaction.pii import find_pii, find_strict, names_a_person
 from pytest_agentreplay.core.redaction.pii.hits import luhn
 from pytest_agentreplay.core.redaction.pii.ibans import LENGTHS, is_iban
 from pytest_agentreplay.core.redaction.pii.national import FORMS
+from pytest_agentreplay.core.redaction.policy import PERSONAL
 
 AT = "@"
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agentreplay.core.redaction import encodings
+from pytest_agentreplay.core.redaction.placeholders import disjoint, recut, splice
 from pytest_agentreplay.core.redaction.places import Places
-from pytest_agentreplay.core.redaction.spans import disjoint, recut, splice
 
 VALUES = {
     "tmp": "/tmp/pytest-of-ada/pytest-1/test_x0",

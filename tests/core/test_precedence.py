@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agentreplay.core.happens_before import Precedence, above, late_lanes
 from pytest_agentreplay.core.model import Exchange, Failure, ToolCall, ToolReply
+from pytest_agentreplay.core.release_order import Precedence, above, late_lanes
 
 DONE = ToolReply()
 

@@ -19,7 +19,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agentreplay.core import content_codecs, content_coding
+from pytest_agentreplay.core import content_coding
 from pytest_agentreplay.core.model import Body, Exchange, Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.encodings import secret_guises
@@ -341,8 +341,8 @@ def test_of_what_only_says_that_it_is_brotli_no_more_is_kept_than_was_read():
 
 @pytest.mark.parametrize("coding", ["br", "zstd", "compress", "aws-chunked"])
 def test_a_coding_that_nothing_here_reads_is_replaced_not_passed(coding, monkeypatch):
-    monkeypatch.setattr(content_codecs, "_brotli", lambda: None)
-    monkeypatch.setattr(content_codecs, "_zstd", lambda: None)
+    monkeypatch.setattr(content_coding, "_brotli", lambda: None)
+    monkeypatch.setattr(content_coding, "_zstd", lambda: None)
     kept = stored(knowing(), b"".join(packed(coding, [b"text"], True)), (("Content-Encoding", coding),))
     assert kept.body.data == b"[[redacted:opaque:1]]"
     assert kept.headers == ()
@@ -351,7 +351,7 @@ def test_a_coding_that_nothing_here_reads_is_replaced_not_passed(coding, monkeyp
 def test_each_library_for_zstd_gives_the_same(monkeypatch):
     text, seen = b"one text " * 20, set()
     for library in (zstandard, standard_zstd):
-        monkeypatch.setattr(content_codecs, "_zstd", lambda library=library: library)
+        monkeypatch.setattr(content_coding, "_zstd", lambda library=library: library)
         data, cuts = content_coding.encode("zstd", text, (100, 80), complete=True)
         seen.add(content_coding.decode("zstd", data, cuts))
     assert seen == {content_coding.Decoded(text, (100, 80), True)}

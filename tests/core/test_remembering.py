@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agentreplay.core.model import Body, HttpCall
-from pytest_agentreplay.core.redaction import Redaction, remembering
+from pytest_agentreplay.core.redaction import Redaction, known
+from pytest_agentreplay.core.redaction.known import Remembering, overlap
 from pytest_agentreplay.core.redaction.places import Places
-from pytest_agentreplay.core.redaction.remembering import Remembering, overlap
 
 SECRET = "sk-demo-Q7wE9rTy2Zx4"
 PLACES = {"tmp": "/tmp/pytest-7/x", "user": "ada"}
@@ -21,7 +21,7 @@ PIECES = st.sampled_from([
 @settings(derandomize=True, max_examples=150, deadline=None)
 @given(st.lists(st.tuples(PIECES, st.floats(0, 1), st.integers(0, 30)), min_size=5, max_size=30), st.integers(0, 10))
 def test_a_text_that_grows_and_changes_is_redacted_as_if_it_were_new(edits, seed):
-    small, remembering.SMALL = remembering.SMALL, 0
+    small, known.SMALL = known.SMALL, 0
     try:
         growing = Redaction(Places(PLACES))
         growing.learn("key", SECRET)
@@ -34,7 +34,7 @@ def test_a_text_that_grows_and_changes_is_redacted_as_if_it_were_new(edits, seed
             call = HttpCall("POST", "https://x.test", body=Body(text.encode()))
             assert growing.call(call).body == new.call(call).body
     finally:
-        remembering.SMALL = small
+        known.SMALL = small
 
 
 def test_only_what_is_new_is_scanned():

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agentreplay.core.selector import compile_path, show
+from pytest_agentreplay.core.rules import compile_path, show
 from pytest_agentreplay.errors import SettingsError
 
 TREE = {

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agentreplay.core.backends.backend import Moment, PassThrough, Refused, Replayed
-from pytest_agentreplay.core.backends.record import RecordBackend
+from pytest_agentreplay.core.backends.backend import Moment, PassThrough, RecordBackend, Refused, Replayed
 from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.matching import Matching

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.core.shell import quoted
+from pytest_agentreplay.core.paths import quoted
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,9 @@ from pytest_agentreplay.core.model import (
 )
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.encodings import secret_guises
-from pytest_agentreplay.core.redaction.known import Known
+from pytest_agentreplay.core.redaction.known import Known, Seen
 from pytest_agentreplay.core.redaction.places import Places
-from pytest_agentreplay.core.redaction.redactors import shapes_of
-from pytest_agentreplay.core.redaction.remembering import Seen
+from pytest_agentreplay.core.redaction.policy import shapes_of
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.gateway.routes import Routes
 from pytest_agentreplay.intercept.http.stdlib import PendingRequest

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from pytest_agentreplay.core.redaction.fields import believed, strength
-from pytest_agentreplay.core.redaction.spoken import find_spoken
+from pytest_agentreplay.core.redaction.credentials import find_spoken
+from pytest_agentreplay.core.redaction.secret_names import believed, strength
 
 VALUE = "v9zs00ZE1" + "MKZXggWhJ5"
 

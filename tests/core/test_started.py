@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from pytest_agentreplay.core.started import Label, Started
+from pytest_agentreplay.core.release_order import Label, Started
 
 RECORDED = {"main.2": ["shop.fetch", 1], "main.3": ["shop.fetch", 2], "main.2.1": ["shop.parse", 1]}
 

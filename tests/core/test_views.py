@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agentreplay.core.redaction.detecting import readings
+from pytest_agentreplay.core.redaction.encodings import DEEPEST, View, ViewTooDeep, below, squeezed, unescaped, widened
 from pytest_agentreplay.core.redaction.known import Known
-from pytest_agentreplay.core.redaction.views import DEEPEST, View, ViewTooDeep, below, squeezed, unescaped, widened
 
 WORD = b"Qz7wLp0xNeedle"
 TEXT = st.text(st.sampled_from("ab \\\"'/\n\t%é€😀&;<{}[]:,u0041nx"), max_size=30)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 
 import pytest
 from hypothesis import given, settings
@@ -12,8 +13,8 @@ from hypothesis import strategies as st
 from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.core.reading import CallReading, ReplyReading, ToolUse
 from pytest_agentreplay.demo.replies.bedrock import frame
-from pytest_agentreplay.dialects import DIALECTS, READER, mcp
-from pytest_agentreplay.dialects.sse import ServerSentEvent, events, is_stream
+from pytest_agentreplay.dialects import FAMILIES, READER, all_dialects, mcp
+from pytest_agentreplay.dialects.streams import ServerSentEvent, events, is_stream
 
 JSON_TYPE = (("content-type", "application/json"),)
 NDJSON_TYPE = (("content-type", "application/x-ndjson"),)
@@ -139,7 +140,7 @@ def test_a_messages_call(system, read):
 
 
 def test_the_paths_lead_to_what_was_read():
-    from pytest_agentreplay.core.selector import compile_path
+    from pytest_agentreplay.core.rules import compile_path
 
     for sent in CALLS.values():
         reading, body = READER.read_call(sent), json.loads(sent.body.data)
@@ -404,7 +405,7 @@ def test_a_stream_reads_as_the_same_reply_in_one_piece(name):
 
 
 def test_joined_messages_are_those_of_the_plain_reply():
-    names = {dialect.name: dialect for dialect in DIALECTS}
+    names = {dialect.name: dialect for dialect in all_dialects()}
     assert names["anthropic"].join(events(REPLIES["anthropic"][1]))["content"] == MESSAGE_REPLY["content"]
     assert names["openai_responses"].join(events(REPLIES["openai_responses"][1]))["output"] == RESPONSE_OUTPUT
 
@@ -641,13 +642,31 @@ EVENTS = [
 ]
 
 
+def test_a_dialect_is_loaded_for_each_of_its_paths():
+    for load, words in FAMILIES:
+        for dialect in load():
+            for way in re.split(r"\|(?![^(]*\))", dialect.path):
+                letters = re.sub(r"\(\?<![^)]*\)", "", way)
+                for text in spelled(letters):
+                    assert any(word in text for word in words), (dialect.name, text)
+
+
+def spelled(pattern):
+    """The literal texts that a path's pattern stands for, one for each choice in it."""
+    group = re.search(r"\(\?:([^()]*)\)(\?)?", pattern)
+    if group is None:
+        return [pattern]
+    choices = [*group[1].split("|"), *([""] if group[2] else [])]
+    return [text for choice in choices for text in spelled(pattern[: group.start()] + choice + pattern[group.end() :])]
+
+
 def test_every_dialect_has_a_path_here():
-    assert [dialect.name for dialect in DIALECTS] == list(PATHS)
+    assert [dialect.name for dialect in all_dialects()] == list(PATHS)
 
 
 @settings(derandomize=True, max_examples=500, deadline=None)
 @given(
-    st.sampled_from(DIALECTS),
+    st.sampled_from(all_dialects()),
     GARBAGE,
     st.lists(GARBAGE, max_size=4),
     st.sampled_from(EVENTS),

@@ -11,7 +11,7 @@ from pytest_agentreplay.cases.turn import ToolCallView, TurnView
 from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.cli import build_parser
 from pytest_agentreplay.core.rules import MATCHED_HEADERS
-from pytest_agentreplay.dialects import DIALECTS
+from pytest_agentreplay.dialects import all_dialects
 from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.intercept.registry import PATCHES
 from pytest_agentreplay.runs.fixture_handle import AgentReplay
@@ -136,8 +136,8 @@ def test_the_rules_page_knows_the_actions_scopes_and_the_way_of_headers():
 
 def test_every_model_api():
     rows = table(section("model-apis.md", "Model APIs: what is read"))
-    assert [code(row[0]) for row in rows] == [dialect.name for dialect in DIALECTS]
-    for (_, paths, _), dialect in zip(rows, DIALECTS, strict=True):
+    assert [code(row[0]) for row in rows] == [dialect.name for dialect in all_dialects()]
+    for (_, paths, _), dialect in zip(rows, all_dialects(), strict=True):
         shown = re.findall(r"`(.*?)`", paths)
         assert shown
         assert all(dialect.at("/v1/models/m" + path if path.startswith(":") else path) for path in shown), dialect.name

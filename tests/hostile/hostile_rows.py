@@ -254,7 +254,7 @@ def grown(statement: str) -> str:
         "import resource, sys\n"
         "from pytest_agentreplay import codec\n"
         "from pytest_agentreplay.core import content_coding\n"
-        "from pytest_agentreplay.core.matching.content import content\n"
+        "from pytest_agentreplay.core.matching.address import content\n"
         "from pytest_agentreplay.core.model import Body\n"
         "from pytest_agentreplay.errors import SnapshotError\n"
         "from pytest_agentreplay.store import files, reading\n"

@@ -7,8 +7,8 @@ import pytest
 from hostile_rows import in_child, refused
 from making import changed, sealed, stored
 
-from pytest_agentreplay.codec import bounds, journal
-from pytest_agentreplay.codec.dedup.blobs import LARGEST
+from pytest_agentreplay.codec import journal, parsing
+from pytest_agentreplay.codec.styles import LARGEST
 
 DOUBLINGS = 40
 
@@ -125,12 +125,12 @@ def test_a_journal_cannot_unfold_without_end():
     assert sum(len(x.call.body) for x in run.exchanges) <= 8 * LARGEST
 
 
-@pytest.mark.parametrize("levels", [bounds.DEEPEST - 1, bounds.DEEPEST])
+@pytest.mark.parametrize("levels", [parsing.DEEPEST - 1, parsing.DEEPEST])
 @pytest.mark.parametrize(
     "inside", ['"]}"', '"\\\\"', '"\\"]"', '"' + "\\\\" * 7 + '\\""', '"' + "x" * (1 << 20) + ']\\\\"']
 )
 def test_depth_is_counted_outside_of_strings(levels, inside):
     text = "[" * levels + inside + ", 1" + "]" * levels
     json.loads(text)
-    assert bounds.exceeded(text.encode()) == ""
-    assert bounds.exceeded(f"[{inside}, {'[' * bounds.DEEPEST}".encode()) == "nested too deep"
+    assert parsing.exceeded(text.encode()) == ""
+    assert parsing.exceeded(f"[{inside}, {'[' * parsing.DEEPEST}".encode()) == "nested too deep"

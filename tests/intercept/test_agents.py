@@ -12,7 +12,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
 from pytest_agentreplay import agent
-from pytest_agentreplay.core.backends.record import RecordBackend
+from pytest_agentreplay.core.backends.backend import RecordBackend
 from pytest_agentreplay.core.model import ToolCall, ToolReply
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.places import Places

@@ -14,8 +14,7 @@ import pytest
 import time_machine
 
 from pytest_agentreplay.intercept.environment import clock as clocks
-from pytest_agentreplay.intercept.environment.clock import Clock
-from pytest_agentreplay.intercept.environment.clock_and_seeds import ClockAndSeeds
+from pytest_agentreplay.intercept.environment.clock import Clock, ClockAndSeeds
 from pytest_agentreplay.intercept.environment.randomness import RandomSource
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.session.interceptions import Interception

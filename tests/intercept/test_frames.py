@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from pytest_agentreplay.core.backends.record import RecordBackend
+from pytest_agentreplay.core.backends.backend import RecordBackend
 from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Closed, Failure, Frame, FrameCall, Header, Run, ToolCall, ToolReply

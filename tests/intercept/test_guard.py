@@ -23,15 +23,14 @@ import openai
 import pytest
 import trio
 
-from pytest_agentreplay.core.backends.record import RecordBackend
+from pytest_agentreplay.core.backends.backend import RecordBackend
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.model import ToolCall, ToolReply
 from pytest_agentreplay.demo.server import ModelServer
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept import registry
-from pytest_agentreplay.intercept.network import audit, child_events, guard, ledger, peers
-from pytest_agentreplay.intercept.network.guard import Guard, ModelHostWatch
-from pytest_agentreplay.intercept.network.ledger import LedgerEntry
+from pytest_agentreplay.intercept.network import child_events, guard, sandbox
+from pytest_agentreplay.intercept.network.guard import Guard, LedgerEntry, ModelHostWatch
 from pytest_agentreplay.intercept.session import interceptions, lanes
 from pytest_agentreplay.intercept.session.interceptions import Interception
 from pytest_agentreplay.report.escape import line
@@ -127,7 +126,7 @@ def act(make, method, *args):
 
 
 WAYS_OUT = {
-    "a library in C": (lambda: sys.audit(peers.LIBRARY, "grpc"), "library", "grpc"),
+    "a library in C": (lambda: sys.audit(sandbox.LIBRARY, "grpc"), "library", "grpc"),
     "connect": (lambda: act(tcp, "connect", DISCARD), "connect", "127.0.0.1:9"),
     "connect_ex": (lambda: act(tcp, "connect_ex", DISCARD), "connect", "127.0.0.1:9"),
     "create_connection": (lambda: socket.create_connection(DISCARD), "connect", "127.0.0.1:9"),
@@ -206,10 +205,10 @@ def test_the_table_of_events_is_tried_whole(monkeypatch):
     for go, *_ in WAYS_OUT.values():
         with guarded(), pytest.raises(ReplayDiverged):
             go()
-    assert guard.EVENTS - heard | {peers.MADE} == {
+    assert guard.EVENTS - heard | {sandbox.MADE} == {
         *("_winapi.CreateProcess", "os.startfile", "os.spawn"),  # Windows raises these
-        peers.LOADED,
-        peers.MADE,  # where the sandbox is closed: see test_sandbox.py
+        sandbox.LOADED,
+        sandbox.MADE,  # where the sandbox is closed: see test_sandbox.py
         "cpython.PyInterpreterState_New",
     }
 
@@ -425,7 +424,7 @@ class Proactor:
 
 def test_what_asyncio_reaches_on_windows_is_told():
     kind = type("Proactor", (Proactor,), {})
-    audit.tell_of_proactor(kind, guard._meet)
+    guard.tell_of_proactor(kind, guard._meet)
     proactor = kind()
     with socket.socket() as one, guarded("listen") as watch:
         assert proactor.connect(one, ("192.0.2.1", 443)) == ("connected", ("192.0.2.1", 443))
@@ -816,7 +815,7 @@ def test_entries_read_well():
     assert LedgerEntry("child", "git", "a.py:3 in f", 2).line() == "2 child processes git from a.py:3 in f"
     assert LedgerEntry("send", "[::1]:53", "", 1).line() == "1 datagram to [::1]:53"
     assert LedgerEntry("library", "grpc", "", 1).line() == "1 call by the library grpc"
-    assert set(ledger.WORDS) == {"child", "library", "socket", *peers.SOCKET_EVENTS.values()}
+    assert set(guard.WORDS) == {"child", "library", "socket", *sandbox.SOCKET_EVENTS.values()}
 
 
 def test_an_ipv6_peer_is_written_in_brackets():

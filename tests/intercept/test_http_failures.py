@@ -7,7 +7,7 @@ import httpx2
 import pytest
 
 from pytest_agentreplay.core.model import Failure
-from pytest_agentreplay.intercept.http.failures import frozen, thawed
+from pytest_agentreplay.intercept.http.http_wire import frozen, thawed
 
 
 class Odd(httpx.TransportError):
@@ -62,7 +62,7 @@ def test_a_broken_text_is_no_reason_to_lose_the_exchange():
 
 
 def test_a_file_cannot_name_a_signal_of_a_test_runner():
-    from pytest_agentreplay.intercept.session.loaded import loaded_exception
+    from pytest_agentreplay.intercept.session.patching import loaded_exception
 
     for path in ("_pytest.outcomes.Exit", "_pytest.outcomes.Skipped", "unittest.case.SkipTest"):
         assert loaded_exception(path) is None

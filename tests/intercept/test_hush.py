@@ -7,7 +7,8 @@ import types
 import pytest
 
 from pytest_agentreplay.errors import ReplayDiverged
-from pytest_agentreplay.intercept.session.excepthooks import follows_refusal, install, quietened, worth_saying
+from pytest_agentreplay.intercept.session.exits import follows_refusal, quietened, worth_saying
+from pytest_agentreplay.intercept.session.exits import install_excepthooks as install
 
 
 def raised(error, cause=None):

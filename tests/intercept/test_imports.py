@@ -12,8 +12,8 @@ import time
 
 import pytest
 
-from pytest_agentreplay.intercept.session import import_hooks
-from pytest_agentreplay.intercept.session.import_hooks import when_imported
+from pytest_agentreplay.intercept import registry
+from pytest_agentreplay.intercept.registry import when_imported
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def library(tmp_path, monkeypatch):
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))
-    monkeypatch.setattr(import_hooks, "_acts", {})
+    monkeypatch.setattr(registry, "_acts", {})
     yield home
     for name in [name for name in sys.modules if name.startswith("metlib")]:
         del sys.modules[name]

@@ -7,11 +7,11 @@ from multiprocessing.pool import ThreadPool
 
 import pytest
 
-from pytest_agentreplay.intercept.ordering import work
+from pytest_agentreplay.intercept.ordering import pausing
 from pytest_agentreplay.intercept.session import interceptions, jobs
 from tests.ordering.driving import Stage
 
-OURS = frozenset(module.__file__ for module in (jobs, work))
+OURS = frozenset(module.__file__ for module in (jobs, pausing))
 SECONDS = 30
 
 
@@ -55,7 +55,7 @@ def test_a_look_costs_the_same_beside_many_jobs(in_test):
                     pool.submit(int)
                 assert len(interception.jobs) == waiting + 1
                 try:
-                    return lines_of(lambda: work.on_its_way(interception) or work.at_work(interception, ()))
+                    return lines_of(lambda: pausing.on_its_way(interception) or pausing.at_work(interception, ()))
                 finally:
                     over.set()
 

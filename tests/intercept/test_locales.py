@@ -5,14 +5,14 @@ import os
 
 import pytest
 
-from pytest_agentreplay.intercept.environment import locales
-from pytest_agentreplay.intercept.environment.locales import Locale, in_force, locale_here
+from pytest_agentreplay.intercept.environment import machine
+from pytest_agentreplay.intercept.environment.machine import Locale, in_force, locale_here
 
 
 def another():
     """A locale of this machine that is not the one in force."""
     for name in ("C.UTF-8", "C.utf8", "en_US.UTF-8", "German_Germany.1252", "POSIX"):
-        if locales.choose("LC_TIME", name):
+        if machine.choose("LC_TIME", name):
             chosen = locale.setlocale(locale.LC_TIME)
             locale.setlocale(locale.LC_TIME, "C")
             if chosen != "C":
@@ -23,9 +23,9 @@ def another():
 @pytest.fixture(autouse=True)
 def plain(monkeypatch):
     before = in_force()
-    for category in locales.CATEGORIES:
+    for category in machine.CATEGORIES:
         locale.setlocale(getattr(locale, category), "C")
-    for name in locales.VARIABLES:
+    for name in machine.VARIABLES:
         monkeypatch.delenv(name, raising=False)
     yield
     for category, name in before.items():
@@ -78,7 +78,7 @@ HOSTILE = ["/etc/passwd", "../../x", "a\nb", "", "é", "x" * 99, 7, None, ["C"]]
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_what_is_no_name_never_reaches_the_system(name, monkeypatch):
-    monkeypatch.setattr(locales, "choose", lambda *_: pytest.fail("a locale was set"))
+    monkeypatch.setattr(machine, "choose", lambda *_: pytest.fail("a locale was set"))
     for stored in ({"now": {"LC_TIME": name}}, {"variables": {"LANG": name}}, {"now": name}, name):
         held = Locale(stored)
         held.start()

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from pytest_agentreplay.core.redaction.secret_names import key_variables
-from pytest_agentreplay.intercept.environment.missing_keys import PLACEHOLDER, MissingKeys
+from pytest_agentreplay.intercept.environment.machine import PLACEHOLDER, MissingKeys
 
 
 def test_variables_of_one_value_are_one_group_and_those_that_were_not_sent_are_left_out():

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentreplay.intercept.environment import places
-from pytest_agentreplay.intercept.environment.places import linked, todays_places
+from pytest_agentreplay.intercept.environment import machine
+from pytest_agentreplay.intercept.environment.machine import linked, todays_places
 
 MACOS = {"/private/tmp": "/tmp", "/private/var": "/var", "/private/var/folders/x/T": "/var/folders/x/T"}
 WINDOWS = {r"C:\Users\runneradmin\AppData\Local\Temp": r"C:\Users\RUNNER~1\AppData\Local\Temp"}
@@ -73,5 +73,5 @@ def test_a_user_whom_the_system_does_not_name_has_no_mark(tmp_path, monkeypatch,
 
 
 def test_no_home_no_mark(tmp_path, monkeypatch):
-    monkeypatch.setattr(places, "home", lambda: None)
+    monkeypatch.setattr(machine, "home", lambda: None)
     assert "home" not in todays_places(tmp_path)

@@ -14,12 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 import openai
 import pytest
 
-from pytest_agentreplay.core.backends.backend import Replayed
-from pytest_agentreplay.core.backends.record import RecordBackend
+from pytest_agentreplay.core.backends.backend import RecordBackend, Replayed
 from pytest_agentreplay.demo.server import ModelServer
 from pytest_agentreplay.intercept import registry
-from pytest_agentreplay.intercept.environment.clock import Clock
-from pytest_agentreplay.intercept.environment.clock_and_seeds import ClockAndSeeds
+from pytest_agentreplay.intercept.environment.clock import Clock, ClockAndSeeds
 from pytest_agentreplay.intercept.environment.randomness import RandomSource
 from pytest_agentreplay.intercept.network.guard import Guard
 from pytest_agentreplay.intercept.session import interceptions, lanes

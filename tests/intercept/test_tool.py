@@ -25,7 +25,7 @@ from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Exchange, Failure, Timing, ToolCall, ToolReply
 from pytest_agentreplay.core.serialize import Codec
 from pytest_agentreplay.errors import CannotFreeze, CannotRedirect, ReplayDiverged
-from pytest_agentreplay.intercept.session import interceptions, lanes, originals, thread_starts
+from pytest_agentreplay.intercept.session import interceptions, lanes, patching, thread_starts
 from pytest_agentreplay.intercept.session.interceptions import Interception
 from pytest_agentreplay.intercept.tools.tool import Tool, find, redirect
 
@@ -977,10 +977,10 @@ def test_the_vault_stays_shut_in_a_replay():
     with redirected(tool) as (redirection,), replaying(backend) as again:
         key = redirection._layer._key
         with pytest.raises(ReplayDiverged):
-            originals.outside(key)
+            patching.outside(key)
         intercepted = again.interception.enter(ToolCall("tool"))
         with pytest.raises(ReplayDiverged):
-            originals.lend(key, intercepted)
+            patching.lend(key, intercepted)
     assert LEDGER == [1]
 
 

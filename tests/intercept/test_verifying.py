@@ -9,7 +9,7 @@ from pytest_agentreplay.core.model import Exchange, Failure, Header, HttpCall, H
 from pytest_agentreplay.core.tolerance import Tolerances
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import ReplayDiverged
-from pytest_agentreplay.intercept.session import originals
+from pytest_agentreplay.intercept.session import patching
 from pytest_agentreplay.intercept.session.interceptions import Interception
 
 LOOK, REFUND, GIVEN_UP = ToolCall("look_up", {"id": 7}), ToolCall("refund"), ToolCall("slow")
@@ -46,9 +46,9 @@ def body():
     def function():
         return "ran"
 
-    originals.keep(-1, function, function.__code__)
+    patching.keep(-1, function, function.__code__)
     yield
-    originals.empty(-1)
+    patching.empty(-1)
 
 
 def door(kind=VerifyBackend):
@@ -58,7 +58,7 @@ def door(kind=VerifyBackend):
 
 def lends(intercepted):
     try:
-        return originals.lend(-1, intercepted)() == "ran"
+        return patching.lend(-1, intercepted)() == "ran"
     except ReplayDiverged:
         return False
 

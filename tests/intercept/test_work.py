@@ -7,7 +7,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from pytest_agentreplay.intercept.ordering.work import waits
+from pytest_agentreplay.intercept.ordering.pausing import waits
 
 
 def until(condition):

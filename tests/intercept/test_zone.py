@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from pytest_agentreplay.intercept.environment import zone as zones
-from pytest_agentreplay.intercept.environment.zone import Zone, zone_here
+from pytest_agentreplay.intercept.environment import machine as zones
+from pytest_agentreplay.intercept.environment.machine import Zone, zone_here
 
 SUMMER = int(dt.datetime(2026, 7, 1, 12, tzinfo=dt.UTC).timestamp()) * 10**9
 WINTER = int(dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC).timestamp()) * 10**9

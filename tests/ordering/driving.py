@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import httpx2
 
-from pytest_agentreplay.intercept.environment.places import todays_places
+from pytest_agentreplay.intercept.environment.machine import todays_places
 from pytest_agentreplay.runs.run_session import EndedRun, Location
 from pytest_agentreplay.runs.session_factory import begin
 from pytest_agentreplay.settings import Settings

@@ -6,8 +6,7 @@ import re
 import pytest
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.core.redaction.policy import Policy
-from pytest_agentreplay.core.redaction.shapes import shape
+from pytest_agentreplay.core.redaction.policy import Policy, shape
 from pytest_agentreplay.errors import Leak
 from pytest_agentreplay.runs import recovery
 

@@ -31,7 +31,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from pytest_agentreplay.core.backends.record import RecordBackend
+from pytest_agentreplay.core.backends.backend import RecordBackend
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.network import sandbox
 from pytest_agentreplay.intercept.network.guard import Guard

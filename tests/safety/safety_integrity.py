@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.codec import parsing, seal, seal_digest
+from pytest_agentreplay.codec import parsing, seal_digest
 from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.errors import SnapshotError
 
@@ -172,6 +172,6 @@ def milliseconds(text: str) -> float:
 
 def _spent(doc: dict[str, Any], data: bytes) -> float:
     began = time.process_time()
-    sealed, _ = seal.checked(doc, seal_digest.KEY, data, "large")
+    sealed, _ = seal_digest.checked(doc, seal_digest.KEY, data, "large")
     assert sealed
     return time.process_time() - began

@@ -12,7 +12,7 @@ import pytest
 from pytest_agentreplay import codec
 from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.errors import CannotWrite, SnapshotError, SnapshotUnreadable
-from pytest_agentreplay.store import files, locks
+from pytest_agentreplay.store import files, locks, projects
 
 D = "a" * 64
 
@@ -34,11 +34,11 @@ def folder(tmp_path):
 
 
 def told(folder):
-    return locks.check(folder / locks.NAME)
+    return locks.check(folder / projects.LOCK)
 
 
 def test_a_line_is_the_seal_the_path_and_the_number_of_exchanges_sorted_by_path(folder):
-    data = (folder / locks.NAME).read_bytes()
+    data = (folder / projects.LOCK).read_bytes()
     lines = [line.split("  ") for line in data.decode().splitlines()]
     assert [line[1:] for line in lines] == [
         ["a/x/three.snapshot.json", "0"],
@@ -50,13 +50,13 @@ def test_a_line_is_the_seal_the_path_and_the_number_of_exchanges_sorted_by_path(
     assert b"\r" not in data
     assert data.endswith(b"\n")
     assert told(folder) == []
-    before = (folder / locks.NAME).stat().st_mtime_ns
+    before = (folder / projects.LOCK).stat().st_mtime_ns
     assert locks.write(folder) == 3
-    assert (folder / locks.NAME).stat().st_mtime_ns == before, "the same lock is not written twice"
+    assert (folder / projects.LOCK).stat().st_mtime_ns == before, "the same lock is not written twice"
 
 
 def test_line_ends_and_reformatting_change_nothing(folder):
-    lock, one = folder / locks.NAME, folder / "b/x/one.snapshot.json"
+    lock, one = folder / projects.LOCK, folder / "b/x/one.snapshot.json"
     lock.write_bytes(lock.read_bytes().replace(b"\n", b"\r\n"))
     one.write_text(json.dumps(json.loads(one.read_text("utf-8"))), encoding="utf-8")
     assert told(folder) == []
@@ -123,18 +123,18 @@ def test_a_revision_made_up_is_another_snapshot_for_the_lock(folder):
 
 
 def test_a_number_of_exchanges_that_was_edited_is_seen(folder):
-    lock = folder / locks.NAME
+    lock = folder / projects.LOCK
     lock.write_text(lock.read_text("utf-8").replace("one.snapshot.json  2", "one.snapshot.json  1"), encoding="utf-8")
     assert told(folder) == ["b/x/one.snapshot.json: is another one"]
 
 
 @pytest.mark.parametrize("change", [edit, put("{"), put("")])
 def test_what_is_not_sealed_is_not_locked(folder, change):
-    before = (folder / locks.NAME).read_bytes()
+    before = (folder / projects.LOCK).read_bytes()
     change(folder)
     (why,) = locks.write(folder)
     assert "one.snapshot.json" in why
-    assert (folder / locks.NAME).read_bytes() == before
+    assert (folder / projects.LOCK).read_bytes() == before
 
 
 def test_folders_that_are_not_the_projects_are_left_out(folder):
@@ -206,7 +206,7 @@ def test_what_is_no_lock_at_all_is_refused(data):
 
 
 def test_a_huge_lock_is_refused_unread(folder):
-    with (folder / locks.NAME).open("wb") as file:
+    with (folder / projects.LOCK).open("wb") as file:
         file.truncate(locks.LARGEST + 1)
     with pytest.raises(SnapshotUnreadable, match="larger"):
         told(folder)
@@ -223,8 +223,8 @@ def test_links_and_pipes_are_not_followed(folder, tmp_path_factory):
     assert [line.partition(": ")[2] for line in told(folder)] == [
         "is not a plain file; links, folders and pipes are not followed"
     ] * 2
-    (folder / locks.NAME).unlink()
-    (folder / locks.NAME).symlink_to(outside / "lock")
+    (folder / projects.LOCK).unlink()
+    (folder / projects.LOCK).symlink_to(outside / "lock")
     with pytest.raises(SnapshotError):
         told(folder)
     (folder / "link.snapshot.json").unlink()
@@ -244,7 +244,7 @@ def test_a_path_that_a_line_cannot_hold_is_refused_when_it_is_written(folder, na
 
 
 def test_two_at_once_write_one_whole_lock(folder):
-    (folder / locks.NAME).unlink()
+    (folder / projects.LOCK).unlink()
     done: list[object] = []
     threads = [threading.Thread(target=lambda: done.append(locks.write(folder))) for _ in range(6)]
     for thread in threads:
@@ -259,7 +259,7 @@ def test_two_at_once_write_one_whole_lock(folder):
 def test_the_locks_over_a_snapshot_and_within_a_folder(folder):
     assert locks.write(folder / "b") == 2
     one = folder / "b/x/one.snapshot.json"
-    assert locks.over(one, folder) == [folder / locks.NAME, folder / "b" / locks.NAME]
-    assert locks.over(one, folder / "b") == [folder / "b" / locks.NAME]
-    assert locks.within(folder) == [folder / locks.NAME, folder / "b" / locks.NAME]
-    assert locks.told(folder / "a" / locks.NAME) == []
+    assert projects.locks_over(one, folder) == [folder / projects.LOCK, folder / "b" / projects.LOCK]
+    assert projects.locks_over(one, folder / "b") == [folder / "b" / projects.LOCK]
+    assert locks.within(folder) == [folder / projects.LOCK, folder / "b" / projects.LOCK]
+    assert locks.told(folder / "a" / projects.LOCK) == []

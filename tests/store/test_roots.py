@@ -4,7 +4,7 @@ import pytest
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.core.model import Header, Run
-from pytest_agentreplay.store import layout, roots
+from pytest_agentreplay.store import layout, projects
 from pytest_agentreplay.store.snapshots import Store
 
 TEST = "packages/shop/tests/sub/test_a.py::TestA::test_b[x/y::z]"
@@ -26,35 +26,35 @@ def repo(tmp_path):
 
 def test_a_snapshot_states_the_id_from_the_nearest_folder_that_configures_pytest(repo):
     shop = repo / "packages" / "shop"
-    assert roots.snapshot_id(repo, TEST) == SHORT
-    assert roots.snapshot_id(shop, SHORT) == SHORT
-    assert roots.snapshot_id(repo, "tests/test_a.py::test_b") == "tests/test_a.py::test_b"
-    assert roots.snapshot_id(repo, "packages/shop/conftest.py::@warm") == "conftest.py::@warm"
-    assert roots.snapshot_id(repo, "packages/test_a.py::test_b") == "packages/test_a.py::test_b"
-    assert roots.snapshot_id(repo, "../packages/shop/test_a.py::test_b") == "../packages/shop/test_a.py::test_b"
+    assert projects.snapshot_id(repo, TEST) == SHORT
+    assert projects.snapshot_id(shop, SHORT) == SHORT
+    assert projects.snapshot_id(repo, "tests/test_a.py::test_b") == "tests/test_a.py::test_b"
+    assert projects.snapshot_id(repo, "packages/shop/conftest.py::@warm") == "conftest.py::@warm"
+    assert projects.snapshot_id(repo, "packages/test_a.py::test_b") == "packages/test_a.py::test_b"
+    assert projects.snapshot_id(repo, "../packages/shop/test_a.py::test_b") == "../packages/shop/test_a.py::test_b"
 
 
 def test_the_id_from_each_root_is_accepted_and_no_other(repo):
     shop = repo / "packages" / "shop"
-    assert roots.accepted_ids(repo, TEST) == (SHORT, TEST)
-    assert roots.accepted_ids(shop, SHORT) == (SHORT, TEST)
-    assert roots.accepted_ids(repo, "tests/test_a.py::test_b") == ("tests/test_a.py::test_b",)
+    assert projects.accepted_ids(repo, TEST) == (SHORT, TEST)
+    assert projects.accepted_ids(shop, SHORT) == (SHORT, TEST)
+    assert projects.accepted_ids(repo, "tests/test_a.py::test_b") == ("tests/test_a.py::test_b",)
 
 
 @pytest.mark.parametrize("stated", [TEST, SHORT])
 def test_what_a_snapshot_states_is_todays_id_from_each_root(repo, stated):
     shop = repo / "packages" / "shop"
     file = shop / "tests" / "sub" / layout.DIRECTORY / "test_a" / "test_b.snapshot.json"
-    assert roots.todays_id(repo, file, stated) == TEST
-    assert roots.todays_id(shop, file, stated) == SHORT
+    assert projects.todays_id(repo, file, stated) == TEST
+    assert projects.todays_id(shop, file, stated) == SHORT
 
 
 def test_a_snapshot_that_was_moved_to_another_folder_states_the_old_id(repo):
     shop = repo / "packages" / "shop"
     file = shop / "tests" / "other" / layout.DIRECTORY / "test_a" / "test_b.snapshot.json"
-    assert roots.todays_id(repo, file, SHORT) == TEST
-    assert roots.todays_id(shop, file, SHORT) == SHORT
-    assert roots.todays_id(repo, file, TEST) == TEST
+    assert projects.todays_id(repo, file, SHORT) == TEST
+    assert projects.todays_id(shop, file, SHORT) == SHORT
+    assert projects.todays_id(repo, file, TEST) == TEST
 
 
 def test_a_recording_and_what_it_recorded_mark_the_same_folder_as_the_project(repo):

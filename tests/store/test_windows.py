@@ -13,9 +13,9 @@ from pytest_agentreplay import codec
 from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.errors import CannotWrite, SnapshotMisplaced
 from pytest_agentreplay.runs import accept, recovery
-from pytest_agentreplay.store import files, snapshot_index
+from pytest_agentreplay.store import files, snapshots
 from pytest_agentreplay.store.snapshots import Store
-from pytest_agentreplay.store.windows import EXTENDED, LONGEST, extended, shortened
+from pytest_agentreplay.store.system import EXTENDED, LONGEST, extended, shortened
 
 DEEP = "\\".join(["folder"] * 40)
 
@@ -75,7 +75,7 @@ class Windows:
 @pytest.fixture
 def windows(monkeypatch):
     system = Windows()
-    for module in (files, snapshot_index):
+    for module in (files, snapshots):
         monkeypatch.setattr(module, "os", system)
     return system
 
@@ -229,7 +229,7 @@ def test_the_store_alone_walks_folders():
         "case_files/file_scan.py: os.walk(",
         "store/dependency_hashes.py: .glob(",
         "store/files.py: os.listdir(",
-        "store/snapshot_index.py: .glob(",
-        "store/snapshot_index.py: os.scandir(",
-        "store/snapshot_index.py: os.walk(",
+        "store/snapshots.py: .glob(",
+        "store/snapshots.py: os.scandir(",
+        "store/snapshots.py: os.walk(",
     }

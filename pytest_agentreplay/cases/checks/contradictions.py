@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.cases import turn
 from pytest_agentreplay.cases.checks.answers import AnswerCheck, every, unknown
 from pytest_agentreplay.cases.checks.values import compared, found_at, landing
-from pytest_agentreplay.core.matching.content import content
+from pytest_agentreplay.core.matching.address import content
 from pytest_agentreplay.core.model import HttpReply, ToolCall
 from pytest_agentreplay.dialects import READER, genai
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.cases.checks.values import COMPARISONS, LONGEST_PATH
 from pytest_agentreplay.core.linear import Slow
 from pytest_agentreplay.core.regexes import RefusedPattern, quick
-from pytest_agentreplay.core.selector import compile_path
+from pytest_agentreplay.core.rules import compile_path
 from pytest_agentreplay.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pytest_agentreplay.core.selector import Place
+    from pytest_agentreplay.core.rules import Place
 
     Complaint = tuple[Place, str]
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases.checks.lists import listed
 from pytest_agentreplay.core.canonical_json import NotJson, parse
-from pytest_agentreplay.core.selector import compile_path
+from pytest_agentreplay.core.rules import compile_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

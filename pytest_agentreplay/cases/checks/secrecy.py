@@ -10,9 +10,8 @@ from pytest_agentreplay.cases.checks.endings import is_something
 from pytest_agentreplay.cases.checks.values import texts
 from pytest_agentreplay.core.redaction.detecting import Detector
 from pytest_agentreplay.core.redaction.known import Known
-from pytest_agentreplay.core.redaction.personal import PERSONAL
 from pytest_agentreplay.core.redaction.placeholders import Placeholders
-from pytest_agentreplay.core.redaction.policy import PLAIN
+from pytest_agentreplay.core.redaction.policy import PERSONAL, PLAIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

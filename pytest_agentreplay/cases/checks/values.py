@@ -1,6 +1,6 @@
 """Values held against what a check wants of them: exists, equals, contains, not_contains, matches.
 
-Paths are those of `core.selector`, with at most one `..`, so that looking costs what the tree is long. Where a path
+Paths are those of `core.rules`, with at most one `..`, so that looking costs what the tree is long. Where a path
 finds several values, one that fits is enough, and what must not be there may be in none.
 """
 
@@ -13,7 +13,7 @@ from pytest_agentreplay.cases.checks.answers import HOLDS, AnswerCheck, every, f
 from pytest_agentreplay.cases.turn import clip
 from pytest_agentreplay.core.diff.texts import brief
 from pytest_agentreplay.core.regexes import quick
-from pytest_agentreplay.core.selector import compile_path
+from pytest_agentreplay.core.rules import compile_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.codec import strict_yaml
 from pytest_agentreplay.core.canonical_json import NotJson, parse
 from pytest_agentreplay.core.model import Failure, ToolReply
-from pytest_agentreplay.core.selector import compile_path
+from pytest_agentreplay.core.rules import compile_path
 from pytest_agentreplay.errors import CaseError, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_agentreplay.core.model import JsonObject
-    from pytest_agentreplay.core.selector import Place
+    from pytest_agentreplay.core.rules import Place
 
 KEYS = ("tool", "match", "answers")
 OUTCOMES = ("result", "json", "items", "error")

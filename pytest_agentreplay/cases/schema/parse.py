@@ -23,7 +23,7 @@ from pytest_agentreplay.cases.schema.build import keys, made
 from pytest_agentreplay.cases.schema.errors import known_at, plain_path, said_of, shown, unknown
 from pytest_agentreplay.codec import strict_yaml
 from pytest_agentreplay.core import tolerance
-from pytest_agentreplay.core.selector import compile_path
+from pytest_agentreplay.core.rules import compile_path
 from pytest_agentreplay.errors import CaseError, SettingsError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.cases.case import Case, Half
     from pytest_agentreplay.codec.strict_yaml import Document
-    from pytest_agentreplay.core.selector import Place
+    from pytest_agentreplay.core.rules import Place
 
 MOST_TOLD = 8
 MOST_LOOKED_AT = 100

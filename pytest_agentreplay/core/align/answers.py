@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canonical_json import NotJson, parse
-from pytest_agentreplay.core.matching.content import content
+from pytest_agentreplay.core.matching.address import content
 from pytest_agentreplay.core.model import Failure, FramesReply, HttpReply, ToolCall
 from pytest_agentreplay.core.turns import is_model
 

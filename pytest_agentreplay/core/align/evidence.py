@@ -14,8 +14,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.matching.address import split
-from pytest_agentreplay.core.matching.content import content
+from pytest_agentreplay.core.matching.address import content, split
 from pytest_agentreplay.core.model import ToolCall
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canonical_json import canonical, digest
 from pytest_agentreplay.core.diagnose.sections import address
-from pytest_agentreplay.core.matching.content import content
+from pytest_agentreplay.core.matching.address import content
 from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.core.turns import is_model
 

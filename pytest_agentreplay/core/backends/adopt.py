@@ -21,10 +21,9 @@ from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.diagnose import ambiguous
 from pytest_agentreplay.core.diagnose.replay_progress import ReplayProgress, line
 from pytest_agentreplay.core.diff.texts import shorten
-from pytest_agentreplay.core.happens_before import above
-from pytest_agentreplay.core.matching.address import is_this_host, split
-from pytest_agentreplay.core.matching.authorities import authority
+from pytest_agentreplay.core.matching.address import authority, is_this_host, split
 from pytest_agentreplay.core.model import FrameCall, ToolCall
+from pytest_agentreplay.core.release_order import above
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.align.evidence import Features

@@ -5,7 +5,7 @@ A call is looked up three times at most: by its exact bytes in its lane, by them
 time without them. Of several that are the same, one of the lane in which the last call of this lane was recorded goes
 first, then one of the lane of the same name, then one of the same agent: these are preferences, no call is refused for
 them, and one that must not come yet gives way to one that may. Queues are first in, first out by `start`; each
-exchange is served once. A call that is recorded but comes before one that must precede it (`happens_before`) is out of
+exchange is served once. A call that is recorded but comes before one that must precede it (`release_order`) is out of
 order.
 """
 
@@ -20,23 +20,21 @@ from typing import TYPE_CHECKING, cast
 
 from pytest_agentreplay.core.backends.backend import Moment, Refused, Replayed
 from pytest_agentreplay.core.divergence import Divergence
-from pytest_agentreplay.core.effects import SAFE_METHODS
 from pytest_agentreplay.core.frames import connections
-from pytest_agentreplay.core.happens_before import Precedence, above
-from pytest_agentreplay.core.matching.authorities import Authorities, authority
-from pytest_agentreplay.core.matching.near_matches import NearMatches
-from pytest_agentreplay.core.matching.placeholders import PlaceholderMatch
-from pytest_agentreplay.core.matching.wiring import Tokens, holds_placeholder
+from pytest_agentreplay.core.matching import NearMatches
+from pytest_agentreplay.core.matching.address import Authorities, authority
+from pytest_agentreplay.core.matching.wiring import PlaceholderMatch, Tokens, holds_placeholder
 from pytest_agentreplay.core.model import HttpCall, ToolCall
+from pytest_agentreplay.core.release_order import Precedence, above
+from pytest_agentreplay.core.turns import SAFE_METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Sequence
 
     from pytest_agentreplay.core.backends.backend import Verdict
     from pytest_agentreplay.core.divergence import Difference
-    from pytest_agentreplay.core.matching import Matching
-    from pytest_agentreplay.core.matching.authorities import Authority
-    from pytest_agentreplay.core.matching.media_match import Near
+    from pytest_agentreplay.core.matching import Matching, Near
+    from pytest_agentreplay.core.matching.address import Authority
     from pytest_agentreplay.core.model import Call, Exchange, Outcome, Run
     from pytest_agentreplay.core.reading import Reader
 

@@ -15,7 +15,7 @@ from pytest_agentreplay.core.diagnose.missing_calls import stopped, unused
 from pytest_agentreplay.core.diagnose.replay_progress import ReplayProgress, arguments_cause, line
 from pytest_agentreplay.core.diff.texts import hunk, shorten
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
-from pytest_agentreplay.core.matching.authorities import authority
+from pytest_agentreplay.core.matching.address import authority
 from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.core.turns import seat
 

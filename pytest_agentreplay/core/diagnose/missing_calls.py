@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.diagnose.replay_progress import ReplayProgress, line
 from pytest_agentreplay.core.diff.texts import shorten
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
-from pytest_agentreplay.core.happens_before import Precedence
+from pytest_agentreplay.core.release_order import Precedence
 from pytest_agentreplay.core.turns import top_level
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from pytest_agentreplay.core.diagnose.provenance import sought, spoken, strings
 from pytest_agentreplay.core.diagnose.sections import differences
 from pytest_agentreplay.core.diff import texts
 from pytest_agentreplay.core.divergence import Difference, Divergence, Kind
-from pytest_agentreplay.core.matching.content import content
+from pytest_agentreplay.core.matching.address import content
 from pytest_agentreplay.core.model import FrameCall, ToolCall
-from pytest_agentreplay.core.selector import compile_path, show
+from pytest_agentreplay.core.rules import compile_path, show
 from pytest_agentreplay.core.turns import (
     Turn,
     TurnPosition,

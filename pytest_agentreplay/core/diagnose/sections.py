@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core import media
 from pytest_agentreplay.core.diff import diff
 from pytest_agentreplay.core.divergence import ABSENT, Difference
-from pytest_agentreplay.core.matching.address import is_this_host, split
-from pytest_agentreplay.core.matching.content import content, header
+from pytest_agentreplay.core.matching.address import content, header, is_this_host, split
 from pytest_agentreplay.core.model import SELF, FrameCall, ToolCall
 from pytest_agentreplay.core.rules import MATCHED_HEADERS
 from pytest_agentreplay.core.serialize.fitting import fitted

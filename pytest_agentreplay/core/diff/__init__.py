@@ -16,7 +16,7 @@ from pytest_agentreplay.core import media
 from pytest_agentreplay.core.canonical_json import NotJson, canonical, parse
 from pytest_agentreplay.core.diff import texts
 from pytest_agentreplay.core.divergence import ABSENT, Difference
-from pytest_agentreplay.core.selector import show
+from pytest_agentreplay.core.rules import show
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -3,35 +3,191 @@
 Two identities: `fingerprint` costs microseconds and takes a body by its digest; `key` reads the body, leaves out what
 the rules name, and renames what the client made up. Equal fingerprints mean equal keys. What was left out is not lost:
 `drift` tells it.
+
+Values that differ by environment and are declared equal: hosts, paths, and parts of any value.
+
+The matched part is replaced by a mark before two calls are compared; everything around it is compared as usual.
+
+Calls that may differ in their pictures, sounds or files alone: known by all that stands beside these.
+
+Whether two of them are near enough is for a function of the test's to say; only where it says so is one taken for the
+other.
+
+Exchanges that a call may stand for though its pictures, sounds or files are others.
 """
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict, deque
+from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
-from pytest_agentreplay.core import selector
+from pytest_agentreplay.core import media, rules
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.divergence import ABSENT, Difference
-from pytest_agentreplay.core.matching.address import Url, is_this_host, split
-from pytest_agentreplay.core.matching.content import content
-from pytest_agentreplay.core.matching.equal import EqualValues, body_parts, equal_differences
-from pytest_agentreplay.core.matching.ids import MADE, MEANT, SHORTEST, ClientIds
-from pytest_agentreplay.core.matching.media_match import laid_aside, parted
+from pytest_agentreplay.core.matching.address import Url, boundary, content, header, is_this_host, split
+from pytest_agentreplay.core.matching.wiring import MADE, MEANT, SHORTEST, ClientIds
 from pytest_agentreplay.core.model import SELF, Body, FrameCall, ToolCall
-from pytest_agentreplay.core.redaction.personal import PERSONAL
-from pytest_agentreplay.core.rules import BOUNDARY, MATCHED_HEADERS, RuleTable
+from pytest_agentreplay.core.redaction.policy import PERSONAL
+from pytest_agentreplay.core.rules import BOUNDARY, MATCHED_HEADERS, RuleTable, compile_path, rewritten, show
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable, Iterator
 
-    from pytest_agentreplay.core.matching.content import MatchContent
-    from pytest_agentreplay.core.matching.media_match import Near
-    from pytest_agentreplay.core.model import Call, Headers, Json, JsonObject, WireCall
+    from pytest_agentreplay.core.matching.address import MatchContent, Url
+    from pytest_agentreplay.core.media import Media
+    from pytest_agentreplay.core.model import Call, Exchange, Headers, Json, JsonObject, WireCall
     from pytest_agentreplay.core.reading import CallReading, Reader
-    from pytest_agentreplay.core.rules import Rule
+    from pytest_agentreplay.core.rules import Part, Place, Rule
+
+MARK = "[[equal]]"
+
+
+class EqualValues:
+    """The rules with the action "equal" of one scope."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        """Sort `rules` by their part."""
+        self._rules: dict[str, list[Rule]] = {}
+        for rule in rules:
+            self._rules.setdefault(rule.part, []).append(rule)
+
+    def __bool__(self) -> bool:
+        """Return whether there is any rule."""
+        return bool(self._rules)
+
+    def host(self, url: Url) -> str:
+        """Return the host of `url` with its equal parts marked."""
+        return self._marked("host", "", url.host, url.host)
+
+    def path(self, url: Url) -> str:
+        """Return the path of `url` with its equal parts marked."""
+        return self._marked("path", "", url.path, url.host)
+
+    def header(self, name: str, value: str, host: str) -> str:
+        """Return the value of a header (`name` in lower case) with its equal parts marked."""
+        return self._marked("header", name, value, host)
+
+    def query(self, name: str, value: str, host: str) -> str:
+        """Return the value of a query parameter with its equal parts marked."""
+        return self._marked("query", name.lower(), value, host)
+
+    def body(self, tree: Json, host: str) -> Json:
+        """Return the tree with the equal parts of its texts marked."""
+        for rule in self._rules.get("body", ()):
+            if rule.applies(host):
+                tree = compile_path(rule.path).replace(tree, partial(_replaced_text, rule))
+        return tree
+
+    def marked_texts(self, tree: Json, host: str) -> dict[Place, tuple[str, str]]:
+        """Return each text of the tree that has an equal part, as it is and with that part marked, by its place."""
+        places = {
+            place: value
+            for rule in self._rules.get("body", ())
+            if rule.applies(host)
+            for place, value in compile_path(rule.path).find(tree)
+            if isinstance(value, str)
+        }
+        marked = {place: value for place, value in compile_path("$..*").find(self.body(tree, host)) if place in places}
+        return {place: (value, str(marked.get(place, value))) for place, value in places.items()}
+
+    def _marked(self, part: Part, name: str, value: str, host: str) -> str:
+        for rule in self._meant(part, name, host):
+            value = replaced(rule, value)
+        return value
+
+    def _meant(self, part: Part, name: str, host: str) -> Iterator[Rule]:
+        for rule in self._rules.get(part, ()):
+            if (part in {"host", "path"} or rule.path == name) and rule.applies(host):
+                yield rule
+
+
+def body_parts(equal: EqualValues, tree: Json, host: str) -> dict[str, tuple[str, str]]:
+    """Return the texts of a body that have an equal part, by their paths."""
+    return {show(place): texts for place, texts in equal.marked_texts(tree, host).items()}
+
+
+def equal_differences(recorded: dict[str, tuple[str, str]], now: dict[str, tuple[str, str]]) -> Iterator[Difference]:
+    """Yield the values that differ only in the parts that are declared equal."""
+    for path in recorded.keys() & now.keys():
+        (old, old_marked), (new, new_marked) = recorded[path], now[path]
+        if old != new and old_marked == new_marked:
+            yield Difference(path, old, new, "equal: declared by a rule of the project")
+
+
+def replaced(rule: Rule, value: str) -> str:
+    """Return `value` with the parts that are equal by `rule` replaced by a mark."""
+    if rule.pattern:
+        return re.sub(rule.pattern, MARK, value)
+    match = _glob(rule.path, rule.part == "host").match(value)
+    return f"{rule.path.replace('*', MARK)}{value[match.end() :]}" if match else value
+
+
+def _replaced_text(rule: Rule, value: Json) -> Json:
+    return replaced(rule, value) if isinstance(value, str) else value
+
+
+@lru_cache(maxsize=256)
+def _glob(text: str, is_host: bool) -> re.Pattern[str]:
+    """Return what matches a whole host, or the beginning of a path up to the end of a segment or a method's colon."""
+    any_text = "[^./]+" if is_host else "[^/:]+"
+    regex = any_text.join(re.escape(part) for part in (text.lower() if is_host else text).split("*"))
+    return re.compile(f"{regex}$" if is_host else f"{regex}(?=[/:]|$)")
+
+
+Near: TypeAlias = Callable[[str, bytes, bytes], bool]
+"""Says of a type ("image/png"), the recorded bytes and those of now whether they are near enough."""
+
+Laid = dict["Place", "Media"]
+
+_WHY = "watch: near enough, as agentreplay.media says"
+_WHOLE = ("image/", "audio/", "video/", "application/pdf")
+
+
+def laid_aside(call: WireCall) -> tuple[MatchContent, Laid]:
+    """What a call holds with the type of each of its media instead of these, and the media by their places."""
+    held = content(call.headers, call.body)
+    if held.kind == "bytes":
+        one = media.of(held.data, header(call.headers, "content-type"))
+        if not one.kind.startswith(_WHOLE):
+            return held, {}
+        return replace(held, data=f"<{one.kind}>".encode()), {(): one}
+    found = dict(media.found(held.tree)) | (_files(call, held) if held.kind == "multipart" else {})
+    return replace(held, tree=rewritten(held.tree, {place: f"<{one.kind}>" for place, one in found.items()})), found
+
+
+def _files(call: WireCall, held: MatchContent) -> Laid:
+    """The parts of a multipart that are no text."""
+    mark = boundary(header(call.headers, "content-type")).encode()
+    pieces = (b"\r\n" + held.data).split(b"\r\n--" + mark)
+    found: Laid = {}
+    for at, part in enumerate(held.tree if isinstance(held.tree, list) else ()):
+        match part:
+            case {"headers": str(head), "body": {"sha256": str()}}:
+                found[at, "body"] = media.of(pieces[at].partition(b"\r\n\r\n")[2], media.part_type(head))
+    return found
+
+
+def parted(recorded: Call, now: Call, near: Near) -> tuple[Difference, ...] | None:
+    """Where the media of two calls differ near enough; None where one of them is another, or stands elsewhere."""
+    if isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
+        return None
+    old, new = laid_aside(recorded)[1], laid_aside(now)[1]
+    if [(place, one.kind) for place, one in old.items()] != [(place, one.kind) for place, one in new.items()]:
+        return None
+    found = []
+    for place, one in old.items():
+        other = new[place]
+        if one.data != other.data:
+            if not near(one.kind, one.data, other.data):
+                return None
+            found.append(Difference(show(place), str(one), str(other), _WHY))
+    return tuple(found)
+
 
 __all__ = ["ClientIds", "Matching"]
 
@@ -203,7 +359,7 @@ class Matching:
         """The top-level fields and the headers that are in the key, by path."""
         table, host = self._table(self._reader.read_call(call).dialect), split(call.url).host
         tree = self._left(content(call.headers, call.body).tree, table, host)
-        fields = {selector.show((name,)): value for name, value in tree.items()} if isinstance(tree, dict) else {}
+        fields = {rules.show((name,)): value for name, value in tree.items()} if isinstance(tree, dict) else {}
         for name, value in self._head(call.headers):
             if table.named("header", name, host) is None:
                 fields[f"headers.{name}"] = value
@@ -258,7 +414,7 @@ class Matching:
             return held.data.decode("latin-1")
         tree = self._left(held.tree, table, host)
         if without and isinstance(tree, dict):
-            tree = {name: value for name, value in tree.items() if selector.show((name,)) not in without}
+            tree = {name: value for name, value in tree.items() if rules.show((name,)) not in without}
         return f"{held.kind} {canonical(_marked(tree, reading))}"
 
     def _left(self, tree: Json, table: RuleTable, host: str) -> Json:
@@ -306,7 +462,7 @@ class Matching:
             host, tree, table = "", call.tree, self._table("tool")
         for path, rule in table.body:
             if rule.applies(host):
-                found.update((selector.show(place), (value, rule)) for place, value in path.find(tree))
+                found.update((rules.show(place), (value, rule)) for place, value in path.find(tree))
         return found
 
     def _unkeyed_outside(
@@ -351,10 +507,34 @@ def _marked(tree: Json, reading: CallReading) -> Json:
 
     for paths, change in ((reading.client_ids, made), (reading.client_refs, meant)):
         for path in paths:
-            tree = selector.compile_path(path).replace(tree, change)
+            tree = rules.compile_path(path).replace(tree, change)
     return tree
 
 
 def _without_boundary(content_type: str) -> str:
     kept = [part for part in content_type.split(";") if part.strip().partition("=")[0].lower() != "boundary"]
     return ";".join(kept)
+
+
+class NearMatches:
+    """Exchanges that carry media, by all that stands beside these."""
+
+    def __init__(self, matching: Matching, exchanges: Iterable[Exchange]) -> None:
+        """Read them once."""
+        self._matching = matching
+        self._queues: dict[str, deque[Exchange]] = defaultdict(deque)
+        for x in exchanges:
+            if key := matching.key_beside(x.call):
+                self._queues[key].append(x)
+
+    def find(self, call: Call, lane: str, served: Collection[int]) -> Exchange | None:
+        """The first unserved one whose media are near enough to those of `call`, of its lane before any other."""
+        queue = self._queues.get(self._matching.key_beside(call), deque())
+        while queue and queue[0].start in served:
+            queue.popleft()
+        for mine in (True, False):
+            for x in queue:
+                due = x.start not in served and (x.lane == lane) is mine
+                if due and self._matching.near_enough(x.call, call):
+                    return x
+        return None

@@ -17,22 +17,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall, ToolReply, WireCall
 from pytest_agentreplay.core.redaction import headers as header_rules
-from pytest_agentreplay.core.redaction.arranged import find_arranged
 from pytest_agentreplay.core.redaction.channels import gathered, inner_stream, shape_of
 from pytest_agentreplay.core.redaction.detecting import REACH, Detector, by_rule, certain, united
 from pytest_agentreplay.core.redaction.encodings import as_bytes, as_text
-from pytest_agentreplay.core.redaction.fields import strength
-from pytest_agentreplay.core.redaction.joining import borders, find_joined
-from pytest_agentreplay.core.redaction.known import Known, is_bare_number
-from pytest_agentreplay.core.redaction.personal import PERSONAL
-from pytest_agentreplay.core.redaction.placeholders import Placeholders
-from pytest_agentreplay.core.redaction.policy import PLAIN
-from pytest_agentreplay.core.redaction.redactors import broken
-from pytest_agentreplay.core.redaction.remembering import Remembering
-from pytest_agentreplay.core.redaction.rewriting import Rewriting
-from pytest_agentreplay.core.redaction.spans import disjoint, splice
-from pytest_agentreplay.core.redaction.torn import torn
-from pytest_agentreplay.core.redaction.urls import ENCODED, is_ticket, redact_url
+from pytest_agentreplay.core.redaction.headers import ENCODED, is_ticket, redact_url
+from pytest_agentreplay.core.redaction.known import Known, Remembering, is_bare_number
+from pytest_agentreplay.core.redaction.named import find_arranged
+from pytest_agentreplay.core.redaction.placeholders import Placeholders, disjoint, splice
+from pytest_agentreplay.core.redaction.policy import PERSONAL, PLAIN, broken
+from pytest_agentreplay.core.redaction.rewriting import Rewriting, borders, find_joined, torn
+from pytest_agentreplay.core.redaction.secret_names import strength
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -40,9 +34,9 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Exchange, Header, Headers, Json, JsonObject, Outcome, Run
     from pytest_agentreplay.core.redaction.channels import Pieces, Records
     from pytest_agentreplay.core.redaction.detecting import Detection
+    from pytest_agentreplay.core.redaction.placeholders import Span
     from pytest_agentreplay.core.redaction.places import Places
     from pytest_agentreplay.core.redaction.policy import Policy
-    from pytest_agentreplay.core.redaction.spans import Span
 
 MEMO = 256
 LEARNT = 256

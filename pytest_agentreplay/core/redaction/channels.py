@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from pytest_agentreplay.core.redaction.views import View, unescaped_view
+from pytest_agentreplay.core.redaction.encodings import View, unescaped_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from pytest_agentreplay.core.redaction.spans import Span
+    from pytest_agentreplay.core.redaction.placeholders import Span
 
 Records: TypeAlias = Sequence[tuple[int, int]]
 """Where each record of a body begins and ends."""

@@ -9,16 +9,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from pytest_agentreplay.core.redaction.arranged import find_arranged
-from pytest_agentreplay.core.redaction.credentials import find_credentials, find_private_keys
-from pytest_agentreplay.core.redaction.encodings import as_text
-from pytest_agentreplay.core.redaction.json_paths import find_paths
-from pytest_agentreplay.core.redaction.named import find_named
-from pytest_agentreplay.core.redaction.nearby import find_nearby
+from pytest_agentreplay.core.redaction.credentials import (
+    find_credentials,
+    find_nearby,
+    find_paths,
+    find_private_keys,
+    find_spoken,
+)
+from pytest_agentreplay.core.redaction.encodings import (
+    View,
+    ViewTooDeep,
+    as_text,
+    below,
+    beside,
+    percented,
+    spells_letters,
+)
+from pytest_agentreplay.core.redaction.named import find_arranged, find_named
 from pytest_agentreplay.core.redaction.packed import PackedText, Unreadable, unpacked
-from pytest_agentreplay.core.redaction.spoken import find_spoken
 from pytest_agentreplay.core.redaction.vendors import find_vendors
-from pytest_agentreplay.core.redaction.views import View, ViewTooDeep, below, beside, percented, spells_letters
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

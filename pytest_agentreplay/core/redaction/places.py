@@ -15,13 +15,13 @@ from threading import Lock
 from typing import TYPE_CHECKING, AnyStr
 
 from pytest_agentreplay.core.redaction.encodings import DRIVE, SAFE_RUN, as_bytes, as_text, place_guises
+from pytest_agentreplay.core.redaction.placeholders import disjoint, splice
 from pytest_agentreplay.core.redaction.secret_names import names
-from pytest_agentreplay.core.redaction.spans import disjoint, splice
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from pytest_agentreplay.core.redaction.spans import Span
+    from pytest_agentreplay.core.redaction.placeholders import Span
 
 FOLDERS = ("root", "cwd", "tmp", "temp", "tempdir", "home")
 KNOWN_NAMES = (*FOLDERS, *(kind + name for kind in ("real", "link") for name in FOLDERS), "host", "user")

@@ -2,32 +2,133 @@
 
 A `Finder` says which bytes of a text stand to be replaced; this module knows where texts are: bodies under a content
 coding, chunk cuts, header values, leaves and keys of JSON trees. What does not change is given back as the same object.
+
+Event frames: the binary streams of Amazon (application/vnd.amazon.eventstream) as lines of JSON, and back.
+
+A frame is: its length, the length of its headers, a checksum of these two, headers, payload, a checksum of all before
+(https://smithy.io/2.0/aws/amazon-eventstream.html). A payload that only wraps base64, `{"bytes": "..."}`, is opened.
+
+Values that whoever shows them has shortened in the middle: pytest's "abc...xyz" gives most of a long key away.
+
+Joining: what is found in the joined text of a channel, as spans of the body that carries the pieces.
+
+What stands instead goes into the first piece that held a part; the other parts become empty. Records, their order and
+their ids stay.
 """
 
 from __future__ import annotations
 
 import base64
+import binascii
 import json
 import operator
+import struct
+import zlib
+from bisect import bisect_right
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from pytest_agentreplay.core import content_coding
-from pytest_agentreplay.core.content_codecs import UNMARKED
+from pytest_agentreplay.core.content_coding import UNMARKED
 from pytest_agentreplay.core.model import Body, Failure, FramesReply, ToolCall, ToolReply
-from pytest_agentreplay.core.redaction import archives
+from pytest_agentreplay.core.redaction import packed
+from pytest_agentreplay.core.redaction.channels import channels, inner_stream
+from pytest_agentreplay.core.redaction.channels import lines as lines_in
 from pytest_agentreplay.core.redaction.encodings import as_bytes, as_text
-from pytest_agentreplay.core.redaction.event_frames import find_framed, is_framed
 from pytest_agentreplay.core.redaction.headers import DIGESTS
-from pytest_agentreplay.core.redaction.spans import disjoint, divided, recut, splice
+from pytest_agentreplay.core.redaction.placeholders import disjoint, divided, recut, splice
+from pytest_agentreplay.core.redaction.vendors import SHORTEST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pytest_agentreplay.core.model import Call, Headers, Json, JsonObject, Outcome, WireCall
-    from pytest_agentreplay.core.redaction.channels import Finder, Pieces, Records
-    from pytest_agentreplay.core.redaction.spans import Part, Span
+    from pytest_agentreplay.core.redaction.channels import Channel, ChannelPiece, Finder, Pieces, Records
+    from pytest_agentreplay.core.redaction.known import Secret
+    from pytest_agentreplay.core.redaction.placeholders import Part, Span
+
+    SpanFinder = Callable[[bytes], list[Span]]
+
+KIND = "application/vnd.amazon.eventstream"
+_PRELUDE = struct.Struct(">III")
+_CHECKSUM = struct.Struct(">I")
+
+
+@dataclass(frozen=True, slots=True)
+class EventFrame:
+    """One frame: where it stands, its headers, its payload, and the line that the payload says."""
+
+    start: int
+    end: int
+    headers: bytes
+    payload: bytes
+    line: bytes
+    wrapped: bool
+
+    def saying(self, line: bytes) -> bytes:
+        """The frame with another line in it."""
+        payload = json.dumps({**json.loads(self.payload), "bytes": base64.b64encode(line).decode()}).encode()
+        return framed(self.headers, payload if self.wrapped else line)
+
+
+def is_framed(content_type: str) -> bool:
+    """Whether bodies of this content type are event frames."""
+    return content_type.partition(";")[0].strip().lower() == KIND
+
+
+def frames(data: bytes) -> list[EventFrame]:
+    """The frames that a body begins with, up to one that was cut off or does not fit its checksums."""
+    found = []
+    at = 0
+    while at < len(data):
+        if len(data) - at < _PRELUDE.size + _CHECKSUM.size:
+            break
+        size, headers, checksum = _PRELUDE.unpack_from(data, at)
+        end = at + size
+        body = at + _PRELUDE.size + headers
+        if end > len(data) or body > end - _CHECKSUM.size or zlib.crc32(data[at : at + 8]) != checksum:
+            break
+        if _CHECKSUM.unpack_from(data, end - _CHECKSUM.size)[0] != zlib.crc32(data[at : end - _CHECKSUM.size]):
+            break
+        payload = data[body : end - _CHECKSUM.size]
+        line = unwrapped(payload)
+        found.append(EventFrame(at, end, data[at + _PRELUDE.size : body], payload, line or payload, line is not None))
+        at = end
+    return found
+
+
+def unwrapped(payload: bytes) -> bytes | None:
+    """What a payload wraps in base64, or None."""
+    if b'"bytes"' not in payload:
+        return None
+    try:
+        return base64.b64decode(json.loads(payload)["bytes"], validate=True)
+    except (ValueError, KeyError, TypeError, binascii.Error):
+        return None
+
+
+def framed(headers: bytes, payload: bytes) -> bytes:
+    """A frame of these headers and this payload."""
+    sizes = struct.pack(">II", _PRELUDE.size + len(headers) + len(payload) + _CHECKSUM.size, len(headers))
+    frame = sizes + _CHECKSUM.pack(zlib.crc32(sizes)) + headers + payload
+    return frame + _CHECKSUM.pack(zlib.crc32(frame))
+
+
+def find_framed(data: bytes, find: Finder) -> tuple[list[Span], list[Span]]:
+    """The frames that change, with what stands instead, and what `find` has found in the lines of all of them.
+
+    What follows the last whole frame is looked at as it stands.
+    """
+    every = frames(data)
+    rest = every[-1].end if every else 0
+    before = b"\n".join(frame.line.replace(b"\n", b" ") for frame in every)
+    found = find(before, list(lines_in(before)))
+    lines = zip(every, before.split(b"\n"), splice(before, found).split(b"\n"), strict=True) if found else ()
+    changed = [(frame.start, frame.end, frame.saying(new)) for frame, old, new in lines if new != old]
+    after = find(data[rest:], "none")
+    return [*changed, *((start + rest, end + rest, text) for start, end, text in after)], [*found, *after]
+
 
 BYTES = frozenset(("$bytes", "$bytearray"))
 TEXTS = frozenset(("$str", "$path", "$posixpath", "$windowspath"))
@@ -257,10 +358,10 @@ class Rewriting:
         spans = self.find(data, pieces)
         if self.part is not None and len(cuts) > 1 and spans:
             spans = divided(spans, cuts, self.part)
-        places = archives.archives_in(data, () if isinstance(pieces, str) else pieces)
+        places = packed.archives_in(data, () if isinstance(pieces, str) else pieces)
         if self.opaque is None or not places:
             return spans
-        return disjoint(archives.found_in(data, places, lambda text: self.find(text, "any"), self.opaque), spans)
+        return disjoint(packed.found_in(data, places, lambda text: self.find(text, "any"), self.opaque), spans)
 
     def _coded(self, data: bytes, cuts: tuple[int, ...], coding: str) -> tuple[bytes, tuple[int, ...], bool] | None:
         """The rewritten coded body, its cuts, and whether the coding still holds; None when nothing changes."""
@@ -346,3 +447,130 @@ def leaves(tree: Json) -> Iterator[str]:
             yield str(tree)
         case _:
             return
+
+
+DOTS = "..."
+ENDS = 8
+"""So many characters of a value in a row are its own."""
+
+
+def torn(text: str, secrets: Iterable[Secret], instead: Callable[[str, str], str]) -> str:
+    """`text` without the heads and tails of `secrets` that stand around an ellipsis."""
+    at = text.find(DOTS)
+    while at >= 0:
+        start, end = at, at + len(DOTS)
+        for secret in secrets:
+            begin, stop = head(text, at, secret.value), tail(text, end, secret.value)
+            if stop - begin > len(DOTS):
+                placeholder = instead(secret.category, secret.value)
+                text, end = text[:begin] + placeholder + text[stop:], begin + len(placeholder)
+                break
+        at = text.find(DOTS, max(end, start))
+    return text
+
+
+def head(text: str, at: int, value: str) -> int:
+    """Where the beginning of `value` begins that ends at `at`; `at` where there is none."""
+    begin = text.rfind(value[:ENDS], max(0, at - len(value)), at)
+    return begin if begin >= 0 and value.startswith(text[begin:at]) else at
+
+
+def tail(text: str, at: int, value: str) -> int:
+    """Where the end of `value` ends that begins at `at`; `at` where there is none."""
+    found = text.find(value[-ENDS:], at, at + len(value))
+    stop = found + ENDS
+    return stop if found >= 0 and value.endswith(text[at:stop]) else at
+
+
+DEEPEST = 2
+"""Streams in the text of streams that are looked into: a tool that yields the lines of a model's stream is one."""
+
+
+class Joined(NamedTuple):
+    """What runs over the border of a piece, and what stands within one but is told by what stands in others."""
+
+    interception: list[Span]
+    inside: list[Span]
+
+
+def find_joined(data: bytes, records: Records, find: SpanFinder, part: Part, depth: int = 0) -> Joined:
+    """What `find` finds in the joined text of each channel, as spans of `data`; `part` as in `placeholders.divided`."""
+    interception: list[Span] = []
+    inside: list[Span] = []
+    for channel in channels(data, records):
+        starts = [0]
+        for piece in channel:
+            starts.append(starts[-1] + len(piece.text))
+        text = b"".join(piece.text for piece in channel)
+        hits = find(text)
+        if depth < DEEPEST and (again := inner_stream(text)) is not None:
+            view, within = again
+            inner = find_joined(view.text, within, find, part, depth + 1)
+            hits = [*hits, *((*view.back(start, end), new) for start, end, new in (*inner.interception, *inner.inside))]
+        for hit in hits:
+            spans = list(carried(channel, starts, hit, part))
+            (interception if len(spans) > 1 or crosses(channel, starts, hit) else inside).extend(spans)
+    return Joined(merged(interception), merged(inside))
+
+
+def crosses(channel: Channel, starts: list[int], hit: Span) -> bool:
+    """Whether a hit stands in more than one piece, or in a list of bytes, which no other search reads."""
+    first = bisect_right(starts, hit[0]) - 1
+    return hit[1] > starts[first + 1] or channel[first].numbers is not None
+
+
+def carried(channel: Channel, starts: list[int], hit: Span, part: Part) -> Iterator[Span]:
+    """A hit in the joined text as spans of the pieces."""
+    begin, finish, instead = hit
+    for nth in range(bisect_right(starts, begin) - 1, len(channel)):
+        low, high = max(begin, starts[nth]), min(finish, starts[nth + 1])
+        if low >= finish:
+            break
+        if low < high:
+            whole = (low, high) == (begin, finish)
+            new = None if whole else part(hit[2], low - begin, high - begin if high < finish else None)
+            yield placed(channel[nth], low - starts[nth], high - starts[nth], instead if new is None else new)
+            instead = b""
+
+
+def placed(piece: ChannelPiece, low: int, high: int, instead: bytes) -> Span:
+    """Bytes of the text of a piece as a span of the body."""
+    numbers = piece.numbers
+    if numbers is None:
+        return piece.start + low, piece.start + high, instead
+    if instead:
+        return numbers[low][0], numbers[high - 1][1], ", ".join(map(str, instead)).encode()
+    # With the numbers goes the comma that parts them from those that stay.
+    start = numbers[low - 1][1] if low else numbers[low][0]
+    end = numbers[high][0] if not low and high < len(numbers) else numbers[high - 1][1]
+    return start, end, b""
+
+
+def merged(spans: Iterable[Span]) -> list[Span]:
+    """Spans in order; of those that overlap one, as wide as all of them, with what the first says stands there."""
+    found: list[Span] = []
+    for start, end, text in sorted(spans, key=lambda span: (span[0], -span[1])):
+        if found and (start < found[-1][1] or (start, end) == found[-1][:2]):
+            before = found[-1]
+            found[-1] = before[0], max(before[1], end), before[2] or text
+        else:
+            found.append((start, end, text))
+    return found
+
+
+def borders(texts: Iterable[str]) -> Iterator[bytes]:
+    """The words that run over the borders between texts, where they are long enough to be a key."""
+    word: list[str] = []
+    size = 0
+    for text in texts:
+        head = text.find(" ")
+        if head < 0:
+            word.append(text)
+            size += len(text)
+            continue
+        if size + head >= SHORTEST and len(word) + (head > 0) > 1:
+            yield as_bytes("".join(word) + text[:head])
+        word = [text[text.rfind(" ") + 1 :]]
+        size = len(word[0])
+    if size >= SHORTEST and len(word) > 1:
+        yield as_bytes("".join(word))

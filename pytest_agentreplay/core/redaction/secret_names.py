@@ -1,13 +1,19 @@
 """Which names look as if their value were a secret: of environment variables, headers and query parameters.
 
 A name is read as words, so that `token` is not found in `tokenizer` and `max_tokens`.
+
+Fields: names that say that their value is a secret, and values that only stand in for one.
+
+Stricter than `secret_names.looks_secret`, which reads variables, headers and parameters: bodies are full of things
+called token and key.
 """
 
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -131,3 +137,136 @@ def allowed_environment(environ: Mapping[str, str], allow: Iterable[str]) -> dic
         for name in sorted(environ)
         if (name in exact or (prefixes and name.startswith(prefixes))) and not looks_secret(name)
     }
+
+
+Strength: TypeAlias = Literal["strong", "weak", "digits", "parameter", ""]
+"""What a name says of its value: a secret for sure; one if it looks random; one even in digits; one in a URL."""
+
+SURE = names(
+    "password passwd pwd passphrase passcode secret apikey privatekey secretkey accesskey authtoken accesstoken"
+    " sessiontoken refreshtoken authorization credential credentials cookie jwt csrftoken xsrftoken psk phpsessid"
+    " jsessionid authkey"
+)
+KEYS = names(
+    "api secret private access account encryption signing signature master auth service subscription license shared app"
+    " application client admin root deploy ssh hmac aes rsa webhook storage server write read functions function host"
+    " decryption cipher session security consumer openai anthropic azure google gemini mistral cohere groq"
+)
+TOKENS = names(
+    "access auth refresh id session bearer private api security csrf xsrf oauth user bot deploy personal device push"
+    " verification reset login authentication authorization secret client service account app registration invite"
+    " csrfmiddleware webhook"
+)
+DIGITS = names("password passwd pwd passcode pin otp")
+PARAMETERS = names("code sig signature hmac sid session sessionid tok sas crumb verifier")
+VAGUE = names("t k key ticket")
+"""Parameters that may hold anything: what was drawn by chance beside one of them is a credential, a hash is none."""
+CODES = names("recovery backup factor")
+GLUED = (
+    *("password", "passwd", "passphrase", "secret", "apikey", "secretkey", "accesskey"),
+    *("authtoken", "apitoken", "accesstoken", "deploytoken", "refreshtoken", "sessiontoken", "bottoken", "usertoken"),
+)
+"""What names end in that are written without a border between their words: PGPASSWORD."""
+AGAIN = names("confirmation confirm again repeat repeated")
+HARMLESS = names("policy hint strength reset expired required length field input label prompt min max id ids hash")
+
+SHORTEST_VALUE = 6
+GENERATED = 20
+FEWEST = 4
+"""A value of fewer different characters is drawn, or left blank."""
+_STAND_IN = re.compile(
+    rb"""\A(?: \$\{?\w[\w.:-]*\}? | %\w+% | \{+[^{}]*\}+ | <[^<>]*> | \[+[^\[\]]*\]+ | [*xX.\-_#\x80-\xff]+
+    | [\w-]*\*{3,}\w* | [A-Za-z_-]{1,16}(?:\.{3}|\xe2\x80\xa6) | \([^()]*\)
+    | (?i:none|null|nil|true|false|undefined|unset|empty|n/?a|string|todo|tbd|default|required|optional|missing|unknown
+        |redacted|masked|hidden|removed|filtered|changeme|change-(?:me|this)(?:-[a-z-]*)?|replace-?me|invalid|valid|expired
+        |not[ _-]?(?:set|needed|used|required)|no-?key(?:-required)?|ollama|lm-?studio|x-oauth-basic
+        |example|dummy|fake|sample|placeholder|test|testing|anonymous
+        |secret|password|passwd|bearer|basic|token|api[_-]?key|aws4-hmac-sha256)
+    | (?i:(?:your|my|the|some|insert|enter|put|paste|add|replace|example|dummy|fake|test|sample)[ _-][\w .-]*)
+    | (?i:(?:sk|pk|key|token)[_-](?:test|dummy|fake|x{3,}|ci|local)(?:[_-][a-z_-]*)?)
+    | (?i:[\w-]*[_-](?:here|goes-here|placeholder|redacted|example))
+    | (?i:op|vault|env|ssm|keychain|keyring|arn:aws):[\w./:\#\ -]+
+    | (?i:os\.environ|os\.getenv|process\.env|env\.|getenv|getpass|secrets?\.|settings\.|config\.|self\.|args\.).*
+    | [A-Za-z_][\w.]*[(\[].*
+    | [A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+
+    )\Z""",
+    re.VERBOSE | re.DOTALL,
+)
+LONGEST_STAND_IN = 200
+_RANDOM = re.compile(rb"[A-Za-z0-9_\-+/=.~%:]{12,}\Z")
+
+
+@lru_cache(maxsize=4096)
+def strength(name: str) -> Strength:
+    """What a field's name says of its value; "" for nothing."""
+    words = [word.lower() for word in WORDS.findall(name)]
+    while len(words) > 1 and (words[-1].isdigit() or words[-1] in AGAIN):
+        words.pop()
+    if not words or words[-1] in HARMLESS_LAST or words[-1] in HARMLESS or "max" in words:
+        return ""
+    last, before = words[-1], words[-2] if len(words) > 1 else ""
+    if last in DIGITS:
+        return "digits"
+    if last in SURE or (last == "secrets" and before in {"client", "app"}):
+        return "strong"
+    if last == "key" and (before in KEYS or {"secret", "api"} & set(words[:-1])):
+        return "strong"
+    if last == "token":
+        if before in TOKENS:
+            return "strong"
+        return "" if before in HARMLESS_BEFORE_TOKEN else "weak"
+    if last in {"auth", "pass", "csrf", "xsrf", "pat"} or (last == "code" and before in CODES):
+        return "weak"
+    if last == "signature" and (words[0] in {"x", "oauth"} or name.lower().endswith("-signature")):
+        return "weak"  # a signature of a header, not that of a thinking block
+    if words[-3:] == ["secret", "key", "base"]:
+        return "strong"
+    if words[-2:] == ["security", "answer"]:
+        return "strong"
+    if last.endswith(GLUED):
+        return "digits" if last.endswith("password") else "strong"
+    return "parameter" if last in PARAMETERS else ""
+
+
+def is_stand_in(value: bytes) -> bool:
+    """Whether a value only says where a secret would be: `$KEY`, `your-key-here`, `None`, code that fetches one."""
+    return len(value) <= LONGEST_STAND_IN and _STAND_IN.match(value.strip()) is not None
+
+
+def looks_random(value: bytes) -> bool:
+    """Whether a value is long, of one word, and of letters and digits both, as generated ones are."""
+    return _RANDOM.match(value) is not None and any(48 <= byte < 58 for byte in value) and not value.isdigit()
+
+
+_PIECE = re.compile(rb"[A-Za-z0-9]{16,}")
+
+
+def is_generated(value: bytes) -> bool:
+    """Whether chance alone writes so: long, of one word, both cases and digits among each other in one piece."""
+    if len(value) < GENERATED or _RANDOM.match(value) is None:
+        return False
+    pieces = [piece for piece in _PIECE.findall(value) if any(48 <= byte < 58 for byte in piece)]
+    return any(piece not in (piece.lower(), piece.upper()) for piece in pieces)
+
+
+def believed(said: Strength, value: bytes, *, quoted: bool) -> bool:
+    """Whether `value`, under a name that says `said`, is taken for a secret."""
+    if len(value) < (4 if said == "digits" else SHORTEST_VALUE) or is_stand_in(value):
+        return False
+    if len(set(value)) < FEWEST and not value.isdigit():
+        return False
+    if said == "digits" and value.isdigit():
+        return True
+    if quoted and said in {"strong", "digits"}:
+        # Prose that a form shows beside such a field has spaces; a passphrase that has them too goes by its name alone.
+        return b" " not in value.strip() or looks_random(value.replace(b" ", b""))
+    if said in {"strong", "digits"}:
+        return any(48 <= byte < 58 for byte in value) or len(value) >= 20
+    return looks_random(value) or (quoted and is_drawn(value))
+
+
+def is_drawn(value: bytes) -> bool:
+    """Whether a value is of one word, and has signs beside both cases and digits, as passwords that are drawn have."""
+    if len(value) < 10 or b" " in value or value.isalnum():
+        return False
+    return value not in (value.lower(), value.upper()) and any(48 <= byte < 58 for byte in value)

@@ -1,6 +1,6 @@
 """Writing the bytes of model providers: a request or a reply of the conventions in the words of one API.
 
-Reading has its own table (`dialects.DIALECTS`); here are the APIs that can be written too. What is written is read
+Reading has its own table (`dialects.FAMILIES`); here are the APIs that can be written too. What is written is read
 back as what it was made of; ids and times that nobody gave are derived, so that equal replies are equal bytes.
 
     said             what a model said, in no dialect
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from pytest_agentreplay.core.matching.content import content
+from pytest_agentreplay.core.matching.address import content
 from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply
 from pytest_agentreplay.dialects import READER, genai
 from pytest_agentreplay.dialects.encode import anthropic, bedrock, gemini, openai_chat, openai_responses
@@ -58,7 +58,7 @@ _WRITERS: Mapping[str, ReplyWriter] = {
     "bedrock": bedrock,
 }
 SPOKEN = frozenset(_WRITERS)
-"""The dialects, by their names in `dialects.DIALECTS`, that can be written."""
+"""The dialects, by their names in `dialects.FAMILIES`, that can be written."""
 
 
 def request(

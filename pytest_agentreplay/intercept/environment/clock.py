@@ -4,6 +4,8 @@ Agent code sees the wall time of the last completed call, in recordings too; mon
 timings use them. A loop that waits on wall time still ends: a clock that was not stepped for a second runs on when it
 is read. It needs no thread for that, since a second thread would make every fork of the agent a warning. What somebody
 thinks at a debugger's prompt is not waiting: the clock stands still meanwhile, and goes on where it stood.
+
+The clock and the seeds of one run as the interception moves them: together, and only when a call is done.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from pytest_agentreplay.intercept.session import lanes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pytest_agentreplay.intercept.environment.randomness import RandomSource
 
 PATIENCE = 1_000_000_000
 """Nanoseconds without a call after which the clock runs on."""
@@ -164,3 +168,38 @@ def _is_replaced() -> bool:
 def _freezegun_travels() -> bool:
     datetime = sys.modules.get("datetime")
     return datetime is not None and datetime.datetime.__name__ == "FakeDatetime"
+
+
+class ClockAndSeeds:
+    """What `interception.Steps` asks for, made of a clock and of chance."""
+
+    __slots__ = ("at", "chance", "clock")
+
+    def __init__(self, clock: Clock, chance: RandomSource) -> None:
+        """Neither is started yet."""
+        self.clock = clock
+        self.chance = chance
+        self.at = 0
+        """When the last call of this process was done; those of its children are not counted."""
+
+    def start(self) -> None:
+        """Start both, or neither."""
+        self.clock.start()
+        try:
+            self.chance.start()
+        except BaseException:
+            self.clock.stop()
+            raise
+
+    def stop(self) -> None:
+        """Return wall time, random numbers and ids back as they were. A second call does nothing."""
+        try:
+            self.chance.stop()
+        finally:
+            self.clock.stop()
+
+    def step(self, at: int, lane: str, count: int) -> None:
+        """The `count`-th call of `lane` was done, `at` nanoseconds after the run began."""
+        self.at = at
+        self.clock.step(at)
+        self.chance.step(lane, count)

@@ -11,10 +11,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.core.backends.record import RecordBackend
-from pytest_agentreplay.intercept.session import originals
+from pytest_agentreplay.core.backends.backend import RecordBackend
+from pytest_agentreplay.intercept.session import patching
 from pytest_agentreplay.intercept.session.interceptions import current
-from pytest_agentreplay.intercept.session.trampoline import is_trampoline
+from pytest_agentreplay.intercept.session.patching import is_trampoline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,7 +121,7 @@ def runs_tools() -> bool:
 def is_ours(frame: FrameType) -> bool:
     """Whether `frame` is on the way to a tool or back: a stub, our code, or what that calls; never the tool's body."""
     at: FrameType | None = frame
-    while at is not None and not originals.holds(at.f_code):
+    while at is not None and not patching.holds(at.f_code):
         if is_trampoline(at.f_code) or str(at.f_globals.get("__name__")).startswith(_TOOLS):
             return True
         at = at.f_back

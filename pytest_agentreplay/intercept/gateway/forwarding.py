@@ -18,7 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpReply
 from pytest_agentreplay.intercept.gateway.wire import HOP_BY_HOP
-from pytest_agentreplay.intercept.http.failures import frozen
+from pytest_agentreplay.intercept.http.http_wire import frozen
 from pytest_agentreplay.intercept.session.other_plugins import closed
 
 if TYPE_CHECKING:

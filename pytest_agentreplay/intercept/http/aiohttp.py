@@ -18,20 +18,18 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply
 from pytest_agentreplay.core.release_order import BEGUN
 from pytest_agentreplay.intercept.http.bodies import SuspensionProbe
-from pytest_agentreplay.intercept.http.failures import frozen, thawed
-from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, forever
+from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, forever, frozen, thawed
 from pytest_agentreplay.intercept.http.transports import HEARD, PlayedTransport, RecordingProtocol, of_the_wire
 from pytest_agentreplay.intercept.network.in_process import stays
 from pytest_agentreplay.intercept.session import interceptions
-from pytest_agentreplay.intercept.session.loaded import loaded_exception
 from pytest_agentreplay.intercept.session.other_plugins import closed
-from pytest_agentreplay.intercept.session.wrapping import wrap
+from pytest_agentreplay.intercept.session.patching import loaded_exception, wrap
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from pytest_agentreplay.core.model import Headers
-    from pytest_agentreplay.intercept.session.wrapping import Seam
+    from pytest_agentreplay.intercept.session.patching import Seam
 
 
 def patch(library: ModuleType) -> None:

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpReply
 from pytest_agentreplay.core.release_order import END
-from pytest_agentreplay.intercept.http.failures import frozen
-from pytest_agentreplay.intercept.http.http_wire import forever, never, refuse
+from pytest_agentreplay.intercept.http.http_wire import forever, frozen, never, refuse
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Generator, Iterator

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.core.model import HttpReply
 from pytest_agentreplay.core.release_order import BEGUN
 from pytest_agentreplay.intercept.http.bodies import BodyCapture, ReplayStream
-from pytest_agentreplay.intercept.http.failures import frozen
-from pytest_agentreplay.intercept.http.framing import LAST, SHORT, Incoming, framed, head_of, is_chunked
+from pytest_agentreplay.intercept.http.http_wire import LAST, SHORT, Incoming, framed, frozen, head_of, is_chunked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,21 +1,183 @@
-"""One wire call under way, and the ends of it that are no answer: a failure, a refusal, a silence."""
+"""One wire call under way, and the ends of it that are no answer: a failure, a refusal, a silence.
+
+Exceptions of HTTP libraries as values, and back as today's classes.
+
+A class is looked up among the loaded modules only; data never imports. It never raises what is no Exception, nor a
+signal of a test runner: a file must not be able to skip a test or end the session. httpx and httpx2 are two names of
+one family, so a failure recorded through one comes back through the other.
+
+HTTP/1.1 bodies between the wire's framing and the chunks of a recorded reply, both ways.
+"""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pytest_agentreplay.core.divergence import Divergence, Kind
+from pytest_agentreplay.core.model import Failure
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.callers import agents_line
+from pytest_agentreplay.intercept.session.patching import loaded_exception
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import ModuleType
 
-    from pytest_agentreplay.core.model import Failure, Headers, HttpCall
+    from pytest_agentreplay.core.model import Headers, HttpCall, HttpReply
     from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
+
+FAMILY = frozenset({"httpx", "httpx2"})
+STAND_IN = "__agentreplay_stand_in__"
+_ROOTS = frozenset({"builtins.Exception", "builtins.BaseException"})
+_SCALARS = (str, int, float, bool, type(None))
+
+
+def frozen(error: BaseException) -> Failure:
+    """`error` as a value; its arguments are kept when all of them are plain."""
+    kind = type(error)
+    try:
+        message = str(error)
+    except Exception:
+        message = ""  # its own broken __str__ must not cost the exchange
+    args = error.args if all(type(value) in _SCALARS for value in error.args) else ()
+    return Failure(dotted(kind), message, args, tuple(map(dotted, kind.__mro__[1:-1])))
+
+
+def dotted(kind: type) -> str:
+    """The dotted path of a class."""
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def thawed(failure: Failure, library: ModuleType) -> BaseException:
+    """The exception to raise in `library` (httpx or httpx2): of the same class, else a stand-in of the same name."""
+    kind: type[BaseException] = found(failure.type, library) or stand_in(failure, library)
+    args = failure.args or (failure.message,)
+    if kind.__module__.partition(".")[0] in FAMILY:
+        try:
+            return kind(*args)  # sets what the library reads later, such as `.request`
+        except Exception:  # noqa: S110  then it is built without its constructor, below
+            pass
+    # No constructor of a class that a file names is ever run; OSError takes its errno in __new__.
+    builtin: Any = next(base for base in kind.__mro__ if base.__module__ == "builtins")
+    error: BaseException = builtin.__new__(kind, *args)
+    error.args = args
+    return error
+
+
+def stand_in(failure: Failure, library: ModuleType) -> type[BaseException]:
+    """A class of the same name under the nearest base that is at hand.
+
+    What was no Exception gets one that `except Exception` does not catch either.
+    """
+    ordinary = not failure.bases or "builtins.Exception" in failure.bases
+    near = (found(base, library) for base in failure.bases if base not in _ROOTS)
+    base = next((kind for kind in near if kind is not None), RuntimeError if ordinary else BaseException)
+    module, _, name = failure.type.rpartition(".")
+    return type(name, (base,), {"__module__": module, STAND_IN: True})
+
+
+def found(path: str, library: ModuleType) -> type[Exception] | None:
+    """The loaded Exception class at the dotted `path`, httpx's and httpx2's being those of `library`."""
+    name, _, kind = path.rpartition(".")
+    value = loaded_exception(f"{library.__name__ if name in FAMILY else name}.{kind}")
+    return value if value is not None and issubclass(value, Exception) and not hasattr(value, STAND_IN) else None
+
+
+SHORT = "http.client.IncompleteRead"
+_BASES = ("http.client.HTTPException", "builtins.Exception")
+
+
+class Incoming:
+    """A body that comes in as it stands on the wire: `chunked`, of a known `length`, or up to the end of file."""
+
+    def __init__(self, *, chunked: bool, length: int | None) -> None:
+        """Nothing has come yet; a body of length 0 is `whole` already."""
+        self.whole = not chunked and length == 0
+        self._chunked = chunked
+        self._missing = None if chunked else length
+        self._wire = bytearray()
+        self.malformed = b""  # what came in the place of a chunk's size
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Take what came; returns the chunks that it completes, without their framing."""
+        if not data or self.whole or self.malformed:
+            return []
+        if self._chunked:
+            self._wire += data
+            return self._unframed()
+        if self._missing is not None:
+            self._missing -= len(data)
+            self.whole = self._missing <= 0
+        return [data]
+
+    def rest(self) -> bytes:
+        """What has come of a chunk that is not complete."""
+        return bytes(self._wire[: self._missing]) if self._chunked and self._missing else b""
+
+    def at_end_of_file(self) -> Failure | None:
+        """Why the body is not whole though nothing more comes; None when it is.
+
+        Its arguments are how many bytes of the last chunk or of the length are missing, and what came instead.
+        """
+        if self.whole or (not self._chunked and self._missing is None):
+            return None
+        rest = len(self.rest())
+        missing = (self._missing or 0) - rest if rest or not self._chunked else 0
+        instead = (self.malformed.decode("latin-1"),) if self.malformed else ()
+        return Failure(SHORT, f"IncompleteRead({missing} more expected)", (missing, *instead), _BASES)
+
+    def _unframed(self) -> list[bytes]:
+        wire, chunks = self._wire, []
+        while not self.whole:
+            if self._missing:
+                if len(wire) < self._missing + 2:
+                    break
+                chunks.append(bytes(wire[: self._missing]))
+                del wire[: self._missing + 2]
+                self._missing = None
+            line, newline, _ = bytes(wire[:_LONGEST]).partition(b"\n")
+            if not newline:
+                break
+            del wire[: len(line) + 1]
+            if self._missing == 0:  # the last chunk has come: what follows are trailers, up to an empty line
+                self.whole = not line.strip()
+                continue
+            try:
+                self._missing = int(line.partition(b";")[0], 16)
+            except ValueError:
+                self.malformed = line + newline + bytes(wire)
+                break
+        return chunks
+
+
+_LONGEST = 65537
+
+
+def is_chunked(headers: Headers) -> bool:
+    """Whether a body with these headers is framed in chunks."""
+    return any(name.lower() == "transfer-encoding" and value.strip().lower() == "chunked" for name, value in headers)
+
+
+def head_of(reply: HttpReply) -> bytes:
+    """The status line and the headers as they go on an HTTP/1.1 wire; the length says what will be sent."""
+    version = reply.version if reply.version in {"HTTP/1.0", "HTTP/1.1"} else "HTTP/1.1"
+    whole = reply.body.data and reply.failure is None and not reply.closed
+    lines = [f"{version} {reply.status} {reply.reason}"]
+    for name, value in reply.headers:
+        sent = str(len(reply.body)) if whole and name.lower() == "content-length" else value
+        lines.append(f"{name}: {sent}")
+    return "\r\n".join([*lines, "", ""]).encode("latin-1")
+
+
+def framed(chunk: bytes, *, missing: int = 0) -> bytes:
+    """A chunk with its framing; of one that was broken off, `missing` bytes never come."""
+    return b"%x\r\n%b%b" % (len(chunk) + missing, chunk, b"" if missing else b"\r\n")
+
+
+LAST = b"0\r\n\r\n"
 
 
 @dataclass(slots=True)

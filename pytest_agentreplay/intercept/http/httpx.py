@@ -29,19 +29,18 @@ from pytest_agentreplay.intercept.http.bodies import (
     TeeStream,
     texts,
 )
-from pytest_agentreplay.intercept.http.failures import frozen, thawed
-from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, forever, never
+from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, forever, frozen, never, thawed
 from pytest_agentreplay.intercept.network.in_process import is_mocked, is_recorder, pass_through, reaches_out, stays
 from pytest_agentreplay.intercept.session import interceptions, lanes
 from pytest_agentreplay.intercept.session.other_plugins import closed
-from pytest_agentreplay.intercept.session.wrapping import wrap, wrap_code
+from pytest_agentreplay.intercept.session.patching import wrap, wrap_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
     from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
-    from pytest_agentreplay.intercept.session.wrapping import Seam
+    from pytest_agentreplay.intercept.session.patching import Seam
 
 
 SYNC, ASYNC = "handle_request", "handle_async_request"

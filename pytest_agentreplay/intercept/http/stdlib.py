@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply
-from pytest_agentreplay.intercept.http.failures import frozen, thawed
 from pytest_agentreplay.intercept.http.files import LISTENING, Playing, hear, listening
-from pytest_agentreplay.intercept.http.framing import Incoming, is_chunked
-from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, never
+from pytest_agentreplay.intercept.http.http_wire import Incoming, Wire, attempt_of, frozen, is_chunked, never, thawed
 from pytest_agentreplay.intercept.network.in_process import stays
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.other_plugins import closed
-from pytest_agentreplay.intercept.session.wrapping import wrap
+from pytest_agentreplay.intercept.session.patching import wrap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Headers
     from pytest_agentreplay.intercept.session.interceptions import Interception
-    from pytest_agentreplay.intercept.session.wrapping import Seam
+    from pytest_agentreplay.intercept.session.patching import Seam
 
 
 @dataclass(slots=True)

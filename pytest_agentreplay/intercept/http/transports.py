@@ -9,9 +9,8 @@ from pytest_agentreplay.core.model import Failure, HttpReply
 from pytest_agentreplay.core.release_order import END
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.http.bodies import BodyCapture, ReplayStream, SuspensionProbe
-from pytest_agentreplay.intercept.http.failures import frozen
 from pytest_agentreplay.intercept.http.files import short_of
-from pytest_agentreplay.intercept.http.framing import LAST, SHORT, Incoming, framed, head_of, is_chunked
+from pytest_agentreplay.intercept.http.http_wire import LAST, SHORT, Incoming, framed, frozen, head_of, is_chunked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,21 +15,20 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.model import EMPTY, Body, HttpCall, HttpReply
-from pytest_agentreplay.intercept.http.failures import frozen, thawed
 from pytest_agentreplay.intercept.http.files import Playing, listening
-from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of
+from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, frozen, thawed
 from pytest_agentreplay.intercept.http.stdlib import origin, raise_recorded
 from pytest_agentreplay.intercept.network.in_process import stays
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.other_plugins import closed
-from pytest_agentreplay.intercept.session.wrapping import wrap
+from pytest_agentreplay.intercept.session.patching import wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
 
     from pytest_agentreplay.core.model import Failure, Headers
-    from pytest_agentreplay.intercept.session.wrapping import Seam
+    from pytest_agentreplay.intercept.session.patching import Seam
 
 _TUNNEL = "_agentreplay_tunnel"
 

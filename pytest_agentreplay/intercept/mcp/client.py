@@ -24,9 +24,8 @@ from pytest_agentreplay.intercept.mcp.mcp_verifying import LiveServer
 from pytest_agentreplay.intercept.mcp.messages import MessageLog, Messages
 from pytest_agentreplay.intercept.mcp.streams import RecordingReader, RecordingWriter, ReplayStreams, ReplayWriter
 from pytest_agentreplay.intercept.network.child_events import short_name
-from pytest_agentreplay.intercept.session import interceptions, lanes, originals
-from pytest_agentreplay.intercept.session.loaded import loaded_exception
-from pytest_agentreplay.intercept.session.trampoline import lead, parameters
+from pytest_agentreplay.intercept.session import interceptions, lanes, patching
+from pytest_agentreplay.intercept.session.patching import lead, loaded_exception, parameters
 from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue, ReplayingDialogue
 from pytest_agentreplay.intercept.tools.arguments import Arguments
 from pytest_agentreplay.intercept.tools.tool_steps import StepWatch, stepped
@@ -70,7 +69,7 @@ class Transport:
         self._library = library
         self._arguments = Arguments(function, bound=False)
         self._only = parameters(code)[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-        originals.keep(self._key, function, code)
+        patching.keep(self._key, function, code)
         lead(function, self.connect)
 
     def connect(
@@ -80,14 +79,14 @@ class Transport:
         given, keywords = (*values, *star), dict(zip(self._only, only, strict=True)) | stars
         interception = interceptions.current()
         if interception is None:
-            return originals.outside(self._key)(*given, **keywords)  # type: ignore[no-any-return]
+            return patching.outside(self._key)(*given, **keywords)  # type: ignore[no-any-return]
         return self._meet(interception, given, keywords)
 
     async def _meet(
         self, interception: Interception, given: tuple[Any, ...], keywords: dict[str, Any]
     ) -> AsyncGenerator[Any, None]:
         if (around := _around(interception)) is not None:
-            async with contextlib.asynccontextmanager(originals.lend(self._key, around))(*given, **keywords) as streams:
+            async with contextlib.asynccontextmanager(patching.lend(self._key, around))(*given, **keywords) as streams:
                 yield streams
             return
         call = FrameCall(address(self._arguments.named(given, keywords)), boundary="mcp")
@@ -95,7 +94,7 @@ class Transport:
         messages = Messages(self._library)
 
         def real(opened: InterceptedCall) -> AbstractAsyncContextManager[Any]:
-            return contextlib.asynccontextmanager(originals.lend(self._key, opened))(*given, **keywords)
+            return contextlib.asynccontextmanager(patching.lend(self._key, opened))(*given, **keywords)
 
         if intercepted.forward:
             async with RecordedStreams(interception, intercepted, call, messages, real(intercepted)) as streams:

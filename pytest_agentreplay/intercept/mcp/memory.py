@@ -20,8 +20,7 @@ from pytest_agentreplay.intercept.mcp.direct import Answered, Listened
 from pytest_agentreplay.intercept.mcp.messages import MessageLog, Messages
 from pytest_agentreplay.intercept.mcp.servers import running
 from pytest_agentreplay.intercept.session import interceptions
-from pytest_agentreplay.intercept.session.trampoline import is_trampoline
-from pytest_agentreplay.intercept.session.wrapping import wrap_code
+from pytest_agentreplay.intercept.session.patching import is_trampoline, wrap_code
 from pytest_agentreplay.intercept.streams.dialogue import DialogueServer, RecordingDialogue, ReplayingDialogue
 from pytest_agentreplay.intercept.tools.tool_steps import StepWatch, stepped
 

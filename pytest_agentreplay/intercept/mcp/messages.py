@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.core.failure import failure_of, raise_able
 from pytest_agentreplay.core.model import Failure
 from pytest_agentreplay.dialects import json_rpc
-from pytest_agentreplay.intercept.session.loaded import loaded_exception
+from pytest_agentreplay.intercept.session.patching import loaded_exception
 
 if TYPE_CHECKING:
     from collections.abc import Hashable

@@ -12,7 +12,7 @@ from pytest_agentreplay.core.failure import failure_of, raise_able
 from pytest_agentreplay.core.model import Closed, Failure
 from pytest_agentreplay.dialects import json_rpc
 from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.intercept.session.loaded import loaded_exception
+from pytest_agentreplay.intercept.session.patching import loaded_exception
 from pytest_agentreplay.intercept.tools.tool_steps import StepWatch, stepped
 
 if TYPE_CHECKING:

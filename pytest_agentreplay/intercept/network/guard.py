@@ -1,21 +1,26 @@
 """The guard of one test: it hears of every socket and child process of Python, and refuses them in a replay.
 
 What happens inside an exchange is the boundary's own and passes. C code that opens sockets itself is heard where
-`unmet` and `loops` know it (libcurl, uvloop, drivers in C), else not, nor is a child of a program that was let
-through: a net for mistakes, not a sandbox.
+`unintercepted` and `loops` know it (libcurl, uvloop, drivers in C), else not, nor is a child of a program that was let
+through: a net for mistakes, not a sandbox. What the guard has heard of, it keeps in a ledger, in words.
+
+Python's audit hook cannot be removed. There is one in this process; it looks an event up in a set, and no more.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import socket
+import sys
 import threading
 import weakref
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.errors import ReplayDiverged
-from pytest_agentreplay.intercept.network import audit, in_process, sandbox
+from pytest_agentreplay.intercept.network import in_process, sandbox
 from pytest_agentreplay.intercept.network.child_events import (
     CHILD_EVENTS,
     environment,
@@ -24,8 +29,7 @@ from pytest_agentreplay.intercept.network.child_events import (
     program,
     short_name,
 )
-from pytest_agentreplay.intercept.network.ledger import WORDS, LedgerEntry, advice, allowing
-from pytest_agentreplay.intercept.network.peers import (
+from pytest_agentreplay.intercept.network.sandbox import (
     LIBRARY,
     LOADED,
     MADE,
@@ -36,15 +40,135 @@ from pytest_agentreplay.intercept.network.peers import (
     made,
     peer,
 )
-from pytest_agentreplay.intercept.session import interceptions, lanes, library_imports, thread_starts
+from pytest_agentreplay.intercept.session import callers, interceptions, lanes, thread_starts
+from pytest_agentreplay.intercept.session.callers import is_agents, library_importing, origin, refuse_connection
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts, address, is_loopback, is_model_host
-from pytest_agentreplay.intercept.session.library_imports import library_importing, refuse_connection
-from pytest_agentreplay.intercept.session.origins import is_agents, origin
 from pytest_agentreplay.intercept.session.other_plugins import sends_traces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable
     from types import FrameType
+
+    Listener = Callable[[str, tuple[Any, ...], FrameType | None], None]
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+WORDS = {
+    "bind": ("listening socket on", "listening sockets on"),
+    "child": ("child process", "child processes"),
+    "connect": ("connect to", "connects to"),
+    "library": ("call by the library", "calls by the library"),
+    "lookup": ("look-up of", "look-ups of"),
+    "send": ("datagram to", "datagrams to"),
+    "socket": ("socket of", "sockets of"),
+}
+"""What is said of one entry, and of several of its kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """What no boundary took, and how often. `kind` is bind, child, connect, library, lookup, send or socket.
+
+    `target` is a library, a host ("db:5432"), the path of a socket file, the name of a program or a family of sockets,
+    `origin` the line of the agent, "" where none was on the stack.
+    """
+
+    kind: str
+    target: str
+    origin: str
+    count: int
+
+    def line(self) -> str:
+        """For people: "3 connects to db:5432 from shop/db.py:12 in rows"."""
+        words = WORDS[self.kind][self.count != 1]
+        return f"{self.count} {words} {self.target}" + (f" from {self.origin}" if self.origin else "")
+
+    def allow(self) -> str:
+        """The ini line that lets it through."""
+        return allowing(self.kind, self.target)
+
+    def advice(self) -> str:
+        """What else to do about it; "" where there is nothing more to say."""
+        return advice(self.kind, self.target)
+
+
+def advice(kind: str, target: str) -> str:
+    """What to do about a library that is not met, a Python child that cannot join, a socket of unknown target."""
+    if kind == "child" and " -" in target:
+        return "a child of Python that is started so does not load the plugin, and its calls would go live"
+    if kind == "child" and " (" in target:
+        return "a child whose calls never came to the gateway may reach the model past it"
+    if kind == "socket":
+        return "the sandbox makes none; without it the address is told"
+    return f"{target} is not met: use httpx, requests or aiohttp for this call" if kind == "library" else ""
+
+
+def allowing(kind: str, target: str) -> str:
+    """The ini line that lets `target` through."""
+    if kind == "socket":
+        return "agentreplay_sandbox = off"
+    if kind == "child":
+        return f"agentreplay_allow_subprocess = {target.partition(' ')[0]}"
+    return f"agentreplay_allow_hosts = {target}"
+
+
+_listening = False
+
+
+def listen(events: frozenset[str], listener: Listener) -> None:
+    """From now on `listener` gets each of `events`, with its arguments and the frame that raised it. Once per process.
+
+    Where a C function raises none, the event is ours: "fork_exec", by which `multiprocessing` starts children, and the
+    "socket.connect" and "socket.sendto" of asyncio on Windows.
+    """
+    global _listening  # noqa: PLW0603  a hook is for the whole process
+    if _listening:
+        return
+    _listening = True
+
+    def hook(event: str, args: tuple[Any, ...]) -> None:
+        # Only names of this function: the interpreter clears modules before it lets go of the hook.
+        if event in events:
+            listener(event, args, frame_of(1))
+
+    frame_of = sys._getframe
+    sys.addaudithook(hook)
+    _tell_of_fork_exec(listener)
+    if sys.platform == "win32":
+        from asyncio.windows_events import IocpProactor
+
+        tell_of_proactor(IocpProactor, listener)
+
+
+def _tell_of_fork_exec(listener: Listener) -> None:
+    if sys.platform == "win32":  # which raises "_winapi.CreateProcess"
+        return
+    import _posixsubprocess
+
+    fork_exec = _posixsubprocess.fork_exec
+
+    def told(*args: Any) -> int:
+        listener("fork_exec", args, sys._getframe(1))
+        return fork_exec(*args)
+
+    _posixsubprocess.fork_exec = told
+
+
+def tell_of_proactor(proactor: Any, listener: Listener) -> None:
+    """Make the class `proactor` tell whom its sockets reach: its `connect` and `sendto` are overlapped calls in C."""
+    connect, sendto = proactor.connect, proactor.sendto
+
+    @functools.wraps(connect)
+    def told_connect(self: Any, conn: Any, address: Any) -> Any:
+        listener("socket.connect", (conn, address), sys._getframe(1))
+        return connect(self, conn, address)
+
+    @functools.wraps(sendto)
+    def told_sendto(self: Any, conn: Any, buf: Any, flags: int = 0, addr: Any = None) -> Any:
+        listener("socket.sendto", (conn, addr), sys._getframe(1))
+        return sendto(self, conn, buf, flags, addr)
+
+    proactor.connect, proactor.sendto = told_connect, told_sendto
+
 
 EVENTS = CHILD_EVENTS | SOCKET_EVENTS.keys() | {LIBRARY, LOADED, MADE}
 REACHES = SOCKET_EVENTS.keys() | {MADE}
@@ -90,7 +214,7 @@ class Guard:
     def start(self, interception: interceptions.Interception | None = None) -> None:
         """Hear from now on. With the test's `interception`, its stragglers stay refused after `stop`."""
         global _active
-        audit.listen(EVENTS, _meet)
+        listen(EVENTS, _meet)
         if self.mode == "deny" and interception is not None:
             _closed[interception] = self
         self._before, _active, self._on = _active, self, True
@@ -99,7 +223,7 @@ class Guard:
     def refusing_imports(self) -> Iterator[None]:
         """Refuse what libraries ask for while they are imported, and hear nothing else."""
         global _refusing_imports  # noqa: PLW0603  as in start
-        audit.listen(EVENTS, _meet)
+        listen(EVENTS, _meet)
         thread_starts.stamp_threads()
         before, _refusing_imports = _refusing_imports, self
         try:
@@ -309,7 +433,7 @@ class ModelHostWatch:
     def start(self) -> None:
         """A test begins."""
         global _bystander  # noqa: PLW0603  the hook has no self to find it by
-        audit.listen(EVENTS, _meet)
+        listen(EVENTS, _meet)
         self._met.clear()
         _bystander = self
 
@@ -335,12 +459,12 @@ _bystander: ModelHostWatch | None = None
 _closed: weakref.WeakKeyDictionary[interceptions.Interception, Guard] = weakref.WeakKeyDictionary()
 
 
-def _import_refusal() -> library_imports.Refuse | None:
+def _import_refusal() -> callers.Refuse | None:
     guard = _active or _refusing_imports
     return None if guard is None else guard._refuse_import
 
 
-library_imports.refuse_by(_import_refusal)
+callers.refuse_by(_import_refusal)
 
 
 def _meet(event: str, args: tuple[Any, ...], frame: FrameType | None) -> None:
@@ -348,7 +472,7 @@ def _meet(event: str, args: tuple[Any, ...], frame: FrameType | None) -> None:
     call_context = lanes.CALL_CONTEXT.get()
     if call_context is not None and lanes.is_inside(call_context):
         return
-    if (refuse := library_imports.refusal_of_thread()) is not None:
+    if (refuse := callers.refusal_of_thread()) is not None:
         refuse(event, args, frame)
     interception = interceptions.for_tool()
     if interception is not None and interception.over():

@@ -14,14 +14,14 @@ import weakref
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.intercept.session.wrapping import wrap
+from pytest_agentreplay.intercept.session.patching import wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_agentreplay.core.model import FrameCall, HttpCall
     from pytest_agentreplay.intercept.session.interceptions import Interception
-    from pytest_agentreplay.intercept.session.wrapping import Seam
+    from pytest_agentreplay.intercept.session.patching import Seam
 
 NETWORK = frozenset(
     {"_socket", "curl_cffi", "httpcore", "httpcore2", "primp", "pycurl", "pyreqwest", "rnet", "socket", "ssl"}

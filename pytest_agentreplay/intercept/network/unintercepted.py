@@ -12,9 +12,9 @@ import sys
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.intercept.network.peers import LIBRARY
+from pytest_agentreplay.intercept.network.sandbox import LIBRARY
 from pytest_agentreplay.intercept.session import interceptions
-from pytest_agentreplay.intercept.session.wrapping import wrap
+from pytest_agentreplay.intercept.session.patching import wrap
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -18,8 +18,7 @@ from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.errors import RunnerError
 from pytest_agentreplay.intercept.environment import debuggers
 from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.intercept.session.origins import where
-from pytest_agentreplay.intercept.session.waiting import stack
+from pytest_agentreplay.intercept.session.callers import stack, where
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

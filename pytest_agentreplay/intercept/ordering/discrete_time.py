@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from pytest_agentreplay import clocks
 from pytest_agentreplay.intercept.environment import debuggers
 from pytest_agentreplay.intercept.ordering import idle as idling
+from pytest_agentreplay.intercept.ordering.pausing import LOOK, PATIENCE, at_work
 from pytest_agentreplay.intercept.ordering.release import GRACE, ReleaseQueue
 from pytest_agentreplay.intercept.ordering.virtual_time import SECOND, StillIdle, can_stand_still
-from pytest_agentreplay.intercept.ordering.work import LOOK, PATIENCE, at_work
 from pytest_agentreplay.intercept.session import lanes
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay import clocks
 from pytest_agentreplay.core.release_order import COLLISION, END
 from pytest_agentreplay.intercept.ordering import idle as idling
-from pytest_agentreplay.intercept.ordering.work import LOOK, PATIENCE, Threads
+from pytest_agentreplay.intercept.ordering.pausing import LOOK, PATIENCE, Threads
 from pytest_agentreplay.intercept.session import lanes
 
 if TYPE_CHECKING:

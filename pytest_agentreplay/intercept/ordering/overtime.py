@@ -20,9 +20,18 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.environment import debuggers
 from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.intercept.session.callers import (
+    Root,
+    awaiting,
+    floor,
+    is_agents,
+    root_of,
+    stack,
+    trio_root,
+    until_loop,
+    where,
+)
 from pytest_agentreplay.intercept.session.interceptions import refusal
-from pytest_agentreplay.intercept.session.origins import is_agents, where
-from pytest_agentreplay.intercept.session.waiting import Root, awaiting, floor, root_of, stack, trio_root, until_loop
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

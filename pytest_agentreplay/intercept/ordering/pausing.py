@@ -2,21 +2,197 @@
 
 Such a run has no order of answers to keep, and each would come at once. Then two steps that were made one after the
 other, and are made by two threads now, would look the same as before.
+
+What is at work in a test: threads, executors' jobs and tasks that may still call, and what each of them waits for.
+
+A thread is at work unless it stands in one of the waits of the standard library, where another thread has to come to
+its aid. What waits there, and tasks that wait for a lock, a queue or a socket, are told apart from it: nobody can know
+whether they will ever go on.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.intercept.ordering.work import LOOK, Threads
 from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.intercept.session.callers import awaiting
 
 if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+    from collections.abc import Collection
+    from types import FrameType
+
     from pytest_agentreplay.intercept.session.interceptions import Interception
 
-PATIENCE = 0.25
+MEETS = frozenset({"threading", "queue", "concurrent.futures._base"})
+"""Modules in which a thread waits for another one."""
+
+WAITS = MEETS | frozenset(
+    {
+        "selectors",
+        "trio._core._thread_cache",
+        "trio._core._io_epoll",
+        "trio._core._io_kqueue",
+        "trio._core._io_windows",
+    }
+)
+"""Modules in which a thread waits for another one, or for an event."""
+
+LOOK = 0.002
+"""Seconds between two looks at what cannot tell by itself that it has changed."""
+
+PATIENCE = 1.0
+"""Seconds for which a thread at work is waited for before the next answer comes nevertheless."""
+
+STILL = 20
+"""Looks for which a thread stays at one place before it counts as waiting there: a busy machine delays those too."""
+
+RESTLESS = 500
+"""Looks in a row that find a thread at work, before nobody waits for it any more: it computes for itself."""
+
+TOLD = 0.001
+"""Seconds within which an event loop is told of a job that is done."""
+
+JOINS = frozenset(
+    {
+        ("asyncio.tasks", "_wait"),
+        ("asyncio.tasks", "wait_for"),
+        ("asyncio.tasks", "_wait_for_one"),
+        ("asyncio.taskgroups", "__aexit__"),
+        ("asyncio.taskgroups", "_aexit"),
+        ("anyio._backends._asyncio", "__aexit__"),
+    }
+)
+"""Where a task waits for other tasks by a future of its own."""
+
+
+def waits(thread: int | None) -> bool:
+    """Whether the thread stands in a wait of the standard library, or is gone.
+
+    Who waits in `Thread.start`, until the other thread runs, goes on by itself: a pool starts workers as jobs come.
+    """
+    frame = sys._current_frames().get(thread or 0)
+    if frame is None:
+        return True
+    where = frame.f_globals.get("__name__")
+    if where == "concurrent.futures.thread":
+        return frame.f_code.co_name == "_worker"
+    return where in WAITS and not _starts_another(frame)
+
+
+def _starts_another(frame: FrameType | None) -> bool:
+    while frame is not None and frame.f_globals.get("__name__") == "threading":
+        if frame.f_code.co_name == "start":
+            return True
+        frame = frame.f_back
+    return False
+
+
+def joins(thread: int) -> object:
+    """Where the thread stands, if it waits for another one; None where it does not."""
+    frame = sys._current_frames().get(thread)
+    if frame is None or frame.f_globals.get("__name__") not in MEETS:
+        return None
+    return id(frame), frame.f_lasti
+
+
+def at_work(interception: Interception, held: Collection[int]) -> tuple[bool, bool]:
+    """Whether a thread or job of the test is at work, and whether one waits for what we do not know.
+
+    `held` are the threads that wait for an answer of ours, or run an event loop that is watched.
+    """
+    me, main = threading.get_ident(), interception.main().thread
+    # The test's own thread is one of them: it may stand in a wait until the thread that it starts has begun.
+    others = [thread for thread in {main, *list(interception.working)} if thread not in held and thread != me]
+    standing = [thread for thread in others if waits(thread)]
+    busy = len(standing) < len(others)
+    threads = [thread for thread in list(interception.threads) if thread.is_alive()]
+    # One that is alive and not at work yet will be in a moment, or is about to end.
+    busy = busy or bool(interception.starting) or any(thread.ident not in interception.working for thread in threads)
+    begun = len(threads) + len(interception.jobs)
+    return busy, bool(standing or interception.handed) or begun > len(interception.working)
+
+
+class Threads:
+    """The other threads of a test: whether any of them is at work right now, and will be done or wait in a moment.
+
+    A thread that stays where it is (it sleeps, it waits for the world) is not; nobody knows when it will go on.
+    """
+
+    def __init__(self, interception: Interception) -> None:
+        """Nothing is looked at before somebody asks."""
+        self._interception = interception
+        self._places: dict[int, tuple[object, int, float]] = {}
+        self._seen: Counter[int] = Counter()
+        self._finished, self._since = 0, 0.0
+
+    def at_work(self, held: Collection[int], now: float) -> bool:
+        """Whether one is; `held` are threads that wait for an answer, or run an event loop that is asked itself."""
+        interception = self._interception
+        me, main = threading.get_ident(), interception.main().thread
+        if interception.starting or interception.handed or on_its_way(interception):
+            return True
+        if self._finished != interception.finished:
+            # Whoever waits for what was just finished is told in this moment.
+            self._finished, self._since = interception.finished, now
+        others = {*interception.working, main} - {me, None, *held}
+        # No look is left out: a thread has to be seen often before it counts as staying where it is.
+        moving = [thread for thread in others if thread is not None and self._moves(thread, now)]
+        return bool(moving) or now - self._since < TOLD
+
+    def _moves(self, thread: int, now: float) -> bool:
+        frame = sys._current_frames().get(thread)
+        if frame is None or frame.f_globals.get("__name__") in WAITS:
+            self._seen[thread] = 0
+            return False
+        self._seen[thread] += 1
+        if self._seen[thread] > RESTLESS:
+            return False
+        place = id(frame), frame.f_lasti
+        before, looks, last = self._places.get(thread, (None, 0, 0.0))
+        if place != before:
+            looks = 0
+        elif now - last < LOOK / 2:
+            return looks < STILL
+        self._places[thread] = place, looks + 1, now
+        return looks < STILL
+
+
+def on_its_way(interception: Interception) -> bool:
+    """Whether a job was given to an executor that has a thread for it, which has not taken it up yet."""
+    jobs = interception.jobs
+    if not len(jobs):
+        return any(
+            thread.is_alive() and thread.ident not in interception.working for thread in list(interception.threads)
+        )
+    if jobs.running + sum(thread.is_alive() for thread in list(interception.threads)) > len(interception.working):
+        return True  # a thread has done it and not said so
+    return jobs.one_may_begin()
+
+
+def unknown_waits(loop: AbstractEventLoop, ours: Collection[object]) -> bool:
+    """Whether a task of `loop` waits for something else than answers (`ours`), tasks and timers."""
+    asyncio = sys.modules["asyncio"]
+    return any(not _known(task, ours, asyncio) for task in asyncio.all_tasks(loop))
+
+
+def _known(task: Any, ours: Collection[object], asyncio: Any) -> bool:
+    waiter = getattr(task, "_fut_waiter", None)
+    if waiter in ours or isinstance(waiter, asyncio.Task) or hasattr(waiter, "_children"):
+        return True
+    frames = awaiting(task.get_coro())
+    if not frames:
+        return False
+    inner = frames[0]
+    where = inner.f_globals.get("__name__"), inner.f_code.co_name
+    return where in JOINS or where == ("asyncio.tasks", "sleep")
+
+
+LONGEST_PAUSE = 0.25
 """Seconds for which an answer is held back at most: a thread that computes for itself is not waited for."""
 
 
@@ -39,7 +215,7 @@ class Pausing:
             return
         self._resting.add(me)
         try:
-            until = self.now() + PATIENCE
+            until = self.now() + LONGEST_PAUSE
             while self._others.at_work(self._resting, now := self.now()) and now < until:
                 clocks.sleep(LOOK / 4)
         finally:

@@ -25,12 +25,10 @@ from pytest_agentreplay import clocks
 from pytest_agentreplay.core.release_order import END, ReleaseEvent
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.ordering import idle as idling
-from pytest_agentreplay.intercept.ordering.idle_time import IdleTime
-from pytest_agentreplay.intercept.ordering.timers import pending_timer
-from pytest_agentreplay.intercept.ordering.work import LOOK, PATIENCE, Threads, at_work, joins, unknown_waits
+from pytest_agentreplay.intercept.ordering.idle import IdleTime, pending_timer
+from pytest_agentreplay.intercept.ordering.pausing import LOOK, PATIENCE, Threads, at_work, joins, unknown_waits
 from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.intercept.session.callers import agents_line, waiting_in
-from pytest_agentreplay.intercept.session.origins import where
+from pytest_agentreplay.intercept.session.callers import agents_line, waiting_in, where
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -10,14 +10,13 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.intercept.session.courses import ANYHOW
-from pytest_agentreplay.intercept.session.wrapping import wrap
+from pytest_agentreplay.intercept.session.patching import wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from pytest_agentreplay.intercept.session.wrapping import Seam
+    from pytest_agentreplay.intercept.session.patching import Seam
 
 
 def patch(library: ModuleType) -> None:
@@ -33,6 +32,8 @@ def running(original: Seam) -> Seam:
         call_context = lanes.CALL_CONTEXT.get()
         if call_context is None:
             return await original(func, *args, **more)
+        from pytest_agentreplay.intercept.session.courses import ANYHOW
+
         errand, handed, wanted = object(), call_context.interception.handed, True
         # Whoever awaits this waits for nothing else.
         stamped = lanes.begin(call_context, func, course=lanes.course_of(call_context, ANYHOW))(func)

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.intercept.session.lanes import CALL_CONTEXT, begin, starting
-from pytest_agentreplay.intercept.session.wrapping import wrap
+from pytest_agentreplay.intercept.session.patching import wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.intercept.session.jobs import Job
     from pytest_agentreplay.intercept.session.lanes import CallContext
-    from pytest_agentreplay.intercept.session.wrapping import Seam
+    from pytest_agentreplay.intercept.session.patching import Seam
 
 
 def patch(library: ModuleType) -> None:

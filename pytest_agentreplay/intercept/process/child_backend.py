@@ -15,7 +15,7 @@ from pytest_agentreplay.core.backends.backend import PassThrough, Refused, Repla
 from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.errors import CannotFreeze, ReplayDiverged
 from pytest_agentreplay.intercept.network.guard import Guard
-from pytest_agentreplay.intercept.session.origins import origin
+from pytest_agentreplay.intercept.session.callers import origin
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.backends.backend import Moment, Verdict
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.model import Call, Exchange, Headers, Outcome
-    from pytest_agentreplay.intercept.process.child_link import ParentLink
+    from pytest_agentreplay.intercept.process.child_start import ParentLink
     from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
 
 GATEWAY = re.compile(r"(?:https?|wss?)://127\.0\.0\.1:[0-9]+/t/[0-9a-f]{16}\.[0-9]+(?:/|\Z)")

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
 
-    from pytest_agentreplay.intercept.process.child_link import Here, Invitation
-    from pytest_agentreplay.intercept.process.child_start import ChildHandover, Inviter
+    from pytest_agentreplay.intercept.process.child_start import ChildHandover, Here, Invitation, Inviter
 
 _known: weakref.WeakSet[Any] = weakref.WeakSet()
 """Pools that have worked for a test: their workers have joined its run, and have to be told of jobs of no test."""

@@ -25,7 +25,7 @@ from pytest_agentreplay.core.backends.backend import Moment, PassThrough, Refuse
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Exchange, FrameCall, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.errors import AgentReplayError, CannotFreeze, ReplayDiverged
-from pytest_agentreplay.intercept.process.child_link import Here, Invitation
+from pytest_agentreplay.intercept.process.child_start import Here, Invitation
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.session.interceptions import describe
 

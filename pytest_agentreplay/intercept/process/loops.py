@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.intercept.process import child_start
 from pytest_agentreplay.intercept.session import tasks_asyncio
 from pytest_agentreplay.intercept.session.hosts import address
-from pytest_agentreplay.intercept.session.wrapping import wrap
+from pytest_agentreplay.intercept.session.patching import wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable

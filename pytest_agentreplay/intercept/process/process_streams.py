@@ -2,16 +2,69 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.failure import failure_of, raise_able
-from pytest_agentreplay.core.model import Closed, Failure
-from pytest_agentreplay.intercept.session.loaded import loaded_exception
+from pytest_agentreplay.core.model import Closed, Failure, FrameCall
+from pytest_agentreplay.dialects import json_rpc, stream_json
+from pytest_agentreplay.errors import ReplayDiverged
+from pytest_agentreplay.intercept.network.child_events import short_name
+from pytest_agentreplay.intercept.session.patching import loaded_exception
+from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue, ReplayingDialogue
+from pytest_agentreplay.intercept.tools.tool_steps import StepWatch, stepped
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue, ReplayingDialogue
+    from collections.abc import Callable, Hashable
+
+    from pytest_agentreplay.intercept.session.interceptions import Interception
+
+
+async def opened(interception: Interception, command: Any, start: Callable[[], Any]) -> Any:
+    """Return the process that `command` names: the recorded one, or what `start` gives, listened to."""
+    line = shlex.join([short_name(str(command[0])), *map(str, command[1:])])
+    address = "stdio:" + line.replace("%", "%25").replace("?", "%3F").replace("#", "%23")
+    call = FrameCall(address, boundary="process")
+    intercepted = interception.enter(call)
+    if not intercepted.forward:
+        if isinstance(intercepted.outcome, Failure):
+            intercepted.finish()
+            raise raise_able(intercepted.outcome, loaded_exception)
+        return ReplayedProcess(ReplayingDialogue(interception, intercepted, call, Lines()))
+    try:
+        process = await stepped(intercepted, start(), StepWatch())
+    except ReplayDiverged:
+        raise
+    except BaseException as error:
+        intercepted.settle(failure_of(error), suspended=True)
+        raise
+    return RecordedProcess(process, RecordingDialogue(interception, intercepted, call))
+
+
+class Lines:
+    """How the lines of one child belong together: a `dialogue.Tongue`."""
+
+    def __init__(self) -> None:
+        """Nothing was said yet."""
+        self._names: dict[str, str] = {}
+
+    def subject(self, data: bytes, *, by_agent: bool) -> Hashable | None:
+        """Which question a line is about."""
+        return stream_json.subject(data, by_agent=by_agent)
+
+    def learn(self, recorded: bytes, now: bytes) -> None:
+        """Tie the id of a recorded question to today's."""
+        if old := stream_json.asked(recorded):
+            self._names[old] = stream_json.asked(now)
+
+    def today(self, data: bytes) -> bytes:
+        """What the child said, under today's ids."""
+        said = json_rpc.message(data)
+        renamed = stream_json.renamed(said, self._names)
+        return data if renamed is said else json.dumps(renamed, ensure_ascii=False).encode()
 
 
 class Cut:

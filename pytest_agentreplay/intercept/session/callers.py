@@ -1,24 +1,165 @@
-"""Who made a call: the frames of the code that runs here, then of whoever started it and waits.
-
-A framework makes a model call in a task of its own (LangChain gathers, pydantic-ai and openai-agents start groups of
-tasks). Then the stack holds the libraries' frames and the event loop's, and the agent's own line is in the task that
-created this one, which waits for it.
-"""
+"""Whose call it is, read off the stack: the line of the agent, who waits for it, whether an import makes it."""
 
 from __future__ import annotations
 
+import errno
+import functools
+import importlib
+import os
+import socket
 import sys
-from typing import TYPE_CHECKING, Any
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.intercept.session.origins import where
-from pytest_agentreplay.intercept.session.waiting import awaiting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
+    from collections.abc import Callable, Iterable, Iterator
+    from types import CodeType, FrameType
 
     from pytest_agentreplay.intercept.session.lanes import CallContext
+
+    Refuse = Callable[[str, tuple[Any, ...], FrameType | None], None]
+    """Takes an audit event, its arguments and its frame; raises OSError where it is refused."""
+
+_SCRIPTS = str(Path(sys.prefix) / ("Scripts" if os.name == "nt" else "bin")) + os.sep
+"""Where the command `pytest` is a file of Python, which stands below every stack."""
+
+_NOT_THE_AGENT = ("<", str(Path(__file__).parents[2]) + os.sep, str(Path(os.__file__).parent) + os.sep, _SCRIPTS)
+
+
+def origin(root: str) -> str:
+    """The innermost line of the agent on the stack, "shop/agent.py:88 in find_orders"; "" when there is none.
+
+    Ours, installed packages and the standard library are nobody's agent. A file outside `root` is a second best.
+    """
+    return where(_outwards(sys._getframe(1)), root)
+
+
+def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def where(frames: Iterable[FrameType], root: str) -> str:
+    """The first line of the agent among `frames`, as `origin` tells it."""
+    fallback = ""
+    for frame in frames:
+        name = frame.f_code.co_filename
+        if is_agents(frame.f_code):
+            inner = name.removeprefix(root).lstrip("/\\").replace("\\", "/")
+            line = f"{inner}:{frame.f_lineno} in {frame.f_code.co_name}"
+            if name.startswith(root):
+                return line
+            fallback = fallback or line
+    return fallback
+
+
+def is_agents(code: CodeType) -> bool:
+    """Whether `code` is the agent's: not ours, no installed package, not the standard library."""
+    # A redirected tool's stub has the tool's file, but no line of the agent's; it is marked as tracebacks know it.
+    hidden = "__tracebackhide__" in code.co_varnames
+    return not hidden and "site-packages" not in code.co_filename and not code.co_filename.startswith(_NOT_THE_AGENT)
+
+
+def where_it_stopped(error: BaseException, root: str) -> TracebackType | None:
+    """The traceback of `error` down to the agent's innermost line: below it are libraries and our brake.
+
+    The innermost one under `root`, else of any agent; None when there is none.
+    """
+    entries: list[TracebackType] = []
+    at = error.__traceback__
+    while at is not None:
+        entries.append(at)
+        at = at.tb_next
+    agents = [number for number, entry in enumerate(entries) if is_agents(entry.tb_frame.f_code)]
+    inner = [number for number in agents if entries[number].tb_frame.f_code.co_filename.startswith(root)]
+    found: TracebackType | None = None
+    for entry in reversed(entries[: (inner or agents or [-1])[-1] + 1]):
+        found = TracebackType(found, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return found
+
+
+_US = str(Path(__file__).parents[2]) + os.sep
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """The task that a test waits for. `soon` runs something in its loop, from any thread; `cancel` is to run there."""
+
+    soon: Callable[[Callable[[], object]], object]
+    cancel: Callable[[], object]
+    coroutine: object
+
+
+def floor() -> FrameType | None:
+    """The innermost frame on the stack that is none of ours: whoever runs the body stands on it, and so do we."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_US):
+        frame = frame.f_back
+    return frame
+
+
+def stack(frame: FrameType | None, floor: FrameType | None) -> list[FrameType]:
+    """The frames of the body from `frame`, the innermost, out to `floor`; none where the body is over already."""
+    frames: list[FrameType] = []
+    while frame is not None and frame is not floor:
+        frames.append(frame)
+        frame = frame.f_back
+    # Between the floor and the body stands whoever runs it; between the floor and its end stand we.
+    return [] if frames and frames[-1].f_code.co_filename.startswith(_US) else frames
+
+
+def until_loop(frames: list[FrameType]) -> tuple[list[FrameType], FrameType | None]:
+    """What runs within the innermost event loop, and the frame of that loop; all of it where there is none."""
+    for number, frame in enumerate(frames):
+        if (frame.f_code.co_name == "run_until_complete" and not is_agents(frame.f_code)) or is_trio(frame):
+            return frames[:number], frame
+    return frames, None
+
+
+def is_trio(frame: FrameType) -> bool:
+    """Whether it is the frame of `trio.run`, which waits for events, or the one within that runs the tasks."""
+    return frame.f_globals.get("__name__") == "trio._core._run" and frame.f_code.co_name in {"run", "unrolled_run"}
+
+
+def root_of(loop: FrameType | None) -> Root | None:
+    """The task that a loop of asyncio's runs for, by the frame of its `run_until_complete`."""
+    names: dict[str, Any] = loop.f_locals if loop is not None else {}
+    runs: Any = names.get("self")
+    task: Any = names.get("future")
+    if not hasattr(task, "get_coro") or not hasattr(runs, "call_soon_threadsafe"):
+        return None
+    return Root(runs.call_soon_threadsafe, task.cancel, task.get_coro())
+
+
+def trio_root(loop: FrameType | None) -> Root | None:
+    """The main task of the `trio.run` that runs in this thread, where `loop` is its frame."""
+    if loop is None or not is_trio(loop):
+        return None
+    lowlevel = sys.modules["trio"].lowlevel
+    top = lowlevel.current_root_task()
+    if top is None or not top.child_nurseries or not (tasks := top.child_nurseries[-1].child_tasks):
+        return None
+    scope = top.child_nurseries[-1].cancel_scope  # the innermost: the main task's own
+    return Root(lowlevel.current_trio_token().run_sync_soon, scope.cancel, next(iter(tasks)).coro)
+
+
+def awaiting(coroutine: object) -> list[FrameType]:
+    """The frames of a coroutine that waits, and of those it awaits, the innermost first."""
+    frames: list[FrameType] = []
+    for _ in range(sys.getrecursionlimit()):
+        kind = next((one for one in ("cr", "gi", "ag") if hasattr(coroutine, f"{one}_frame")), None)
+        if kind is None or (frame := getattr(coroutine, f"{kind}_frame")) is None:
+            break
+        frames.insert(0, frame)
+        coroutine = getattr(coroutine, f"{kind}_yieldfrom" if kind == "gi" else f"{kind}_await")
+    return frames
+
 
 DEEPEST = 50
 """Starters that are looked at: a program that starts each task from the one before it has no end of them."""
@@ -92,3 +233,74 @@ def _coroutine(task: Any) -> object:
     """The coroutine of a task of asyncio's or trio's; None for a thread."""
     get = getattr(task, "get_coro", None)
     return get() if get is not None else getattr(task, "coro", None)
+
+
+# Every loader of importlib runs a module's code by this function; it has no public name (CPython 3.11-3.14).
+_RUNS_MODULES = importlib._bootstrap._call_with_frames_removed.__code__  # type: ignore[attr-defined]
+_STARTED_BY: ContextVar[str] = ContextVar("agentreplay_library_import", default="")
+_REFUSAL: ContextVar[Refuse | None] = ContextVar("agentreplay_library_import_refusal", default=None)
+_find_refusal: list[Callable[[], Refuse | None]] = []
+
+
+def library_importing(frame: FrameType | None) -> str:
+    """Return the name of the library whose import has led to `frame`, or started its thread; "" where none has.
+
+    A module of the project that is imported by a library is the project's.
+    """
+    if started_by := _STARTED_BY.get():
+        return started_by
+    while frame is not None:
+        back = frame.f_back
+        if frame.f_code.co_name == "<module>" and back is not None and back.f_code is _RUNS_MODULES:
+            name = str(frame.f_globals.get("__name__", ""))
+            return "" if is_agents(frame.f_code) else name.partition(".")[0]
+        frame = back
+    return ""
+
+
+def run_for_import(library: str, work: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `work`, which a thread is to do that the import of `library` has started.
+
+    What refuses the requests of the import refuses those of `work`, until it returns.
+    """
+    refusal = _REFUSAL.get() or next((refusal for find in _find_refusal if (refusal := find()) is not None), None)
+
+    @functools.wraps(work)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        library_token, refusal_token = _STARTED_BY.set(library), _REFUSAL.set(refusal)
+        try:
+            return work(*args, **kwargs)
+        finally:
+            _REFUSAL.reset(refusal_token)
+            _STARTED_BY.reset(library_token)
+
+    return run
+
+
+def refuse_by(find: Callable[[], Refuse | None]) -> None:
+    """Ask `find`, when an import starts a thread, for what refuses requests of imports at that time."""
+    _find_refusal.append(find)
+
+
+def refusal_of_thread() -> Refuse | None:
+    """Return what refuses the requests of this thread; None unless an import has started it."""
+    return _REFUSAL.get()
+
+
+def refuse_connection(kind: str, library: str, target: str) -> NoReturn:
+    """Raise the error of a network that is down, which every client turns into its own connection error."""
+    why = f"agentreplay refuses {target}: {library} asks for it while it is imported, which is no part of a test"
+    if kind == "lookup":
+        raise socket.gaierror(socket.EAI_AGAIN, why)
+    raise ConnectionRefusedError(errno.ECONNREFUSED, why)
+
+
+def span_here() -> dict[str, str]:
+    """Trace id and span id as their standard writes them; empty when there is no span."""
+    trace = sys.modules.get("opentelemetry.trace")
+    if trace is None:
+        return {}
+    context = trace.get_current_span().get_span_context()
+    if not context.is_valid:
+        return {}
+    return {"trace_id": f"{context.trace_id:032x}", "span_id": f"{context.span_id:016x}"}

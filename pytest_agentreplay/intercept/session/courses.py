@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.intercept.session.course import Course
-from pytest_agentreplay.intercept.session.waiting import awaiting
+from pytest_agentreplay.intercept.session.callers import awaiting
+from pytest_agentreplay.intercept.session.lanes import Course
 
 if TYPE_CHECKING:
     from asyncio import Task

@@ -25,17 +25,14 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 from pytest_agentreplay import clocks
 from pytest_agentreplay.core.backends.backend import Backend, Moment, PassThrough, Refused, Replayed
 from pytest_agentreplay.core.model import Failure, ToolCall
-from pytest_agentreplay.core.release_order import END
-from pytest_agentreplay.core.started import Label, Started
+from pytest_agentreplay.core.release_order import END, Label, Started
 from pytest_agentreplay.errors import ReplayDiverged
-from pytest_agentreplay.intercept.session import excepthooks, lanes, thread_starts
+from pytest_agentreplay.intercept.session import exits, lanes, thread_starts
 from pytest_agentreplay.intercept.session.agents import agent_here
-from pytest_agentreplay.intercept.session.callers import agents_line
+from pytest_agentreplay.intercept.session.callers import agents_line, library_importing, span_here
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts
 from pytest_agentreplay.intercept.session.jobs import Jobs
-from pytest_agentreplay.intercept.session.library_imports import library_importing
 from pytest_agentreplay.intercept.session.other_plugins import sends_traces
-from pytest_agentreplay.intercept.session.tracing import span_here
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -45,7 +42,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.model import Call, Exchange, Headers, HttpCall, Outcome
     from pytest_agentreplay.core.serialize import Codec
-    from pytest_agentreplay.intercept.session.course import Course
     from pytest_agentreplay.intercept.session.courses import Courses
 
 
@@ -179,7 +175,7 @@ class InterceptedCall:
         self.settled: Callable[[], object] | None = None
         self.at = 0
         self.at_home = False
-        self.course: Course | None = None
+        self.course: lanes.Course | None = None
         self.before: tuple[int, ...] = ()
 
     @property
@@ -605,7 +601,7 @@ def open_for(interception: Interception | None) -> None:
     _running = interception
     if interception is not None:
         thread_starts.stamp_threads()
-        excepthooks.install()
+        exits.install_excepthooks()
 
 
 _after: Interception | None = None

@@ -6,7 +6,7 @@ no stamp; it works for the test that is running (`interception.current`).
 
 Which of several threads calls first is chance, and in which order they were started is not. So the lane of a thread,
 job or task is known by its label: what it runs, and how many its starter had begun of that before. The label goes into
-the snapshot, and a replay finds the recorded lane by it (`core.started`).
+the snapshot, and a replay finds the recorded lane by it (`core.release_order`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from contextvars import Context, ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from pytest_agentreplay.core.started import Label
+from pytest_agentreplay.core.release_order import Label
 from pytest_agentreplay.intercept.session.agents import AGENT
 
 if TYPE_CHECKING:
@@ -29,9 +29,32 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from weakref import WeakKeyDictionary, WeakSet, ref
 
-    from pytest_agentreplay.core.started import Started
-    from pytest_agentreplay.intercept.session.course import Course
+    from pytest_agentreplay.core.release_order import Started
     from pytest_agentreplay.intercept.session.jobs import Jobs
+
+
+KNOWN = 8
+"""Calls beside each other that a course knows as its latest; with more of them the eldest are forgotten."""
+
+
+class Course:
+    """The latest calls that one task, thread or job knows to be over, by their `start`.
+
+    `runner` is the task or the thread's ident, `runs` what the starter can wait for: a task, a future or a thread.
+    """
+
+    __slots__ = ("__weakref__", "known", "runner", "runs", "starter")
+
+    def __init__(self, starter: Course | None = None, runner: object = None, runs: object = None) -> None:
+        """Begin with what `starter` knows now."""
+        self.starter = starter
+        self.runner = runner
+        self.runs = runs
+        self.known: tuple[int, ...] = starter.known if starter is not None else ()
+
+    def learn(self, start: int, before: tuple[int, ...]) -> None:
+        """Note that the call `start` is over, which was made when those of `before` were."""
+        self.known = (*(other for other in self.known if other not in before), start)[-KNOWN:]
 
 
 class Starts(Protocol):

@@ -11,13 +11,13 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.intercept.session.wrapping import wrap
+from pytest_agentreplay.intercept.session.patching import wrap
 
 if TYPE_CHECKING:
     from types import ModuleType
 
     from pytest_agentreplay.intercept.session.lanes import CallContext
-    from pytest_agentreplay.intercept.session.wrapping import Seam
+    from pytest_agentreplay.intercept.session.patching import Seam
 
 
 def patch(library: ModuleType) -> None:

@@ -7,8 +7,8 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay.intercept.session.callers import library_importing, run_for_import
 from pytest_agentreplay.intercept.session.lanes import CALL_CONTEXT, begin, carry, course_of, starting
-from pytest_agentreplay.intercept.session.library_imports import library_importing, run_for_import
 
 if TYPE_CHECKING:
     from collections.abc import Callable

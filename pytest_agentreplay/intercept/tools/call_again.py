@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import CannotRedirect
-from pytest_agentreplay.intercept.session.import_hooks import when_imported
+from pytest_agentreplay.intercept.registry import when_imported
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,9 +18,9 @@ from types import CodeType, FunctionType, MethodType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import CannotRedirect
-from pytest_agentreplay.intercept.session import originals
-from pytest_agentreplay.intercept.session.origins import is_agents
-from pytest_agentreplay.intercept.session.trampoline import lead_made
+from pytest_agentreplay.intercept.session import patching
+from pytest_agentreplay.intercept.session.callers import is_agents
+from pytest_agentreplay.intercept.session.patching import lead_made
 from pytest_agentreplay.intercept.tools.tool_paths import unwrapped
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ class Made:
         self.key = ("made", next(_numbers))
         self.stub = lead_made(code, self.call)
         self._written = {step.argval for step in dis.get_instructions(code) if step.opname == "STORE_DEREF"}
-        originals.keep_made(self.key, code, namespace)
+        patching.keep_made(self.key, code, namespace)
 
     def leave(self, function: FunctionType) -> None:
         """Follow `function` no more."""
@@ -101,7 +101,7 @@ class Made:
                 best = other, meet
         if best is None:
             names = self.code.co_varnames[self.code.co_argcount :][: self.code.co_kwonlyargcount]
-            return originals.made(self.key, cells)(*values, *star, **dict(zip(names, only, strict=True)), **stars)
+            return patching.made(self.key, cells)(*values, *star, **dict(zip(names, only, strict=True)), **stars)
         other, meet = best
         return meet(values, only, star, stars, ((self.key, cells), SimpleNamespace(**other) if other else None))
 

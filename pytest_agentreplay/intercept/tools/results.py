@@ -12,7 +12,7 @@ from pytest_agentreplay.core.serialize import freeze, load
 from pytest_agentreplay.core.serialize.hints import dotted
 from pytest_agentreplay.errors import CannotFreeze, ReplayDiverged
 from pytest_agentreplay.intercept.session.library_values import known
-from pytest_agentreplay.intercept.session.loaded import is_exception, loaded_exception
+from pytest_agentreplay.intercept.session.patching import is_exception, loaded_exception
 from pytest_agentreplay.intercept.tools import generator_input
 
 if TYPE_CHECKING:

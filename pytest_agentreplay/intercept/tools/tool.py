@@ -2,7 +2,7 @@
 
 `redirect` exchanges the code of the function object itself, so calls are intercepted wherever the agent holds it: under
 any name, in a registry, partial, closure, default argument, bound method or instance. The original body lies in
-`originals`; where no test is recorded or replayed the tool does what it always did.
+`patching`; where no test is recorded or replayed the tool does what it always did.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from pytest_agentreplay.core.model import SELF, ToolCall
 from pytest_agentreplay.errors import CannotRedirect, ReplayDiverged
-from pytest_agentreplay.intercept.session import lanes, originals
+from pytest_agentreplay.intercept.session import lanes, patching
 from pytest_agentreplay.intercept.session.between_tests import crossing_of_garbage
 from pytest_agentreplay.intercept.session.interceptions import for_tool
 from pytest_agentreplay.intercept.session.library_values import known
-from pytest_agentreplay.intercept.session.trampoline import FunctionKind, kind_of, lead, parameters
+from pytest_agentreplay.intercept.session.patching import FunctionKind, kind_of, lead, parameters
 from pytest_agentreplay.intercept.tools import factories, iterators
 from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing
 from pytest_agentreplay.intercept.tools.arguments import Arguments
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.core.serialize import Codec
     from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
-    from pytest_agentreplay.intercept.session.originals import MadeOf
+    from pytest_agentreplay.intercept.session.patching import MadeOf
     from pytest_agentreplay.intercept.tools.tool_paths import ToolPath
     from pytest_agentreplay.intercept.tools.tool_recording import ToolRecording
 
@@ -193,7 +193,7 @@ class PatchedFunction:
         self._only = parameters(code)[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
         self._arguments = Arguments(function, bound=bound)
         self._key = next(_KEYS)
-        originals.keep(self._key, function, code)
+        patching.keep(self._key, function, code)
         meet = {
             FunctionKind.PLAIN: self.plain,
             FunctionKind.COROUTINE: self.coroutine,
@@ -212,7 +212,7 @@ class PatchedFunction:
     def close(self) -> None:
         """Return the function its own code again."""
         if _LAYERS.pop(self.function, None) is self:
-            self.function.__code__ = originals.empty(self._key)
+            self.function.__code__ = patching.empty(self._key)
             for made in self._made:
                 made.leave(self.function)
 
@@ -266,10 +266,10 @@ class PatchedFunction:
         made, captured = anew or (None, None)
         interception = for_tool() or crossing_of_garbage()
         if interception is None:
-            return functools.partial(originals.outside(self._key, made), *values, *star, **keywords), None
+            return functools.partial(patching.outside(self._key, made), *values, *star, **keywords), None
         enclosing = self.seam.enclosing(interception, self)
         if enclosing is not None:
-            return functools.partial(originals.lend(self._key, enclosing, made), *values, *star, **keywords), None
+            return functools.partial(patching.lend(self._key, enclosing, made), *values, *star, **keywords), None
         redirection = self.said()
         read, (values, star, keywords) = iterators.replaced(values, star, keywords)
         arguments = self._arguments.named((*read[0], *read[1]), read[2])
@@ -289,7 +289,7 @@ class PatchedFunction:
         if not intercepted.open:
             return _nothing, entered
         self.seam.running[id(interception), intercepted.ticket] = self, intercepted
-        return functools.partial(originals.lend(self._key, intercepted, made), *values, *star, **keywords), entered
+        return functools.partial(patching.lend(self._key, intercepted, made), *values, *star, **keywords), entered
 
     def said(self) -> Redirection:
         """What was said last about this function, else about the tool that it is part of."""

@@ -11,8 +11,8 @@ from pytest_agentreplay.core.failure import failure_of, raise_able
 from pytest_agentreplay.core.model import Body, Closed, Failure, FrameCall, FramesReply, HttpReply
 from pytest_agentreplay.errors import CannotWrite
 from pytest_agentreplay.intercept.session import interceptions
-from pytest_agentreplay.intercept.session.loaded import loaded_exception
 from pytest_agentreplay.intercept.session.other_plugins import closed as closed_by_neighbour
+from pytest_agentreplay.intercept.session.patching import loaded_exception
 from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
 from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.core.model import Closed, Frame
 from pytest_agentreplay.intercept.network.in_process import connection_stays
 from pytest_agentreplay.intercept.session import interceptions
-from pytest_agentreplay.intercept.session.trampoline import is_trampoline, lead, parameters
+from pytest_agentreplay.intercept.session.patching import is_trampoline, lead, parameters
 from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
 from pytest_agentreplay.intercept.websocket import lines
 

@@ -14,7 +14,7 @@ from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.bedrock import BEDROCK
 from pytest_agentreplay.dialects.lenient import obj, objects, rest, string
-from pytest_agentreplay.dialects.sse import ServerSentEvent
+from pytest_agentreplay.dialects.streams import ServerSentEvent
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange import wire
 from pytest_agentreplay.interchange.formats import Format

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from pytest_agentreplay.core.content_coding import is_coded
-from pytest_agentreplay.core.matching.address import split
-from pytest_agentreplay.core.matching.content import decoded, header
+from pytest_agentreplay.core.matching.address import decoded, header, split
 from pytest_agentreplay.core.model import HttpReply
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.interchange import wire

@@ -17,7 +17,7 @@ from pytest_agentreplay import codec
 from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.errors import CannotWrite, SnapshotUnreadable
 from pytest_agentreplay.runs import accept, recovery
-from pytest_agentreplay.store import file_lock, files, snapshots
+from pytest_agentreplay.store import files, snapshots, system
 from pytest_agentreplay.store.snapshots import Store
 from tests.store.faults.racing import outcomes
 
@@ -143,7 +143,7 @@ def test_where_the_file_system_knows_no_locks_the_content_still_decides(tmp_path
     def unknown(handle):
         raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(file_lock, "_lock", unknown)
+    monkeypatch.setattr(system, "_lock", unknown)
     path = tmp_path / "x"
     files.write_if_unchanged(path, "first", None)
     with pytest.raises(CannotWrite, match="changed underneath"):

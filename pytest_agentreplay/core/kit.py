@@ -1,4 +1,13 @@
-"""The fields of a replay kit, group by group, read from a run and its header."""
+"""The replay kit of a run: every field that a full replay needs, whether it is there, and what that amounts to.
+
+Computed from what was recorded, never declared. A field is captured, absent, or not applicable to this run.
+
+What around a run is not as it was recorded: kept variables, declared files, flags, locale, versions.
+
+Noted beside a divergence, never compared: it says where to look. Both sides are kits as headers hold them, redacted.
+
+The fields of a replay kit, group by group, read from a run and its header.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +17,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.drift import table
+from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.model import HttpReply, ToolCall
 from pytest_agentreplay.core.turns import top_level
 
@@ -17,6 +26,84 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Exchange, Json, JsonObject, Run
     from pytest_agentreplay.core.reading import CallReading, Reader
+
+OF_VERSIONS = frozenset({Kind.SDK, Kind.SCHEMA, Kind.REQUEST})
+"""Divergences that another version of a library may well have made."""
+
+
+def drift(recorded: JsonObject, today: JsonObject, kind: Kind | None = None) -> tuple[str, ...]:
+    """A line for each thing that changed since the recording; versions only where they may explain `kind`."""
+    lines = [*environment(recorded, today), *files(recorded, today), *flags(recorded, today)]
+    lines += [f"locale {name} is not on this machine" for name in texts(today.get("missing_locale"))]
+    lines += hash_order(table(recorded, "hash"), table(today, "hash"))
+    if kind in OF_VERSIONS:
+        lines += versions(recorded, today)
+    return tuple(lines)
+
+
+def environment(recorded: JsonObject, today: JsonObject) -> Iterator[str]:
+    """Variables that are kept, as far as both or one of the sides has them."""
+    old, new = table(recorded, "environment"), table(today, "environment")
+    for name in sorted({*old, *new}):
+        if old.get(name) != new.get(name):
+            yield f"environment {name}: {side(old, name)} -> {side(new, name)}"
+
+
+def files(recorded: JsonObject, today: JsonObject) -> Iterator[str]:
+    """Declared files whose content is another, that went, or that came; a file of no recording is no drift."""
+    old, new = table(recorded, "fixtures"), table(today, "fixtures")
+    for name in sorted({*old, *new} if old else ()):
+        if old.get(name) == new.get(name):
+            continue
+        if name not in new:
+            yield f"fixture file {name} is declared no longer"
+        elif new[name] == "missing":
+            yield f"fixture file {name} is gone"
+        else:
+            yield f"fixture file {name} {'is new' if old.get(name, 'missing') == 'missing' else 'has another content'}"
+
+
+def flags(recorded: JsonObject, today: JsonObject) -> Iterator[str]:
+    """Facts that the test has told already, and that it told otherwise."""
+    old, new = table(recorded, "annotations"), table(today, "annotations")
+    for name in sorted(new):
+        if old.get(name) != new[name]:
+            yield f"annotation {name}: {side(old, name)} -> {side(new, name)}"
+
+
+def hash_order(old: JsonObject, new: JsonObject) -> Iterator[str]:
+    """Whether sets came in an order that is not today's, and could come in it again."""
+    if old != new and isinstance(old.get("seed"), int):
+        now = f"PYTHONHASHSEED={new['seed']}" if "seed" in new else "random"
+        yield f"order of sets: PYTHONHASHSEED={old['seed']} -> {now}"
+
+
+def versions(recorded: JsonObject, today: JsonObject) -> Iterator[str]:
+    """Interpreter and libraries; one that is not loaded on one side says nothing."""
+    if recorded.get("python") not in (None, today.get("python")):
+        yield f"python {recorded['python']} -> {today.get('python')}"
+    old, new = table(recorded, "packages"), table(today, "packages")
+    for name in sorted(old.keys() & new.keys()):
+        if old[name] != new[name]:
+            yield f"{name} {old[name]} -> {new[name]}"
+    locked, locks = table(recorded, "locks"), table(today, "locks")
+    yield from (f"{name} has another content" for name in sorted(locked.keys() & locks) if locked[name] != locks[name])
+
+
+def table(kit: JsonObject, name: str) -> JsonObject:
+    """One entry of a kit that is an object; a file may hold anything there."""
+    found = kit.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def texts(value: Json) -> list[str]:
+    """The texts of a list."""
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+
+
+def side(values: JsonObject, name: str) -> str:
+    """One side as it is told."""
+    return canonical(values[name]) if name in values else "(not set)"
 
 
 class Status(Enum):
@@ -229,3 +316,68 @@ def hours(offset: Json) -> str:
         return ""
     minutes = abs(offset) // 60
     return f"{'-' if offset < 0 else '+'}{minutes // 60:02}:{minutes % 60:02}"
+
+
+__all__ = ["Grade", "Kit", "KitField", "Status", "kit_of"]
+
+
+class Grade(Enum):
+    """What a snapshot is good for."""
+
+    A = "replays as it was recorded"
+    B = "replays, with gaps that are known"
+    C = "can be looked at; whether it replays is unknown"
+    COLD = "cannot be replayed: there is nothing to serve"
+
+    @property
+    def replays(self) -> bool:
+        """Whether a replay of it says anything."""
+        return self in (Grade.A, Grade.B)
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """All fields of one run, its grade, and the reasons for one that is not A."""
+
+    fields: tuple[KitField, ...]
+    grade: Grade
+    reasons: tuple[str, ...] = ()
+
+
+def kit_of(run: Run, reader: Reader, *, digest: str = "", sealed: bool = True) -> Kit:
+    """The kit of a run that lies in a file of that digest."""
+    told = [(x, reader.read_call(x.call)) for x in run.exchanges]
+    fields = (
+        *calls(run, told),
+        *models(run, told, reader),
+        *run_session(run),
+        *code(run),
+        *about(run, digest, sealed=sealed),
+    )
+    grade, reasons = graded(run, sealed=sealed)
+    return Kit(fields, grade, tuple(reasons))
+
+
+def graded(run: Run, *, sealed: bool) -> tuple[Grade, list[str]]:
+    """What the run is good for, and why no more than that."""
+    kit, clock = run.header.kit, table(run.header.kit, "clock")
+    if all(x.outcome is None for x in run.exchanges):
+        return Grade.COLD, ["no call came back" if run.exchanges else "no call was recorded"]
+    if "status" not in run.header.outcome:
+        return Grade.C, ["it does not say how the test ended: the recording was cut short, or comes from elsewhere"]
+    reasons = [] if sealed else ["it was edited after it was sealed"]
+    reasons += [
+        f"tool {text_of(one, 'tool')} ran unseen, and runs again: freeze it" for one in entries(kit, "unfrozen")
+    ]
+    reasons += [
+        f"{text_of(one, 'path')} of tool {text_of(one, 'tool')} ({text_of(one, 'kind')}) {text_of(one, 'why')}"
+        for one in entries(kit, "uncompared")
+    ]
+    reasons += [f"no boundary took {gap}" for gap in entries(kit, "gaps") if isinstance(gap, str)]
+    if clock.get("mode") != "stepped":
+        reasons.append("the clock was real: a time in a prompt differs" if clock else "it says nothing of the clock")
+    elif clock.get("ran_on"):
+        reasons.append("the clock ran on: the agent waited on wall time, which is as long as it takes")
+    if racy := table(kit, "order").get("racy"):
+        reasons.append(f"two threads had their answers within a millisecond ({racy} x): which came first was chance")
+    return (Grade.B if reasons else Grade.A), reasons

@@ -3,23 +3,146 @@
 Knows no provider: the elements of a top-level array of objects are items, and so is every long top-level value. The
 key only chooses the letter of the id. What stood in the same place of an earlier request and has changed a little is a
 version of it (`m3.2`), stored as edits where these are shorter.
+
+The text of a JSON object is cut into its fields, and arrays of objects into their elements, without losing a byte. What
+the recorder has seen before is recognised by comparing characters, so that a resent history is not parsed again. A text
+that is no JSON is told by what it keeps of an earlier one: `[[0, 120], "new text", [130, 900]]`, in characters.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scanner has no public name (CPython 3.11-3.14, Lib/json/decoder.py)
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
-from pytest_agentreplay.codec.dedup import edits
-from pytest_agentreplay.codec.dedup.blobs import BlobReader, BlobWriter
-from pytest_agentreplay.codec.dedup.id_ranges import base, compress
-from pytest_agentreplay.codec.lexical import JsonField, JsonPiece, object_fields
-from pytest_agentreplay.codec.styles import Style, guess
+from pytest_agentreplay.codec import dedup_reader
+from pytest_agentreplay.codec.dedup_reader import base, compress, kept_and_new
+from pytest_agentreplay.codec.styles import BlobReader, BlobWriter, Style, guess
 from pytest_agentreplay.codec.values import NestedTooDeep, marked, protect_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    from pytest_agentreplay.codec.styles import BlobWriter
+
+_SPACE = re.compile(r"[ \t\n\r]*")
+
+
+class Scanner(Protocol):
+    """Recognises elements that are known already."""
+
+    def next(self, key: str, previous: str, text: str, at: int) -> tuple[str, str] | None:
+        """Id and text of the known element that stands in `text` at `at`; `previous` ("" for none) is its neighbour."""
+
+    def named(self, raw: str) -> str:
+        """The id of the known element that is written as `raw`; "" when it is new."""
+
+
+@dataclass(slots=True)
+class JsonPiece:
+    """One value as it is written: `raw`, and the parsed `value`; or the `id` of a known element."""
+
+    raw: str
+    value: Any = None
+    id: str = ""
+
+
+@dataclass(slots=True)
+class JsonField:
+    """One top-level field: a `whole` value, or the `elements` of an array of objects."""
+
+    key: str
+    whole: JsonPiece | None
+    elements: Sequence[JsonPiece] = ()
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+_scan = json.JSONDecoder(parse_constant=_refuse).scan_once  # type: ignore[attr-defined]
+
+
+def object_fields(text: str, eye: Scanner) -> list[JsonField] | None:
+    """The fields of the JSON object that `text` is, in order; None when it is anything else."""
+    try:
+        return _fields(text, eye)
+    except (StopIteration, ValueError, RecursionError):
+        return None
+
+
+def _fields(text: str, eye: Scanner) -> list[JsonField]:
+    at = _past(text, 0, "{")
+    found: list[JsonField] = []
+    if text[at : at + 1] == "}":
+        at += 1
+    else:
+        while True:
+            key, at = scanstring(text, _past(text, at, '"', space=False), True)
+            at = _past(text, _blank(text, at), ":")
+            field, at = _field(key, text, at, eye)
+            found.append(field)
+            at = _blank(text, at)
+            if text[at : at + 1] == "}":
+                at += 1
+                break
+            at = _past(text, at, ",")
+    if _blank(text, at) != len(text) or len({field.key for field in found}) != len(found):
+        raise ValueError(text[at : at + 10])
+    return found
+
+
+def _field(key: str, text: str, at: int, eye: Scanner) -> tuple[JsonField, int]:
+    if text[at : at + 1] == "[":
+        first = _blank(text, at + 1)
+        if text[first : first + 1] == "{":
+            elements, end = _elements(key, text, first, eye)
+            if elements is not None:
+                return JsonField(key, None, elements), end
+    value, end = _scan(text, at)
+    return JsonField(key, JsonPiece(text[at:end], value)), end
+
+
+def _elements(key: str, text: str, at: int, eye: Scanner) -> tuple[list[JsonPiece] | None, int]:
+    """The objects of an array and where it ends; None when one of its elements is not an object."""
+    found: list[JsonPiece] = []
+    previous = ""
+    while text[at : at + 1] == "{":
+        # An object's text is never the beginning of another one's, so equal characters are the same element.
+        known = eye.next(key, previous, text, at)
+        if known is not None:
+            previous, raw = known
+            found.append(JsonPiece(raw, None, previous))
+            at += len(raw)
+        else:
+            value, end = _scan(text, at)
+            raw = text[at:end]
+            previous = eye.named(raw)
+            found.append(JsonPiece(raw, value, previous))
+            previous, at = previous or "?", end
+        at = _blank(text, at)
+        if text[at : at + 1] == "]":
+            return found, at + 1
+        at = _past(text, at, ",")
+    return None, at
+
+
+def _past(text: str, at: int, mark: str, *, space: bool = True) -> int:
+    at = _blank(text, at) if space else at
+    if text[at : at + 1] != mark:
+        raise ValueError(text[at : at + 10])
+    return _blank(text, at + 1) if space else at + 1
+
+
+def _blank(text: str, at: int) -> int:
+    if text[at : at + 1] not in " \t\n\r":
+        return at
+    found = _SPACE.match(text, at)
+    assert found is not None
+    return found.end()
+
 
 LETTERS = {
     **dict.fromkeys(("messages", "input", "contents"), "m"),
@@ -190,7 +313,7 @@ class _MessageWriter:
         known = self.known
         best: tuple[int, str, Any] | None = None
         for model in dict.fromkeys(name for ident in near for name in (base(ident), ident) if name in known.values):
-            changes = list(edits.edits(known.values[model], piece.value, known.blobs))
+            changes = list(dedup_reader.edits(known.values[model], piece.value, known.blobs))
             cost = len(json.dumps(changes))
             # An older model that costs little more is better to read: no chain to follow.
             if best is None or cost * 5 < best[0] * 4:
@@ -205,7 +328,7 @@ class _MessageWriter:
 
     def _proven(self, definition: dict[str, Any], piece: JsonPiece) -> bool:
         reader = BlobReader(self.known.blobs.table)
-        value = edits.applied(self.known.values[definition["$like"]], definition["edits"], reader)
+        value = dedup_reader.applied(self.known.values[definition["$like"]], definition["edits"], reader)
         text = json.dumps(definition, ensure_ascii=False)
         return json.dumps(value) == json.dumps(piece.value) and text.encode(errors="replace").decode() == text
 
@@ -243,3 +366,142 @@ def _texts(value: Any) -> Iterator[str]:
         case dict():
             for item in value.values():
                 yield from _texts(item)
+
+
+_SMALL = 2048
+
+Text = TypeVar("Text", str, bytes)
+
+
+def head(a: Text, b: Text) -> int:
+    """How many characters (or bytes) `a` and `b` begin with in common."""
+    low, high = 0, min(len(a), len(b))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[low:middle] == b[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def tail(a: Text, b: Text, most: int) -> int:
+    """How many characters (or bytes) `a` and `b` end with in common, `most` at the most."""
+    low, high = 0, min(len(a), len(b), most)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if a[len(a) - middle : len(a) - low] == b[len(b) - middle : len(b) - low]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+def parts(old: bytes, new: bytes) -> Iterator[tuple[int, int] | bytes]:
+    """What `new` is made of: pairs keep old[i:j], bytes are new. Linear in both.
+
+    Finds what stayed at both ends and, where much lies between, the pieces that stayed: elements of arrays, or lines.
+    """
+    top = head(old, new)
+    end = tail(old, new, min(len(old), len(new)) - top)
+    if top:
+        yield 0, top
+    before, after = old[top : len(old) - end], new[top : len(new) - end]
+    if min(len(before), len(after)) < _SMALL:
+        if after:
+            yield after
+    else:
+        yield from _pieces(before, after, top)
+    if end:
+        yield len(old) - end, len(old)
+
+
+def _pieces(before: bytes, after: bytes, shift: int) -> Iterator[tuple[int, int] | bytes]:
+    mark = max((b"},", b"\n"), key=after.count)
+    known: dict[bytes, int] = {}
+    at = shift
+    for piece in before.split(mark):
+        known.setdefault(piece, at)
+        at += len(piece) + len(mark)
+    last = at - len(mark)
+    begin = end = 0
+    fresh: list[bytes] = []
+    pieces = after.split(mark)
+    for number, piece in enumerate(pieces):
+        whole = piece + mark if number < len(pieces) - 1 else piece
+        at = known.get(piece, -1)
+        if end > begin and before.startswith(whole, end - shift):
+            end += len(whole)
+        elif at >= 0 and at + len(whole) <= last:
+            if fresh:
+                yield b"".join(fresh)
+                fresh.clear()
+            if end > begin:
+                yield begin, end
+            begin, end = at, at + len(whole)
+        else:
+            if end > begin:
+                yield begin, end
+            begin = end = 0
+            fresh.append(whole)
+    if fresh:
+        yield b"".join(fresh)
+    if end > begin:
+        yield begin, end
+
+
+WORTH = 200
+"""Characters below which a text is kept whole."""
+
+_WORD = re.compile(r"[^\s,;&<>]*[\s,;&<>]+|[^\s,;&<>]+")
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_MANY = 2000
+_CRUMB = 24
+
+
+def spliced(old: str, new: str, blobs: BlobWriter) -> list[Any] | None:
+    """The parts that make `new` of `old`; None when that is hardly shorter than `new`."""
+    if min(len(old), len(new)) < WORTH:
+        return None
+    parts = [
+        [part[0], part[1]] if isinstance(part, tuple) else protect_text(part, blobs)
+        for part in _joined(_parts(old, new))
+    ]
+    return parts if len(json.dumps(parts)) * 10 < len(new) * 7 else None
+
+
+def _parts(old: str, new: str) -> Iterator[tuple[int, int] | str]:
+    top = head(old, new)
+    end = tail(old, new, min(len(old), len(new)) - top)
+    yield 0, top
+    before, after = old[top : len(old) - end], new[top : len(new) - end]
+    for unit in (_WORD, _LINE):
+        ours, theirs = unit.findall(before), unit.findall(after)
+        if max(len(ours), len(theirs)) <= _MANY:
+            at = [top]
+            for word in ours:
+                at.append(at[-1] + len(word))
+            for keep, i, j in kept_and_new(ours, theirs):
+                if keep and at[j] - at[i] >= _CRUMB:
+                    yield at[i], at[j]
+                else:
+                    yield "".join((ours if keep else theirs)[i:j])
+            break
+    else:
+        yield after
+    yield len(old) - end, len(old)
+
+
+def _joined(parts: Iterator[tuple[int, int] | str]) -> list[tuple[int, int] | str]:
+    """Neighbouring texts as one, empty parts left out."""
+    found: list[tuple[int, int] | str] = []
+    for part in parts:
+        last = found[-1] if found else None
+        if isinstance(part, str):
+            if isinstance(last, str):
+                found[-1] = last + part
+            elif part:
+                found.append(part)
+        elif part[0] < part[1]:
+            found.append(part)
+    return found

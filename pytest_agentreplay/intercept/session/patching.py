@@ -1,23 +1,27 @@
-"""Code that stands in a function's stead and leads elsewhere: same kind, parameters, free variables, name and lines.
-
-A function's code is exchanged in the function object itself, so calls are intercepted wherever that object is held. The
-new code has the old parameters, so signatures, defaults and wrong calls are what they were. All of it stands on the
-line of the `def`, so that coverage, tracers and tracebacks see the function begin and nothing else.
-"""
+"""How code of libraries is replaced: for every caller at once, or by the method of a class; undone at the end."""
 
 from __future__ import annotations
 
 import ast
 import functools
 import inspect
+import sys
 from enum import Enum
-from types import CodeType, FunctionType
+from types import CellType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_agentreplay.errors import CannotRedirect
+from pytest_agentreplay.errors import CannotRedirect, ReplayDiverged
+from pytest_agentreplay.intercept.session import interceptions
+from pytest_agentreplay.intercept.session.interceptions import current
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall
+
+    MadeOf = tuple[object, tuple[CellType, ...] | None]
+    """Of a function that a factory has made: the key of its body, and its closure."""
+    Seam = Callable[..., Any]
 
 _MARK = "<the meeting point>"
 
@@ -181,3 +185,117 @@ def _tuple(names: list[str]) -> str:
 
 def _inner_code(code: CodeType) -> CodeType:
     return next(const for const in code.co_consts if isinstance(const, CodeType))
+
+
+_ORIGINALS: dict[object, FunctionType] = {}
+
+
+def keep(key: object, function: FunctionType, code: CodeType) -> None:
+    """Lay away what `function` did while it had `code`; it is reached by `key` alone."""
+    body = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    body.__kwdefaults__ = function.__kwdefaults__
+    body.__qualname__ = function.__qualname__
+    _ORIGINALS[key] = body
+
+
+def keep_made(key: object, code: CodeType, namespace: dict[str, Any]) -> None:
+    """Lay away the `code` that a factory makes functions of, for good: they may outlive their test."""
+    cells = tuple(CellType() for _ in code.co_freevars)
+    _ORIGINALS[key] = FunctionType(code, namespace, code.co_name, None, cells or None)
+
+
+def made(key: object, cells: tuple[CellType, ...] | None) -> FunctionType:
+    """The body with this closure, for a function that is no frozen tool (any more)."""
+    body = _ORIGINALS[key]
+    return FunctionType(body.__code__, body.__globals__, body.__name__, None, cells)
+
+
+def lend(key: object, intercepted: InterceptedCall, cells: MadeOf | None = None) -> FunctionType:
+    """The body, to run for a call that the backend lets through and whose outcome is not there yet."""
+    if not intercepted.open:
+        raise ReplayDiverged("refused: a recorded tool is never run while its answers are replayed")
+    return _ORIGINALS[key] if cells is None else made(*cells)
+
+
+def outside(key: object, cells: MadeOf | None = None) -> FunctionType:
+    """The body, where no test is recorded or replayed."""
+    if current() is not None:
+        raise ReplayDiverged("refused: a recorded tool is never run past the gate")
+    return _ORIGINALS[key] if cells is None else made(*cells)
+
+
+def empty(key: object) -> CodeType:
+    """Take the body out for good; returns the very code object that was laid away."""
+    return _ORIGINALS.pop(key).__code__
+
+
+def holds(code: CodeType) -> bool:
+    """Whether `code` is a body that lies here."""
+    return any(body.__code__ is code for body in _ORIGINALS.values())
+
+
+def wrap(owner: Any, name: str, make: Callable[[Seam], Seam]) -> None:
+    """Put `make(original)` in the place of `owner.name`. Where there is no such name nothing happens.
+
+    A second copy of our modules (test tools that restore sys.modules) takes over from the first.
+    """
+    seam = vars(owner).get(name)
+    if seam is None:
+        return
+    whose, original = getattr(seam, "__agentreplay__", (None, seam))
+    if whose is not interceptions.current:
+        made: Any = functools.wraps(original)(make(original))
+        made.__agentreplay__ = (interceptions.current, original)
+        setattr(owner, name, made)
+
+
+def wrap_code(function: FunctionType, make: Callable[[Seam], Seam]) -> None:
+    """Run `make(original)` wherever `function` is called, whatever name it is held by.
+
+    The code object is exchanged, not the name: a mock that puts another function in the name's place is what runs while
+    it is active, and whatever it saved or restores is the wrapped function.
+    """
+    current, code = getattr(function, "__agentreplay__", (None, function.__code__))
+    if current is interceptions.current:
+        return
+    function.__code__ = code
+    real = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    real.__kwdefaults__ = function.__kwdefaults__
+    names = parameters(code)[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    made = make(real)
+
+    def call(values: tuple[Any, ...], only: tuple[Any, ...], star: tuple[Any, ...], stars: dict[str, Any]) -> Any:
+        __tracebackhide__ = True
+        return made(*values, *star, **dict(zip(names, only, strict=True)), **stars)
+
+    lead(function, call)
+    function.__agentreplay__ = (interceptions.current, code)  # type: ignore[attr-defined]
+
+
+RUNNERS = frozenset({"_pytest", "pytest", "unittest"})
+
+
+def loaded_exception(path: str) -> type | None:
+    """The loaded exception class that is called `path`, made inside a function or not; None when there is none."""
+    parts = path.split(".")
+    for cut in range(len(parts) - 1, 0, -1):
+        found: Any = sys.modules.get(".".join(parts[:cut]))
+        for name in parts[cut:]:
+            # Not getattr: a module's own __getattr__ may import or warn.
+            found = getattr(found, "__dict__", {}).get(name)
+        if isinstance(found, type) and issubclass(found, BaseException):
+            return None if is_signal(found) else found
+    from pytest_agentreplay.core.serialize.hints import named
+
+    found = named(BaseException, path)
+    return None if found is None or is_signal(found) else found
+
+
+def is_exception(value: Any) -> bool:
+    """Whether a value is an exception class that a file may name."""
+    return isinstance(value, type) and issubclass(value, BaseException) and not is_signal(value)
+
+
+def is_signal(kind: type) -> bool:
+    """Whether a class is, or derives from, a test runner's own."""
+    return any(base.__module__.partition(".")[0] in RUNNERS for base in kind.__mro__)

@@ -1,0 +1,306 @@
+"""Of the machine, what a recording keeps and a replay shows: keys, directories, names, locale, time zone."""
+
+from __future__ import annotations
+
+import getpass
+import locale
+import os
+import platform
+import re
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.redaction.secret_names import CATEGORY, is_key_name
+from pytest_agentreplay.intercept.session.interceptions import current
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_agentreplay.core.model import Json, JsonObject
+
+PLACEHOLDER = "replayed-and-never-sent"
+MOST = 50
+"""Variables of one recording: a file says which, and files are anyone's."""
+
+
+class MissingKeys:
+    """Placeholders for the variables in `stored` that are not set, or empty, as CI sets a secret that it withholds."""
+
+    __slots__ = ("_before", "groups")
+
+    def __init__(self, stored: Json) -> None:
+        """`stored` is what `key_variables` returned; anything else in it is left out."""
+        groups = stored if isinstance(stored, list) else []
+        self.groups: dict[str, list[str]] = {}
+        """The names of the variables that share a placeholder, by the placeholder."""
+        for number, group in enumerate(groups[:MOST], 1):
+            texts = [name for name in group if isinstance(name, str)] if isinstance(group, list) else []
+            if names := [name for name in texts[:MOST] if is_key_name(name) and not os.environ.get(name)]:
+                self.groups[f"{PLACEHOLDER}-{number}"] = names
+        self._before: dict[str, str | None] = {}
+
+    def start(self) -> None:
+        """Set the placeholders; one that the test has deleted since is not set again."""
+        for placeholder, names in self.groups.items():
+            for name in names:
+                if name not in self._before and not os.environ.get(name):
+                    self._before[name] = os.environ.get(name)
+                    os.environ[name] = placeholder
+
+    def stop(self) -> None:
+        """Remove the placeholders that are still there. A second call does nothing."""
+        for placeholder, names in self.groups.items():
+            for name in names:
+                if name not in self._before or os.environ.get(name) != placeholder:
+                    continue
+                if (before := self._before[name]) is None:
+                    del os.environ[name]
+                else:
+                    os.environ[name] = before
+        self._before.clear()
+
+
+_named: dict[str, None] = {}
+
+
+def secret(value: str) -> str:
+    """Never write `value`, in any encoding, in this test and in all others; gives it back. Safe from any thread.
+
+    What was recorded before is redacted again when the run is sealed. Less than 8 characters are too short to be told
+    from other text, and are left as they are.
+    """
+    _named[value] = None
+    if (interception := current()) is not None:
+        interception.redactor.learn(CATEGORY, value)
+    return value
+
+
+def named() -> list[str]:
+    """What has been named so far."""
+    return list(_named)
+
+
+LINKS = ("/tmp", "/var")  # noqa: S108  on macOS both lead into /private
+"""Links of the system that directories are told through."""
+
+
+def todays_places(root: Path, *, tmp: Path | None = None) -> dict[str, str]:
+    """Mark -> today's value: rootdir, current directory, the test's `tmp_path`, temp and home directory, host, user.
+
+    A directory has several spellings, all of which turn up in prompts: as programs are told it, as it really is, and
+    through a link above it. Each gets a mark of its own.
+    """
+    temporary = tempfile.gettempdir()
+    folders = {"root": root, "cwd": Path.cwd(), "tmp": tmp, "tempdir": Path(temporary), "home": home()}
+    links = {os.path.realpath(link): link for link in (*LINKS, temporary)}
+    places: dict[str, str] = {}
+    for mark, folder in folders.items():
+        if folder is None or str(folder) in places.values():
+            continue
+        places[mark] = str(folder)
+        real = os.path.realpath(folder)
+        for kind, spelling in (("real", real), ("link", linked(real, links))):
+            if spelling not in places.values():
+                places[kind + mark] = spelling
+    places["host"] = platform.node()
+    try:
+        places["user"] = getpass.getuser()
+    except (KeyError, OSError, ImportError):  # a container may run under a number without a name; Windows without both
+        pass
+    return {mark: value for mark, value in places.items() if value}
+
+
+def linked(real: str, links: Mapping[str, str]) -> str:
+    """The directory `real` as it is spelled through one of `links` (where it leads -> the link), the nearest one."""
+    for target in sorted(links, key=len, reverse=True):
+        rest = real.removeprefix(target)
+        if rest != real and rest[:1] in {"", "/", "\\"}:
+            return links[target] + rest
+    return real
+
+
+def home() -> Path | None:
+    """The home directory, or None where the system does not say."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return None
+
+
+LOCALE_NAME = re.compile(r"[A-Za-z][\w.@+ -]{0,63}", re.ASCII)
+CATEGORIES = ("LC_COLLATE", "LC_MONETARY", "LC_NUMERIC", "LC_TIME")
+"""Not LC_CTYPE: Python has its own letters, and the encoding of files that are opened hangs on it."""
+VARIABLES = ("LC_ALL", *CATEGORIES, "LC_MESSAGES", "LANG")
+
+
+def locale_here(environ: Mapping[str, str]) -> JsonObject:
+    """The locales in force by category, and the variables that would choose others."""
+    named = {name: environ[name] for name in VARIABLES if LOCALE_NAME.fullmatch(environ.get(name, ""))}
+    return {"now": dict(in_force()), "variables": dict(named)}
+
+
+def in_force() -> dict[str, str]:
+    """The locale of each category."""
+    return {name: locale.setlocale(getattr(locale, name)) for name in CATEGORIES}
+
+
+class Locale:
+    """The locale of a recording in the place of today's, where it is another. `missing`: what this machine lacks."""
+
+    __slots__ = ("_before", "_now", "_set", "_variables", "missing")
+
+    def __init__(self, stored: Json) -> None:
+        """`stored` is what `locale_here` gave; anything else, and the locale of today stays."""
+        fields = stored if isinstance(stored, dict) else {}
+        self._now = names(fields.get("now"), CATEGORIES)
+        variables = names(fields.get("variables"), VARIABLES)
+        self._variables = {name: variables.get(name) for name in VARIABLES} if "variables" in fields else {}
+        self._before: dict[str, str | None] = {}
+        self._set: dict[str, tuple[str, str]] = {}
+        self.missing: list[str] = []
+
+    def start(self) -> None:
+        """The locale is that of the recording, as far as this machine has it."""
+        self.missing.clear()  # it may be started again after a pause
+        self._before = {name: os.environ.get(name) for name in self._variables}
+        put(self._variables)
+        for category, today in in_force().items():
+            name = self._now.get(category, today)
+            if name == today:
+                continue
+            if choose(category, name):
+                self._set[category] = today, in_force()[category]
+            else:
+                self.missing.append(f"{category}={name}")
+
+    def stop(self) -> None:
+        """The locale is today's again, but for what the agent chose itself. A second call does nothing."""
+        put(self._before)
+        for category, (today, ours) in self._set.items():
+            if in_force()[category] == ours:
+                choose(category, today)
+        self._before, self._set = {}, {}
+
+
+def names(stored: Json, known: tuple[str, ...]) -> dict[str, str]:
+    """What of `stored` is the name of a locale, under a key of `known`."""
+    fields = stored if isinstance(stored, dict) else {}
+    return {
+        key: name
+        for key in known
+        if isinstance(name := fields.get(key), str) and LOCALE_NAME.fullmatch(name) is not None
+    }
+
+
+def choose(category: str, name: str) -> bool:
+    """Set one category; gives whether the machine has that locale."""
+    try:
+        locale.setlocale(getattr(locale, category), name)
+    except locale.Error:
+        return False
+    return True
+
+
+def put(variables: Mapping[str, str | None]) -> None:
+    """Set variables of the environment, or take them away, where they are not so already."""
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        elif os.environ.get(name) != value:
+            os.environ[name] = value
+
+
+ZONE_NAME = re.compile(r"[A-Za-z][\w+-]*(/[A-Za-z][\w+-]*){0,2}", re.ASCII)
+_TIME = r"[+-]?\d{1,3}(?::\d\d){0,2}"
+_ABBREVIATION = r"(?:[A-Za-z]{3,10}|<[A-Za-z\d+-]{3,10}>)"
+_DAY = rf"(?:J?\d{{1,3}}|M\d{{1,2}}\.\d\.\d)(?:/{_TIME})?"
+RULE = re.compile(rf"{_ABBREVIATION}{_TIME}(?:{_ABBREVIATION}(?:{_TIME})?(?:,{_DAY},{_DAY})?)?", re.ASCII)
+"""What POSIX takes for `TZ`: how far from UTC, and from which day to which other in summer."""
+FOLDERS = ("/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/usr/share/lib/zoneinfo", "/etc/zoneinfo")
+LARGEST_OFFSET = 26 * 3600  # seconds that a zone is from UTC
+
+
+def zone_here(wall_ns: int) -> JsonObject:
+    """The zone at `wall_ns` nanoseconds since the epoch: name and rule, where known, and seconds from UTC."""
+    named = name_here()
+    found: JsonObject = {"name": named, "rule": rule_of(named), "offset": offset_at(wall_ns)}
+    return {key: value for key, value in found.items() if value != ""}
+
+
+def name_here() -> str:
+    """The name of today's zone, "" where the system does not say it."""
+    named = os.environ.get("TZ", "").removeprefix(":") or os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]
+    return named if ZONE_NAME.fullmatch(named) else ""
+
+
+def rule_of(name: str) -> str:
+    """The rule by which a zone goes from its last change on: the file's last line, or `TZ` itself; "" when unknown."""
+    rule = os.environ.get("TZ", "")
+    if name and (file := file_of(name)) is not None:
+        rule = file.read_bytes().rpartition(b"\n")[0].rpartition(b"\n")[2].decode("ascii", "replace")
+    return rule if RULE.fullmatch(rule) else ""
+
+
+def file_of(name: str) -> Path | None:
+    """The file that this machine has of a zone."""
+    return next((file for folder in FOLDERS if (file := Path(folder) / name).is_file()), None)
+
+
+def offset_at(wall_ns: int) -> int:
+    """Seconds that local time is ahead of UTC at `wall_ns`."""
+    return time.localtime(wall_ns // 1_000_000_000).tm_gmtoff
+
+
+class Zone:
+    """The zone of a recording, put in the place of today's where it is another; on Windows nothing moves it.
+
+    Two zones that agree at the start of a run may part at a change of summer time, or in a date that the agent counts.
+    """
+
+    __slots__ = ("_before", "_name", "_offset", "_rule", "_started", "_wall")
+
+    def __init__(self, stored: Json, wall_ns: int) -> None:
+        """`stored` is what `zone_here` gave; anything else, and the zone of today stays."""
+        fields = stored if isinstance(stored, dict) else {}
+        name, rule, offset = fields.get("name"), fields.get("rule"), fields.get("offset")
+        self._name = name if isinstance(name, str) and ZONE_NAME.fullmatch(name) else ""
+        self._rule = rule if isinstance(rule, str) and RULE.fullmatch(rule) else ""
+        self._offset = offset if isinstance(offset, int) and abs(offset) <= LARGEST_OFFSET else None
+        self._wall = wall_ns
+        self._before: str | None = None
+        self._started = False
+
+    def start(self) -> None:
+        """Local time is that of the recording."""
+        offset, wall = self._offset, self._wall
+        if offset is None or sys.platform == "win32":
+            return
+        if offset_at(wall) == offset and (self._name or self._rule) in {"", name_here() or os.environ.get("TZ", "")}:
+            return
+        self._before, self._started = os.environ.get("TZ"), True
+        known = self._name and (file_of(self._name) is not None or not self._rule)
+        if chosen := self._name if known else self._rule:
+            _set(chosen)
+        if not chosen or offset_at(wall) != offset:
+            # This machine does not know the name: the offset alone, which POSIX counts the other way round.
+            hours, minutes = divmod(abs(offset) // 60, 60)
+            behind, ahead = ("-", "+") if offset >= 0 else ("", "-")
+            _set(f"<{ahead}{hours:02}{minutes:02}>{behind}{hours:02}:{minutes:02}")
+
+    def stop(self) -> None:
+        """Local time is today's again. A second call does nothing."""
+        if self._started:
+            self._started = False
+            _set(self._before)
+
+
+def _set(name: str | None) -> None:
+    if name is None:
+        os.environ.pop("TZ", None)
+    else:
+        os.environ["TZ"] = name
+    if sys.platform != "win32":
+        time.tzset()
