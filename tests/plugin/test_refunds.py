@@ -62,7 +62,7 @@ HOLES = {
         """
         call = tool_replaying.ToolReplaying.call
         def holed(self, *, awaitable):
-            for body in originals._BODIES.values():
+            for body in patching._ORIGINALS.values():
                 if body.__name__ == "refund":
                     body("hole")
             return call(self, awaitable=awaitable)
@@ -89,7 +89,7 @@ def test_a_hole_in_the_gate_is_seen(hole):
 import sys
 sys.path.insert(0, {str(SCRIPT.parent)!r})
 import refunds
-from pytest_agentreplay.intercept.session import originals
+from pytest_agentreplay.intercept.session import patching
 from pytest_agentreplay.intercept.tools import tool_replaying
 from pytest_agentreplay.intercept.network.guard import Guard
 from pytest_agentreplay.core.backends.backend import PassThrough, Refused

@@ -198,7 +198,7 @@ def test_what_is_said(recorded):
 
 
 def test_nothing_is_looked_for_before_a_call_is_refused(recorded):
-    recorded.write(conftest="from pytest_agentreplay.store import snapshot_index as nearby\nnearby.around = None\n")
+    recorded.write(conftest="from pytest_agentreplay.store import snapshots as nearby\nnearby.around = None\n")
     recorded.write(test_flat="import agent\ndef test_it(agentreplay): pass\n")
     assert recorded.replay("test_flat.py").returncode == 0
     recorded.write(test_flat="import agent\ndef test_it(agentreplay): agent.answer('What?')\n")
