@@ -167,16 +167,15 @@ MARKERS = {
 
 def test_marker_keywords_that_cannot_be_meant_fail_their_test(project):
     tests = "".join(
-        f"@pytest.mark.agentreplay({keywords})\ndef test_{name}():\n    pass\n\n" for name, (keywords, _) in MARKERS.items()
+        f"@pytest.mark.agentreplay({keywords})\ndef test_{name}():\n    pass\n\n"
+        for name, (keywords, _) in MARKERS.items()
     )
     excused = "@pytest.mark.xfail\n@pytest.mark.agentreplay(mode='never')\ndef test_excused():\n    pass\n"
     project.write(test_shop=f"import pytest\n\n{tests}{excused}")
     text = told(project.run())
     assert f"{len(MARKERS) + 1} errors" in text, text
     reports = reports_of(text, r"test_(\w+)")
-    wrong = [
-        (name, word) for name, (_, words) in MARKERS.items() for word in words if word not in flat(reports[name])
-    ]
+    wrong = [(name, word) for name, (_, words) in MARKERS.items() for word in words if word not in flat(reports[name])]
     assert not wrong, text
 
 

@@ -1,4 +1,4 @@
-"""Every way out of a guarded test: whatever is written, named or shown about it holds no secret, in no guise.
+"""Whatever is written, named or shown about a test holds no secret, in no encoding; other secrets replay it.
 
 What pytest writes of a test's id is pytest's own (`-v`, JUnit's names, its cache): a secret does not belong into an id.
 """
@@ -12,12 +12,17 @@ from urllib.parse import quote
 import pytest
 
 from pytest_agentreplay.demo.script import Raw
+from tests.support.exhaustive import rare
 
-pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+pytestmark = [
+    pytest.mark.env("main"),  # nothing in it depends on the release of a dependency
+    pytest.mark.proves,
+]
 
 KEY = "sk-" + "proj-" + "Vq7Rt2Lw9Xz4Bn6Mk1Jh8Gf3Ds5A"
 PARAMETER = 'tok"en/of+the=parameter\\99'
-SAID = "said-by-the-test-4711-0815"
+SAID = 's3cr"Tok/en+vä=99\\x'
+"""As awkward as a password may be: JSON, URLs and UTF-8 all write it in another way."""
 HEADER = "hdr-77aa-88bb-99cc-secret"
 COOKIE = "c00kie-0123456789abcdef-value"
 PASSWORD = "pa55-of-the-url-31337"
@@ -37,7 +42,11 @@ HEADER, PASSWORD, SAID = os.environ["PLANT_A"], os.environ["PLANT_B"], os.enviro
 def look_up(order: dict) -> dict:
     if WAY == "tool":
         raise LookupError(f"no order for {HEADER}")
-    return {"order": order, HEADER: [PASSWORD], "late": "named-when-all-was-over-0815", "encoded": base64.b64encode(SAID.encode()).decode()}
+    return {
+        "order": order, HEADER: [PASSWORD, SAID.encode()], "late": "named-when-all-was-over-0815", "plain": f"<{SAID}>",
+        "encoded": base64.b64encode(SAID.encode()).decode(), "percent": quote(SAID, safe=""), SAID: [SAID],
+        "nested": json.dumps({"auth": json.dumps({"token": SAID})}),
+    }
 
 class Holder:
     def __init__(self, **held):
@@ -103,11 +112,11 @@ def test_leaky(request, agentreplay, token, record_property):
     if way == "assert":
         assert {"key": os.environ.get("OPENAI_API_KEY"), "said": said} == {"key": token, "held": repr(held)}
     if way == "reply":
-        assert text == "your key is what it was"
+        assert text.partition(" You")[0] == "your key is what it was"
     if way == "own":
         assert len(token) == 1
     if way == "live":
-        assert text.endswith(os.environ["OPENAI_API_KEY"] + "!")
+        assert text.partition(" You")[0].endswith(os.environ["OPENAI_API_KEY"] + "!")
     if way == "interrupt":
         raise KeyboardInterrupt
     if way == "killed":
@@ -118,11 +127,13 @@ INI = "[pytest]\npythonpath = .\nagentreplay_tools = agent.look_up\n"
 
 
 def reply(body, number):
-    """The other side: sets a cookie; streams the key one character an event."""
+    """The other side: sets a cookie; streams the key one character an event, and repeats all that it was sent."""
     if body is None:
         cookie = f"PHPSESSID={COOKIE}; Path=/; HttpOnly"
         return Raw(headers=[("set-cookie", cookie), ("content-length", "2")], chunks=(b"{}",))
     deltas = [{"choices": [{"index": 0, "delta": {"content": letter}}]} for letter in f"your key is {KEY}!"]
+    echo = json.dumps(body, ensure_ascii=False)
+    deltas.append({"choices": [{"index": 0, "delta": {"content": f" You sent {echo}"}}]})
     events = [f"data: {json.dumps(delta)}\n\n".encode() for delta in deltas]
     return Raw(headers=[("content-type", "text/event-stream")], chunks=(*events, b"data: [DONE]\n\n"))
 
@@ -133,6 +144,7 @@ def guises(value):
     return {
         value,
         json.dumps(value)[1:-1],
+        json.dumps(value, ensure_ascii=False)[1:-1],
         json.dumps(json.dumps(value)[1:-1])[1:-1],
         quote(value, safe=""),
         base64.b64encode(raw).decode().rstrip("=")[:-1],
@@ -144,7 +156,7 @@ def guises(value):
 def searched(project, *done, but=()):
     """Fail where something that was written, named or shown holds a secret; gives the files that were looked at."""
     texts = [(text, "what was printed") for one in done for text in (one.stdout, one.stderr)]
-    files = [file for file in project.root.rglob("*") if file.is_file() and file.suffix not in {".py", ".ini"}]
+    files = [file for file in project.root.rglob("*") if file.is_file() and file.suffix not in {".py", ".ini", ".pyc"}]
     files = [file for file in files if ".pytest_cache" not in file.parts]
     texts += [(file.read_bytes().decode(errors="replace"), file.name) for file in files]
     texts += [(str(file.relative_to(project.root)), "a file's name") for file in files]
@@ -182,7 +194,7 @@ def swept(made):
     shutil.rmtree(made.root / ".pytest_agentreplay" / "pending", ignore_errors=True)
 
 
-def test_a_recording_tells_none_and_is_proved(made):
+def test_a_recording_tells_none_and_replays_with_other_secrets(made):
     assert re.search(r"created, 4 calls, test passed\) +replays\n", made.done.stdout), made.done.stdout
     names = searched(made, made.done)
     assert "junit.xml" in names
@@ -193,34 +205,29 @@ def test_a_recording_tells_none_and_is_proved(made):
     assert made.snapshots[0].run.header.test == "test_shop.py::test_leaky[[[redacted:key:1]]#0]"
     assert "[[redacted:key:1]]#0]" in text
     assert "PHPSESSID=[[redacted:cookie:1]]; Path=/; HttpOnly" in text
-
-
-def test_other_secrets_have_the_same_file_and_replay(made):
-    others = {
-        "OPENAI_API_KEY": "another-key-on-ci",
-        "SHOP_TOKEN": "another-token-on-ci",
-        "PLANT_C": "another-said-value-on-ci",
-    }
+    others = {"OPENAI_API_KEY": "another-key", "SHOP_TOKEN": "another-token-on-ci", "PLANT_C": "another-said-value"}
     done = made.offline(*made.words, "-v", CI="1", **others)
     assert done.returncode == 0, done.stdout
 
 
-@pytest.mark.parametrize("way", ["raise", "assert", "tool", "late", "socket"])
+@pytest.mark.parametrize("way", ["raise", "assert", "late", "socket"])
 def test_a_failure_in_a_replay_tells_none(made, way):
-    words = [*made.words, "-vv", "-l", "--tb=long", "-rA", "--junitxml=junit.xml"]
-    done = made.offline(*words, WAY=way)
-    if way != "tool":
-        assert done.returncode == 1, done.stdout
+    done = made.offline(*made.words, "-vv", "-l", "--tb=long", "-rA", "--junitxml=junit.xml", WAY=way)
+    assert done.returncode == 1, done.stdout
     assert "Traceback" not in done.stdout + done.stderr
     searched(made, done)
 
 
-@pytest.mark.parametrize("words", [["--tb=short"], ["--tb=native"], ["--full-trace", "-l"], ["-q", "--tb=line"]])
-def test_a_failure_while_recording_tells_none(made, words):
+@pytest.mark.parametrize("words", [["--tb=native"], ["--full-trace", "-l"], *rare(["--tb=short"], ["-q", "--tb=line"])])
+def test_a_failure_while_recording_tells_none_and_keeps_none(made, words):
     done = made.record(*made.words, *words, WAY="raise")
     assert done.returncode == 1
     assert "[[redacted:" in done.stdout
-    searched(made, done)
+    assert searched(made, done).count(made.files[0].name) == 2, "the snapshot and the pending run"
+    (pending,) = made.root.rglob(".pytest_agentreplay/pending/**/*.snapshot.json")
+    outcome = json.loads(pending.read_text(encoding="utf-8"))["header"]["outcome"]
+    assert outcome["type"] == "ValueError"
+    assert "[[redacted:" in str(outcome["message"])
 
 
 @pytest.mark.parametrize("way", ["tool", "socket", "unreachable"])
@@ -234,10 +241,10 @@ def test_a_recording_in_which_something_goes_wrong_tells_none(made, way):
 
 
 def test_a_divergence_tells_none(made):
-    for words in (["-vv", "-l"], ["--junitxml=junit.xml", "-rA"]):
-        done = made.offline(*made.words, *words, WAY="diverge")
-        assert "[AR-PROMPT]" in done.stdout
-        searched(made, done)
+    done = made.offline(*made.words, "-vv", "-l", "--junitxml=junit.xml", "-rA", WAY="diverge")
+    assert "[AR-PROMPT]" in done.stdout
+    searched(made, done)
+    assert "[AR-PROMPT]" in (made.root / "junit.xml").read_text(encoding="utf-8")
 
 
 def test_a_run_that_was_cut_short_tells_none(made):
@@ -265,18 +272,86 @@ def test_the_command_line_tells_none(made):
         searched(made, done)
 
 
-def test_the_reply_that_a_test_looks_at_is_named_where_it_fails(made):
+def test_a_test_that_looks_at_a_secret_of_the_reply_is_told_so(made):
     done = made.offline(*made.words, WAY="reply")
     assert done.returncode == 1
     assert re.search(r"\[AR-REDACTED\] the test looks at \[\[redacted:key:\d\]\], which", done.stdout), done.stdout
     assert "docs/reference/codes.md#ar-redacted" in done.stdout
     assert "[AR-REDACTED]" not in made.offline(*made.words, WAY="own").stdout
-
-
-def test_a_recording_whose_test_looks_at_a_secret_is_told_so(made):
     made.files[0].rename(aside := made.files[0].with_suffix(".aside"))
     done = made.record(*made.words, WAY="live")
     assert "does not replay: redacted: its calls replay, but the test looks at a secret" in done.stdout, done.stdout
     searched(made, done)
     made.files[0].unlink()
     aside.rename(aside.with_suffix(".json"))
+
+
+# In pieces.
+
+VENDOR = "sk-" + "proj-" + "aB3dE6gH9jK2mN5pQ8rT1vW4"
+
+PIECES = """
+import asyncio, os
+
+TEXT = f"the token is {os.environ['SHOP_TOKEN']}, the key is sk-{'proj'}-aB3dE6gH9jK2mN5pQ8rT1vW4. Done."
+
+def pieces(size):
+    return (TEXT[at : at + size] for at in range(0, len(TEXT), size))
+
+def read(order_id: str):
+    yield from pieces(3)
+
+def stream(prompt: str):
+    yield from pieces(5)
+
+async def follow(order_id: str):
+    for piece in pieces(4):
+        yield piece
+
+async def chat(prompt: str):
+    for piece in pieces(1):
+        yield piece
+
+async def joined(source):
+    return "".join([piece async for piece in source])
+
+def answers():
+    return ["".join(read("A")), "".join(stream("A")), asyncio.run(joined(follow("A"))), asyncio.run(joined(chat("A")))]
+"""
+
+PIECES_TEST = """
+import agent
+
+def test_answers(agentreplay):
+    for answer in agent.answers():
+        assert answer.startswith("the token is ") and answer.endswith(". Done.")
+    agentreplay.run.assert_tool_calls(["read", "follow"])
+    assert [turn.model for turn in agentreplay.run.model_calls] == ["stream", "chat"]
+"""
+
+
+def strings(tree):
+    """All strings of a JSON value, in order."""
+    if isinstance(tree, dict):
+        return "".join(map(strings, tree.values()))
+    if isinstance(tree, list):
+        return "".join(map(strings, tree))
+    return tree if isinstance(tree, str) else ""
+
+
+def test_what_generator_tools_and_models_yield_in_pieces_is_in_no_file(project):
+    project.environ = {"SHOP_TOKEN": "Tr0ub4dor-Kq7Zx9Lm2"}
+    project.write(agent=PIECES, test_shop=PIECES_TEST)
+    tables = "agentreplay_tools =\n    agent.read\n    agent.follow\nagentreplay_models =\n    agent.stream\n    agent.chat\n"
+    (project.root / "pytest.ini").write_text(f"[pytest]\npythonpath = .\n{tables}", encoding="utf-8")
+    done = project.record("--agentreplay-no-prove")
+    assert done.returncode == 0, done.stdout
+    text = project.files[0].read_text(encoding="utf-8")
+    together = strings(json.loads(text))
+    for secret in (project.environ["SHOP_TOKEN"], VENDOR):
+        assert secret not in text
+        assert secret[4:12] not in together
+    assert together.count("[[redacted:") >= 8
+    project.environ = {"SHOP_TOKEN": "another-token-entirely"}
+    again = project.offline()
+    assert again.returncode == 0, again.stdout
