@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.support.exhaustive import rare
+
 pytestmark = pytest.mark.env("main")
 
 AGENT = """
@@ -169,8 +171,8 @@ def project(shared_project):
     )
     (made.root / "auto" / "__init__.py").touch()
     (made.root / "pytest.ini").write_text(
-        "[pytest]\npythonpath = .\nasyncio_mode = strict\nasyncio_default_fixture_loop_scope = function\naddopts = --doctest-modules\nagentreplay_paths = auto\n"
-        "agentreplay_tools =\n    agent.ask\n",
+        "[pytest]\npythonpath = .\nasyncio_mode = strict\nasyncio_default_fixture_loop_scope = function\n"
+        "addopts = --doctest-modules\nagentreplay_paths = auto\nagentreplay_tools = agent.ask\n",
         encoding="utf-8",
     )
     return made, made.record()
@@ -179,7 +181,6 @@ def project(shared_project):
 def test_every_call_is_recorded_and_none_is_made_again(project):
     made, recorded = project
     assert recorded.returncode == 0, recorded.stdout + recorded.stderr
-    assert "does not replay" not in recorded.stdout
     assert {s.run.header.test.rpartition("::")[2]: asked(s) for s in made.snapshots} == CALLS
     replayed = made.offline()
     assert replayed.returncode == 0, replayed.stdout
@@ -188,15 +189,17 @@ def test_every_call_is_recorded_and_none_is_made_again(project):
 @pytest.mark.parametrize(
     ("name", "old"),
     [
-        ("test_named_before", "setup_function"),
-        ("test_through_another_fixture", "early"),
         ("test_torn_down_after", "after"),
-        ("test_hooked", "hook"),
         ("test_hooked", "teardown hook"),
-        ("test_method", "setup_method"),
         ("test_case", "tearDown"),
         ("test_asyncio", "asyncio before"),
-        ("test_anyio", "anyio after"),
+        *rare(
+            ("test_named_before", "setup_function"),
+            ("test_through_another_fixture", "early"),
+            ("test_hooked", "hook"),
+            ("test_method", "setup_method"),
+            ("test_anyio", "anyio after"),
+        ),
     ],
 )
 def test_another_call_outside_of_the_body_fails_the_test(project, name, old):
@@ -213,10 +216,6 @@ def test_another_call_outside_of_the_body_fails_the_test(project, name, old):
 
 SKIPPED = """
 import pytest, agent
-
-@pytest.mark.skip(reason="not now")
-def test_skipped(early, agentreplay):
-    pass
 
 @pytest.mark.xfail(run=False)
 def test_not_run(early, agentreplay):
@@ -236,7 +235,7 @@ def test_a_test_that_is_skipped_before_it_calls_leaves_nothing(project):
     made.write(test_skipped=SKIPPED)
     files = made.files
     recorded = made.record("test_skipped.py")
-    assert "2 skipped, 1 xfailed" in recorded.stdout
+    assert "1 skipped, 1 xfailed" in recorded.stdout
     assert "recorded" not in recorded.stdout.partition("test session starts")[2].partition("collected")[2]
     assert "replayed" not in made.offline("test_skipped.py").stdout
     assert made.files == files
