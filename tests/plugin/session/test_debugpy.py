@@ -10,7 +10,9 @@ from contextlib import contextmanager
 
 import pytest
 
-pytestmark = pytest.mark.env("main")
+from tests.support.exhaustive import rare
+
+pytestmark = [pytest.mark.env("main"), pytest.mark.process]
 
 THINKING = 1.2
 """Seconds at a breakpoint: more than the stepped clock waits for a crossing."""
@@ -141,7 +143,7 @@ def from_conftest(project, port, *words):
     return ["-m", "pytest", "-s", *words]
 
 
-@pytest.mark.parametrize("start", [launched, from_conftest])
+@pytest.mark.parametrize("start", [from_conftest, *rare(launched)])
 def test_a_breakpoint_stops_in_the_agent_inside_a_closed_replay(project, start):
     project.edit("agent.py", '"model": "m-1",', '"model": "m-1", "now": time.time(),')
     project.edit("agent.py", "import json,", "import time, json,")
