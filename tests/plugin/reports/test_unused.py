@@ -198,7 +198,9 @@ def test_a_test_that_is_not_run_keeps_its_own_and_one_without_the_plugin_does_no
 
 
 def test_snapshots_of_files_that_are_gone_are_told_and_of_those_that_were_not_collected_kept(suite):
-    suite.write(tests__conftest="collect_ignore = ['test_second.py']\n", tests__test_first="def test_plain():\n    pass\n")
+    suite.write(
+        tests__conftest="collect_ignore = ['test_second.py']\n", tests__test_first="def test_plain():\n    pass\n"
+    )
     first = [f"tests/{BESIDE}/test_first/test_{name}.snapshot.json" for name in ("one", "two")]
     assert claimed(suite.run()) == first, "nobody uses the plugin any more"
     shutil.move(suite.root / "tests" / BESIDE, suite.root / "more" / BESIDE)

@@ -99,7 +99,9 @@ def test_a_breakpoint_on_a_tool_stops_in_its_body_while_recording_and_at_its_def
     assert project.ledger == ledger, "no tool ran"
 
 
-@pytest.mark.parametrize(("where", "leave"), [("answer", ""), ("refund", "q\n"), *rare(("answer", "q\n"), ("refund", ""))])
+@pytest.mark.parametrize(
+    ("where", "leave"), [("answer", ""), ("refund", "q\n"), *rare(("answer", "q\n"), ("refund", ""))]
+)
 def test_leaving_the_debugger_while_recording_keeps_a_journal_and_no_snapshot(project, where, leave):
     stop_in(project, where)
     given = f"{leave}" if where == "refund" else f"b refund\nc\n{leave}"
