@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.support.exhaustive import rare
+
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
 
 LIBRARY = """
@@ -96,13 +98,6 @@ def test_two(agentreplay):
     assert agent.ask("two")
 """
 
-FROM_LAST_TO_FIRST = """
-def pytest_collection_modifyitems(items):
-    items.reverse()
-"""
-
-WAYS = ["httpx", "requests", "asyncio", "socket", "thread", "pool"]
-
 
 @pytest.fixture
 def shop(project):
@@ -120,16 +115,16 @@ def asked(project):
     return [request.path for request in project.server.requests]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["httpx", "socket", "pool", *rare("requests", "asyncio", "thread")])
 def test_an_import_is_refused_for_every_test_alike(shop, way):
     shop.environ["WAY"] = way
-    done = shop.record()
+    done = shop.record("--agentreplay-no-prove")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert asked(shop) == ["/v1/chat/completions"] * 2, "neither the recording nor its proof asks for prices"
+    assert asked(shop) == ["/v1/chat/completions"] * 2, "nobody asks for prices"
     assert done.stdout.count("import    pricelib asks for") == 1
     assert [len(snapshot.run.exchanges) for snapshot in shop.snapshots] == [1, 1]
-    (shop.root / "conftest.py").write_text(FROM_LAST_TO_FIRST, encoding="utf-8")
-    for words in ([], ["-k", "one"], ["-k", "two"]):
+    shop.write(conftest="def pytest_collection_modifyitems(items):\n    items.reverse()\n")
+    for words in ([], ["-k", "one"]):
         done = shop.offline(*words)
         assert done.returncode == 0, done.stdout + done.stderr
         assert "import    pricelib asks for 127.0.0.1" in done.stdout
@@ -146,22 +141,24 @@ def pytest_runtest_logfinish():
 
 def test_a_thread_of_an_import_is_refused_after_the_test_has_ended(shop):
     shop.environ["WAY"] = "retry"
-    (shop.root / "conftest.py").write_text(RETRY_BETWEEN_TESTS, encoding="utf-8")
-    done = shop.record("-k", "one")
-    assert done.returncode == 0, done.stdout + done.stderr
-    done = shop.replay("-k", "one")
-    assert done.returncode == 0, done.stdout + done.stderr
+    shop.write(conftest=RETRY_BETWEEN_TESTS)
+    for done in (shop.record("-k", "one"), shop.replay("-k", "one")):
+        assert done.returncode == 0, done.stdout + done.stderr
     assert asked(shop) == ["/v1/chat/completions"], "neither the recording nor a replay asks for prices"
 
 
-def test_hosts_that_are_allowed_are_reached_by_an_import_too(shop):
+def test_hosts_that_are_allowed_and_tests_without_the_plugin_reach_what_an_import_asks_for(shop):
+    code = "import pricelib; assert 'packaged' not in pricelib.PRICES"
+    shop.write(test_plain=f"def test_plain():\n    {code}\n")
+    done = shop.run("test_plain.py", WAY="httpx")
+    assert done.returncode == 0, done.stdout + done.stderr
     shop.edit("agent.py", 'assert pricelib.PRICES.startswith("packaged")', 'assert "packaged" not in pricelib.PRICES')
     with (shop.root / "pytest.ini").open("a", encoding="utf-8") as ini:
         ini.write(f"agentreplay_allow_hosts = {shop.server.url.removeprefix('http://')}\n")
-    done = shop.record(WAY="httpx")
+    done = shop.record("test_shop.py", WAY="httpx")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "import    pricelib" not in done.stdout
-    assert asked(shop)[0] == "/prices"
+    assert asked(shop)[:2] == ["/prices", "/prices"]
 
 
 def test_a_module_of_the_project_that_asks_while_it_is_imported_is_recorded(shop):
@@ -181,10 +178,3 @@ def test_the_module_of_a_named_tool_may_be_the_first_to_import_it(shop):
         assert done.returncode == 0, done.stdout + done.stderr
         assert "import    pricelib asks for" in done.stdout
     assert "/prices" not in asked(shop)
-
-
-def test_nothing_is_refused_where_nothing_is_recorded(shop):
-    code = "import pricelib; print(pricelib.PRICES)"
-    shop.write(test_plain=f"def test_plain():\n    {code}\n    assert 'packaged' not in pricelib.PRICES\n")
-    done = shop.run("test_plain.py", WAY="httpx")
-    assert done.returncode == 0, done.stdout + done.stderr
