@@ -139,20 +139,42 @@ async def test_nothing_overlaps():
 
 async def test_unmarked(agentreplay):
     assert await orders.last_wins() == "warm in Bern"
+
+@EVERY
+async def test_fails():
+    assert await orders.each_its_own(orders.CITIES[:2]) == []
+
+@EVERY
+async def test_passes_elsewhere():
+    assert await orders.last_wins(orders.CITIES[:2]) == "warm in Rome"
+
+@EVERY
+async def test_transcript(agentreplay, agent_snapshot):
+    await orders.each_its_own(orders.CITIES[:2])
+    assert agentreplay.run == agent_snapshot
+
+class TestCase(unittest.IsolatedAsyncioTestCase):
+    @EVERY
+    async def test_it(self):
+        await orders.each_its_own()
 """
+
+
+def made_of(project, tests, *plugins, ini=INI):
+    project.plugins = (*project.plugins, "syrupy", "xdist.plugin", *plugins)
+    project.write(orders=ORDERS, test_orders=tests)
+    (project.root / "pytest.ini").write_text(ini, encoding="utf-8")
+    return project
 
 
 @pytest.fixture(scope="module")
 def recorded(shared_project):
     """The tests above, recorded once."""
-    project = shared_project()
-    project.plugins = (*project.plugins, "pytest_asyncio.plugin", "xdist.plugin")
-    project.write(orders=ORDERS, test_orders=TESTS)
-    (project.root / "pytest.ini").write_text(INI, encoding="utf-8")
+    project = made_of(shared_project(), TESTS, "pytest_asyncio.plugin")
     done = project.record("-v")
-    assert done.returncode == 0, done.stdout + done.stderr
     assert "order-" not in done.stdout
-    assert done.stdout.count("   replays\n") == 11, done.stdout
+    assert "2 failed, 12 passed, 1 error" in done.stdout, done.stdout
+    assert "orders=...) is not there for methods of unittest.TestCase" in done.stdout
     return project
 
 
@@ -227,22 +249,32 @@ def test_orders_are_chosen_by_k_and_spread_by_xdist(recorded):
 
 
 def test_no_order_is_tried_of_a_test_that_does_not_replay(recorded):
-    recorded.edit("orders.py", "part {number}", "portion {number}")
+    recorded.write(orders=ORDERS.replace("part {number}", "portion {number}"))
     try:
         done = recorded.offline("-rs", "-k", "requests")
     finally:
-        recorded.edit("orders.py", "portion {number}", "part {number}")
+        recorded.write(orders=ORDERS)
     assert "1 failed, 1 skipped" in done.stdout
     assert "it does not replay in its recorded order: that comes first" in done.stdout
 
 
 def test_what_fails_alike_in_all_orders_is_told_once(recorded):
-    recorded.edit("orders.py", "return [memory[city] for", "return [memory.get(city, 0) + 1 for")
+    recorded.write(orders=ORDERS.replace("return [memory[city] for", "return [memory.get(city, 0) + 1 for"))
     try:
         done = recorded.offline("-k", "each_its_own")
     finally:
-        recorded.edit("orders.py", "return [memory.get(city, 0) + 1 for", "return [memory[city] for")
+        recorded.write(orders=ORDERS)
     assert "1 failed, 5 passed" in done.stdout
+
+
+def test_a_failure_that_is_recorded_is_no_change_and_a_pass_is(recorded):
+    done = recorded.offline("-rf", "-k", "fails or passes_elsewhere")
+    assert "3 failed, 1 passed" in done.stdout
+    assert "[AR-RACE] the test passes when" in done.stdout
+
+
+def test_the_transcript_of_the_run_is_that_of_the_plain_test(recorded):
+    assert "2 passed" in recorded.offline("-k", "transcript").stdout
 
 
 def test_nothing_is_written_and_a_full_run_calls_no_snapshot_unused(recorded):
@@ -258,41 +290,7 @@ def test_recording_and_running_live_collect_the_plain_tests(recorded):
         assert "order-" not in recorded.run(*words, "-q").stdout
 
 
-# Others
-
-
-def furnish(project, tests, plugins=("pytest_asyncio.plugin",), ini=""):
-    project.plugins = ("pytest_agentreplay.plugin", "no:cacheprovider", *plugins)
-    project.write(orders=ORDERS, test_shop=tests)
-    (project.root / "pytest.ini").write_text(INI + ini, encoding="utf-8")
-
-
-def test_a_failure_that_is_recorded_is_no_change_and_a_pass_is(project):
-    furnish(
-        project,
-        """
-import pytest, orders
-
-@pytest.mark.agentreplay(orders=True)
-async def test_fails():
-    assert await orders.each_its_own(orders.CITIES[:2]) == []
-
-@pytest.mark.agentreplay(orders=True)
-async def test_passes_elsewhere():
-    assert await orders.last_wins(orders.CITIES[:2]) == "warm in Rome"
-""",
-    )
-    assert project.record().returncode == 1
-    done = project.offline("-rf")
-    assert "3 failed, 1 passed" in done.stdout
-    assert "[AR-RACE] the test passes when" in done.stdout
-
-
-def test_anyio_on_trio_too(project):
-    pytest.importorskip("trio")
-    furnish(
-        project,
-        """
+TRIO = """
 import anyio, pytest, orders
 
 @pytest.mark.anyio
@@ -305,68 +303,16 @@ async def test_last(anyio_backend):
         for city in orders.CITIES[:2]:
             group.start_soon(one, city)
     assert memory["weather"] == "warm in Oslo"
-""",
-        plugins=("anyio.pytest_plugin",),
-    )
-    ini = project.root / "pytest.ini"
-    ini.write_text("\n".join(row for row in INI.splitlines() if "asyncio" not in row), encoding="utf-8")
-    project.edit(
-        "orders.py", "    await asyncio.sleep(PAUSES[city])", "    import anyio; await anyio.sleep(PAUSES[city])"
-    )
-    recorded = project.record()
+"""
+
+
+def test_orders_of_trio_too(project):
+    pytest.importorskip("trio")
+    ini = "".join(row for row in INI.splitlines(keepends=True) if "asyncio" not in row)
+    made_of(project, TRIO, "anyio.pytest_plugin", ini=ini)
+    project.write(orders=ORDERS.replace("await asyncio.sleep", "import anyio; await anyio.sleep", 1))
+    recorded = project.record("test_orders.py")
     assert recorded.returncode == 0, recorded.stdout
-    done = project.offline("-rA")
-    assert re.findall(r"(?m)^(PASSED|FAILED) test_shop\.py::test_last(\S*)", done.stdout) == [
-        ("PASSED", "[asyncio]"),
-        ("PASSED", "[trio]"),
-        ("FAILED", "[asyncio-order-1]"),
-        ("FAILED", "[trio-order-1]"),
-    ]
-
-
-def test_the_transcript_of_the_run_is_that_of_the_plain_test(project):
-    furnish(
-        project,
-        """
-import pytest, orders
-
-@pytest.mark.agentreplay(orders=True)
-async def test_transcript(agentreplay, agent_snapshot):
-    await orders.each_its_own(orders.CITIES[:2])
-    assert agentreplay.run == agent_snapshot
-""",
-        plugins=("pytest_asyncio.plugin", "syrupy"),
-    )
-    assert project.record().returncode == 0
-    done = project.offline()
-    assert "2 passed" in done.stdout, done.stdout
-
-
-def test_methods_of_a_testcase_have_no_orders_and_say_so(project):
-    furnish(
-        project,
-        """
-import unittest
-import pytest, orders
-
-class TestCase(unittest.IsolatedAsyncioTestCase):
-    @pytest.mark.agentreplay(orders=True)
-    async def test_it(self):
-        await orders.each_its_own()
-""",
-        plugins=(),
-    )
-    (project.root / "pytest.ini").write_text(
-        "[pytest]\npythonpath = .\nagentreplay_tools = orders.look\n", encoding="utf-8"
-    )
-    done = project.record()
-    assert done.returncode == 1
-    assert "orders=...) is not there for methods of unittest.TestCase" in done.stdout
-
-
-@pytest.mark.parametrize("value", ["'many'", "-1", "1.5", "None"])
-def test_a_limit_that_is_no_whole_number_is_said(project, value):
-    furnish(project, f"import pytest\n@pytest.mark.agentreplay(orders={value})\ndef test_it(): pass\n")
-    done = project.replay()
-    assert done.returncode == 1
-    assert "@pytest.mark.agentreplay(orders=...) takes how many orders to try, like 120, or True" in done.stdout
+    told = re.findall(r"(?m)^(PASSED|FAILED) \S+::test_last(\S*)", project.offline("-rA", "test_orders.py").stdout)
+    passed, failed = ["[asyncio]", "[trio]"], ["[asyncio-order-1]", "[trio-order-1]"]
+    assert told == [*(("PASSED", name) for name in passed), *(("FAILED", name) for name in failed)]

@@ -1,16 +1,18 @@
-"""`accept --requests`: a changed request takes the reply of the recorded call that it stands for, or none."""
+"""`accept --requests`: a changed request takes the reply of the recorded call that it stands for; offered where it can."""
 
 import json
 import re
 
 import pytest
 
+from pytest_agentreplay.demo.server import Say
+
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
 
 AGENT = '''
-import asyncio, os, threading, time
+import os, threading, time
 from concurrent.futures import ThreadPoolExecutor
-import httpx2
+import httpx2, trio  # which httpx2 imports in the first thread that asks
 
 NOW = os.environ.get("PROGRAM") == "changed"
 SYSTEM = "Be calm, and cite the guide." if NOW else "Be brief."
@@ -25,11 +27,6 @@ def chat(question, **more):
 
 def ask(word):
     return word
-
-async def ask_async(question):
-    async with httpx2.AsyncClient() as client:
-        url = os.environ["MODEL_URL"] + "/v1/chat/completions"
-        return (await client.post(url, json=request(question))).json()["choices"][0]["message"]["content"]
 
 def one_after_the_other(first, second):
     """Two threads at once. The first question is asked first, and in the changed program the second one."""
@@ -56,12 +53,6 @@ def pool():
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(chat, [f"How warm is it in {city}?" for city in (reversed(cities) if NOW else cities)]))
 
-def tasks():
-    async def both():
-        cities = ["Paris", "Rome"]
-        await asyncio.gather(*(ask_async(f"{city}?") for city in (reversed(cities) if NOW else cities)))
-    asyncio.run(both())
-
 def template_too():
     words = "Tell me how warm {} is" if NOW else "{}?"
     one_after_the_other(words.format("Paris"), words.format("Rome"))
@@ -84,10 +75,6 @@ def one_after_another():
 def wholly_reworded():
     for question in ("Where does it rain?", "And why there?") if NOW else ("Paris", "Rome"):
         chat(question)
-
-def one_changed_of_two():
-    chat("Paris?", user="me") if NOW else chat("Paris?")
-    chat("Rome?")
 '''
 
 REFUSED = """
@@ -149,28 +136,24 @@ def accepted(programs):
     return made, done.stdout, made.replayed(changed=True)
 
 
-@pytest.mark.parametrize(
-    "name", ["other_thread_first", "pool", "tasks", "template_too", "three_turns_each", "one_after_another"]
-)
-def test_a_reply_stays_with_its_question(accepted, name):
+CITIES = ["other_thread_first", "pool", "template_too", "three_turns_each", "one_after_another"]
+
+
+def test_a_reply_stays_with_its_question(accepted):
     programs, told, replayed = accepted
-    found = list(pairs(programs, name))
-    for asked, answered in found:
-        assert CITY.search(asked)[0] == CITY.search(answered)[0], found
-    alignment = told.rpartition(f"test_program-{name}-")[2].partition("accepted ")[0]
-    assert alignment.count(" answers model m-1, last message: ") == len(found), "the alignment is shown"
-    assert replayed[name] == [""]
-
-
-def test_the_alignment_names_the_recorded_call_and_what_decided(accepted):
-    told = accepted[1].rpartition("test_program-other_thread_first-")[2]
-    assert re.search(r"call 2 \(turn 1[^)]*\) answers model m-1, last message: Rome\?   \[by 'Rome\?'\]", told)
-
-
-def test_one_lane_without_a_word_in_common_keeps_its_order(accepted):
-    programs, _, replayed = accepted
-    assert [CITY.search(answer)[0] for _, answer in pairs(programs, "wholly_reworded")] == ["Paris", "Rome"]
-    assert replayed["wholly_reworded"] == [""]
+    wrong = []
+    for name in CITIES:
+        found = list(pairs(programs, name))
+        wrong += [(name, asked, said) for asked, said in found if CITY.search(asked)[0] != CITY.search(said)[0]]
+        alignment = told.rpartition(f"test_program-{name}-")[2].partition("accepted ")[0]
+        assert alignment.count(" answers model m-1, last message: ") == len(found), "the alignment is shown"
+    assert not wrong
+    assert set(map(tuple, replayed.values())) == {("",)}
+    told = told.rpartition("test_program-other_thread_first-")[2]
+    assert re.search(r"call \d \(turn 1[^)]*\) answers model m-1, last message: (\w+\?)   \[by '\1'\]", told), told
+    assert [CITY.search(answer)[0] for _, answer in pairs(programs, "wholly_reworded")] == ["Paris", "Rome"], (
+        "one lane without a word in common keeps its order"
+    )
 
 
 def test_what_stays_ambiguous_is_refused(programs):
@@ -188,3 +171,83 @@ def test_what_stays_ambiguous_is_refused(programs):
     }, done.stdout
     assert done.stdout.count("accepted  nothing") == len(codes)
     assert [file.read_bytes() for file in made.project.files] == before
+
+
+def test_a_run_that_fails_accepts_nothing(project):
+    assert project.record("--agentreplay-no-prove").returncode == 0
+    project.edit("agent.py", "Be brief.", "Be short.")
+    project.edit("test_shop.py", '"refund" in', '"never" in')
+    failed = project.run("-q", "--agentreplay-adopt=tone only")
+    assert failed.returncode == 1
+    assert "accepted  nothing" in failed.stdout
+    project.edit("test_shop.py", '"never" in', '"refund" in')
+    done = project.run("-q", "--agentreplay-adopt=tone only")
+    assert done.returncode == 0, done.stdout
+    assert "(3 changed requests, every reply as it was)" in done.stdout
+    assert project.replay().returncode == 0
+
+
+SHOP = """
+import os
+import openai
+
+CHANGED = bool(os.environ.get("CHANGED"))
+ASKED = {"model": "gpt-5", "messages": [{"role": "user", "content": "Where is A-17?"}]}
+
+def client():
+    return openai.OpenAI(base_url=os.environ["MODEL_URL"] + "/v1", api_key="k", max_retries=0)
+
+def whole(**more):
+    with client() as made:
+        return made.chat.completions.create(**ASKED, **more).choices[0].message.content
+
+def streamed():
+    with client() as made:
+        return "".join(part.choices[0].delta.content or "" for part in made.chat.completions.create(**ASKED, stream=True))
+
+def responses():
+    with client() as made:
+        return made.responses.create(model="gpt-5", input="Where is A-17?").output_text
+
+def wording():
+    return whole(**({"temperature": 0} if CHANGED else {}))
+
+def now_streamed():
+    return streamed() if CHANGED else whole()
+
+def no_longer_streamed():
+    return whole() if CHANGED else streamed()
+
+def other_api():
+    return responses() if CHANGED else whole()
+"""
+NAMES = ("wording", "now_streamed", "no_longer_streamed", "other_api")
+TESTS = "import shop\n" + "".join(f"\ndef test_{name}(agentreplay):\n    assert shop.{name}()\n" for name in NAMES)
+OFFER = "agentreplay accept __agent_snapshots__/test_offers/test_{}.snapshot.json --requests"
+
+
+@pytest.fixture
+def offers(project):
+    """The recorded project, whose server is down."""
+    (project.root / "test_shop.py").unlink()
+    project.server._replies = lambda body, number: Say("It is on its way.")
+    project.write(shop=SHOP, test_offers=TESTS)
+    project.environ |= {"COLUMNS": "160"}
+    recorded = project.record("--agentreplay-no-prove")
+    assert recorded.returncode == 0, recorded.stdout + recorded.stderr
+    project.server.stop()
+    return project
+
+
+def test_it_is_offered_where_a_recorded_reply_can_answer_and_a_run_that_refuses_does_not_offer_it_again(offers):
+    _, *found = offers.replay(CHANGED="yes").stdout.partition("short test summary info")[0].split(" test_")
+    told = {text.partition(" ")[0]: text for text in found if "[AR-" in text}
+    assert [name for name in NAMES if OFFER.format(name) in told[name].replace("\\", "/")] == ["wording"]
+    assert "asks for a stream, and the recorded reply is none" in told["now_streamed"]
+    assert "asks for a whole reply, and the recorded reply is none" in told["no_longer_streamed"]
+    assert "goes to another address or API" in told["other_api"]
+    done = offers.run("--agentreplay-adopt=tone", CHANGED="yes")
+    reports = done.stdout.partition("short test summary info")[0]
+    assert "agentreplay accept" not in reports.replace("(agentreplay accept)", "")
+    assert done.stdout.count("accepted  nothing") == 3
+    assert offers.replay("-k", "wording", CHANGED="yes").returncode == 0
