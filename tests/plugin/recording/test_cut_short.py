@@ -60,38 +60,15 @@ def around(agentreplay):
 def pytest_sessionstart():
     if WHEN.isdigit():
         from pytest_agentreplay.store import files
-        from tests.store.faults.disk import TOUCHES, Disk, dies, fails, interrupts
-        act = {"kill": dies, "full": fails(errno.ENOSPC)}.get(HOW, interrupts)
-        files.os = Disk(int(WHEN), act, counted={"write"} if HOW == "full" else TOUCHES, lasting={"write"})
+        from tests.store.faults.disk import LASTING, Disk, fails
+        code, counted = (errno.ENOSPC, {"write"}) if HOW == "full" else (errno.EROFS, LASTING[errno.EROFS])
+        files.os = Disk(int(WHEN), fails(code), counted=counted, lasting=counted)
+        files.os.struck = "" if HOW == "full" else HOW
 
 def pytest_unconfigure():
-    if HOW == "log":
-        from pytest_agentreplay.store import files
-        with open("calls", "w") as log:
-            log.write(" ".join(files.os.calls))
     if "SERVER_PORT" in os.environ:
         socket.create_connection(("127.0.0.1", int(os.environ["SERVER_PORT"]))).close()
         print("\\nthe way to the world is open again")
-"""
-
-READ_ONLY = """
-import errno, os, sys
-
-ROOT = os.path.dirname(os.path.abspath(__file__)) + os.sep
-WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-
-def refuse(event, arguments):
-    # An audit hook, since permissions do not hold root back.
-    if event == "open" and isinstance(arguments[0], (str, bytes, os.PathLike)):
-        path, writes = arguments[0], (arguments[2] or 0) & WRITING
-    elif event in {"os.mkdir", "os.rename", "os.remove", "os.chmod", "os.truncate", "os.link", "os.symlink"}:
-        path, writes = arguments[0], True
-    else:
-        return
-    if writes and os.path.abspath(os.fsdecode(path)).startswith(ROOT):
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS), os.fsdecode(path))
-
-sys.addaudithook(refuse)
 """
 
 STREAMS = """import json, os, pathlib, httpx2
@@ -279,49 +256,6 @@ def test_ctrl_c_while_the_model_answers(recorded, stream):
     assert "it was cut short" in done.stdout
 
 
-# At the disk.
-
-FROM_RENAME = {"write": -3, "sync": -2, "rename": 0, "unlock": 2, "folder": 4, "clear": 10}
-"""Where the calls to the disk that matter stand in a recording, counted from that which puts the snapshot in its place."""
-
-
-@pytest.fixture(scope="module")
-def calls(shop):
-    """The place of each of these calls among all; the old snapshot is there up to the rename."""
-    done = shop.record("--agentreplay-no-prove", FAULT="log:0")
-    assert done.returncode == 0, done.stdout + done.stderr
-    made = (shop.root / "calls").read_text(encoding="utf-8").split()
-    rename = len(made) - made[::-1].index("replace")
-    return {"journal": made.index("write") + 1} | {name: rename + far for name, far in FROM_RENAME.items()}
-
-
-@pytest.mark.parametrize("call", ["journal", "folder", *rare("sync", "clear")])
-def test_ctrl_c_at_a_call_to_the_disk_leaves_a_whole_snapshot(calls, recorded, call):
-    at = calls[call]
-    done = recorded.record("--agentreplay-no-prove", FAULT=f"interrupt:{at}")
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert "Traceback" not in done.stderr
-    assert intact(recorded) == (at <= calls["rename"])
-    assert not leftovers(recorded)
-    assert "the way to the world is open again" in done.stdout
-
-
-@pytest.mark.parametrize("call", ["rename", *rare("write", "unlock")])
-def test_a_kill_at_a_call_to_the_disk_leaves_a_whole_snapshot_and_the_next_run_is_green(calls, recorded, call):
-    at = calls[call]
-    done = recorded.record("--agentreplay-no-prove", FAULT=f"kill:{at}")
-    assert done.returncode == -9, f"{at} is no call of a recording any more"
-    assert intact(recorded) == (at <= calls["rename"])
-    assert len([file for file in leftovers(recorded) if file.suffix == ".tmp"]) <= 1
-    assert len(journals(recorded)) <= 1
-    done = recorded.record()
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "replays" in done.stdout
-    assert not intact(recorded)
-    assert not leftovers(recorded)
-    assert journals(recorded) == []
-
-
 @pytest.mark.parametrize("left", [0, 3, 7, *rare(1, 2, 4, 5, 6)])
 def test_a_full_disk_leaves_the_old_snapshot_and_a_journal_that_can_be_read(recorded, left):
     """What is written: the journal's header, each of six calls, the snapshot."""
@@ -344,12 +278,8 @@ def test_a_full_disk_leaves_the_old_snapshot_and_a_journal_that_can_be_read(reco
 
 def test_a_read_only_tree_replays_and_says_why_it_cannot_record(recorded):
     recorded.edit("agent.py", "Be new.", "Be brief.")
-    recorded.write(conftest=CONFTEST + READ_ONLY)
     hits = recorded.server.hits
-    try:
-        replayed, done = recorded.replay(), recorded.record()
-    finally:
-        recorded.write(conftest=CONFTEST)
+    replayed, done = recorded.replay(FAULT="read-only:0"), recorded.record(FAULT="read-only:0")
     assert replayed.returncode == 0, replayed.stdout + replayed.stderr
     assert done.returncode == 1
     assert "Traceback" not in done.stdout + done.stderr

@@ -141,18 +141,6 @@ def test_what_is_not_clean_under_the_policy_is_not_written(refused):
     assert refused.files == []
 
 
-def test_a_failed_rest_does_not_replace_a_passing_snapshot(project, monkeypatch):
-    assert project.record("--agentreplay-no-prove").returncode == 0
-    before = project.files[0].read_bytes()
-    project.write(test_shop=TESTS.replace("test_shop(", "test_refund(") + "    raise ValueError\n")
-    assert project.record("--agentreplay-no-prove").returncode == 1
-    (pending,) = left(project)
-    monkeypatch.chdir(project.root)
-    assert "agentreplay accept" in recovery.recover(pending, {}, Policy())
-    assert project.files[0].read_bytes() == before
-    assert pending.exists()
-
-
 # Redactors of the project.
 
 
@@ -222,26 +210,3 @@ def test_the_id_of_a_test_that_becomes_a_secret_late_leaves_nothing(project):
     left(project)
     shown = project.command("replay", project.files[0])
     assert shown.returncode == 0, shown.stdout
-
-
-def test_a_secret_may_be_named_late_from_several_threads_and_before_any_test(project):
-    late = [f"named-late-by-thread-{number}" for number in range(8)]
-    project.write(
-        conftest="import pytest_agentreplay\npytest_agentreplay.secret('named-at-import-4711')\n",
-        test_shop=(
-            "import threading, agent, pytest_agentreplay\n"
-            f"LATE = {late}\n"
-            "def tell() -> list:\n    return [*LATE, 'named-at-import-4711']\n"
-            "def test_shop(agentreplay):\n"
-            "    agentreplay.tool(tell)\n    tell()\n"
-            "    agent.answer(f'They are {LATE}, says A-17.')\n"
-            "    tellers = [threading.Thread(target=pytest_agentreplay.secret, args=(one,)) for one in LATE]\n"
-            "    [one.start() for one in tellers], [one.join() for one in tellers]\n"
-        ),
-    )
-    done = project.record("--agentreplay-no-prove")
-    assert done.returncode == 0, done.stdout
-    kept = project.snapshots[0].run.exchanges[0].outcome.value
-    assert sorted(re.sub(r":\d+\]\]", "", one) for one in kept) == ["[[redacted:key"] * 9
-    assert len(set(kept)) == 9
-    assert project.offline().returncode == 0

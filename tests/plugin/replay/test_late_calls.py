@@ -129,6 +129,20 @@ def test_way(way, agentreplay):
     agent.look_up()
     getattr(agent, way)()
 
+def left_open():
+    generator = agent.session_left_open("generator")
+    next(generator)
+    return generator
+
+@pytest.fixture
+def left(request):
+    return agent.Session() if request.param == "__del__" else left_open()
+
+@pytest.mark.parametrize("left", ["__del__", "generator"], indirect=True)
+def test_value_of_a_fixture(left, agentreplay):
+    "pytest holds the values of fixtures until the teardown of their test has been reported."
+    agent.look_up()
+
 def test_next(agentreplay):
     agent.DROPPED.clear()
     agent.look_up()
@@ -167,7 +181,9 @@ def check_left(done):
     assert done.returncode == 1, done.stdout + done.stderr
     told = re.findall(r"^\[AR-LATE\] (.+?): (.*?) *(?:called from .*)?$", done.stdout + done.stderr, re.MULTILINE)
     whose = {test: said for test, said in told if test != "after the last test"}
-    assert whose.keys() == {f"test_leaving.py::test_way[{way}]" for way in WAYS if "cycle" not in way}, told
+    tests = [f"test_way[{way}]" for way in WAYS if "cycle" not in way]
+    tests += ["test_value_of_a_fixture[__del__]", "test_value_of_a_fixture[generator]"]
+    assert whose.keys() == {f"test_leaving.py::{test}" for test in tests}, told
     nobodys = {said.partition(":")[0] for test, said in told if test == "after the last test"}
     assert nobodys == {"tool refund", "POST 127.0.0.1", "look-up of api.openai.com"}, told
     assert "[AR-LATE] after the last test: tool refund   called from agent.py:" in done.stdout
@@ -244,28 +260,6 @@ def test_none():
 """
 
 
-GARBAGE = """
-import pytest, agent
-
-def left_open(why):
-    generator = agent.session_left_open(why)
-    next(generator)
-    return generator
-
-@pytest.fixture
-def left(request):
-    return {"__del__": agent.Session, "generator": left_open}[request.param](request.param)
-
-@pytest.mark.parametrize("left", ["__del__", "generator"], indirect=True)
-def test_first(left, agentreplay):
-    agent.look_up()
-
-def test_second(agentreplay):
-    agent.look_up()
-"""
-"""pytest holds the values of fixtures until the teardown of their test has been reported."""
-
-
 STRAGGLERS = ("test_thread", "test_task", "test_job")
 SOON = ["test_soon", "test_soon_in_a_pool", "test_soon_in_teardown"]
 
@@ -296,22 +290,6 @@ def test_a_straggler_is_refused_told_on_its_own_test_and_never_recorded(made):
     check_late(project.replay())
     check_late(project.replay("-n", "1", CI="1"))
     assert project.server.hits == hits == 6
-
-
-def test_garbage_of_an_ended_test_runs_no_tool(made):
-    project = made(test_leaving=GARBAGE)
-    recorded = project.record("--agentreplay-no-prove")
-    for done in (recorded, project.replay(), project.replay("-n", "1")):
-        assert done.returncode == 1, done.stdout + done.stderr
-        late = [line for line in done.stdout.splitlines() if "[AR-LATE]" in line]
-        assert len(late) == 2, done.stdout
-        assert "test_leaving.py::test_first[__del__]: tool refund" in late[0]
-        assert "test_leaving.py::test_first[generator]: tool refund" in late[1]
-        assert "3 passed" in done.stdout
-    done = project.replay("-k", "test_first and __del__")
-    assert done.returncode == 1, "the last test's too"
-    assert "[AR-LATE] test_leaving.py::test_first[__del__]: tool refund" in done.stdout
-    assert not project.ledger
 
 
 BETWEEN = """

@@ -288,31 +288,3 @@ def test_nothing_is_written_and_a_full_run_calls_no_snapshot_unused(recorded):
 def test_recording_and_running_live_collect_the_plain_tests(recorded):
     for words in (["--snapshot-record", "--collect-only"], ["--replay=off", "--collect-only"]):
         assert "order-" not in recorded.run(*words, "-q").stdout
-
-
-TRIO = """
-import anyio, pytest, orders
-
-@pytest.mark.anyio
-@pytest.mark.agentreplay(orders=True)
-async def test_last(anyio_backend):
-    memory = {}
-    async def one(city):
-        memory["weather"] = await orders.look(city)
-    async with anyio.create_task_group() as group:
-        for city in orders.CITIES[:2]:
-            group.start_soon(one, city)
-    assert memory["weather"] == "warm in Oslo"
-"""
-
-
-def test_orders_of_trio_too(project):
-    pytest.importorskip("trio")
-    ini = "".join(row for row in INI.splitlines(keepends=True) if "asyncio" not in row)
-    made_of(project, TRIO, "anyio.pytest_plugin", ini=ini)
-    project.write(orders=ORDERS.replace("await asyncio.sleep", "import anyio; await anyio.sleep", 1))
-    recorded = project.record("test_orders.py")
-    assert recorded.returncode == 0, recorded.stdout
-    told = re.findall(r"(?m)^(PASSED|FAILED) \S+::test_last(\S*)", project.offline("-rA", "test_orders.py").stdout)
-    passed, failed = ["[asyncio]", "[trio]"], ["[asyncio-order-1]", "[trio-order-1]"]
-    assert told == [*(("PASSED", name) for name in passed), *(("FAILED", name) for name in failed)]

@@ -10,8 +10,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.support.exhaustive import rare
-
 pytestmark = [pytest.mark.env("main"), pytest.mark.process]
 
 THINKING = 1.2
@@ -133,24 +131,14 @@ def line_of(file, text):
     return next(n for n, row in enumerate(file.read_text(encoding="utf-8").splitlines(), 1) if text in row)
 
 
-def launched(project, port, *words):
-    """pytest started by debugpy's command line, or by itself with a conftest that lets debugpy listen."""
-    return ["-m", "debugpy", "--listen", f"127.0.0.1:{port}", "--wait-for-client", "-m", "pytest", *words]
-
-
-def from_conftest(project, port, *words):
-    project.write(conftest=CONFTEST.format(port=port))
-    return ["-m", "pytest", "-s", *words]
-
-
-@pytest.mark.parametrize("start", [from_conftest, *rare(launched)])
-def test_a_breakpoint_stops_in_the_agent_inside_a_closed_replay(project, start):
+def test_a_breakpoint_stops_in_the_agent_inside_a_closed_replay(project):
     project.edit("agent.py", '"model": "m-1",', '"model": "m-1", "now": time.time(),')
     project.edit("agent.py", "import json,", "import time, json,")
     assert project.record().returncode == 0
     port = free_port()
     agent = project.root / "agent.py"
-    command = start(project, port, *project.options, "--replay=model")
+    project.write(conftest=CONFTEST.format(port=port))
+    command = ["-m", "pytest", "-s", *project.options, "--replay=model"]
     with running(project, port, *command) as (process, editor, written):
         editor.attach(agent, line_of(agent, "result = TOOLS"))
         for tool, messages in (("lookup_order", "3"), ("refund", "5")):

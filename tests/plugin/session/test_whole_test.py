@@ -128,13 +128,6 @@ def around():
     agent.ask("autouse after")
 """
 
-PLACES = """
-import agent
-
-def test_its_directory_is_a_mark(early, tmp_path, agentreplay):
-    agent.ask(f"look at {tmp_path}")
-"""
-
 CALLS = {
     "test_named_before": ["setup_function", "early", "teardown_function"],
     "test_torn_down_after": ["setup_function", "before", "body", "after", "teardown_function"],
@@ -147,7 +140,6 @@ CALLS = {
     "test_anyio": ["anyio before", "body", "anyio after"],
     "test_autouse": ["autouse before", "body", "autouse after"],
     "auto.answers.shown": ["autouse before", "doctest", "autouse after"],
-    "test_its_directory_is_a_mark": ["early", "look at {{tmp}}"],
 }
 
 
@@ -164,7 +156,6 @@ def project(shared_project):
         conftest=CONFTEST,
         test_fixtures=FIXTURES,
         test_async=ASYNC,
-        test_places=PLACES,
         auto__conftest=AUTOUSE,
         auto__test_autouse="import agent\n\ndef test_autouse(agentreplay):\n    agent.ask('body')\n",
         auto__answers='def shown():\n    """\n    >>> import agent\n    >>> agent.ask("doctest")\n    \'doctest: 7\'\n    """\n',
