@@ -1,0 +1,383 @@
+"""Cases as pytest items: which there are, what each comes to, and how it is told."""
+
+import json
+import os
+import re
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tests.docket import SHOP, STRICT, opened
+from tests.support.exhaustive import rare
+
+
+@pytest.fixture(scope="module")
+def project(shared_project):
+    return opened(shared_project())
+
+
+@pytest.fixture
+def docket(project):
+    project.clear()
+    return project
+
+
+def told(done):
+    """The lines of the short summary, without the paths of cases but their folder."""
+    assert "INTERNALERROR" not in done.stdout + done.stderr, done.stdout
+    assert "During handling" not in done.stdout
+    assert "ERROR" not in done.stdout
+    summary = done.stdout.partition("short test summary info")[2]
+    found = re.findall(r"^([A-Z]+) cases/(\S+)/case\.yaml::(.*)$", summary, re.MULTILINE)
+    return [" ".join(parts) for parts in found]
+
+
+def missing(done, wanted):
+    """The lines that are wanted, as far as they are given, and that no line begins with."""
+    lines = told(done)
+    return [line for line in wanted.strip().splitlines() if not any(said.startswith(line) for said in lines)]
+
+
+def replacing(old, new):
+    return lambda text: text.replace(old, new)
+
+
+COLD = 'cold: {reason: "tool results were not captured", missing: ["result of lookup_order, call 2"]}\n'
+
+CASES = {
+    "frozen": {"runner": ""},
+    "refunds": {},
+    "waiting": {"runner": "waiting"},
+    "back": {"expect": "fixed"},
+    "nobody": {"expect": "fixed", "runner": ""},
+    "two-runners": {"runner": "{observed: refunds, desired: waiting}"},
+    "holds-anyway": {"runner": "", "edit": replacing('  - output: {not_contains: "Here is your refund"}\n', "")},
+    "cold": {"expect": "cold", "runner": "", "more": COLD},
+    "unknown-runner": {"runner": "refund"},
+    "unknown-word": {"edit": replacing("  - tool_called: lookup_order", "  - shorter_than: 20")},
+    "odd": {"edit": lambda text: "id: [\n"},
+    "lost": {},
+    "linked": {},
+    "elsewhere": {},
+    "terminal": {"edit": replacing("id: terminal", 'id: "\\e[31mred"')},
+}
+CASES_TOLD = """
+PASSED frozen observed
+XFAIL frozen desired - not fixed yet: 1 of 2 hold
+PASSED refunds observed
+XFAIL refunds desired - not fixed yet: 1 of 2 hold
+PASSED waiting observed
+XFAIL waiting desired - not fixed yet: 1 of 2 hold
+FAILED back observed - FAILURE REPRODUCED: 2 of 2 checks of its signature hold, served strict
+FAILED back desired - not fixed: 1 of 2 hold
+FAILED nobody observed - a runner is needed
+FAILED nobody desired - a runner is needed
+PASSED two-runners observed
+FAILED two-runners desired - not fixed: 1 of 2 hold
+FAILED holds-anyway desired - broken case: all of desired holds on the frozen run
+XFAIL cold cold - cold: tool results were not captured (missing: result of lookup_order, call 2)
+FAILED unknown-runner observed - no runner 'refund' is declared: did you mean refunds?
+FAILED unknown-word observed - cases/unknown-word/case.yaml:15:5: 'shorter_than' is no word of a check
+FAILED odd case - cases/odd/case.yaml:2:1: is no YAML
+FAILED lost observed - cases/lost/case.yaml: run.snapshot.json is missing beside it
+FAILED linked observed - cases/linked/run.snapshot.json: is not a plain file
+FAILED elsewhere observed - cases/elsewhere: lies behind a link
+FAILED terminal observed - cases/terminal/case.yaml:2:1: id is the name of the folder
+"""
+
+
+def test_what_each_case_comes_to_with_the_agent_as_it_was(docket):
+    for name, given in CASES.items():
+        docket.case(name, **given)
+    run = "run.snapshot.json"
+    for name in ("lost", "linked"):
+        (docket.root / "cases" / name / run).unlink()
+    (docket.root / "cases/linked" / run).symlink_to(docket.recorded)
+    os.replace(docket.root / "cases/elsewhere", docket.root / "outside")
+    (docket.root / "cases/elsewhere").symlink_to(docket.root / "outside")
+    done = docket.pytest("-rA", COLUMNS="300")
+    assert missing(done, CASES_TOLD) == [], done.stdout
+    assert done.returncode == 1
+    assert "8 cases: 6 reproduced, 5 not fixed, 1 broken, 2 no runner, 1 cold" in done.stdout
+    assert "agentreplay_runners = refund = shop.cases:run_refund" in done.stdout
+    assert "agentreplay_runners = KEY = shop.cases:run_refund" in done.stdout
+    assert '--runner-cmd "python agent.py"' in done.stdout
+    assert "\x1b" not in done.stdout, "nothing of a case acts on the terminal"
+    back = done.stdout.partition("_ back::observed _")[2].partition("_ back::desired _")[0]
+    assert "the fix no longer holds; find the commit that undid it:  git bisect start HEAD" in back
+    assert "git bisect run agentreplay replay cases/back\n" in back
+    assert "agentreplay show cases/back/run.snapshot.json" in back
+    assert "expect: reproduces" not in back
+
+
+HOOKS = """
+import shop
+
+def pytest_agentreplay_runners():
+    return {"told": shop.run}
+
+def pytest_agentreplay_assertions():
+    return {"shorter_than": lambda wanted, run: len(run.output) < wanted, "loud": lambda wanted, run: "it is not"}
+
+def pytest_agentreplay_judge(case, sentence, evidence):
+    return True if sentence == "It is kind" else None
+"""
+
+
+def in_words(text):
+    return re.sub(r"desired:\n(  - .*\n)+", 'semantic: ["It says so kindly"]\n', text)
+
+
+OTHER_WORDS = replacing("  - tool_called: lookup_order", "  - shorter_than: 20\n  - loud: true")
+
+FIXED = {
+    "open": {},
+    "fixed": {"expect": "fixed", "runner": "told"},
+    "hooks": {"more": STRICT + 'semantic: ["It is kind", "It is brief"]\n', "edit": OTHER_WORDS},
+    "untrue": {"expect": "fixed", "edit": replacing("tool_failed: refund", "tool_failed: lookup_order")},
+    "words": {"expect": "fixed", "more": STRICT + 'semantic: ["It says so kindly", "It names a time"]\n'},
+    "only-words": {"edit": in_words},
+}
+FIXED_TOLD = """
+FAILED open observed - this failure no longer reproduces: set expect: fixed (1 of 2 checks of its signature hold)
+FAILED open desired - passes unexpectedly: all of desired holds (2 of 2 hold): set expect: fixed
+PASSED fixed observed
+PASSED fixed desired
+XFAIL hooks desired - not fixed yet: 3 of 4 hold
+FAILED untrue observed - broken case: the failure signature is not true of its own frozen run (1 of 2 hold)
+PASSED words observed
+PASSED words desired
+"""
+
+
+def test_what_each_case_comes_to_with_a_fixed_agent_and_hooks(docket):
+    for name, given in FIXED.items():
+        docket.case(name, **given)
+    docket.project.write(cases__conftest=HOOKS)
+    done = docket.pytest("-rA", agent="fixed", COLUMNS="200")
+    assert missing(done, FIXED_TOLD) == [], done.stdout
+    assert done.returncode == 1
+    assert "if the failure is mended:  set expect: fixed in cases/open/case.yaml" in done.stdout
+    assert "cases/untrue/case.yaml:11:5" in done.stdout
+    assert "needs human 4" in done.stdout
+    assert re.search(
+        r"SKIPPED \[1\] cases/only-words/case.yaml:\d+: needs human: 1 check in words, and no other", done.stdout
+    )
+
+
+OTHER_TOLD = """
+FAILED strict observed - cannot say whether the failure reproduces: today's run left the frozen one: [AR-PROMPT] turn 1/3: model m-1
+XFAIL strict desired - not fixed yet: today's run left the frozen one at turn 1/3
+FAILED lax observed - FAILURE REPRODUCED: 2 of 2 checks of its signature hold, served model position, tools arguments, other strict
+"""
+
+
+def test_a_run_that_left_the_frozen_one_shows_nothing_and_one_by_position_no_proof(docket):
+    docket.case("strict")
+    docket.case("lax", expect="fixed", more="")
+    done = docket.pytest("-rA", agent="other", COLUMNS="250")
+    assert missing(done, OTHER_TOLD) == [], done.stdout
+    assert "serve: {observed: {model: position, tools: arguments}}" in done.stdout
+    assert "--snapshot-record" not in done.stdout, "a case is not recorded anew"
+    done = docket.pytest("cases/lax", "-v", agent="rewritten")
+    assert done.returncode == 0, done.stdout
+    assert "1 case: 1 not reproduced, 1 robust" in done.stdout
+
+
+DEAD_TOLD = """
+FAILED open observed - cannot say whether the failure reproduces: the agent died before it asked for anything
+XFAIL open desired - not fixed yet: the agent died before it asked for anything
+FAILED fixed desired - cannot say whether it is fixed: the agent died before it asked for anything
+XFAIL meant desired - not fixed yet: 1 of 3 hold
+"""
+STUMBLING_TOLD = (
+    "FAILED meant observed - this failure no longer reproduces, but the agent fails otherwise "
+    "(0 of 2 checks of its signature hold)"
+)
+
+
+def test_an_agent_that_dies_or_fails_otherwise_shows_neither_failure_nor_fix(docket):
+    unasked = replacing("  - tool_called: lookup_order\n", "")
+    docket.case("open", more="", edit=unasked)
+    docket.case("fixed", expect="fixed", more="", edit=unasked)
+    docket.case("meant", edit=replacing("desired:\n", "desired:\n  - error: {class: KeyError}\n"))
+    done = docket.pytest("-rA", agent="dies", COLUMNS="200")
+    assert missing(done, DEAD_TOLD) == [], done.stdout
+    assert "note  the agent ended with KeyError: 'no such customer'" in done.stdout
+    done = docket.pytest("-rA", "-k", "meant and observed", agent="stumbles", COLUMNS="200")
+    assert missing(done, STUMBLING_TOLD) == [], done.stdout
+    assert "note  the agent ended with TypeError: what now" in done.stdout
+
+
+@pytest.mark.parametrize(("agent", "words"), [("broken", ()), ("other", ()), ("fixed", ("-vv",))])
+def test_what_people_are_told(docket, agent, words):
+    """Kept in `golden`; AGENTREPLAY_WRITE_GOLDEN=1 writes them anew."""
+    expect = "fixed" if agent == "broken" else "reproduces"
+    docket.case(expect=expect, more=STRICT + 'semantic: ["It says so kindly"]\n')
+    said = docket.pytest(*words, agent=agent).stdout.partition("FAILURES")[2].partition("\n")[2]
+    said = re.sub(r" in [\d.]+s|=+|(?<= )/\S*/shop.py", "", said)
+    golden = Path(__file__).with_name("golden") / f"case-{agent}{''.join(words)}.txt"
+    if os.environ.get("AGENTREPLAY_WRITE_GOLDEN"):
+        golden.write_text(said, encoding="utf-8")
+    assert said.splitlines() == golden.read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("shop:gone", "there is no gone in shop"),
+        *rare(("gone:run", "gone cannot be imported"), ("shop:PROMPT", "is str, and no function")),
+    ],
+)
+def test_a_runner_that_is_not_there_is_told(docket, path, said):
+    docket.case()
+    done = docket.pytest("-rA", "-o", f"agentreplay_runners=refunds = {path}", COLUMNS="200")
+    assert said in "\n".join(told(done))
+
+
+def test_a_hook_or_a_setting_that_gives_no_runner_is_told(docket):
+    docket.case(runner="told")
+    docket.project.write(cases__conftest="def pytest_agentreplay_runners():\n    return {'told': 'shop.run'}\n")
+    assert "gives a dict of functions by key" in "\n".join(told(docket.pytest("-rA", COLUMNS="200")))
+    done = docket.pytest("-o", "agentreplay_runners=refunds = shop.run")
+    assert done.returncode == 4
+    assert "names no runner; write it like refunds = shop.cases:run_refund" in done.stderr
+
+
+# Collection and other plugins.
+
+
+def test_nothing_of_a_case_runs_while_it_is_collected_and_a_foreign_file_of_that_name_is_left_alone(docket):
+    docket.case()
+    other = docket.root / "suite" / "case.yaml"
+    other.parent.mkdir(exist_ok=True)
+    other.write_text("input: 1\noutput: 2\n", encoding="utf-8")
+    docket.project.write(shop="raise SystemExit('imported')")
+    try:
+        done = docket.pytest("--co", "-q", "cases", "suite")
+    finally:
+        docket.project.write(shop=SHOP)
+    listed = [line for line in done.stdout.splitlines() if "::" in line]
+    assert listed == ["cases/refund/case.yaml::observed", "cases/refund/case.yaml::desired"]
+    assert done.returncode == 0, done.stdout
+
+
+def test_selection_by_marker_label_and_word(docket):
+    docket.case("one", more=STRICT + "labels: [refund, slow-bank, skip]\n")
+    docket.case("two")
+    one = ["cases/one/case.yaml::observed", "cases/one/case.yaml::desired"]
+    two = [line.replace("one", "two") for line in one]
+    wanted = {
+        ("-m", "agentreplay_case"): [*one, *two],
+        ("-m", "slow_bank"): one,
+        ("-k", "slow-bank"): one,
+        ("-m", "label_skip"): one,  # a label is data, and skips nothing
+        ("-k", "observed and two"): two[:1],
+        ("cases/one/case.yaml::desired",): one[1:],
+    }
+    for words, items in wanted.items():
+        done = docket.pytest("--co", "-q", "--strict-markers", *words)
+        assert [line for line in done.stdout.splitlines() if "::" in line] == items, words
+
+
+def test_last_failed_runs_the_failed_half_again_and_runxfail_shows_what_is_not_fixed(docket):
+    docket.case()
+    docket.project.plugins = ("pytest_agentreplay.plugin",)
+    try:
+        done = docket.pytest("-rA", "--runxfail", COLUMNS="200")
+        assert missing(done, "FAILED refund desired - not fixed yet: 1 of 2 hold") == [], done.stdout
+        done = docket.pytest("--lf", "-q")
+        assert "1 xfailed" in done.stdout, done.stdout
+    finally:
+        docket.project.plugins = ("pytest_agentreplay.plugin", "no:cacheprovider")
+
+
+@pytest.mark.parametrize("dist", ["load", *rare("loadscope", "loadfile", "loadgroup", "worksteal", "each")])
+def test_xdist_brings_the_verdicts_together(docket, dist):
+    docket.project.plugins += ("xdist.plugin",)
+    try:
+        for name in ("a", "b", "c"):
+            docket.case(name)
+        done = docket.pytest("-n", "2", "--dist", dist, "-q")
+        assert done.returncode == 0, done.stdout
+        assert "3 cases: 3 reproduced, 3 not fixed" in done.stdout
+    finally:
+        docket.project.plugins = docket.project.plugins[:2]
+
+
+ANNOTATING = """
+import json
+
+def pytest_runtest_logreport(report):
+    if report.failed:
+        crash = report.longrepr.reprcrash
+        print(json.dumps([report.location[:2], crash.path, crash.lineno, crash.message]))
+"""
+
+
+def test_junit_has_the_facts_and_an_annotation_stands_at_the_check_that_failed(docket):
+    """The plugin of GitHub's annotations reads where a report is, and the one line of its crash."""
+    docket.project.write(annotating=ANNOTATING)
+    docket.case(expect="fixed", more=STRICT + 'semantic: ["kindly"]\n')
+    docket.case("odd", edit=lambda text: text.replace("status", "stat").replace("expect:", "expects:"))
+    words = ("--junitxml=out.xml", "-o", "junit_family=xunit1", "-p", "annotating", "-q", "-s")
+    done = docket.pytest(*words)
+    found = {case.get("classname"): case for case in ET.parse(docket.root / "out.xml").iter("testcase")}
+    case = found["cases.refund.case.yaml"]
+    assert case.get("name") == "desired"
+    assert {one.get("name"): one.get("value") for one in case.iter("property")} == {
+        "agentreplay.case": "refund",
+        "agentreplay.half": "desired",
+        "agentreplay.expect": "fixed",
+        "agentreplay.served": "strict",
+        "agentreplay.verdict": "not fixed",
+        "agentreplay.needs_human": "1",
+    }
+    rows = [json.loads(found) for found in re.findall(r"^[F.]*(\[\[.*)$", done.stdout, re.MULTILINE)]
+    file = "cases/refund/case.yaml"
+    assert [[file, 13], str(docket.root / file), 14, "not fixed: 1 of 2 hold"] in rows, done.stdout
+    odd = next(row for row in rows if "odd" in row[3])
+    assert odd[0] == ["cases/odd/case.yaml", odd[2] - 1]
+    assert re.match(rf"cases/odd/case.yaml:{odd[2]}:\d+: ", odd[3])
+
+
+@pytest.mark.parametrize(
+    ("ini", "args", "said"),
+    [
+        ("testpaths = tests", (), "testpaths does not name it"),
+        ("norecursedirs = cases", (), "norecursedirs names it (cases)"),
+        ("testpaths = tests cases", (), ""),
+        *rare(("testpaths = tests", ("test_shop.py",), ""), ("", (), "")),
+    ],
+)
+def test_a_header_line_tells_of_cases_that_nobody_runs(docket, ini, args, said):
+    docket.case()
+    (docket.root / "tests").mkdir(exist_ok=True)
+    ini_file = docket.root / "pytest.ini"
+    before = ini_file.read_text(encoding="utf-8")
+    ini_file.write_text(before + ini + "\n", encoding="utf-8")
+    try:
+        done = docket.project.run("--co", *args)
+    finally:
+        ini_file.write_text(before, encoding="utf-8")
+    warned = [line for line in done.stdout.splitlines() if "WARNING" in line]
+    assert len(warned) == bool(said), done.stdout
+    assert not said or said in warned[0]
+
+
+def test_secrets_are_not_shown_and_a_frozen_run_that_was_edited_is_no_evidence_on_ci(docket):
+    docket.case("fixed", expect="fixed")
+    run = docket.case("edited").with_name("run.snapshot.json")
+    run.write_text(run.read_text(encoding="utf-8").replace("Here is your refund", "Here is your new refund"), "utf-8")
+    plain = 'return "The refund failed." if'
+    leaking = 'return "Here is your refund " + os.environ["MODEL_API_KEY"] if'
+    docket.project.edit("shop.py", plain, leaking)
+    try:
+        done = docket.pytest("-vv", "-rA", agent="fixed", CI="1", COLUMNS="200")
+    finally:
+        docket.project.edit("shop.py", leaking, plain)
+    edited = "FAILED edited observed - cases/edited/run.snapshot.json: was edited after it was sealed"
+    assert missing(done, edited) == [], done.stdout
+    assert "[[redacted:" in done.stdout
+    assert docket.project.environ["MODEL_API_KEY"] not in done.stdout + done.stderr

@@ -1,0 +1,230 @@
+"""Recorded with keys and replayed on a machine that has none or others; a key that is sent to the wrong place is told."""
+
+import json
+
+import pytest
+
+from tests.support.exhaustive import rare
+
+pytestmark = pytest.mark.env("main", "legacy", "lowest")
+
+KEY, CLAUDE_KEY = "sk-live-0123456789abcdef", "sk-ant-fedcba9876543210"
+
+AGENT = """
+import os
+import anthropic, openai
+
+URL = os.environ["MODEL_URL"]
+
+def ask(client):
+    messages = [{"role": "user", "content": "Where is A-17?"}]
+    return client.chat.completions.create(model="m-1", messages=messages).choices[0].message.content
+
+def ask_both():
+    with openai.OpenAI(base_url=URL + "/v1") as client:
+        ask(client)
+    with anthropic.Anthropic(base_url=URL) as claude:
+        claude.messages.create(model="c-1", max_tokens=9, messages=[{"role": "user", "content": "Hi"}])
+
+def send_keys():
+    keys = {"session_key": os.environ["SESSION_KEY"], "other": os.environ["OPENAI_API_KEY"]}
+    with openai.OpenAI(base_url=URL + "/v1") as client:
+        client.post("/pay", body=keys, cast_to=object)
+"""
+
+TESTS = """
+import os
+import openai, pytest
+import agent
+
+NAMES = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "SESSION_KEY")
+BEFORE = {name: os.environ.get(name) for name in NAMES}
+
+@pytest.fixture(scope="session")
+def client():
+    with openai.OpenAI(base_url=agent.URL + "/v1") as client:
+        yield client
+
+def test_in_the_test(agentreplay):
+    agent.ask_both()
+
+def test_in_a_wide_fixture(agentreplay, client):
+    agent.ask(client)
+
+def test_in_bodies(agentreplay):
+    agent.send_keys()
+
+def test_that_takes_its_key_away(agentreplay, monkeypatch, request):
+    with openai.OpenAI(base_url=agent.URL + "/v1") as client:
+        agent.ask(client)
+    monkeypatch.delenv("OPENAI_API_KEY")
+    request.getfixturevalue("client")
+    with pytest.raises(openai.OpenAIError):
+        openai.OpenAI(base_url=agent.URL + "/v1")
+
+def test_beside_the_plugin():
+    assert {name: os.environ.get(name) for name in NAMES} == BEFORE
+"""
+
+
+@pytest.fixture(scope="module")
+def keyed(shared_project):
+    made = shared_project()
+    made.environ = {"COLUMNS": "80"}
+    made.write(agent=AGENT, test_keys=TESTS)
+    (made.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
+    keys = {"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": CLAUDE_KEY, "SESSION_KEY": "one-of-a-session"}
+    done = made.record(**keys, UNUSED_API_KEY="never-sent-anywhere")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return made
+
+
+def test_a_recording_names_the_variables_whose_values_were_sent_and_no_others(keyed):
+    kept = {snapshot.run.header.test: snapshot.run.header.kit["keys"] for snapshot in keyed.snapshots}
+    assert {test.partition("::")[2]: keys for test, keys in kept.items()} == {
+        "test_in_the_test": [["ANTHROPIC_API_KEY"], ["OPENAI_API_KEY"]],
+        "test_in_a_wide_fixture": [["OPENAI_API_KEY"]],
+        "test_in_bodies": [["OPENAI_API_KEY"], ["SESSION_KEY"]],
+        "test_that_takes_its_key_away": [["OPENAI_API_KEY"]],
+    }
+    text = "".join(file.read_text(encoding="utf-8") for file in keyed.files)
+    for secret in (KEY, CLAUDE_KEY, "UNUSED_API_KEY"):
+        assert secret not in text
+
+
+@pytest.mark.parametrize("value", [None, ""], ids=["not set", "empty, as CI sets a secret that it withholds"])
+def test_it_replays_without_the_keys_and_leaves_the_environment_as_it_was(keyed, value):
+    keys = {} if value is None else dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "SESSION_KEY"), value)
+    done = keyed.offline(**keys)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "5 passed" in done.stdout
+
+
+def test_it_replays_with_other_keys_and_in_another_order(keyed):
+    keys = {"OPENAI_API_KEY": "sk-live-fedcba9876543210", "SESSION_KEY": "one-of-another-session"}
+    done = keyed.offline("test_keys.py::test_beside_the_plugin", "test_keys.py::test_in_bodies", **keys)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_accepting_requests_needs_no_key_either(keyed):
+    keyed.edit("agent.py", "Where is A-17?", "Where is A-18?")
+    file = next(file for file in keyed.files if "wide_fixture" in file.name)
+    done = keyed.command("accept", file, "--requests", "--reason", "the same question of another order")
+    keyed.edit("agent.py", "Where is A-18?", "Where is A-17?")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "accepted  " in done.stdout
+
+
+def test_tools_that_run_for_real_are_not_given_placeholders(keyed):
+    done = keyed.replay("--replay-tools=verify", "test_keys.py::test_in_the_test")
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "api_key" in done.stdout
+
+
+# Keys that are sent to the wrong place.
+
+ADA, EVE = "ada-7f3k9q2mz8w4x1", "eve-0p5d6t8hj3n7v2"
+NEW_ADA, NEW_EVE = "ada-2b8r4y6cs1g9u3", "eve-9e1a7l5fw0o3i6"
+
+SWAPPING = """
+import os
+import httpx2
+
+ADA, EVE = (os.environ.get(name, "dummy") for name in os.environ["HELD_BY"].split())
+if os.environ.get("PROGRAM") == "swapped":
+    ADA, EVE = EVE, ADA
+BASE = os.environ["MODEL_URL"]
+
+def pay(key, whom):
+    return f"paid {whom}"
+
+def body():
+    for key, whom in ((ADA, "ada"), (EVE, "eve")):
+        httpx2.post(f"{BASE}/v1/pay", json={"account_key": key, "to": whom})
+
+def tool():
+    for key, whom in ((ADA, "ada"), (EVE, "eve")):
+        pay(key, whom)
+
+def alike():
+    for key in (ADA, EVE):
+        pay(f"Bearer {key}", "anybody")
+"""
+
+SWAPPED = """
+import os
+import pytest
+import agent
+
+@pytest.mark.parametrize("name", ["body", "tool", "alike"])
+def test_program(name, agentreplay):
+    agentreplay.secret(agent.ADA)
+    agentreplay.secret(agent.EVE)
+    getattr(agent, name)()
+"""
+
+KEYS = {"SHOP_KEY_A": ADA, "SHOP_KEY_B": EVE}
+NAMES = "SHOP_KEY_A SHOP_KEY_B"
+
+
+@pytest.fixture(scope="module")
+def swapping(shared_project):
+    made = shared_project()
+    made.write(agent=SWAPPING, test_shop=SWAPPED)
+    (made.root / "pytest.ini").write_text("[pytest]\npythonpath = .\nagentreplay_tools = agent.pay\n", encoding="utf-8")
+    done = made.record(**KEYS, HELD_BY=NAMES)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return made
+
+
+def test_a_recording_names_the_variable_of_each_placeholder_and_nothing_else_of_it(swapping):
+    for snapshot in swapping.snapshots:
+        variables = snapshot.run.header.kit["redactions"]["variables"]
+        assert variables == {"key:1": "SHOP_KEY_A", "key:2": "SHOP_KEY_B"}
+    for file in swapping.root.rglob("*.snapshot.json"):
+        text = file.read_text(encoding="utf-8")
+        assert ADA not in text
+        assert EVE not in text
+
+
+@pytest.mark.parametrize("keys", [KEYS, {"SHOP_KEY_A": NEW_ADA, "SHOP_KEY_B": NEW_EVE}], ids=["same", "rotated"])
+def test_swapped_keys_are_a_divergence(swapping, keys):
+    done = swapping.offline(**keys, HELD_BY=NAMES, PROGRAM="swapped")
+    assert "3 failed" in done.stdout, done.stdout + done.stderr
+    assert done.stdout.count("[[redacted:key:1]]") >= 3, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("keys", "held_by"),
+    [
+        ({"SHOP_KEY_A": NEW_ADA, "SHOP_KEY_B": NEW_EVE}, NAMES),
+        ({"SHOP_KEY_A": ADA, "SHOP_KEY_B": "dummy-key-of-the-ci-job"}, NAMES),
+        ({"SHOP_KEY_B": NEW_EVE}, NAMES),
+        ({"STORE_KEY_A": ADA, "STORE_KEY_B": EVE}, "STORE_KEY_A STORE_KEY_B"),
+        ({"SHOP_KEY_B": ADA, "STORE_KEY_B": EVE}, "SHOP_KEY_B STORE_KEY_B"),
+        *rare(
+            (KEYS, NAMES),
+            ({"SHOP_KEY_A": "dummy-key-of-the-ci-job", "SHOP_KEY_B": "dummy-key-of-the-ci-job"}, NAMES),
+            ({"SHOP_KEY_A": NEW_ADA}, NAMES),
+            ({}, NAMES),
+            ({"SHOP_KEY_A": ADA, "STORE_KEY_B": EVE}, "SHOP_KEY_A STORE_KEY_B"),
+        ),
+    ],
+)
+def test_the_keys_of_another_machine_match(swapping, keys, held_by):
+    done = swapping.offline(**keys, HELD_BY=held_by)
+    assert "3 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_recording_without_names_replays_as_before(swapping):
+    files = {file: file.read_text(encoding="utf-8") for file in swapping.root.rglob("*.snapshot.json")}
+    try:
+        for file, text in files.items():
+            content = json.loads(text)
+            del content["header"]["kit"]["redactions"]["variables"]
+            file.write_text(json.dumps(content), encoding="utf-8")
+        done = swapping.run(**KEYS, HELD_BY=NAMES, PROGRAM="swapped", MODEL_URL="http://127.0.0.1:9")
+        assert "3 passed" in done.stdout, done.stdout + done.stderr
+    finally:
+        for file, text in files.items():
+            file.write_text(text, encoding="utf-8")

@@ -1,0 +1,197 @@
+"""`xfail` in all its forms excuses what a test does wrong, and no divergence; its reason is shown without secrets."""
+
+import re
+
+import pytest
+
+AGENT = """
+import os
+import httpx2
+
+SECOND = True
+PROMPT = "Be brief."
+
+def ask(question):
+    httpx2.post(os.environ["MODEL_URL"] + "/v1/x", json={"system": PROMPT, "question": question})
+
+def answer():
+    try:
+        ask("one?")
+        if SECOND:
+            ask("two?")
+    except BaseException:
+        pass
+    raise ValueError("known bug")
+"""
+
+TESTS = """
+import unittest
+import agent, pytest
+from pytest_agentreplay import ReplayDiverged
+
+@pytest.mark.xfail(reason="a known bug")
+def test_plain(agentreplay):
+    agent.answer()
+
+@pytest.mark.xfail(strict=True)
+def test_strict(agentreplay):
+    agent.answer()
+
+@pytest.mark.xfail(raises=ValueError)
+def test_raises(agentreplay):
+    agent.answer()
+
+@pytest.mark.xfail(raises=(ValueError, BaseException))
+def test_anything(agentreplay):
+    agent.answer()
+
+def test_call(agentreplay):
+    try:
+        agent.answer()
+    except ValueError:
+        pytest.xfail("a known bug")
+
+def test_dynamic(request, agentreplay):
+    request.applymarker(pytest.mark.xfail)
+    agent.answer()
+
+@pytest.fixture
+def answered(agentreplay):
+    agent.ask("one?")
+    yield
+    agent.ask("bye?")
+
+@pytest.mark.xfail
+def test_fixture(answered):
+    agent.answer()
+
+@pytest.fixture
+def leaving(agentreplay):
+    yield
+    agent.ask("one?")
+
+@pytest.mark.xfail
+def test_teardown(leaving):
+    raise ValueError("known bug")
+
+@pytest.mark.agentreplay
+class TestCase(unittest.TestCase):
+    @unittest.expectedFailure
+    def test_unittest(self):
+        agent.answer()
+
+@pytest.mark.xfail(raises=ReplayDiverged, strict=True)
+def test_named(agentreplay):
+    agent.ask("one?")
+
+@pytest.mark.xfail(raises=(ReplayDiverged, ValueError))
+def test_named_among_others(agentreplay):
+    agent.ask("one?")
+
+@pytest.mark.xfail(False, raises=ReplayDiverged)
+@pytest.mark.xfail
+def test_named_by_a_marker_that_does_not_hold(agentreplay):
+    agent.ask("one?")
+
+@pytest.mark.xfail(run=False)
+def test_never_run(agentreplay):
+    agent.ask("one?")
+"""
+
+NAMES = ["anything", "call", "dynamic", "fixture", "plain", "raises", "strict", "teardown", "unittest"]
+EXPECTING = ["named", "named_among_others", "named_by_a_marker_that_does_not_hold"]
+
+
+@pytest.fixture(scope="module")
+def expecting(shared_project):
+    project = shared_project()
+    project.write(agent=AGENT, test_expecting=TESTS)
+    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
+    recorded = project.record()
+    assert len(project.files) == len(NAMES) + len(EXPECTING), recorded.stdout
+    return project
+
+
+def told(done):
+    """The names of the tests that failed or ended in an error, with the code that each was told."""
+    assert done.returncode == 1, done.stdout
+    assert "Traceback" not in done.stdout
+    summary = done.stdout.partition("short test summary")[2]
+    return dict(re.findall(r"^(?:FAILED|ERROR) \S+::test_(\w+) - (\[[A-Z-]+\])", summary, re.MULTILINE))
+
+
+def test_an_expected_failure_that_fails_as_recorded_stays_one(expecting):
+    done = expecting.offline("-k", "not named")
+    assert done.returncode == 0, done.stdout
+    assert f"{len(NAMES) + 1} xfailed" in done.stdout
+
+
+def test_a_divergence_fails_the_test_unless_its_marker_names_the_exception(expecting):
+    expecting.edit("agent.py", "Be brief.", "Be short.")
+    done = expecting.offline(COLUMNS="200")
+    expecting.edit("agent.py", "Be short.", "Be brief.")
+    assert told(done) == dict.fromkeys([*NAMES, EXPECTING[-1]], "[AR-REQUEST]"), done.stdout
+    assert "4 xfailed" in done.stdout
+
+
+def test_a_call_that_is_no_longer_made_fails_the_test(expecting):
+    expecting.edit("agent.py", "SECOND = True", "SECOND = False")
+    done = expecting.offline("-k", "not named and not teardown")
+    expecting.edit("agent.py", "SECOND = False", "SECOND = True")
+    assert told(done) == {name: "[AR-MISSING]" for name in NAMES if name != "teardown"}, done.stdout
+    assert "as recorded on" not in done.stdout
+
+
+SECRET = "sk-live-0123456789abcdef"
+
+REASONS = """
+import os, warnings
+import agent, pytest
+
+KEY = os.environ["MODEL_API_KEY"]
+
+def test_xfail(agentreplay):
+    pytest.xfail(f"no good: {KEY}")
+
+@pytest.mark.xfail(reason=f"bad {KEY}")
+def test_marker(agentreplay):
+    assert False
+
+@pytest.mark.xfail(reason=f"bad {KEY}")
+def test_unexpected_pass(agentreplay):
+    pass
+
+@pytest.mark.xfail(reason=f"bad {KEY}", strict=True)
+def test_strict(agentreplay):
+    pass
+
+@pytest.mark.xfail(reason=f"bad {KEY}", run=False)
+def test_never_run(agentreplay):
+    pass
+
+def test_skip(agentreplay):
+    pytest.skip(f"not here: {KEY}")
+
+@pytest.mark.skip(reason=f"bad {KEY}")
+def test_skip_marker(agentreplay):
+    pass
+
+def test_fail(agentreplay):
+    pytest.fail(f"bad: {KEY}", pytrace=False)
+
+def test_warning(agentreplay):
+    warnings.warn(f"odd: {KEY}")
+
+def test_exit(agentreplay):
+    pytest.exit(f"enough of {KEY}")
+"""
+
+
+def test_no_reason_shows_a_secret(project):
+    project.write(test_shop=REASONS)
+    done = project.replay("-rA", "-v", "--junitxml=junit.xml", "-W", "default")
+    junit = (project.root / "junit.xml").read_text(encoding="utf-8")
+    for word in ("no good", "bad", "not here", "odd", "enough of"):
+        assert f"{word}" in done.stdout, done.stdout
+    assert "no good: [[redacted:key:1]]" in junit
+    assert SECRET not in done.stdout + done.stderr + junit

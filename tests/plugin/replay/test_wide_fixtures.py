@@ -1,0 +1,402 @@
+"""Fixtures wider than a test: each has a snapshot of its own, whichever test needs it first, in whichever process."""
+
+import pytest
+
+from tests.support.exhaustive import rare
+
+pytestmark = [pytest.mark.env("main"), pytest.mark.proves]
+
+AGENT = """
+import pathlib, uuid
+
+LEDGER = pathlib.Path(__file__).with_name("ledger.txt")
+
+def ask(question: str) -> str:
+    with LEDGER.open("a") as ledger:
+        ledger.write(question + "\\n")
+    return f"{question}: {uuid.uuid4() if 'chance' in question else len(question)}"
+"""
+
+CONFTEST = """
+import os, pytest, agent
+
+@pytest.fixture(scope="session")
+def answers():
+    yield [agent.ask("one"), agent.ask("two")]
+    agent.ask("after all")
+
+@pytest.fixture(scope="package")
+def of_package(answers):
+    return agent.ask("package after " + answers[0])
+
+@pytest.fixture(scope="module", params=["a", "b"])
+def model(request):
+    return request.param
+
+@pytest.fixture(scope="module")
+def by_model(model):
+    return agent.ask("model " + model)
+
+@pytest.fixture(scope="session")
+def quiet(tmp_path_factory):
+    import socket, subprocess, sys
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()):
+        subprocess.run([sys.executable, "-c", ""], check=True)
+    return tmp_path_factory.mktemp("quiet")
+
+def pytest_collection_modifyitems(items):
+    if os.environ.get("REVERSED"):
+        items.reverse()
+"""
+
+SHARED = """
+import random
+import pytest, agent
+
+def setup_module():
+    agent.ask("setup_module")
+
+def teardown_module():
+    agent.ask("teardown_module")
+
+def test_not_opted_in(answers):
+    assert answers == ["one: 3", "two: 3"]
+
+def test_opted_in(answers, of_package, quiet, agentreplay):
+    assert answers == ["one: 3", "two: 3"]
+    agent.ask("its own " + answers[1])
+
+def test_by_model(by_model, agentreplay):
+    assert by_model.startswith("model ")
+
+def test_asks_late(request, agentreplay):
+    before = random.random()
+    request.getfixturevalue("answers")
+    agent.ask(f"drawn {before} {random.random()}")
+
+def test_neighbour(agentreplay):
+    agent.ask("alone")
+"""
+
+CLASSES = """
+import unittest
+import pytest, agent
+
+@pytest.fixture(scope="class")
+def answers(answers):
+    return [*answers, agent.ask("three")]
+
+class TestClass:
+    @classmethod
+    def setup_class(cls):
+        cls.answer = agent.ask("setup_class")
+
+    def test_class(self, answers, agentreplay):
+        assert self.answer == "setup_class: 11"
+        assert answers == ["one: 3", "two: 3", "three: 5"]
+
+@pytest.mark.agentreplay
+class TestCase(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.answer = agent.ask("setUpClass")
+        cls.addClassCleanup(agent.ask, "cleanup")
+
+    def test_case(self):
+        self.assertEqual(self.answer, "setUpClass: 10")
+"""
+
+ASYNC = """
+import pytest, pytest_asyncio, agent
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def by_asyncio():
+    yield agent.ask("asyncio")
+    agent.ask("asyncio after")
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_asyncio(by_asyncio, agentreplay):
+    assert by_asyncio == "asyncio: 7"
+    agent.ask("asyncio body")
+
+@pytest.fixture(scope="module")
+def anyio_backend():
+    return "asyncio"
+
+@pytest.fixture(scope="module")
+async def by_anyio(anyio_backend):
+    yield agent.ask("anyio")
+    agent.ask("anyio after")
+
+@pytest.mark.anyio
+async def test_anyio(by_anyio, agentreplay):
+    assert by_anyio == "anyio: 5"
+"""
+
+PACKAGE = """
+import agent
+
+def setup_module():
+    agent.ask("package")
+
+def teardown_module():
+    agent.ask("package after")
+"""
+
+CALLS = {
+    "package/__init__.py::@setup_module": ["package", "package after"],
+    "conftest.py::@answers": ["one", "two", "after all"],
+    "conftest.py::@of_package": ["package after one: 3"],
+    "test_shared.py::@setup_module": ["setup_module", "teardown_module"],
+    "test_shared.py::@by_model[a]": ["model a"],
+    "test_shared.py::@by_model[b]": ["model b"],
+    "test_classes.py::TestClass::@setup_class": ["setup_class"],
+    "test_classes.py::TestClass::@answers": ["three"],
+    "test_classes.py::TestCase::@setUpClass": ["setUpClass", "cleanup"],
+    "test_async.py::@by_asyncio": ["asyncio", "asyncio after"],
+    "test_async.py::@by_anyio": ["anyio", "anyio after"],
+}
+
+INI = """[pytest]
+pythonpath = .
+asyncio_mode = strict
+asyncio_default_fixture_loop_scope = function
+agentreplay_tools =
+    agent.ask
+"""
+
+
+def asked(snapshot):
+    return [x.call.arguments["question"] for x in sorted(snapshot.run.exchanges, key=lambda x: x.start)]
+
+
+def of_fixtures(made):
+    return {s.run.header.test: asked(s) for s in made.snapshots if "::@" in s.run.header.test}
+
+
+@pytest.fixture(scope="module")
+def project(shared_project):
+    made = shared_project()
+    made.plugins += ("pytest_asyncio.plugin", "anyio.pytest_plugin")
+    made.write(agent=AGENT, conftest=CONFTEST, test_shared=SHARED, test_classes=CLASSES, test_async=ASYNC)
+    made.write(package__test_a="def test_plain():\n    pass\n", package__test_b="def test_it(agentreplay):\n    pass\n")
+    (made.root / "package" / "__init__.py").write_text(PACKAGE, encoding="utf-8")
+    (made.root / "pytest.ini").write_text(INI, encoding="utf-8")
+    recorded = made.record()
+    assert recorded.returncode == 0, recorded.stdout + recorded.stderr
+    return made, recorded.stdout
+
+
+def test_each_fixture_is_recorded_once_and_proved(project):
+    made, said = project
+    assert of_fixtures(made) == CALLS
+    assert said.count("fixture passed)   replays") == len(CALLS), said
+    assert "quiet" not in said
+    assert "does not replay" not in said
+    assert made.ledger.count("one") == 1, "its proof is a replay"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-k", "not_opted_in"),
+        ("-k", "asks_late"),
+        ("-n2", "-p", "xdist.plugin", "--dist=loadscope", "test_shared.py", "test_classes.py"),
+        *rare(
+            (("-k", "by_model and b or TestClass"),),
+            (("-p", "xdist.plugin", "-n2"),),
+            (("test_async.py", "test_shared.py::test_opted_in"),),
+        ),
+    ],
+    ids=" ".join,
+)
+def test_it_is_served_to_whichever_test_needs_it_first(project, words):
+    made, _ = project
+    done = made.offline(*words)
+    assert done.returncode == 0, done.stdout
+    assert " 0 live" in done.stdout or "not_opted_in" in words
+
+
+def test_it_is_served_in_any_order_of_the_tests_and_to_those_that_failed_last(project):
+    made, _ = project
+    done = made.offline(REVERSED="1")
+    assert done.returncode == 0, done.stdout
+    made.edit("test_shared.py", '"alone"', '"together"')
+    made.plugins = tuple(name for name in made.plugins if name != "no:cacheprovider")
+    try:
+        assert made.offline("test_shared.py").returncode == 1
+        made.edit("test_shared.py", '"together"', '"alone"')
+        done = made.offline("--lf")
+    finally:
+        made.plugins += ("no:cacheprovider",)
+    assert "1 passed" in done.stdout, done.stdout
+
+
+SWALLOWING = """
+def refused(ask):
+    try:
+        ask("another")
+    except BaseException:
+        return "two: 3"
+"""
+
+
+@pytest.mark.parametrize(
+    ("new", "code"),
+    [
+        ('"two: 3"', "AR-MISSING"),
+        ("refused(agent.ask)", "AR-ARGS"),
+        *rare(('agent.ask("another")', "AR-ARGS"), ('agent.ask("two"), agent.ask("another")', "AR-ARGS")),
+    ],
+    ids=["fewer", "swallowed", "other", "more"],
+)
+def test_a_divergence_fails_every_test_that_shares_the_fixture_and_no_other(project, new, code):
+    made, _ = project
+    made.write(conftest=CONFTEST.replace('agent.ask("two")', new) + SWALLOWING)
+    try:
+        done = made.offline("test_shared.py", "test_classes.py", "-rA", COLUMNS="200")
+    finally:
+        made.write(conftest=CONFTEST)
+    summary = done.stdout.partition("short test summary info")[2]
+    passed = {line.rpartition("::")[2] for line in summary.splitlines() if line.startswith("PASSED")}
+    assert passed == {"test_by_model[a]", "test_by_model[b]", "test_neighbour", "test_case"}
+    assert summary.count(f"[{code}] fixture answers: ") == 4, done.stdout
+    shared = "conftest.py::@answers, shared by test_shared.py::test_not_opted_in, test_shared.py::test_opted_in"
+    assert shared in done.stdout
+    assert "INTERNALERROR" not in done.stdout + done.stderr
+
+
+def test_a_finalizer_that_diverges_fails_the_last_test_once(project):
+    made, _ = project
+    made.write(conftest=CONFTEST.replace('"after all"', '"after nothing"'))
+    try:
+        done = made.offline("test_shared.py", COLUMNS="200")
+    finally:
+        made.write(conftest=CONFTEST)
+    assert done.stdout.count("ERROR at teardown of") == 1
+    assert "[AR-ARGS] fixture answers: call 3/3" in done.stdout
+    assert "ExceptionGroup" not in done.stdout
+    assert "7 passed, 1 error" not in done.stdout
+    assert done.returncode == 1
+
+
+@pytest.fixture
+def small(shared_project):
+    """Makes projects of a few files."""
+
+    def make(tests):
+        made = shared_project()
+        made.plugins += ("pytest_asyncio.plugin", "xdist.plugin")
+        made.write(agent=AGENT, test_small=tests)
+        (made.root / "pytest.ini").write_text(INI, encoding="utf-8")
+        return made
+
+    return make
+
+
+FAILING = """
+import pytest, agent
+
+@pytest.fixture(scope="module")
+def answers():
+    yield agent.ask("one")
+    agent.ask("two")
+
+def test_first(answers, agentreplay):
+    pass
+
+def test_second(answers, agentreplay):
+    pass
+"""
+
+
+def test_a_fixture_without_a_snapshot_is_refused_and_a_failed_set_up_never_replaces_one_that_passed(small):
+    made = small(FAILING)
+    done = made.offline()
+    assert "[AR-NEW] fixture answers: no snapshot is recorded for this fixture" in done.stdout, done.stdout
+    assert "pytest --snapshot-record test_small.py\n" in done.stdout
+    assert "fixture passed)   replays" in made.record().stdout
+    made.edit("test_small.py", 'yield agent.ask("one")', 'assert not agent.ask("zero")')
+    failed = made.record().stdout
+    assert "pending   test_small.py::@answers: this run failed, the recorded one passed" in failed
+    assert of_fixtures(made) == {"test_small.py::@answers": ["one", "two"]}
+    (pending,) = (made.root / ".pytest_agentreplay" / "pending").rglob("*.json")
+    assert made.command("accept", pending).returncode == 0
+    assert of_fixtures(made) == {"test_small.py::@answers": ["zero"]}
+
+
+def test_the_commands_know_it(small):
+    made = small(FAILING)
+    assert made.record("--agentreplay-no-prove").returncode == 0
+    made.edit("test_small.py", '"one"', '"first"')
+    (file,) = made.files
+    assert made.offline().returncode == 1
+    accepted = made.command("accept", file, "--requests", "--reason", "the same question")
+    assert accepted.returncode == 0, accepted.stdout + accepted.stderr
+    assert made.offline().returncode == 0
+    assert of_fixtures(made) == {"test_small.py::@answers": ["first", "two"]}
+    assert "test_small.py::@answers" in made.command("show", file).stdout
+    assert made.command("replay", file).returncode == 0
+    made.write(test_small=FAILING.replace("answers", "replies").replace("one", "first"))
+    missing = made.offline("-rE", COLUMNS="200")
+    move = 'agentreplay mv "test_small.py::@answers" "test_small.py::@replies"'
+    assert move in missing.stdout, missing.stdout
+    assert made.command("mv", "test_small.py::@answers", "test_small.py::@replies").returncode == 0
+    assert made.offline().returncode == 0
+    made.write(test_small="def test_it(agentreplay):\n    pass\n")
+    pruned = made.command("prune")
+    assert pruned.returncode == 0, pruned.stdout + pruned.stderr
+    assert not made.files
+
+
+CHANCE = """
+import pytest, agent
+
+@pytest.fixture(scope="session")
+def answers():
+    return agent.ask("by chance")
+
+@pytest.mark.parametrize("number", range(6))
+def test_it(number, answers, agentreplay):
+    agent.ask(f"{number} on {answers}")
+"""
+
+
+def test_of_several_processes_that_record_it_the_first_is_kept_and_who_built_on_another_is_reported(small):
+    made = small(CHANCE)
+    recorded = made.record("-n2")
+    assert recorded.returncode == 0, recorded.stdout + recorded.stderr
+    assert made.ledger.count("by chance") == 2
+    assert "differs   test_small.py::@answers was recorded by several processes" in recorded.stdout, recorded.stdout
+    assert made.record("--agentreplay-no-prove").returncode == 0
+    assert made.offline("-n2").returncode == 0
+
+
+NOT_INTERCEPTED = """
+import pytest, agent
+
+@pytest.fixture(scope="module")
+def plain():
+    agent.ask("plain set-up")
+    yield
+    agent.ask("plain teardown")
+
+def test_plain(plain):
+    pass
+
+def test_last(agentreplay):
+    agent.ask("frozen")
+"""
+
+
+def test_a_fixture_of_other_tests_that_this_test_tears_down_is_not_recorded(small):
+    made = small(NOT_INTERCEPTED)
+    recorded = made.record("--agentreplay-no-prove")
+    assert recorded.returncode == 0, recorded.stdout + recorded.stderr
+    assert [asked(snapshot) for snapshot in made.snapshots] == [["frozen"]]
+    before = made.ledger
+    for words, live in (((), ["plain set-up", "plain teardown"]), (("-k", "test_last"), [])):
+        done = made.replay(*words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert made.ledger[len(before) :] == live
+        before = made.ledger

@@ -1,0 +1,330 @@
+"""What stands beneath a session and in its reports: sizes, shared causes, lines of the agent; on any console."""
+
+import json
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from pytest_agentreplay.intercept.session.origins import is_agents
+from pytest_agentreplay.runs import replay_kit
+
+
+def test_a_snapshot_larger_than_wanted_is_told(project):
+    told = project.record("--agentreplay-no-prove", "-o", "agentreplay_max_bytes=500").stdout
+    size = project.files[0].stat().st_size
+    assert f"test_refund.snapshot.json holds {size:,} bytes, more than agentreplay_max_bytes" in told
+    assert "smaller inputs, or keep such files in git-lfs" in told
+    assert (
+        "agentreplay_max_bytes" not in project.record("--agentreplay-no-prove", "-o", "agentreplay_max_bytes=0").stdout
+    )
+
+
+@pytest.mark.proves
+def test_a_tool_that_ran_unseen_is_told_with_what_to_add_and_no_proof_runs_it_again(project):
+    project.edit("pytest.ini", "    agent.refund\n", "")
+    done = project.record()
+    assert "[AR-UNFROZEN] tool refund ran unseen" in done.stdout
+    assert "add to agentreplay_tools:   agent.refund" in done.stdout
+    assert "not replayed: a tool would run again" in done.stdout
+    assert project.ledger == ["lookup A-17", "refund A-17 18.5"]
+
+
+GIVES_UP = """
+import asyncio, os
+import httpx2, agent
+
+async def order(client, method, path):
+    try:
+        await asyncio.wait_for(client.request(method, os.environ["SHOP_URL"] + path), 0.3)
+    except TimeoutError:
+        return "gave up"
+
+async def act(calls):
+    agent.ask([{"role": "user", "content": "hello"}])
+    async with httpx2.AsyncClient() as client:
+        await asyncio.gather(*(order(client, *call.split()) for call in calls.splitlines()))
+
+def test_gives_up(agentreplay):
+    asyncio.run(act(os.environ["CALLS"]))
+"""
+
+
+def test_calls_that_were_given_up_when_recorded_and_have_vanished_are_reported(project):
+    """It cannot be told whether such a request still reached its server, so no method makes it a divergence."""
+    project.write(test_shop=GIVES_UP)
+    project.environ["COLUMNS"] = "120"
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        project.environ["SHOP_URL"] = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        recorded = project.record("--agentreplay-no-prove", CALLS="POST /orders\nDELETE /orders/7\nGET /orders")
+        assert recorded.returncode == 0, recorded.stdout
+    replayed = project.offline(CALLS="GET /orders\nPOST /orders\nDELETE /orders/7")
+    assert "vanished" not in replayed.stdout
+    replayed = project.offline(CALLS="GET /orders")
+    assert replayed.returncode == 0, replayed.stdout
+    assert [line for line in replayed.stdout.splitlines() if "vanished" in line] == [
+        "vanished  DELETE 127.0.0.1/orders/7 was begun and given up when recorded, and is not called now (1 x)",
+        "vanished  POST 127.0.0.1/orders was begun and given up when recorded, and is not called now (1 x)",
+    ]
+
+
+MIXED = """
+import agent
+
+def test_refund(agentreplay):
+    assert "refund" in agent.answer("Where is A-17?")
+
+def test_recorded_alone(agentreplay):
+    agent.answer("Where is A-17?")
+    assert agentreplay.mode == "record"
+"""
+
+
+@pytest.mark.proves
+def test_quiet_counts_those_that_replay_and_names_those_that_do_not(project):
+    project.furnish(MIXED)
+    done = project.record("-q")
+    lines = done.stdout.splitlines()
+    counted = lines.index("recorded 1 test (1 created, these replay), and others:")
+    assert "does not replay: its calls replay, but its own assertions do not hold offline" in lines[counted + 1]
+    assert "all replay" not in done.stdout
+
+
+# One change of the requests behind many tests is reported once, with one command that accepts it in all of them.
+
+SHARING = """
+import agent, pytest
+
+@pytest.mark.parametrize("order", range(6))
+def test_refund(order, agentreplay):
+    assert "refund" in agent.answer(f"Where is A-{order}?")
+
+def test_other(agentreplay):
+    assert "refund" in agent.answer("Where is B-1?", top_p=1)
+"""
+NAMES = {f"test_shop.py::test_refund[{number}]" for number in range(6)}
+
+
+@pytest.fixture(scope="module")
+def changed(shared_project):
+    """Seven recorded tests; since then the prompt that six of them begin with was edited, and a parameter of the last."""
+    made = shared_project()
+    made.environ["COLUMNS"] = "200"
+    made.furnish(SHARING)
+    assert made.record("--agentreplay-no-prove").returncode == 0
+    made.edit("agent.py", "Be kind.", "Be nice.")
+    made.edit("test_shop.py", "top_p=1", "top_p=0.5")
+    return made
+
+
+@pytest.mark.parametrize("words", [[], ["-p", "xdist.plugin", "-n", "2"]], ids=["one process", "xdist"])
+def test_a_change_of_many_tests_is_shown_once_and_the_others_point_to_it(changed, words):
+    done = changed.offline(*words, "--junitxml=junit.xml")
+    assert done.returncode == 1, done.stdout
+    assert "7 failed" in done.stdout
+    text, _, summary = done.stdout.partition("= FAILURES =")[2].partition("short test summary info")
+    pointers = re.findall(r"^\[AR-PROMPT\] the same change as in (\S+), which shows it", text, re.MULTILINE)
+    assert len(pointers) == 5
+    (first,) = set(pointers)
+    assert first in NAMES
+    assert text.count('now       "You help customers.') == 2, "the first of the six, and the test that differs in more"
+    assert "the same change in 6 tests: " in text
+    assert len(re.findall(r"^FAILED \S+ - \[AR-PROMPT\] turn 1/3: ", summary, re.MULTILINE)) >= 6
+    cases = ET.parse(changed.root / "junit.xml").iter("failure")
+    assert sum("AR-PROMPT" in case.attrib["message"] for case in cases) >= 6
+    footer = done.stdout.partition("shared    [AR-PROMPT] ")[2]
+    assert re.search(r"in 6 tests: (test_shop.py::test_refund\[\d\](, )?){3} and 3 more", footer), done.stdout
+    command = re.search(r"agentreplay (accept --requests --all .*)", footer)[1]
+    taken = changed.command(*shlex.split(command), "--dry-run")
+    assert "6 to accept" in taken.stdout
+    assert "1 left" in taken.stdout
+
+
+def test_every_report_is_whole_with_vv_and_a_change_of_one_test(changed):
+    done = changed.offline("-vv")
+    assert "the same change as in" not in done.stdout
+    assert done.stdout.count("recorded: ") >= 7
+    done = changed.offline("-k", "test_refund and 3")
+    assert "1 failed" in done.stdout
+    assert "the same change" not in done.stdout
+    assert "shared    " not in done.stdout
+
+
+# The line of the agent.
+
+FRAMEWORK = """
+import asyncio, os
+import anyio
+
+async def ask(made):
+    word = "short" if os.environ.get("CHANGED") else "brief"
+    messages = [{"role": "user", "content": f"Be {word}."}]
+    return await made.chat.completions.create(model="m-1", messages=messages)
+
+async def nested(made):
+    return await asyncio.create_task(asyncio.wait_for(asyncio.gather(ask(made)), 60))
+
+async def grouped(made):
+    send, receive = anyio.create_memory_object_stream(1)
+    async def work():
+        async with send:
+            await send.send(await ask(made))
+    async with receive, anyio.create_task_group() as group:
+        group.start_soon(work)
+        return await receive.receive()
+"""
+CALLER = """
+import asyncio, os
+import openai, pytest
+import framework
+
+async def run(how):
+    async with openai.AsyncOpenAI(base_url=os.environ["MODEL_URL"] + "/v1", api_key="k", max_retries=0) as made:
+        return await getattr(framework, how)(made)  # the line
+
+@pytest.mark.parametrize("how", ["ask", "nested", "grouped"])
+def test_plain(how, agentreplay):
+    asyncio.run(run(how))
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("how", ["ask", "nested", "grouped"])
+async def test_async(how, agentreplay):
+    await run(how)
+"""
+
+
+def test_the_line_of_the_agent_is_named_in_whatever_task_an_installed_framework_calls(project, tmp_path_factory):
+    installed = tmp_path_factory.mktemp("env") / "site-packages"
+    installed.mkdir()
+    (installed / "framework.py").write_text(FRAMEWORK, encoding="utf-8")
+    project.plugins += ("pytest_asyncio.plugin",)
+    project.server._replies = lambda body, number: "Fine."
+    project.write(test_shop=CALLER)
+    project.environ |= {"COLUMNS": "160", "PYTHONPATH": str(installed)}
+    words = ("-o", "asyncio_default_fixture_loop_scope=function")
+    recorded = project.record("--agentreplay-no-prove", *words)
+    assert recorded.returncode == 0, recorded.stdout + recorded.stderr
+    told = re.findall(r"^  called from +(.*)$", project.offline("-vv", *words, CHANGED="yes").stdout, re.MULTILINE)
+    assert (
+        told
+        == [f"test_shop.py:{next(n for n, row in enumerate(CALLER.splitlines(), 1) if '# the line' in row)} in run"] * 6
+    )
+
+
+def test_the_command_that_runs_pytest_is_nobodys_agent():
+    script = Path(sys.prefix) / ("Scripts" if os.name == "nt" else "bin") / "pytest"
+    assert not is_agents(compile("", str(script), "exec"))
+    assert is_agents(compile("", str(Path(__file__)), "exec"))
+
+
+# On any console and with any setting of pytest.
+
+LETTER = "\u91cc"  # in no Western code page
+
+
+def test_a_console_of_a_code_page_shows_escapes(project):
+    project.edit("agent.py", "Be brief.", f"Be brief {LETTER}.")
+    assert project.record("--agentreplay-no-prove").returncode == 0
+    (file,) = project.files
+    project.edit("agent.py", "Be kind.", f"Be {LETTER} kind.")
+    failed = project.replay(PYTHONIOENCODING="cp1252")
+    assert failed.returncode == 1
+    assert "[AR-PROMPT]" in failed.stdout
+    assert r"\u91cc" in failed.stdout
+    for code, words in ((0, ("show", file)), (1, ("replay", file))):
+        done = project.command(*words, PYTHONIOENCODING="cp1252")
+        assert done.returncode == code, done.stderr
+        assert r"\u91cc" in done.stdout
+        assert "UnicodeEncodeError" not in done.stdout + done.stderr
+
+
+def test_told_paths_have_slashes_and_commands_can_be_pasted(project):
+    """The same words on every system; the parameter needs quotes in each shell."""
+    parametrized = (
+        '@pytest.mark.parametrize("order", ["A 17"])\ndef test_it(agentreplay, order):\n    agent.answer(order)\n'
+    )
+    project.write(tests__test_more=f"import agent, pytest\n\n{parametrized}")
+    missing = project.replay("tests")
+    assert 'pytest --snapshot-record "tests/test_more.py::test_it[A 17]"' in missing.stdout
+    recorded = project.record("tests")
+    told = re.search(r"recorded  (\S+) \(created", recorded.stdout)[1]
+    assert told.startswith("tests/__agent_snapshots__/test_more/test_it-a-17-")
+    assert "\\" not in json.loads((project.root / told).read_text(encoding="utf-8"))["header"]["test"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="names of files are bytes on POSIX alone")
+@pytest.mark.process
+def test_a_name_in_another_encoding_does_not_stop_a_recording(tmp_path):
+    """git tells names as they are, if it is told to; they need not be of this system's encoding."""
+
+    def git(*words):
+        subprocess.run(["git", "-C", tmp_path, *words], check=True, capture_output=True)
+
+    git("init")
+    git("config", "core.quotepath", "false")
+    file = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.txt"))
+    try:
+        file.touch()
+    except OSError:
+        pytest.skip("this file system takes UTF-8 only")
+    git("add", ".")
+    git("-c", "user.name=a", "-c", "user.email=a@b.test", "commit", "-m", "one")
+    file.write_text("b", encoding="utf-8")
+    assert dict(replay_kit.git_state(str(tmp_path)))["dirty"] is True
+
+
+HELPERS = """
+import agent
+import pytest
+from pytest_agentreplay import assert_same_run, load
+
+@pytest.mark.parametrize("number", range(4))
+def test_refund(agentreplay, number):
+    agent.answer("Where is A-17?")
+    run = agentreplay.run
+    if agentreplay.mode == "replay":
+        [
+            lambda: run.assert_tool_calls(["lookup_order"]),
+            lambda: run.assert_turn(2, tool="lookup_order"),
+            lambda: assert_same_run(run, agent.asked_again(load)),
+            lambda: run.assert_tool_calls(["lookup_order", "refound"]),
+        ][number]()
+"""
+
+AGAIN = """
+def asked_again(load):
+    import dataclasses
+    run = load(next(pathlib.Path(__file__).parent.rglob("*.snapshot.json"))).run
+    return dataclasses.replace(run, exchanges=run.exchanges[:-1])
+"""
+
+SAID = [
+    "AssertionError: tool call 2 was not expected",
+    "AssertionError: turn 2",
+    "AssertionError: runs part at turn 3/3",
+    "AssertionError: tool call 2 is another one",
+]
+
+
+def test_helpers_say_the_same_with_and_without_rewriting_of_asserts(project):
+    """Which meets a plugin in some installs only."""
+    project.write(test_shop=HELPERS)
+    (project.root / "agent.py").write_text((project.root / "agent.py").read_text(encoding="utf-8") + AGAIN, "utf-8")
+    assert project.record("--agentreplay-no-prove").returncode == 0
+    told = []
+    for words in ((), ("--assert=plain",)):
+        done = project.offline("-vv", *words)
+        assert done.returncode == 1, done.stdout + done.stderr
+        parts = re.split(r"^_+ test_refund\[\d\] _+$", done.stdout, flags=re.MULTILINE)[1:]
+        told.append([re.findall(r"^E   .*", text, re.MULTILINE) for text in parts])
+    rewritten, plain = told
+    assert rewritten == plain
+    for said, lines in zip(SAID, rewritten, strict=True):
+        assert said in lines[0], lines
+        assert len(lines) > 1, "the nearest, what was there"

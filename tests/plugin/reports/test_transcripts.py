@@ -1,0 +1,89 @@
+"""`assert agentreplay.run == agent_snapshot`: syrupy's life of a snapshot, with our transcript and our words for a difference."""
+
+import pytest
+
+TEST = """
+import agent
+
+def test_refund(agentreplay, agent_snapshot):
+    run = agentreplay.run
+    agent.answer("Where is A-17?")
+    assert run == agent_snapshot
+
+def test_beside(snapshot):
+    assert {"not": "ours"} == snapshot
+"""
+
+
+@pytest.fixture
+def frozen(project):
+    project.plugins += ("syrupy",)
+    project.environ["NO_COLOR"] = "1"
+    project.write(test_shop=TEST)
+    return project
+
+
+def test_a_transcript_is_recorded_kept_and_its_difference_told_by_its_turn(frozen):
+    done = frozen.record()
+    assert "1 failed, 1 passed" in done.stdout, "it takes the transcripts of its own tests alone"
+    (transcript,) = frozen.root.rglob("*.run.txt")
+    text = transcript.read_text(encoding="utf-8")
+    assert "lookup_order" in text
+    assert "Be brief." in text
+    assert "chatcmpl" not in text, "no ids"
+    assert len(frozen.files) == 1, "our recordings lie where syrupy does not look"
+    assert frozen.replay("-k", "refund").returncode == 0
+    before = frozen.files[0].read_bytes()
+    updated = frozen.replay("--snapshot-update")
+    assert updated.returncode == 0, updated.stdout
+    assert frozen.files[0].read_bytes() == before
+    assert transcript.read_text(encoding="utf-8") == text
+    transcript.write_text(text.replace("amount", "sum", 1), encoding="utf-8")
+    done = frozen.replay()
+    assert "1 failed, 1 passed" in done.stdout
+    assert "first divergent turn: turn 2" in done.stdout
+    assert done.stdout.count("Be brief.") <= 1, "neither repr spells the run out"
+    transcript.unlink()
+    done = frozen.replay()
+    assert "1 failed, 1 passed" in done.stdout
+    assert "Snapshot 'test_refund' does not exist!" in done.stdout
+    frozen.edit("test_shop.py", "assert run ==", "assert 'a text' ==")
+    said = "TypeError: expected a run, `agentreplay.run` or a loaded snapshot, not str"
+    assert said in " ".join(frozen.replay("-k", "refund", COLUMNS="200").stdout.split())
+
+
+def test_without_syrupy_the_fixture_says_so(project):
+    project.write(test_shop=TEST)
+    done = project.replay("-k", "refund")
+    assert done.returncode == 1
+    assert "syrupy" in done.stdout
+
+
+def lines(recorded, now):
+    from pytest_agentreplay.transcript import difference  # syrupy is loaded with it
+
+    return list(difference(recorded, now))
+
+
+def test_the_difference_of_two_transcripts(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    one = "turn 1  gpt-5\n  user: hi\n  answers: a\n\nturn 2  gpt-5\n  answers: b\n"
+    assert lines(one, one) == []
+    assert lines(one, one.replace("answers: a", "answers: x").replace("answers: b", "answers: y")) == [
+        "first divergent turn: turn 1  gpt-5",
+        "    user: hi",
+        "-   answers: a",
+        "+   answers: x",
+        "  ... and 1 later turn differs",
+    ]
+    shorter = one.partition("\n\n")[0] + "\n"
+    assert lines(one, shorter)[:2] == ["first divergent turn: turn 2  gpt-5", "- recorded, but the run ended before it"]
+    assert lines(shorter, one)[:2] == ["first divergent turn: turn 2  gpt-5", "+ one turn more than recorded"]
+
+
+def test_a_large_difference_is_cut_and_cheap(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    old, new = ("turn 1  a\n" + "".join(f"  {word} {n}\n" for n in range(20_000)) for word in ("old", "new"))
+    found = lines(old, new)
+    assert len(found) == 14
+    assert found[-1] == "  ... 39988 more lines differ in this turn"

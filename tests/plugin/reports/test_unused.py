@@ -1,0 +1,240 @@
+"""Snapshots that no test used: told after a full run, never after a part of one, and deleted by `prune` alone."""
+
+import shutil
+
+import pytest
+
+from tests.support.exhaustive import rare
+
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+
+BESIDE = "__agent_snapshots__"
+TOOLS = "def lookup(order):\n    return f'{order} is late'\n"
+INI = "[pytest]\npythonpath = .\nagentreplay_tools = tools.lookup = read\n"
+FIRST = """
+import tools
+
+def test_one(agentreplay):
+    tools.lookup("A-1")
+
+def test_two(agentreplay):
+    tools.lookup("B-2")
+"""
+SECOND = """
+import tools
+
+def test_three(agentreplay):
+    tools.lookup("C-3")
+"""
+GONE = '\ndef test_two(agentreplay):\n    tools.lookup("B-2")\n'
+WITHOUT_TWO = FIRST.replace(GONE, "")
+TWO = f"tests/{BESIDE}/test_first/test_two.snapshot.json"
+XDIST = ("-n", "2")
+
+
+@pytest.fixture(scope="module")
+def made(shared_project):
+    project = shared_project()
+    project.plugins += ("xdist.plugin",)
+    project.write(tools=TOOLS, tests__test_first=FIRST, tests__test_second=SECOND)
+    (project.root / "pytest.ini").write_text(INI, encoding="utf-8")
+    done = project.record("--agentreplay-no-prove")
+    assert done.returncode == 0, done.stdout
+    assert "no test of this full run used" not in done.stdout
+    shutil.copytree(project.root / "tests" / BESIDE, project.root.with_name("kept"))
+    return project
+
+
+@pytest.fixture
+def suite(made):
+    """Three recorded tests in two files of a folder; one of them is gone."""
+    shutil.rmtree(made.root)
+    shutil.copytree(made.root.with_name("kept"), made.root / "tests" / BESIDE)
+    made.write(tools=TOOLS, tests__test_first=WITHOUT_TWO, tests__test_second=SECOND)
+    (made.root / "pytest.ini").write_text(INI, encoding="utf-8")
+    return made
+
+
+def footer(done):
+    """The lines about unused snapshots, with slashes."""
+    lines = done.stdout.replace("\\", "/").splitlines()
+    at = next((n for n, line in enumerate(lines) if line.startswith("unused ")), None)
+    if at is None:
+        return []
+    end = next(n for n, line in enumerate(lines) if n > at and not line.startswith(" "))
+    return lines[at:end]
+
+
+def claimed(done):
+    return [line.strip() for line in footer(done) if line.endswith(".snapshot.json")]
+
+
+@pytest.mark.parametrize("words", [(), XDIST], ids=["here", "xdist"])
+def test_a_green_suite_says_nothing_and_a_deleted_test_is_told(suite, words):
+    done = suite.replay(*words)
+    assert done.returncode == 0, done.stdout
+    assert footer(done) == [
+        "unused    1 snapshot: no test of this full run used it",
+        f"          {TWO}",
+        "          to delete what is not needed:   agentreplay prune",
+    ]
+    failing = suite.replay(*words, "-o", "agentreplay_unused=fail")
+    assert failing.returncode == 1
+    assert footer(failing)[-1] == "          the session fails for it: agentreplay_unused = fail"
+    assert "2 passed" in failing.stdout
+    suite.write(tests__test_first=FIRST)
+    green = suite.replay(*words, "-o", "agentreplay_unused=fail")
+    assert green.returncode == 0, green.stdout
+    assert footer(green) == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-k", "one"),
+        ("--ignore", "tests/test_second.py"),
+        ("--co",),
+        ("tests/test_first.py", *XDIST),
+        ("-o", "agentreplay_unused=ignore"),
+        *rare(
+            (("-k", "test"),),
+            (("-m", "not slow"),),
+            (("--deselect", "tests/test_second.py::test_three"),),
+            (("--ignore-glob", "*second*"),),
+            (("--setup-only",),),
+            (("tests/test_first.py",),),
+            (("tests/test_first.py::test_one", "tests/test_second.py"),),
+            (("-k", "one", *XDIST),),
+        ),
+    ],
+    ids=" ".join,
+)
+def test_a_part_of_the_tests_claims_nothing(suite, words):
+    done = suite.replay(*words)
+    assert done.returncode in {0, 5}, done.stdout + done.stderr
+    assert footer(done) == []
+
+
+def test_the_last_failures_are_a_part_and_the_failed_first_are_all(suite):
+    suite.write(tests__test_second=SECOND.replace('"C-3"', '"C-4"'))
+    words = ("-p", "pytest_agentreplay.plugin")
+    assert suite.child("pytest", *words).returncode == 1
+    assert claimed(suite.child("pytest", *words, "--ff")) == [TWO]
+    assert claimed(suite.child("pytest", *words, "--lf")) == []
+
+
+@pytest.mark.parametrize(
+    "words", [("tests",), *rare(((".",),), (("tests/test_first.py", "tests/test_second.py", "tests"),))], ids=" ".join
+)
+def test_words_that_cover_the_testpaths_are_a_full_run(suite, words):
+    testpaths = ("-o", "testpaths=tests")
+    assert claimed(suite.replay(*testpaths, *words)) == [TWO]
+    assert claimed(suite.replay(*testpaths)) == [TWO]
+
+
+SPOILERS = {
+    "a collection error": ("tests__test_zzz", "import nothing_of_the_kind\n"),
+    "an early stop": ("tests__test_zzz", "def test_bad():\n    assert 0\n"),
+    "an interrupt": ("tests__test_zzz", "def test_bad():\n    raise KeyboardInterrupt\n"),
+    "an exit": ("tests__test_zzz", "import pytest\n\ndef test_bad():\n    pytest.exit('done', returncode=0)\n"),
+    "a filter": ("conftest", "def pytest_collection_modifyitems(items):\n    items[:] = items[:1]\n"),
+}
+
+
+@pytest.mark.parametrize("words", [(), *rare((XDIST,))], ids=["here", "xdist"])
+@pytest.mark.parametrize("what", SPOILERS)
+def test_what_did_not_run_to_its_end_claims_nothing(suite, what, words):
+    name, text = SPOILERS[what]
+    suite.write(**{name: text})
+    more = ("--continue-on-collection-errors",) if "collection" in what else ("-x",)
+    done = suite.replay(*words, *more)
+    assert claimed(done) == [], done.stdout
+
+
+def test_a_lost_worker_is_said_and_nothing_is_claimed(suite):
+    suite.write(tests__test_zzz="import os\n\ndef test_bad():\n    os._exit(3)\n")
+    done = suite.replay(*XDIST)
+    assert "crashed" in done.stdout
+    assert footer(done) == ["unused    not looked for: a worker was lost"]
+
+
+KEPT = """
+import pytest, tools
+
+@pytest.mark.skip
+def test_skipped(agentreplay):
+    tools.lookup("1")
+
+@pytest.mark.xfail(run=False)
+def test_not_run(agentreplay):
+    tools.lookup("2")
+
+@pytest.mark.skip
+def test_skipped_without_the_fixture(agentreplay):
+    tools.lookup("3")
+
+@pytest.mark.agentreplay(mode="off")
+def test_off(agentreplay):
+    tools.lookup("4")
+
+def test_on_demand(request):
+    request.getfixturevalue("agentreplay")
+    tools.lookup("5")
+"""
+
+
+def test_a_test_that_is_not_run_keeps_its_own_and_one_without_the_plugin_does_not(suite):
+    suite.write(tests__test_first=FIRST, tests__test_more=KEPT.replace("@pytest.mark", "# pytest.mark"))
+    assert suite.record("--agentreplay-no-prove", "tests/test_more.py").returncode == 0
+    suite.write(
+        tests__test_first=FIRST.replace("test_two(agentreplay)", "test_two()"),
+        tests__test_second=f"import pytest\npytest.skip(allow_module_level=True)\n{SECOND}",
+        tests__test_more=KEPT.replace("without_the_fixture(agentreplay)", "without_the_fixture()"),
+    )
+    done = suite.replay()
+    assert done.returncode == 0, done.stdout
+    assert len(suite.files) == 8
+    assert claimed(done) == [TWO]
+
+
+def test_snapshots_of_files_that_are_gone_are_told_and_of_those_that_were_not_collected_kept(suite):
+    suite.write(
+        tests__conftest="collect_ignore = ['test_second.py']\n", tests__test_first="def test_plain():\n    pass\n"
+    )
+    first = [f"tests/{BESIDE}/test_first/test_{name}.snapshot.json" for name in ("one", "two")]
+    assert claimed(suite.run()) == first, "nobody uses the plugin any more"
+    shutil.move(suite.root / "tests" / BESIDE, suite.root / "more" / BESIDE)
+    (suite.root / "tests" / "test_second.py").unlink()
+    three = f"more/{BESIDE}/test_second/test_three.snapshot.json"
+    assert claimed(suite.run()) == [*(path.replace("tests", "more", 1) for path in first), three]
+
+
+def test_a_renamed_test_is_offered_and_a_new_recording_leaves_the_old_one_unused(suite):
+    suite.write(tests__test_first=FIRST.replace("def test_two", "def test_too"))
+    assert footer(suite.replay())[2:] == [
+        "          if renamed:   agentreplay mv tests/test_first.py::test_two tests/test_first.py::test_too"
+    ]
+    recorded = suite.record("--agentreplay-no-prove")
+    assert recorded.returncode == 0
+    assert claimed(recorded) == [TWO]
+
+
+def test_a_few_are_named_and_with_v_all(suite):
+    many = "".join(f"\ndef test_{n}(agentreplay):\n    tools.lookup('{n}')\n" for n in range(7))
+    suite.write(tests__test_second=SECOND + many)
+    assert suite.record("--agentreplay-no-prove", "tests/test_second.py").returncode == 0
+    suite.write(tests__test_second=SECOND)
+    few = suite.replay()
+    assert len(claimed(few)) == 5
+    assert "          and 3 more: -v shows all" in footer(few)
+    assert len(claimed(suite.replay("-v"))) == 8
+
+
+def test_a_project_without_snapshots_loads_nothing_for_it(suite):
+    shutil.rmtree(suite.root / "tests" / BESIDE)
+    look = "print([name for name in sys.modules if name.endswith('runs.unused_snapshots')])"
+    suite.write(conftest=f"import sys\n\ndef pytest_unconfigure():\n    {look}\n", tests__test_second="")
+    suite.write(tests__test_first="def test_plain():\n    pass\n")
+    assert suite.run("-s").stdout.rstrip().endswith("[]")
+    (suite.root / "tests" / BESIDE).mkdir()
+    assert suite.run("-s").stdout.rstrip().endswith("['pytest_agentreplay.runs.unused_snapshots']")

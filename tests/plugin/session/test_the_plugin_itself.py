@@ -1,0 +1,216 @@
+"""What the plugin loads, what it leaves in memory, and how another package patches a framework that it does not know."""
+
+import json
+
+import pytest
+
+from tests.support.exhaustive import rare
+
+ASKS = """
+import httpx2, os
+import pytest
+
+@pytest.mark.parametrize("number", range(int(os.environ.get("TESTS", "1"))))
+def test_answer(agentreplay, number):
+    word = os.environ.get("WORD", "hello")
+    reply = httpx2.post(
+        os.environ["MODEL_URL"] + "/v1/chat/completions",
+        json={"model": "m-1", "messages": [{"role": "user", "content": f"{word} {number}"}]},
+    )
+    assert reply.json()["choices"][0]["message"]["content"] == "fine"
+"""
+
+LOOKS = """
+import collections, gc, json, pathlib, sys
+import pytest
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish():
+    gc.collect()
+    kinds = (type(value) for value in gc.get_objects())
+    objects = collections.Counter(
+        f"{kind.__module__}.{kind.__qualname__}" for kind in kinds if kind.__module__.startswith("pytest_agentreplay")
+    )
+    found = {"objects": objects, "modules": sorted(sys.modules)}
+    pathlib.Path(__file__).with_name("found.json").write_text(json.dumps(found), encoding="utf-8")
+"""
+
+WAITING = (
+    "intercept.ordering.discrete_time",
+    "intercept.gateway.gateway",
+    "intercept.tools.tool",
+    "cases",
+    "codec.journal",
+    "core.backends.adopt",
+    "core.align",
+    "core.diagnose",
+    "core.serialize",
+    "core.redaction.pii",
+    "core.tolerance",
+    "report.findings",
+    "report.terminal",
+    "runs.accept",
+    "runs.adopting",
+    "runs.replay_kit",
+    "runs.recording_session",
+    "runs.recovery",
+    "redact.final_scan",
+)
+"""Parts of the package that a replay of HTTP calls which passes does without."""
+
+
+FEW, MANY = 4, 24
+CACHED = {"pytest_agentreplay.core.redaction.encodings.EncodedForm"}
+"""Kept for the last 128 secrets, whichever tests they are of."""
+
+
+@pytest.fixture(scope="module")
+def asking(shared_project):
+    made = shared_project(lambda body, number: "fine")
+    made.forks = False  # a warm interpreter has loaded what is looked for here
+    made.write(test_answer=ASKS, conftest=LOOKS)
+    (made.root / "pytest.ini").write_text("[pytest]\nagentreplay_prove = false\n", encoding="utf-8")
+    return made
+
+
+def found(project, run, code=0, **environ):
+    """The modules of ours that a process of pytest has loaded, all others, and how many objects of ours it has left."""
+    done = run(**environ)
+    assert done.returncode == code, done.stdout + done.stderr
+    told = json.loads((project.root / "found.json").read_text(encoding="utf-8"))
+    prefix = "pytest_agentreplay."
+    ours = [name.removeprefix(prefix) for name in told["modules"] if name.startswith(prefix)]
+    return ours, told["modules"], told["objects"]
+
+
+def test_tests_that_have_ended_leave_none_of_our_objects(asking):
+    for run in (asking.record, asking.replay):
+        (*_, many), (*_, few) = found(asking, run, TESTS=str(MANY)), found(asking, run, TESTS=str(FEW))
+        more = {name: count - few.get(name, 0) for name, count in many.items() if name not in CACHED}
+        assert not {name: count for name, count in more.items() if count >= MANY - FEW}, run.__name__
+
+
+def test_a_replay_that_passes_loads_only_what_serves_its_calls_and_a_divergence_what_explains_it(asking):
+    assert asking.record().returncode == 0
+    ours, every, _ = found(asking, asking.offline)
+    assert "runs.replay_session" in ours
+    early = [name for name in ours if name.startswith(tuple(f"{part}." for part in WAITING)) or name in WAITING]
+    assert not early, early
+    assert "tomllib" not in every
+    ours, *_ = found(asking, asking.offline, code=1, WORD="goodbye")
+    assert {"core.diagnose", "report.findings"} <= set(ours)
+
+
+# The hook `pytest_agentreplay_patches`.
+
+FRAMEWORK = '''
+class Tool:
+    """A tool of the framework: its own handling of errors around the function."""
+
+    def __init__(self, name, function):
+        self.name, self.function = name, function
+
+    def invoke(self, arguments, context):
+        try:
+            return {"content": self.function(**arguments)}
+        except LookupError as error:
+            return {"error": str(error)}
+
+    async def ainvoke(self, arguments, context):
+        try:
+            return {"content": await self.function(**arguments)}
+        except LookupError as error:
+            return {"error": str(error)}
+'''
+
+PATCH = """
+from pytest_agentreplay import plugins
+
+def patch(library):
+    plugins.wrap(library.Tool, "invoke", invoke)
+    plugins.wrap(library.Tool, "ainvoke", invoke)
+
+def invoke(interception, original, tool, arguments, context):
+    framework_tool = plugins.FrameworkTool(tool.name, tool.function)
+    function = plugins.intercept_tool(interception, framework_tool, tool.function)
+    return original(plugins.copy_tool(tool, function=function), arguments, context)
+"""
+
+PLUGIN = """
+def pytest_agentreplay_patches():
+    return {"toykit.tools": "toykit_frozen.patch_module"}
+"""
+
+TESTS = """
+import asyncio, pathlib, sys
+import pytest
+from toykit.tools import Tool
+
+def note(line):
+    with pathlib.Path(__file__).with_name("ledger.txt").open("a") as ledger:
+        ledger.write(line + "\\n")
+
+def lookup(order_id, urgent=False):
+    note(order_id)
+    if order_id == "Z-0":
+        raise LookupError("no such order: Z-0")
+    return f"order {order_id} is late"
+
+async def later(order_id):
+    return lookup(order_id)
+
+LOOKUP, LATER = Tool("lookup_order", lookup), Tool("lookup_order", later)
+
+def test_tool(agentreplay):
+    assert LOOKUP.invoke({"order_id": "A-1"}, object()) == {"content": "order A-1 is late"}
+    assert LOOKUP.invoke({"order_id": "Z-0"}, object()) == {"error": "no such order: Z-0"}
+    assert asyncio.run(LATER.ainvoke({"order_id": "A-2"}, object())) == {"content": "order A-2 is late"}
+    agentreplay.run.assert_tool_calls(["lookup_order"] * 3)
+"""
+
+
+@pytest.fixture
+def shop(project):
+    project.write(
+        toykit__tools=FRAMEWORK, toykit_frozen__patch_module=PATCH, toykit_frozen__plugin=PLUGIN, test_shop=TESTS
+    )
+    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
+    return project
+
+
+@pytest.mark.parametrize("by", ["plugin", "former names", *rare("conftest")])
+def test_a_framework_is_patched_by_another_package(shop, by):
+    if by == "former names":
+        shop.write(
+            conftest=PLUGIN.replace("_patches", "_seams"),
+            toykit_frozen__patch_module=PATCH.replace("def patch(", "def meet("),
+        )
+    elif by == "plugin":
+        (shop.root / "conftest.py").write_text('pytest_plugins = ["toykit_frozen.plugin"]\n', encoding="utf-8")
+    else:
+        shop.write(conftest=PLUGIN)
+    recorded = shop.record("--agentreplay-no-prove")
+    assert recorded.returncode == 0, recorded.stdout
+    assert shop.ledger == ["A-1", "Z-0", "A-2"]
+    calls = [x.call for x in shop.snapshots[0].run.exchanges]
+    assert [(call.name, call.arguments) for call in calls] == [
+        ("lookup_order", {"order_id": "A-1", "urgent": False}),
+        ("lookup_order", {"order_id": "Z-0", "urgent": False}),
+        ("lookup_order", {"order_id": "A-2"}),
+    ]
+    assert shop.offline().returncode == 0
+
+
+@pytest.mark.parametrize("hook", ["pytest_agentreplay_patches", *rare("pytest_agentreplay_seams")])
+def test_a_table_that_is_none_fails_the_test_and_says_so(shop, hook):
+    shop.write(conftest=f"def {hook}():\n    return {{'toykit.tools': len}}\n")
+    done = shop.record()
+    assert done.returncode == 1
+    assert f"{hook} returns a dict of two import paths" in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+def test_without_the_hook_the_framework_is_not_patched(shop):
+    done = shop.record()
+    assert done.returncode == 1, "no call crossed"
+    assert shop.ledger == ["A-1", "Z-0", "A-2"]

@@ -1,0 +1,265 @@
+"""A test that opted in is intercepted from its first fixture to its last finalizer, whatever the order of its arguments."""
+
+import pytest
+
+from tests.support.exhaustive import rare
+
+pytestmark = pytest.mark.env("main")
+
+AGENT = """
+import pathlib
+
+LEDGER = pathlib.Path(__file__).with_name("ledger.txt")
+
+def ask(question: str) -> str:
+    with LEDGER.open("a") as ledger:
+        ledger.write(question + "\\n")
+    return f"{question}: {len(question)}"
+"""
+
+CONFTEST = """
+import pytest, agent
+
+@pytest.fixture
+def early():
+    return agent.ask("early")
+
+@pytest.fixture
+def closes():
+    yield agent.ask("before")
+    agent.ask("after")
+
+@pytest.fixture
+def through(agentreplay):
+    return agentreplay
+
+def pytest_runtest_setup(item):
+    if "hooked" in item.name:
+        agent.ask("hook")
+
+def pytest_runtest_teardown(item):
+    if "hooked" in item.name:
+        agent.ask("teardown hook")
+"""
+
+FIXTURES = """
+import unittest
+import pytest, agent
+
+def setup_function(function):
+    agent.ask("setup_function")
+
+def teardown_function(function):
+    agent.ask("teardown_function")
+
+def test_named_before(early, agentreplay):
+    assert early == "early: 5"
+
+def test_torn_down_after(closes, agentreplay):
+    agent.ask("body")
+
+def test_through_another_fixture(early, through):
+    agent.ask("body")
+
+def test_by_request(request, early, through):
+    assert request.getfixturevalue("closes") == "before: 6"
+
+def test_hooked(agentreplay):
+    agent.ask("body")
+
+@pytest.mark.usefixtures("agentreplay")
+class TestMethods:
+    def setup_method(self):
+        self.answer = agent.ask("setup_method")
+
+    def teardown_method(self):
+        agent.ask("teardown_method")
+
+    def test_method(self, early):
+        assert self.answer == "setup_method: 12"
+
+class TestCase(unittest.TestCase):
+    pytestmark = pytest.mark.agentreplay
+
+    def setUp(self):
+        self.answer = agent.ask("setUp")
+        self.addCleanup(agent.ask, "cleanup")
+
+    def tearDown(self):
+        agent.ask("tearDown")
+
+    def test_case(self):
+        self.assertEqual(self.answer, "setUp: 5")
+"""
+
+ASYNC = """
+import pytest, pytest_asyncio, agent
+
+@pytest_asyncio.fixture
+async def asked():
+    yield agent.ask("asyncio before")
+    agent.ask("asyncio after")
+
+@pytest.mark.asyncio
+async def test_asyncio(asked, agentreplay):
+    agent.ask("body")
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+@pytest.fixture
+async def asked_by_anyio(anyio_backend):
+    yield agent.ask("anyio before")
+    agent.ask("anyio after")
+
+@pytest.mark.anyio
+async def test_anyio(asked_by_anyio, agentreplay):
+    agent.ask("body")
+"""
+
+AUTOUSE = """
+import pytest, agent
+
+@pytest.fixture(autouse=True)
+def around():
+    agent.ask("autouse before")
+    yield
+    agent.ask("autouse after")
+"""
+
+CALLS = {
+    "test_named_before": ["setup_function", "early", "teardown_function"],
+    "test_torn_down_after": ["setup_function", "before", "body", "after", "teardown_function"],
+    "test_through_another_fixture": ["setup_function", "early", "body", "teardown_function"],
+    "test_by_request": ["setup_function", "early", "before", "after", "teardown_function"],
+    "test_hooked": ["hook", "setup_function", "body", "teardown hook", "teardown_function"],
+    "test_method": ["setup_method", "early", "teardown_method"],
+    "test_case": ["setUp", "tearDown", "cleanup"],
+    "test_asyncio": ["asyncio before", "body", "asyncio after"],
+    "test_anyio": ["anyio before", "body", "anyio after"],
+    "test_autouse": ["autouse before", "body", "autouse after"],
+    "auto.answers.shown": ["autouse before", "doctest", "autouse after"],
+}
+
+
+def asked(snapshot):
+    return [x.call.arguments["question"] for x in sorted(snapshot.run.exchanges, key=lambda x: x.start)]
+
+
+@pytest.fixture(scope="module")
+def project(shared_project):
+    made = shared_project()
+    made.plugins += ("pytest_asyncio.plugin", "anyio.pytest_plugin")
+    made.write(
+        agent=AGENT,
+        conftest=CONFTEST,
+        test_fixtures=FIXTURES,
+        test_async=ASYNC,
+        auto__conftest=AUTOUSE,
+        auto__test_autouse="import agent\n\ndef test_autouse(agentreplay):\n    agent.ask('body')\n",
+        auto__answers='def shown():\n    """\n    >>> import agent\n    >>> agent.ask("doctest")\n    \'doctest: 7\'\n    """\n',
+    )
+    (made.root / "auto" / "__init__.py").touch()
+    (made.root / "pytest.ini").write_text(
+        "[pytest]\npythonpath = .\nasyncio_mode = strict\nasyncio_default_fixture_loop_scope = function\n"
+        "addopts = --doctest-modules\nagentreplay_paths = auto\nagentreplay_tools = agent.ask\n",
+        encoding="utf-8",
+    )
+    return made, made.record()
+
+
+def test_every_call_is_recorded_and_none_is_made_again(project):
+    made, recorded = project
+    assert recorded.returncode == 0, recorded.stdout + recorded.stderr
+    assert {s.run.header.test.rpartition("::")[2]: asked(s) for s in made.snapshots} == CALLS
+    replayed = made.offline()
+    assert replayed.returncode == 0, replayed.stdout
+
+
+@pytest.mark.parametrize(
+    ("name", "old"),
+    [
+        ("test_torn_down_after", "after"),
+        ("test_hooked", "teardown hook"),
+        ("test_case", "tearDown"),
+        ("test_asyncio", "asyncio before"),
+        *rare(
+            ("test_named_before", "setup_function"),
+            ("test_through_another_fixture", "early"),
+            ("test_hooked", "hook"),
+            ("test_method", "setup_method"),
+            ("test_anyio", "anyio after"),
+        ),
+    ],
+)
+def test_another_call_outside_of_the_body_fails_the_test(project, name, old):
+    made, _ = project
+    (file,) = [file for file in made.root.rglob("*.py") if f'"{old}"' in file.read_text(encoding="utf-8")]
+    made.edit(file.relative_to(made.root), f'"{old}"', '"another"')
+    try:
+        done = made.offline("-k", name, COLUMNS="200")
+    finally:
+        made.edit(file.relative_to(made.root), '"another"', f'"{old}"')
+    assert done.returncode == 1
+    assert f"tool ask: $.question changed, {old} -> another" in done.stdout.replace('"', ""), done.stdout
+
+
+SKIPPED = """
+import pytest, agent
+
+@pytest.mark.xfail(run=False)
+def test_not_run(early, agentreplay):
+    pass
+
+@pytest.fixture
+def skips():
+    pytest.skip("not here")
+
+def test_skipped_by_a_fixture(skips, agentreplay):
+    agent.ask("never")
+"""
+
+
+def test_a_test_that_is_skipped_before_it_calls_leaves_nothing(project):
+    made, _ = project
+    made.write(test_skipped=SKIPPED)
+    files = made.files
+    recorded = made.record("test_skipped.py")
+    assert "1 skipped, 1 xfailed" in recorded.stdout
+    assert "recorded" not in recorded.stdout.partition("test session starts")[2].partition("collected")[2]
+    assert "replayed" not in made.offline("test_skipped.py").stdout
+    assert made.files == files
+
+
+LATE = """
+import agent
+
+def test_late(request):
+    agent.ask("unheard")
+    request.getfixturevalue("agentreplay")
+    agent.ask("heard")
+
+def test_late_and_swallowed(request):
+    request.getfixturevalue("agentreplay")
+    try:
+        agent.ask("swallowed")
+    except BaseException:
+        pass
+"""
+
+
+def test_who_asks_for_the_fixture_at_run_time_is_intercepted_from_there_and_told_so(project):
+    made, _ = project
+    made.write(test_late=LATE)
+    recorded = made.record("test_late.py")
+    told = "late      test_late.py::test_late asked for agentreplay while it ran: its calls before that run for real"
+    assert told in recorded.stdout, recorded.stdout
+    assert [asked(s) for s in made.snapshots if "test_late.py" in s.run.header.test] == [["heard"], ["swallowed"]]
+    before = len(made.ledger)
+    replayed = made.replay("test_late.py")
+    assert replayed.returncode == 0, replayed.stdout
+    assert told in replayed.stdout
+    assert made.ledger[before:] == ["unheard"]
+    made.edit("test_late.py", '"swallowed"', '"another"')
+    assert " - [AR-ARGS]" in made.replay("test_late.py", "-k", "swallowed").stdout
