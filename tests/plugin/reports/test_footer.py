@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentreplay.intercept.session.origins import is_agents
+from pytest_agentreplay.intercept.session.callers import is_agents
 from pytest_agentreplay.runs import replay_kit
 
 
