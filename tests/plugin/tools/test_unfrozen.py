@@ -1,10 +1,9 @@
 """What no boundary took: told while recording, closed in a replay, whatever the agent swallows."""
 
-import re
-
 import pytest
 
 from pytest_agentreplay.demo.script import Ask
+from tests.support.small_projects import edited, flat, furnished, passed, recorded, runs, sections
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
 
@@ -20,19 +19,16 @@ def find_parcel(code):
         ledger.write(f"find {code}\\n")
     return {"parcel": code}
 
-def other_name(code):
-    return find_parcel(code)
-
 def post(messages):
     tools = [{"type": "function", "function": {"name": "find_parcel"}}]
     body = {"model": "m", "messages": messages, "tools": tools}
     return httpx2.post(URL + "/v1/chat/completions", json=body).json()["choices"][0]["message"]
 
-def agent(run=find_parcel):
+def agent():
     messages = [{"role": "user", "content": "Where is parcel P-1?"}]
     message = post(messages)
     (use,) = message["tool_calls"]
-    result = run(**json.loads(use["function"]["arguments"]))
+    result = find_parcel(**json.loads(use["function"]["arguments"]))
     post([*messages, message, {"role": "tool", "tool_call_id": use["id"], "content": json.dumps(result)}])
 
 def hello():
@@ -41,9 +37,6 @@ def hello():
 def by_socket():
     with socket.create_connection(("127.0.0.1", PORT)):
         pass
-
-def by_datagram():
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as out: out.sendto(b"hello", ("127.0.0.1", PORT))
 
 def by_child():
     subprocess.run([sys.executable, "-I", "-c", "pass"], check=True)
@@ -70,7 +63,7 @@ def swallowed(way):
     except BaseException:
         pass
 
-@pytest.mark.parametrize("way", ["by_socket", "by_datagram", "by_child", "by_shell", "by_name"])
+@pytest.mark.parametrize("way", ["by_socket", "by_child", "by_shell", "by_name"])
 def test_way(way, agentreplay):
     agent.hello()
     swallowed(getattr(agent, way))
@@ -85,18 +78,11 @@ def test_child_that_joins(agentreplay):
 """
 
 WAYS = {
-    "by_socket": (
-        "1 connect to 127.0.0.1:{port} from {by_socket}",
-        "agentreplay_allow_hosts = 127.0.0.1:{port}",
-    ),
-    "by_datagram": (
-        "1 datagram to 127.0.0.1:{port} from {by_datagram}",
-        "agentreplay_allow_hosts = 127.0.0.1:{port}",
-    ),
-    "by_child": ("1 child process python -I from {by_child}", "agentreplay_allow_subprocess = python"),
-    "by_shell": ("1 child process sh from {by_shell}", "agentreplay_allow_subprocess = sh"),
+    "by_socket": ("1 connect to 127.0.0.1:{port} from {place}", "agentreplay_allow_hosts = 127.0.0.1:{port}"),
+    "by_child": ("1 child process python -I from {place}", "agentreplay_allow_subprocess = python"),
+    "by_shell": ("1 child process sh from {place}", "agentreplay_allow_subprocess = sh"),
     "by_name": (
-        "1 look-up of db.internal.example:5432 from {by_name}",
+        "1 look-up of db.internal.example:5432 from {place}",
         "agentreplay_allow_hosts = db.internal.example:5432",
     ),
 }
@@ -111,63 +97,46 @@ def script(body, number):
 
 @pytest.fixture(scope="module")
 def ways(shared_project):
-    project = shared_project(script)
-    project.write(agent=AGENT, test_ways=TESTS)
-    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
-    project.recording = project.record()
+    project = recorded(furnished(shared_project(script), agent=AGENT, test_ways=TESTS))
     project.hits = project.server.hits
     return project
 
 
 def filled(project, way):
     """What is said of a way, with the port of the day, and the second line of the function as its place."""
-    lines = AGENT.splitlines()
-    place = f"agent.py:{lines.index(f'def {way}():') + 2} in {way}"
-    return [text.format(port=project.server.url.rpartition(":")[2], **{way: place}) for text in WAYS[way]]
+    place = f"agent.py:{AGENT.splitlines().index(f'def {way}():') + 2} in {way}"
+    return [text.format(port=project.server.url.rpartition(":")[2], place=place) for text in WAYS[way]]
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_gap_is_listed_with_its_place_and_kept(ways, way):
-    line, _ = filled(ways, way)
-    assert f"not recorded: {line}" in " ".join(ways.recording.stdout.split())
-    (run,) = [s.run for s in ways.snapshots if s.run.header.test == f"test_ways.py::test_way[{way}]"]
-    assert run.header.kit["gaps"] == [line]
-
-
-@pytest.mark.parametrize("test", ["test_probes", "test_child_that_joins"])
-def test_probes_of_the_standard_library_and_children_that_join_are_no_gap(ways, test):
-    (run,) = [s.run for s in ways.snapshots if s.run.header.test == f"test_ways.py::{test}"]
-    assert "gaps" not in run.header.kit
+def test_a_gap_is_listed_with_its_place_and_kept_but_no_probe_and_no_child_that_joins(ways):
+    gaps = {name: run.header.kit.get("gaps") for name, run in runs(ways).items()}
+    lines = {way: filled(ways, way)[0] for way in WAYS}
+    assert gaps == {f"way[{way}]": [line] for way, line in lines.items()} | {"probes": None, "child_that_joins": None}
+    assert not [line for line in lines.values() if f"not recorded: {line}" not in flat(ways.recording)]
 
 
 def test_a_replay_is_closed_even_to_those_who_swallow(ways):
     done = ways.replay()
     assert ways.server.hits == ways.hits, "nothing came through"
-    assert "5 failed, 2 passed" in done.stdout
-    sections = dict(
-        re.findall(r"^_+ test_way\[(\w+)\] _+$(.*?)(?=^_{3,}|^-{3,})", done.stdout, re.MULTILINE | re.DOTALL)
-    )
+    assert "4 failed, 2 passed" in done.stdout
+    assert "Traceback" not in done.stdout
+    found = sections(done)
     for way in WAYS:
         line, allow = filled(ways, way)
-        said = sections[way]
+        said = found[f"way[{way}]"]
         assert "[AR-NET]" in said
         assert line.partition(" from ")[2] in said, said
         assert allow in said, said
-        assert "Traceback" not in said
+
+
+ALLOWED = "agentreplay_allow_hosts =\n    127.0.0.1\n    db.internal.example\nagentreplay_allow_subprocess = python\n"
 
 
 def test_what_is_allowed_passes(ways):
-    before = (ways.root / "pytest.ini").read_text(encoding="utf-8")
-    allowed = (
-        "agentreplay_allow_hosts =\n    127.0.0.1\n    db.internal.example\nagentreplay_allow_subprocess = python\n"
-    )
-    (ways.root / "pytest.ini").write_text(before + allowed, encoding="utf-8")
-    try:
+    with edited(ways, "pytest.ini", "pythonpath = .\n", "pythonpath = .\n" + ALLOWED):
         done = ways.replay()
-    finally:
-        (ways.root / "pytest.ini").write_text(before, encoding="utf-8")
     assert "open to 127.0.0.1, db.internal.example" in done.stdout
-    assert "1 failed, 6 passed" in done.stdout
+    assert "1 failed, 5 passed" in done.stdout
     assert "child process sh" in done.stdout
 
 
@@ -184,26 +153,15 @@ def test_given(agentreplay):
 
 
 def test_a_tool_that_ran_unseen_is_told_with_the_line_to_add(shared_project):
-    project = shared_project(script)
-    project.write(agent=AGENT, test_tools=UNFROZEN)
-    ini = project.root / "pytest.ini"
-    ini.write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
-    done = project.record()
-    said = " ".join(done.stdout.split())
-    assert said.count("[AR-UNFROZEN]") == 1
-    assert "tool find_parcel" in said
-    (run,) = [s.run for s in project.snapshots if s.run.header.test == "test_tools.py::test_unseen"]
-    (missed,) = run.header.kit["unfrozen"]
+    project = recorded(furnished(shared_project(script), agent=AGENT, test_tools=UNFROZEN))
+    assert project.recording.stdout.count("[AR-UNFROZEN]") == 1
+    assert "tool find_parcel" in flat(project.recording)
+    (missed,) = runs(project)["unseen"].header.kit["unfrozen"]
     assert missed["tool"] == "find_parcel"
     assert "agent.find_parcel" in missed["path"]
     # What it says to paste is what mends it.
-    ini.write_text("[pytest]\npythonpath = .\nagentreplay_tools =\n    agent.find_parcel\n", encoding="utf-8")
-    project.record()
-    ledger = project.ledger
-    again = project.replay()
-    assert again.returncode == 0, again.stdout
-    assert "AR-UNFROZEN" not in again.stdout
-    assert project.ledger == ledger
+    recorded(furnished(project, "agentreplay_tools =\n    agent.find_parcel\n"))
+    assert "AR-UNFROZEN" not in passed(project.offline()).stdout
 
 
 BYSTANDERS = """
@@ -234,11 +192,8 @@ SAID = "not recorded: 2 tests without the plugin called a model at api.anthropic
 
 
 def test_tests_without_the_plugin_that_ask_a_model_are_counted_while_recording(shared_project):
-    project = shared_project(script)
+    project = furnished(shared_project(script), agent=AGENT, test_bystanders=BYSTANDERS)
     project.plugins += ("xdist.plugin",)
-    project.write(agent=AGENT, test_bystanders=BYSTANDERS)
-    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
-    assert SAID in project.record().stdout
     assert SAID in project.record("-n", "2").stdout
     assert SAID in project.record("-k", "not frozen").stdout, "also where nothing is recorded"
     assert "model at" not in project.record("-k", "harmless or frozen").stdout
@@ -269,17 +224,14 @@ def test_gemini(agentreplay):
 
 
 def test_where_the_api_gives_no_ids_a_tool_is_known_by_its_name(shared_project):
-    project = shared_project()
-    project.write(test_gemini=BY_NAME)
-    done = project.record()
-    assert done.stdout.count("[AR-UNFROZEN]") == 1, done.stdout
-    (kit,) = (snapshot.run.header.kit for snapshot in project.snapshots)
-    assert [missed["tool"] for missed in kit["unfrozen"]] == ["find_parcel"]
-    (model,) = kit["models"]
+    project = recorded(furnished(shared_project(), test_gemini=BY_NAME))
+    assert project.recording.stdout.count("[AR-UNFROZEN]") == 1, project.recording.stdout
+    (run,) = runs(project).values()
+    assert [missed["tool"] for missed in run.header.kit["unfrozen"]] == ["find_parcel"]
+    (model,) = run.header.kit["models"]
     assert (model["provider"], model["region"], model["model"]) == ("gcp.vertex_ai", "europe-west4", "g")
     assert model["parameters"] == {"generationConfig.temperature": 0.5, "generationConfig.topP": 1}
-    assert project.offline().returncode == 0
     project.edit("test_gemini.py", "Find parcel", "Seek parcel")
-    told = project.replay().stdout
+    told = project.offline().stdout
     assert "AR-PROMPT" in told
     assert "$.contents[0].parts[0].text" in told

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pytest_agentreplay.demo.server import Ask
-from tests.plugin.test_mcp import INI, Served
+from tests.plugin.mcp.test_mcp import INI, Served
 
 pytestmark = pytest.mark.env("frameworks", "lastyear")
 

@@ -1,11 +1,11 @@
 """What an agent sends and throws into a generator tool is recorded and compared, and where it stops."""
 
-import re
 from dataclasses import replace
 
 import pytest
 
 from pytest_agentreplay import codec
+from tests.support.small_projects import furnished, passed, recorded, summary
 
 AGENT = """
 import asyncio, os, pathlib
@@ -147,9 +147,7 @@ def test_all_async(agentreplay):
     asyncio.run(stop() if NOW == "close" else use())
 """
 
-INI = """[pytest]
-pythonpath = .
-agentreplay_tools =
+INI = """agentreplay_tools =
     agent.till
     agent.atill
     agent.few
@@ -157,54 +155,42 @@ agentreplay_tools =
     agent.astuck
 """
 
-
 EARLY_ASYNC = [f"early_async[{how}]" for how in ("aclose", "break", "left")]
 
 
 @pytest.fixture(scope="module")
 def tills(shared_project):
-    project = shared_project()
-    project.write(agent=AGENT, test_till=TESTS)
-    (project.root / "pytest.ini").write_text(INI, encoding="utf-8")
-    recorded = project.record(MODEL_API_KEY="sk-live-0123456789abcdef")
-    assert recorded.returncode == 0, recorded.stdout
-    assert "does not replay" not in recorded.stdout, recorded.stdout
-    return project
+    return recorded(furnished(shared_project(), INI, agent=AGENT, test_till=TESTS))
 
 
-def refused(done):
-    """The tests that a replay has failed, each with what it was told."""
-    summary = done.stdout.partition("short test summary info")[2]
-    return dict(re.findall(r"^(?:FAILED|ERROR) \S+::test_(\S+) - (\[[A-Z-]+\])", summary, re.MULTILINE))
+def codes(done):
+    """The tests that a replay has failed, each with its code."""
+    return {name: said.partition("]")[0].lstrip("[") for name, said in summary(done).items()}
 
 
-def test_the_same_values_replay(tills):
-    assert tills.offline().returncode == 0
+ARGS, EXTRA = "AR-ARGS", "AR-EXTRA"
+TOLD = {
+    "": {},
+    "value": dict.fromkeys(("send", "next", "throw", "async[asend]", "async[athrow]"), ARGS),
+    "message": {"throw": ARGS},
+    "close": dict.fromkeys(("send", "next", "all", "early", *EARLY_ASYNC, "all_async"), ARGS),
+    "ask": dict.fromkeys(("early", *EARLY_ASYNC), EXTRA),
+}
+"""What each change of the agent is told by; none replays."""
 
 
-@pytest.mark.parametrize(
-    ("now", "told"),
-    [
-        (
-            "value",
-            dict.fromkeys(("send", "next", "throw", "async[asend]", "async[athrow]"), "[AR-ARGS]"),
-        ),
-        ("message", {"throw": "[AR-ARGS]"}),
-        ("close", dict.fromkeys(("send", "next", "all", "early", *EARLY_ASYNC, "all_async"), "[AR-ARGS]")),
-        ("ask", dict.fromkeys(("early", *EARLY_ASYNC), "[AR-EXTRA]")),
-    ],
-)
-def test_other_values_are_a_divergence(tills, now, told):
-    assert refused(tills.offline(NOW=now)) == told
+@pytest.mark.parametrize("now", TOLD)
+def test_other_values_are_a_divergence(tills, now):
+    done = tills.offline(NOW=now, COLUMNS="200")
+    assert codes(done) == TOLD[now]
+    closed = done.stdout.count("tool afew: closed after item 2; in the recording after 3 items")
+    asked = done.stdout.count("tool afew: item 4 was asked for; in the recording nobody went beyond 3")
+    assert (closed >= len(EARLY_ASYNC), asked >= len(EARLY_ASYNC)) == (now == "close", now == "ask")
 
 
-def test_where_a_consumer_stops_is_recorded_and_named(tills):
+def test_where_a_consumer_stops_is_recorded(tills):
     replies = [x.outcome for s in tills.snapshots for x in s.run.exchanges]
     assert [reply.items for reply in replies if reply.closed].count((1, 2, 3)) == len(EARLY_ASYNC)
-    told = tills.offline("-k", "early_async", NOW="close", COLUMNS="200").stdout
-    assert told.count("tool afew: closed after item 2; in the recording after 3 items") >= len(EARLY_ASYNC)
-    told = tills.offline("-k", "early_async", NOW="ask", COLUMNS="200").stdout
-    assert told.count("tool afew: item 4 was asked for; in the recording nobody went beyond 3") >= len(EARLY_ASYNC)
 
 
 def test_what_is_kept_holds_no_secret_and_older_recordings_replay(tills):
@@ -214,5 +200,5 @@ def test_what_is_kept_holds_no_secret_and_older_recordings_replay(tills):
     for file, snapshot in zip(tills.files, tills.snapshots, strict=True):
         older = [replace(x, outcome=replace(x.outcome, sent=None)) for x in snapshot.run.exchanges]
         file.write_text(codec.dumps(replace(snapshot.run, exchanges=tuple(older))), encoding="utf-8")
-    assert tills.offline().returncode == 0
-    assert refused(tills.offline(NOW="value")) == {}
+    passed(tills.offline())
+    assert codes(tills.offline(NOW="value")) == {}

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.plugin.test_mcp import INI, SERVER, script
+from tests.plugin.mcp.test_mcp import INI, SERVER, script
 
 pytestmark = pytest.mark.env("frameworks", "lastyear")
 

@@ -135,7 +135,7 @@ def put(project, ini):
 @pytest.mark.env("main")
 @pytest.mark.parametrize("how", ["off", "require"])
 def test_no_runner_of_a_case_gets_out_where_the_kernel_keeps_it(project, monkeypatch, how):
-    safety = Path(__file__).parents[1] / "safety"
+    safety = Path(__file__).parents[2] / "safety"
     monkeypatch.syspath_prepend(str(safety))
     probes = importlib.import_module("probes")
     project.write(probing=PROBING.format(safety=str(safety), folder=str(project.root)))
