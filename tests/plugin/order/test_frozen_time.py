@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.support.small_projects import furnished, passed, recorded
+
 pytestmark = pytest.mark.env("main")  # freezegun
 
 AGENT = """
@@ -50,9 +52,6 @@ def in_a_group():
                 group.start_soon(alook_up, name)
     anyio.run(act)
 
-def left_behind():
-    threading.Thread(target=look_up, args=("late",)).start()
-
 def everything():
     in_turn()
     in_threads()
@@ -98,21 +97,13 @@ def test_frozen_in_its_body(agentreplay, freeze):
     agent.ask("after")
 """
 
-INI = """[pytest]
-pythonpath = .
-agentreplay_tools =
+INI = """agentreplay_tools =
     agent.look_up = read
     agent.alook_up = read
 """
 
 
-def test_a_test_that_freezes_time_records_and_replays(project):
-    project.write(agent=AGENT, test_shop=TESTS)
-    (project.root / "pytest.ini").write_text(INI, encoding="utf-8")
-    project.server._replies = lambda body, number: "well"
-    recorded = project.record("--agentreplay-no-prove")
-    assert recorded.returncode == 0, recorded.stdout
-    assert "8 passed" in recorded.stdout
-    replayed = project.offline()
-    assert replayed.returncode == 0, replayed.stdout
-    assert "8 passed" in replayed.stdout
+def test_a_test_that_freezes_time_records_and_replays(shared_project):
+    project = furnished(shared_project(lambda body, number: "well"), INI, agent=AGENT, test_shop=TESTS)
+    assert "8 passed" in recorded(project).recording.stdout
+    assert "8 passed" in passed(project.offline()).stdout

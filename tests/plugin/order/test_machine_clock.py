@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+from tests.support.small_projects import flat, furnished, passed, recorded, runs, sections
+
 pytestmark = pytest.mark.skipif(not hasattr(time, "tzset"), reason="the zone of a process is not to be moved here")
 
 MACHINE = '''
@@ -22,9 +24,7 @@ STARTS = {
     "utc_midnight": "2027-05-10T23:59:58.9+00:00",
     "summer_time": "2027-03-28T00:59:58.9+00:00",
     "winter_time": "2027-10-31T00:59:58.9+00:00",
-    "month_end": "2027-01-31T22:59:58.9+00:00",
     "leap_day": "2028-02-28T22:59:58.9+00:00",
-    "leap_day_ends": "2028-02-29T22:59:58.9+00:00",
     "new_year": "2026-12-31T22:59:58.9+00:00",
 }
 ELSEWHEN = "2031-08-17T11:12:13.4+00:00"
@@ -86,7 +86,6 @@ def unheld(kind):
     tags = {"eu", "vip", "new", "late", "paid"}
     return ask({
         "set": f"The tags are {tags}.",
-        "set_by_lines": "The tags:\\n" + "\\n".join(f"- {tag}" for tag in tags),
         "file": f"Read {tempfile.mkdtemp()} first.",
         "user": f"You work for {getpass.getuser()}.",
         "token": f"Your session is {secrets.token_hex(8)}.",
@@ -100,7 +99,7 @@ import agent, pytest
 
 """ + "\n".join(
     f"def test_{name}(agentreplay, tmp_path):\n    agent.turns(tmp_path)\n"
-    for name in ("utc_midnight", "summer_time", "winter_time", "month_end", "leap_day", "leap_day_ends", "new_year")
+    for name in ("utc_midnight", "summer_time", "winter_time", "leap_day", "new_year")
 )
 
 WARM = """
@@ -113,7 +112,7 @@ def test_first(agentreplay):
 UNHELD = """
 import agent, pytest
 
-@pytest.mark.parametrize("kind", ["set", "set_by_lines", "file", "user", "token", "object"])
+@pytest.mark.parametrize("kind", ["set", "file", "user", "token", "object"])
 def test_unheld(agentreplay, kind):
     agent.unheld(kind)
 """
@@ -140,69 +139,53 @@ def at_home(folder, surroundings):
 
 
 @pytest.fixture(scope="module")
-def recorded(shared_project):
+def machine(shared_project):
     project = shared_project(lambda body, number: f"noted ({number})")
     # The first test loads what a recording needs. The others have 1.1 s for their set-up before their moment passes:
     # with 0.1 s, a loaded machine passed it before the first turn.
-    project.write(
-        agent=AGENT, machine=MACHINE, test_a_first=WARM, test_dates=TESTS, test_unheld=UNHELD, conftest=CONFTEST
-    )
-    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
+    tests = {"test_a_first": WARM, "test_dates": TESTS, "test_unheld": UNHELD}
+    furnished(project, agent=AGENT, machine=MACHINE, conftest=CONFTEST, **tests)
     project.plugins = ("machine", *project.plugins)
     project.environ |= at_home(project.root.parent / f"{project.root.name}-here", HERE)
-    project.recording = project.record()
-    return project
+    return recorded(project)
 
 
 def told(project, name):
-    """What each turn of a test's prompt said, by fact."""
-    run = next(s.run for s in project.snapshots if s.run.header.test.endswith(f"::test_{name}"))
-    texts = [json.loads(x.call.body.data)["messages"][0]["content"] for x in run.exchanges]
-    return [dict(line.split(": ", 1) for line in text.splitlines()) for text in texts]
+    """What the first and the last turn of a test's prompt said, by fact."""
+    texts = [json.loads(x.call.body.data)["messages"][0]["content"] for x in runs(project)[name].exchanges]
+    return [dict(line.split(": ", 1) for line in text.splitlines()) for text in (texts[0], texts[-1])]
 
 
-def test_each_recording_passes_its_moment_and_is_proved(recorded):
-    assert recorded.recording.returncode == 0, recorded.recording.stdout
-    proofs = [line for line in recorded.recording.stdout.splitlines() if "/test_dates/" in line]
-    assert len([line for line in proofs if line.endswith("   replays")]) == len(proofs) == 7, proofs
-    first, *_, last = told(recorded, "utc_midnight")
-    assert (first["utc"][:10], last["utc"][:10]) == ("2027-05-10", "2027-05-11")
-    first, *_, last = told(recorded, "summer_time")
-    assert (first["zone"][-6:], last["zone"][-6:]) == ("+01:00", "+02:00")
-    first, *_, last = told(recorded, "winter_time")
-    assert (first["zone"][-6:], last["zone"][-6:]) == ("+02:00", "+01:00")
-    first, *_, last = told(recorded, "month_end")
-    assert (first["said"], last["said"]) == ("Sunday, 31 January 2027", "Monday, 01 February 2027")
-    first, *_, last = told(recorded, "leap_day")
-    assert (first["a year ago"], last["today"]) == ("2027-02-28", "2028-02-29")
-    assert last["a year ago"] != "2027-02-28"
-    first, *_, last = told(recorded, "new_year")
-    assert (first["today"], last["today"]) == ("2026-12-31", "2027-01-01")
+def test_each_recording_passes_its_moment(machine):
+    seen = {
+        name: told(machine, name) for name in ("utc_midnight", "summer_time", "winter_time", "leap_day", "new_year")
+    }
+    assert [turn["utc"][:10] for turn in seen["utc_midnight"]] == ["2027-05-10", "2027-05-11"]
+    assert [turn["zone"][-6:] for turn in seen["summer_time"]] == ["+01:00", "+02:00"]
+    assert [turn["zone"][-6:] for turn in seen["winter_time"]] == ["+02:00", "+01:00"]
+    assert [turn["today"] for turn in seen["new_year"]] == ["2026-12-31", "2027-01-01"]
+    assert [turn["said"] for turn in seen["leap_day"]] == ["Monday, 28 February 2028", "Tuesday, 29 February 2028"]
 
 
 @pytest.mark.parametrize("surroundings", [HERE, THERE, FAR], ids=["here", "there", "far"])
-def test_another_year_elsewhere_it_replays(recorded, tmp_path, surroundings):
-    if surroundings is HERE:
-        done = recorded.offline("test_dates.py", ELSEWHEN=ELSEWHEN)
-    else:
+def test_another_year_elsewhere_it_replays(machine, tmp_path, surroundings):
+    there = machine
+    if surroundings is not HERE:
         root = tmp_path / "check out" / "elsewhere"
-        shutil.copytree(recorded.root, root, ignore=shutil.ignore_patterns(".pytest_agentreplay"))
-        there = type(recorded)(root, recorded.server)
-        there.plugins, there.environ = recorded.plugins, there.environ | at_home(tmp_path / "machine", surroundings)
+        shutil.copytree(machine.root, root, ignore=shutil.ignore_patterns(".pytest_agentreplay"))
+        there = type(machine)(root, machine.server)
+        there.plugins, there.environ = machine.plugins, there.environ | at_home(tmp_path / "machine", surroundings)
+    if surroundings is THERE:
+        # The user is called root there: too common a word to be told from others, so that the prompt differs.
         done = there.offline("test_dates.py", ELSEWHEN=ELSEWHEN)
-        if surroundings is THERE:
-            # The user is called root there: too common a word to be told from others, so that the prompt differs.
-            assert done.returncode == 1
-            assert done.stdout.count("both sides look like a place") == 7, done.stdout
-            assert "no user or host name that is a common word" in " ".join(done.stdout.split())
-            done = there.offline("test_dates.py", ELSEWHEN=ELSEWHEN, USER="bjarne", LOGNAME="bjarne")
-    assert done.returncode == 0, done.stdout
-    assert "7 passed" in done.stdout
+        assert done.stdout.count("both sides look like a place") == 5, done.stdout
+        assert "no user or host name that is a common word" in flat(done)
+        there.environ |= {"USER": "bjarne", "LOGNAME": "bjarne"}
+    assert "5 passed" in passed(there.offline("test_dates.py", ELSEWHEN=ELSEWHEN)).stdout
 
 
 CAUSES = {
     "set": "the order of a set: such values differ in every run. Sort it before it is sent, or run with PYTHONHASHSEED=0",
-    "set_by_lines": "the order of a set: such values differ in every run.",
     "file": "a place: such values differ in every run. Places are put back only where they are known",
     "user": "a place: such values differ in every run.",
     "token": "a random id: such values differ in every run.",
@@ -210,14 +193,11 @@ CAUSES = {
 }
 
 
-def test_what_is_not_held_is_named(recorded):
-    done = recorded.offline(
-        "test_unheld.py", **{name: THERE[name] for name in ("PYTHONHASHSEED", "USER")}, LOGNAME="root"
-    )
-    assert done.returncode == 1
-    said = " ".join(done.stdout.split())
+def test_what_is_not_held_is_named(machine):
+    environ = {name: THERE[name] for name in ("PYTHONHASHSEED", "USER")}
+    done = machine.offline("test_unheld.py", LOGNAME="root", **environ)
+    found = sections(done)
     for kind, cause in CAUSES.items():
-        report = said.partition(f" test_unheld[{kind}] _")[2].partition(" _ test_unheld[")[0]
-        assert "[AR-NOISE]" in report, f"{kind}: {report[:2000]}"
-        assert f"both sides look like {cause}" in report, f"{kind}: {report[:2000]}"
-    assert "changed since order of sets: PYTHONHASHSEED=1 -> PYTHONHASHSEED=2" in said
+        assert "[AR-NOISE]" in found[f"unheld[{kind}]"]
+        assert f"both sides look like {cause}" in found[f"unheld[{kind}]"], found
+    assert "changed since order of sets: PYTHONHASHSEED=1 -> PYTHONHASHSEED=2" in flat(done)

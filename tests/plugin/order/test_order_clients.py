@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from tests.rehearsal import house, rehearsed, told
-from tests.support.project import NOBODY
+from tests.support.small_projects import passed
 
 OPENAI = """
 import asyncio, threading
@@ -50,17 +50,6 @@ def test_gather(agentreplay):
         async def one(name):
             return [await ask(model, f"{name}, question {number}.") for number in range(3)]
         return await asyncio.gather(*map(one, "abcdef"))
-    done(agentreplay, asyncio.run(all_at_once(agents)))
-
-def test_first_come(agentreplay):
-    async def agents(model):
-        asked = {asyncio.create_task(ask(model, f"question {number}")) for number in range(5)}
-        said = []
-        while asked:
-            first, asked = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
-            said.append(sorted(task.result() for task in first))
-            said.append(await ask(model, f"What of {said[-1]}?"))
-        return said
     done(agentreplay, asyncio.run(all_at_once(agents)))
 
 def test_five_agents_with_tools(agentreplay):
@@ -124,78 +113,26 @@ def test_two_streams_side_by_side(agentreplay):
     done(agentreplay, asyncio.run(both()))
 """
 
-CHILD = """
-import json, os, sys, urllib.request
-
-for number in range(3):
-    body = json.dumps({"model": "m-1", "messages": [{"role": "user", "content": f"{sys.argv[1]}, {number}"}]}).encode()
-    url = os.environ["OPENAI_BASE_URL"] + "/chat/completions"
-    with urllib.request.urlopen(urllib.request.Request(url, body, {"content-type": "application/json"})) as reply:
-        print(json.load(reply)["choices"][0]["message"]["content"])
-"""
-
-CHILDREN = """
-import asyncio, os, subprocess, sys
-from openai import AsyncOpenAI
-
-from notes import KEY, URL, done, known, note
-
-async def child(agentreplay, name):
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "child.py", name, env={**os.environ, **agentreplay.gateway.env}, stdout=subprocess.PIPE
-    )
-    out, _ = await process.communicate()
-    assert process.returncode == 0
-    return out.decode().splitlines()
-
-async def ask(model, name):
-    for number in range(6):
-        text = known(f"{name}, question {number}.")
-        reply = await model.chat.completions.create(model="m-1", messages=[{"role": "user", "content": text}])
-        note(reply.choices[0].message.content)
-
-def test_children_beside_the_test(agentreplay):
-    async def all_of_them():
-        async with AsyncOpenAI(base_url=URL + "/v1", api_key=KEY, max_retries=0) as model:
-            children = [child(agentreplay, name) for name in "ab"]
-            return (await asyncio.gather(*children, *[ask(model, name) for name in "xyz"]))[:2]
-    done(agentreplay, asyncio.run(all_of_them()))
-"""
-
 pytestmark = pytest.mark.env("main")
-
-
-# The children's model is the test's: where one moves, both do.
-CHILDREN_OFFLINE = {"OPENAI_BASE_URL": NOBODY + "/v1"}
-
-
-def furnish(project):
-    project.environ |= {"OPENAI_BASE_URL": project.server.url + "/v1"}
-    house(project, child=CHILD, test_openai=OPENAI, test_anthropic=ANTHROPIC, test_children=CHILDREN)
 
 
 @pytest.fixture(scope="module")
 def project(shared_project):
     made = shared_project()
-    furnish(made)
-    made.did = rehearsed(made, offline=CHILDREN_OFFLINE)
+    house(made, test_openai=OPENAI, test_anthropic=ANTHROPIC)
+    made.did = rehearsed(made)
     return made
 
 
-def test_all_is_replayed_as_recorded(project):
-    assert len(project.did) == 7
+def test_all_is_replayed_as_recorded_and_the_streams_did_flow_side_by_side(project):
+    assert len(project.did) == 5
+    notes = project.did["test_anthropic.py::test_two_streams_side_by_side"]["notes"]
+    names = [note.partition(":")[0] for note in notes]
+    assert sum(one != other for one, other in itertools.pairwise(names)) > 2, names
 
 
 def test_all_is_replayed_as_recorded_by_two_workers(project):
     log = project.root / "log.jsonl"
     log.unlink()
-    done = project.offline("-p", "xdist.plugin", "-n", "2", **CHILDREN_OFFLINE)
-    assert done.returncode == 0, done.stdout
+    passed(project.offline("-p", "xdist.plugin", "-n", "2"))
     assert {test: runs for test, (*runs,) in told(log).items()} == {test: [one] for test, one in project.did.items()}
-
-
-def test_the_streams_did_flow_side_by_side(project):
-    names = [
-        note.partition(":")[0] for note in project.did["test_anthropic.py::test_two_streams_side_by_side"]["notes"]
-    ]
-    assert sum(one != other for one, other in itertools.pairwise(names)) > 2, names

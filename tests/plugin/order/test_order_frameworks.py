@@ -94,20 +94,11 @@ def test_sync_tools_in_executors(agentreplay):
         return await asyncio.gather(*[explore(create_agent(MODEL, [LOOK_THERE]), name) for name in "abc"])
     done(agentreplay, run(both()))
 
-def test_sync_agent_with_tools_in_threads(agentreplay):
-    found = create_agent(MODEL, [LOOK_THERE]).invoke({"messages": [("user", "Use your tools.")]})
-    done(agentreplay, [message.text for message in found["messages"]])
-
 def test_batch_in_threads(agentreplay):
     first = MODEL.batch([f"question {number}" for number in range(8)], {"max_concurrency": 4})
     chain = RunnableLambda(lambda name: MODEL.invoke(name).text) | RunnableLambda(lambda text: MODEL.invoke(text).text)
     done(agentreplay, [[reply.text for reply in first], chain.batch(list("abcdef"))])
 
-def test_async_batch(agentreplay):
-    async def asked(name):
-        return note((await MODEL.ainvoke(known(name))).text)
-    chain = RunnableLambda(asked) | RunnableLambda(asked)
-    done(agentreplay, run(chain.abatch(list("abcdef"), {"max_concurrency": 3})))
 """
 
 OPENAI_AGENTS = """
@@ -137,9 +128,6 @@ async def watch(who, name):
         elif event.type == "run_item_stream_event":
             note(f"{name}: {event.name}")
     return found.final_output
-
-def test_parallel_tools(agentreplay):
-    done(agentreplay, run(explore(clerk(CHAT, look), "a")))
 
 def test_five_agents_at_once(agentreplay):
     async def all_of_them():
@@ -186,9 +174,6 @@ async def explore(who, name):
             said.append(note(f"{name}: {type(step).__name__}"))
     return [said, note(steps.result.output)]
 
-def test_parallel_tools(agentreplay):
-    done(agentreplay, run(explore(clerk(look), "a")))
-
 def test_five_agents_at_once(agentreplay):
     async def all_of_them():
         return await asyncio.gather(*[explore(clerk(look), name) for name in "abcde"])
@@ -200,70 +185,11 @@ def test_plain_tools_in_threads(agentreplay):
     done(agentreplay, run(all_of_them()))
 """
 
-SERVER = """
-import random
-import anyio
-
-try:
-    from mcp.server.mcpserver import MCPServer as Server
-except ImportError:
-    from mcp.server.fastmcp import FastMCP as Server
-
-app = Server("places")
-
-@app.tool()
-async def look(place: str) -> str:
-    await anyio.sleep(random.uniform(0, 0.02))
-    return f"found {random.randrange(10**9)} keys in the {place}"
-
-if __name__ == "__main__":
-    app.run()
-"""
-
-MCP = """
-import asyncio, os, pathlib, sys
-import openai
-from mcp import ClientSession, StdioServerParameters
-from mcp.client.stdio import stdio_client
-
-from notes import KEY, URL, done, note
-
-SERVER = StdioServerParameters(
-    command=sys.executable, args=[str(pathlib.Path(__file__).with_name("places.py"))], env={"PATH": os.environ["PATH"]}
-)
-
-async def explore(session, model, name):
-    found = []
-    for place in ("attic", "cellar", "garden"):
-        result = await session.call_tool("look", {"place": f"{name}'s {place}"})
-        found.append(result.content[0].text)
-        question = [{"role": "user", "content": f"{name} {found}"}]
-        reply = await model.chat.completions.create(model="m-1", messages=question)
-        found.append(reply.choices[0].message.content)
-    return found
-
-def test_tools_called_side_by_side(agentreplay):
-    async def all_of_them():
-        async with (
-            stdio_client(SERVER) as (read, write), ClientSession(read, write) as session,
-            openai.AsyncOpenAI(base_url=URL + "/v1", api_key=KEY, max_retries=0) as model,
-        ):
-            await session.initialize()
-            return await asyncio.gather(*[explore(session, model, name) for name in "abcde"])
-    done(agentreplay, asyncio.run(all_of_them()))
-"""
-
 THEIRS = ("-W", "ignore::ResourceWarning", "-W", "ignore::pytest.PytestUnraisableExceptionWarning")
 """Frameworks leave it to the garbage collector to close what their clients have opened."""
 
 
-def furnish(project):
-    project.environ |= {"OPENAI_API_KEY": "none"}
-    tests = {"test_langgraph": LANGGRAPH, "test_agents": OPENAI_AGENTS, "test_pydantic": PYDANTIC_AI, "test_mcp": MCP}
-    house(project, tools=TOOLS, places=SERVER, **tests)
-
-
 def test_all_is_replayed_as_recorded(shared_project):
-    project = shared_project()
-    furnish(project)
-    assert len(rehearsed(project, *THEIRS, chance=("in_threads", "in_executors"))) == 14
+    project = shared_project(environ={"OPENAI_API_KEY": "none"})
+    house(project, tools=TOOLS, test_langgraph=LANGGRAPH, test_agents=OPENAI_AGENTS, test_pydantic=PYDANTIC_AI)
+    assert len(rehearsed(project, *THEIRS, chance=("in_threads", "in_executors"))) == 9

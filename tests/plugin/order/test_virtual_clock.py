@@ -5,6 +5,7 @@ import json
 import pytest
 
 from pytest_agentreplay.demo.script import Raw
+from tests.support.small_projects import edited, furnished, passed, recorded
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
 
@@ -104,11 +105,11 @@ def script(body, number):
 
 
 RANDOM_TESTS = """
-import asyncio, json, pathlib, pytest, agent
+import asyncio, os, pathlib, pytest, agent
 
 KEPT = pathlib.Path(__file__).with_name("kept")
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(int(os.environ["SEEDS"])))
 def test_random(seed, agentreplay):
     seen = asyncio.run(agent.answer(seed))
     kept = KEPT / str(seed)
@@ -152,16 +153,6 @@ async def gives_up():
     except TimeoutError:
         return asked("gave up")
 
-async def works_in_a_thread():
-    def work():
-        total, until = 0, REAL() + 0.15
-        while REAL() < until:
-            total += sum(range(1000))
-        return total > 0
-    return asked(f"worked {await asyncio.wait_for(asyncio.to_thread(work), 30)}")
-
-REAL = time.monotonic
-
 async def blocks():
     other = asyncio.create_task(asyncio.sleep(0.05))
     time.sleep(0.1)
@@ -180,12 +171,6 @@ def waits_on_the_clock():
     while time.monotonic() < until:
         time.sleep(0.02)
         looked += 1
-    return asked("waited")
-
-def waits_without_sleeping():
-    until = time.monotonic() + 0.1
-    while time.monotonic() < until:
-        pass
     return asked("waited")
 
 def several_threads():
@@ -211,14 +196,6 @@ async def at_the_wall():
     await asyncio.sleep(1.5)
     return asked(f"{first.isoformat()} {datetime.datetime.now().isoformat()}")
 
-async def spins():
-    async def rest():
-        await asyncio.sleep(0.2)
-        return "rested"
-    task = asyncio.create_task(rest())
-    while not task.done():
-        await asyncio.sleep(0)
-    return asked(task.result())
 """
 
 WAYS_TESTS = """
@@ -226,22 +203,14 @@ import asyncio, inspect, sys, time
 from time import monotonic as real, sleep as slept
 import anyio, pytest, ways
 
-NAMES = ["polls", "sleeps", "gives_up", "works_in_a_thread", "blocks", "backs_off", "waits_on_the_clock",
-         "waits_without_sleeping", "several_threads", "two_loops", "at_the_wall", "spins"]
+NAMES = ["polls", "sleeps", "gives_up", "blocks", "backs_off", "waits_on_the_clock", "several_threads", "two_loops",
+         "at_the_wall"]
 
 @pytest.mark.parametrize("name", NAMES)
 def test_ways(name, agentreplay):
     way = getattr(ways, name)
     said = asyncio.run(way()) if inspect.iscoroutinefunction(way) else way()
     assert said
-
-def test_debug(agentreplay):
-    assert asyncio.run(ways.polls(), debug=True)
-
-def test_two_runs_one_after_the_other(agentreplay):
-    assert asyncio.run(ways.polls())
-    time.sleep(0.05)
-    assert asyncio.run(ways.polls())
 
 @pytest.mark.asyncio
 async def test_pytest_asyncio(agentreplay):
@@ -267,70 +236,41 @@ def test_everything_is_as_before():
     loop.close()
 """
 
-INI = "[pytest]\npythonpath = .\nagentreplay_clock = {clock}\nagentreplay_tools =\n{tools}\n"
-
 
 @pytest.fixture(scope="module")
 def under(shared_project):
     """Makes a project under a clock."""
 
     def make(clock, tools, **files):
-        project = shared_project(script)
-        project.write(**files)
-        listed = "\n".join(f"    {tool}" for tool in tools)
-        (project.root / "pytest.ini").write_text(INI.format(clock=clock, tools=listed), encoding="utf-8")
-        return project
+        listed = "".join(f"    {tool}\n" for tool in tools)
+        ini = f"agentreplay_clock = {clock}\nagentreplay_tools =\n{listed}"
+        return furnished(shared_project(script), ini, **files)
 
     return make
 
 
-def set_clock(project, clock):
-    ini = project.root / "pytest.ini"
-    lines = ini.read_text(encoding="utf-8").splitlines()
-    ini.write_text("\n".join([*lines[:2], f"agentreplay_clock = {clock}", *lines[3:]]), encoding="utf-8")
+BY_TOOLS = ["agent.fetch", "agent.nap"], RANDOM
+BY_HTTP = ["agent.nap"], RANDOM.replace("class Program", OVER_HTTP + "class Program", 1)
 
 
-def test_random_programs_with_polling_timers_come_back_all_of_them(under, record_property):
-    figures = {}
-    for clock in ("stepped", "virtual"):
-        project = under(clock, ["agent.fetch", "agent.nap"], agent=RANDOM, test_random=RANDOM_TESTS)
-        (project.root / "kept").mkdir()
-        recorded = project.record("-W", "ignore", "--agentreplay-no-prove")
-        assert recorded.returncode == 0, recorded.stdout
-        done = project.offline("-W", "ignore", "-rN", "--tb=no")
-        figures[clock] = done.stdout.count("."), done.stdout
-        if clock == "virtual":
-            assert " 40 passed" in done.stdout, done.stdout
-            assert "clock-tight" not in done.stdout
-    record_property("stepped", figures["stepped"][1].strip().splitlines()[-1])
-    print(f"stepped: {figures['stepped'][1].strip().splitlines()[-1]}; virtual: 40 of 40")
-
-
-def test_so_do_random_programs_over_http(under):
-    agent = RANDOM.replace("class Program", OVER_HTTP + "class Program", 1)
-    project = under("virtual", ["agent.nap"], agent=agent, test_random=RANDOM_TESTS)
+@pytest.mark.parametrize("seeds", [8, pytest.param(40, marks=pytest.mark.exhaustive)])
+@pytest.mark.parametrize(("tools", "agent"), [BY_TOOLS, BY_HTTP], ids=["tools", "http"])
+def test_random_programs_with_polling_timers_come_back_all_of_them(under, tools, agent, seeds):
+    project = under("virtual", tools, agent=agent, test_random=RANDOM_TESTS)
     (project.root / "kept").mkdir()
-    recorded = project.record("-W", "ignore", "--agentreplay-no-prove")
-    assert recorded.returncode == 0, recorded.stdout
-    done = project.offline("-W", "ignore", "--tb=short")
-    assert " 40 passed" in done.stdout, done.stdout
+    recorded(project, "-W", "ignore", SEEDS=str(seeds))
+    done = passed(project.offline("-W", "ignore", "--tb=short", SEEDS=str(seeds)))
+    assert f" {seeds} passed" in done.stdout
+    assert agent is not RANDOM or "clock-tight" not in done.stdout
 
 
-@pytest.fixture(scope="module")
-def ways(under):
+def test_ways_to_wait_replay_and_leave_all_as_it_was(under):
     project = under("virtual", ["ways.slow", "ways.aslow", "ways.asked"], ways=WAYS, test_ways=WAYS_TESTS)
-    project.plugins = (*project.plugins, "pytest_asyncio.plugin", "anyio")
-    recorded = project.record("-W", "ignore")
-    assert recorded.returncode == 0, recorded.stdout
-    assert recorded.stdout.count("   replays") == 16, recorded.stdout
-    return project
-
-
-def test_ways_to_wait_replay_and_leave_all_as_it_was(ways):
-    for _ in range(3):
-        done = ways.offline("-W", "ignore")
-        assert done.returncode == 0, done.stdout
-        assert "17 passed" in done.stdout
+    project.plugins += ("pytest_asyncio.plugin", "anyio")
+    recorded(project, "-W", "ignore")
+    for _ in range(2):
+        done = passed(project.offline("-W", "ignore"))
+        assert "12 passed" in done.stdout
         assert "clock " not in done.stdout.partition("passed")[0].partition("replayed")[2]
 
 
@@ -372,26 +312,19 @@ def test_polls(agentreplay):
 
 
 def test_an_answer_close_to_a_timer_is_told_where_the_recording_ran_in_real_time(under):
-    project = under("stepped", ["ways.aslow"], ways=NEAR, test_near=NEAR_TESTS)
-    recorded = project.record("-k", "near")
-    assert recorded.returncode == 0, recorded.stdout
+    project = recorded(under("stepped", ["ways.aslow"], ways=NEAR, test_near=NEAR_TESTS), "-k", "near")
     assert "clock-tight" not in project.offline("-k", "near").stdout
-    set_clock(project, "virtual")
-    done = project.offline("-k", "near")
-    assert done.returncode == 0, done.stdout
+    project.edit("pytest.ini", "= stepped", "= virtual")
+    done = passed(project.offline("-k", "near"))
     assert "clock-tight test_near.py::test_near: 1 answer came within 5 ms of a timer when recorded" in done.stdout
-    recorded = project.record("-k", "near")
-    assert recorded.returncode == 0, recorded.stdout
+    recorded(project, "-k", "near")
     assert "clock-tight" not in project.offline("-k", "near").stdout
 
 
 def test_a_poll_for_a_call_that_never_comes_is_told_and_does_not_spin_for_ever(under):
-    project = under("virtual", ["ways.aslow"], ways=NEAR, test_near=NEAR_TESTS)
-    recorded = project.record("-k", "polls")
-    assert recorded.returncode == 0, recorded.stdout
-    assert project.offline("-k", "polls").returncode == 0
+    project = recorded(under("virtual", ["ways.aslow"], ways=NEAR, test_near=NEAR_TESTS), "-k", "polls")
+    passed(project.offline("-k", "polls"))
     done = project.offline("-k", "polls", WHAT="something else")
-    assert done.returncode == 1, done.stdout
     assert "[AR-ORDER]" in done.stdout, done.stdout
     assert "aslow" in done.stdout.partition("[AR-ORDER]")[2].partition("\n")[0]
 
@@ -422,12 +355,8 @@ def asked(what):
 
 
 def test_a_loop_that_keeps_a_time_of_its_own_is_said_to_be_stepped(under):
-    project = under("virtual", ["ways.fetch", "ways.asked"], ways=TRIO_WAYS, test_trio=TRIO)
-    recorded = project.record()
-    assert recorded.returncode == 0, recorded.stdout
-    done = project.offline()
-    assert done.returncode == 0, done.stdout
-    told = [line for line in done.stdout.splitlines() if line.startswith("clock ")]
+    project = recorded(under("virtual", ["ways.fetch", "ways.asked"], ways=TRIO_WAYS, test_trio=TRIO))
+    told = [line for line in passed(project.offline()).stdout.splitlines() if line.startswith("clock ")]
     assert told == ["clock     stepped, not virtual, in test_trio.py::test_trio: trio keeps a time of its own"]
 
 
@@ -464,11 +393,7 @@ def test_tasks(agentreplay):
 
 @pytest.mark.parametrize("clock", ["stepped", "real"])
 def test_answers_take_as_long_as_they_took_where_that_is_wanted(under, clock):
-    project = under(clock, ["ways.fetch", "ways.afetch"], ways=WAITS, test_waits=WAITS_TESTS)
-    recorded = project.record("--agentreplay-no-prove")
-    assert recorded.returncode == 0, recorded.stdout
+    project = recorded(under(clock, ["ways.fetch", "ways.afetch"], ways=WAITS, test_waits=WAITS_TESTS))
     assert " 2 failed" in project.offline().stdout, "without the setting nobody waits"
-    with (project.root / "pytest.ini").open("a", encoding="utf-8") as ini:
-        ini.write("agentreplay_waits = true\n")
-    done = project.offline(AT_LEAST="0.39")
-    assert done.returncode == 0, done.stdout
+    with edited(project, "pytest.ini", "agentreplay_tools", "agentreplay_waits = true\nagentreplay_tools"):
+        passed(project.offline(AT_LEAST="0.39"))
