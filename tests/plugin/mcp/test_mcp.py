@@ -1,169 +1,88 @@
 """MCP servers over stdio, streamable HTTP and SSE, both SDK majors: recorded once, replayed when they are gone."""
 
-import json
-import subprocess
-import sys
-
 import pytest
 
-from pytest_agentreplay.demo.server import Ask
+from tests.support.mcp_orders import (
+    AGENT,
+    INI,
+    OPENAI_AGENTS,
+    SERVER,
+    Served,
+    assert_each_run_told_the_same,
+    script,
+    told,
+)
+from tests.support.small_projects import edited, furnished, passed, summary
 
 pytestmark = pytest.mark.env("frameworks", "lastyear")
 
-SERVER = '''
-import os, random, socket, sys, threading, warnings
-import anyio
-from mcp.types import SamplingMessage, TextContent
-from pydantic import BaseModel
+PYDANTIC_AI = """
+import pydantic_ai
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
 
-try:
-    from mcp.server.mcpserver import Context, MCPServer as Server
-except ImportError:
-    from mcp.server.fastmcp import Context, FastMCP as Server
+def toolset():
+    try:
+        from fastmcp.client.transports import StdioTransport
+        from pydantic_ai.mcp import MCPToolset
+    except ImportError:
+        from pydantic_ai.mcp import MCPServerStdio
+        return MCPServerStdio(**words(), timeout=60)
+    return MCPToolset(StdioTransport(**words()))
 
-warnings.simplefilter("ignore")
-app = Server("orders")
+async def pydantic():
+    async with model() as client:
+        asked = OpenAIChatModel("m-1", provider=OpenAIProvider(openai_client=client))
+        agent = pydantic_ai.Agent(asked, instructions=PROMPT, toolsets=[toolset()])
+        async with agent:
+            return (await agent.run("Where is A-17?")).output
 
-def note(line):
-    with open(os.environ["LEDGER"], "a", encoding="utf-8") as ledger:
-        ledger.write(line + "\\n")
+FRAMEWORKS = {"openai_agents": openai_agents, "pydantic": pydantic}
+"""
 
-class Choice(BaseModel):
-    sure: bool
+# Its adapters want the SDK 1.x.
+LANGCHAIN = """
+from langchain.agents import create_agent
+from langchain_mcp_adapters.client import MultiServerMCPClient
+from langchain_openai import ChatOpenAI
 
-@app.tool()
-async def lookup_order(order_id: str, ctx: Context, seconds: float = 0) -> str:
-    note(f"lookup {order_id}")
-    await ctx.report_progress(1, 2, f"asking for {order_id}")
-    await ctx.info(f"looking at {order_id}")
-    await anyio.sleep(seconds)
-    return f"{order_id} is late ({random.randrange(10**9)})"
+async def langchain():
+    tools = await MultiServerMCPClient({"orders": {"transport": "stdio", **words()}}).get_tools()
+    asked = ChatOpenAI(model="m-1", base_url=os.environ["MODEL_URL"] + "/v1", api_key="sk-live-0123456789abcdef")
+    found = await create_agent(asked, tools, system_prompt=PROMPT).ainvoke({"messages": [("user", "Where is A-17?")]})
+    return found["messages"][-1].content
 
-@app.tool()
-async def refund(order_id: str, amount: float) -> str:
-    note(f"refund {order_id} {amount}")
-    if amount > 100:
-        raise ValueError("that is too much")
-    return f"refunded {amount} ({random.randrange(10**9)})"
-
-@app.tool()
-async def settle(order_id: str, ctx: Context) -> str:
-    note(f"settle {order_id}")
-    said = await ctx.elicit(f"Settle {order_id}?", Choice)
-    thought = await ctx.session.create_message(
-        [SamplingMessage(role="user", content=TextContent(type="text", text="Say it kindly."))], max_tokens=20
-    )
-    roots = await ctx.session.list_roots()
-    return f"{said.action}, {thought.content.text}, {len(roots.roots)} roots ({random.randrange(10**9)})"
-
-@app.tool()
-async def die() -> str:
-    note("die")
-    os._exit(3)
-
-def noted(served):
-    """The application, with the id of each session that it issues noted down."""
-
-    async def call(scope, receive, send):
-        async def sent(message):
-            for name, value in message.get("headers") or ():
-                if name.lower() == b"mcp-session-id":
-                    note(f"session {value.decode()}")
-            await send(message)
-
-        await served(scope, receive, sent)
-
-    return call
-
-def serve(kind):
-    import uvicorn
-
-    made = app.sse_app() if kind == "sse" else noted(app.streamable_http_app())
-    listening = socket.create_server(("127.0.0.1", 0))
-    print(listening.getsockname()[1], flush=True)
-    threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
-    uvicorn.Server(uvicorn.Config(made, log_level="error")).run(sockets=[listening])
-
-if __name__ == "__main__":
-    note("a server was started")
-    app.run() if len(sys.argv) == 1 else serve(sys.argv[1])
-'''
-
-AGENT = """
-import asyncio, contextlib, json, os, pathlib, sys
-import mcp.types
-import openai
-from mcp import ClientSession, StdioServerParameters
-from mcp.client.sse import sse_client
-from mcp.client.stdio import stdio_client
-from mcp.client import streamable_http
-
-HERE = pathlib.Path(__file__).parent
-http_client = getattr(streamable_http, "streamable_http_client", None) or streamable_http.streamablehttp_client
-PROMPT = "You help customers. Be brief."
-
-def server():
-    here = {"LEDGER": str(HERE / "ledger.txt"), "PATH": os.environ["PATH"]}
-    return StdioServerParameters(command=sys.executable, args=[str(HERE / "orders.py")], env=here)
-
-TRANSPORTS = {
-    "stdio": lambda: stdio_client(server()),
-    "http": lambda: http_client(os.environ["HTTP_URL"] + "/mcp"),
-    "sse": lambda: sse_client(os.environ["SSE_URL"] + "/sse"),
-}
-
-@contextlib.asynccontextmanager
-async def connected(kind, **callbacks):
-    async with TRANSPORTS[kind]() as (read, write, *_), ClientSession(read, write, **callbacks) as session:
-        await session.initialize()
-        yield session
-
-def failed(result):
-    return getattr(result, "isError", getattr(result, "is_error", None))
-
-def text(result):
-    return " ".join(block.text for block in result.content)
-
-async def answer(kind, question):
-    async with connected(kind) as session, openai.AsyncOpenAI(
-        base_url=os.environ["MODEL_URL"] + "/v1", api_key="sk-live-0123456789abcdef", max_retries=0
-    ) as client:
-        offered = (await session.list_tools()).tools
-        tools = [
-            {"type": "function", "function": {"name": tool.name, "parameters": {"type": "object", "properties": {}}}}
-            for tool in offered
-        ]
-        messages = [{"role": "system", "content": PROMPT}, {"role": "user", "content": question}]
-        while True:
-            reply = (await client.chat.completions.create(model="m-1", messages=messages, tools=tools)).choices[0].message
-            if not reply.tool_calls:
-                return reply.content
-            messages.append(reply.model_dump(exclude_none=True))
-            for call in reply.tool_calls:
-                result = await session.call_tool(call.function.name, json.loads(call.function.arguments))
-                messages.append({"role": "tool", "tool_call_id": call.id, "content": text(result)})
+FRAMEWORKS["langchain"] = langchain
 """
 
 TESTS = """
-import asyncio, json, pathlib
+import asyncio
 import anyio
 import mcp.types
 import pytest
 import agent
-
-def tell(name, *told):
-    with (agent.HERE / f"{name}.told").open("a", encoding="utf-8") as file:
-        file.write(json.dumps(told) + "\\n")
+from agent import tell
 
 @pytest.mark.parametrize("kind", agent.TRANSPORTS)
 def test_order_status(agentreplay, kind):
-    tell(f"order-{kind}", asyncio.run(agent.answer(kind, "Where is A-17?")))
+    async def main():
+        async with agent.connected(kind) as session:
+            return await agent.answered(session, "Where is A-17?")
+
+    tell(f"order-{kind}", asyncio.run(main()))
     agentreplay.run.assert_tool_calls(
         [("lookup_order", {"order_id": "A-17"}), ("refund", {"order_id": "A-17", "amount": 18.5})]
     )
     looked, refunded = agentreplay.run.tool_calls
     assert (looked.turn, refunded.turn) == (1, 2)
     assert looked.result["content"][0]["text"].startswith("A-17 is late") and not looked.failed
+
+@pytest.mark.parametrize("framework", agent.FRAMEWORKS)
+def test_order_of_a_framework(agentreplay, framework):
+    tell(f"order-{framework}", asyncio.run(agent.FRAMEWORKS[framework]()))
+    agentreplay.run.assert_tool_calls(
+        [("lookup_order", {"order_id": "A-17"}), ("refund", {"order_id": "A-17", "amount": 18.5})]
+    )
 
 @pytest.mark.parametrize("kind", agent.TRANSPORTS)
 def test_talk(agentreplay, kind):
@@ -247,105 +166,47 @@ def test_given_up(agentreplay):
     asyncio.run(main())
 """
 
-INI = """
-[pytest]
-pythonpath = .
-filterwarnings =
-    error
-    ignore:.*is deprecated as of 2026
-"""
-
-
-def script(body, number):
-    """The model of the order agent: looks up, refunds, answers."""
-    match sum(message["role"] == "tool" for message in body["messages"]):
-        case 0:
-            return Ask("lookup_order", {"order_id": "A-17"})
-        case 1:
-            return Ask("refund", {"order_id": "A-17", "amount": 18.5})
-    return f"Your refund is on its way (answer {number})."
-
-
-class Served:
-    """A server of MCP over HTTP in a process of its own, gone after the block."""
-
-    def __init__(self, project, kind):
-        words = [sys.executable, str(project.root / "orders.py"), kind]
-        self.environ = project.surroundings(LEDGER=str(project.root / "ledger.txt"))
-        self.process = subprocess.Popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self.environ, encoding="utf-8"
-        )
-
-    def __enter__(self):
-        return f"http://127.0.0.1:{int(self.process.stdout.readline())}"
-
-    def __exit__(self, *error):
-        self.process.stdin.close()
-        self.process.wait(10)
-        self.process.stdout.close()
-
 
 @pytest.fixture(scope="module")
-def project(shared_project):
-    """Recorded with three servers at hand."""
-    made = shared_project(script)
-    made.write(orders=SERVER, agent=AGENT, test_shop=TESTS)
-    (made.root / "pytest.ini").write_text(INI, encoding="utf-8")
+def project(shared_project, pytestconfig):
+    """Recorded with three servers at hand, which are gone afterwards."""
+    year_ago = pytestconfig.getoption("--env") == "lastyear"
+    agent = AGENT + OPENAI_AGENTS + PYDANTIC_AI + LANGCHAIN * year_ago
+    made = furnished(shared_project(script), INI, orders=SERVER, agent=agent, test_shop=TESTS)
+    made.frameworks = 3 if year_ago else 2
     with Served(made, "http") as http, Served(made, "sse") as sse:
-        made.recorded = made.record("-q", HTTP_URL=http, SSE_URL=sse)
-    gone = {"HTTP_URL": "http://127.0.0.1:10", "SSE_URL": "http://127.0.0.1:11"}
-    made.environ |= gone
+        made.recording = passed(made.record("-q", HTTP_URL=http, SSE_URL=sse))
+    made.environ |= {"HTTP_URL": "http://127.0.0.1:10", "SSE_URL": "http://127.0.0.1:11"}
     return made
 
 
-def told(project):
-    return {
-        file.stem: [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        for file in project.root.glob("*.told")
-    }
-
-
-def test_everything_is_recorded_and_proved(project):
-    assert project.recorded.returncode == 0, project.recorded.stdout + project.recorded.stderr
-    assert "all replay" in project.recorded.stdout, project.recorded.stdout
-
-
 def test_a_replay_says_the_same_and_starts_nothing(project):
-    before = project.ledger
-    done = project.offline("-q")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert project.ledger == before
-    assert len(before) > 20
-    found = told(project)
-    assert len(found) == 9
-    for name, lines in found.items():
-        assert len(lines) in (3, 4), name  # recorded, proved, replayed; the proof tries its first test again if slow
-        assert all(line == lines[0] for line in lines), name
+    assert "AR-UNFROZEN" not in project.recording.stdout
+    passed(project.offline("-q"))
+    assert project.ledger.count("lookup A-17") == project.ledger.count("refund A-17 18.5") == 3 + project.frameworks
+    assert len(told(project)) == 9 + project.frameworks
+    assert_each_run_told_the_same(project)
 
 
 def test_the_id_of_a_session_is_in_no_file(project):
     issued = {line.split()[1] for line in project.ledger if line.startswith("session ")}
     assert len(issued) >= 2, "no streamable HTTP server has issued a session id"
-    files = [file for file in project.root.rglob("*") if file.is_file() and file.name != "ledger.txt"]
-    assert any(file.name.endswith(".snapshot.json") for file in files)
-    for file in files:
-        data = file.read_bytes()
+    assert project.files
+    for file in project.root.rglob("*"):
+        data = file.read_bytes() if file.is_file() and file.name != "ledger.txt" else b""
         assert not [session for session in issued if session.encode() in data], file
 
 
 def test_a_changed_prompt_is_the_first_divergent_turn(project):
-    found, done = project.diverged("-k", "order_status")
-    assert len(found) == 3, done.stdout
-    for said in found.values():
-        assert "[AR-PROMPT] turn 1/3" in said
+    found, done = project.diverged("-k", "order_status or order_of", COLUMNS="200")
+    assert len(found) == 3 + project.frameworks, done.stdout
+    assert all("[AR-PROMPT] turn 1/3" in said for said in found.values()), found
 
 
 def test_a_changed_argument_is_a_divergence_at_that_call(project):
-    project.edit("test_shop.py", '{"order_id": "A-1", "amount": 500}', '{"order_id": "A-1", "amount": 501}')
-    try:
-        done = project.offline("-q", "-k", "talk")
-    finally:
-        project.edit("test_shop.py", '{"order_id": "A-1", "amount": 501}', '{"order_id": "A-1", "amount": 500}')
-    assert done.returncode == 1
-    assert done.stdout.count("[AR-ARGS]") >= 3, done.stdout
+    with edited(project, "test_shop.py", '"amount": 500}', '"amount": 501}'):
+        done = project.offline("-k", "talk", COLUMNS="200")
+    found = summary(done).values()
+    assert len(found) == 3
+    assert all("[AR-ARGS]" in said for said in found)
     assert "tool refund: $.params.arguments.amount changed, 500 -> 501" in done.stdout

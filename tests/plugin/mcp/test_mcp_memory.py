@@ -1,29 +1,21 @@
 """MCP servers in the test's own process, both SDK majors: their tools run once, when recorded, and never in a replay."""
 
-import json
-
 import pytest
 
-from tests.plugin.mcp.test_mcp import INI, SERVER, script
+from tests.support.mcp_orders import ASKING, INI, SERVER, assert_each_run_told_the_same, script, told
+from tests.support.small_projects import edited, flat, furnished, passed, recorded
 
 pytestmark = pytest.mark.env("frameworks", "lastyear")
 
-AGENT = """
-import contextlib, json, os, pathlib
+AGENT = (
+    ASKING
+    + """
 import anyio
 import mcp.types
-import openai
 from mcp import ClientSession
 from mcp.server.lowlevel import Server
 from mcp.shared import memory
 import orders
-
-HERE = pathlib.Path(__file__).parent
-PROMPT = "You help customers. Be brief."
-os.environ.setdefault("LEDGER", str(HERE / "ledger.txt"))
-
-def model():
-    return openai.AsyncOpenAI(base_url=os.environ["MODEL_URL"] + "/v1", api_key="sk-live-0123456789abcdef", max_retries=0)
 
 @orders.app.tool()
 async def think(topic: str) -> str:
@@ -90,54 +82,29 @@ else:
             yield session
 
     TIES["fastmcp"] = fast
-
-def failed(result):
-    return result.is_error if hasattr(result, "is_error") else result.isError
-
-def text(result):
-    return " ".join(block.text for block in result.content)
-
-async def answer(kind, question):
-    async with TIES[kind](orders.app) as session, model() as client:
-        offered = (await session.list_tools()).tools
-        tools = [
-            {"type": "function", "function": {"name": tool.name, "parameters": {"type": "object", "properties": {}}}}
-            for tool in offered
-        ]
-        messages = [{"role": "system", "content": PROMPT}, {"role": "user", "content": question}]
-        while True:
-            reply = (await client.chat.completions.create(model="m-1", messages=messages, tools=tools)).choices[0].message
-            if not reply.tool_calls:
-                return reply.content
-            messages.append(reply.model_dump(exclude_none=True))
-            for call in reply.tool_calls:
-                result = await session.call_tool(call.function.name, json.loads(call.function.arguments))
-                messages.append({"role": "tool", "tool_call_id": call.id, "content": text(result)})
 """
+)
 
 TESTS = """
-import asyncio, json
+import asyncio
 import anyio
-import mcp.types
 import pytest
 import agent, orders
+from agent import tell
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated as of 2026")
 every_tie = pytest.mark.parametrize("kind", agent.TIES)
 
-def tell(name, *told):
-    with (agent.HERE / f"{name}.told").open("a", encoding="utf-8") as file:
-        file.write(json.dumps(told) + "\\n")
-
 @every_tie
 def test_order_status(agentreplay, kind):
-    tell(f"order-{kind}", asyncio.run(agent.answer(kind, "Where is A-17?")))
+    async def main():
+        async with agent.TIES[kind](orders.app) as session:
+            return await agent.answered(session, "Where is A-17?")
+
+    tell(f"order-{kind}", asyncio.run(main()))
     agentreplay.run.assert_tool_calls(
         [("lookup_order", {"order_id": "A-17"}), ("refund", {"order_id": "A-17", "amount": 18.5})]
     )
-    looked, refunded = agentreplay.run.tool_calls
-    assert (looked.turn, refunded.turn) == (1, 2)
-    assert looked.result["content"][0]["text"].startswith("A-17 is late") and not looked.failed
 
 @every_tie
 def test_talk(agentreplay, kind):
@@ -200,32 +167,11 @@ def project(shared_project):
     def asked(body, number):
         return f"Think kindly ({number})." if not body.get("tools") else script(body, number)
 
-    made = shared_project(asked)
-    made.write(orders=SERVER, agent=AGENT, test_shop=TESTS)
-    (made.root / "pytest.ini").write_text(INI, encoding="utf-8")
-    made.recorded = made.record("-q")
-    return made
-
-
-def told(project):
-    return {
-        file.stem: [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-        for file in project.root.glob("*.told")
-    }
+    return recorded(furnished(shared_project(asked), INI, orders=SERVER, agent=AGENT, test_shop=TESTS), "-q")
 
 
 def ties(project, prefix="order-"):
     return sum(name.startswith(prefix) for name in told(project))
-
-
-def test_everything_is_recorded_and_proved(project):
-    assert project.recorded.returncode == 0, project.recorded.stdout + project.recorded.stderr
-    assert "all replay" in project.recorded.stdout, project.recorded.stdout
-    assert "AR-UNFROZEN" not in project.recorded.stdout, project.recorded.stdout
-    assert ties(project) >= 2
-    for line in ("lookup A-17", "refund A-17 18.5"):
-        assert project.ledger.count(line) == ties(project), line
-    assert project.ledger.count("low A-1") == ties(project, "low-")
 
 
 def lives(project):
@@ -233,32 +179,24 @@ def lives(project):
 
 
 def test_a_replay_says_the_same_and_runs_no_tool(project):
+    assert "AR-UNFROZEN" not in project.recording.stdout
+    assert ties(project) >= 2
+    assert {project.ledger.count(line) for line in ("lookup A-17", "refund A-17 18.5")} == {ties(project)}
+    assert project.ledger.count("low A-1") == ties(project, "low-")
     lived = lives(project)
-    done = project.offline("-q")
-    assert done.returncode == 0, done.stdout + done.stderr
+    passed(project.offline("-q"))
     assert lives(project) - lived == ("low-direct" in told(project))  # there the client begins the server's life
-    for name, lines in told(project).items():
-        assert len(lines) in (3, 4), name  # recorded, proved, replayed; the proof tries its first test again if slow
-        assert all(line == lines[0] for line in lines), name
+    assert_each_run_told_the_same(project)
 
 
 def test_a_changed_argument_is_a_divergence_at_that_call(project):
-    project.edit("test_shop.py", '{"order_id": "A-1", "amount": 500}', '{"order_id": "A-1", "amount": 501}')
-    try:
-        done = project.offline("-q", "-k", "talk")
-    finally:
-        project.edit("test_shop.py", '{"order_id": "A-1", "amount": 501}', '{"order_id": "A-1", "amount": 500}')
-    assert done.returncode == 1
-    said = " ".join(done.stdout.split())
-    assert said.count("tool refund: $.params.arguments.amount changed, 500 -> 501") >= ties(project), done.stdout
+    with edited(project, "test_shop.py", '"amount": 500}', '"amount": 501}'):
+        said = flat(project.offline("-q", "-k", "talk"))
+    assert said.count("tool refund: $.params.arguments.amount changed, 500 -> 501") >= ties(project), said
 
 
 def test_another_server_is_a_divergence(project):
-    project.edit("agent.py", 'Server("low"', 'Server("high"')
-    try:
+    with edited(project, "agent.py", 'Server("low"', 'Server("high"'):
         done = project.offline("-q", "-k", "low")
-    finally:
-        project.edit("agent.py", 'Server("high"', 'Server("low"')
-    assert done.returncode == 1
     assert f"{ties(project, 'low-')} failed" in done.stdout
     assert "OPEN low: url changed, memory://low -> memory://high" in done.stdout, done.stdout

@@ -1,9 +1,10 @@
 """An MCP server in the test's own process whose tools call a model runs in a replay, and its model calls are frozen."""
 
-import re
 from importlib.metadata import version
 
 import pytest
+
+from tests.support.small_projects import edited, furnished, passed, recorded, summary
 
 pytestmark = pytest.mark.env("frameworks", "lastyear")
 
@@ -81,8 +82,6 @@ import agent
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 QUESTIONS = {
-    "two-equal": ["Paris?"] * 2,
-    "two": ["Paris?", "Rome?"],
     "three-equal": ["Paris?"] * 3,
     "three": ["Paris?", "Rome?", "Oslo?"],
 }
@@ -107,57 +106,34 @@ def test_gathered(kind, questions, agentreplay):
 
 @pytest.fixture(scope="module")
 def shop(shared_project):
-    project = shared_project()
-    project.write(agent=AGENT, test_shop=TESTS)
-    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
-    done = project.record("-W", "ignore", COLUMNS="250")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "does not replay" not in done.stdout, done.stdout
-    project.tests = int(re.search(r"(\d+) passed", done.stdout)[1])
-    return project
+    return recorded(furnished(shared_project(), agent=AGENT, test_shop=TESTS), "-W", "ignore")
 
 
 def test_it_replays_without_the_model_and_a_tool_without_calls_does_not_run(shop):
-    agent = (shop.root / "agent.py").read_text(encoding="utf-8")
-    if not version("mcp").startswith("1."):  # which does not tell the tools of one server apart
-        shop.edit("agent.py", "    return text.upper()", "    raise RuntimeError")
-    done = shop.offline("-W", "ignore")
-    shop.write(agent=agent)
-    assert f"{shop.tests} passed" in done.stdout, done.stdout
+    # The SDK 1 does not tell the tools of one server apart.
+    plain = "return text.upper()" if version("mcp").startswith("1.") else "raise RuntimeError"
+    with edited(shop, "agent.py", "    return text.upper()", f"    {plain}"):
+        passed(shop.offline("-W", "ignore"))
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "code"),
+    ("file", "old", "new", "code"),
     [
-        ("Be brief.", "Be short.", r"\[AR-PROMPT\]"),
-        ("    async with openai", '    raise RuntimeError("broken")\n    async with openai', ""),
+        ("agent", "Be brief.", "Be short.", "[AR-PROMPT]"),
+        ("agent", "    async with openai", '    raise RuntimeError("broken")\n    async with openai', ""),
+        ("test_shop", '"text": "a"', '"text": "A"', "[AR-ARGS]"),
     ],
-)  # fmt: skip
-def test_a_changed_tool_fails(old, new, code, shop):
-    agent = (shop.root / "agent.py").read_text(encoding="utf-8")
-    shop.edit("agent.py", old, new)
-    done = shop.offline("-W", "ignore", COLUMNS="200")
-    shop.write(agent=agent)
-    assert f"{shop.tests} failed" in done.stdout, done.stdout
-    assert len(re.findall(rf"^FAILED .*{code}", done.stdout, re.MULTILINE)) == shop.tests, done.stdout
-
-
-def test_other_arguments_of_a_tool_diverge(shop):
-    shop.edit("test_shop.py", '"text": "a"', '"text": "A"')
-    done = shop.offline("-W", "ignore", COLUMNS="200")
-    shop.edit("test_shop.py", '"text": "A"', '"text": "a"')
-    assert len(re.findall(r"^FAILED .*\[AR-ARGS\]", done.stdout, re.MULTILINE)) == shop.tests, done.stdout
+    ids=["prompt", "broken", "arguments"],
+)
+def test_a_changed_tool_or_other_arguments_fail(shop, file, old, new, code):
+    with edited(shop, f"{file}.py", old, new):
+        told = summary(shop.offline("-W", "ignore", COLUMNS="200"))
+    assert len(told) == len(shop.files)
+    assert all(code in said for said in told.values()), told
 
 
 def test_concurrent_calls_replay_the_same_each_time(shared_project):
-    project = shared_project()
-    project.write(agent=AGENT, test_gathered=GATHERED)
-    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
-    done = project.record("-W", "ignore", COLUMNS="250")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "does not replay" not in done.stdout, done.stdout
-    assert "not recorded" not in done.stdout, done.stdout
+    project = recorded(furnished(shared_project(), agent=AGENT, test_gathered=GATHERED), "-W", "ignore")
+    assert "not recorded" not in project.recording.stdout
     for _ in range(2):
-        done = project.offline("-W", "ignore", COLUMNS="250")
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert "the clock ran on" not in done.stdout, done.stdout
+        assert "the clock ran on" not in passed(project.offline("-W", "ignore")).stdout
