@@ -1,11 +1,14 @@
 """A child process can do nothing live in a replay: it joins and is held to the recording, or it does not run."""
 
-import json
 import re
 import subprocess
 import sys
 
 import pytest
+
+from tests.support.small_projects import furnished, recorded, summary
+
+pytestmark = pytest.mark.real_process
 
 CHILD = """
 import json, os, pathlib, socket, subprocess, sys, time, urllib.request
@@ -136,16 +139,12 @@ def test_after_late():
     assert "refused" in pathlib.Path("late.txt").read_text(encoding="utf-8")
 """
 
-INI = """[pytest]
-pythonpath = .
-agentreplay_tools = agent_child.refund
-"""
-
+CONNECTS = r"\[AR-NET\] .*1 connect to 127\.0\.0\.1:\d+ from agent_child\.py"
 TOLD = {
     "joined[changed]": r"\[AR-PROMPT\] turn 1/1: .*added \"other",
     "joined[one_more]": r"\[AR-EXTRA\] .*model m-1",
     "joined[another_tool]": r"\[AR-\w+\] .*refund",
-    "joined[connects]": r"\[AR-NET\] .*1 connect to 127\.0\.0\.1:\d+ from agent_child\.py",
+    "joined[connects]": CONNECTS,
     "joined[starts_git]": r"\[AR-NET\] .*1 child process git from agent_child\.py",
     "apart[-I]": r"\[AR-NET\] .*child process python -I",
     "apart[-E]": r"\[AR-NET\] .*child process python -E",
@@ -153,82 +152,45 @@ TOLD = {
     "apart[-Sc]": r"\[AR-NET\] .*child process python -S",
     "without_the_plugin": r"\[AR-NET\] .*child process python",
     "quiet": r"\[AR-NET\] .*child process quiet \(no child asked the gateway",
+    **dict.fromkeys(("process[fork]", "process[spawn]", "process[forkserver]", "fork"), CONNECTS),
 }
-
-
-CHILDREN_THAT_CONNECT = ("process[fork]", "process[spawn]", "process[forkserver]", "fork")
-TOLD |= dict.fromkeys(CHILDREN_THAT_CONNECT, TOLD["joined[connects]"])
+"""What fails each test whose child does something else; a child that ignores the gateway, or dies again, replays."""
 
 
 @pytest.fixture(scope="module")
 def project(shared_project):
     made = shared_project(lambda body, number: f"answer {number}")
-    made.write(agent_child=CHILD, test_children=TESTS)
-    (made.root / "pytest.ini").write_text(INI, encoding="utf-8")
+    furnished(made, "agentreplay_tools = agent_child.refund\n", agent_child=CHILD, test_children=TESTS)
     other = made.root / "other"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(other)], check=True)
     quiet = made.root / "quiet"
     live = f"import agent_child; agent_child.ask('live', {made.server.url!r})"
     quiet.write_text(f'#!/bin/sh\n{sys.executable} -S -c "{live}"\n', encoding="utf-8")
     quiet.chmod(0o755)
-    made.environ |= {"MODEL_URL": made.server.url, "OTHER_PYTHON": str(other / "bin" / "python")}
+    made.environ |= {"MODEL_URL": made.server.url, "OTHER_PYTHON": str(other / "bin" / "python"), "COLUMNS": "200"}
     return made
 
 
-@pytest.fixture(scope="module")
-def recorded(project):
-    """The project with its recordings, and what the recording said."""
-    done = project.record("--agentreplay-no-prove", "-k", "not late")
-    assert done.returncode == 0, done.stdout + done.stderr
-    return project, done.stdout
-
-
-@pytest.fixture(scope="module")
-def replayed(recorded):
-    """What the replay said of each test, the model's hits and the tools' lines being what they were."""
-    project, _ = recorded
-    hits, lines = project.server.hits, (project.root / "ledger.txt").read_text(encoding="utf-8")
-    done = project.replay("-k", "not late", NOW="1", COLUMNS="200")
-    assert project.server.hits == hits, done.stdout
-    assert (project.root / "ledger.txt").read_text(encoding="utf-8") == lines
-    return done.stdout
-
-
-@pytest.mark.parametrize("test", TOLD)
-def test_what_a_child_does_otherwise_fails_its_test(replayed, test):
-    summary = replayed.partition("short test summary info")[2]
-    found = re.search(rf"^FAILED \S+test_{re.escape(test)} - (.*)$", summary, re.MULTILINE)
-    assert found is not None, replayed
-    assert re.match(TOLD[test], found[1]), found[1]
-
-
-def test_a_child_that_ignores_the_gateway_is_met_all_the_same(replayed):
-    assert "test_joined[past_the_gateway]" not in replayed.partition("short test summary info")[2]
-
-
-def test_a_child_that_was_killed_replays(replayed):
-    assert "test_joined[dies]" not in replayed.partition("short test summary info")[2]
-
-
-def test_the_line_of_the_child_is_told(replayed):
-    assert re.search(r"called from +agent_child\.py:\d+ in ask", replayed), replayed
-
-
-def test_a_recording_lists_children_that_did_not_join(recorded):
-    _, told = recorded
+def test_what_a_child_does_otherwise_fails_its_test_and_reaches_nobody(project):
+    told = recorded(project, "-k", "not late").recording.stdout
     for name in ("python -I", "python -E", "python -S", "quiet"):
-        assert f"child process {name}" in told, told
+        assert f"child process {name}" in told, "a recording lists children that did not join"
+    before = project.server.hits, project.ledger
+    done = project.replay("-k", "not late", NOW="1")
+    assert (project.server.hits, project.ledger) == before, done.stdout
+    found = summary(done)
+    assert found.keys() == TOLD.keys()
+    assert not [(test, said) for test, said in found.items() if not re.match(TOLD[test], said)]
+    assert re.search(r"called from +agent_child\.py:\d+ in ask", done.stdout), "the line of the child is told"
 
 
-@pytest.mark.parametrize("mode", ["record", "replay"])
-def test_a_child_that_outlives_its_test_is_refused(project, mode):
-    for name in ("started.txt", "over.txt", "late.txt"):
-        (project.root / name).unlink(missing_ok=True)
-    run = project.record if mode == "record" else project.replay
-    words = ("--agentreplay-no-prove",) if mode == "record" else ()
-    hits = project.server.hits
-    done = run(*words, "-k", "late")
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "AR-LATE" in done.stdout, done.stdout
-    assert project.server.hits == hits + (mode == "record")
-    assert json.dumps(done.stdout).count("called from agent_child.py") == 1
+def test_a_child_that_outlives_its_test_is_refused(project):
+    for mode, asked in (("record", 1), ("replay", 0)):
+        for name in ("started.txt", "over.txt", "late.txt"):
+            (project.root / name).unlink(missing_ok=True)
+        hits = project.server.hits
+        done = getattr(project, mode)("-k", "late", COLUMNS="80")
+        assert done.returncode == 1, done.stdout + done.stderr
+        assert "AR-LATE" in done.stdout, done.stdout
+        assert project.server.hits == hits + asked
+        assert done.stdout.count("called from agent_child.py") == 1

@@ -1,13 +1,22 @@
-"""Python child processes join the run of their test: model calls, tools, clock and random numbers, in one snapshot."""
+"""Python child processes join the run of their test: model calls, tools, clock and random numbers, in one snapshot.
+
+So do workers of a pool that a wide fixture holds, each job in the run of the test that submits it; and a child that dies
+in the midst of a call leaves a recording whose replay comes to its end.
+"""
 
 import json
+import sys
+import time
 
 import pytest
+
+from tests.support.project import NOBODY
+from tests.support.small_projects import furnished, passed, recorded, runs, summary
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
 
 TOOLS = """
-import os, pathlib, random
+import pathlib, random, time
 from dataclasses import dataclass
 
 LEDGER = pathlib.Path(__file__).with_name("ledger.txt")
@@ -22,6 +31,12 @@ def refund(order: str) -> Receipt:
         ledger.write(f"{order}\\n")
     return Receipt(order, random.random())
 
+def slow(order):
+    with LEDGER.open("a") as ledger:
+        ledger.write(f"slow {order}\\n")
+    time.sleep(2)
+    return order
+
 class Desk:
     def __init__(self, country):
         self.country = country
@@ -33,13 +48,12 @@ class Desk:
 
     @classmethod
     def open(cls, country):
-        with LEDGER.open("a") as ledger:
-            ledger.write(f"open {country}\\n")
         return country, random.SystemRandom().random()
 """
 
 CHILD = """
-import json, os, random, sys, time, urllib.request, uuid
+import json, os, random, signal, sys, threading, time, urllib.request, uuid
+import agent_tools
 from agent_tools import Desk, Receipt, refund
 
 def own_tool(order):
@@ -67,7 +81,28 @@ def use_methods(order):
 def put(queue, words):
     queue.put(work(words))
 
-if __name__ == "__main__":
+def later(order):
+    return f"later {order} {random.SystemRandom().random()}"
+
+def use_later(order):
+    return later(order)
+
+def die_soon():
+    if os.environ.get("SURVIVES") != "1":
+        threading.Timer(0.4, os.kill, (os.getpid(), signal.SIGKILL)).start()
+
+def in_a_request():
+    die_soon()
+    ask("slow")
+
+def in_a_tool():
+    die_soon()
+    agent_tools.slow("A-1")
+
+if __name__ == "__main__" and sys.argv[1].startswith("in_a_"):
+    ask("hello")
+    globals()[sys.argv[1]]()
+elif __name__ == "__main__":
     print(json.dumps([*work(sys.argv[1]), own_tool("A-1")]))
 """
 
@@ -125,10 +160,6 @@ def by_asyncio():
         return await asyncio.gather(*(child("same") for _ in range(3)))
     return asyncio.run(main())
 
-def by_anyio():
-    import anyio
-    return json.loads(anyio.run(anyio.run_process, [*SCRIPT, "anyio"]).stdout)
-
 def read_from(start):
     out, into = os.pipe()
     process = start(into)
@@ -137,11 +168,6 @@ def read_from(start):
         found = json.loads(said.read())
     assert os.waitpid(process, 0)[1] == 0
     return found
-
-def by_posix_spawn():
-    return read_from(lambda into: os.posix_spawn(
-        sys.executable, [*SCRIPT, "posix"], os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, into, 1)]
-    ))
 
 def by_fork():
     def start(into):
@@ -185,7 +211,6 @@ def methods():
 WAYS = {
     "methods of a class": methods,
     "a script": lambda: run(*SCRIPT, "script"),
-    "a module": lambda: run(sys.executable, "-m", "agent_child", "module"),
     "a console script": lambda: run("./console", "console"),
     "a shell": lambda: run(f"{sys.executable} agent_child.py shell", shell=True),
     "its own environment": with_an_environment_of_its_own,
@@ -193,16 +218,11 @@ WAYS = {
     "a grandchild": lambda: run(sys.executable, "grand.py"),
     "threads and tasks": lambda: run(sys.executable, "beside.py"),
     "asyncio": by_asyncio,
-    "anyio": by_anyio,
-    "posix_spawn": by_posix_spawn,
     "fork": by_fork,
     "fork and exec": by_fork_and_exec,
     "process spawn": lambda: in_a_process("spawn"),
-    "process forkserver": lambda: in_a_process("forkserver"),
-    "process fork": lambda: in_a_process("fork"),
     "executor spawn": lambda: in_an_executor("spawn"),
-    "executor forkserver": lambda: in_an_executor("forkserver"),
-    "executor fork": lambda: in_an_executor("fork", 20, 20),
+    "executor fork": lambda: in_an_executor("fork", 12, 12),
     "pool": in_a_pool,
     "the gateway": lambda: None,
 }
@@ -219,39 +239,114 @@ def test_child(agentreplay, way):
         file.write(json.dumps([way, found]) + "\\n")
 """
 
-INI = """[pytest]
-pythonpath = .
-agentreplay_allow_subprocess = sh
+POOLS = """
+import json, multiprocessing, os, pathlib
+from concurrent.futures import ProcessPoolExecutor
+import pytest
+import agent_child
+
+def keep(request, result):
+    with pathlib.Path(__file__).with_name("said.jsonl").open("a") as file:
+        file.write(json.dumps([request.node.name, result]) + "\\n")
+
+def executor(method):
+    return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context(method))
+
+@pytest.fixture(scope="module")
+def opened():
+    with executor("fork") as pool:
+        yield pool
+
+@pytest.fixture(scope="module", params=["fork", "spawn"])
+def started(request):
+    with executor(request.param) as pool:
+        pool.submit(os.getpid).result()
+        yield pool
+
+@pytest.fixture(scope="module")
+def used():
+    with executor("fork") as pool:
+        pool.submit(agent_child.work, "fixture").result()
+        yield pool
+
+@pytest.fixture(scope="module")
+def pool():
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        yield pool
+
+def test_opened(agentreplay, opened, request):
+    keep(request, [opened.submit(agent_child.work, job).result() for job in "ab"])
+
+def test_started(agentreplay, started, request):
+    keep(request, [started.submit(agent_child.work, job).result() for job in "ab"])
+
+def test_started_again(agentreplay, started, request):
+    agentreplay.tool(agent_child.later)
+    keep(request, [started.submit(job, "c").result() for job in (agent_child.work, agent_child.use_later)])
+
+def test_used(agentreplay, used, request):
+    keep(request, used.submit(agent_child.work, "a").result())
+
+def test_pool(agentreplay, pool, request):
+    keep(request, pool.map(agent_child.work, "ab"))
+
+def test_pool_again(agentreplay, pool, request):
+    keep(request, pool.map(agent_child.work, "ab"))
+"""
+
+KILLED = """
+import multiprocessing, subprocess, sys
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+import pytest
+import agent_child
+
+@pytest.mark.parametrize("call", ["in_a_request", "in_a_tool"])
+def test_script(agentreplay, call):
+    subprocess.run([sys.executable, "agent_child.py", call], check=False, timeout=20)
+    agent_child.ask("after it")
+
+@pytest.mark.parametrize("call", ["in_a_request", "in_a_tool"])
+def test_worker(agentreplay, call):
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as pool:
+        try:
+            pool.submit(getattr(agent_child, call)).result(timeout=20)
+        except BrokenProcessPool:
+            pass
+    agent_child.ask("after it")
+"""
+
+INI = """agentreplay_allow_subprocess = sh
 agentreplay_tools =
     agent_tools.refund
+    agent_tools.slow
     agent_tools.Desk.quote
     agent_tools.Desk.open
     agent_child.own_tool
 """
+CONSOLE = f"#!{sys.executable}\nimport json, sys\nfrom agent_child import work\nprint(json.dumps(work(sys.argv[1])))\n"
+OFFLINE = {"OPENAI_API_KEY": "", "OPENAI_BASE_URL": NOBODY + "/v1"}
+
+
+def script(body, number):
+    if body["messages"] and body["messages"][0]["content"] == "slow":
+        time.sleep(2)
+    return f"answer {number}"
 
 
 @pytest.fixture(scope="module")
 def project(shared_project):
-    made = shared_project(lambda body, number: f"answer {number}")
-    made.write(agent_tools=TOOLS, agent_child=CHILD, beside=BESIDE, grand=GRAND, test_children=TESTS)
-    (made.root / "pytest.ini").write_text(INI, encoding="utf-8")
+    """The project with its recordings, and what each child said then, as `said`."""
+    made = shared_project(script)
+    tests = {"test_children": TESTS, "test_pools": POOLS, "test_killed": KILLED}
+    furnished(made, INI, agent_tools=TOOLS, agent_child=CHILD, beside=BESIDE, grand=GRAND, **tests)
     made.environ |= {"MODEL_URL": made.server.url, "OPENAI_BASE_URL": made.server.url + "/v1"}
-    return made
-
-
-@pytest.fixture(scope="module")
-def recorded(project):
-    """The project with its recordings, and what each child said then."""
-    import sys
-
-    console = project.root / "console"
-    script = f"#!{sys.executable}\nimport sys\nfrom agent_child import work\nimport json\n"
-    console.write_text(script + "print(json.dumps(work(sys.argv[1])))\n", encoding="utf-8")
+    console = made.root / "console"
+    console.write_text(CONSOLE, encoding="utf-8")
     console.chmod(0o755)
-    done = project.record("--agentreplay-no-prove", "test_children.py")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "not recorded" not in done.stdout, done.stdout
-    return project, said(project)
+    assert "not recorded" not in recorded(made).recording.stdout
+    made.said = said(made)
+    return made
 
 
 def said(project):
@@ -261,45 +356,43 @@ def said(project):
     return found
 
 
-def ledger(project):
-    file = project.root / "ledger.txt"
-    return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+def replayed(project, *words):
+    """What each child said in a replay, in which no model is asked and no tool runs; and what was printed."""
+    before = project.server.hits, project.ledger
+    done = passed(project.replay(*words, **OFFLINE))
+    assert (project.server.hits, project.ledger) == before, done.stdout
+    assert "noise" not in done.stdout.lower(), done.stdout
+    return said(project)
 
 
-def test_a_replay_gives_children_what_they_got_and_runs_nothing(recorded):
-    project, then = recorded
-    hits, lines = project.server.hits, ledger(project)
-    done = project.replay("test_children.py", OPENAI_API_KEY="", OPENAI_BASE_URL="http://127.0.0.1:9/v1")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert project.server.hits == hits, "a child has asked the model in a replay"
-    assert ledger(project) == lines, "a tool of a child has run in a replay"
-    now = said(project)
-    assert now.keys() == then.keys()
-    for way, words in then.items():
-        assert now[way] == words, way
+def test_a_replay_gives_children_what_they_got_and_runs_nothing(project):
+    assert replayed(project) == project.said
 
 
-def test_children_of_workers_of_xdist_replay(recorded):
-    project, then = recorded
-    hits, lines = project.server.hits, ledger(project)
-    words = ("-p", "xdist.plugin", "-n", "2", "-k", "executor or grandchild or pool")
-    done = project.replay("test_children.py", *words, OPENAI_API_KEY="", OPENAI_BASE_URL="http://127.0.0.1:9/v1")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert (project.server.hits, ledger(project)) == (hits, lines)
-    now = said(project)
-    assert len(now) == 5
-    assert now == {way: then[way] for way in now}
+@pytest.mark.parametrize(
+    ("words", "count"),
+    [(("-p", "xdist.plugin", "-n", "2", "-k", "executor or grandchild"), 3), (("test_pools.py", "-k", "again"), 3)],
+    ids=["workers of xdist", "some tests"],
+)
+def test_a_part_of_the_children_gets_the_same(project, words, count):
+    now = replayed(project, *words)
+    assert len(now) == count
+    assert now == {way: project.said[way] for way in now}
 
 
-def test_one_snapshot_holds_what_all_processes_did(recorded):
-    project, _ = recorded
-    run = next(each.run for each in project.snapshots if "[executor fork]" in each.run.header.test)
-    calls = [(x.lane, getattr(x.call, "name", "model")) for x in run.exchanges]
-    assert sorted(calls) == sorted((f"main.j{job}", name) for job in range(1, 21) for name in ("model", "refund"))
+def test_one_snapshot_holds_what_all_processes_did(project):
+    exchanges = runs(project)["child[executor fork]"].exchanges
+    calls = [(x.lane, getattr(x.call, "name", "model")) for x in exchanges]
+    assert sorted(calls) == sorted((f"main.j{job}", name) for job in range(1, 13) for name in ("model", "refund"))
 
 
-def test_a_secret_that_only_the_child_knows_is_not_stored(recorded):
-    project, _ = recorded
-    text = "".join(file.read_text(encoding="utf-8") for file in project.root.rglob("*.snapshot.json"))
+def test_a_secret_that_only_the_child_knows_is_not_stored(project):
+    text = "".join(file.read_text(encoding="utf-8") for file in project.files)
     assert "own_tool" in text
     assert "only-the-child-knows-this" not in text
+
+
+def test_a_child_that_survives_a_call_without_an_answer_ends_with_a_report(project):
+    done = project.offline("test_killed.py", "-k", "script and request", SURVIVES="1", COLUMNS="200")
+    (told,) = summary(done).values()
+    assert told.startswith("[AR-EXTRA] no answer had come when the recorded run ended")

@@ -12,8 +12,13 @@ import pytest
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.core.model import Header, Run
+from tests.support.project import NOBODY
+from tests.support.small_projects import edited, flat, passed
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="seccomp is Linux's")
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="seccomp is Linux's"),
+    pytest.mark.real_process,
+]
 
 MIXED = """
 import socket
@@ -82,45 +87,68 @@ desired: [{status: error}]
 """
 
 
-@pytest.fixture
-def recorded(project):
-    def made(tests, ini=""):
-        project.furnish(tests, ini)
-        done = project.record("--agentreplay-no-prove", OPEN_PORT=port(project))
-        assert done.returncode == 0, done.stdout + done.stderr
-        return project
+SWALLOWS = """
+import socket
+import agent
 
-    return made
+def test_refund(agentreplay):
+    assert "refund" in agent.answer("Where is A-17?")
+    if agent.os.environ.get("CURIOUS"):
+        try:
+            socket.create_connection(("127.0.0.1", 9))
+        except BaseException:
+            pass
+"""
+
+LOADS = """
+import ctypes
+import agent
+
+def test_refund(agentreplay):
+    assert "refund" in agent.answer("Where is A-17?")
+    ctypes.CDLL(None)
+"""
+
+AUTO, REQUIRE = "--agentreplay-sandbox=auto", "--agentreplay-sandbox=require"
+XDIST = ("-p", "xdist.plugin", "-n", "2")
 
 
-def port(project):
-    """Where a child that is let out finds somebody."""
-    return project.server.url.rpartition(":")[2]
+@pytest.fixture(scope="module")
+def recorded(shared_project):
+    """Makes the projects of these tests, each recorded once."""
+    made = {}
 
+    def project(tests):
+        if tests not in made:
+            made[tests] = shared_project()
+            made[tests].furnish(tests)
+            made[tests].environ["OPEN_PORT"] = made[tests].server.url.rpartition(":")[2]
+            passed(made[tests].record())
+        return made[tests]
 
-def said(done):
-    return " ".join(done.stdout.split())
-
-
-@pytest.mark.parametrize("how", ["auto", "require"])
-@pytest.mark.parametrize("workers", [(), ("-p", "xdist.plugin", "-n", "2")], ids=["alone", "xdist"])
-def test_a_session_of_replays_is_closed_by_the_kernel(recorded, how, workers):
-    project = recorded(TWICE)
-    done = project.offline(
-        f"--agentreplay-sandbox={how}", "--junitxml=junit.xml", *workers, OPEN_PORT=port(project), L3="closed"
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "replayed 4 tests (12 turns, 20 calls served, 0 live, network closed (L3)" in said(done), said(done)
-    assert ("agentreplay: network closed (L3): the kernel refuses" in said(done)) is not workers
-    assert f"network closed ({'L3' if how == 'require' else 'L1, L3 if every test replays'})" in said(done)
-    assert level(project) == ["L3"]
+    return project
 
 
 def level(project):
     suite = ET.parse(project.root / "junit.xml").getroot()[0]
-    return [
-        one.get("value") for one in suite.iterfind("properties/property") if one.get("name") == "agentreplay.network"
-    ]
+    found = suite.iterfind("properties/property")
+    return [one.get("value") for one in found if one.get("name") == "agentreplay.network"]
+
+
+@pytest.mark.parametrize(("how", "workers"), [(AUTO, ()), (REQUIRE, XDIST)], ids=["auto", "required in workers"])
+def test_a_session_of_replays_is_closed_by_the_kernel(recorded, how, workers):
+    project = recorded(TWICE)
+    said = flat(passed(project.offline(how, "--junitxml=junit.xml", *workers, L3="closed")))
+    assert "replayed 4 tests (12 turns, 20 calls served, 0 live, network closed (L3)" in said, said
+    assert ("agentreplay: network closed (L3): the kernel refuses" in said) is not workers
+    assert f"network closed ({'L3' if how == REQUIRE else 'L1, L3 if every test replays'})" in said
+    assert level(project) == ["L3"]
+
+
+def test_without_the_sandbox_an_allowed_child_gets_out(recorded):
+    project = recorded(TWICE)
+    passed(project.offline("--junitxml=junit.xml"))
+    assert level(project) == ["L1"]
 
 
 def put(project, ini):
@@ -160,50 +188,24 @@ def test_a_case_that_may_reach_a_host_keeps_the_sandbox_off(project):
     assert said in " ".join((done.stdout + done.stderr).split())
 
 
-def test_without_the_sandbox_an_allowed_child_gets_out(recorded):
-    project = recorded(TWICE)
-    done = project.offline("--junitxml=junit.xml", OPEN_PORT=port(project))
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert level(project) == ["L1"]
-
-
-@pytest.mark.parametrize("workers", [(), ("-p", "xdist.plugin", "-n", "2")], ids=["alone", "xdist"])
+@pytest.mark.parametrize("workers", [(), XDIST], ids=["alone", "xdist"])
 def test_a_mixed_suite_keeps_its_network(recorded, workers):
     project = recorded(MIXED)
-    done = project.offline("--agentreplay-sandbox=auto", *workers)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = passed(project.offline(AUTO, *workers))
     assert "2 passed" in done.stdout
-    assert "network closed at L1, not L3: test_shop.py::test_plain is not replayed" in said(done)
-    required = project.offline("--agentreplay-sandbox=require", *workers)
+    assert "network closed at L1, not L3: test_shop.py::test_plain is not replayed" in flat(done)
+    required = project.offline(REQUIRE, *workers)
     assert required.returncode == 4, required.stdout + required.stderr
-    assert "--agentreplay-sandbox=require: test_shop.py::test_plain is not replayed" in said(required) + required.stderr
-    assert "passed" not in required.stdout
-    assert not {"INTERNALERROR>", "Traceback"} & {*(required.stdout + required.stderr).split()}
-    alone = project.offline("--agentreplay-sandbox=require", "test_shop.py::test_refund")
-    assert alone.returncode == 0, alone.stdout + alone.stderr
-
-
-SWALLOWS = """
-import socket
-import agent
-
-def test_refund(agentreplay):
-    assert "refund" in agent.answer("Where is A-17?")
-    if agent.os.environ.get("CURIOUS"):
-        try:
-            socket.create_connection(("127.0.0.1", 9))
-        except BaseException:
-            pass
-"""
+    assert f"{REQUIRE}: test_shop.py::test_plain is not replayed" in flat(required) + required.stderr
+    assert not {"passed", "INTERNALERROR>", "Traceback"} & {*(required.stdout + required.stderr).split()}
+    passed(project.offline(REQUIRE, "test_shop.py::test_refund"))
 
 
 def test_a_swallowed_refusal_of_the_kernel_fails_the_test(recorded):
-    project = recorded(SWALLOWS)
-    done = project.offline("--agentreplay-sandbox=require", CURIOUS="1")
+    done = recorded(SWALLOWS).offline(REQUIRE, CURIOUS="1")
     assert done.returncode == 1
-    assert "[AR-NET]" in done.stdout, done.stdout
-    assert "socket of AF_INET" in done.stdout, done.stdout
-    assert "agentreplay_sandbox = off" in done.stdout
+    for said in ("[AR-NET]", "socket of AF_INET", "agentreplay_sandbox = off"):
+        assert said in done.stdout, done.stdout
 
 
 @pytest.mark.parametrize(
@@ -216,79 +218,64 @@ def test_a_swallowed_refusal_of_the_kernel_fails_the_test(recorded):
 )
 def test_what_a_test_declares_keeps_the_sandbox_off(recorded, marker, why):
     project = recorded(SWALLOWS)
-    project.edit(
-        "test_shop.py", "def test_refund(", f"import pytest\n@pytest.mark.agentreplay({marker})\ndef test_refund("
-    )
-    done = project.run("--agentreplay-sandbox=auto")
-    assert f"agentreplay: network closed (L1), not L3: {why}" in said(done)
+    marked = f"import pytest\n@pytest.mark.agentreplay({marker})\ndef test_refund("
+    with edited(project, "test_shop.py", "def test_refund(", marked):
+        assert f"agentreplay: network closed (L1), not L3: {why}" in flat(project.run(AUTO))
 
 
 def test_a_socket_from_before_keeps_it_off(recorded):
     project = recorded(SWALLOWS)
     project.write(conftest="import socket\nopened = socket.create_server(('127.0.0.1', 0))\n")
-    done = project.run("--agentreplay-sandbox=auto", "-W", "ignore::ResourceWarning")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "not L3: a socket is open already, to 127.0.0.1:" in said(done)
+    done = project.run(AUTO, "-W", "ignore::ResourceWarning")
+    (project.root / "conftest.py").unlink()
+    assert "not L3: a socket is open already, to 127.0.0.1:" in flat(passed(done))
 
 
 def test_a_gateway_that_nobody_has_declared_says_what_it_needs(recorded):
     project = recorded(SWALLOWS)
-    project.edit("test_shop.py", "    if agent", "    agentreplay.gateway\n    if agent")
-    done = project.run("--agentreplay-sandbox=auto")
+    with edited(project, "test_shop.py", "    if agent", "    agentreplay.gateway\n    if agent"):
+        done = project.run(AUTO)
     assert done.returncode == 1
-    assert 'allow_hosts=["127.0.0.1"]' in said(done), done.stdout
+    assert 'allow_hosts=["127.0.0.1"]' in flat(done), done.stdout
 
 
 def test_the_ini_line_holds_for_replays_and_the_flag_for_this_run(recorded):
-    project = recorded(SWALLOWS, "agentreplay_sandbox = require\n")
-    assert "network closed (L3)" in project.run().stdout
-    assert "network closed (L1)" in project.run("--agentreplay-sandbox=off").stdout
-    assert project.record().returncode == 0
-    typed = project.record("--agentreplay-sandbox=require")
+    project = recorded(SWALLOWS)
+    with edited(project, "pytest.ini", "agentreplay_tools", "agentreplay_sandbox = require\nagentreplay_tools"):
+        assert "network closed (L3)" in project.run().stdout
+        assert "network closed (L1)" in project.run("--agentreplay-sandbox=off").stdout
+        passed(project.record())
+    typed = project.record(REQUIRE)
     assert typed.returncode == 4
-    assert "--agentreplay-sandbox=require closes the network, but the mode is record" in typed.stderr
+    assert f"{REQUIRE} closes the network, but the mode is record" in typed.stderr
     assert project.run("--agentreplay-sandbox=sometimes").returncode == 4
 
 
 def test_a_session_without_replays_is_left_alone(project):
     project.write(test_plain="import socket\ndef test_plain():\n    socket.socket().close()\n")
-    done = project.run("--agentreplay-sandbox=auto", "test_plain.py")
-    assert done.returncode == 0
-    assert "1 passed" in done.stdout
-
-
-LOADS = """
-import ctypes
-import agent
-
-def test_refund(agentreplay):
-    assert "refund" in agent.answer("Where is A-17?")
-    ctypes.CDLL(None)
-"""
+    assert "1 passed" in passed(project.run(AUTO, "test_plain.py")).stdout
 
 
 def test_what_is_loaded_in_c_is_told_where_no_kernel_refuses_it(recorded):
     project = recorded(LOADS)
-    told = "unheard test_shop.py:7 in test_refund loads the C library with ctypes"
-    assert told in said(project.offline())
-    assert "unheard" not in project.offline("--agentreplay-sandbox=auto").stdout
+    assert "unheard test_shop.py:7 in test_refund loads the C library with ctypes" in flat(project.offline())
+    assert "unheard" not in project.offline(AUTO).stdout
 
 
 def test_a_job_that_replays_needs_no_credentials_and_is_told_of_those_it_has(recorded):
     project = recorded(SWALLOWS)
-    held = {
-        "MODEL_API_KEY": "dummy-key-for-replays",
-        "SHOP_TOKEN": "a8d0f17c2b9e",
-        "DB_PASSWORD_FILE": "run/secrets/db",
-    }
+    secrets = {"SHOP_TOKEN": "a8d0f17c2b9e", "DB_PASSWORD_FILE": "run/secrets/db"}
+    held = {"MODEL_API_KEY": "dummy-key-for-replays"} | secrets
     done = project.offline(CI="true", **held)
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("secrets")]
     assert line.startswith("secrets   SHOP_TOKEN")
-    assert "a8d0f17c2b9e" not in done.stdout
     assert "MODEL_API_KEY" not in line
+    assert "a8d0f17c2b9e" not in done.stdout
     assert "secrets" not in project.offline(**held).stdout, "on a machine of one's own that is as usual"
     project.write(test_plain="def test_plain():\n    pass\n")
-    assert "secrets" not in project.run("test_plain.py", CI="true", **held).stdout, "nothing is replayed"
+    done = project.run("test_plain.py", CI="true", **held)
+    (project.root / "test_plain.py").unlink()
+    assert "secrets" not in done.stdout, "nothing is replayed"
 
 
 def test_a_replay_without_any_network_gives_the_same_reports(recorded):
@@ -299,19 +286,16 @@ def test_a_replay_without_any_network_gives_the_same_reports(recorded):
             pytest.fail("CI must try this: permit user namespaces, or say NO_NAMESPACES=1 in the job")
         pytest.skip("this system permits no user namespaces")
     project = recorded(SWALLOWS)
-    reports = {}
-    for curious in ("", "1"):
-        for where, words in (("here", []), ("apart", apart)):
-            command = [*words, sys.executable, "-m", "pytest", *project.options, "--junitxml=junit.xml"]
-            environ = project.surroundings(CURIOUS=curious, MODEL_URL="http://127.0.0.1:9")
-            done = subprocess.run(command, cwd=project.root, env=environ, capture_output=True, timeout=120)
-            xml = (project.root / "junit.xml").read_bytes()
-            reports[curious, where] = [
-                done.returncode,
-                done.stderr,
-                re.sub(rb"in \d+\.\d+s", b"", done.stdout),
-                re.sub(rb' (time|timestamp|hostname)="[^"]*"', b"", xml),
-            ]
-    assert reports["", "here"] == reports["", "apart"]
-    assert reports["1", "here"] == reports["1", "apart"]
-    assert (reports["", "here"][0], reports["1", "here"][0]) == (0, 1)
+
+    def report(curious, *words):
+        command = [*words, sys.executable, "-m", "pytest", *project.options, "--junitxml=junit.xml"]
+        environ = project.surroundings(CURIOUS=curious, MODEL_URL=NOBODY)
+        done = subprocess.run(command, cwd=project.root, env=environ, capture_output=True, timeout=120)
+        said = re.sub(rb"in \d+\.\d+s", b"", done.stdout)
+        xml = re.sub(rb' (time|timestamp|hostname)="[^"]*"', b"", (project.root / "junit.xml").read_bytes())
+        return done.returncode, done.stderr, said, xml
+
+    for curious, code in (("", 0), ("1", 1)):
+        here = report(curious)
+        assert here == report(curious, *apart)
+        assert here[0] == code
