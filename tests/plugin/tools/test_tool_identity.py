@@ -1,0 +1,326 @@
+"""Which function a frozen tool is: it stays frozen where it is made anew, and its name is its own among others."""
+
+import pytest
+
+from tests.support.small_projects import furnished, passed, recorded, runs
+
+SHOP = """
+import pathlib
+import helpers
+
+LEDGER = pathlib.Path(__file__).with_name("ledger.txt")
+
+def note(line):
+    with LEDGER.open("a") as ledger:
+        ledger.write(line + "\\n")
+    return len(LEDGER.read_text())
+
+def bare(work):
+    return lambda *args: work(*args)
+
+def refund(order):
+    return note(f"refund {order}")
+
+@bare
+def wrapped(order):
+    return note(f"wrapped {order}")
+
+class Till:
+    def pay(self, order):
+        return note(f"pay {order}")
+
+    @classmethod
+    def count(cls):
+        return note("count")
+
+    @staticmethod
+    async def wait():
+        return note("wait")
+
+def all_of_it():
+    import asyncio, shop, shop.mail
+    return [
+        shop.refund("A-1"), shop.wrapped("A-1"), shop.Till().pay("A-1"), shop.Till.count(), asyncio.run(shop.Till.wait()),
+        shop.mail.send("A-1"), shop.mail.draft("A-1"), shop.mail.lend("A-1"),
+    ]
+"""
+
+MAIL = """
+import shop
+from helpers import lend
+
+def send(order):
+    return shop.note(f"send {order}")
+
+def draft(order):
+    return shop.note(f"draft {order}")
+"""
+
+HELPERS = """
+def lend(order):
+    import shop
+    return shop.note(f"lend {order}")
+"""
+
+TESTS = """
+import importlib, sys
+import pytest
+
+NAMED = ["shop.refund", "shop.wrapped", "shop.Till.pay", "shop.Till.count", "shop.Till.wait", "shop.mail.*", "shop.mail.lend"]
+
+def reload():
+    importlib.reload(importlib.import_module("helpers"))
+    importlib.reload(importlib.import_module("shop"))
+    importlib.reload(importlib.import_module("shop.mail"))
+
+def import_again():
+    for name in ("shop", "shop.mail", "helpers"):
+        sys.modules.pop(name)
+    importlib.import_module("shop.mail")
+
+WAYS = [reload, import_again]
+
+@pytest.mark.parametrize("anew", WAYS)
+@pytest.mark.agentreplay(tools=NAMED)
+def test_named(anew):
+    import shop, shop.mail
+    old = shop.refund
+    first = shop.all_of_it()
+    anew()
+    import shop
+    assert first < shop.all_of_it(), "they count up"
+    old("A-2")
+
+@pytest.mark.parametrize("anew", WAYS)
+def test_given(anew, agentreplay):
+    import shop, shop.mail
+    for tool in (shop.refund, shop.Till.pay, shop.Till.count, shop.Till.wait, shop.mail.send, shop.mail.draft, shop.mail.lend):
+        agentreplay.tool(tool)
+    agentreplay.tool(shop.wrapped, name="wrapped")
+    anew()
+    import shop, shop.mail
+    shop.refund("A-1"), shop.Till().pay("A-1"), shop.Till.count(), shop.mail.send("A-1"), shop.mail.draft("A-1")
+
+def test_without():
+    import_again()
+    import shop
+    shop.refund("live")
+"""
+
+
+def test_a_tool_whose_module_is_loaded_again_stays_frozen(shared_project):
+    project = furnished(shared_project(), shop__mail=MAIL, helpers=HELPERS, test_anew=TESTS)
+    (project.root / "shop" / "__init__.py").write_text(SHOP, encoding="utf-8")
+    ledger = project.root / "shop" / "ledger.txt"
+    recorded(project)
+    assert {name: len(run.exchanges) for name, run in runs(project).items()} == {
+        f"{test}[{way}]": calls for test, calls in (("named", 17), ("given", 5)) for way in ("reload", "import_again")
+    }
+    before = ledger.read_text(encoding="utf-8")
+    passed(project.offline())
+    assert ledger.read_text(encoding="utf-8").removeprefix(before) == "refund live\n"
+
+
+MAKERS = """
+import pathlib
+
+LEDGER = pathlib.Path(__file__).with_name("ran.txt")
+
+def note(line):
+    with LEDGER.open("a") as ledger:
+        ledger.write(line + "\\n")
+    return len(LEDGER.read_text())
+
+def make_shop():
+    class Shop:
+        def refund(self, order):
+            return note(f"refund {order}")
+        @staticmethod
+        async def wait(order):
+            return note(f"wait {order}")
+    return Shop
+
+def make_refund(currency):
+    calls = 0
+    def refund(order, *more, loud=False, **rest):
+        nonlocal calls
+        calls += 1
+        return note(f"refund {order} {currency} {more} {loud} {rest}")
+    return refund
+
+def logged(work):
+    return lambda order: work(order)
+
+class Kit:
+    @staticmethod
+    def lend():
+        @logged
+        def lend(order):
+            return note(f"lend {order}")
+        return lend
+
+@logged
+def audit(order):
+    note(f"audit {order}")
+
+Shop = make_shop()
+refund = make_refund("EUR")
+lend = Kit.lend()
+"""
+
+MAKER_TESTS = """
+import asyncio, os
+import pytest, makers
+
+LATER = []
+
+def use(shop, refund, lend):
+    return [shop().refund("A-1"), asyncio.run(shop.wait("A-1")), refund("A-1", 2, loud=True, x=1), lend("A-1")]
+
+def use_new(module=makers):
+    LATER[:] = [module.make_refund("EUR")]
+    return use(module.make_shop(), LATER[0], module.Kit.lend())
+
+NAMED = ["makers.Shop.refund", "makers.Shop.wait", "makers.refund", "makers.lend"]
+
+@pytest.mark.agentreplay(tools=NAMED)
+def test_named():
+    use(makers.Shop, makers.refund, makers.lend)
+    use_new()
+    use_new()
+
+def test_given(agentreplay):
+    for tool in (makers.Shop.refund, makers.Shop.wait, makers.refund, makers.lend):
+        agentreplay.tool(tool, name=tool.__qualname__)
+    use_new()
+    @makers.logged
+    def other(order):
+        pass
+    other("A-1")
+
+@pytest.mark.agentreplay(tools=["makers.refund"])
+def test_other_closure():
+    makers.make_refund(os.environ.get("CURRENCY", "USD"))("A-1")
+
+def test_without():
+    assert makers.make_refund.__code__.co_consts
+    LATER[0]("live")
+    use_new()
+"""
+
+
+def test_a_tool_that_its_factory_makes_anew_stays_frozen(shared_project):
+    project = recorded(furnished(shared_project(), makers=MAKERS, test_makers=MAKER_TESTS))
+    ledger = project.root / "ran.txt"
+    kept = {name: len(run.exchanges) for name, run in runs(project).items()}
+    assert kept == {"named": 12, "given": 4, "other_closure": 1}
+    before = ledger.read_text(encoding="utf-8")
+    passed(project.offline())
+    live = ledger.read_text(encoding="utf-8").removeprefix(before).splitlines()
+    assert len(live) == 5, live
+    assert live[0].startswith("refund live EUR")
+    assert project.offline("-k", "other_closure", CURRENCY="EUR").returncode == 1
+
+
+AGENT = """
+import functools, pathlib
+
+LEDGER = pathlib.Path(__file__).with_name("ledger.txt")
+
+def note(line):
+    with LEDGER.open("a") as ledger:
+        ledger.write(line + "\\n")
+    return line
+
+class SearchTool:
+    def run(self, word):
+        return note(f"search {word}")
+
+class DeleteTool:
+    def run(self, word):
+        return note(f"delete {word}")
+
+def one(word, extra): return note(f"one {word}")
+def two(word, extra): return note(f"two {word}")
+
+first, second = functools.partial(one, extra=1), functools.partial(two, extra=1)
+"""
+
+TOOLS = """
+import agent
+
+def search(word):
+    return agent.note(f"NAME {word}")
+"""
+
+NAME_TESTS = """
+import os
+import pytest, agent, tools_a, tools_b
+
+SWAP = bool(os.environ.get("SWAP"))
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_functions(agentreplay, turn):
+    given = [tools_a.search, tools_b.search][::turn]
+    for tool in given:
+        agentreplay.tool(tool)
+    (tools_b if SWAP else tools_a).search("x")
+
+def test_one_is_called_before_the_other_is_given(agentreplay):
+    agentreplay.tool(tools_a.search)
+    (agent.note if SWAP else tools_a.search)("early")
+    agentreplay.tool(tools_b.search)
+    (tools_a if SWAP else tools_b).search("late")
+
+def test_methods(agentreplay):
+    agentreplay.tool(agent.SearchTool.run)
+    agentreplay.tool(agent.DeleteTool().run)
+    (agent.DeleteTool if SWAP else agent.SearchTool)().run("x")
+
+def test_partials(agentreplay):
+    agentreplay.tool(agent.first)
+    agentreplay.tool(agent.second)
+    (agent.second if SWAP else agent.first)("x")
+
+@pytest.mark.agentreplay(tools=["tools_a.search"])
+def test_beside_one_of_the_settings(agentreplay):
+    agentreplay.tool(tools_b.search)
+    (tools_b if SWAP else tools_a).search("x")
+
+def test_one_alone(agentreplay):
+    agentreplay.tool(tools_a.search)
+    agentreplay.tool(tools_a.search, effects="read")
+    tools_a.search("x")
+    assert [call.name for call in agentreplay.run.tool_calls] == ["search"]
+
+def test_given_names(agentreplay):
+    agentreplay.tool(tools_a.search, name="find")
+    agentreplay.tool(tools_b.search)
+    tools_a.search("x"), tools_b.search("x")
+    assert [call.name for call in agentreplay.run.tool_calls] == ["find", "search"]
+"""
+
+
+@pytest.fixture(scope="module")
+def named(shared_project):
+    tools = {f"tools_{letter}": TOOLS.replace("NAME", letter) for letter in "ab"}
+    return recorded(furnished(shared_project(), agent=AGENT, test_names=NAME_TESTS, **tools))
+
+
+def test_names_are_full_where_two_share_one(named):
+    assert {name: [x.call.name for x in run.exchanges] for name, run in runs(named).items()} == {
+        "functions[1]": ["tools_a.search"],
+        "functions[-1]": ["tools_a.search"],
+        "one_is_called_before_the_other_is_given": ["tools_a.search", "tools_b.search"],
+        "methods": ["agent.SearchTool.run"],
+        "partials": ["agent.one"],
+        "beside_one_of_the_settings": ["tools_a.search"],
+        "one_alone": ["search"],
+        "given_names": ["find", "search"],
+    }
+
+
+def test_another_one_of_that_name_is_a_divergence(named):
+    passed(named.offline())
+    done = named.replay(SWAP="1")
+    assert "6 failed, 2 passed" in done.stdout, done.stdout
