@@ -378,10 +378,7 @@ def test_a_refusal_names_the_place_and_prints_the_line(value, hint, where, line)
     assert refused.value.kind in str(refused.value)
 
 
-@pytest.mark.parametrize(
-    "value",
-    [iter([1]), _rows(), map(str, []), open, threading.Lock(), object(), int, len],
-)
+@pytest.mark.parametrize("value", [iter([1]), _rows(), map(str, []), open, threading.Lock(), object(), int, len])
 def test_what_cannot_be_kept_is_refused_and_never_told_as_text(value):
     for held in (value, [value], {"a": (value,)}):
         with pytest.raises(CannotFreeze) as refused:

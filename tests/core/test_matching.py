@@ -212,37 +212,22 @@ def test_order_of_names_and_white_space_do_not_count(body, order, indent):
 
 BYTES = st.sampled_from(
     [
-        b"",
-        b"{}",
-        b"[1]",
-        b"a=1&b=2",
-        b"\xff",
-        b"--B\r\n\r\nx\r\n--B--",
-        b'{"a": 1}',
-        b'{"a":1}',
+        b"", b"{}", b"[1]", b"a=1&b=2", b"\xff", b"--B\r\n\r\nx\r\n--B--", b'{"a": 1}', b'{"a":1}',
         b'{"idempotency_key":1}',
     ]
-)
+)  # fmt: skip
 TYPES = st.sampled_from(
     [
-        "application/json",
-        "application/x-www-form-urlencoded",
-        "multipart/form-data; boundary=B",
-        "multipart/form-data; boundary=C",
-        "text/plain",
+        "application/json", "application/x-www-form-urlencoded", "multipart/form-data; boundary=B",
+        "multipart/form-data; boundary=C", "text/plain",
     ]
-)
+)  # fmt: skip
 URLS = st.sampled_from(
     [
-        "https://a/",
-        "https://A:443",
-        "https://a/?x=1&y=2",
-        "https://a/?y=2&x=1",
-        "http://127.0.0.1:1/",
-        "http://localhost:2/",
-        "https://a/?api_key=1",
+        "https://a/", "https://A:443", "https://a/?x=1&y=2", "https://a/?y=2&x=1", "http://127.0.0.1:1/",
+        "http://localhost:2/", "https://a/?api_key=1",
     ]
-)
+)  # fmt: skip
 CALLS = st.builds(
     lambda body, url, kind, coding, extra: http(body, url, (("Content-Type", kind), *coding, *extra)),
     BYTES,

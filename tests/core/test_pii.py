@@ -49,17 +49,11 @@ def grouped(text, size=4, sign=" "):
 @pytest.mark.parametrize(
     "address",
     [
-        "maria.kowalska" + AT + "firma-poczta.pl",
-        "a.very.long.local-part_99" + AT + "university-hospital.org",
-        "joe+tag" + AT + "mail.example.com",
-        "o'brien" + AT + "corp.ie",
-        "z" + AT + "163.com",
-        "李雷" + AT + "例子.公司",
-        "jürgen" + AT + "müller.de",
-        "kim" + AT + "xn--e1afmkfd.xn--p1ai",
-        "x" * 64 + AT + "long.example.net",
+        "maria.kowalska" + AT + "firma-poczta.pl", "a.very.long.local-part_99" + AT + "university-hospital.org",
+        "joe+tag" + AT + "mail.example.com", "o'brien" + AT + "corp.ie", "z" + AT + "163.com", "李雷" + AT + "例子.公司",
+        "jürgen" + AT + "müller.de", "kim" + AT + "xn--e1afmkfd.xn--p1ai", "x" * 64 + AT + "long.example.net",
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize(
     ("before", "after"),
     [
@@ -85,29 +79,14 @@ def test_an_address_is_found_whole(address, before, after):
 @pytest.mark.parametrize(
     "text",
     [
-        "use git@github.com:acme/repo.git here",
-        "ssh://git@github.com/acme/repo",
-        "https://user@host.example.com/x",
-        "https://user:word@host.example.com/x",
-        "deploy@host.example.com:22",
-        "react@18.2.0",
-        "@angular/core@17.3.0-next",
-        "actions/checkout@v4.1.1",
-        "lodash@latest",
-        "logo@2x.png",
-        "getty@tty1.service",
-        "image@sha256:0f0f",
-        "@pytest.mark.parametrize",
-        "@everyone user@ @ a@",
-        "x = a@b.T",
-        "w@x.mean(axis=1)",
-        "self.W@x.reshape(-1)",
-        "user@localhost",
-        "root@web-1:~/app$",
-        "user1@redacted.invalid",
+        "use git@github.com:acme/repo.git here", "ssh://git@github.com/acme/repo", "https://user@host.example.com/x",
+        "https://user:word@host.example.com/x", "deploy@host.example.com:22", "react@18.2.0",
+        "@angular/core@17.3.0-next", "actions/checkout@v4.1.1", "lodash@latest", "logo@2x.png", "getty@tty1.service",
+        "image@sha256:0f0f", "@pytest.mark.parametrize", "@everyone user@ @ a@", "x = a@b.T", "w@x.mean(axis=1)",
+        "self.W@x.reshape(-1)", "user@localhost", "root@web-1:~/app$", "user1@redacted.invalid",
         "user12@redacted.invalid, user3@redacted.invalid",
     ],
-)
+)  # fmt: skip
 def test_what_only_has_an_at_sign_stays(text):
     assert found(text) == []
 
@@ -118,20 +97,11 @@ def test_what_only_has_an_at_sign_stays(text):
 @pytest.mark.parametrize(
     "number",
     [
-        "+49 151 23456789",
-        "+48 601 234 567",
-        "+81-3-3211-4567",
-        "+442079460958",
-        "+44 20 7946 0958",
-        "+1 (212) 736-5031",
-        "+1.212.736.5031",
-        "+49 (0)151 23456789",
-        "+971 50 123 4567",
-        "(212) 736-5031",
-        "212-736-5031",
-        "1-800-736-5031",
+        "+49 151 23456789", "+48 601 234 567", "+81-3-3211-4567", "+442079460958", "+44 20 7946 0958",
+        "+1 (212) 736-5031", "+1.212.736.5031", "+49 (0)151 23456789", "+971 50 123 4567", "(212) 736-5031",
+        "212-736-5031", "1-800-736-5031",
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize(
     ("before", "after"), [("", ""), ("call ", " now"), ('{"a":"', '"}'), ("x\\n", ", or"), ("", ".")]
 )
@@ -155,31 +125,14 @@ def test_a_name_makes_digits_a_telephone(text, number):
 @pytest.mark.parametrize(
     "text",
     [
-        "at 2025-11-18 13:29:00 it began",
-        "+2025-11-18 added",
-        "at 2025-11-18T13:29:00.123456+01:00 it began",
-        "1763645340123",
-        "order 1000234567 shipped",
-        "order ORD-2025-000481516 shipped",
-        "order 8844-2211-90 shipped",
-        "PO#99812734",
-        "isbn 978-1-4920-5136-7",
-        "9781492051367",
-        "at 52.520008,13.404954",
-        "3.141592653589793238",
-        "10.0.19045.3448",
-        "part no 123-456-789",
-        "SKU 212-736-50312",
-        "1,234,567.89",
-        "x+12345678901",
-        "+1e1000000",
-        "+12",
-        "telemetry: 12345678",
-        "phones sold: 1234567890 units",
-        "port 8080-8090 8100",
+        "at 2025-11-18 13:29:00 it began", "+2025-11-18 added", "at 2025-11-18T13:29:00.123456+01:00 it began",
+        "1763645340123", "order 1000234567 shipped", "order ORD-2025-000481516 shipped", "order 8844-2211-90 shipped",
+        "PO#99812734", "isbn 978-1-4920-5136-7", "9781492051367", "at 52.520008,13.404954", "3.141592653589793238",
+        "10.0.19045.3448", "part no 123-456-789", "SKU 212-736-50312", "1,234,567.89", "x+12345678901", "+1e1000000",
+        "+12", "telemetry: 12345678", "phones sold: 1234567890 units", "port 8080-8090 8100",
         "[1, 2, 3, 4, 5, 6, 7, 8, 9]",
     ],
-)
+)  # fmt: skip
 def test_what_is_only_a_number_stays(text):
     assert found(text) == []
     assert found(json.dumps({"v": text})) == []

@@ -140,24 +140,15 @@ def test_what_only_resembles_a_key_stays(vendor):
 @pytest.mark.parametrize(
     "text",
     [
-        "sk-learn",
-        "task-force-alpha-bravo-charlie-delta",
-        "disk-usage-report-for-the-whole-cluster",
-        "hf_hub_download",
-        "xoxb-your-bot-token-goes-here",
-        "sk-ant-api03-your-key-goes-here-please",
-        "npm_config_registry_of_all_packages_here",
-        "sk-container-id-1-estimator-doc-link",
-        "secret_santa_for_the_whole_team_in_december_2025",
-        "xai-grok-4-fast-reasoning-2025-09-19",
-        "pa-system-announcement-and-more-words-for-the-whole-school-district",
-        "AKIA" + "IOSFODNN7EXAMPLE",
-        "gl-matrix-vector-3-transform-and-more",
-        "module.sub_module.function_name_v2",
-        "[[redacted:openai-key:1]] [[redacted:github-key:22]]",
-        "eyJvZmZzZXQiOjEwMCwic29ydCI6ImNyZWF0ZWRfYXQifQ==",
+        "sk-learn", "task-force-alpha-bravo-charlie-delta", "disk-usage-report-for-the-whole-cluster",
+        "hf_hub_download", "xoxb-your-bot-token-goes-here", "sk-ant-api03-your-key-goes-here-please",
+        "npm_config_registry_of_all_packages_here", "sk-container-id-1-estimator-doc-link",
+        "secret_santa_for_the_whole_team_in_december_2025", "xai-grok-4-fast-reasoning-2025-09-19",
+        "pa-system-announcement-and-more-words-for-the-whole-school-district", "AKIA" + "IOSFODNN7EXAMPLE",
+        "gl-matrix-vector-3-transform-and-more", "module.sub_module.function_name_v2",
+        "[[redacted:openai-key:1]] [[redacted:github-key:22]]", "eyJvZmZzZXQiOjEwMCwic29ydCI6ImNyZWF0ZWRfYXQifQ==",
     ],
-)
+)  # fmt: skip
 def test_words_names_and_placeholders_stay(text):
     assert found(f'{{"text":"{text}"}}') == []
 
