@@ -81,15 +81,12 @@ def test_what_nothing_here_packs_again_is_replaced_where_a_secret_is_in_it(pack)
 @pytest.mark.parametrize(
     "data",
     [
-        gzip.compress(b"0" * 20_000_000),
-        zipped(b"0" * 20_000_000),
-        b"PK\x03\x04 and what is no archive",
-        zipped(b"cut off")[:-30],
-        zlib.compress(b"0" * 20_000_000),
+        gzip.compress(b"0" * 20_000_000), zipped(b"0" * 20_000_000), b"PK\x03\x04 and what is no archive",
+        zipped(b"cut off")[:-30], zlib.compress(b"0" * 20_000_000),
         zlib.compress(b"the first") + zlib.compress(b"the second"),
         zlib.compress(b"damaged at its end")[:-4] + b"\xff" * 4,
     ],
-)
+)  # fmt: skip
 def test_what_cannot_be_read_is_replaced(data):
     assert stored(data) == b"[[redacted:opaque:1]]"
 

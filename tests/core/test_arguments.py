@@ -120,22 +120,9 @@ def _namespace(value: Any) -> Any:
 
 
 KINDS = [
-    "listed",
-    "mapped",
-    "rows",
-    "wide",
-    "told",
-    "pair",
-    "set",
-    "chain",
-    "tuple",
-    "list",
-    "plain",
-    "slotted",
-    "row",
-    "defined",
-    "namespace",
-]
+    "listed", "mapped", "rows", "wide", "told", "pair", "set", "chain", "tuple", "list", "plain", "slotted", "row",
+    "defined", "namespace",
+]  # fmt: skip
 LEAVES = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8) | st.binary(max_size=8)
 )

@@ -27,37 +27,21 @@ FOUND = [
     '{"key": "db.password", "value": {"stringValue": "%s"}}',
     '{"attributes": [{"key": "a", "value": {"arrayValue": {}}}, {"key": "app.api_key", "value": {"stringValue": "%s"}}]}',
     '{"key": "x.api_key", "value": {"arrayValue": {"values": [{"stringValue": "none"}, {"stringValue": "%s"}]}}}',
-    '{"value": "%s", "name": "X-Api-Key"}',
-    '{"value": {"string_value": "%s"}, "key": "auth_token"}',
+    '{"value": "%s", "name": "X-Api-Key"}', '{"value": {"string_value": "%s"}, "key": "auth_token"}',
     '{"name": "DB_PASSWORD", "type": "string", "value": "%s"}',
-    '{"Value": "%s", "Type": "text", "Key": "client_secret"}',
-    "[{'value': '%s', 'name': 'Authorization'}]",
-    "env:\n  - value: %s\n    name: DB_PASSWORD\n",
-    '<add value="%s" key="ApiKey"/>',
-    "password: |\n  %s\nuser: ada\n",
-    "db:\n  client_secret: >-\n    %s\n  host: h\n",
-    "- api_key: |-\n    %s\n",
-    "const config = {password: `%s`, host: `h`}",
-    "const apiKey = `%s`;",
-    "const token: string = '%s-0123456789abcdef';",
-    'password: str = "%s"',
-    'password = f"%s"',
-    "password = rb'%s'",
-    "PASSWORD=$'%s'",
-    'var password = @"%s";',
-    'password = """\n%s\n"""',
-    "secret_key = '''\n%s'''",
-    'password = """%s"""\n',
-    "name,password,city\nada,%s,Rome\nbob,[[redacted:key:9]],Oslo\n",
-    "name;password\nada;%s\n",
-    "user\tapi_key\nada\t%s\n",
-    '"name","password"\n"ada","%s"\n',
-    "password\tname\n%s\tada\n",
-    "| name | password |\n|---|---|\n| ada | %s |\n",
+    '{"Value": "%s", "Type": "text", "Key": "client_secret"}', "[{'value': '%s', 'name': 'Authorization'}]",
+    "env:\n  - value: %s\n    name: DB_PASSWORD\n", '<add value="%s" key="ApiKey"/>',
+    "password: |\n  %s\nuser: ada\n", "db:\n  client_secret: >-\n    %s\n  host: h\n", "- api_key: |-\n    %s\n",
+    "const config = {password: `%s`, host: `h`}", "const apiKey = `%s`;",
+    "const token: string = '%s-0123456789abcdef';", 'password: str = "%s"', 'password = f"%s"', "password = rb'%s'",
+    "PASSWORD=$'%s'", 'var password = @"%s";', 'password = """\n%s\n"""', "secret_key = '''\n%s'''",
+    'password = """%s"""\n', "name,password,city\nada,%s,Rome\nbob,[[redacted:key:9]],Oslo\n",
+    "name;password\nada;%s\n", "user\tapi_key\nada\t%s\n", '"name","password"\n"ada","%s"\n',
+    "password\tname\n%s\tada\n", "| name | password |\n|---|---|\n| ada | %s |\n",
     "| name | API key |\n| :--- | ---: |\n| ada | `%s` |\n",
     " id | client_secret | host\n----+---------------+------\n  1 | %s | h\n",
     "x\n\nname,password\nbob,none\nada,%s\n\nmore",
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("form", FOUND)
@@ -71,12 +55,7 @@ def test_the_value_is_found_in_a_body_in_a_string_of_json_and_in_a_result(form):
     assert VALUE not in json.dumps(result.value)
 
 
-JWKS = {
-    "RSA": ("n", "e", "d", "p", "q", "dp", "dq", "qi"),
-    "EC": ("x", "y", "d"),
-    "OKP": ("x", "d"),
-    "oct": ("k",),
-}
+JWKS = {"RSA": ("n", "e", "d", "p", "q", "dp", "dq", "qi"), "EC": ("x", "y", "d"), "OKP": ("x", "d"), "oct": ("k",)}
 
 
 @pytest.mark.parametrize("kind", JWKS)
@@ -113,19 +92,16 @@ LEFT = [
     '{"key": "max_tokens", "value": {"stringValue": "4096-4096"}}',
     '{"value": "Rome-2025-11", "name": "city"}, {"name": "password", "required": true}',
     '{"name": "password", "description": "the value", "type": "string"}',
-    "description: |\n  a text of two lines\n  and 12345678-abc\n",
-    "password_policy: |\n  at least 12 characters\n",
-    "password: |\n  Ask the owner of the shop for it.\n",
-    "const greeting = `hello-12345678`;",
+    "description: |\n  a text of two lines\n  and 12345678-abc\n", "password_policy: |\n  at least 12 characters\n",
+    "password: |\n  Ask the owner of the shop for it.\n", "const greeting = `hello-12345678`;",
     'help_text = """\nSet the password first.\n"""',
     "def connect(user, password, token):\n    return open(user, password, token)\n",
     "name,city,token_count\nada,Rome,12345678\n",
     "The password, the token, and the key\nare given, to nobody, but you-1234567\n",
-    "| field | meaning |\n|---|---|\n| password | must-be-set-1 |\n",
-    "name,password\nada,\nbob,none\n",
+    "| field | meaning |\n|---|---|\n| password | must-be-set-1 |\n", "name,password\nada,\nbob,none\n",
     '{"d": "2025-11-20T10:00:00Z-abcdefgh", "k": "abcdefghijklmnopqrstuvwx"}',
     '{"kty": "RSA", "n": "' + LONG + '", "e": "AQAB", "kid": "' + VALUE + '0123456789"}',
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", LEFT)
@@ -138,19 +114,11 @@ def test_what_no_name_gives_away_stays(text):
 @pytest.mark.parametrize(
     "unit",
     [
-        "password,token,secret,",
-        '{"name": "password", ',
-        '"value": "abcdefgh", ',
-        "password: |\n  x\n",
-        '"kty" "d": "',
-        'password = """\n',
-        "| password ",
-        'form-data; name="password"\r\n',
-        "\\\\\\\\",
-        "a,password\n1,2\n",
-        "password\\n",
+        "password,token,secret,", '{"name": "password", ', '"value": "abcdefgh", ', "password: |\n  x\n",
+        '"kty" "d": "', 'password = """\n', "| password ", 'form-data; name="password"\r\n', "\\\\\\\\",
+        "a,password\n1,2\n", "password\\n",
     ],
-)
+)  # fmt: skip
 def test_the_cost_is_that_of_the_length(unit):
     def seconds(size):
         body = (unit * (size // len(unit))).encode()

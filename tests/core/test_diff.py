@@ -48,11 +48,7 @@ def told(edit):
         (lambda b: b["messages"].__delitem__(slice(40, 80)), "$.messages[40..79]", "messages[40..79] dropped"),
         (lambda b: b["tools"].insert(0, b["tools"].pop(2)), "$.tools", "reordered [3, 1, 2, 4, 5, 6]"),
         (lambda b: b["tools"][3]["function"]["parameters"].update(limit=9), "$.tools[3].function.parameters.limit", ""),
-        (
-            lambda b: b["messages"].insert(60, b["messages"].pop(61)),
-            "$.messages[60..61]",
-            "reordered [62, 61]",
-        ),
+        (lambda b: b["messages"].insert(60, b["messages"].pop(61)), "$.messages[60..61]", "reordered [62, 61]"),
         (
             lambda b: b["messages"].__setitem__(slice(20, 60), b["messages"][59:19:-1]),
             "$.messages[20..59]",
@@ -78,10 +74,7 @@ def test_elements_are_paired_by_what_they_call_themselves():
     ]
     now = [{"role": "tool", "tool_call_id": "b", "content": "3"}, {"role": "tool", "tool_call_id": "c", "content": "1"}]
     found = diff(recorded, now)
-    assert [(x.path, x.recorded, x.now) for x in found] == [
-        ("$[0].tool_call_id", "a", "c"),
-        ("$[1].content", "2", "3"),
-    ]
+    assert [(x.path, x.recorded, x.now) for x in found] == [("$[0].tool_call_id", "a", "c"), ("$[1].content", "2", "3")]
 
 
 def test_a_summary_in_place_of_messages():

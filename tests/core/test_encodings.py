@@ -11,15 +11,9 @@ from pytest_agentreplay.core.redaction.encodings import JSON_DEPTH, in_strings, 
 
 PLAIN = "sk-live-0123456789abcdef"
 VALUES = [
-    PLAIN,
-    'quo"ted-secret',
-    "apo'strophe-secret",
-    "back\\slashed-secret",
-    "lines\nof\ta-key",
-    "schlüssel-4711",
-    "a/b/c-secret",
-    '{"k": "-----BEGIN\\\\nMII"}',
-]
+    PLAIN, 'quo"ted-secret', "apo'strophe-secret", "back\\slashed-secret", "lines\nof\ta-key", "schlüssel-4711",
+    "a/b/c-secret", '{"k": "-----BEGIN\\\\nMII"}',
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("value", VALUES)

@@ -9,7 +9,7 @@ from pytest_agentreplay.core import diagnose
 from pytest_agentreplay.core.backends.backend import Moment, Refused
 from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.diagnose import results
-from pytest_agentreplay.core.divergence import ABSENT, Kind
+from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.core.rules import Rule
@@ -58,72 +58,106 @@ def paths(divergence):
 # A model call that differs.
 
 
-def test_an_edited_system_prompt(shop, writing):
-    call = writing.chat(shop.opening(system=writing.SYSTEM.replace("refund", "credit")))
-    found = shop.miss(call)
-    assert (found.kind, found.turn, found.turns, found.position, found.positions) == (Kind.PROMPT, 1, 2, 1, 4)
-    assert found.summary == "model gpt-x: system text $.messages[0].content changed, line 3: refund -> credit"
-    assert found.recorded == shop.first
-    assert found.now == call
+GUARD = {"role": "system", "content": "You are a guard. Answer yes or no."}
+SAFE = {"role": "user", "content": "Is this safe? Where is order 7?"}
+SUMMARY = {"role": "assistant", "content": "Summary: one order"}
+HM = {"role": "assistant", "content": "Hm"}
+PIRATE = "Speak like a pirate."
+OTHER_URL = "https://api.other.test/v1/chat/completions"
+BETA = (("content-type", "application/json"), ("openai-beta", "x"))
+DELAYED = '{"status": "delayed", "eta": "Tuesday"}'
+OTHER_WORDS = "the agent tells a tool result otherwise"
+EXTRA = "called, which is not recorded here"
 
 
-def test_an_edited_user_message_and_one_more(shop, writing):
-    assert shop.miss(writing.chat(shop.opening("Where is it?"))).summary.startswith(
-        "model gpt-x: user text $.messages[1]"
-    )
-    more = shop.miss(writing.chat([*shop.opening(), {"role": "user", "content": "Hurry."}]))
-    assert (more.kind, more.summary) == (Kind.PROMPT, "model gpt-x: user text messages[2] added")
+def credit(shop):
+    return shop.system["content"].replace("refund", "credit")
 
 
-@pytest.mark.parametrize(
-    ("fields", "kind", "words"),
-    [
-        ({"model": "gpt-y"}, Kind.MODEL, "$.model changed, gpt-x -> gpt-y"),
-        ({"temperature": 0.7}, Kind.MODEL, "$.temperature added"),
-        (
-            {"url": "https://api.other.test/v1/chat/completions"},
-            Kind.MODEL,
-            "url changed, https://api.openai.com/v1/",
-        ),
-        ({"prompt_cache_retention": "24h"}, Kind.SDK, "$.prompt_cache_retention added"),
-        (
-            {"headers": (("content-type", "application/json"), ("openai-beta", "x"))},
-            Kind.SDK,
-            "headers.openai-beta added",
-        ),
-    ],
-)
-def test_what_stands_beside_the_messages(shop, writing, fields, kind, words):
-    found = shop.miss(writing.chat(shop.opening(), **fields))
-    assert found.kind is kind
-    assert words in found.summary
-    assert bool(found.hints) == (kind is Kind.SDK)
+def with_currency(tools):
+    changed = json.loads(json.dumps(tools))
+    changed[1]["function"]["parameters"]["properties"]["currency"] = {"type": "string"}
+    return changed
 
 
-def test_a_tool_schema(shop, writing):
-    tools = json.loads(json.dumps(writing.TOOLS))
-    tools[1]["function"]["parameters"]["properties"]["currency"] = {"type": "string"}
-    found = shop.miss(writing.chat(shop.opening(), tools=tools))
-    assert found.kind is Kind.SCHEMA
-    assert found.summary.startswith(
-        "model gpt-x: tool refund: $.tools[1].function.parameters.properties.currency added"
-    )
-    assert shop.miss(writing.chat(shop.opening(), tools=tools[::-1])).kind is Kind.SCHEMA
-    assert shop.miss(writing.chat(shop.opening(), tools=...)).kind is Kind.SCHEMA
+def history(edit):
+    return lambda shop, chat: chat(edit(shop.closing()))
 
 
-def test_the_most_telling_section_gives_the_kind_and_all_differences_are_kept(shop, writing):
-    found = shop.miss(writing.chat(shop.opening("else"), store=True, temperature=0))
-    assert found.kind is Kind.MODEL
-    assert paths(found) == ["$.temperature", "$.messages[1].content", "$.store"]
+def tool(name, **arguments):
+    return lambda shop, chat: ToolCall(name, arguments)
 
 
-def test_a_tool_result_that_the_agent_words_otherwise(shop, writing):
-    call = writing.chat(shop.closing(lookup='{"status": "delayed", "eta": "Tuesday"}'))
-    found = shop.miss(call, shop.first, shop.lookup, shop.stock)
-    assert (found.kind, found.turn) == (Kind.HISTORY, 2)
-    assert "the agent tells a tool result otherwise" in found.summary
-    assert found.detail == ('the recorded text "in transit" came from tool lookup (turn 1, call 2)',)
+# name: the call, made behind so many of the recorded ones; kind, turn and counterpart; words of what is told
+DIFFER = {
+    "system prompt": (lambda s, chat: chat(s.opening(system=credit(s))), 0, Kind.PROMPT, 1, 0,
+        "model gpt-x: system text $.messages[0].content changed, line 3: refund -> credit"),
+    "user message": (lambda s, chat: chat(s.opening("Where is it?")), 0, Kind.PROMPT, 1, 0,
+        "model gpt-x: user text $.messages[1]"),
+    "one more message": (lambda s, chat: chat([*s.opening(), SAFE]), 0, Kind.PROMPT, 1, 0, "user text messages[2] added"),
+    "model": (lambda s, chat: chat(s.opening(), model="gpt-y"), 0, Kind.MODEL, 1, 0, "$.model changed, gpt-x -> gpt-y"),
+    "parameter": (lambda s, chat: chat(s.opening(), temperature=0.7), 0, Kind.MODEL, 1, 0, "$.temperature added"),
+    "url": (lambda s, chat: chat(s.opening(), url=OTHER_URL), 0, Kind.MODEL, 1, 0, "url changed, https://api.openai.com"),
+    "field of an SDK": (lambda s, chat: chat(s.opening(), prompt_cache_retention="24h"), 0, Kind.SDK, 1, 0,
+        "$.prompt_cache_retention added"),
+    "header of an SDK": (lambda s, chat: chat(s.opening(), headers=BETA), 0, Kind.SDK, 1, 0, "headers.openai-beta added"),
+    "tool schema": (lambda s, chat: chat(s.opening(), tools=with_currency(s.writing.TOOLS)), 0, Kind.SCHEMA, 1, 0,
+        "model gpt-x: tool refund: $.tools[1].function.parameters.properties.currency added"),
+    "order of tools": (lambda s, chat: chat(s.opening(), tools=s.writing.TOOLS[::-1]), 0, Kind.SCHEMA, 1, 0,
+        "model gpt-x: $.tools came in another order", "Sort them before they are sent"),
+    "no tools": (lambda s, chat: chat(s.opening(), tools=...), 0, Kind.SCHEMA, 1, 0, "$.tools"),
+    "no tools, other words": (lambda s, chat: chat(s.opening("Else"), tools=...), 0, Kind.SCHEMA, 1, 0, "$.tools"),
+    "prompt, fewer tools": (lambda s, chat: chat(s.opening(system=PIRATE), tools=s.writing.TOOLS[:1]), 0, Kind.SCHEMA, 1, 0,
+        "$.tools"),
+    "another prompt": (lambda s, chat: chat(s.opening(system=PIRATE)), 0, Kind.PROMPT, 1, 0, "$.messages[0].content"),
+    "no prompt": (lambda s, chat: chat(s.opening()[1:]), 0, Kind.HISTORY, 1, 0, "messages[0] dropped"),
+    "three sections": (lambda s, chat: chat(s.opening("else"), store=True, temperature=0), 0, Kind.MODEL, 1, 0,
+        "$.temperature: ", "$.messages[1].content: ", "$.store: "),
+    "tool result": (history(lambda m: [*m[:3], m[3] | {"content": DELAYED}, m[4]]), 3, Kind.HISTORY, 2, 3, OTHER_WORDS,
+        'the recorded text "in transit" came from tool lookup (turn 1, call 2)'),
+    "JSON of a tool result": (lambda s, chat: chat(s.closing('{"eta":"Tuesday","status":"in transit"}')), 3, Kind.HISTORY, 2, 3,
+        "the same JSON, written otherwise"),
+    "fewer messages": (history(lambda m: m[:1] + m[3:]), 3, Kind.HISTORY, 2, 3, "messages[1..2] dropped", "fewer"),
+    "a summary": (history(lambda m: [m[0], SUMMARY, *m[3:]]), 3, Kind.HISTORY, 2, 3, "messages[1] dropped", "gave way"),
+    "more messages": (history(lambda m: [*m, HM]), 3, Kind.HISTORY, 2, 3, "messages[5] added", "does not have"),
+    "own words": (history(lambda m: [*m[:2], m[2] | {"content": "Let me see"}, *m[3:]]), 3, Kind.HISTORY, 2, 3,
+        "assistant message $.messages[2].content", "rewrites"),
+    "moved": (history(lambda m: [*m[:3], m[4], m[3]]), 3, Kind.HISTORY, 2, 3, "reordered [1, 2, 3, 5, 4]", "another order"),
+    "arguments": (tool("lookup", id=8), 1, Kind.ARGS, 1, 1, "tool lookup: $.id changed, 7 -> 8",
+        "asked for the recorded arguments"),
+    "arguments of the second tool": (tool("stock", sku="A-2"), 2, Kind.ARGS, 1, 2, "$.sku changed"),
+    "another tool": (tool("refund", id=7), 1, Kind.TOOL, 1, 1, "tool refund called instead of tool lookup",
+        "asked for lookup, stock", ': tool lookup {"id":7} -> tool refund {"id":7}'),
+    "a tool too many": (tool("refund", id=7), 3, Kind.EXTRA, 1, 3, "tool refund"),
+    "a tool again": (tool("lookup", id=7), 3, Kind.EXTRA, 1, 1, "answered in turn 1 already"),
+    "a tool after the end": (tool("refund", id=7), 4, Kind.EXTRA, 2, None, "tool refund"),
+    "a request again": (lambda s, chat: s.first.call, 3, Kind.EXTRA, 1, 0, "the very same call was answered in turn 1"),
+    "a request after the end": (history(lambda m: [*m, HM, SAFE]), 4, Kind.EXTRA, 2, None, "ABSENT -> ", "Is this safe?"),
+    "a tool left out": (lambda s, chat: chat(s.closing(stock=None)), 2, Kind.MISSING, 1, 2,
+        "tool stock was not called before model gpt-x"),
+    "two tools left out": (lambda s, chat: chat(s.closing(stock=None)), 1, Kind.MISSING, 1, 1,
+        "not called either: turn 1, tool stock"),
+    "guard": (lambda s, chat: chat([GUARD, SAFE], tools=...), 0, Kind.EXTRA, 1, 0, EXTRA),
+    "guard in the middle": (lambda s, chat: chat([GUARD, SAFE], tools=...), 3, Kind.EXTRA, 1, 3, EXTRA),
+    "guard of the same text": (lambda s, chat: chat([GUARD, s.opening()[1]], tools=...), 3, Kind.EXTRA, 1, 3, EXTRA),
+    "the text alone": (lambda s, chat: chat([s.opening()[1]], tools=...), 3, Kind.EXTRA, 1, 3, EXTRA),
+    "title": (lambda s, chat: chat([SAFE], tools=..., model="small"), 0, Kind.EXTRA, 1, 0, EXTRA),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DIFFER)
+def test_a_call_that_differs_is_told_by_kind_turn_counterpart_and_words(shop, writing, name):
+    make, served, kind, turn, counterpart, *words = DIFFER[name]
+    call = make(shop, writing.chat)
+    found = shop.miss(call, *shop.run.exchanges[:served])
+    assert (found.kind, found.turn, found.turns, found.positions, found.now) == (kind, turn, 2, 4, call)
+    assert found.recorded == (None if counterpart is None else shop.run.exchanges[counterpart])
+    assert kind is Kind.EXTRA or found.position == counterpart + 1
+    told = [found.summary, found.cause, *found.detail]
+    told += [f"{one.path}: {one.recorded} -> {one.now}" for one in found.differences]
+    assert [word for word in words if not any(word in line for line in told)] == []
+    if kind in {Kind.MODEL, Kind.SDK}:
+        assert bool(found.hints) == (kind is Kind.SDK)
 
 
 def test_a_tool_result_of_a_tool_that_was_not_frozen(shop, writing):
@@ -134,85 +168,37 @@ def test_a_tool_result_of_a_tool_that_was_not_frozen(shop, writing):
     assert "agentreplay_tools" in found.hints[0]
 
 
-def test_the_same_json_written_otherwise(shop, writing):
-    call = writing.chat(shop.closing(lookup='{"eta":"Tuesday","status":"in transit"}'))
-    found = shop.miss(call, shop.first, shop.lookup, shop.stock)
-    assert found.kind is Kind.HISTORY
-    assert "the same JSON, written otherwise" in found.summary
+NOISE = [
+    ("It is 2026-11-02T10:00:00Z.", "It is 2026-11-20T18:01:07.5Z.", "a clock"),
+    ("Today is Monday, 2 November 2026", "Today is Friday, 20 November 2026", "a clock"),
+    ("at 1762077600", "at 1763661600", "a clock"),
+    ("run 0b9f3c1e-0000-4000-8000-000000000001", "run 7c9f3c1e-1111-4000-8000-00000000000f", "a uuid"),
+    ("see /tmp/abc1/out.txt", "see /tmp/xyz9/out.txt", "a place"),
+    ("http://localhost:43121/x", "http://localhost:39001/x", "a port"),
+    ("object at 0x7f00aa11bb22", "object at 0x7f99aa11bb33", "a random id"),
+    ("session sess_a8Kd92jfLs01", "session sess_Qp02kd83Ls9x", "a random id"),
+    ("tags {'new', 'eu'} here", "tags {'eu', 'new'} here", "the order of a set"),
+    ("tags: new; eu; vip.", "tags: vip; new; eu.", "the order of a set"),
+    ("tags:\n- new\n- eu\nThat is all.", "tags:\n- eu\n- new\nThat is all.", "the order of a set"),
+    ("I am {{user}} on {{host}}.", "I am root on {{host}}.", "a place"),
+    ("I am root on {{host}}.", "I am {{user}} on {{host}}.", "a place"),
+    ("see {{tempdir}}/tmpab1cd/x", "see {{tempdir}}/tmp_zz9/x", "a place"),
+    ("/tmp/a1 at 10:00:01", "/tmp/b2 at 10:00:02", "a place and a clock"),
+    ("Look the order up.\nThen refund it.", "Then refund it.\nLook the order up.", ""),
+    ("{{user}}", "a whole other text", ""),
+    ("I am {{user}}.", "You are root.", ""),
+    ("see {{root}}/a.md", "see {{root}}/b.md", ""),
+    ("first one then two", "first two then one", ""),
+]
 
 
-@pytest.mark.parametrize(
-    ("edit", "words", "cause"),
-    [
-        (lambda m: m[:1] + m[3:], "messages[1..2] dropped", "fewer"),
-        (
-            lambda m: [m[0], {"role": "assistant", "content": "Summary: one order"}, *m[3:]],
-            "messages[1] dropped",
-            "gave way",
-        ),
-        (lambda m: [*m, {"role": "assistant", "content": "Hm"}], "messages[5] added", "does not have"),
-        (
-            lambda m: [*m[:2], m[2] | {"content": "Let me see"}, *m[3:]],
-            "assistant message $.messages[2].content",
-            "rewrites",
-        ),
-        (lambda m: [*m[:3], m[4], m[3]], "reordered [1, 2, 3, 5, 4]", "another order"),
-    ],
-)
-def test_a_rewritten_history(shop, writing, edit, words, cause):
-    found = shop.miss(writing.chat(edit(shop.closing())), shop.first, shop.lookup, shop.stock)
-    assert found.kind is Kind.HISTORY
-    assert words in found.summary
-    assert cause in found.cause
-
-
-# Noise.
-
-
-@pytest.mark.parametrize(
-    ("recorded", "now", "name"),
-    [
-        ("It is 2026-11-02T10:00:00Z.", "It is 2026-11-20T18:01:07.5Z.", "a clock"),
-        ("Today is Monday, 2 November 2026", "Today is Friday, 20 November 2026", "a clock"),
-        ("at 1762077600", "at 1763661600", "a clock"),
-        ("run 0b9f3c1e-0000-4000-8000-000000000001", "run 7c9f3c1e-1111-4000-8000-00000000000f", "a uuid"),
-        ("see /tmp/abc1/out.txt", "see /tmp/xyz9/out.txt", "a place"),
-        ("http://localhost:43121/x", "http://localhost:39001/x", "a port"),
-        ("object at 0x7f00aa11bb22", "object at 0x7f99aa11bb33", "a random id"),
-        ("session sess_a8Kd92jfLs01", "session sess_Qp02kd83Ls9x", "a random id"),
-        ("tags {'new', 'eu'} here", "tags {'eu', 'new'} here", "the order of a set"),
-        ("tags: new; eu; vip.", "tags: vip; new; eu.", "the order of a set"),
-        ("tags:\n- new\n- eu\nThat is all.", "tags:\n- eu\n- new\nThat is all.", "the order of a set"),
-        ("I am {{user}} on {{host}}.", "I am root on {{host}}.", "a place"),
-        ("I am root on {{host}}.", "I am {{user}} on {{host}}.", "a place"),
-        ("see {{tempdir}}/tmpab1cd/x", "see {{tempdir}}/tmp_zz9/x", "a place"),
-        ("/tmp/a1 at 10:00:01", "/tmp/b2 at 10:00:02", "a place and a clock"),
-    ],
-)
-def test_what_changes_in_every_run_is_called_noise(writing, recorded, now, name):
+@pytest.mark.parametrize(("recorded", "now", "name"), NOISE)
+def test_what_changes_in_every_run_is_called_noise_and_what_an_author_changed_is_not(writing, recorded, now, name):
     book = writing.Book()
     book.model([{"role": "user", "content": recorded}])
     found = diagnose.miss(book.run(), READER, (), writing.chat([{"role": "user", "content": now}]), "main")
-    assert found.kind is Kind.NOISE
-    assert f"look like {name}:" in found.cause
-    assert found.hints == ()
-
-
-@pytest.mark.parametrize(
-    ("recorded", "now"),
-    [
-        ("Look the order up.\nThen refund it.", "Then refund it.\nLook the order up."),
-        ("{{user}}", "a whole other text"),
-        ("I am {{user}}.", "You are root."),
-        ("see {{root}}/a.md", "see {{root}}/b.md"),
-        ("first one then two", "first two then one"),
-    ],
-)
-def test_what_an_author_changed_is_not_called_noise(writing, recorded, now):
-    book = writing.Book()
-    book.model([{"role": "user", "content": recorded}])
-    found = diagnose.miss(book.run(), READER, (), writing.chat([{"role": "user", "content": now}]), "main")
-    assert found.kind is Kind.PROMPT
+    assert found.kind is (Kind.NOISE if name else Kind.PROMPT)
+    assert not name or (f"look like {name}:" in found.cause and found.hints == ())
 
 
 def test_noise_in_arguments(writing):
@@ -227,49 +213,13 @@ def test_noise_in_arguments(writing):
     assert (real.kind, paths(real)[0]) == (Kind.ARGS, "$.tags[0]")
 
 
-# Tools.
-
-
-def test_changed_arguments(shop):
-    found = shop.miss(ToolCall("lookup", {"id": 8}), shop.first)
-    assert (found.kind, found.turn, found.position) == (Kind.ARGS, 1, 2)
-    assert found.summary == "tool lookup: $.id changed, 7 -> 8"
-    assert "asked for the recorded arguments" in found.cause
-    assert shop.miss(ToolCall("stock", {"sku": "A-2"}), shop.first, shop.lookup).recorded == shop.stock
-
-
-def test_the_nearest_call_of_that_name_is_the_counterpart(writing):
+def test_the_nearest_call_of_that_name_is_the_counterpart_and_nobody_asked_for_it(writing):
     book = writing.Book()
     book.tool("put", a=1, b=2, c=3)
     near = book.tool("put", a=5, b=6, c=7)
-    assert diagnose.miss(book.run(), READER, (), ToolCall("put", {"a": 5, "b": 6, "c": 8}), "main").recorded == near
-
-
-def test_arguments_that_nobody_asked_for(writing):
-    book = writing.Book()
-    book.tool("put", a=1)
-    found = diagnose.miss(book.run(), READER, (), ToolCall("put", {"a": 2}), "main")
+    found = diagnose.miss(book.run(), READER, (), ToolCall("put", {"a": 5, "b": 6, "c": 8}), "main")
+    assert found.recorded == near
     assert "your code makes other arguments" in found.cause
-
-
-def test_another_tool(shop):
-    found = shop.miss(ToolCall("refund", {"id": 7}), shop.first)
-    assert (found.kind, found.summary) == (Kind.TOOL, "tool refund called instead of tool lookup")
-    assert [(x.recorded, x.now) for x in found.differences] == [('tool lookup {"id":7}', 'tool refund {"id":7}')]
-    assert "asked for lookup, stock" in found.cause
-
-
-def test_a_tool_too_many(shop):
-    found = shop.miss(ToolCall("refund", {"id": 7}), shop.first, shop.lookup, shop.stock)
-    assert (found.kind, found.turn, found.recorded) == (Kind.EXTRA, 1, shop.second)
-    again = shop.miss(ToolCall("lookup", {"id": 7}), shop.first, shop.lookup, shop.stock)
-    assert again.kind is Kind.EXTRA
-    assert "answered in turn 1 already" in again.cause
-
-
-def test_a_tool_after_the_end(shop):
-    found = shop.miss(ToolCall("refund", {"id": 7}), *shop.run.exchanges)
-    assert (found.kind, found.turn, found.recorded) == (Kind.EXTRA, 2, None)
 
 
 def test_children_never_count(writing):
@@ -285,14 +235,6 @@ def test_children_never_count(writing):
 # Calls left out, calls too many, calls in another order.
 
 
-def test_a_dropped_tool_call(shop, writing):
-    found = shop.miss(writing.chat(shop.closing(stock=None)), shop.first, shop.lookup)
-    assert (found.kind, found.recorded, found.turn) == (Kind.MISSING, shop.stock, 1)
-    assert found.summary == "tool stock was not called before model gpt-x"
-    both = shop.miss(writing.chat(shop.closing(stock=None)), shop.first)
-    assert both.detail == ("not called either: turn 1, tool stock",)
-
-
 def test_a_left_out_model_call(writing):
     run = writing.conversation(6, recorded=False)
     models = list(run.exchanges)
@@ -302,67 +244,47 @@ def test_a_left_out_model_call(writing):
     assert (found.kind, found.recorded) == (Kind.MISSING, models[2])
 
 
-def test_a_model_call_after_the_end(shop, writing):
-    more = [
-        *shop.closing(),
-        {"role": "assistant", "content": "It is."},
-        {"role": "user", "content": "Could you clarify?"},
-    ]
-    found = shop.miss(writing.chat(more), *shop.run.exchanges)
-    assert (found.kind, found.turn, found.turns, found.recorded) == (Kind.EXTRA, 2, 2, None)
-    assert "Could you clarify?" in found.differences[0].now
-    assert found.differences[0].recorded is ABSENT
+def posted(url, **body):
+    return HttpCall("POST", url, (("content-type", "application/json"),), Body(json.dumps(body).encode()))
 
 
-def test_a_new_helper_call_in_the_middle(shop, writing):
-    guard = writing.chat([{"role": "user", "content": "Is this safe?"}], tools=...)
-    found = shop.miss(guard, shop.first, shop.lookup, shop.stock)
-    assert (found.kind, found.recorded) == (Kind.EXTRA, shop.second)
-
-
-def test_the_same_request_again(shop):
-    found = shop.miss(shop.first.call, shop.first, shop.lookup, shop.stock)
-    assert found.kind is Kind.EXTRA
-    assert "the very same call was answered in turn 1" in found.cause
-
-
-def test_other_http(writing):
-    def call(amount, host="rates.test"):
-        return HttpCall("POST", f"https://{host}/v1", writing.JSON, Body(json.dumps({"n": amount}).encode()))
-
+def test_requests_to_no_model_are_told_by_what_differs_and_by_its_hash_where_it_is_binary(writing):
     book = writing.Book()
-    rates = book.add(call(1), HttpReply(200))
+    rates = book.add(posted("https://rates.test/v1", n=1), HttpReply(200))
     book.add(HttpCall("GET", "https://files.test/a", (), Body(b"\xff\x00")), HttpReply(200))
-    found = diagnose.miss(book.run(), READER, (), call(2), "main")
+    book.add(posted("https://a.test/v1/embeddings", model="e", input=["late orders"]), HttpReply(200))
+
+    def missed(call):
+        return diagnose.miss(book.run(), READER, (), call, "main")
+
+    found = missed(posted("https://rates.test/v1", n=2))
     assert (found.kind, found.recorded, found.turn, found.position) == (Kind.REQUEST, rates, 0, 1)
     assert "$.n changed, 1 -> 2" in found.summary
-    assert diagnose.miss(book.run(), READER, (), call(2, "else.test"), "main").kind is Kind.REQUEST
+    assert missed(posted("https://else.test/v1", n=2)).kind is Kind.REQUEST
     binary = HttpCall("GET", "https://files.test/a", (), Body(b"\xff\x01"))
-    assert "sha256" in diagnose.miss(book.run(), READER, (), binary, "main").differences[0].recorded
-    nowhere = HttpCall("GET", "https://new.test/z", (), Body(b""))
-    assert diagnose.miss(book.run(), READER, (), nowhere, "main").kind is Kind.EXTRA
-
-
-def test_other_words_that_are_embedded_are_another_request_and_no_prompt(writing):
-    def call(words):
-        body = {"model": "e", "input": [words]}
-        return HttpCall("POST", "https://a.test/v1/embeddings", writing.JSON, Body(json.dumps(body).encode()))
-
-    book = writing.Book()
-    book.add(call("late orders"), HttpReply(200))
-    found = diagnose.miss(book.run(), READER, (), call("old orders"), "main")
-    assert (found.kind, paths(found)) == (Kind.REQUEST, ["$.input[0]"])
-    assert found.summary.startswith("embeddings e: ")
+    assert "sha256" in missed(binary).differences[0].recorded
+    assert missed(HttpCall("GET", "https://new.test/z", (), Body(b""))).kind is Kind.EXTRA
+    words = missed(posted("https://a.test/v1/embeddings", model="e", input=["old orders"]))
+    assert (words.kind, paths(words)) == (Kind.REQUEST, ["$.input[0]"]), "words that are embedded are no prompt"
+    assert words.summary.startswith("embeddings e: ")
 
 
 def test_ids_that_a_client_makes_are_no_differences(writing):
     def call(number, tool):
-        body = {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": tool}}
-        return HttpCall("POST", "https://mcp.test/mcp", writing.JSON, Body(json.dumps(body).encode()))
+        return posted("https://mcp.test/mcp", jsonrpc="2.0", id=number, method="tools/call", params={"name": tool})
 
     book = writing.Book()
     book.add(call(1, "a"), HttpReply(200))
     assert paths(diagnose.miss(book.run(), READER, (), call(9, "b"), "main")) == ["call"]
+    book = writing.Book()
+    first, again = (posted("https://mcp.test/mcp", jsonrpc="2.0", id=number, method="tools/list") for number in (1, 2))
+    book.add(first, HttpReply(200))
+    found = diagnose.miss(book.run(), READER, (), again, "main")
+    assert (found.kind, found.summary) == (Kind.REQUEST, "mcp tools/list: the same request, written otherwise")
+    book = writing.Book()
+    book.model([ASK])
+    fragment = writing.chat([ASK], url=writing.URL + "#x")
+    assert "the same call, written otherwise" in diagnose.miss(book.run(), READER, (), fragment, "main").summary
 
 
 def test_what_is_not_compared_is_no_difference(shop, writing):
@@ -372,24 +294,27 @@ def test_what_is_not_compared_is_no_difference(shop, writing):
     assert paths(diagnose.miss(run, READER, (), call, "main", matching=matching)) == ["$.messages[1].content"]
 
 
-def test_an_empty_recording(writing):
+def test_an_empty_recording_and_a_lane_that_it_does_not_know(shop, writing):
     found = diagnose.miss(writing.Book().run(), READER, (), writing.chat([ASK]), "main")
     assert (found.kind, found.turns, found.positions, found.lane) == (Kind.EXTRA, 0, 0, "main")
-
-
-def test_a_lane_that_the_recording_does_not_know(shop, writing):
     found = shop.miss(writing.chat(shop.opening("else")), lane="main.4")
     assert (found.kind, found.lane, found.who) == (Kind.PROMPT, "main", "")
 
 
-def test_tools_in_another_order(shop):
+def test_a_long_prompt_of_a_call_that_was_given_up_is_told_in_few_words(shop, writing):
+    system = "\n".join(f"rule {i}: " + "be kind " * 20 for i in range(300))
+    asked = replace(shop.first, call=writing.chat(shop.opening(system=system)), outcome=GIVEN_UP)
+    call = writing.chat(shop.opening(system=system.replace("rule 200: be kind", "rule 200: be stern")))
+    found = diagnose.miss(replace(shop.run, exchanges=(asked,)), READER, (), call, "main")
+    assert found.kind is Kind.PROMPT
+    assert found.summary.endswith("line 201: kind -> stern")
+
+
+def test_what_comes_before_a_recorded_tool_is_told_as_another_order_or_as_missing(shop):
     found = diagnose.order(shop.run, READER, {shop.first.start}, shop.stock.call, shop.stock)
     assert (found.kind, found.recorded) == (Kind.ORDER, shop.lookup)
     assert found.summary == "tool stock came before tool lookup, which is recorded first"
     assert "the other way round" in found.cause
-
-
-def test_a_recorded_request_that_comes_without_its_tools(shop):
     found = diagnose.order(shop.run, READER, {shop.first.start}, shop.second.call, shop.second)
     assert (found.kind, found.recorded) == (Kind.MISSING, shop.lookup)
     assert found.detail == ("not called either: turn 1, tool stock",)
@@ -406,33 +331,17 @@ def test_a_call_of_another_lane_that_should_have_come_first(writing):
     assert (found.kind, found.who) == (Kind.ORDER, "lane main")
 
 
-def test_calls_that_never_came(shop):
+GIVEN_UP = Failure("asyncio.CancelledError")
+
+
+def test_calls_that_never_came_are_told_but_for_those_that_were_given_up(shop):
     found = diagnose.unused(shop.run, READER, {shop.first.start, shop.lookup.start})
     assert (found.kind, found.turn, found.turns) == (Kind.MISSING, 1, 2)
     assert found.summary == "the test ended, tool stock was not called, and 1 more"
     assert found.detail == ("not called either: turn 2, model gpt-x",)
     assert diagnose.unused(shop.run, READER, {x.start for x in shop.run.exchanges}) is None
-
-
-def test_calls_that_were_given_up_need_not_come(shop):
-    gave_up = [
-        replace(shop.lookup, outcome=Failure("asyncio.CancelledError")),
-        replace(shop.stock, outcome=None, finish=None),
-    ]
-    run = replace(shop.run, exchanges=(shop.first, *gave_up))
-    assert diagnose.unused(run, READER, {shop.first.start}) is None
-
-
-def test_a_call_that_was_given_up_is_still_its_counterpart(shop, writing):
-    run = replace(shop.run, exchanges=(replace(shop.first, outcome=Failure("asyncio.CancelledError")),))
-    assert diagnose.miss(run, READER, (), writing.chat(shop.opening("else")), "main").kind is Kind.PROMPT
-
-
-def test_a_long_value_is_told_in_few_words(shop, writing):
-    system = "\n".join(f"rule {i}: " + "be kind " * 20 for i in range(300))
-    run = replace(shop.run, exchanges=(replace(shop.first, call=writing.chat(shop.opening(system=system))),))
-    call = writing.chat(shop.opening(system=system.replace("rule 200: be kind", "rule 200: be stern")))
-    assert diagnose.miss(run, READER, (), call, "main").summary.endswith("line 201: kind -> stern")
+    gave_up = [replace(shop.lookup, outcome=GIVEN_UP), replace(shop.stock, outcome=None, finish=None)]
+    assert diagnose.unused(replace(shop.run, exchanges=(shop.first, *gave_up)), READER, {shop.first.start}) is None
 
 
 def test_a_tool_reply_of_items_is_a_source(writing):
@@ -450,8 +359,9 @@ def test_a_tool_reply_of_items_is_a_source(writing):
 
 
 def anthropic(messages, *, system="Be kind.\nBe brief."):
-    body = {"model": "claude-x", "max_tokens": 9, "system": system, "messages": messages}
-    return HttpCall("POST", "https://api.anthropic.com/v1/messages", (), Body(json.dumps(body).encode()))
+    return posted(
+        "https://api.anthropic.com/v1/messages", model="claude-x", max_tokens=9, system=system, messages=messages
+    )
 
 
 def claude(*content):
@@ -460,7 +370,7 @@ def claude(*content):
     return HttpReply(200, headers=headers, body=Body(json.dumps(body).encode()))
 
 
-def test_anthropic(writing):
+def test_texts_and_tool_results_of_anthropic_are_found_in_their_shape(writing):
     use = {"type": "tool_use", "id": "toolu_0001", "name": "lookup", "input": {"id": 7}}
     result = {"type": "tool_result", "tool_use_id": "toolu_0001", "content": "it was shipped today"}
     history = [ASK, {"role": "assistant", "content": [use]}, {"role": "user", "content": [result]}]
@@ -471,40 +381,37 @@ def test_anthropic(writing):
     run = book.run()
 
     found = diagnose.miss(run, READER, (), anthropic([ASK], system="Be kind.\nBe long."), "main")
-    assert (found.kind, found.summary) == (
-        Kind.PROMPT,
-        "model claude-x: system text $.system changed, line 2: brief -> long",
-    )
+    assert found.kind is Kind.PROMPT
+    assert found.summary == "model claude-x: system text $.system changed, line 2: brief -> long"
     other = [*history[:2], {"role": "user", "content": [result | {"content": "it was shipped on Monday"}]}]
     found = diagnose.miss(run, READER, {first.start, lookup.start}, anthropic(other), "main")
     assert (found.kind, found.turn) == (Kind.HISTORY, 2)
-    assert "the agent tells a tool result otherwise" in found.summary
+    assert OTHER_WORDS in found.summary
     found = diagnose.miss(run, READER, {first.start}, ToolCall("lookup", {"id": 8}), "main")
     assert "asked for the recorded arguments" in found.cause
 
 
-def responses(said, **fields):
-    body = {"model": "gpt-x", "input": said} | fields
-    return HttpCall("POST", "https://api.openai.com/v1/responses", (), Body(json.dumps(body).encode()))
+FUNCTION = {"type": "function_call", "call_id": "call_0001", "name": "a", "arguments": "{}"}
+OUTPUT = {"type": "function_call_output", "call_id": "call_0001"}
 
 
-def test_openai_responses(writing):
+@pytest.mark.parametrize(
+    ("now", "kind", "summary"),
+    [
+        ({"input": "Where is it?"}, Kind.PROMPT, 'prompt text $.input changed, "my order" -> it'),
+        ({"instructions": "Be brief."}, Kind.PROMPT, "system text $.instructions changed, kind -> brief"),
+        ({"input": [ASK, FUNCTION, OUTPUT | {"output": "new"}]}, Kind.RESULT, "$.input[2].output"),
+    ],
+)
+def test_texts_and_tool_results_of_openai_responses_are_found_in_their_shape(writing, now, kind, summary):
+    before = {"model": "gpt-x", "input": "Where is my order?", "instructions": "Be kind."}
+    before |= {"input": [ASK, FUNCTION, OUTPUT | {"output": "old"}]} if kind is Kind.RESULT else {}
     book = writing.Book()
-    book.add(responses("Where is my order?", instructions="Be kind."), HttpReply(200))
-    run = book.run()
-    found = diagnose.miss(run, READER, (), responses("Where is it?", instructions="Be kind."), "main")
-    assert found.summary == 'model gpt-x: prompt text $.input changed, "my order" -> it'
-    found = diagnose.miss(run, READER, (), responses("Where is my order?", instructions="Be brief."), "main")
-    assert found.summary == "model gpt-x: system text $.instructions changed, kind -> brief"
-    items = [
-        {"role": "user", "content": "hi"},
-        {"type": "function_call", "call_id": "call_0001", "name": "a", "arguments": "{}"},
-    ]
-    results = [{"type": "function_call_output", "call_id": "call_0001", "output": word} for word in ("old", "new")]
-    book = writing.Book()
-    book.add(responses([*items, results[0]]), HttpReply(200))
-    found = diagnose.miss(book.run(), READER, (), responses([*items, results[1]]), "main")
-    assert (found.kind, [x.path for x in found.differences]) == (Kind.RESULT, ["$.input[2].output"])
+    book.add(posted("https://api.openai.com/v1/responses", **before), HttpReply(200))
+    found = diagnose.miss(book.run(), READER, (), posted("https://api.openai.com/v1/responses", **before | now), "main")
+    assert found.kind is kind
+    assert found.summary.startswith("model gpt-x: ")
+    assert summary in found.summary
 
 
 def test_where_a_text_came_from(writing):
@@ -536,54 +443,26 @@ def test_where_a_text_came_from(writing):
     assert diagnose.miss(run, READER, {0}, ToolCall("rows", {"q": "right"}), "main").detail == ()
 
 
-def test_a_call_that_only_ids_tell_apart(writing):
-    def call(number):
-        body = {"jsonrpc": "2.0", "id": number, "method": "tools/list"}
-        return HttpCall("POST", "https://mcp.test/mcp", writing.JSON, Body(json.dumps(body).encode()))
-
-    book = writing.Book()
-    book.add(call(1), HttpReply(200))
-    found = diagnose.miss(book.run(), READER, (), call(2), "main")
-    assert (found.kind, found.summary) == (Kind.REQUEST, "mcp tools/list: the same request, written otherwise")
-    book = writing.Book()
-    book.model([ASK])
-    fragment = writing.chat([ASK], url=writing.URL + "#x")
-    assert "the same call, written otherwise" in diagnose.miss(book.run(), READER, (), fragment, "main").summary
-
-
 # A test that an error of its own has ended.
 
 
 def test_how_far_a_run_came_names_the_turn_and_the_call_that_was_next(shop, writing):
-    def stopped(*served):
-        found = diagnose.stopped(shop.run, READER, {x.start for x in served})
-        return None if found is None else (found.kind, found.summary, found.detail)
+    def stopped(served, run=shop.run):
+        found = diagnose.stopped(run, READER, {x.start for x in run.exchanges[:served]})
+        return None if found is None else (found.kind, found.summary, *found.detail)
 
     ahead = "would have been: model gpt-x, last message:"
-    assert stopped() == (
-        Kind.MISSING,
-        f"stopped before turn 1 of 2; turn 1 {ahead} Where is order 7?",
-        ("3 more recorded calls not made",),
-    )
-    assert stopped(shop.first, shop.lookup) == (
-        Kind.MISSING,
-        'stopped in turn 1 of 2; the next call would have been: tool stock {"sku":"A-1"}',
-        ("1 more recorded call not made",),
-    )
-    assert stopped(shop.first, shop.lookup, shop.stock) == (
-        Kind.MISSING,
-        f"stopped after turn 1 of 2; turn 2 {ahead} 3",
-        (),
-    )
-    assert stopped(shop.first, shop.lookup, shop.stock, shop.second) is None
-
-
-def test_how_far_a_run_without_models_came_is_counted_in_calls(writing):
+    first = f"stopped before turn 1 of 2; turn 1 {ahead} Where is order 7?"
+    within = 'stopped in turn 1 of 2; the next call would have been: tool stock {"sku":"A-1"}'
+    assert stopped(0) == (Kind.MISSING, first, "3 more recorded calls not made")
+    assert stopped(2) == (Kind.MISSING, within, "1 more recorded call not made")
+    assert stopped(3) == (Kind.MISSING, f"stopped after turn 1 of 2; turn 2 {ahead} 3")
+    assert stopped(4) is None
     book = writing.Book()
-    first = book.tool("lookup", 1, id=1)
-    book.tool("lookup", 2, id=2)
-    found = diagnose.stopped(book.run(), READER, {first.start})
-    assert found.summary == 'stopped after call 1 of 2; call 2 would have been: tool lookup {"id":2}'
+    for number in (1, 2):
+        book.tool("lookup", number, id=number)
+    told = 'stopped after call 1 of 2; call 2 would have been: tool lookup {"id":2}'
+    assert stopped(1, book.run()) == (Kind.MISSING, told)
 
 
 # Calls of one shape that were put in, left out, moved or changed.
@@ -614,30 +493,28 @@ def asked(three, *words):
     return found and (found.kind, found.turn, found.summary, found.origin)
 
 
-CAME = "model gpt-x, last message: beta came before model gpt-x, last message: alpha, which is recorded first"
-LEFT = "model gpt-x, last message: alpha was not called before model gpt-x, last message: beta"
+def said(word):
+    return f"model gpt-x, last message: {word}"
+
+
+CAME = f"{said('beta')} came before {said('alpha')}, which is recorded first"
+LEFT = f"{said('alpha')} was not called before {said('beta')}"
+LEFT_LATER = f"{said('beta')} was not called before {said('gamma')}"
 
 
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("alpha", "beta", "gamma"), None),
-        (("beta", "alpha", "gamma"), (Kind.ORDER, 2, CAME, "agent.py:0")),
-        (("beta", "gamma", "alpha"), (Kind.ORDER, 2, CAME, "agent.py:0")),
-        (("beta", "gamma"), (Kind.MISSING, 1, LEFT, "agent.py:0")),
-        (("beta",), (Kind.MISSING, 1, LEFT, "agent.py:0")),
-        (
-            ("alpha", "gamma"),
-            (Kind.MISSING, 2, LEFT.replace("beta", "gamma").replace("alpha", "beta"), "agent.py:1"),
-        ),
+        ("alpha beta gamma", None),
+        ("beta alpha gamma", (Kind.ORDER, 2, CAME, "agent.py:0")),
+        ("beta gamma alpha", (Kind.ORDER, 2, CAME, "agent.py:0")),
+        ("beta gamma", (Kind.MISSING, 1, LEFT, "agent.py:0")),
+        ("beta", (Kind.MISSING, 1, LEFT, "agent.py:0")),
+        ("alpha gamma", (Kind.MISSING, 2, LEFT_LATER, "agent.py:1")),
     ],
-    ids=["as recorded", "swapped", "moved to the end", "left out", "left out, then ended", "left out later"],
 )
 def test_calls_of_one_shape_are_moved_or_left_out_by_what_comes_after(three, words, told):
-    if told is None:
-        assert asked(three, *words) is None
-    else:
-        assert asked(three, *words) == told
+    assert asked(three, *words.split()) == told
 
 
 def test_a_call_that_differs_ends_the_look_ahead(three, writing):
@@ -654,45 +531,6 @@ def test_two_calls_that_differ_far_behind_their_beginning_are_told_by_what_diffe
     assert found.summary == "model gpt-x (...tax...) came before model gpt-x (...rent...), which is recorded first"
 
 
-GUARD = {"role": "system", "content": "You are a guard. Answer yes or no."}
-
-
-@pytest.mark.parametrize(
-    "put_in",
-    [
-        lambda shop, chat: chat([GUARD, {"role": "user", "content": "Is this safe? Where is order 7?"}], tools=...),
-        lambda shop, chat: chat([GUARD, shop.opening()[1]], tools=...),
-        lambda shop, chat: chat([shop.opening()[1]], tools=...),
-        lambda shop, chat: chat([{"role": "user", "content": "A title for: Where is order 7?"}], tools=..., model="s"),
-    ],
-    ids=["guard", "guard of the same text", "the text alone", "title"],
-)
-def test_a_call_that_was_put_in_is_one_more_and_no_changed_one(shop, writing, put_in):
-    call = put_in(shop, writing.chat)
-    for served, turn in ((), 1), ((shop.first, shop.lookup, shop.stock), 1):
-        found = shop.miss(call, *served)
-        assert (found.kind, found.turn) == (Kind.EXTRA, turn)
-        assert found.summary.endswith(" called, which is not recorded here")
-
-
-@pytest.mark.parametrize(
-    ("changed", "kind"),
-    [
-        (lambda shop, chat: chat(shop.opening(), tools=...), Kind.SCHEMA),
-        (lambda shop, chat: chat(shop.opening(system="Speak like a pirate.")), Kind.PROMPT),
-        (lambda shop, chat: chat(shop.opening()[1:]), Kind.HISTORY),
-        (lambda shop, chat: chat(shop.opening("Something else altogether"), tools=...), Kind.SCHEMA),
-        (
-            lambda shop, chat: chat(shop.opening(system="Speak like a pirate."), tools=shop.writing.TOOLS[:1]),
-            Kind.SCHEMA,
-        ),
-    ],
-    ids=["no tools", "prompt", "no prompt", "no tools, other words", "prompt, fewer tools"],
-)
-def test_a_call_that_keeps_its_tools_or_its_prompt_is_a_changed_one(shop, writing, changed, kind):
-    assert shop.miss(changed(shop, writing.chat)).kind is kind
-
-
 def test_a_recorded_call_that_was_left_out_before_a_changed_one_is_missing(writing):
     book = writing.Book()
     guard = book.model([GUARD, {"role": "user", "content": "Is this safe?"}], tools=...)
@@ -700,17 +538,6 @@ def test_a_recorded_call_that_was_left_out_before_a_changed_one_is_missing(writi
     book.model(asked)
     found = diagnose.miss(book.run(), READER, (), writing.chat([asked[0], {"role": "user", "content": "Now?"}]), "main")
     assert (found.kind, found.recorded) == (Kind.MISSING, guard)
-
-
-# The same elements in another order.
-
-
-def test_tools_in_another_order_are_told_so_and_not_as_changed(shop, writing):
-    found = shop.miss(writing.chat(shop.opening(), tools=writing.TOOLS[::-1]))
-    assert (found.kind, found.summary) == (Kind.SCHEMA, "model gpt-x: $.tools came in another order")
-    assert "Sort them before they are sent" in found.cause
-    edited = json.loads(json.dumps(writing.TOOLS).replace("integer", "string"))
-    assert "another order" not in shop.miss(writing.chat(shop.opening(), tools=edited)).summary
 
 
 def test_a_result_of_the_same_elements_in_another_order(writing):

@@ -68,22 +68,12 @@ def missing_file():
 @pytest.mark.parametrize(
     "error",
     [
-        ValueError("no such order"),
-        ValueError(),
-        KeyError("id"),
-        KeyError(("a", 1)),
-        LookupError("a", 2, b"\xff"),
-        StopIteration(3),
-        TimeoutError("slow"),
-        OSError(111, "refused"),
-        ConnectionRefusedError(111, "refused"),
-        missing_file(),
-        unicode_error(),
-        SyntaxError("bad", ("f.py", 1, 2, "x =", 1, 3)),
-        ImportError("no shop"),
+        ValueError("no such order"), ValueError(), KeyError("id"), KeyError(("a", 1)), LookupError("a", 2, b"\xff"),
+        StopIteration(3), TimeoutError("slow"), OSError(111, "refused"), ConnectionRefusedError(111, "refused"),
+        missing_file(), unicode_error(), SyntaxError("bad", ("f.py", 1, 2, "x =", 1, 3)), ImportError("no shop"),
         ZeroDivisionError("division by zero"),
     ],
-)
+)  # fmt: skip
 def test_a_built_in_exception_comes_back_as_it_was(error):
     back = there_and_back(error)
     assert type(back) is type(error)
@@ -168,10 +158,7 @@ def test_arguments_that_cannot_be_frozen_leave_the_text():
     assert str(back).startswith("<object object at")
 
 
-@pytest.mark.parametrize(
-    "error",
-    [SystemExit(0), KeyboardInterrupt("now"), Stop("all")],
-)
+@pytest.mark.parametrize("error", [SystemExit(0), KeyboardInterrupt("now"), Stop("all")])
 def test_what_is_no_exception_comes_back_as_a_stand_in_that_is_none_either(error):
     back = there_and_back(error)
     assert type(back) is not type(error)

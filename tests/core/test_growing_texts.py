@@ -14,28 +14,9 @@ from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.core.redaction.policy import Policy
 
 WORDS = [
-    "the",
-    "order",
-    "was",
-    "sent",
-    "back",
-    "because",
-    "its",
-    "key",
-    "and",
-    "the",
-    "token",
-    "of",
-    "page",
-    "two",
-    "said",
-    "so,",
-    "%20",
-    "and",
-    "a",
-    "\\n",
-    "more",
-]
+    "the", "order", "was", "sent", "back", "because", "its", "key", "and", "the", "token", "of", "page", "two",
+    "said", "so,", "%20", "and", "a", "\\n", "more",
+]  # fmt: skip
 
 
 def secret(dice):
@@ -45,13 +26,9 @@ def secret(dice):
 def message(dice):
     text = " ".join(dice.choices(WORDS, k=dice.randint(5, 120)))
     kinds = [
-        '"password": "{}"',
-        "Bearer {}",
-        "sk-" + "proj-{}",
-        "postgres://u:{}@h/db",
-        "mail ada{}@example.org",
+        '"password": "{}"', "Bearer {}", "sk-" + "proj-{}", "postgres://u:{}@h/db", "mail ada{}@example.org",
         "plain {}",
-    ]
+    ]  # fmt: skip
     if dice.random() < 0.4:
         text += dice.choice(kinds).format(secret(dice)) + " " + " ".join(dice.choices(WORDS, k=20))
     return json.dumps({"inner": text}) if dice.random() < 0.3 else text

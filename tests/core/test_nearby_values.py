@@ -39,18 +39,12 @@ def test_a_key_is_found_whole(text, key):
 @pytest.mark.parametrize(
     "text",
     [
-        f"mistral commit {HEX}04895722",
-        f"mistral: sha256:{HEX}{HEX}",
-        f"mistral\n{MIXED}",
-        f"cohere {MIXED}",
-        f"cohere call_{MIXED}Kd7xQm2L",
-        f"datadog.trace_id={HEX}",
-        f"datadog dashboard {HEX}",
-        f"the Datadog key {HEX}{HEX}",
-        f"datadog key of {'a long sentence ' * 4}{HEX}",
+        f"mistral commit {HEX}04895722", f"mistral: sha256:{HEX}{HEX}", f"mistral\n{MIXED}", f"cohere {MIXED}",
+        f"cohere call_{MIXED}Kd7xQm2L", f"datadog.trace_id={HEX}", f"datadog dashboard {HEX}",
+        f"the Datadog key {HEX}{HEX}", f"datadog key of {'a long sentence ' * 4}{HEX}",
         "mistral-large-latest and command-r-plus-08-2024 of Cohere",
     ],
-)
+)  # fmt: skip
 def test_what_only_resembles_it_stays(text):
     assert found(text) == set()
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-import random
 import time
-import uuid
 from itertools import pairwise
 
 import pytest
@@ -43,320 +41,161 @@ def grouped(text, size=4, sign=" "):
     return sign.join(text[at : at + size] for at in range(0, len(text), size))
 
 
-# --- e-mail -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "address",
-    [
-        "maria.kowalska" + AT + "firma-poczta.pl",
-        "a.very.long.local-part_99" + AT + "university-hospital.org",
-        "joe+tag" + AT + "mail.example.com",
-        "o'brien" + AT + "corp.ie",
-        "z" + AT + "163.com",
-        "李雷" + AT + "例子.公司",
-        "jürgen" + AT + "müller.de",
-        "kim" + AT + "xn--e1afmkfd.xn--p1ai",
-        "x" * 64 + AT + "long.example.net",
-    ],
-)
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("", ""),
-        ("mail ", "."),
-        ("<", ">, next"),
-        ('{"to":"', '"}'),
-        ('{"text":"hi\\n', '\\nbye"}'),
-        ("mailto:", "?subject=x"),
-        ("user=", "&x=1"),
-        ("\\u003c", "\\u003e"),
-        ("\x1b[32m", "\x1b[0m"),
-        ('{"out":"\\u001b[1;32m', '\\u001b[0m"}'),
-        ("'", "'"),
-        ("(", ")"),
-        ("https://x.test/u/", "/edit"),
-    ],
-)
-def test_an_address_is_found_whole(address, before, after):
-    assert found(before + address + after) == [(address, "email")]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "use git@github.com:acme/repo.git here",
-        "ssh://git@github.com/acme/repo",
-        "https://user@host.example.com/x",
-        "https://user:word@host.example.com/x",
-        "deploy@host.example.com:22",
-        "react@18.2.0",
-        "@angular/core@17.3.0-next",
-        "actions/checkout@v4.1.1",
-        "lodash@latest",
-        "logo@2x.png",
-        "getty@tty1.service",
-        "image@sha256:0f0f",
-        "@pytest.mark.parametrize",
-        "@everyone user@ @ a@",
-        "x = a@b.T",
-        "w@x.mean(axis=1)",
-        "self.W@x.reshape(-1)",
-        "user@localhost",
-        "root@web-1:~/app$",
-        "user1@redacted.invalid",
-        "user12@redacted.invalid, user3@redacted.invalid",
-    ],
-)
-def test_what_only_has_an_at_sign_stays(text):
-    assert found(text) == []
-
-
-# --- telephones -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "number",
-    [
+MAILS = [
+    *("maria.kowalska" + AT + "firma-poczta.pl", "a.very.long.local-part_99" + AT + "university-hospital.org"),
+    *("joe+tag" + AT + "mail.example.com", "o'brien" + AT + "corp.ie", "z" + AT + "163.com", "李雷" + AT + "例子.公司"),
+    *("jürgen" + AT + "müller.de", "kim" + AT + "xn--e1afmkfd.xn--p1ai", "x" * 64 + AT + "long.example.net"),
+]
+PHONES = [
+    *(
         "+49 151 23456789",
         "+48 601 234 567",
         "+81-3-3211-4567",
         "+442079460958",
         "+44 20 7946 0958",
+        "+971 50 123 4567",
+    ),
+    *(
         "+1 (212) 736-5031",
         "+1.212.736.5031",
         "+49 (0)151 23456789",
-        "+971 50 123 4567",
         "(212) 736-5031",
         "212-736-5031",
         "1-800-736-5031",
+    ),
+]
+CARDS = [
+    *(card(head) for head in ("4", "51", "2221", "2720", "6011", "65", "3530", "62")),
+    *(card("37", 15), card("62", 19), grouped(card("4")), grouped(card("55"), sign="-"), "3782 822463 10005"),
+]
+ADDRESSES = ["81.2.69.142", "1.1.1.1", "2a02:8108:4ac0:3b00:c1f:77ff:fe12:9a", "2606:4700:4700::1111"]
+AROUND = {
+    "email": [
+        *(("", ""), ("mail ", "."), ("<", ">, next"), ('{"to":"', '"}'), ('{"text":"hi\\n', '\\nbye"}'), ("'", "'")),
+        *(("mailto:", "?subject=x"), ("user=", "&x=1"), ("\\u003c", "\\u003e"), ("\x1b[32m", "\x1b[0m"), ("(", ")")),
+        *(('{"out":"\\u001b[1;32m', '\\u001b[0m"}'), ("https://x.test/u/", "/edit")),
     ],
-)
-@pytest.mark.parametrize(
-    ("before", "after"), [("", ""), ("call ", " now"), ('{"a":"', '"}'), ("x\\n", ", or"), ("", ".")]
-)
-def test_a_telephone_is_found_whole(number, before, after):
-    assert found(before + number + after) == [(number, "phone")]
-
-
-@pytest.mark.parametrize(
-    ("text", "number"),
-    [
-        ('{"phone":"601234567"}', "601234567"),
-        ('{"phoneNumber": "0151 23456789"}', "0151 23456789"),
-        ("Tel.: 06 12 34 56 78", "06 12 34 56 78"),
-        ("mobile 0151/2345678 please", "0151/2345678"),
+    "phone": [("", ""), ("call ", " now"), ('{"a":"', '"}'), ("x\\n", ", or"), ("", ".")],
+    "credit-card": [
+        ("", ""),
+        ("card ", " exp 04/28"),
+        ("", " 04/28"),
+        ('{"pan":"', '","cvc":"123"}'),
+        ('{"pan":', "}"),
     ],
-)
-def test_a_name_makes_digits_a_telephone(text, number):
-    assert found(text) == [(number, "phone")]
+    "iban": [("IBAN ", "."), ('{"account":"', '"}'), ("to ", " BIC ABCD")],
+    "ip": [("X-Forwarded-For: ", ""), ('{"a":"', '"}'), ("", ", 10.0.0.1"), ("http://[", "]:80/")],
+}
+VALUES = {
+    "email": MAILS,
+    "phone": PHONES,
+    "credit-card": CARDS,
+    "iban": [text for country in sorted(LENGTHS) for text in (iban(country), grouped(iban(country)))],
+    "ip": ADDRESSES,
+}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "at 2025-11-18 13:29:00 it began",
-        "+2025-11-18 added",
-        "at 2025-11-18T13:29:00.123456+01:00 it began",
-        "1763645340123",
-        "order 1000234567 shipped",
-        "order ORD-2025-000481516 shipped",
-        "order 8844-2211-90 shipped",
-        "PO#99812734",
-        "isbn 978-1-4920-5136-7",
-        "9781492051367",
-        "at 52.520008,13.404954",
-        "3.141592653589793238",
-        "10.0.19045.3448",
-        "part no 123-456-789",
-        "SKU 212-736-50312",
-        "1,234,567.89",
-        "x+12345678901",
-        "+1e1000000",
-        "+12",
-        "telemetry: 12345678",
-        "phones sold: 1234567890 units",
-        "port 8080-8090 8100",
-        "[1, 2, 3, 4, 5, 6, 7, 8, 9]",
-    ],
-)
-def test_what_is_only_a_number_stays(text):
-    assert found(text) == []
-    assert found(json.dumps({"v": text})) == []
+@pytest.mark.parametrize("category", VALUES)
+def test_a_value_is_found_whole_whatever_stands_around_it(category):
+    find = find_strict if category == "ip" else find_pii
+    texts = [(value, before + value + after) for value in VALUES[category] for before, after in AROUND[category]]
+    assert [text for value, text in texts if found(text, find) != [(value, category)]] == []
+    assert category != "ip" or [text for _, text in texts if found(text)] == [], "found by the strict alone"
 
 
-# --- cards ------------------------------------------------------------------------------------------------------
+NAMED = {
+    '{"phone":"601234567"}': "601234567",
+    '{"phoneNumber": "0151 23456789"}': "0151 23456789",
+    "Tel.: 06 12 34 56 78": "06 12 34 56 78",
+    "mobile 0151/2345678 please": "0151/2345678",
+}
 
 
-@pytest.mark.parametrize(
-    "number",
-    [
-        card("4"),
-        card("51"),
-        card("2221"),
-        card("2720"),
-        card("6011"),
-        card("65"),
-        card("3530"),
-        card("62"),
-        card("37", 15),
-        card("62", 19),
-        grouped(card("4")),
-        grouped(card("55"), sign="-"),
-        "3782 822463 10005",
-    ],
-)
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [("", ""), ("card ", " exp 04/28"), ("", " 04/28"), ('{"pan":"', '","cvc":"123"}'), ('{"pan":', "}")],
-)
-def test_a_card_is_found_whole(number, before, after):
-    assert found(before + number + after) == [(number, "credit-card")]
+def test_a_name_makes_digits_a_telephone():
+    assert {text: found(text) for text in NAMED} == {text: [(number, "phone")] for text, number in NAMED.items()}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        card("4")[:-1] + str((int(card("4")[-1]) + 1) % 10),
-        card("1"),
-        card("9"),
-        card("4", 13),
-        card("4", 17),
-        "1686639481818083985",
-        "0." + card("4"),
-        card("4") + ".5",
-        "a" + card("4"),
-        card("4") + "f",
-        "sha:" + card("4") + "abcdef",
-        "0x" + card("4"),
-        grouped(card("4"), sign="-") + "-2222",
-        "0000000000000000",
-    ],
-)
-def test_what_only_resembles_a_card_stays(text):
-    assert found("number " + text) == []
+AT_SIGNS = [
+    *("use git@github.com:acme/repo.git here", "ssh://git@github.com/acme/repo", "https://user@host.example.com/x"),
+    *("https://user:word@host.example.com/x", "deploy@host.example.com:22", "react@18.2.0", "actions/checkout@v4.1.1"),
+    *("@angular/core@17.3.0-next", "lodash@latest", "logo@2x.png", "getty@tty1.service", "image@sha256:0f0f"),
+    *("@pytest.mark.parametrize", "@everyone user@ @ a@", "x = a@b.T", "w@x.mean(axis=1)", "self.W@x.reshape(-1)"),
+    *("user@localhost", "root@web-1:~/app$", "user1@redacted.invalid"),
+    "user12@redacted.invalid, user3@redacted.invalid",
+]
+NUMBERS = [
+    *("at 2025-11-18 13:29:00 it began", "+2025-11-18 added", "at 2025-11-18T13:29:00.123456+01:00 it began"),
+    *("1763645340123", "order 1000234567 shipped", "order ORD-2025-000481516 shipped", "order 8844-2211-90 shipped"),
+    *("PO#99812734", "isbn 978-1-4920-5136-7", "9781492051367", "at 52.520008,13.404954", "3.141592653589793238"),
+    *("10.0.19045.3448", "part no 123-456-789", "SKU 212-736-50312", "1,234,567.89", "x+12345678901", "+1e1000000"),
+    *("+12", "telemetry: 12345678", "phones sold: 1234567890 units", "port 8080-8090 8100"),
+    "[1, 2, 3, 4, 5, 6, 7, 8, 9]",
+]
+VISA = card("4")
+NO_CARDS = [
+    *(VISA[:-1] + str((int(VISA[-1]) + 1) % 10), card("1"), card("9"), card("4", 13), card("4", 17), "0" * 16),
+    *("1686639481818083985", "0." + VISA, VISA + ".5", "a" + VISA, VISA + "f", "sha:" + VISA + "abcdef", "0x" + VISA),
+    grouped(VISA, sign="-") + "-2222",
+]
+LOCAL = [
+    *("127.0.0.1", "10.1.2.3", "172.16.0.9", "192.168.1.1", "192.0.2.44", "fe80::1", "::1", "2001:db8::1", "1.2.3.4.5"),
+    *("v2.0.0.1-rc1", "Foo/1.2.3.4", "255.256.1.1", "std::vector", "00:1A:2B", "12:30:45.123456", "00:00:00:00:00:00"),
+    *("224.0.0.1", "10.0.19045.3448"),
+]
 
 
-# --- accounts ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("country", sorted(LENGTHS))
-def test_an_account_is_found_whole(country):
-    number = iban(country)
-    assert found(f"IBAN {number}.") == [(number, "iban")]
-    assert found(f'{{"account":"{number}"}}') == [(number, "iban")]
-    assert found(f"to {grouped(number)} BIC ABCD") == [(grouped(number), "iban")]
-
-
-@pytest.mark.parametrize("country", sorted(LENGTHS))
-def test_what_only_resembles_an_account_stays(country):
+def no_accounts(country):
     number = iban(country)
     wrong = f"{country}{(int(number[2:4]) + 1) % 100:02}{number[4:]}"
-    for text in (wrong, number[:-1], number + "7", "x" + number, "ZZ" + number[2:], number.lower()):
-        assert found("ref " + text) == []
+    return (wrong, number[:-1], number + "7", "x" + number, "ZZ" + number[2:], number.lower())
 
 
-# --- national ids -----------------------------------------------------------------------------------------------
+def test_what_only_resembles_a_value_stays():
+    texts = [*AT_SIGNS, *NUMBERS, *(json.dumps({"v": text}) for text in NUMBERS)]
+    texts += [f"number {text}" for text in NO_CARDS]
+    texts += [f"ref {text}" for country in sorted(LENGTHS) for text in no_accounts(country)]
+    assert [text for text in texts if found(text)] == []
+    assert [text for text in LOCAL if found("see " + text, find_strict)] == []
 
 
-@pytest.mark.parametrize(
-    ("name", "number", "category"),
-    [
-        ("SSN", "523-47-8812", "ssn"),
-        ("ssn", "401558210", "ssn"),
-        ("social_security_number", "523 47 8812", "ssn"),
-        ("PESEL", "44051401359", "national-id"),
-        ("pesel", "02070803628", "national-id"),
-        ("DNI", "12345678Z", "national-id"),
-        ("NIE", "X1234567L", "national-id"),
-        ("BSN", "111222333", "national-id"),
-        ("burgerservicenummer", "123456782", "national-id"),
-        ("NIR", "1 85 05 78 006 084 91", "national-id"),
-        ("insee", "185057800608491", "national-id"),
-        ("CPF", "529.982.247-25", "national-id"),
-        ("cpf", "52998224725", "national-id"),
-        ("SIN", "046-454-286", "national-id"),
-        ("social insurance number", "046 454 286", "national-id"),
-        ("Aadhaar", "2341 2341 2346", "national-id"),
-        ("aadhar_no", "234123412346", "national-id"),
-        ("NHS number", "943 476 5919", "national-id"),
-        ("nhs", "9434765919", "national-id"),
-        ("AHV", "756.9217.0769.85", "national-id"),
-        ("avs", "7569217076985", "national-id"),
-        ("Steuer-ID", "86095742719", "national-id"),
-        ("IdNr", "86 095 742 719", "national-id"),
-    ],
-)
-def test_a_national_id_is_found_behind_its_name(name, number, category):
-    assert found(f"{name}: {number} on file") == [(number, category)]
-    assert found(json.dumps({name: number, "n": 1})) == [(number, category)]
-    assert found(f"part no {number} on file") == []
+PERSONS = [
+    *(
+        ("PESEL", "44051401359"),
+        ("pesel", "02070803628"),
+        ("DNI", "12345678Z"),
+        ("NIE", "X1234567L"),
+        ("BSN", "111222333"),
+    ),
+    *(("burgerservicenummer", "123456782"), ("NIR", "1 85 05 78 006 084 91"), ("insee", "185057800608491")),
+    *(("CPF", "529.982.247-25"), ("cpf", "52998224725"), ("SIN", "046-454-286"), ("nhs", "9434765919")),
+    *(("social insurance number", "046 454 286"), ("Aadhaar", "2341 2341 2346"), ("aadhar_no", "234123412346")),
+    *(("NHS number", "943 476 5919"), ("AHV", "756.9217.0769.85"), ("avs", "7569217076985")),
+    *(("Steuer-ID", "86095742719"), ("IdNr", "86 095 742 719")),
+]
+NO_IDS = [
+    *(("ssn", "000-12-3456"), ("ssn", "900-11-2233"), ("ssn", "523-00-8812"), ("ssn", "666-47-8812")),
+    *(("pesel", "44051401358"), ("pesel", "44131401358"), ("dni", "12345678A"), ("nie", "X1234567A")),
+    *(("bsn", "111222334"), ("bsn", "111222332"), ("nir", "1 85 05 78 006 084 92"), ("nir", "185057800608490")),
+    *(("cpf", "529.982.247-26"), ("cpf", "111.111.111-11"), ("sin", "046-454-287"), ("sin", "046454285")),
+    *(("aadhaar", "2341 2341 2347"), ("aadhaar", "1341 2341 2346"), ("nhs", "943 476 5918"), ("nhs", "9434765917")),
+    *(("ahv", "756.9217.0769.84"), ("ahv", "755.9217.0769.85"), ("idnr", "86095742718"), ("idnr", "06095742719")),
+]
+IDS_FOUND = [
+    *(("SSN", "523-47-8812", "ssn"), ("ssn", "401558210", "ssn"), ("social_security_number", "523 47 8812", "ssn")),
+    *((name, number, "national-id") for name, number in PERSONS),
+]
 
 
-@pytest.mark.parametrize(
-    ("name", "number"),
-    [
-        ("ssn", "000-12-3456"),
-        ("ssn", "900-11-2233"),
-        ("ssn", "523-00-8812"),
-        ("ssn", "666-47-8812"),
-        ("pesel", "44051401358"),
-        ("pesel", "44131401358"),
-        ("dni", "12345678A"),
-        ("nie", "X1234567A"),
-        ("bsn", "111222334"),
-        ("bsn", "111222332"),
-        ("nir", "1 85 05 78 006 084 92"),
-        ("nir", "185057800608490"),
-        ("cpf", "529.982.247-26"),
-        ("cpf", "111.111.111-11"),
-        ("sin", "046-454-287"),
-        ("sin", "046454285"),
-        ("aadhaar", "2341 2341 2347"),
-        ("aadhaar", "1341 2341 2346"),
-        ("nhs", "943 476 5918"),
-        ("nhs", "9434765917"),
-        ("ahv", "756.9217.0769.84"),
-        ("ahv", "755.9217.0769.85"),
-        ("idnr", "86095742718"),
-        ("idnr", "06095742719"),
-    ],
-)
-def test_a_national_id_keeps_its_rules(name, number):
-    assert found(f"{name}: {number}") == []
+def test_a_national_id_is_found_behind_its_name():
+    for name, number, category in IDS_FOUND:
+        assert found(f"{name}: {number} on file") == [(number, category)]
+        assert found(json.dumps({name: number, "n": 1})) == [(number, category)]
+        assert found(f"part no {number} on file") == []
+    assert len(FORMS) == 11, "every form has its rows above and below"
 
 
-def test_every_national_id_has_its_rows():
-    assert len(FORMS) == 11
-
-
-# --- addresses of the network: strict ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "address", ["81.2.69.142", "1.1.1.1", "2a02:8108:4ac0:3b00:c1f:77ff:fe12:9a", "2606:4700:4700::1111"]
-)
-@pytest.mark.parametrize(
-    ("before", "after"), [("X-Forwarded-For: ", ""), ('{"a":"', '"}'), ("", ", 10.0.0.1"), ("http://[", "]:80/")]
-)
-def test_a_public_address_is_found_by_the_strict(address, before, after):
-    assert found(before + address + after, find_strict) == [(address, "ip")]
-    assert found(before + address + after) == []
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "127.0.0.1", "10.1.2.3", "172.16.0.9", "192.168.1.1", "192.0.2.44", "fe80::1", "::1", "2001:db8::1", "1.2.3.4.5",
-        "v2.0.0.1-rc1", "Foo/1.2.3.4", "255.256.1.1", "std::vector", "00:1A:2B", "12:30:45.123456", "00:00:00:00:00:00",
-        "224.0.0.1", "10.0.19045.3448",
-    ],
-)  # fmt: skip
-def test_local_addresses_and_versions_stay(text):
-    assert found("see " + text, find_strict) == []
-
-
-# --- all together -----------------------------------------------------------------------------------------------
+def test_a_national_id_keeps_its_rules():
+    assert [(name, number) for name, number in NO_IDS if found(f"{name}: {number}")] == []
 
 
 def test_hits_are_in_order_and_apart():
@@ -367,11 +206,9 @@ def test_hits_are_in_order_and_apart():
     assert {category for _, _, category in hits} < PERSONAL
 
 
-@pytest.mark.parametrize(
-    ("name", "personal"), [("ssn", True), ("phoneNumber", True), ("order", False), ("total", False)]
-)
-def test_names_a_person(name, personal):
-    assert names_a_person(name) is personal
+def test_names_a_person():
+    told = {name: names_a_person(name) for name in ("ssn", "phoneNumber", "order", "total")}
+    assert told == {"ssn": True, "phoneNumber": True, "order": False, "total": False}
 
 
 IDS = st.one_of(
@@ -387,33 +224,40 @@ IDS = st.one_of(
 )
 
 
-@settings(derandomize=True, max_examples=400, deadline=None)
+@settings(derandomize=True, max_examples=40, deadline=None)
 @given(st.lists(IDS, max_size=8))
 def test_ids_numbers_dates_and_base64_stay(texts):
     data = json.dumps({f"id{nth}": text for nth, text in enumerate(texts)}).encode()
     assert find_pii(data) == []
 
 
-def test_many_random_ids_stay():
-    chance = random.Random(13)
-    lines = [f"{uuid.UUID(int=chance.getrandbits(128))} {chance.randbytes(20).hex()}" for _ in range(3000)]
-    lines += [base64.b64encode(chance.randbytes(90)).decode() for _ in range(3000)]
-    lines += [f"{chance.random() * 10 ** chance.randint(-3, 12)}" for _ in range(3000)]
-    data = "\n".join(lines).encode()
-    assert find_pii(data) == []
-    assert find_strict(data) == []
+UNITS = [
+    *(
+        "a@",
+        "@",
+        "a@b.",
+        "a.",
+        "1",
+        "1 ",
+        "1-",
+        "+1",
+        "(1",
+        "+(1",
+        "4111 1111 1111 ",
+        "(212)-",
+        "AA00",
+        "AA00 ",
+        "ssn 1",
+    ),
+    *("phone 1234567 ", "1.1.", "1:", "a:", "%40", "\\n", "李@", "x@例.", "'@a.b"),
+]
 
 
-@pytest.mark.parametrize(
-    "unit",
-    [
-        "a@", "@", "a@b.", "a.", "1", "1 ", "1-", "+1", "(1", "+(1", "4111 1111 1111 ", "(212)-", "AA00", "AA00 ", "ssn 1",
-        "phone 1234567 ", "1.1.", "1:", "a:", "%40", "\\n", "李@", "x@例.", "'@a.b",
-    ],
-)  # fmt: skip
-def test_a_megabyte_of_near_misses_is_read(unit):
-    data = (unit.encode() * (1_000_000 // len(unit.encode())))[:1_000_000]
-    begun = time.perf_counter()
-    find_pii(data)
-    find_strict(data)
-    assert time.perf_counter() - begun < 60
+@pytest.mark.parametrize("size", [60_000, pytest.param(1_000_000, marks=pytest.mark.exhaustive)])
+def test_near_misses_are_read_in_time_linear_in_their_length(size):
+    for unit in UNITS:
+        data = unit.encode() * (size // len(unit.encode()))
+        begun = time.process_time()
+        find_pii(data)
+        find_strict(data)
+        assert time.process_time() - begun < 1 + size / 20_000, unit

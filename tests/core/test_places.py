@@ -139,27 +139,13 @@ PIECES = st.sampled_from(
         *(json.dumps(value) for value in WINDOWS.values()),
         *(quote(value, safe="") for value in VALUES.values()),
         *(
-            "{{",
-            "}}",
-            "!",
-            ":",
-            "tmp",
-            "{{tmp}}",
-            "{{!tmp}}",
-            "{{tmp:url}}",
-            "{{user}}",
-            "/",
-            "\\",
-            "%2F",
-            "n",
-            ".",
-            "{",
-            "}",
+            "{{", "}}", "!", ":", "tmp", "{{tmp}}", "{{!tmp}}", "{{tmp:url}}", "{{user}}", "/", "\\", "%2F", "n", ".",
+            "{", "}",
         ),
         "\ud800",
         "é",
     ]
-)
+)  # fmt: skip
 
 
 @settings(derandomize=True, max_examples=600, deadline=None)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import base64
-import gzip
 import importlib
 import importlib.util
 import json
@@ -10,7 +9,6 @@ import sys
 import zlib
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from urllib.parse import quote
 
 import brotli
@@ -18,6 +16,7 @@ import pytest
 import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import SecretBytes, SecretStr
 
 from pytest_agentreplay.core import content_coding
 from pytest_agentreplay.core.model import Body, Exchange, Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
@@ -25,16 +24,10 @@ from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.encodings import secret_guises
 from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.core.redaction.secret_names import allowed_environment, looks_secret, secret_environment
+from pytest_agentreplay.core.serialize import freeze, load
 
 standard_zstd = importlib.import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
 
-CORPUS = Path(__file__).parent / "corpus"
-spec = importlib.util.spec_from_file_location("corpus_render", CORPUS / "render.py")
-render = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(render)
-ROWS = [json.loads(line) for line in (CORPUS / "known_values.jsonl").read_text(encoding="utf-8").splitlines()]
-POSITIVE = [row for row in ROWS if row["should_redact"]]
-NEGATIVE = [row for row in ROWS if not row["should_redact"]]
 
 KEY = "sk-demo-" + "Q7w/E+r9_T-y2Zx4"
 POST = HttpCall("POST", "https://api.test/v1/x")
@@ -57,44 +50,10 @@ def stored(redaction, data, headers=TEXT, cuts=None):
     return redaction.outcome(POST, reply(data, headers, cuts))
 
 
-# --- the corpus -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("row", POSITIVE, ids=lambda row: row["id"])
-def test_a_known_value_is_found_in_every_guise(row):
-    value, parts = render.value(row), render.render(row)
-    data = b"".join(parts)
-    headers = SSE if row["context"] == "sse-chunk-split" else TEXT
-    if row["context"] == "gzip-body":
-        headers = (*TEXT, ("Content-Encoding", "gzip"))
-    if row["context"] == "deflate-body":
-        headers = (*TEXT, ("Content-Encoding", "deflate"))
-    redaction = knowing(value)
-    kept = stored(redaction, data, headers, tuple(map(len, parts)))
-    plain = kept.body.data
-    if "Content-Encoding" in dict(headers):
-        plain = zlib.decompress(plain, wbits=47)
-    assert b"[[redacted:key:1]]" in plain
-    assert redaction.leaks(plain) == ()
-    assert value.encode() not in plain
-    assert b"[[redacted:key:2]]" not in plain
-    assert len(kept.cuts) == len(parts)
-    assert sum(kept.cuts) == len(kept.body.data)
-    assert redaction.rescan(Run(Header("t"), (Exchange(POST, kept, 1, 2),))).exchanges[0].outcome == kept
-
-
-def test_near_misses_come_out_as_they_went_in():
-    redaction = knowing(*(render.value(row) for row in POSITIVE), places={"tmp": "/tmp/x", "user": "ada"})
-    for row in NEGATIVE:
-        data = b"".join(render.render(row))
-        before = reply(data)
-        assert redaction.outcome(POST, before).body is before.body, row["id"]
-
-
 # --- what is found ----------------------------------------------------------------------------------------------
 
 
-@settings(derandomize=True, max_examples=150, deadline=None)
+@settings(derandomize=True, max_examples=40, deadline=None)
 @given(st.text(st.sampled_from("abXY9/+=&\\\"' \né€%-_]["), min_size=8, max_size=24), st.data())
 def test_no_guise_of_a_secret_comes_through_and_twice_is_once(value, data):
     redaction = Redaction(Places({}))
@@ -114,40 +73,27 @@ def test_no_guise_of_a_secret_comes_through_and_twice_is_once(value, data):
     assert set(re.findall(rb"\[\[redacted:[^]]*\]\]", once)) == {b"[[redacted:key:1]]"}
 
 
-@pytest.mark.parametrize("prefix", [b"", b"x", b"xy", b"xyz"])
-def test_base64_at_any_offset(prefix):
-    redaction = knowing()
-    data = base64.b64encode(prefix + KEY.encode() + b"tail of the file")
-    assert redaction.leaks(data) == ("key",)
-    assert b"[[redacted:key:1]]" in stored(redaction, data).body.data
-
-
-def test_numbers_go_by_first_appearance_not_by_when_they_were_learned():
+def test_what_is_known_and_how_it_is_numbered():
     redaction = knowing("first-learned", "second-learned")
     assert stored(redaction, b"second-learned first-learned second-learned").body.data == (
         b"[[redacted:key:1]] [[redacted:key:2]] [[redacted:key:1]]"
-    )
-
-
-def test_an_overlap_is_one_placeholder():
+    ), "by first appearance, not by when they were learned"
     redaction = knowing("abcdefghijkl", "ghijklmnopqr", "cdefghij")
-    assert stored(redaction, b"<abcdefghijklmnopqr>").body.data == b"<[[redacted:key:1]]>"
-
-
-def test_short_and_common_values_are_not_known():
-    redaction = Redaction(Places({}))
+    assert stored(redaction, b"<abcdefghijklmnopqr>").body.data == b"<[[redacted:key:1]]>", "an overlap is one"
+    for prefix in (b"", b"x", b"xy"):
+        assert knowing().leaks(base64.b64encode(prefix + KEY.encode() + b"tail of the file")) == ("key",), prefix
     for value in ("", "short", "localhost", "Password", "        ", "00000000"):
-        assert not redaction.learn("key", value)
+        assert not Redaction(Places({})).learn("key", value)
+    redaction = Redaction(Places({}))
+    redaction.headers((("Authorization", "Basic " + base64.b64encode(b"ada:correct-horse").decode()),))
+    assert redaction.leaks(b"pw=correct-horse") == ("key",), "the password of basic credentials"
 
 
-def test_lines_of_a_private_key_are_known_one_by_one():
+def test_lines_of_a_private_key_and_digits_in_json_are_known():
     line = "MIIEvQIBADANBgkqhkiG9w0B"
     redaction = knowing(f"-----BEGIN PRIVATE KEY-----\n{line}\nAoGBAKj34GkxFhD90vcNLYLI\n-----END PRIVATE KEY-----\n")
     assert redaction.leaks(f'["x", "{line}"]'.encode()) == ("key",)
     assert b"BEGIN" in stored(redaction, b"-----BEGIN PRIVATE KEY-----").body.data
-
-
-def test_a_number_in_json_stays_json():
     redaction = knowing("4421998877")
     out = stored(redaction, b'{"pin": 4421998877, "text": "4421998877"}').body.data
     assert json.loads(out) == {"pin": "[[redacted:key:1]]", "text": "[[redacted:key:1]]"}
@@ -178,15 +124,10 @@ def test_request_headers_are_kept_by_list_and_teach_their_credentials():
     assert out == b"[[redacted:key:1]] [[redacted:key:2]] [[redacted:cookie:1]] [[redacted:key:3]] dark"
 
 
-def test_basic_auth_teaches_the_password():
-    redaction = Redaction(Places({}))
-    redaction.headers((("Authorization", "Basic " + base64.b64encode(b"ada:correct-horse").decode()),))
-    assert redaction.leaks(b"pw=correct-horse") == ("key",)
-
-
-def test_the_url():
+def test_credentials_of_a_url_go_and_its_placeholders_stay():
     redaction = knowing()
-    url = f"https://ada:sw0rdfish9@api.test/v1?key=ABC%2Fdef123456&limit=5&max_tokens=3&page_token=p2&sig=x#access_token={quote(KEY)}"
+    query = "key=ABC%2Fdef123456&limit=5&max_tokens=3&page_token=p2&sig=x"
+    url = f"https://ada:sw0rdfish9@api.test/v1?{query}#access_token={quote(KEY)}"
     out = redaction.call(replace(POST, url=url, body=Body(b"ABC/def123456 sw0rdfish9"))).url
     assert out == (
         "https://ada:[[redacted:key:1]]@api.test/v1?key=[[redacted:key:2]]&limit=5&max_tokens=3&page_token=p2"
@@ -194,33 +135,30 @@ def test_the_url():
     )
     assert redaction.call(replace(POST, url=out)).url == out
     assert redaction.leaks(b"ABC/def123456") == ("key",)
+    back = "https://api.test/v1?next={}"
+    sent = replace(POST, url=back.format(quote("[[redacted:key:1]]", safe="")))
+    assert Redaction(Places({})).call(sent).url == back.format("[[redacted:key:1]]")
 
 
-def test_a_placeholder_that_the_agent_sends_back_in_a_url_is_the_placeholder():
-    url = "https://api.test/v1?next=" + quote("[[redacted:key:1]]", safe="")
-    assert Redaction(Places({})).call(replace(POST, url=url)).url == "https://api.test/v1?next=[[redacted:key:1]]"
-
-
-def test_tool_arguments_and_keys():
+def test_tool_arguments_their_keys_failures_and_replies():
+    redaction, mark = knowing(), "[[redacted:key:1]]"
     call = ToolCall("t", {"cmd": f"curl -H {KEY}", "deep": [{KEY: 1}, None, True, 2.5, 7]})
-    out = knowing().call(call)
-    assert out.arguments == {
-        "cmd": "curl -H [[redacted:key:1]]",
-        "deep": [{"[[redacted:key:1]]": 1}, None, True, 2.5, 7],
-    }
-    clean = ToolCall("t", {"a": [1, "b"]})
-    assert knowing().call(clean) is clean
+    assert redaction.call(call).arguments == {"cmd": f"curl -H {mark}", "deep": [{mark: 1}, None, True, 2.5, 7]}
+    failure = Failure("httpx.ReadError", f"401 for {KEY}", (f"x {KEY}", 3))
+    assert redaction.outcome(POST, failure) == Failure("httpx.ReadError", f"401 for {mark}", (f"x {mark}", 3))
+    kept = redaction.outcome(ToolCall("t"), ToolReply([KEY], items=(KEY, "b"), failure=failure))
+    assert KEY not in repr((kept.value, kept.items, kept.failure.message, kept.failure.args))
 
 
 def test_what_holds_nothing_is_the_same_object():
     redaction = knowing(places={"tmp": "/tmp/x"})
-    call = replace(POST, headers=TEXT, body=Body(b'{"a":1}'))
     outcome = reply(b'{"a":1}')
-    assert redaction.call(call) is call
-    assert redaction.outcome(call, outcome) == outcome
+    for call in (replace(POST, headers=TEXT, body=Body(b'{"a":1}')), ToolCall("t", {"a": [1, "b"]})):
+        assert redaction.call(call) is call
+    assert redaction.outcome(POST, outcome) == outcome
     assert redaction.reveal(outcome) is outcome
     for same in (ToolReply({"a": ["b"]}), ToolReply(None, items=("a", "b")), Failure("x.E", "m", ("a", 1))):
-        assert redaction.outcome(call, same) is same
+        assert redaction.outcome(POST, same) is same
 
 
 # --- outcomes ---------------------------------------------------------------------------------------------------
@@ -303,30 +241,31 @@ def test_a_coded_body_stays_coded_chunk_by_chunk(coding, complete):
     assert knowing().outcome(POST, untouched) == untouched
 
 
-@pytest.mark.parametrize("data", [b"not gzip at all", gzip.compress(b"x", mtime=0) + b"trailing"])
-def test_a_body_that_cannot_be_read_is_replaced_not_passed(data):
-    redaction = knowing()
-    kept = stored(redaction, data, (*TEXT, ("Content-Encoding", "gzip"), ("Content-Length", str(len(data)))))
-    assert kept.body.data == b"[[redacted:opaque:1]]"
-    assert kept.headers == (*TEXT, ("Content-Length", "21"))
-    assert redaction.record["placeholders"] == {"opaque": 1}
-    assert redaction.reveal(kept) is kept
+OPAQUE = b"[[redacted:opaque:1]]"
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "br", "zstd"])
-def test_a_bomb_is_not_opened(coding, monkeypatch):
+def test_a_body_that_cannot_be_read_to_its_end_is_replaced(coding, monkeypatch):
+    end = b"".join(packed(coding, [b"text"], True))
+    behind = [] if coding == "deflate" else [end + b"more"]
+    for data in (b"\x28\xb5\x2f\xfd\x00\xa8" + bytes(32), b"neither of them", *behind):
+        redaction = knowing()
+        kept = stored(redaction, data, (*TEXT, ("Content-Encoding", coding), ("Content-Length", str(len(data)))))
+        assert (kept.body.data, kept.headers) == (OPAQUE, (*TEXT, ("Content-Length", "21")))
+        assert redaction.record["placeholders"] == {"opaque": 1}
+        assert redaction.reveal(kept) is kept
     monkeypatch.setattr("pytest_agentreplay.core.content_coding.LIMIT", 1000)
     bomb = b"".join(packed(coding, [b"\0" * 100_000], True))
-    kept = stored(knowing(), bomb, (("Content-Encoding", coding),))
-    assert kept.body.data == b"[[redacted:opaque:1]]"
+    assert stored(knowing(), bomb, (("Content-Encoding", coding),)).body.data == OPAQUE
     assert content_coding.bomb(coding, bomb)
 
 
-@pytest.mark.parametrize("coding", ["br", "zstd"])
-def test_a_window_of_gigabytes_and_what_follows_a_body_are_opaque(coding):
-    end = b"".join(packed(coding, [b"text"], True))
-    for data in (b"\x28\xb5\x2f\xfd\x00\xa8" + bytes(32), end + b"more", b"neither of them"):
-        assert stored(knowing(), data, (("Content-Encoding", coding),)).body.data == b"[[redacted:opaque:1]]"
+@pytest.mark.parametrize("coding", ["br", "zstd", "compress", "aws-chunked"])
+def test_a_coding_that_nothing_here_reads_is_replaced(coding, monkeypatch):
+    monkeypatch.setattr(content_coding, "_brotli", lambda: None)
+    monkeypatch.setattr(content_coding, "_zstd", lambda: None)
+    kept = stored(knowing(), b"".join(packed(coding, [b"text"], True)), (("Content-Encoding", coding),))
+    assert (kept.body.data, kept.headers) == (OPAQUE, ())
 
 
 def test_of_what_only_says_that_it_is_brotli_no_more_is_kept_than_was_read():
@@ -339,15 +278,6 @@ def test_of_what_only_says_that_it_is_brotli_no_more_is_kept_than_was_read():
     assert unpacked("br", [kept.body.data]) == ([b"a text that broke off"], False)
 
 
-@pytest.mark.parametrize("coding", ["br", "zstd", "compress", "aws-chunked"])
-def test_a_coding_that_nothing_here_reads_is_replaced_not_passed(coding, monkeypatch):
-    monkeypatch.setattr(content_coding, "_brotli", lambda: None)
-    monkeypatch.setattr(content_coding, "_zstd", lambda: None)
-    kept = stored(knowing(), b"".join(packed(coding, [b"text"], True)), (("Content-Encoding", coding),))
-    assert kept.body.data == b"[[redacted:opaque:1]]"
-    assert kept.headers == ()
-
-
 def test_each_library_for_zstd_gives_the_same(monkeypatch):
     text, seen = b"one text " * 20, set()
     for library in (zstandard, standard_zstd):
@@ -355,16 +285,6 @@ def test_each_library_for_zstd_gives_the_same(monkeypatch):
         data, cuts = content_coding.encode("zstd", text, (100, 80), complete=True)
         seen.add(content_coding.decode("zstd", data, cuts))
     assert seen == {content_coding.Decoded(text, (100, 80), True)}
-
-
-def test_failures_and_tool_replies():
-    redaction = knowing()
-    failure = Failure("httpx.ReadError", f"401 for {KEY}", (f"x {KEY}", 3))
-    assert redaction.outcome(POST, failure) == Failure(
-        "httpx.ReadError", "401 for [[redacted:key:1]]", ("x [[redacted:key:1]]", 3)
-    )
-    kept = redaction.outcome(ToolCall("t"), ToolReply([KEY], items=(KEY, "b"), failure=failure))
-    assert KEY not in repr((kept.value, kept.items, kept.failure.message, kept.failure.args))
 
 
 # --- streams ----------------------------------------------------------------------------------------------------
@@ -379,21 +299,17 @@ def anthropic(index, text):
 
 
 def test_a_place_cut_by_tokens_is_a_mark_in_each_fragment_and_is_served_in_pieces():
+    def texts(reply):
+        return [json.loads(chunk[6:])["delta"]["text"] for chunk in reply.chunks()]
+
     redaction = Redaction(Places({"tmp": "/tmp/pytest-7/x"}))
     pieces = [anthropic(0, text) for text in ("in /t", "mp/pytest", "-7/x", "/a.txt")]
     kept = stored(redaction, b"".join(pieces), SSE, tuple(map(len, pieces)))
-    texts = [json.loads(chunk[6:])["delta"]["text"] for chunk in kept.chunks()]
-    assert texts == ["in {{tmp#0-2}}", "{{tmp#2-11}}", "{{tmp#11-}}", "/a.txt"]
+    assert texts(kept) == ["in {{tmp#0-2}}", "{{tmp#2-11}}", "{{tmp#11-}}", "/a.txt"]
     assert redaction.reveal(kept).body.data == b"".join(pieces)
     assert redaction.record["places"] == {"tmp": 1}
     elsewhere = Redaction(Places({"tmp": "/var/folders/zz/T"}))
-    served = elsewhere.reveal(kept)
-    assert [json.loads(chunk[6:])["delta"]["text"] for chunk in served.chunks()] == [
-        "in /v",
-        "ar/folder",
-        "s/zz/T",
-        "/a.txt",
-    ]
+    assert texts(elsewhere.reveal(kept)) == ["in /v", "ar/folder", "s/zz/T", "/a.txt"]
 
 
 @pytest.mark.parametrize("coding", [None, "gzip"])
@@ -430,7 +346,7 @@ def test_interleaved_channels_are_kept_apart():
     assert stored(knowing(), split, SSE).body.data == anthropic(0, "[[redacted:key:1]]") + anthropic(1, "")
 
 
-@settings(derandomize=True, max_examples=60, deadline=None)
+@settings(derandomize=True, max_examples=40, deadline=None)
 @given(st.lists(st.integers(0, len(KEY) + 20), max_size=8).map(sorted), st.integers(1, 3))
 def test_streams_hold_nothing_however_they_are_cut(cuts, depth):
     text = "pre " + KEY + ' "quoted" post ' + KEY[:4]
@@ -482,22 +398,14 @@ def test_values_known_late_come_off_the_whole_run_and_places_are_marked_once():
     assert redaction.reveal(first.outcome).body.data == b"/tmp/xyz/[[redacted:secret:1]]"
 
 
-def test_the_seal_is_cheap_when_nothing_became_known():
-    redaction = knowing()
-    run = run_of(redaction)
-    assert redaction.rescan(run).exchanges is run.exchanges
-
-
-def test_the_record_counts_what_was_done():
+def test_the_seal_is_cheap_and_the_record_counts_what_was_done():
     redaction = knowing(places={"tmp": "/tmp/xyz"})
     redaction.call(ToolCall("t", {"a": KEY, "b": f"{KEY} /tmp/xyz/1 /tmp/xyz/2"}))
     stored(redaction, b"", (("x-odd", "an odd one"),))
     assert redaction.record == {"placeholders": {"header": 1, "key": 2}, "places": {"tmp": 2}}
-
-
-def test_no_repr_and_no_error_tells_a_secret():
-    redaction = knowing()
-    assert KEY not in repr(vars(redaction)["_known"].secrets[0])
+    knows = knowing()
+    run = run_of(knows)
+    assert knows.rescan(run).exchanges is run.exchanges, "nothing became known"
     with pytest.raises(ValueError, match="category") as caught:
         redaction.learn("Bad Name", KEY)
     assert KEY not in str(caught.value)
@@ -506,70 +414,21 @@ def test_no_repr_and_no_error_tells_a_secret():
 # --- names ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "OPENAI_API_KEY",
-        "ANTHROPIC_API_KEY",
-        "GITHUB_TOKEN",
-        "HF_TOKEN",
-        "DB_PASSWORD",
-        "DB_PASS",
-        "MYSQL_PWD",
-        "AWS_SECRET_ACCESS_KEY",
-        "AWS_ACCESS_KEY_ID",
-        "AWS_SESSION_TOKEN",
-        "accessToken",
-        "client_secret",
-        "x-api-key",
-        "apikey",
-        "API_KEY_2",
-        "SENTRY_DSN",
-        "SIGNING_KEY",
-        "SLACK_BOT_TOKEN",
-        "X-Amz-Signature",
-        "sig",
-        "token",
-        "key",
-        "NPM_AUTH",
-    ],
-)
-def test_names_that_look_secret(name):
-    assert looks_secret(name)
+SECRET_NAMES = """
+OPENAI_API_KEY ANTHROPIC_API_KEY GITHUB_TOKEN HF_TOKEN DB_PASSWORD DB_PASS MYSQL_PWD AWS_SECRET_ACCESS_KEY
+AWS_ACCESS_KEY_ID AWS_SESSION_TOKEN accessToken client_secret x-api-key apikey API_KEY_2 SENTRY_DSN SIGNING_KEY
+SLACK_BOT_TOKEN X-Amz-Signature sig token key NPM_AUTH
+"""
+PLAIN_NAMES = """
+max_tokens MAX_TOKEN TOKENIZERS_PARALLELISM tokenizer page_token nextPageToken token_type PWD OLDPWD PATH KEYBOARD
+SSH_AUTH_SOCK XAUTHORITY GPG_KEY public_key idempotency-key TOKEN_URL SECRET_NAME KEYRING PASSENGER COMPASS LS_COLORS
+PYTHONPATH secretary monkey
+"""
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "max_tokens",
-        "MAX_TOKEN",
-        "TOKENIZERS_PARALLELISM",
-        "tokenizer",
-        "page_token",
-        "nextPageToken",
-        "token_type",
-        "PWD",
-        "OLDPWD",
-        "PATH",
-        "KEYBOARD",
-        "SSH_AUTH_SOCK",
-        "XAUTHORITY",
-        "GPG_KEY",
-        "public_key",
-        "idempotency-key",
-        "TOKEN_URL",
-        "SECRET_NAME",
-        "KEYRING",
-        "PASSENGER",
-        "COMPASS",
-        "LS_COLORS",
-        "PYTHONPATH",
-        "secretary",
-        "monkey",
-    ],
-)
-def test_names_that_do_not(name):
-    assert not looks_secret(name)
+def test_which_names_look_secret():
+    assert [name for name in SECRET_NAMES.split() if not looks_secret(name)] == []
+    assert [name for name in PLAIN_NAMES.split() if looks_secret(name)] == []
 
 
 def test_the_environment_is_denied_by_default():
@@ -589,19 +448,13 @@ def test_the_environment_is_denied_by_default():
 
 
 def test_what_the_agent_calls_secret_is_never_stored_however_short():
-    from pydantic import SecretBytes, SecretStr
-
-    from pytest_agentreplay.core.model import ToolCall, ToolReply
-    from pytest_agentreplay.core.serialize import freeze, load
-
     redactor = Redaction(Places({}))
-    value = freeze(
-        {"pin": SecretStr("1234"), "raw": SecretBytes(b"ab\xff"), "n": 7}, hint=dict[str, SecretStr | SecretBytes | int]
-    )
-    stored = redactor.outcome(ToolCall("t"), ToolReply(value=[value]))
-    assert "1234" not in str(stored.value)
-    assert "$secret" in str(stored.value)
-    back = load(stored.value[0], hint=dict[str, SecretStr | SecretBytes | int])
+    hint = dict[str, SecretStr | SecretBytes | int]
+    value = freeze({"pin": SecretStr("1234"), "raw": SecretBytes(b"ab\xff"), "n": 7}, hint=hint)
+    kept = redactor.outcome(ToolCall("t"), ToolReply(value=[value]))
+    assert "1234" not in str(kept.value)
+    assert "$secret" in str(kept.value)
+    back = load(kept.value[0], hint=hint)
     assert back["pin"].get_secret_value() == "[[redacted:secret:1]]"
     assert back["raw"].get_secret_value() == b"[[redacted:secret:2]]"
     call = redactor.call(ToolCall("t", {"key": {"$secret": "1234"}}))

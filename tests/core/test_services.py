@@ -94,8 +94,7 @@ def test_the_report_names_the_new_address_that_the_recorded_one_does_not_have():
 
 @settings(derandomize=True, max_examples=60, deadline=None)
 @given(
-    st.lists(st.tuples(st.integers(0, 3), st.sampled_from("ab")), min_size=1, max_size=12),
-    st.permutations(range(4)),
+    st.lists(st.tuples(st.integers(0, 3), st.sampled_from("ab")), min_size=1, max_size=12), st.permutations(range(4))
 )
 def test_a_run_on_any_new_ports_gets_its_own_replies(calls, ports):
     before = [get(8000 + service, f"/{path}") for service, path in calls]
@@ -104,10 +103,7 @@ def test_a_run_on_any_new_ports_gets_its_own_replies(calls, ports):
 
 
 @settings(derandomize=True, max_examples=60, deadline=None)
-@given(
-    st.lists(st.tuples(st.integers(0, 2), st.sampled_from("ab")), min_size=2, max_size=10),
-    st.data(),
-)
+@given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from("ab")), min_size=2, max_size=10), st.data())
 def test_no_reply_of_one_service_is_given_to_two(calls, data):
     """Whatever is asked, ports of now and recorded ports stand in a one to one relation."""
     before = [get(8000 + service, f"/{path}") for service, path in calls]

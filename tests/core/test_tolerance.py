@@ -42,12 +42,9 @@ def test_without_tolerances_near_is_equal(recorded, now):
 
 
 ROWS = [
-    "search $ = unordered",
-    "search $..score = 0.5",
-    "search $.a = ignore",
-    "search $[*] = 10%",
+    "search $ = unordered", "search $..score = 0.5", "search $.a = ignore", "search $[*] = 10%",
     "search $..* = exact",
-]
+]  # fmt: skip
 
 
 @given(JSON, st.lists(st.sampled_from(ROWS), max_size=4))

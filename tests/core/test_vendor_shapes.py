@@ -7,7 +7,7 @@ import json
 import random
 import re
 import time
-import uuid
+from functools import cache
 from pathlib import Path
 from re import _constants as op
 from re import _parser as parser
@@ -26,31 +26,20 @@ from pytest_agentreplay.core.redaction.vendors import (
     match_at,
 )
 
-ROWS = pytest.mark.parametrize("vendor", VENDORS, ids=[f"{row.category}-{nth}" for nth, row in enumerate(VENDORS)])
+EACH = [(f"{row.category}-{nth}", row) for nth, row in enumerate(VENDORS)]
 CATEGORY = re.compile(r"[a-z][a-z0-9-]*")
 OWN_BYTES = set(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 AROUND = [
-    ("", ""),
-    ("Authorization: Bearer ", ""),
-    ("I tried the credential ", ", and it worked."),
-    ("see ", ". Then"),
-    ("(", ")"),
-    ("<b>", "</b>"),
-    ("`", "`"),
-    ("'", "'"),
-    ("https://x.test/v1?a=1&t=", "&page=2"),
-    ("KEY=", "\n"),
-    ('{"k":"', '"}'),
-    ('{"a":"{\\"k\\":\\"', '\\"}"}'),
-    ('{"out":"line\\n', '\\nnext"}'),
-    ('{"out":"\\u003d', '\\u003c"}'),
-    ("q=a%20b%3D", "%26c=d"),
-    ("\x1b[31m", "\x1b[0m"),
-    ("\x1b[1;32m", "\x1b[0m"),
-    ("key:", ";"),
-    ("[", "]"),
-    ("a,", ",b"),
+    *(("", ""), ("Authorization: Bearer ", ""), ("I tried the credential ", ", and it worked."), ("see ", ". Then")),
+    *(("(", ")"), ("<b>", "</b>"), ("`", "`"), ("'", "'"), ("[", "]"), ("a,", ",b"), ("key:", ";"), ("KEY=", "\n")),
+    *(("https://x.test/v1?a=1&t=", "&page=2"), ('{"k":"', '"}'), ('{"a":"{\\"k\\":\\"', '\\"}"}')),
+    *(('{"out":"line\\n', '\\nnext"}'), ('{"out":"\\u003d', '\\u003c"}'), ("q=a%20b%3D", "%26c=d")),
+    *(("\x1b[31m", "\x1b[0m"), ("\x1b[1;32m", "\x1b[0m")),
 ]
+
+
+parsed = cache(lambda pattern: [*parser.parse(pattern)])
+signs = cache(lambda items: sorted(members(items)))
 
 
 class Sampler:
@@ -60,14 +49,14 @@ class Sampler:
         self.random = random.Random(seed)
 
     def text(self, pattern, longer=0):
-        return b"".join(self.item(*item, longer) for item in parser.parse(pattern))
+        return b"".join(self.item(*item, longer) for item in parsed(pattern))
 
     def item(self, code, value, longer):
         match code:
             case op.LITERAL:
                 return bytes([value])
             case op.IN:
-                return bytes([self.random.choice(sorted(members(value)))])
+                return bytes([self.random.choice(signs(tuple(value)))])
             case op.MAX_REPEAT:
                 least, most, inner = value
                 count = self.random.randint(least, min(int(most), least + longer))
@@ -111,62 +100,67 @@ def found(text):
 # --- what is found ----------------------------------------------------------------------------------------------
 
 
-@ROWS
-def test_a_key_is_found_whole_whatever_stands_around_it(vendor):
-    sampler = Sampler(vendor.pattern)
-    for before, after in AROUND:
-        key = sampler.key(vendor)
-        assert found(before.encode() + key + after.encode()) == [(key, vendor.category)], (before, after)
+def test_a_key_is_found_whole_whatever_stands_around_it():
+    wrong = []
+    for name, vendor in EACH:
+        sampler = Sampler(vendor.pattern)
+        for before, after in AROUND:
+            key = sampler.key(vendor)
+            if found(before.encode() + key + after.encode()) != [(key, vendor.category)]:
+                wrong.append((name, before, after))
+    assert not wrong, wrong
 
 
-@ROWS
-def test_a_row_finds_almost_every_key_of_full_length(vendor):
-    sampler = Sampler(b"full" + vendor.pattern)
-    keys = [sampler.text(vendor.pattern, 16) for _ in range(200)]
-    missed = [key for key in keys if key not in [text for text, _ in found(b"x " + key)]]
-    assert len(missed) <= 3, missed
+def test_a_row_finds_almost_every_key_of_full_length():
+    wrong = {}
+    for name, vendor in EACH:
+        sampler = Sampler(b"full" + vendor.pattern)
+        keys = [sampler.text(vendor.pattern, 16) for _ in range(30)]
+        missed = [key for key in keys if key not in [text for text, _ in found(b"x " + key)]]
+        if len(missed) > 1:
+            wrong[name] = missed
+    assert not wrong, wrong
 
 
-@ROWS
-def test_what_only_resembles_a_key_stays(vendor):
+def resembling(vendor):
+    """Texts that only resemble a key of this row."""
     sampler = Sampler(b"near" + vendor.pattern)
     prefix, key = sampler.text(vendor.prefix), sampler.key(vendor, longer=0)
-    assert found(b"docs say " + prefix + b"... is the format") == []
-    assert found(b"set it to " + prefix + b"<your key>") == []
+    yield from (b"docs say " + prefix + b"... is the format", b"set it to " + prefix + b"<your key>")
     if vendor.looks != "fixed":
-        for words in (b"your-key-goes-here-in-place-of-these-words", b"your_key_goes_here_in_place_of_these_words"):
-            assert found(b"set it to " + prefix + words) == []
-        assert found(b"set it to " + prefix + b"x" * 48) == []
-        assert found(b"set it to " + prefix + b"loadTheModelConfigurationFromHub") == []
+        words = b"your-key-goes-here-in-place-of-these-words"
+        for text in (words, words.replace(b"-", b"_"), b"x" * 48, b"loadTheModelConfigurationFromHub"):
+            yield b"set it to " + prefix + text
     if set(key) <= OWN_BYTES:
-        assert found(b"chatcmpl-" + key) == []
-        assert found(b"a" + key) == []
-    assert not re.fullmatch(vendor.pattern, sampler.text(vendor.pattern)[:-1])
+        yield from (b"chatcmpl-" + key, b"a" + key)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "sk-learn",
-        "task-force-alpha-bravo-charlie-delta",
-        "disk-usage-report-for-the-whole-cluster",
-        "hf_hub_download",
+def test_what_only_resembles_a_key_stays():
+    wrong = [(name, text) for name, vendor in EACH for text in resembling(vendor) if found(text)]
+    wrong += [
+        (name, "one sign short")
+        for name, vendor in EACH
+        if re.fullmatch(vendor.pattern, Sampler(b"near" + vendor.pattern).text(vendor.pattern)[:-1])
+    ]
+    assert not wrong, wrong
+
+
+WORDS = [
+    *("sk-learn", "task-force-alpha-bravo-charlie-delta", "disk-usage-report-for-the-whole-cluster", "hf_hub_download"),
+    *(
         "xoxb-your-bot-token-goes-here",
         "sk-ant-api03-your-key-goes-here-please",
-        "npm_config_registry_of_all_packages_here",
         "sk-container-id-1-estimator-doc-link",
-        "secret_santa_for_the_whole_team_in_december_2025",
-        "xai-grok-4-fast-reasoning-2025-09-19",
-        "pa-system-announcement-and-more-words-for-the-whole-school-district",
-        "AKIA" + "IOSFODNN7EXAMPLE",
-        "gl-matrix-vector-3-transform-and-more",
-        "module.sub_module.function_name_v2",
-        "[[redacted:openai-key:1]] [[redacted:github-key:22]]",
-        "eyJvZmZzZXQiOjEwMCwic29ydCI6ImNyZWF0ZWRfYXQifQ==",
-    ],
-)
-def test_words_names_and_placeholders_stay(text):
-    assert found(f'{{"text":"{text}"}}') == []
+    ),
+    *("npm_config_registry_of_all_packages_here", "secret_santa_for_the_whole_team_in_december_2025"),
+    *("xai-grok-4-fast-reasoning-2025-09-19", "module.sub_module.function_name_v2", "AKIA" + "IOSFODNN7EXAMPLE"),
+    *("pa-system-announcement-and-more-words-for-the-whole-school-district", "gl-matrix-vector-3-transform-and-more"),
+    *("[[redacted:openai-key:1]] [[redacted:github-key:22]]", "eyJvZmZzZXQiOjEwMCwic29ydCI6ImNyZWF0ZWRfYXQifQ=="),
+]
+
+
+def test_words_names_and_placeholders_stay():
+    assert [text for text in WORDS if found(f'{{"text":"{text}"}}')] == []
 
 
 def test_an_address_of_a_bot_gives_its_key_away():
@@ -197,33 +191,16 @@ PREFIXES = st.sampled_from(
 )
 
 
-@settings(derandomize=True, max_examples=400, deadline=None)
+@settings(derandomize=True, max_examples=40, deadline=None)
 @given(st.lists(st.tuples(PREFIXES, IDS), max_size=8))
 def test_ids_hashes_and_base64_stay(pairs):
     assert found(json.dumps({f"id{nth}": prefix + text for nth, (prefix, text) in enumerate(pairs)})) == []
 
 
-def test_many_random_ids_stay():
-    chance = random.Random(11)
-    lines = [f"{uuid.UUID(int=chance.getrandbits(128))} {chance.randbytes(20).hex()}" for _ in range(2000)]
-    lines += [base64.b64encode(chance.randbytes(90)).decode() for _ in range(2000)]
-    lines += [base64.urlsafe_b64encode(chance.randbytes(90)).decode() for _ in range(2000)]
-    assert found("\n".join(lines)) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "random_looking"),
-    [
-        ("Qm9vYmFyQmF6", True),
-        ("3f2a9c1b44", True),
-        ("your-key-goes-here", False),
-        ("xxxxxxxxxxxxxxxx", False),
-        ("getModelConfiguration", False),
-        ("project-2024-key-v2", False),
-    ],
-)
-def test_looks_random(text, random_looking):
-    assert looks_random(text.encode()) == random_looking
+def test_looks_random():
+    assert all(map(looks_random, (b"Qm9vYmFyQmF6", b"3f2a9c1b44")))
+    words = (b"your-key-goes-here", b"xxxxxxxxxxxxxxxx", b"getModelConfiguration", b"project-2024-key-v2")
+    assert not any(map(looks_random, words))
 
 
 # --- what the patterns may be -----------------------------------------------------------------------------------
@@ -269,40 +246,40 @@ def unbounded(pattern, last=True):
                 raise AssertionError(f"{code} is not in the syntax that the table keeps to")
 
 
-@ROWS
-def test_a_pattern_is_linear(vendor):
-    """A repeat without bound reads no border, so that no second attempt begins in it, or nothing has to follow."""
-    for own, ends in unbounded(parser.parse(vendor.pattern)):
-        assert own <= OWN_BYTES or ends
+@pytest.mark.parametrize("vendor", [row for _, row in EACH], ids=[name for name, _ in EACH])
+@pytest.mark.exhaustive
+def test_a_text_made_against_a_row_is_read_in_time_linear_in_its_length(vendor):
+    against(vendor, 1_000_000)
 
 
-@ROWS
-def test_a_row_is_well_formed(vendor):
-    assert CATEGORY.fullmatch(vendor.category)
-    assert vendor.looks in {"random", "mixed", "fixed"}
-    assert parser.parse(vendor.pattern).getwidth()[0] >= SHORTEST
+def test_a_text_made_against_some_rows_is_read_in_time_linear_in_its_length():
+    for _, vendor in EACH[::8]:
+        against(vendor, 20_000)
 
 
-@ROWS
-def test_a_megabyte_made_against_a_row_is_read(vendor):
+def against(vendor, size):
     sampler = Sampler(b"against" + vendor.pattern)
     prefix = sampler.text(vendor.prefix)
-    begun = time.perf_counter()
     words = prefix + re.sub(rb"[^+/._-]", b"A", sampler.text(vendor.body))
+    begun = time.process_time()
     for unit in (prefix, prefix + b".", sampler.text(vendor.pattern)[:-1] + b"-", words + b"+", words + b"/"):
-        list(find_vendors(unit * (100_000 // len(unit))))
-    assert time.perf_counter() - begun < 60
+        list(find_vendors(unit * (size // len(unit))))
+    assert time.process_time() - begun < 1 + size / 20_000, vendor.category
 
 
-@pytest.mark.parametrize("vendor", VENDORS, ids=lambda vendor: vendor.pattern.decode())
-def test_the_patterns_by_first_character_hold_every_row(vendor):
-    for seed in range(20):
-        sample = Sampler(f"any{seed}").text(vendor.pattern)
-        whole = re.compile(b"|".join(row.pattern for row in VENDORS)).match(sample)
-        hit = match_at(sample, 0)
-        assert hit is not None
-        assert whole is not None
-        assert hit.span() == whole.span()
+def test_a_row_is_well_formed_and_its_pattern_linear():
+    """A repeat without bound reads no border, so that no second attempt begins in it, or nothing has to follow."""
+    wrong, whole = [], re.compile(b"|".join(row.pattern for row in VENDORS))
+    for name, vendor in EACH:
+        pattern = parser.parse(vendor.pattern)
+        linear = all(own <= OWN_BYTES or ends for own, ends in unbounded(pattern))
+        formed = CATEGORY.fullmatch(vendor.category) and vendor.looks in {"random", "mixed", "fixed"}
+        sample = Sampler("any").text(vendor.pattern)
+        hit, expected = match_at(sample, 0), whole.match(sample)
+        held = hit is not None and expected is not None and hit.span() == expected.span()
+        if not (linear and formed and held and pattern.getwidth()[0] >= SHORTEST):
+            wrong.append(name)
+    assert not wrong, wrong
     assert all(found.groups == 0 for first in (b"", b"s") if (found := any_beginning_with(first)))
 
 
@@ -312,29 +289,30 @@ PAGE = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "redaction-
 LISTED = {line.split("`")[1]: line.split(" | ")[1:] for line in PAGE.splitlines() if line.startswith("| `")}
 
 
-def test_the_page_names_every_category_and_no_other():
+def test_the_page_names_every_category_and_from_whom_it_is_and_holds_no_key():
     assert set(LISTED) == {vendor.category for vendor in VENDORS} | PERSONAL
-
-
-@ROWS
-def test_the_page_says_from_whom_a_key_is(vendor):
-    said = LISTED[vendor.category][0]
-    assert said in {"anybody", "many"} or all(name in said for name in vendor.name.split(", "))
-
-
-@pytest.mark.parametrize("category", sorted({vendor.category for vendor in VENDORS}))
-def test_keys_begin_as_the_page_shows(category):
-    sampler = Sampler(category)
-    of_it = [vendor for vendor in VENDORS if vendor.category == category]
-    keys = [sampler.text(vendor.pattern) for vendor in of_it for _ in range(100)]
-    for text in re.findall(r"`([^`/:…][^`…]*)…", LISTED[category][1]):
-        start = text.encode()
-        whole = any(re.fullmatch(vendor.prefix, start) for vendor in of_it)
-        assert whole or any(key.startswith(start) for key in keys), text
-
-
-def test_the_page_holds_no_key():
+    wrong = [
+        name
+        for name, vendor in EACH
+        if LISTED[vendor.category][0] not in {"anybody", "many"}
+        and not all(one in LISTED[vendor.category][0] for one in vendor.name.split(", "))
+    ]
+    assert not wrong, wrong
     assert found(PAGE) == []
+
+
+def test_keys_begin_as_the_page_shows():
+    wrong = []
+    for category in sorted({vendor.category for vendor in VENDORS}):
+        sampler = Sampler(category)
+        of_it = [vendor for vendor in VENDORS if vendor.category == category]
+        keys = [sampler.text(vendor.pattern) for vendor in of_it for _ in range(40)]
+        for text in re.findall(r"`([^`/:…][^`…]*)…", LISTED[category][1]):
+            start = text.encode()
+            whole = any(re.fullmatch(vendor.prefix, start) for vendor in of_it)
+            if not whole and not any(key.startswith(start) for key in keys):
+                wrong.append(text)
+    assert not wrong, wrong
 
 
 def test_pictures_are_not_looked_at_and_long_tokens_are():

@@ -16,17 +16,9 @@ from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.dialects import READER, RULES
 
 DENIED = (
-    "socket.",
-    "subprocess.",
-    "os.system",
-    "os.exec",
-    "os.posix_spawn",
-    "os.fork",
-    "pty.",
-    "ctypes.",
-    "import",
+    "socket.", "subprocess.", "os.system", "os.exec", "os.posix_spawn", "os.fork", "pty.", "ctypes.", "import",
     "open",
-)
+)  # fmt: skip
 
 
 def closed(event: str, arguments: tuple[object, ...]) -> None:

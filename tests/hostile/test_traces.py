@@ -84,11 +84,7 @@ def test_what_costs_time_is_refused_soon(name, tmp_path):
 
 @pytest.mark.parametrize(
     "data",
-    [
-        gzip.compress(b" " * 50_000_000),
-        gzip.compress(gzip.compress(b"0" * 50_000_000)),
-        zipped(b" " * 50_000_000),
-    ],
+    [gzip.compress(b" " * 50_000_000), gzip.compress(gzip.compress(b"0" * 50_000_000)), zipped(b" " * 50_000_000)],
     ids=["gzip", "gzip twice", "zip"],
 )
 def test_a_bomb_is_told_by_how_far_it_unpacks(data, tmp_path):
