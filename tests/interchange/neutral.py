@@ -9,6 +9,8 @@ another value for its name; the tables of the tests hold these, and nothing else
 from __future__ import annotations
 
 import json
+import zipfile
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +69,15 @@ def imported(*names: str, wanted: str = "") -> list[Trace]:
 
 def lines(*rows: Any) -> bytes:
     return "\n".join(map(json.dumps, rows)).encode()
+
+
+def packed(members: dict[str, str | bytes], **more: Any) -> bytes:
+    """A zip archive."""
+    held = BytesIO()
+    with zipfile.ZipFile(held, "w", **more) as file:
+        for name, data in members.items():
+            file.writestr(name, data)
+    return held.getvalue()
 
 
 def read(*rows: Any, name: str = "trace.jsonl") -> list[Trace]:

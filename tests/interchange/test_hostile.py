@@ -6,7 +6,6 @@ import gzip
 import json
 import zipfile
 from functools import cache
-from io import BytesIO
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,7 +16,7 @@ from pytest_agentreplay.errors import TraceError
 from pytest_agentreplay.interchange import opening
 from pytest_agentreplay.interchange.formats import Opened
 from pytest_agentreplay.interchange.reading import formats, traces
-from tests.interchange.neutral import INSPECT_JSON, TRACES
+from tests.interchange.neutral import INSPECT_JSON, TRACES, packed
 from tests.interchange.test_logs_codex import RUN as CODEX
 from tests.interchange.test_logs_joined import REPLIES, REQUESTS, TOLD, USER, blueprint
 
@@ -183,14 +182,6 @@ def test_a_format_that_somebody_names_may_be_the_wrong_one():
     for form in formats():
         for data in (b"", b"[]", b"{}", b"[[]]", b'{"a": 1}', b"\x00\xff", archive, *small):
             imported(data, wanted=form.name)
-
-
-def packed(members, **more):
-    held = BytesIO()
-    with zipfile.ZipFile(held, "w", **more) as file:
-        for name, data in members.items():
-            file.writestr(name, data)
-    return held.getvalue()
 
 
 def lying_archive():

@@ -7,8 +7,7 @@ import pytest
 
 from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.interchange.reading import traces
-from tests.interchange.neutral import INSPECT_EVAL, INSPECT_JSON, TRACES, one, read, rows_of, tools
-from tests.interchange.test_hostile import packed
+from tests.interchange.neutral import INSPECT_EVAL, INSPECT_JSON, TRACES, one, packed, read, rows_of, tools
 
 KIT = {
     "run_id": "run-1",
