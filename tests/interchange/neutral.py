@@ -102,6 +102,18 @@ def text(role: str, content: str) -> dict[str, Any]:
     return {"role": role, "parts": [{"type": "text", "content": content}]}
 
 
+def asks(*calls: tuple[str, str, Any]) -> dict[str, Any]:
+    """A reply that asks for tools: of each call the id, the name and the arguments."""
+    parts = [{"type": "tool_call", "id": known, "name": name, "arguments": given} for known, name, given in calls]
+    return {"role": "assistant", "parts": parts}
+
+
+def gives(*results: tuple[str, Any], **more: Any) -> dict[str, Any]:
+    """A message with what tools gave, by the ids of their calls."""
+    parts = [{"type": "tool_call_response", "id": known, "response": told} | more for known, told in results]
+    return {"role": "tool", "parts": parts}
+
+
 def tools(trace: Trace) -> list[tuple[str, Any, Any]]:
     """Name, arguments and what the model saw, of each tool that ran."""
     return [(run.name, run.arguments, run.seen) for run in trace.tool_runs]
