@@ -85,12 +85,6 @@ def test_several_traces_in_a_file_are_split():
     assert {trace.id[:8] for trace in found} == {"01a1f92f", "02b2f92f"}
 
 
-def test_what_is_ingested_is_what_is_exported():
-    (exported,), (ingested,) = (imported(f"generated/{file}") for file in (EXPORT, "langsmith/ingest_requests.jsonl"))
-    assert exported.steps == ingested.steps
-    assert (exported.id, exported.status, exported.started) == (ingested.id, ingested.status, ingested.started)
-
-
 def test_the_project_is_no_session():
     assert one(*runs()).session == "conv-42"
     assert one(*(run | {"extra": {}} for run in runs())).session == ""
@@ -192,82 +186,55 @@ def sink():
     thread.join()
 
 
-@pytest.mark.env("main")
 @pytest.mark.filterwarnings("ignore:langsmith.wrappers._openai_agents:DeprecationWarning")
-def test_what_the_real_client_sends_is_read(sink, monkeypatch):
-    langsmith = pytest.importorskip("langsmith")
-    from langsmith.wrappers import wrap_openai
-    from openai import OpenAI
-
-    monkeypatch.setenv("LANGSMITH_PROJECT", "acme")
-    url = f"http://127.0.0.1:{sink.server_port}"
-    client = langsmith.Client(api_url=url, api_key="ls-stub-key", auto_batch_tracing=False)
-    with ModelServer([Ask("look_up", {"order": "A-17"}), "No refund."]) as model:
-        asked = wrap_openai(OpenAI(base_url=f"{model.url}/v1", api_key="any"), tracing_extra={"client": client})
-
-        @langsmith.traceable(client=client, run_type="tool")
-        def look_up(order):
-            raise LookupError(f"no order {order}")
-
-        @langsmith.traceable(client=client, name="agent", metadata={"user_id": "u-7"}, tags=["prod"])
-        def agent(question):
-            messages = [{"role": "user", "content": question}]
-            first = asked.chat.completions.create(model="m-1", messages=messages).choices[0].message
-            (call,) = first.tool_calls
-            with pytest.raises(LookupError):
-                look_up(**json.loads(call.function.arguments))
-            told = {"role": "tool", "tool_call_id": call.id, "content": "gone"}
-            messages += [first.model_dump(exclude_none=True), told]
-            return asked.chat.completions.create(model="m-1", messages=messages).choices[0].message.content
-
-        with langsmith.tracing_context(enabled=True):
-            assert agent("Refund A-17") == "No refund."
-    client.flush()
-    trace = one(*sink.taken)
-    assert [getattr(step, "name", "model") for step in trace.steps] == ["model", "look_up", "model"]
-    assert (trace.name, trace.user, trace.tags, trace.status) == ("agent", "u-7", ("prod",), "ok")
-    assert (trace.input, trace.output) == ({"question": "Refund A-17"}, "No refund.")
-    (run,) = trace.tool_runs
-    assert (run.arguments, run.seen) == ({"order": "A-17"}, "gone")
-    assert (run.fault.type, run.fault.message) == ("LookupError", "no order A-17")
-    assert trace.source.fidelity == "body-json"
-    assert json.loads(trace.model_calls[0].request.body.data) == json.loads(model.requests[0].body)
-    assert "LANGSMITH" not in repr(trace.metadata)
-    assert "ls-stub-key" not in repr(trace)
-
-
-@pytest.mark.env("main")
-@pytest.mark.filterwarnings("ignore:langsmith.wrappers._openai_agents:DeprecationWarning")
-def test_what_the_real_wrappers_keep_is_what_was_on_the_wire(sink):
+def test_what_the_real_client_and_its_wrappers_send_is_what_was_on_the_wire(sink, monkeypatch):
     langsmith = pytest.importorskip("langsmith")
     from anthropic import Anthropic
     from langsmith.wrappers import wrap_anthropic, wrap_openai
     from openai import OpenAI
 
+    monkeypatch.setenv("LANGSMITH_PROJECT", "acme")
     url = f"http://127.0.0.1:{sink.server_port}"
-    client = langsmith.Client(api_url=url, api_key="ls-stub", auto_batch_tracing=False)
-    said = [{"role": "user", "content": "Hi"}]
-    with ModelServer(["One", "Two", "Three"]) as model, langsmith.tracing_context(enabled=True):
-        openai = wrap_openai(OpenAI(base_url=f"{model.url}/v1", api_key="any"), tracing_extra={"client": client})
-        claude = wrap_anthropic(Anthropic(base_url=model.url, api_key="any"), tracing_extra={"client": client})
+    traced = {"client": langsmith.Client(api_url=url, api_key="ls-stub-key", auto_batch_tracing=False)}
+    said = [{"role": "user", "content": "Refund A-17"}]
+    with ModelServer([Ask("look_up", {"order": "A-17"}), "Two", "Three", "No refund."]) as model:
+        client = wrap_openai(OpenAI(base_url=f"{model.url}/v1", api_key="any"), tracing_extra=traced)
+        claude = wrap_anthropic(Anthropic(base_url=model.url, api_key="any"), tracing_extra=traced)
 
-        @langsmith.traceable(client=client)
-        def agent():
+        @langsmith.traceable(**traced, run_type="tool")
+        def look_up(order):
+            raise LookupError(f"no order {order}")
+
+        @langsmith.traceable(**traced, name="agent", metadata={"user_id": "u-7"}, tags=["prod"])
+        def agent(question):
+            first = client.chat.completions.create(model="m-1", messages=said).choices[0].message
+            (call,) = first.tool_calls
+            with pytest.raises(LookupError):
+                look_up(**json.loads(call.function.arguments))
             claude.messages.create(model="m-1", max_tokens=9, system="Be brief.", messages=said)
-            openai.responses.create(model="m-1", instructions="Be brief.", input="Hi", extra_headers={"x-a": "b"})
-            return "".join(
-                chunk.choices[0].delta.content or ""
-                for chunk in openai.chat.completions.create(model="m-1", messages=said, stream=True)
-                if chunk.choices
-            )
+            client.responses.create(model="m-1", instructions="Be brief.", input="Hi", extra_headers={"x-a": "b"})
+            told = {"role": "tool", "tool_call_id": call.id, "content": "gone"}
+            messages = [*said, first.model_dump(exclude_none=True), told]
+            chunks = client.chat.completions.create(model="m-1", messages=messages, stream=True)
+            return "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
 
-        assert agent() == "Three"
-    first, second, third = one(*sink.taken).model_calls
-    assert [json.loads(call.request.body.data) for call in (first, second)] == [one.json for one in model.requests[:2]]
-    assert [call.dialect for call in (first, second, third)] == ["anthropic", "openai_responses", "openai_chat"]
-    assert [call.reply["parts"][0]["content"] for call in (first, second, third)] == ["One", "Two", "Three"]
-    for call in (first, second):
-        assert call.response_id
-        assert call.response_model == "m-1"
+        with langsmith.tracing_context(enabled=True):
+            assert agent("Refund A-17") == "No refund."
+    traced["client"].flush()
+    trace = one(*sink.taken)
+    steps = [getattr(step, "name", getattr(step, "dialect", "")) for step in trace.steps]
+    assert steps == ["openai_chat", "look_up", "anthropic", "openai_responses", "openai_chat"]
+    assert (trace.name, trace.user, trace.tags, trace.status) == ("agent", "u-7", ("prod",), "ok")
+    assert (trace.input, trace.output) == ({"question": "Refund A-17"}, "No refund.")
+    (run,) = trace.tool_runs
+    assert (run.arguments, run.seen) == ({"order": "A-17"}, "gone")
+    assert (run.fault.type, run.fault.message) == ("LookupError", "no order A-17")
+    *whole, streamed = trace.model_calls
+    assert [json.loads(call.request.body.data) for call in whole] == [one.json for one in model.requests[:3]]
+    assert [call.reply["parts"][0].get("content") for call in trace.model_calls] == [None, "Two", "Three", "No refund."]
+    for call in whole[1:]:
+        assert (bool(call.response_id), call.response_model) == (True, "m-1")
         assert json.loads(call.response.body.data)["usage"]["output_tokens"] == call.usage["output_tokens"] > 0
-    assert (third.stream, third.response, third.finish_reasons) == (True, None, ("stop",))
+    assert (streamed.stream, streamed.response, streamed.finish_reasons) == (True, None, ("stop",))
+    assert "LANGSMITH" not in repr(trace.metadata)
+    assert "ls-stub-key" not in repr(trace)
