@@ -57,6 +57,7 @@ CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
         ({"type": "session.update", "session": {}}, REALTIME, "http", "SEND api.openai.com/v1/realtime session.update"),
         ({"client_content": {"turns": [], "turn_complete": True}}, LIVE, "model", "gemini live"),
         ({"clientContent": {"turns": [], "turnComplete": False}}, LIVE, "http", None),
+        ({"toolResponse": {"functionResponses": [{"id": "f1"}]}}, LIVE, "model", "gemini live"),
         ({"realtimeInput": {"text": "hi"}}, LIVE, "model", "gemini live"),
         ({"realtimeInput": {"audio": {"data": "AAAA"}}}, LIVE, "http", None),
         ({"type": "note"}, "wss://other.example.com/x", "http", "SEND other.example.com/x note"),

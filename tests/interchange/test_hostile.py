@@ -216,6 +216,7 @@ REFUSED = {
     "a billion aliases": ("\n".join(LAUGHS).encode(), "more than 500,000 values, its aliases spelled out"),
     "binary": (b"a: !!binary '%%%%%'", "no base64"),
     "a time": (b"a: !!timestamp 2026-11-20", "only !!binary and !!str"),
+    "a bare text": (b"hello", "is a bare text"),
     "two documents": (b"a: 1\n--- \nb: 2\n", "more than one document"),
     "an object of Python": (b"interactions:\n- request: !!python/object/apply:os.system ['true']\n", "tag"),
 }

@@ -48,6 +48,8 @@ def test_the_pieces_of_a_reply_are_one_call_and_parallel_results_are_kept():
     assert (trace.output, trace.missing) == ("One file.", ())
     assert not any("branches" in loss for loss in trace.losses)
     assert read(*reversed(SESSION)) == [trace], "rows are put in order by time"
+    unasked = user("r9", "a4", result(9, "x"), at=7)
+    assert len(one(*SESSION, unasked).tool_runs) == 2, "a result that nobody asked for is none"
 
 
 def test_the_newest_branch_is_taken_and_the_rest_is_said():

@@ -141,6 +141,8 @@ OLDER = {
     "bodies in base64": (recording(interaction(came={"body": BASE64})), "bytes"),
     "bodies that a serializer has parsed": (parsed_bodies(), "body-json"),
     "requests and replies in two lists": (apart(), "bytes"),
+    "bodies in lists of bytes": (recording(interaction(came={"body": [*text(REPLY).encode()]})), "bytes"),
+    "bodies in objects": (recording(interaction(came={"body": {"string": text(REPLY), "encoding": "utf-8"}})), "bytes"),
 }
 
 
@@ -150,6 +152,12 @@ def test_forms_of_older_releases(form):
     trace = read(data)
     assert (trace.source.fidelity, trace.output) == (fidelity, "On its way ✅")
     assert json.loads(trace.model_calls[0].request.body.data) == ASKED
+
+
+def test_a_body_that_cannot_be_unpacked_is_kept_as_its_text():
+    for body, data in (({"base64_string": "no base64!"}, b"no base64!"), ({"string": "\ud800"}, b"?")):
+        trace = read(json.dumps({"version": 1, "interactions": [interaction(came={"body": body})]}).encode())
+        assert (trace.model_calls[0].response.body.data, trace.source.fidelity) == (data, "body-json")
 
 
 def test_aliases_stand_for_what_they_name():
@@ -232,6 +240,9 @@ def test_a_har_in_base64_with_times():
     assert (trace.output, trace.source.version) == ("On its way ✅", "WebInspector 537")
     assert (trace.started, trace.ended) == (1795182710559037000, 1795182710571537000)
     assert trace.model_calls[0].request.headers == (("Content-Type", "application/json"),)
+    bare = {"headers": []}
+    (call,) = read(har(entry(sent=bare, came=bare))).model_calls
+    assert call.request.headers == call.response.headers == (("content-type", "application/json"),)
 
 
 def test_a_har_in_an_archive_has_its_bodies_beside_it_and_is_refused_without():

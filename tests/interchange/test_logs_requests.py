@@ -276,12 +276,16 @@ def test_vertex_turns_that_were_not_sampled_leave_a_gap():
 
 
 def test_helicone_groups_by_session_and_path():
-    runs = read(*HELICONE, {**HELICONE[0], "request_properties": {"Helicone-Session-Id": "conv-43"}})
+    other = {"request_properties": {"Helicone-Session-Id": "conv-43"}}
+    runs = read(*HELICONE, HELICONE[0] | other, HELICONE[0] | {"request_body": None})
+    assert "1 rows have no body and are left out" in runs[0].losses
     assert [(run.session, len(run.model_calls)) for run in runs] == [("conv-42", 3), ("conv-43", 1)]
 
 
 def test_the_key_of_promptlayer_ends_with_the_file():
-    trace = one(*rows_of("promptlayer/track_request_bodies.jsonl"))
+    rows = rows_of("promptlayer/track_request_bodies.jsonl")
+    trace = one(*rows, {**rows[0], "kwargs": None})
+    assert "1 rows are no calls of a model and left out" in trace.losses
     assert "pl_stub" not in repr([(call.request.body.data, call.response.body.data) for call in trace.model_calls])
 
 

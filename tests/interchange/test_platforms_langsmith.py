@@ -90,6 +90,19 @@ def test_the_project_is_no_session():
     assert one(*(run | {"extra": {}} for run in runs())).session == ""
 
 
+def test_what_a_run_tells_of_itself_is_kept_but_for_secrets_and_the_environment():
+    root, *rest = runs()
+    told = {
+        "team": {"names": ["a"], "api_key": "hidden-1"},
+        "LANGSMITH_PROJECT": "hidden-2",
+        "deep": json.loads("[" * 99 + "1" + "]" * 99),
+    }
+    trace = one(root | {"extra": {"metadata": told}}, *rest)
+    assert trace.metadata["team"] == {"names": ["a"]}
+    assert "hidden" not in repr(trace.metadata)
+    assert "1" not in repr(trace.metadata["deep"])
+
+
 def test_hidden_inputs_are_refused_with_what_to_unset():
     hidden = [{**run, "inputs": {}, "outputs": {}, "error": None, "status": "success"} for run in runs()]
     with pytest.raises(TraceIncomplete, match="LANGSMITH_HIDE_INPUTS"):
@@ -143,9 +156,17 @@ CLIENTS = {
 def test_responses_and_messages_of_other_clients_are_read_in_their_dialect(dialect):
     root, call = runs()[:2]
     asked, told = CLIENTS[dialect]
-    trace = one(root, {**call, "extra": {}, "inputs": asked, "outputs": told | {"usage_metadata": {"input_tokens": 5}}})
+    trace = one(
+        root,
+        {
+            **call,
+            "extra": {},
+            "inputs": asked,
+            "outputs": told | {"usage_metadata": {"input_tokens": 5, "output_tokens": True}},
+        },
+    )
     (call,), (run,) = trace.model_calls, trace.tool_runs
-    assert (call.dialect, call.usage["input_tokens"]) == (dialect, 5)
+    assert (call.dialect, call.usage) == (dialect, {"input_tokens": 5})
     assert [message["role"] for message in call.messages] == ["system", "user"]
     assert (run.name, run.arguments, run.call_id, run.executed) == ("look", {"at": 1}, "call_1", False)
     assert (run.replayable, trace.missing) == (UNKNOWN, ("result of look, call 1",))

@@ -62,6 +62,14 @@ def test_mlflow_of_schema_2_is_the_same_run():
     assert same(MLFLOW, trace).source.version == "2"
 
 
+def test_mlflow_tells_a_fault_by_its_status_where_no_event_does():
+    (trace,) = rows_of(MLFLOW)
+    for span in trace["data"]["spans"]:
+        span["events"] = []
+    (fault,) = one(trace).faults
+    assert (fault.type, fault.message) == ("RefundError", "amount 45990 exceeds order total 4599 for A-1001")
+
+
 def test_mlflow_without_its_spans_is_refused():
     with pytest.raises(TraceIncomplete, match="include_spans"):
         read(rows_of(MLFLOW)[0] | {"data": {"spans": []}})
