@@ -347,15 +347,6 @@ def test_messages_of_a_chat_alone_are_items_too():
     assert (len(trace.model_calls), trace.output) == (2, "On its way")
 
 
-def test_parallel_calls_keep_their_own_results():
-    uses = [use(number, "weather", {"city": city}) for number, city in enumerate(["Oslo", "Kraków"])]
-    first = reply({"content": None, "tool_calls": uses}, "tool_calls")
-    told = [{"role": "tool", "tool_call_id": f"c{n}", "content": text} for n, text in ((1, "18"), (0, "9"))]
-    onward = {**ASKED, "messages": [*ASKED["messages"], first["choices"][0]["message"], *told]}
-    trace = one({"request": ASKED, "response": first}, {"request": onward, "response": REPLY})
-    assert [(run.arguments["city"], run.seen) for run in trace.tool_runs] == [("Oslo", 9), ("Kraków", 18)]
-
-
 def test_a_stream_that_was_cut_is_told_and_kept():
     cut = STREAM[: STREAM.index(f"data: {json.dumps(CHUNKS[1])}")]
     whole, half = (one({"request": ASKED, "response": text}).model_calls[0] for text in (STREAM, cut))

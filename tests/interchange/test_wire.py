@@ -61,9 +61,11 @@ def test_a_reply_that_broke_off_is_both_what_came_and_a_fault():
 
 
 def test_credentials_of_headers_and_url_stay_outside():
-    authorised = (("Authorization", "Bearer hidden-2"), *wire.JSON)
-    answered = (("Set-Cookie", "sid=hidden-3"), ("x-request-id", "r1"))
-    sent = HttpCall("POST", f"{CHAT}?key=hidden-1", authorised, Body(wire.compact(ASKED)))
+    names = ("Authorization", "Cookie", "x-api-key", "x-goog-api-key")
+    secret = tuple((name, f"hidden-{at}") for at, name in enumerate(names))
+    answered = (("Set-Cookie", "sid=hidden-5"), ("x-request-id", "r1"))
+    url = CHAT.replace("api.", "user:hidden-6@api.") + "?key=hidden-7"
+    sent = HttpCall("POST", url, (*secret, *wire.JSON), Body(wire.compact(ASKED)))
     call = wire.model_call(sent, HttpReply(200, headers=answered, body=Body(wire.compact(REPLY))))
     assert "hidden" not in f"{call.request.url}{call.request.headers}{call.response.headers}"
     assert call.response.headers == (("x-request-id", "r1"),)
