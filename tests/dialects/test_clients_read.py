@@ -23,6 +23,7 @@ from pytest_agentreplay.core.model import Body, HttpCall, HttpReply
 from pytest_agentreplay.core.turns import label
 from pytest_agentreplay.demo.server import Ask, ModelServer, Say
 from pytest_agentreplay.dialects import READER, RULES
+from pytest_agentreplay.dialects.genai import parsed
 
 pytestmark = [
     pytest.mark.env("clients", "lastyear"),
@@ -44,11 +45,9 @@ MATCHING = Matching(READER, RULES)
 QUESTION = "Where is my order A-1001?"
 USER = [{"role": "user", "content": QUESTION}]
 SCHEMA = {"type": "object", "properties": {"order": {"type": "string"}}, "required": ["order"]}
-FUNCTIONS = [
-    {"type": "function", "function": {"name": name, "description": "d", "parameters": SCHEMA}}
-    for name in ("refund", "lookup_order")
-]
-PLAIN = [{"name": name, "description": "d", "input_schema": SCHEMA} for name in ("refund", "lookup_order")]
+NAMES = ("refund", "lookup_order")
+FUNCTIONS = [{"type": "function", "function": {"name": n, "description": "d", "parameters": SCHEMA}} for n in NAMES]
+PLAIN = [{"name": name, "description": "d", "input_schema": SCHEMA} for name in NAMES]
 BOTH = Say("Let me  look.\n", (Ask("clock"), Ask("refund", {"order": "ü", "cents": 5})))
 
 
@@ -66,66 +65,27 @@ class Overheard(ModelServer):
         return raw
 
 
-# ---- a client each: what it says of a reply, as (text, [(tool, arguments)])
+# ---- the clients
 
 
-def chat(client, stream, tools):
-    more = {"tools": FUNCTIONS} if tools else {}
-    if not stream:
-        return chat_message(client.chat.completions.create(model="m", messages=USER, **more).choices[0].message)
-    return chat_chunks(client.chat.completions.create(model="m", messages=USER, stream=True, **more))
+def openai_client(url):
+    return openai.OpenAI(base_url=f"{url}/v1", api_key="any")
 
 
-def chat_message(message):
-    return message.content or "", [
-        (c.function.name, json.loads(c.function.arguments)) for c in message.tool_calls or ()
-    ]
+def azure_client(url):
+    return openai.AzureOpenAI(azure_endpoint=url, api_key="any", api_version="2024-10-21")
 
 
-def chat_chunks(chunks):
-    text, calls = "", {}
-    for chunk in chunks:
-        for choice in chunk.choices:
-            text += choice.delta.content or ""
-            for call in choice.delta.tool_calls or ():
-                name, arguments = calls.get(call.index, ("", ""))
-                calls[call.index] = (name or call.function.name or "", arguments + call.function.arguments)
-    return text, [(name, json.loads(arguments)) for name, arguments in calls.values()]
+def groq_client(url):
+    return groq.Groq(base_url=url, api_key="any")
 
 
-def openai_chat(url, stream, tools):
-    with openai.OpenAI(base_url=f"{url}/v1", api_key="any") as client:
-        return chat(client, stream, tools)
+def mistral_client(url):
+    return Mistral(server_url=url, api_key="any")
 
 
-def azure(url, stream, tools):
-    with openai.AzureOpenAI(azure_endpoint=url, api_key="any", api_version="2024-10-21") as client:
-        return chat(client, stream, tools)
-
-
-def groq_chat(url, stream, tools):
-    with groq.Groq(base_url=url, api_key="any") as client:
-        return chat(client, stream, tools)
-
-
-def hugging_face(url, stream, tools):
-    client = huggingface_hub.InferenceClient(base_url=f"{url}/v1", api_key="any")
-    more = {"tools": FUNCTIONS} if tools else {}
-    reply = client.chat_completion(USER, model="m", stream=stream, **more)
-    return chat_chunks(reply) if stream else chat_message(reply.choices[0].message)
-
-
-def mistral(url, stream, tools):
-    more = {"tools": FUNCTIONS} if tools else {}
-    with Mistral(server_url=url, api_key="any") as client:
-        if stream:
-            return chat_chunks(event.data for event in client.chat.stream(model="mistral-x", messages=USER, **more))
-        return chat_message(client.chat.complete(model="mistral-x", messages=USER, **more).choices[0].message)
-
-
-def gemini(url, stream, tools):
-    options = {"base_url": url}
-    return gemini_said(genai.Client(api_key="any", vertexai=False, http_options=options), stream, tools)
+def gemini_client(url):
+    return genai.Client(api_key="any", vertexai=False, http_options={"base_url": url})
 
 
 class Somebody(Credentials):
@@ -135,39 +95,104 @@ class Somebody(Credentials):
         self.token = "any"
 
 
-def vertex(url, stream, tools):
+def vertex_client(url):
     who = {"project": "p", "location": "europe-west4", "credentials": Somebody()}
-    return gemini_said(genai.Client(vertexai=True, http_options={"base_url": url}, **who), stream, tools)
+    return genai.Client(vertexai=True, http_options={"base_url": url}, **who)
 
 
-def gemini_said(client, stream, tools):
-    declared = [{"name": one["name"], "parameters_json_schema": SCHEMA} for one in PLAIN]
-    asked = {
-        "model": "gemini-x",
-        "contents": QUESTION,
-        "config": {"tools": [{"function_declarations": declared}]} if tools else {},
-    }
-    many = client.models.generate_content_stream(**asked) if stream else [client.models.generate_content(**asked)]
-    parts = [part for chunk in many for part in chunk.candidates[0].content.parts or ()]
-    calls = [(part.function_call.name, part.function_call.args or {}) for part in parts if part.function_call]
-    return "".join(part.text or "" for part in parts), calls
-
-
-def amazon(url):
+def bedrock_client(url):
     keys = {"aws_access_key_id": "any", "aws_secret_access_key": "any", "region_name": "eu-west-1"}
     return boto3.client("bedrock-runtime", endpoint_url=url, config=Config(retries={"max_attempts": 1}), **keys)
 
 
+def claude_on_amazon(url):
+    keys = {"aws_access_key": "any", "aws_secret_key": "any", "aws_region": "eu-west-1"}
+    return anthropic.AnthropicBedrock(base_url=url, **keys)
+
+
+def claude_on_vertex(url):
+    where = {"base_url": f"{url}/v1", "project_id": "p", "region": "europe-west1"}
+    return anthropic.AnthropicVertex(access_token="any", **where)
+
+
+def cohere_client(url):
+    return cohere.ClientV2(api_key="any", base_url=url)
+
+
+# ---- what they say of a reply, as (text, [(tool, arguments)])
+
+
+def given_tools(tools, declared=FUNCTIONS):
+    return {"tools": declared} if tools else {}
+
+
+def chat_message(message):
+    calls = [(call.function.name, json.loads(call.function.arguments)) for call in message.tool_calls or ()]
+    return message.content or "", calls
+
+
+def chat_chunks(chunks):
+    text, calls = "", {}
+    for choice in (choice for chunk in chunks for choice in chunk.choices):
+        text += choice.delta.content or ""
+        for call in choice.delta.tool_calls or ():
+            name, arguments = calls.get(call.index, ("", ""))
+            calls[call.index] = (name or call.function.name or "", arguments + call.function.arguments)
+    return text, [(name, json.loads(arguments)) for name, arguments in calls.values()]
+
+
+def chat(make):
+    def speak(url, stream, tools):
+        with make(url) as client:
+            create, asked = client.chat.completions.create, {"model": "m", "messages": USER} | given_tools(tools)
+            return (
+                chat_chunks(create(stream=True, **asked))
+                if stream
+                else chat_message(create(**asked).choices[0].message)
+            )
+
+    return speak
+
+
+def hugging_face(url, stream, tools):
+    client = huggingface_hub.InferenceClient(base_url=f"{url}/v1", api_key="any")
+    reply = client.chat_completion(USER, model="m", stream=stream, **given_tools(tools))
+    return chat_chunks(reply) if stream else chat_message(reply.choices[0].message)
+
+
+def mistral(url, stream, tools):
+    asked = {"model": "mistral-x", "messages": USER} | given_tools(tools)
+    with mistral_client(url) as client:
+        if stream:
+            return chat_chunks(event.data for event in client.chat.stream(**asked))
+        return chat_message(client.chat.complete(**asked).choices[0].message)
+
+
+def google(make):
+    def speak(url, stream, tools):
+        declared = [{"name": name, "parameters_json_schema": SCHEMA} for name in NAMES]
+        asked = {"model": "gemini-x", "contents": QUESTION}
+        asked["config"] = given_tools(tools, [{"function_declarations": declared}])
+        client = make(url)  # held: one that is collected is closed
+        models = client.models
+        many = models.generate_content_stream(**asked) if stream else [models.generate_content(**asked)]
+        parts = [part for chunk in many for part in chunk.candidates[0].content.parts or ()]
+        calls = [(part.function_call.name, part.function_call.args or {}) for part in parts if part.function_call]
+        return "".join(part.text or "" for part in parts), calls
+
+    return speak
+
+
 def converse(url, stream, tools):
-    specs = [{"toolSpec": {"name": t["name"], "inputSchema": {"json": t["input_schema"]}}} for t in PLAIN]
+    specs = [{"toolSpec": {"name": name, "inputSchema": {"json": SCHEMA}}} for name in NAMES]
     asked = {"modelId": "eu.anthropic.claude-x-v1:0", "messages": [{"role": "user", "content": [{"text": QUESTION}]}]}
     asked |= {"toolConfig": {"tools": specs}} if tools else {}
     if not stream:
-        content = amazon(url).converse(**asked)["output"]["message"]["content"]
+        content = bedrock_client(url).converse(**asked)["output"]["message"]["content"]
         uses = [(block["toolUse"]["name"], block["toolUse"]["input"]) for block in content if "toolUse" in block]
         return "".join(block.get("text", "") for block in content), uses
     text, calls = "", {}
-    for event in amazon(url).converse_stream(**asked)["stream"]:
+    for event in bedrock_client(url).converse_stream(**asked)["stream"]:
         if "contentBlockStart" in event:
             start = event["contentBlockStart"]
             calls[start["contentBlockIndex"]] = [start["start"]["toolUse"]["name"], ""]
@@ -179,27 +204,21 @@ def converse(url, stream, tools):
     return text, [(name, json.loads(arguments)) for name, arguments in calls.values()]
 
 
-def claude_on_amazon(url, stream, tools):
-    keys = {"aws_access_key": "any", "aws_secret_key": "any", "aws_region": "eu-west-1"}
-    with anthropic.AnthropicBedrock(base_url=url, **keys) as client:
-        return claude(client, stream, tools)
+def claude(make):
+    def speak(url, stream, tools):
+        asked = {"model": "claude-x", "max_tokens": 9, "messages": USER} | given_tools(tools, PLAIN)
+        with make(url) as client:
+            return claude_said(client.messages.create(stream=stream, **asked), stream)
+
+    return speak
 
 
-def claude_on_vertex(url, stream, tools):
-    with anthropic.AnthropicVertex(
-        base_url=f"{url}/v1", project_id="p", region="europe-west1", access_token="any"
-    ) as client:
-        return claude(client, stream, tools)
-
-
-def claude(client, stream, tools):
-    asked = {"model": "claude-x", "max_tokens": 9, "messages": USER} | ({"tools": PLAIN} if tools else {})
+def claude_said(reply, stream):
     if not stream:
-        content = client.messages.create(**asked).content
-        text = "".join(block.text for block in content if block.type == "text")
-        return text, [(block.name, block.input) for block in content if block.type == "tool_use"]
+        text = "".join(block.text for block in reply.content if block.type == "text")
+        return text, [(block.name, block.input) for block in reply.content if block.type == "tool_use"]
     text, calls = "", {}
-    for event in client.messages.create(stream=True, **asked):
+    for event in reply:
         if event.type == "content_block_start" and event.content_block.type == "tool_use":
             calls[event.index] = [event.content_block.name, ""]
         elif event.type == "content_block_delta" and event.delta.type == "text_delta":
@@ -217,14 +236,13 @@ def ollama_chat(url, stream, tools):
 
 
 def cohere_chat(url, stream, tools):
-    client = cohere.ClientV2(api_key="any", base_url=url)
-    asked = {"model": "command-x", "messages": USER} | ({"tools": FUNCTIONS} if tools else {})
+    asked = {"model": "command-x", "messages": USER} | given_tools(tools)
     if not stream:
-        message = client.chat(**asked).message
+        message = cohere_client(url).chat(**asked).message
         calls = [(c.function.name, json.loads(c.function.arguments)) for c in message.tool_calls or ()]
         return (message.tool_plan or "") + "".join(part.text for part in message.content or ()), calls
     text, calls = "", []
-    for event in client.chat_stream(**asked):
+    for event in cohere_client(url).chat_stream(**asked):
         message = getattr(getattr(event, "delta", None), "message", None)
         match event.type:
             case "tool-plan-delta":
@@ -238,61 +256,45 @@ def cohere_chat(url, stream, tools):
     return text, [(name, json.loads(arguments)) for name, arguments in calls]
 
 
-SPEAKERS = [
-    *(openai_chat, azure, groq_chat, hugging_face, mistral, gemini, vertex, converse, claude_on_amazon),
-    *(claude_on_vertex, ollama_chat, cohere_chat),
-]
-
-
-READ_AS = {
-    openai_chat: ("openai_chat", "openai", "", "m"),
-    azure: ("openai_chat", "openai", "", "m"),
-    groq_chat: ("openai_chat", "openai", "", "m"),
-    hugging_face: ("openai_chat", "openai", "", "m"),
-    mistral: ("openai_chat", "openai", "", "mistral-x"),
-    gemini: ("gemini", "gcp.gemini", "", "gemini-x"),
-    vertex: ("gemini", "gcp.vertex_ai", "europe-west4", "gemini-x"),
-    converse: ("bedrock", "aws.bedrock", "", "eu.anthropic.claude-x-v1:0"),
-    claude_on_amazon: ("anthropic", "aws.bedrock", "", "claude-x"),
-    claude_on_vertex: ("anthropic", "gcp.vertex_ai", "europe-west1", "claude-x"),
-    ollama_chat: ("ollama_chat", "ollama", "", "llama-x"),
-    cohere_chat: ("cohere", "cohere", "", "command-x"),
+SPEAKERS = {
+    "openai": (chat(openai_client), "openai_chat", "openai", "", "m"),
+    "azure": (chat(azure_client), "openai_chat", "openai", "", "m"),
+    "groq": (chat(groq_client), "openai_chat", "openai", "", "m"),
+    "hugging face": (hugging_face, "openai_chat", "openai", "", "m"),
+    "mistral": (mistral, "openai_chat", "openai", "", "mistral-x"),
+    "gemini": (google(gemini_client), "gemini", "gcp.gemini", "", "gemini-x"),
+    "vertex": (google(vertex_client), "gemini", "gcp.vertex_ai", "europe-west4", "gemini-x"),
+    "converse": (converse, "bedrock", "aws.bedrock", "", "eu.anthropic.claude-x-v1:0"),
+    "claude on amazon": (claude(claude_on_amazon), "anthropic", "aws.bedrock", "", "claude-x"),
+    "claude on vertex": (claude(claude_on_vertex), "anthropic", "gcp.vertex_ai", "europe-west1", "claude-x"),
+    "ollama": (ollama_chat, "ollama_chat", "ollama", "", "llama-x"),
+    "cohere": (cohere_chat, "cohere", "cohere", "", "command-x"),
 }
-
-
-def parsed(arguments):
-    return json.loads(arguments) if isinstance(arguments, str) else arguments
+"""Who speaks, and dialect, provider, region and model that are read of it."""
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-@pytest.mark.parametrize("speak", SPEAKERS, ids=lambda speak: speak.__name__)
+@pytest.mark.parametrize("name", SPEAKERS)
 class TestEveryClient:
-    def test_never_the_same_twice(self, speak, stream):
+    def test_nothing_is_said_twice_and_the_tool_that_the_user_means_is_asked_for(self, name, stream):
+        speak, *_ = SPEAKERS[name]
         with ModelServer() as server:
-            (said, none), (other, _) = speak(server.url, stream, tools=False), speak(server.url, stream, tools=False)
-        assert said != other
-        assert said.endswith(QUESTION)
-        assert none == []
-
-    def test_asked_twice_it_is_the_same_call(self, speak, stream):
-        with Overheard(["Hello.", "Hello."]) as server:
-            speak(server.url, stream, tools=True)
-            speak(server.url, stream, tools=True)
-        first, second = (MATCHING.key(call, ClientIds()) for call, _ in server.exchanges)
-        assert first == second
-
-    def test_it_asks_for_the_tool_that_the_user_means(self, speak, stream):
-        with ModelServer() as server:
+            (said, none), (other, _) = (speak(server.url, stream, tools=False) for _ in range(2))
+            assert said != other
+            assert said.endswith(QUESTION)
+            assert none == []
             assert speak(server.url, stream, tools=True) == ("", [("lookup_order", {"order": "A-1001"})])
 
-    def test_it_says_text_and_several_calls(self, speak, stream):
-        with Overheard([BOTH]) as server:
+    def test_text_and_several_calls_are_read_and_asked_twice_it_is_the_same_call(self, name, stream):
+        speak, *read_as = SPEAKERS[name]
+        with Overheard([BOTH, BOTH]) as server:
             text, calls = speak(server.url, stream, tools=True)
-        assert text == BOTH.text
-        assert calls == [(ask.name, ask.arguments) for ask in BOTH.asks]
-        [(call, reply)] = server.exchanges
+            speak(server.url, stream, tools=True)
+        assert (text, calls) == (BOTH.text, [(ask.name, ask.arguments) for ask in BOTH.asks])
+        (call, reply), (again, _) = server.exchanges
+        assert MATCHING.key(call, ClientIds()) == MATCHING.key(again, ClientIds())
         asked, read = READER.read_call(call), READER.read_reply(call, reply)
-        assert (asked.dialect, asked.provider, asked.region, asked.model) == READ_AS[speak]
+        assert [asked.dialect, asked.provider, asked.region, asked.model] == read_as
         assert (asked.kind, asked.stream, asked.name) == ("model", stream, asked.model)
         assert [READER.say(message) for message in asked.messages] == [f"user: {QUESTION}"]
         assert len(asked.tools) == 2
@@ -317,67 +319,59 @@ def test_ollama_completes_a_prompt(stream):
 # ---- vectors and ranks
 
 
-def openai_vectors(url):
-    with openai.OpenAI(base_url=f"{url}/v1", api_key="any") as client:
-        return [one.embedding for one in client.embeddings.create(model="m", input=["a", "b"]).data]
+def vectors(make, **more):
+    def speak(url):
+        with make(url) as client:
+            return [one.embedding for one in client.embeddings.create(model="m", **more).data]
 
-
-def azure_vectors(url):
-    with openai.AzureOpenAI(azure_endpoint=url, api_key="any", api_version="2024-10-21") as client:
-        made = client.embeddings.create(model="m", input=["a", "b"], encoding_format="float")
-    return [one.embedding for one in made.data]
-
-
-def mistral_vectors(url):
-    with Mistral(server_url=url, api_key="any") as client:
-        return [one.embedding for one in client.embeddings.create(model="m", inputs=["a", "b"]).data]
+    return speak
 
 
 def gemini_vectors(url):
-    client = genai.Client(api_key="any", vertexai=False, http_options={"base_url": url})
+    client = gemini_client(url)
     made = client.models.embed_content(model="gemini-embedding-001", contents=["a", "b"])
     return [one.values for one in made.embeddings]
 
 
 def vertex_vectors(url):
-    who = {"project": "p", "location": "europe-west4", "credentials": Somebody()}
-    client = genai.Client(vertexai=True, http_options={"base_url": url}, **who)
+    client = vertex_client(url)
     made = [client.models.embed_content(model="text-embedding-005", contents=text) for text in "ab"]
     return [one.embeddings[0].values for one in made]
 
 
-def ollama_vectors(url):
-    return ollama.Client(host=url).embed("m", ["a", "b"]).embeddings
-
-
 def cohere_vectors(url):
-    client = cohere.ClientV2(api_key="any", base_url=url)
-    made = client.embed(model="m", texts=["a", "b"], input_type="search_document", embedding_types=["float"])
-    return made.embeddings.float_ if hasattr(made.embeddings, "float_") else made.embeddings.float
+    asked = {"texts": ["a", "b"], "input_type": "search_document", "embedding_types": ["float"]}
+    found = cohere_client(url).embed(model="m", **asked).embeddings
+    return found.float_ if hasattr(found, "float_") else found.float
 
 
 def cohere_ranks(url):
-    made = cohere.ClientV2(api_key="any", base_url=url).rerank(model="m", query="q", documents=["a", "b"])
+    made = cohere_client(url).rerank(model="m", query="q", documents=["a", "b"])
     return [one.relevance_score for one in made.results]
 
 
-VECTORS = [
-    *(openai_vectors, azure_vectors, mistral_vectors, gemini_vectors, vertex_vectors, ollama_vectors, cohere_vectors),
-    cohere_ranks,
-]
+VECTORS = {
+    "openai": vectors(openai_client, input=["a", "b"]),
+    "azure": vectors(azure_client, input=["a", "b"], encoding_format="float"),
+    "mistral": vectors(mistral_client, inputs=["a", "b"]),
+    "gemini": gemini_vectors,
+    "vertex": vertex_vectors,
+    "ollama": lambda url: ollama.Client(host=url).embed("m", ["a", "b"]).embeddings,
+    "cohere": cohere_vectors,
+    "cohere's ranks": cohere_ranks,
+}
 
 
-@pytest.mark.parametrize("speak", VECTORS, ids=lambda speak: speak.__name__)
-def test_vectors_and_ranks_never_come_twice(speak):
+@pytest.mark.parametrize("name", VECTORS)
+def test_vectors_and_ranks_never_come_twice(name):
+    speak, kind = VECTORS[name], "rerank" if name == "cohere's ranks" else "embeddings"
     with Overheard() as server:
         first, second = speak(server.url), speak(server.url)
     assert len(first) == len(second) == 2
     assert first != second
     call, reply = server.exchanges[0]
     asked, read = READER.read_call(call), READER.read_reply(call, reply)
-    kind = "rerank" if speak is cohere_ranks else "embeddings"
     assert (asked.kind, asked.operation, label(call, READER)) == (kind, kind, f"{kind} {asked.model}")
-    said = " ".join(READER.say(message) for message in asked.messages)
-    assert "a" in said
+    assert "a" in " ".join(READER.say(message) for message in asked.messages)
     assert asked.dialect != "generic"
     assert "(0." in read.text or "vector" in read.text

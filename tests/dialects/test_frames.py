@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agentreplay.core.model import Body, Frame, FrameCall, FramesReply
@@ -24,60 +24,29 @@ def reply(*values):
     return FramesReply.of(Frame(json.dumps(value).encode()) for value in values)
 
 
-names = st.sampled_from(
-    [
-        "type",
-        "event_id",
-        "session",
-        "item",
-        "response",
-        "instructions",
-        "tools",
-        "input",
-        "output",
-        "content",
-        "text",
-        "transcript",
-        "delta",
-        "error",
-        "message",
-        "setup",
-        "clientContent",
-        "client_content",
-        "turns",
-        "turnComplete",
-        "toolResponse",
-        "functionResponses",
-        "realtimeInput",
-        "serverContent",
-        "modelTurn",
-        "parts",
-        "toolCall",
-        "functionCalls",
-        "usageMetadata",
-        "systemInstruction",
-        "id",
-        "name",
-        "arguments",
-        "call_id",
-        "status",
-    ]
-)
-words = st.sampled_from(
-    ["response.create", "session.update", "conversation.item.create", "response.done", "error", "x"]
-)
-junk = st.recursive(
-    st.none() | st.booleans() | st.integers(-5, 5) | words,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=4),
+NAMES = [
+    *("type", "event_id", "session", "item", "response", "instructions", "tools", "input", "output", "content", "text"),
+    *("transcript", "delta", "error", "message", "setup", "clientContent", "client_content", "turns", "turnComplete"),
+    *("toolResponse", "functionResponses", "realtimeInput", "serverContent", "modelTurn", "parts", "toolCall", "id"),
+    *("functionCalls", "usageMetadata", "systemInstruction", "name", "arguments", "call_id", "status"),
+]
+WORDS = ["response.create", "session.update", "conversation.item.create", "response.done", "error", "x"]
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from(WORDS),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=4),
     max_leaves=12,
 )
 
 
-@given(junk, st.lists(junk, max_size=4), st.sampled_from([REALTIME, RESPONSES, LIVE, "stdio:python server.py"]))
+@settings(max_examples=40)
+@given(JUNK, st.lists(JUNK, max_size=4), st.sampled_from([REALTIME, RESPONSES, LIVE, "stdio:python server.py"]))
 def test_nothing_that_a_frame_holds_stops_a_reading(said, came, url):
     call = message(said, url)
     assert READER.read_call(call).name
     READER.read_reply(call, reply(*came))
+
+
+CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
 
 
 @pytest.mark.parametrize(
@@ -88,15 +57,11 @@ def test_nothing_that_a_frame_holds_stops_a_reading(said, came, url):
         ({"type": "session.update", "session": {}}, REALTIME, "http", "SEND api.openai.com/v1/realtime session.update"),
         ({"client_content": {"turns": [], "turn_complete": True}}, LIVE, "model", "gemini live"),
         ({"clientContent": {"turns": [], "turnComplete": False}}, LIVE, "http", None),
+        ({"toolResponse": {"functionResponses": [{"id": "f1"}]}}, LIVE, "model", "gemini live"),
         ({"realtimeInput": {"text": "hi"}}, LIVE, "model", "gemini live"),
         ({"realtimeInput": {"audio": {"data": "AAAA"}}}, LIVE, "http", None),
         ({"type": "note"}, "wss://other.example.com/x", "http", "SEND other.example.com/x note"),
-        (
-            {"jsonrpc": "2.0", "id": 1, "method": "tools/call"},
-            "stdio:python server.py",
-            "http",
-            "SEND python server.py tools/call",
-        ),
+        (CALL, "stdio:python server.py", "http", "SEND python server.py tools/call"),
     ],
 )
 def test_a_turn_begins_where_the_model_is_asked(value, url, kind, name):

@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agentreplay.core.diagnose.retrievals import chunks_moved, ordinal
@@ -26,37 +26,30 @@ def array(values, dtype):
     return {"$codec": ["numpy.ndarray", {"dtype": dtype, "values": values}]}
 
 
+DOCUMENT = obj("langchain_core.documents.base.Document", DOC)
+TEXT = Chunk("doc-17", None, "Orders ship.")
+HIT = {"_id": "doc-17", "_score": 0.81, "_source": {"content": "Orders ship."}}
+LISTS = {"ids": [["doc-17", "doc-4"]], "distances": [[0.81, 0.9]], "documents": [["Orders ship.", None]]}
+
+
 @pytest.mark.parametrize(
     ("value", "chunks"),
     [
-        ([obj("langchain_core.documents.base.Document", DOC)], [Chunk("doc-17", None, "Orders ship.")]),
-        ([{"$tuple": [obj("langchain_core.documents.base.Document", DOC), 0.81]}], [WHOLE]),
+        ([DOCUMENT], [TEXT]),
+        ([{"$tuple": [DOCUMENT, 0.81]}], [WHOLE]),
         ([obj("llama_index.core.schema.NodeWithScore", {"node": obj("TextNode", NODE), "score": 0.81})], [WHOLE]),
-        (
-            {"ids": [["doc-17", "doc-4"]], "distances": [[0.81, 0.9]], "documents": [["Orders ship.", None]]},
-            [WHOLE, Chunk("doc-4", 0.9)],
-        ),
-        ({"ids": ["doc-17"], "documents": ["Orders ship."], "metadatas": [None]}, [Chunk("doc-17", None, "Orders ship.")]),
+        (LISTS, [WHOLE, Chunk("doc-4", 0.9)]),
+        ({"ids": ["doc-17"], "documents": ["Orders ship."], "metadatas": [None]}, [TEXT]),
         ({"matches": [{"id": "doc-17", "score": 0.81, "metadata": {"text": "Orders ship."}}]}, [WHOLE]),
-        ({"points": [{"id": 17, "score": 0.81, "payload": {"text": "Orders ship."}}]}, [Chunk("17", 0.81, "Orders ship.")]),
-        (
-            {"hits": {"hits": [{"_id": "doc-17", "_score": 0.81, "_source": {"content": "Orders ship."}}], "total": 1}},
-            [WHOLE],
-        ),
+        ({"points": [{"id": 17, "score": 0.81, "payload": {"text": "Ships."}}]}, [Chunk("17", 0.81, "Ships.")]),
+        ({"hits": {"hits": [HIT], "total": 1}}, [WHOLE]),
         ({"results": [{"id": "doc-17", "memory": "Orders ship.", "score": 0.81}]}, [WHOLE]),
         (["Orders ship."], [Chunk("", None, "Orders ship.")]),
-        ([["Orders ship.", 0.81], [0.5, "Refunds."]], [Chunk("", 0.81, "Orders ship."), Chunk("", 0.5, "Refunds.")]),
-        (
-            {"$tuple": [array([[0.1, 0.2]], "<f4"), array([[17, -1]], "<i8")]},
-            [Chunk("17", 0.1)],
-        ),
-        (None, []),
-        (7, []),
-        ({}, []),
-        ([], []),
-        ({"rows": 3}, []),
+        ([["Ships.", 0.81], [0.5, "Refunds."]], [Chunk("", 0.81, "Ships."), Chunk("", 0.5, "Refunds.")]),
+        ({"$tuple": [array([[0.1, 0.2]], "<f4"), array([[17, -1]], "<i8")]}, [Chunk("17", 0.1)]),
+        *((value, []) for value in (None, 7, {}, [], {"rows": 3})),
     ],
-)  # fmt: skip
+)
 def test_chunks_are_read_from_the_shapes_in_use(value, chunks):
     assert READER.read_chunks(ToolReply(value)) == tuple(chunks)
 
@@ -67,22 +60,15 @@ def test_chunks_come_from_generators_and_awaited_functions_too():
     assert READER.read_chunks(Failure("ValueError")) == ()
 
 
+NAMES = ["ids", "documents", "distances", "hits", "score", "id", "node", "text", "choices", "$tuple", "x"]
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(
-                ["ids", "documents", "distances", "hits", "score", "id", "node", "text", "choices", "$tuple", "x"]
-            ),
-            inner,
-            max_size=3,
-        )
-    ),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(NAMES), inner, max_size=3),
     max_leaves=12,
 )
 
 
+@settings(max_examples=40)
 @given(JSON)
 def test_reading_never_raises(value):
     READER.read_chunks(ToolReply(value))
@@ -121,28 +107,25 @@ def test_messages_of_langchain_have_their_roles():
     assert (reply.text, reply.tool_uses[0].name, reply.ids) == ("Wait.", "lookup", ("call_abcdef",))
 
 
-@pytest.mark.parametrize(
-    ("reply", "text"),
-    [
-        (ToolReply("Hi"), "Hi"),
-        (ToolReply({"$awaited": "Hi"}), "Hi"),
-        (ToolReply([{"generated_text": "Hi"}]), "Hi"),
-        (ToolReply({"response": "Hi", "done": True}), "Hi"),
-        (ToolReply({"message": {"role": "assistant", "content": "Hi"}}), "Hi"),
-        (ToolReply({"choices": [{"message": {"content": "Hi"}}]}), "Hi"),
-        (ToolReply({"choices": [{"text": "Hi"}]}), "Hi"),
-        (ToolReply(items=("H", "i")), "Hi"),
-        (
-            ToolReply(items=({"choices": [{"delta": {"content": "H"}}]}, {"choices": [{"delta": {"content": "i"}}]})),
-            "Hi",
-        ),
-        (ToolReply(items=({"choices": [{"text": "H"}]}, {"choices": [{"text": "i"}]})), "Hi"),
-        (ToolReply(7), ""),
-        (None, ""),
-    ],
-)
-def test_the_text_of_a_reply(reply, text):
-    assert READER.read_reply(ToolCall("m", boundary="model"), reply).text == text
+REPLIES = [
+    *("Hi", {"$awaited": "Hi"}, [{"generated_text": "Hi"}], {"response": "Hi", "done": True}),
+    *({"message": {"role": "assistant", "content": "Hi"}}, {"choices": [{"message": {"content": "Hi"}}]}),
+    {"choices": [{"text": "Hi"}]},
+]
+PIECES = [
+    ["H", "i"],
+    [{"choices": [{"delta": {"content": letter}}]} for letter in "Hi"],
+    [{"choices": [{"text": letter}]} for letter in "Hi"],
+]
+
+
+def test_the_text_of_a_reply():
+    def text(reply):
+        return READER.read_reply(ToolCall("m", boundary="model"), reply).text
+
+    assert [text(ToolReply(one)) for one in REPLIES] == ["Hi"] * 7
+    assert [text(ToolReply(items=tuple(one))) for one in PIECES] == ["Hi"] * 3
+    assert [text(ToolReply(7)), text(None)] == ["", ""]
 
 
 def test_what_broke_a_reply_off_is_its_error():
@@ -175,9 +158,8 @@ def test_what_moved_between_two_rankings():
         "the chunks came in another order: chunk a is 2nd now, was 1st",
         "chunk b is 1st now, was 2nd",
     )
-    assert [ordinal(n) for n in (1, 2, 3, 4, 11, 12, 13, 21, 112)] == [
-        *("1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "112th")
-    ]
+    told = ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "112th"]
+    assert [ordinal(number) for number in (1, 2, 3, 4, 11, 12, 13, 21, 112)] == told
 
 
 def test_decimals_are_scores_as_little_as_texts():

@@ -63,33 +63,24 @@ def test_an_answer_is_found_though_others_were_asked_meanwhile():
 
 
 def test_a_tool_call_is_told_as_one_and_its_ids_and_the_version_of_the_client_are_not_compared():
-    first = call(
-        id=1, method="tools/call", params={"name": "look", "arguments": {"n": 1}, "_meta": {"progressToken": 1}}
-    )
-    later = call(
-        id=9, method="tools/call", params={"name": "look", "arguments": {"n": 1}, "_meta": {"progressToken": 9}}
-    )
-    other = call(
-        id=1, method="tools/call", params={"name": "look", "arguments": {"n": 2}, "_meta": {"progressToken": 1}}
-    )
+    def look(number, argument):
+        params = {"name": "look", "arguments": {"n": argument}, "_meta": {"progressToken": number}}
+        return call(id=number, method="tools/call", params=params)
+
+    first, later, other = look(1, 1), look(9, 1), look(1, 2)
     tool = tool_of(first, READER)
     assert (label(first, READER), tool.name, tool.arguments) == ("tool look", "look", {"n": 1})
     matching = Matching(READER, RULES)
     assert matching.key(first, ClientIds()) == matching.key(later, ClientIds()) != matching.key(other, ClientIds())
-    hello = [
-        call(
-            id=0, method="initialize", params={"protocolVersion": "1", "clientInfo": {"name": "a", "version": version}}
-        )
-        for version in ("1.0", "2.0")
-    ]
+    clients = ({"protocolVersion": "1", "clientInfo": {"name": "a", "version": version}} for version in ("1.0", "2.0"))
+    hello = [call(id=0, method="initialize", params=params) for params in clients]
     assert len({matching.key(one, ClientIds()) for one in hello}) == 1
     assert [one.path for one in matching.drift(*hello)] == ["$.params.clientInfo.version"]
 
 
 def test_lines_of_a_child_process_are_tied_by_their_request_ids():
-    asked = json.dumps(
-        {"type": "control_request", "request_id": "req_1_ab", "request": {"subtype": "initialize"}}
-    ).encode()
+    request = {"type": "control_request", "request_id": "req_1_ab", "request": {"subtype": "initialize"}}
+    asked = json.dumps(request).encode()
     answer = {"type": "control_response", "response": {"subtype": "success", "request_id": "req_1_ab"}}
     about = stream_json.subject(asked, by_agent=True)
     assert about is not None

@@ -12,17 +12,13 @@ import pytest
 from pytest_agentreplay import codec
 from pytest_agentreplay.core.kit import kit_of
 from pytest_agentreplay.core.matching import ClientIds, Matching
-from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run
+from pytest_agentreplay.core.model import Exchange, Header, Run
 from pytest_agentreplay.core.reading import ToolUse
 from pytest_agentreplay.core.turns import label, turns
 from pytest_agentreplay.demo.replies import bedrock, spoken
 from pytest_agentreplay.demo.script import Ask, Say
-from pytest_agentreplay.dialects import READER, RULES, mcp
-
-JSON_TYPE = (("content-type", "application/json"),)
-SSE_TYPE = (("content-type", "text/event-stream"),)
-FRAMES_TYPE = (("content-type", "application/vnd.amazon.eventstream"),)
-NDJSON_TYPE = (("content-type", "application/x-ndjson"),)
+from pytest_agentreplay.dialects import READER, RULES, genai, mcp
+from tests.support.exchanges import FRAMES_TYPE, JSON_TYPE, NDJSON_TYPE, SSE_TYPE, call, reply, sse
 
 GEMINI = "https://generativelanguage.googleapis.com/v1beta/models/gemini-3:generateContent"
 VERTEX = "https://europe-west4-aiplatform.googleapis.com/v1/projects/p/locations/europe-west4/publishers/google/models"
@@ -35,20 +31,12 @@ USER = {"role": "user", "parts": [{"text": "hi"}]}
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(30)).decode()
 
 
-def call(body, url):
-    return HttpCall("POST", url, JSON_TYPE, Body(json.dumps(body).encode()))
-
-
-def reply(body, headers=JSON_TYPE, status=200):
-    return HttpReply(status, headers=headers, body=Body(body if isinstance(body, bytes) else json.dumps(body).encode()))
-
-
-def sse(*values):
-    return b"".join(b"data: " + json.dumps(value).encode() + b"\r\n\r\n" for value in values)
-
-
 def read(url, body, answered, headers=JSON_TYPE, status=200):
     return READER.read_reply(call(body, url), reply(answered, headers, status))
+
+
+def run_of(*calls):
+    return Run(Header("t"), tuple(Exchange(one, reply({}), at * 2, at * 2 + 1) for at, one in enumerate(calls)))
 
 
 # ---- who, and where
@@ -96,27 +84,18 @@ def test_dialect_provider_region_and_model(url, body, expected):
 
 
 def test_a_gemini_call():
-    body = {
-        "contents": [USER],
-        "systemInstruction": {"parts": [{"text": "be kind"}]},
-        "tools": [{"functionDeclarations": [{"name": "look"}, {"name": "book"}]}],
-        "generationConfig": {"temperature": 0.2},
-    }
+    system = {"systemInstruction": {"parts": [{"text": "be kind"}]}, "generationConfig": {"temperature": 0.2}}
+    body = {"contents": [USER], "tools": [{"functionDeclarations": [{"name": "look"}, {"name": "book"}]}]} | system
     reading = READER.read_call(call(body, GEMINI))
     assert (reading.operation, reading.stream) == ("generate_content", False)
     assert (reading.system, reading.system_at) == (("be kind",), "$.systemInstruction")
     assert (reading.messages, reading.messages_at) == ((USER,), "$.contents")
-    assert (reading.tools, reading.tools_at) == (
-        ({"name": "look"}, {"name": "book"}),
-        "$.tools[0].functionDeclarations",
-    )
+    assert reading.tools == ({"name": "look"}, {"name": "book"})
+    assert reading.tools_at == "$.tools[0].functionDeclarations"
     assert reading.parameters == {"generationConfig": {"temperature": 0.2}}
-
-
-def test_a_gemini_call_by_hand():
     tools = [{"function_declarations": [{"name": "look"}]}, {"google_search": {}}]
-    body = {"contents": [], "system_instruction": "be kind", "tools": tools}
-    reading = READER.read_call(call(body, GEMINI.replace(":generate", ":streamGenerate")))
+    by_hand = {"contents": [], "system_instruction": "be kind", "tools": tools}
+    reading = READER.read_call(call(by_hand, GEMINI.replace(":generate", ":streamGenerate")))
     assert (reading.system, reading.system_at, reading.stream) == (("be kind",), "$.system_instruction", True)
     assert (reading.tools, reading.tools_at) == (tuple(tools), "$.tools")
 
@@ -153,16 +132,14 @@ def test_gemini_blocks_and_fails():
 
 
 def test_a_converse_call():
-    body = {
-        "messages": [{"role": "user", "content": [{"text": "hi"}]}],
-        "system": [{"text": "be kind"}, {"cachePoint": {"type": "default"}}],
-        "inferenceConfig": {"maxTokens": 9},
-        "toolConfig": {"tools": [{"toolSpec": {"name": "look"}}], "toolChoice": {"auto": {}}},
-    }
+    system = [{"text": "be kind"}, {"cachePoint": {"type": "default"}}]
+    choice = {"toolChoice": {"auto": {}}}
+    body = {"messages": [{"role": "user", "content": [{"text": "hi"}]}], "system": system}
+    body |= {"inferenceConfig": {"maxTokens": 9}, "toolConfig": {"tools": [{"toolSpec": {"name": "look"}}], **choice}}
     reading = READER.read_call(call(body, f"{BEDROCK}/converse"))
-    assert (reading.system, reading.system_at) == (tuple(body["system"]), "$.system")
+    assert (reading.system, reading.system_at) == (tuple(system), "$.system")
     assert (reading.tools, reading.tools_at) == (({"toolSpec": {"name": "look"}},), "$.toolConfig.tools")
-    assert reading.parameters == {"inferenceConfig": {"maxTokens": 9}, "toolConfig": {"toolChoice": {"auto": {}}}}
+    assert reading.parameters == {"inferenceConfig": {"maxTokens": 9}, "toolConfig": choice}
     bare = READER.read_call(call({"promptVariables": {}}, f"{BEDROCK}/converse-stream"))
     assert (bare.messages_at, bare.system_at, bare.tools_at, bare.stream) == ("", "", "", True)
 
@@ -171,15 +148,16 @@ def frames(*events):
     return b"".join(bedrock.frame(kind, payload) for kind, payload in events)
 
 
+def delta(index, **held):
+    return "contentBlockDelta", {"contentBlockIndex": index, "delta": held}
+
+
 CONVERSED = frames(
     ("messageStart", {"role": "assistant"}),
-    ("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"reasoningContent": {"text": "hm"}}}),
-    ("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"reasoningContent": {"redacted": 7}}}),
-    ("contentBlockDelta", {"contentBlockIndex": 1, "delta": {"text": "Let me "}}),
-    ("contentBlockDelta", {"contentBlockIndex": 1, "delta": {"text": "see"}}),
+    *(delta(0, reasoningContent={"text": "hm"}), delta(0, reasoningContent={"redacted": 7})),
+    *(delta(1, text="Let me "), delta(1, text="see")),
     ("contentBlockStart", {"contentBlockIndex": 2, "start": {"toolUse": {"toolUseId": "t-1", "name": "look"}}}),
-    ("contentBlockDelta", {"contentBlockIndex": 2, "delta": {"toolUse": {"input": '{"q"'}}}),
-    ("contentBlockDelta", {"contentBlockIndex": 2, "delta": {"toolUse": {"input": ":1}"}}}),
+    *(delta(2, toolUse={"input": '{"q"'}), delta(2, toolUse={"input": ":1}"})),
     ("messageStop", {"stopReason": "tool_use"}),
     ("metadata", {"usage": {"inputTokens": 5, "cacheReadInputTokens": 4, "outputTokens": 2}}),
 )
@@ -228,31 +206,18 @@ def test_an_exception_in_a_stream_is_its_error():
 
 
 def test_ollama():
-    body = {
-        "model": "m",
-        "messages": [{"role": "system", "content": "be kind"}],
-        "options": {"seed": 1},
-        "stream": False,
-    }
-    reading = READER.read_call(call(body, f"{OLLAMA}/chat"))
-    assert (reading.system, reading.stream, reading.parameters) == (
-        ("be kind",),
-        False,
-        {"options": {"seed": 1}, "stream": False},
-    )
+    body = {"model": "m", "messages": [{"role": "system", "content": "be kind"}]}
+    knobs = {"options": {"seed": 1}, "stream": False}
+    reading = READER.read_call(call(body | knobs, f"{OLLAMA}/chat"))
+    assert (reading.system, reading.stream, reading.parameters) == (("be kind",), False, knobs)
     prompt = READER.read_call(call({"model": "m", "prompt": "x", "system": "be kind"}, f"{OLLAMA}/generate"))
     assert (prompt.system, prompt.system_at, prompt.messages_at) == (("be kind",), "$.system", "$.prompt")
     use = {"function": {"name": "look", "arguments": {"q": 1}}}
+    end = {"done": True, "done_reason": "stop", "eval_count": 2, "model": "m"}
     lines = [
         {"message": {"role": "assistant", "content": "Let ", "thinking": "hm"}},
         {"message": {"content": "me", "tool_calls": [use]}},
-        {
-            "message": {"tool_calls": [use], "odd": 1},
-            "done": True,
-            "done_reason": "stop",
-            "eval_count": 2,
-            "model": "m",
-        },
+        {"message": {"tool_calls": [use], "odd": 1}, **end},
     ]
     found = read(f"{OLLAMA}/chat", body, b"\n".join(json.dumps(line).encode() for line in lines), NDJSON_TYPE)
     assert (found.text, found.tool_uses) == ("Let me", (ToolUse("", "look", {"q": 1}),) * 2)
@@ -269,16 +234,13 @@ def test_cohere_counts_and_plans():
 
 
 def test_the_parts_that_a_thinking_mistral_streams():
-    deltas = [
-        {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]},
-        {"content": [{"type": "text", "text": "Let "}]},
-        {"content": "me"},
-    ]
-    stream = sse(*({"choices": [{"index": 0, "delta": delta}]} for delta in deltas))
-    assert read("https://api.mistral.ai/v1/chat/completions", {"messages": []}, stream, SSE_TYPE).text == "Let me"
-    deltas = [{"content": "Let "}, {"content": [{"type": "text", "text": "me"}]}]
-    stream = sse(*({"choices": [{"index": 0, "delta": delta}]} for delta in deltas))
-    assert read("https://api.mistral.ai/v1/chat/completions", {"messages": []}, stream, SSE_TYPE).text == "Let me"
+    thought = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]
+    for contents in (
+        [thought, [{"type": "text", "text": "Let "}], "me"],
+        ["Let ", [{"type": "text", "text": "me"}]],
+    ):
+        stream = sse(*({"choices": [{"index": 0, "delta": {"content": content}}]} for content in contents))
+        assert read("https://api.mistral.ai/v1/chat/completions", {"messages": []}, stream, SSE_TYPE).text == "Let me"
 
 
 STREAMS = {
@@ -300,10 +262,7 @@ def test_a_stream_reads_as_what_was_said(path, body, says):
     stream = b"".join(api.stream(known, says))
     found = read(f"http://127.0.0.1{path}", body, stream, (("content-type", api.type),))
     assert found.text == says.text
-    uses = [
-        (use.name, json.loads(use.arguments) if isinstance(use.arguments, str) else use.arguments)
-        for use in found.tool_uses
-    ]
+    uses = [(use.name, genai.parsed(use.arguments)) for use in found.tool_uses]
     assert uses == [(ask.name, ask.arguments) for ask in says.asks]
     assert found.finish_reasons
 
@@ -338,11 +297,9 @@ def test_no_turn_begins_with_an_embedding_or_ranks():
         call({"model": "e", "input": "more"}, f"{OPENAI}/embeddings"),
         call({"contents": [USER]}, GEMINI),
     ]
-    run = Run(Header("t"), tuple(Exchange(one, reply({}), at * 2, at * 2 + 1) for at, one in enumerate(asked)))
-    assert [(turn.number, len(turn.exchanges)) for turn in turns(run, READER)] == [(0, 2), (1, 2), (2, 1)]
-    assert [label(one, READER) for one in asked] == [
-        *("embeddings e", "rerank r", "model m", "embeddings e", "model gemini-3"),
-    ]
+    assert [(turn.number, len(turn.exchanges)) for turn in turns(run_of(*asked), READER)] == [(0, 2), (1, 2), (2, 1)]
+    labels = ["embeddings e", "rerank r", "model m", "embeddings e", "model gemini-3"]
+    assert [label(one, READER) for one in asked] == labels
 
 
 def test_what_the_kit_says_of_grouped_parameters_and_look_ups():
@@ -357,8 +314,7 @@ def test_what_the_kit_says_of_grouped_parameters_and_look_ups():
         {"options.temperature": 0.5, "think": False},
         {},
     ]
-    run = Run(Header("t"), tuple(Exchange(one, reply({}), at * 2, at * 2 + 1) for at, one in enumerate(asked)))
-    told = {field.name: field.value for field in kit_of(run, READER).fields}
+    told = {field.name: field.value for field in kit_of(run_of(*asked), READER).fields}
     assert (told["sampling seed"], told["retrievals"]) == ("7", "1 call")
 
 
@@ -393,41 +349,34 @@ def test_say(message, said):
 
 
 def test_tools_in_the_history_of_gemini_and_bedrock():
-    contents = [
-        {"role": "model", "parts": [{"functionCall": {"name": "look", "args": {"q": 1}}}]},
-        {"role": "user", "parts": [{"functionResponse": {"name": "look", "response": {"a": 1}}}]},
-    ]
-    reading = READER.read_call(call({"contents": contents}, GEMINI))
-    assert READER.tool_uses(reading) == (ToolUse("", "look", {"q": 1}),)
-    assert READER.tool_results(reading) == {"look": {"a": 1}}
-    messages = [
-        {"role": "assistant", "content": [{"toolUse": {"toolUseId": "t", "name": "look", "input": {}}}]},
-        {"role": "user", "content": [{"toolResult": {"toolUseId": "t", "content": [{"text": "a"}]}}]},
-    ]
-    reading = READER.read_call(call({"messages": messages}, f"{BEDROCK}/converse"))
-    assert READER.tool_uses(reading) == (ToolUse("t", "look", {}),)
-    assert READER.tool_results(reading) == {"t": [{"text": "a"}]}
+    def history(url, **body):
+        reading = READER.read_call(call(body, url))
+        return READER.tool_uses(reading), READER.tool_results(reading)
+
+    asked = {"role": "model", "parts": [{"functionCall": {"name": "look", "args": {"q": 1}}}]}
+    gave = {"role": "user", "parts": [{"functionResponse": {"name": "look", "response": {"a": 1}}}]}
+    assert history(GEMINI, contents=[asked, gave]) == ((ToolUse("", "look", {"q": 1}),), {"look": {"a": 1}})
+    asked = {"role": "assistant", "content": [{"toolUse": {"toolUseId": "t", "name": "look", "input": {}}}]}
+    gave = {"role": "user", "content": [{"toolResult": {"toolUseId": "t", "content": [{"text": "a"}]}}]}
+    found = history(f"{BEDROCK}/converse", messages=[asked, gave])
+    assert found == ((ToolUse("t", "look", {}),), {"t": [{"text": "a"}]})
 
 
 # ---- a conversation costs what it adds
 
 
 def gemini_turn(number):
-    said = [
-        {"functionCall": {"name": "look", "args": {"page": number}}},
-        {"text": f"Page {number} " + "of a book " * 20},
-    ]
+    said = {"text": f"Page {number} " + "of a book " * 20}
     told = {"functionResponse": {"name": "look", "response": {"text": f"page {number} says " + "words " * 60}}}
-    return {"role": "model", "parts": said}, {"role": "user", "parts": [told]}
+    asks = {"functionCall": {"name": "look", "args": {"page": number}}}
+    return {"role": "model", "parts": [asks, said]}, {"role": "user", "parts": [told]}
 
 
 def bedrock_turn(number):
     use = {"toolUse": {"toolUseId": f"t-{number:04}", "name": "look", "input": {"page": number}}}
     told = {"toolResult": {"toolUseId": f"t-{number:04}", "content": [{"text": f"page {number} " + "words " * 60}]}}
-    return {"role": "assistant", "content": [use, {"text": f"Page {number} " * 20}]}, {
-        "role": "user",
-        "content": [told],
-    }
+    said = {"text": f"Page {number} " * 20}
+    return {"role": "assistant", "content": [use, said]}, {"role": "user", "content": [told]}
 
 
 @pytest.mark.parametrize(
@@ -440,19 +389,17 @@ def bedrock_turn(number):
 )
 def test_fifty_turns_cost_what_they_add(url, name, first, turn):
     def size(count):
-        said = [first]
-        exchanges = []
+        said, calls = [first], []
         for number in range(count):
-            exchanges.append(
-                Exchange(call({name: said, "system": "s" * 400}, url), reply({}), number * 2, number * 2 + 1)
-            )
+            calls.append(call({name: said, "system": "s" * 400}, url))
             said = [*said, *turn(number)]
-        text = codec.dumps(Run(Header("t"), tuple(exchanges)))
-        assert codec.loads(text.encode(), file="t").run.exchanges == tuple(exchanges)
+        run = run_of(*calls)
+        text = codec.dumps(run)
+        assert codec.loads(text.encode(), file="t").run.exchanges == run.exchanges
         return len(text)
 
-    ten, fifty = size(10), size(50)
-    assert fifty < 5.2 * ten
+    fifty = size(50)
+    assert fifty < 5.2 * size(10)
     assert fifty < 50 * 2_500
 
 
@@ -463,50 +410,48 @@ def rpc(method, **params):
     return {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
 
 
+MCP = "https://m.test/mcp"
+
+
 def test_an_mcp_tool_call_is_a_tool_call():
-    asked = rpc("tools/call", name="look", arguments={"q": 1}, _meta={"progressToken": 3})
-    sent = call(asked, "https://m.test/mcp")
+    sent = call(rpc("tools/call", name="look", arguments={"q": 1}, _meta={"progressToken": 3}), MCP)
     reading = READER.read_call(sent)
     assert (reading.kind, reading.name, reading.parameters, reading.dialect) == ("tool", "look", {"q": 1}, "mcp")
     assert label(sent, READER) == "tool look"
     assert "$.id" in reading.client_ids
     result = {"content": [{"type": "text", "text": "found"}], "structuredContent": {"n": 1}, "isError": False}
     plain = {"jsonrpc": "2.0", "id": 7, "result": result}
-    progress = {"jsonrpc": "2.0", "method": "notifications/progress", "params": {}}
-    for found in (
-        READER.read_reply(sent, reply(plain)),
-        READER.read_reply(sent, reply(sse(progress, plain), SSE_TYPE)),
-        READER.read_reply(sent, reply([plain])),
-        mcp.read_answer(plain),
-    ):
-        assert (found.text, found.result, found.error) == ("found", {"n": 1}, "")
+    streamed = reply(sse({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}}, plain), SSE_TYPE)
+    found = [READER.read_reply(sent, one) for one in (reply(plain), streamed, reply([plain]))]
+    for one in (*found, mcp.read_answer(plain)):
+        assert (one.text, one.result, one.error) == ("found", {"n": 1}, "")
 
 
 def test_an_mcp_tool_that_failed_and_a_call_that_failed():
-    sent = call(rpc("tools/call", name="look"), "https://m.test/mcp")
-    failed = {"id": 7, "result": {"content": [{"type": "text", "text": "no such order"}], "isError": True}}
-    assert READER.read_reply(sent, reply(failed)).error == "no such order"
+    def error(*answered):
+        return READER.read_reply(call(rpc("tools/call", name="look"), MCP), reply(*answered)).error
+
+    told = {"content": [{"type": "text", "text": "no such order"}], "isError": True}
+    assert error({"id": 7, "result": told}) == "no such order"
     assert mcp.read_answer({"result": {"isError": True}}).error == "the tool failed"
-    refused = {"id": 7, "error": {"code": -32602, "message": "unknown tool"}}
-    assert READER.read_reply(sent, reply(refused)).error == "-32602: unknown tool"
-    assert READER.read_reply(sent, reply(b"<html>", (), 502)).error == "502 <html>"
-    assert READER.read_reply(sent, reply({"detail": "x"}, status=401)).error.startswith("401 ")
+    assert error({"id": 7, "error": {"code": -32602, "message": "unknown tool"}}) == "-32602: unknown tool"
+    assert error(b"<html>", (), 502) == "502 <html>"
+    assert error({"detail": "x"}, JSON_TYPE, 401).startswith("401 ")
 
 
 def test_other_messages_of_mcp_are_told_by_their_method():
-    listing = call(rpc("tools/list"), "https://m.test/mcp")
+    listing = call(rpc("tools/list"), MCP)
     assert (READER.read_call(listing).kind, label(listing, READER)) == ("mcp", "mcp tools/list")
     assert READER.read_reply(listing, reply({"id": 7, "result": {"tools": []}})).text == '{"tools":[]}'
-    batch = call([rpc("tools/call", name="a"), rpc("ping")], "https://m.test/mcp")
+    batch = call([rpc("tools/call", name="a"), rpc("ping")], MCP)
     assert READER.read_call(batch).name == "tools/call, ping"
     assert READER.read_call(batch).client_ids[0] == "$[*].id"
     assert READER.read_call(call(rpc("eth_call"), "https://chain.test/")).kind == "http"
-    assert READER.read_call(call({"jsonrpc": "2.0", "id": 1, "result": {}}, "https://m.test/mcp")).kind == "http"
+    assert READER.read_call(call({"jsonrpc": "2.0", "id": 1, "result": {}}, MCP)).kind == "http"
     assert mcp.answer([{"method": "x"}, None, 5]) == {}
 
 
 def test_the_ids_of_mcp_do_not_tell_calls_apart():
     matching = Matching(READER, RULES)
-    one, two = (rpc("tools/call", name="look", arguments={"q": 1}) | {"id": number} for number in (1, 2))
-    keys = {matching.key(call(asked, "https://m.test/mcp"), ClientIds()) for asked in (one, two)}
-    assert len(keys) == 1
+    asked = [rpc("tools/call", name="look", arguments={"q": 1}) | {"id": number} for number in (1, 2)]
+    assert len({matching.key(call(one, MCP), ClientIds()) for one in asked}) == 1

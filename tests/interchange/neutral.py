@@ -8,6 +8,9 @@ another value for its name; the tables of the tests hold these, and nothing else
 
 from __future__ import annotations
 
+import json
+import zipfile
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,8 @@ from pytest_agentreplay.interchange.reading import traces
 from pytest_agentreplay.interchange.trace import ModelCall, Trace
 
 TRACES = Path(__file__).parent / "traces"
+INSPECT_JSON = "inspect-ai/2026-11-20T13-38-07-00-00_refund_7QdpHPghAbWBgMuk5biypy.json"
+INSPECT_EVAL = "inspect-ai/2026-11-20T13-39-35-00-00_refund_8JVSA7n8EzNvfUwpa3jCpz.eval"
 
 SYSTEM = "You are a support agent for Acme. Always look up an order before refunding it. Never refund more than the order total."
 ASKED = "Please refund order A-1001, it arrived broken."
@@ -60,6 +65,58 @@ REFUND: dict[str, Any] = {
 def imported(*names: str, wanted: str = "") -> list[Trace]:
     """The traces in files of the folder `traces`."""
     return traces([(name, (TRACES / name).read_bytes()) for name in names], wanted)
+
+
+def lines(*rows: Any) -> bytes:
+    return "\n".join(map(json.dumps, rows)).encode()
+
+
+def packed(members: dict[str, str | bytes], **more: Any) -> bytes:
+    """A zip archive."""
+    held = BytesIO()
+    with zipfile.ZipFile(held, "w", **more) as file:
+        for name, data in members.items():
+            file.writestr(name, data)
+    return held.getvalue()
+
+
+def read(*rows: Any, name: str = "trace.jsonl") -> list[Trace]:
+    """The traces in a file of these rows."""
+    return traces([(name, lines(*rows))])
+
+
+def one(*rows: Any) -> Trace:
+    """The trace in a file of these rows, which hold one."""
+    (trace,) = read(*rows)
+    return trace
+
+
+def rows_of(name: str) -> list[Any]:
+    """The values in a file of the folder `generated`."""
+    text = (TRACES / "generated" / name).read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()] if name.endswith(".jsonl") else [json.loads(text)]
+
+
+def text(role: str, content: str) -> dict[str, Any]:
+    """A message in the words of the conventions."""
+    return {"role": role, "parts": [{"type": "text", "content": content}]}
+
+
+def asks(*calls: tuple[str, str, Any]) -> dict[str, Any]:
+    """A reply that asks for tools: of each call the id, the name and the arguments."""
+    parts = [{"type": "tool_call", "id": known, "name": name, "arguments": given} for known, name, given in calls]
+    return {"role": "assistant", "parts": parts}
+
+
+def gives(*results: tuple[str, Any], **more: Any) -> dict[str, Any]:
+    """A message with what tools gave, by the ids of their calls."""
+    parts = [{"type": "tool_call_response", "id": known, "response": told} | more for known, told in results]
+    return {"role": "tool", "parts": parts}
+
+
+def tools(trace: Trace) -> list[tuple[str, Any, Any]]:
+    """Name, arguments and what the model saw, of each tool that ran."""
+    return [(run.name, run.arguments, run.seen) for run in trace.tool_runs]
 
 
 def refund_facts(trace: Trace) -> dict[str, Any]:

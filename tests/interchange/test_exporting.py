@@ -6,11 +6,12 @@ import re
 import shutil
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agentreplay.case_files import export
@@ -25,11 +26,9 @@ from pytest_agentreplay.interchange.trace import Source as TraceSource
 
 ROOT = Path(__file__).parents[2]
 CASES = sorted(file.parent for file in ROOT.glob("cases/*/case.yaml") if (file.parent / "run.snapshot.json").exists())
+REFUND = ROOT / "cases" / "refund-claims-success"
 LITTLE = Trace(source=TraceSource(format="snapshot"), id="t", name="t")
-
-
-def named(folder):
-    return folder.name
+LOADING = re.compile(r"load\([^)]*\)")
 
 
 def exported(folder, target):
@@ -41,59 +40,16 @@ def exported(folder, target):
 @pytest.fixture
 def project(tmp_path, monkeypatch):
     """A folder with the case of the refund."""
-    shutil.copytree(ROOT / "cases" / "refund-claims-success", tmp_path / "cases" / "refund-claims-success")
+    shutil.copytree(REFUND, tmp_path / "cases" / REFUND.name)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def test_there_are_cases():
+def test_the_same_case_gives_the_same_files():
     assert len(CASES) >= 5
-
-
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("folder", CASES, ids=named)
-def test_the_same_case_gives_the_same_files(folder, target):
-    assert exported(folder, target) == exported(folder, target)
-
-
-def pytest_of_a_user(folder, *words):
-    """What pytest prints in a project of its own."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "pytest_agentreplay.plugin",
-        *words,
-    ]
-    environ = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=120)
-    return done.stdout + done.stderr
-
-
-def test_pytest_files_are_green_on_the_frozen_runs(tmp_path):
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    for folder in CASES:
-        files, _ = exported(folder, "pytest")
-        for name, text in files.items():
-            assert f"load(pytestconfig.rootpath / 'cases/{folder.name}/run.snapshot.json')" in text
-            (tmp_path / name).write_text(LOADING.sub(loading(folder), text), encoding="utf-8")
-    assert f"{2 * len(CASES)} passed, {len(CASES)} xfailed" in pytest_of_a_user(tmp_path)
-
-
-def test_a_pytest_file_fails_on_another_run(tmp_path):
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    text = exported(CASES[0], "pytest")[0]["test_order_lookup_privacy.py"]
-    (tmp_path / "test_it.py").write_text(LOADING.sub(loading(CASES[1]), text), encoding="utf-8")
-    (tmp_path / "test_nowhere.py").write_text(text, encoding="utf-8")
-    assert "2 failed, 1 xfailed, 3 errors" in pytest_of_a_user(tmp_path)
-
-
-LOADING = re.compile(r"load\([^)]*\)")
+    for folder, target in product(CASES, TARGETS):
+        assert exported(folder, target) == exported(folder, target), (folder, target)
 
 
 def loading(folder):
@@ -101,20 +57,38 @@ def loading(folder):
     return f"load({(folder / 'run.snapshot.json').as_posix()!r})"
 
 
+@pytest.mark.process
+def test_pytest_files_are_green_on_the_frozen_runs_and_red_on_others(tmp_path):
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    for folder in CASES:
+        for name, text in exported(folder, "pytest")[0].items():
+            assert f"load(pytestconfig.rootpath / 'cases/{folder.name}/run.snapshot.json')" in text
+            (tmp_path / name).write_text(LOADING.sub(loading(folder), text), encoding="utf-8")
+    other = exported(CASES[0], "pytest")[0]["test_order_lookup_privacy.py"]
+    (tmp_path / "test_other.py").write_text(LOADING.sub(loading(CASES[1]), other), encoding="utf-8")
+    (tmp_path / "test_nowhere.py").write_text(other, encoding="utf-8")
+    plugins = ["-p", "no:cacheprovider", "-p", "pytest_agentreplay.plugin"]
+    environ = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", *plugins]
+    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=120)
+    told = done.stdout + done.stderr
+    assert f"2 failed, {2 * len(CASES)} passed, {len(CASES) + 1} xfailed, 3 errors" in told
+    assert set(re.findall(r"^(?:FAILED|ERROR) (\w+\.py)", told, re.MULTILINE)) == {"test_other.py", "test_nowhere.py"}
+
+
 def test_promptfoo_asserts_what_is_desired():
     files, losses = exported(ROOT / "cases" / "order-lookup-privacy", "promptfoo")
     document = yaml.safe_load(files["order_lookup_privacy.promptfoo.yaml"])
     (test,) = document["tests"]
     assert json.loads(test["vars"]["input"])["arguments"]["user_id"] == "u-7"
-    assert test["assert"] == [
-        {
-            "type": "trajectory:tool-args-match",
-            "value": {"name": "lookup_orders", "mode": "partial", "args": {"user_id": "u-7"}},
-        },
-        {"type": "contains", "value": "A-1002"},
-    ]
+    called = {"name": "lookup_orders", "mode": "partial", "args": {"user_id": "u-7"}}
+    wanted = {"type": "trajectory:tool-args-match", "value": called}
+    assert test["assert"] == [wanted, {"type": "contains", "value": "A-1002"}]
     assert document["tracing"]["enabled"] is True
     assert any("no_identity_but" in loss for loss in losses)
+
+
+STEP = {"name": "t", "arguments": {"a": 1}}
 
 
 @pytest.mark.parametrize(
@@ -122,16 +96,12 @@ def test_promptfoo_asserts_what_is_desired():
     [
         ("tool_called", {"name": "t", "at_most": 2}, [{"name": "t", "min": 1, "max": 2}]),
         ("tool_called", {"name": "t", "at_least": 0, "at_most": 2}, [{"name": "t", "min": 0, "max": 2}]),
-        ("tool_called", {"name": "t", "arguments": {"a": 1}, "times": 2}, [{"a": 1}, "times"]),
-        ("tool_called", {"name": "t", "arguments": {"a": 1}, "at_least": 1}, [{"a": 1}]),
-        ("tool_called", {"name": "t", "arguments": {"a": 1}, "at_least": 0, "at_most": 1}, []),
+        ("tool_called", STEP | {"times": 2}, [{"a": 1}, "times"]),
+        ("tool_called", STEP | {"at_least": 1}, [{"a": 1}]),
+        ("tool_called", STEP | {"at_least": 0, "at_most": 1}, []),
         ("tool_called", {"name": "t", "arguments": {"$..a": 1}}, []),
-        ("tool_not_called", {"name": "t", "arguments": {"a": 1}}, [{"a": 1}]),
-        (
-            "tool_order",
-            {"equal": [{"name": "t", "arguments": {"a": 1}}]},
-            [{"mode": "exact", "steps": ["t"]}, "arguments"],
-        ),
+        ("tool_not_called", STEP, [{"a": 1}]),
+        ("tool_order", {"equal": [STEP]}, [{"mode": "exact", "steps": ["t"]}, "arguments"]),
     ],
 )
 def test_promptfoo_is_told_no_more_and_no_less_than_the_case_wants(word, wanted, told):
@@ -166,13 +136,15 @@ CHECKS = [
 ]
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check[0])
 @pytest.mark.parametrize("target", ["pytest", "promptfoo", "openai-evals"])
-def test_a_check_is_said_or_told_as_lost(target, check):
-    out = TARGETS[target].write(Subject(id="x", trace=LITTLE, desired=(check,)))
-    without = TARGETS[target].write(Subject(id="x", trace=LITTLE))
-    lost = [loss for loss in out.losses if loss.startswith(f"desired {check[0]}:")]
-    assert bool(lost) != (said(out) != said(without))
+def test_a_check_is_said_or_told_as_lost(target):
+    without = said(TARGETS[target].write(Subject(id="x", trace=LITTLE)))
+    wrong = []
+    for check in CHECKS:
+        out = TARGETS[target].write(Subject(id="x", trace=LITTLE, desired=(check,)))
+        lost = any(loss.startswith(f"desired {check[0]}:") for loss in out.losses)
+        wrong += [check] if lost == (said(out) != without) else []
+    assert not wrong, wrong
 
 
 def said(out):
@@ -181,24 +153,21 @@ def said(out):
     return [row for row in rows if "xfail" not in row and not row.startswith("def test_")]
 
 
+ODD = st.sampled_from(["on", "no", "~", "1e3", "2026-01-01", "a: b"])
 JSON = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.text()
-    | st.sampled_from(["on", "no", "~", "1e3", "2026-01-01", "a: b"]),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text() | st.sampled_from(["on", "a"]), inner, max_size=3)
-    ),
+    st.none() | st.booleans() | st.integers() | st.text() | ODD,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text() | ODD, inner, max_size=3),
     max_leaves=8,
 )
 
 
+@settings(max_examples=40)
 @given(JSON)
 def test_what_is_written_as_yaml_is_read_as_the_same(value):
     assert yaml.safe_load("\n".join(promptfoo.block(value))) == value
 
 
+@settings(max_examples=40)
 @given(st.text(), st.text(), st.text())
 def test_a_pytest_file_is_python_whatever_a_case_holds(title, words, name):
     subject = Subject(
@@ -217,7 +186,7 @@ def test_a_pytest_file_is_python_whatever_a_case_holds(title, words, name):
 
 
 def test_evals_rows_are_two_forms():
-    files, losses = exported(ROOT / "cases" / "refund-claims-success", "openai-evals")
+    files, losses = exported(REFUND, "openai-evals")
     row = json.loads(files["refund_claims_success.evals.jsonl"])
     sample = json.loads(files["refund_claims_success.registry.jsonl"])
     asked = [{"role": "user", "content": "Please refund order A-1001, it arrived broken."}]
@@ -235,15 +204,14 @@ def test_without_an_ideal_there_is_no_sample():
     assert any("registry" in loss for loss in out.losses)
 
 
-@pytest.mark.parametrize("folder", CASES, ids=named)
+@pytest.mark.parametrize("folder", CASES, ids=lambda folder: folder.name)
 def test_spans_come_back_as_the_same_run(folder):
     run = stored_case.frozen(stored_case.read(folder / "case.yaml"), strict=False).run
     told = trace_of(run, id=folder.name)
     (back,) = traces([(name, text.encode()) for name, text in exported(folder, "otlp")[0].items()])
     assert [facts(step) for step in back.steps] == [facts(step) for step in told.steps]
     assert (back.name, back.status, back.started, back.ended) == (told.name, told.status, told.started, told.ended)
-    assert back.fault == told.fault
-    assert back.missing == ()
+    assert (back.fault, back.missing) == (told.fault, ())
 
 
 def facts(step):
@@ -259,17 +227,13 @@ def facts(step):
 
 def test_a_stopped_run_is_an_error_at_its_root():
     call = ModelCall(model="m", parameters={"stop": "x", "tool_choice": "auto"}, fault=TraceFault("HTTP 500", "no"))
-    trace = Trace(
-        source=TraceSource(format="snapshot"), name="a", steps=(call,), fault=TraceFault("StepLimit", "5 steps")
-    )
-    out = otlp.write(Subject(id="a", trace=trace))
+    source, fault = TraceSource(format="snapshot"), TraceFault("StepLimit", "5 steps")
+    out = otlp.write(Subject(id="a", trace=Trace(source=source, name="a", steps=(call,), fault=fault)))
     root, chat = json.loads(out.files[0][1])["resourceSpans"][0]["scopeSpans"][0]["spans"]
     assert root["status"] == {"message": "5 steps", "code": 2}
     assert chat["status"]["code"] == 2
-    assert {
-        "key": "gen_ai.request.stop_sequences",
-        "value": {"arrayValue": {"values": [{"stringValue": "x"}]}},
-    } in chat["attributes"]
+    stops = {"arrayValue": {"values": [{"stringValue": "x"}]}}
+    assert {"key": "gen_ai.request.stop_sequences", "value": stops} in chat["attributes"]
     assert any("tool_choice" in loss for loss in out.losses)
 
 

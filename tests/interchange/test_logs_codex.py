@@ -8,11 +8,7 @@ from itertools import count
 import pytest
 
 from pytest_agentreplay.errors import TraceIncomplete
-from pytest_agentreplay.interchange.reading import traces
-
-
-def read(*rows):
-    return traces([("rollout.jsonl", "\n".join(map(json.dumps, rows)).encode())])
+from tests.interchange.neutral import one, read
 
 
 def session(*rows):
@@ -71,24 +67,16 @@ RUN = session(*ASKED, *LISTED, *MENDED)
 
 
 def test_a_session_gives_its_calls_and_what_ran():
-    (trace,) = read(*RUN)
-
+    trace = one(*RUN)
     assert (trace.source.format, trace.source.version, trace.id, trace.status) == ("codex", "0.65.0", "s-1", "ok")
-    assert (trace.input, trace.output, trace.metadata) == (
-        "mend it",
-        "mended ✅",
-        {"cwd": "/shop", "gitBranch": "main"},
-    )
+    assert (trace.input, trace.output) == ("mend it", "mended ✅")
+    assert trace.metadata == {"cwd": "/shop", "gitBranch": "main"}
     first, second, third = trace.model_calls
     assert (first.model, first.parameters) == ("gpt-5-codex", {"reasoning": {"effort": "high"}})
     assert [message["role"] for message in first.messages] == ["system", "user"]
     assert [part["type"] for part in first.reply["parts"]] == ["reasoning", "tool_call", "tool_call"]
-    assert first.usage == {
-        "input_tokens": 100,
-        "output_tokens": 20,
-        "cache_read.input_tokens": 4,
-        "reasoning.output_tokens": 2,
-    }
+    used = {"input_tokens": 100, "output_tokens": 20, "cache_read.input_tokens": 4, "reasoning.output_tokens": 2}
+    assert first.usage == used
     assert (second.usage, third.usage["output_tokens"]) == ({}, 9)
     assert (first.ended - first.started) == 5 * 10**9
     assert [(run.name, run.seen, run.fault and run.fault.type) for run in trace.tool_runs] == [
@@ -100,37 +88,28 @@ def test_a_session_gives_its_calls_and_what_ran():
 
 
 def test_a_session_that_was_cut_lacks_what_it_did_not_get_to():
-    (trace,) = read(*session(*ASKED, *LISTED))
-
+    trace = one(*session(*ASKED, *LISTED))
     assert [run.executed for run in trace.tool_runs] == [True, False]
     assert (trace.status, trace.output, trace.missing) == ("", None, ("result of shell, call 2",))
+    with pytest.raises(TraceIncomplete, match="holds no response_item"):
+        read(*session(("session_meta", META)))
 
 
 def test_after_a_compaction_the_model_saw_the_summary():
-    (trace,) = read(
-        *session(
-            *ASKED, *LISTED, *MENDED, ("compacted", {"message": "so far"}), said("user", "on"), said("assistant", "ok")
-        )
-    )
-
-    assert [message["parts"] for message in trace.model_calls[-1].messages] == [
-        [{"type": "text", "content": "Be exact."}],
-        [{"type": "text", "content": "so far"}, {"type": "text", "content": "on"}],
-    ]
-    kept = [said("user", "kept")[1]]
-    (trace,) = read(
-        *session(*ASKED, ("compacted", {"message": "", "replacement_history": kept}), said("assistant", "ok"))
-    )
+    onward = [("compacted", {"message": "so far"}), said("user", "on"), said("assistant", "ok")]
+    trace = one(*session(*ASKED, *LISTED, *MENDED, *onward))
+    texts = [[part["content"] for part in message["parts"]] for message in trace.model_calls[-1].messages]
+    assert texts == [["Be exact."], ["so far", "on"]]
+    kept = ("compacted", {"message": "", "replacement_history": [said("user", "kept")[1]]})
+    trace = one(*session(*ASKED, kept, said("assistant", "ok")))
     assert trace.model_calls[-1].messages[-1]["parts"] == [{"type": "text", "content": "kept"}]
 
 
 def test_an_error_ends_a_session_and_a_fork_is_one():
     broken = event("error", message="exceeded retry limit, last status: 429")
-    other = {"id": "s-9"}
     forked = [("session_meta", {"id": "s-2", "forked_from_id": "s-1"}), *ASKED, *LISTED, *MENDED, broken]
-
-    first, second = read(*session(*forked, ("session_meta", other), said("user", "hey"), said("assistant", "ho")))
-
+    other = [("session_meta", {"id": "s-9"}), said("user", "hey"), said("assistant", "ho")]
+    first, second = read(*session(*forked, *other))
     assert (first.id, first.status, first.fault.type, first.limits) == ("s-2", "error", "error", "")
     assert first.model_calls[0].messages[0]["role"] == "system"
     assert (second.id, second.output) == ("s-9", "ho")
@@ -139,19 +118,7 @@ def test_an_error_ends_a_session_and_a_fork_is_one():
 def test_before_there_were_payloads_the_items_were_the_rows():
     named = {"id": "o-1", "timestamp": "2025-08-01T00:00:00.000Z", "instructions": None, "git": {}}
     shell = {"type": "local_shell_call", "call_id": "l1", "action": {"type": "exec", "command": ["ls"]}}
-    items = [
-        said("user", "hi")[1],
-        shell,
-        {"type": "function_call_output", "call_id": "l1", "output": "a"},
-        said("assistant", "ok")[1],
-    ]
-
-    (trace,) = read(named, {"record_type": "state"}, *items)
-
+    told = {"type": "function_call_output", "call_id": "l1", "output": "a"}
+    trace = one(named, {"record_type": "state"}, said("user", "hi")[1], shell, told, said("assistant", "ok")[1])
     assert (trace.source.format, trace.id, trace.output) == ("codex", "o-1", "ok")
     assert [(run.name, run.seen) for run in trace.tool_runs] == [("local_shell", "a")]
-
-
-def test_a_name_alone_is_no_session():
-    with pytest.raises(TraceIncomplete, match="holds no response_item"):
-        read(*session(("session_meta", META)))

@@ -1,28 +1,18 @@
 """Requests and replies that stand apart: files of batch APIs, blueprints of PromptLayer, pages of a list."""
 
-import json
-
 import pytest
 
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.reading import traces
+from tests.interchange.neutral import lines, one, read, tools
 
-REPLY = {
-    "object": "chat.completion",
-    "created": 1790000000,
-    "model": "m-1",
-    "choices": [{"index": 0, "message": {"role": "assistant", "content": "On its way"}, "finish_reason": "stop"}],
-}
+CHOICE = {"index": 0, "message": {"role": "assistant", "content": "On its way"}, "finish_reason": "stop"}
+REPLY = {"object": "chat.completion", "created": 1790000000, "model": "m-1", "choices": [CHOICE]}
 USER = {"role": "user", "content": [{"type": "text", "text": "Where is A-1?"}]}
-CALLS = [{"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"id": 1}'}}]
 TOLD = {"role": "assistant", "content": [{"type": "text", "text": "On its way"}]}
 
 
-def lines(*rows):
-    return "\n".join(json.dumps(row) for row in rows).encode()
-
-
-def read(*files):
+def read_files(*files):
     return traces([(f"{at}.jsonl", data) for at, data in enumerate(files)])
 
 
@@ -45,13 +35,9 @@ REPLIES = lines(
 
 @pytest.mark.parametrize("files", [(REQUESTS, REPLIES), (REPLIES, REQUESTS), (REQUESTS + b"\n" + REPLIES,)])
 def test_the_files_of_a_batch_are_joined_in_any_order(files):
-    found = read(*files)
-
-    assert [(trace.id, trace.input, trace.output) for trace in found] == [
-        ("c", "c", "On its way"),
-        ("a", "a", None),
-        ("b", "b", None),
-    ]
+    found = read_files(*files)
+    assert [(trace.id, trace.input) for trace in found] == [(name, name) for name in "cab"]
+    assert [trace.output for trace in found] == ["On its way", None, None]
     assert [(one.type, one.message) for trace in found for one in trace.faults] == [
         ("HTTP 404", "404 invalid_request_error: no such model"),
         ("batch_expired", "too late"),
@@ -61,37 +47,24 @@ def test_the_files_of_a_batch_are_joined_in_any_order(files):
 
 
 @pytest.mark.parametrize(
-    ("file", "lacking"), [(REQUESTS, "replies (output_file_id)"), (REPLIES, "requests (input_file_id)")]
+    ("file", "lacking"), [(REQUESTS, r"replies \(output_file_id\)"), (REPLIES, r"requests \(input_file_id\)")]
 )
 def test_half_a_batch_is_refused_with_the_other_half(file, lacking):
-    with pytest.raises(TraceIncomplete) as refused:
-        read(file)
-    assert lacking in str(refused.value)
+    with pytest.raises(TraceIncomplete, match=lacking):
+        read_files(file)
 
 
 def test_a_batch_of_anthropic():
     params = {"model": "claude", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
-    message = {
-        "type": "message",
-        "role": "assistant",
-        "content": [{"type": "text", "text": "yo"}],
-        "stop_reason": "end_turn",
+    message = {"type": "message", "role": "assistant", "content": [{"type": "text", "text": "yo"}]}
+    busy = {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}}
+    results = {
+        "x": {"type": "succeeded", "message": message | {"stop_reason": "end_turn"}},
+        "y": {"type": "errored", "error": busy},
+        "z": {"type": "canceled"},
     }
-    results = [
-        {"custom_id": "x", "result": {"type": "succeeded", "message": message}},
-        {
-            "custom_id": "y",
-            "result": {
-                "type": "errored",
-                "error": {"type": "error", "error": {"type": "overloaded_error", "message": "busy"}},
-            },
-        },
-        {"custom_id": "z", "result": {"type": "canceled"}},
-    ]
-    requests = {"requests": [{"custom_id": name, "params": params} for name in "xyz"]}
-
-    found = read(lines(*results), json.dumps(requests, indent=1).encode())
-
+    replies = lines(*({"custom_id": name, "result": result} for name, result in results.items()))
+    found = read_files(replies, lines({"requests": [{"custom_id": name, "params": params} for name in "xyz"]}))
     assert [(trace.id, trace.output) for trace in found] == [("x", "yo"), ("y", None), ("z", None)]
     assert [one.type for trace in found for one in trace.faults] == ["overloaded_error", "canceled"]
 
@@ -112,17 +85,17 @@ def blueprint(number, *messages, **more):
 
 
 def test_requests_of_promptlayer_are_one_run_whose_reply_stands_last():
-    uses = {"role": "assistant", "content": [], "tool_calls": CALLS}
+    calls = [{"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"id": 1}'}}]
+    uses = {"role": "assistant", "content": [], "tool_calls": calls}
     result = {"role": "tool", "tool_call_id": "c1", "name": "look", "content": [{"type": "text", "text": "shipped"}]}
-    first, second = blueprint(1, USER, uses), blueprint(2, USER, uses, result, TOLD)
-
-    (trace,) = read(json.dumps({"data": [second, first]}).encode())
-
+    trace = one({"data": [blueprint(2, USER, uses, result, TOLD), blueprint(1, USER, uses)]})
     assert (trace.source.format, trace.id, trace.output) == ("promptlayer-requests", "1", "On its way")
-    assert [(run.name, run.arguments, run.seen) for run in trace.tool_runs] == [("look", {"id": 1}, "shipped")]
+    assert tools(trace) == [("look", {"id": 1}, "shipped")]
     call = trace.model_calls[0]
     assert (call.provider, call.model, call.parameters) == ("openai", "gpt-4", {"temperature": 0.5})
     assert (call.usage, [tool["name"] for tool in call.tools]) == ({"input_tokens": 12, "output_tokens": 25}, ["look"])
+    with pytest.raises(TraceIncomplete, match="hold no messages"):
+        read(blueprint(1))
 
 
 def test_a_request_that_was_logged_by_hand_has_its_reply_apart():
@@ -134,23 +107,21 @@ def test_a_request_that_was_logged_by_hand_has_its_reply_apart():
         "metadata": {"user_id": "u-7", "session_id": "s-1"},
         "tags": ["prod"],
     }
-    (trace,) = read(lines(row))
+    trace = one(row)
     assert (trace.input, trace.output) == ("Where is A-1?", "On its way")
     assert (trace.user, trace.session, trace.tags) == ("u-7", "s-1", ("prod",))
     text = [{"type": "text", "text": "so"}]
-    completion = row | {"input": {"type": "completion", "content": text}, "error_type": "E", "error_message": "no"}
-    (trace,) = read(lines(completion | {"output": None}))
+    failed = {
+        "input": {"type": "completion", "content": text},
+        "output": None,
+        "error_type": "E",
+        "error_message": "no",
+    }
+    trace = one(row | failed)
     assert (trace.input, trace.output, trace.faults[0].type) == ("so", None, "E")
-
-
-def test_a_blueprint_without_messages_is_refused():
-    with pytest.raises(TraceIncomplete, match="hold no messages"):
-        read(lines(blueprint(1)))
 
 
 def test_pages_behind_each_other_are_one_list():
     rows = [{"request": asked("a", messages=[USER])["body"], "response": REPLY, "run_id": name} for name in "ab"]
-
-    found = read(lines({"data": rows[:1], "has_more": True}, {"data": rows[1:], "has_more": False}))
-
+    found = read({"data": rows[:1], "has_more": True}, {"data": rows[1:], "has_more": False})
     assert [trace.id for trace in found] == ["a", "b"]

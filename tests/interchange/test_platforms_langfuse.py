@@ -8,7 +8,7 @@ import pytest
 
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.reading import traces
-from tests.interchange.neutral import TRACES, imported
+from tests.interchange.neutral import TRACES, imported, lines, one, text, tools
 
 AGENTS = "public/langfuse/openai-agents-2025-09-30.trace.json"
 ASKED = "What's the weather in Tokyo?"
@@ -18,74 +18,55 @@ def held(file=AGENTS):
     return json.loads((TRACES / file).read_text(encoding="utf-8"))
 
 
-def read(*rows):
-    (trace,) = traces([("trace.json", "\n".join(map(json.dumps, rows)).encode())])
-    return trace
-
-
 def observed(kind, name, given, told, *, at=0, attributes=None, **more):
-    return {
-        "id": f"{name}-{at}",
-        "traceId": "t",
-        "type": kind,
-        "name": name,
-        "input": given,
-        "output": told,
-        "startTime": f"2026-01-01T00:00:0{at}Z",
-        "endTime": f"2026-01-01T00:00:0{at}.5Z",
-        "level": "DEFAULT",
-        "metadata": {"attributes": attributes or {}},
-        **more,
-    }
+    times = {"startTime": f"2026-01-01T00:00:0{at}Z", "endTime": f"2026-01-01T00:00:0{at}.5Z"}
+    held = {"id": f"{name}-{at}", "traceId": "t", "type": kind, "name": name, "input": given, "output": told}
+    return held | times | {"level": "DEFAULT", "metadata": {"attributes": attributes or {}}, **more}
 
 
-@pytest.mark.parametrize("shape", [
-    pytest.param(lambda whole: [{**whole["trace"], "observations": whole["observations"]}], id="trace of the API"),
-    pytest.param(lambda whole: [{"data": whole["observations"], "meta": {"page": 1}}], id="observations of the API"),
-    pytest.param(lambda whole: whole["observations"][::-1], id="a row each"),
-    pytest.param(lambda whole: [whole, whole], id="twice"),
-])  # fmt: skip
+def trace_of(*observations, **more):
+    """The run of a trace with these observations."""
+    return one({"trace": {"id": "t", **more}, "observations": [*observations]})
+
+
+SHAPES = {
+    "trace of the API": lambda whole: [{**whole["trace"], "observations": whole["observations"]}],
+    "observations of the API": lambda whole: [{"data": whole["observations"], "meta": {"page": 1}}],
+    "a row each": lambda whole: whole["observations"][::-1],
+    "twice": lambda whole: [whole, whole],
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
 def test_a_trace_got_in_any_way_is_the_same_run(shape):
-    known, found = imported(AGENTS)[0], read(*shape(held()))
+    known, found = imported(AGENTS)[0], one(*SHAPES[shape](held()))
     assert found.steps == known.steps
     assert (found.input, found.output, found.id) == (known.input, known.output, known.id)
 
 
-def test_a_trace_that_names_its_observations_alone_is_refused():
+def test_a_trace_without_what_was_said_is_refused():
     with pytest.raises(TraceIncomplete, match="/api/public/traces/ID"):
-        read({**held()["trace"], "observations": ["a", "b"]})
-
-
-def test_a_trace_without_input_and_output_is_refused():
-    bare = [{**one, "input": None, "output": None, "metadata": {}} for one in held()["observations"]]
+        one({**held()["trace"], "observations": ["a", "b"]})
+    bare = [{**observation, "input": None, "output": None, "metadata": {}} for observation in held()["observations"]]
     with pytest.raises(TraceIncomplete, match="fields=core,basic,io"):
-        read({"trace": held()["trace"], "observations": bare})
+        one({"trace": held()["trace"], "observations": bare})
 
 
 def test_what_a_user_wrote_is_never_decoded():
     said = '{"order": "A-17"}'
-    chat = {"role": "assistant", "content": said}
-    for given, told in (([{"role": "user", "content": said}], chat), (said, said)):
-        plain = read({"trace": {"id": "t"}, "observations": [
-            observed("GENERATION", "chat", given, told), observed("SPAN", "root", {"a": 1}, said)
-        ]})  # fmt: skip
-        (call,) = plain.model_calls
-        assert call.messages[0]["parts"] == [{"type": "text", "content": said}]
-        assert call.reply["parts"] == [{"type": "text", "content": said}]
-    texts = read({"trace": {"id": "t", "input": json.dumps(json.dumps([{"role": "user", "content": said}]))}, "observations": [
-        observed("GENERATION", "chat", json.dumps([{"role": "user", "content": said}]), json.dumps(chat))
-    ]})  # fmt: skip
-    assert texts.model_calls[0].messages[0]["parts"] == [{"type": "text", "content": said}]
-    assert texts.input == said
-    assert texts.output == said
-
-
-def test_a_number_that_a_user_wrote_stays_a_text():
-    trace = read({"trace": {"id": "t", "input": '"42"', "output": "42"}, "observations": [
-        observed("GENERATION", "chat", "42", "42")
-    ]})  # fmt: skip
-    assert (trace.input, trace.output) == ("42", "42")
-    assert trace.model_calls[0].messages[0]["parts"] == [{"type": "text", "content": "42"}]
+    asked, chat = [{"role": "user", "content": said}], {"role": "assistant", "content": said}
+    for given, told in ((asked, chat), (said, said)):
+        call, root = observed("GENERATION", "chat", given, told), observed("SPAN", "root", {"a": 1}, said)
+        (call,) = trace_of(call, root).model_calls
+        assert call.messages[0] == text("user", said)
+        assert call.reply["parts"] == text("assistant", said)["parts"]
+    call = observed("GENERATION", "chat", json.dumps(asked), json.dumps(chat))
+    texts = trace_of(call, input=json.dumps(json.dumps(asked)))
+    assert texts.model_calls[0].messages[0] == text("user", said)
+    assert (texts.input, texts.output) == (said, said)
+    number = trace_of(observed("GENERATION", "chat", "42", "42"), input='"42"', output="42")
+    assert (number.input, number.output) == ("42", "42")
+    assert number.model_calls[0].messages[0] == text("user", "42")
 
 
 TOOL = {"gen_ai.tool.name": "get_weather", "gen_ai.tool.call.id": "call_1"}
@@ -175,74 +156,67 @@ FRAMEWORKS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("texts", [False, True], ids=["values", "texts"])
+def as_texts(observation):
+    """An observation whose values are written as JSON."""
+    sides = {side: observation[side] for side in ("input", "output", "metadata")}
+    return observation | {side: json.dumps(it) for side, it in sides.items() if isinstance(it, dict | list)}
+
+
+@pytest.mark.parametrize("form", [dict, as_texts], ids=["values", "texts"])
 @pytest.mark.parametrize("name", FRAMEWORKS)
-def test_a_framework_is_read_by_what_it_leaves(name, texts):
-    found = json.loads(json.dumps(FRAMEWORKS[name]))
-    for one in found if texts else ():
-        for side in ("input", "output", "metadata"):
-            held = one[side]
-            one[side] = json.dumps(held) if isinstance(held, dict | list) else held
-    trace = read({"trace": {"id": "t", "name": "weather"}, "observations": found[::-1]})
+def test_a_framework_is_read_by_what_it_leaves(name, form):
+    trace = trace_of(*map(form, FRAMEWORKS[name][::-1]), name="weather")
     assert [getattr(step, "name", "model") for step in trace.steps] == ["model", "get_weather", "model"]
-    (run,) = trace.tool_runs
-    assert (run.arguments, run.result, run.seen, run.executed) == ({"city": "Tokyo"}, SUNNY, SUNNY, True)
+    (run,), (first, last) = trace.tool_runs, trace.model_calls
+    assert tools(trace) == [("get_weather", {"city": "Tokyo"}, SUNNY)]
+    assert (run.result, run.executed) == (SUNNY, True)
     assert run.call_id == ("" if name.startswith("adk in") else "call_1")
-    first, last = trace.model_calls
     assert first.dialect == ("gemini" if name.startswith("adk") else "openai_chat")
-    assert first.messages[-1] == {"role": "user", "parts": [{"type": "text", "content": ASKED}]}
+    assert first.messages[-1] == text("user", ASKED)
     assert [part["type"] for part in first.reply["parts"]] == ["tool_call"]
     assert first.model in {"gpt-5", "gemini-2.5-flash"}
-    told = name in {"pydantic-ai", "adk", "adk in attributes", "ai sdk", "langgraph", "the OpenAI wrapper"}
-    assert [tool["name"] for tool in first.tools] == ["get_weather"] * told
-    assert last.reply["parts"] == [{"type": "text", "content": "Sunny."}]
-    assert trace.output == "Sunny."
-    assert trace.missing == ()
+    assert [tool["name"] for tool in first.tools] == ["get_weather"] * (name != "pydantic-ai before")
+    assert last.reply["parts"] == text("assistant", "Sunny.")["parts"]
+    assert (trace.output, trace.missing) == ("Sunny.", ())
 
 
 def test_parameters_that_a_wrapper_made_up_are_left_out():
-    trace = read({"trace": {"id": "t"}, "observations": FRAMEWORKS["the OpenAI wrapper"]})
+    trace = trace_of(*FRAMEWORKS["the OpenAI wrapper"])
     assert trace.model_calls[0].parameters == {"seed": 7}
     assert trace.losses[1].endswith("temperature, top_p, frequency_penalty, max_tokens")
 
 
 def test_an_error_of_an_observation_is_a_fault():
-    failing = json.loads(json.dumps(FRAMEWORKS["langgraph"]))
-    failing[2] |= {"level": "ERROR", "statusMessage": "ValueError('no such city')", "output": None}
-    trace = read({"trace": {"id": "t"}, "observations": failing})
+    error = {"level": "ERROR", "statusMessage": "ValueError('no such city')", "output": None}
+    root, asked, tool, answered = FRAMEWORKS["langgraph"]
+    trace = trace_of(root, asked, tool | error, answered)
     assert trace.status == "ok"
     assert [(fault.type, fault.message) for fault in trace.faults] == [("ValueError", "no such city")]
 
 
 def test_events_of_the_old_ingestion_are_merged():
-    events = [
-        {"id": "1", "type": "trace-create", "body": {"id": "t", "name": "weather", "userId": "u-7", "sessionId": "s", "tags": ["prod"]}},
-        {"id": "2", "type": "generation-create", "body": {"id": "g", "traceId": "t", "name": "chat", "startTime": "2026-01-01T00:00:00Z", "model": "gpt-5", "input": [{"role": "user", "content": ASKED}]}},
-        {"id": "3", "type": "generation-update", "body": {"id": "g", "traceId": "t", "output": {"role": "assistant", "content": "Sunny."}, "endTime": "2026-01-01T00:00:01Z"}},
-    ]  # fmt: skip
-    trace = read({"batch": events})
+    about = {"id": "t", "name": "weather", "userId": "u-7", "sessionId": "s", "tags": ["prod"]}
+    began = {"id": "g", "traceId": "t", "name": "chat", "startTime": "2026-01-01T00:00:00Z", "model": "gpt-5"}
+    ended = {"id": "g", "traceId": "t", "endTime": "2026-01-01T00:00:01Z"}
+    bodies = {
+        "trace-create": about,
+        "generation-create": began | {"input": [{"role": "user", "content": ASKED}]},
+        "generation-update": ended | {"output": {"role": "assistant", "content": "Sunny."}},
+    }
+    trace = one({"batch": [{"id": kind, "type": kind, "body": body} for kind, body in bodies.items()]})
     assert (trace.user, trace.session, trace.tags, trace.output) == ("u-7", "s", ("prod",), "Sunny.")
 
 
 def test_the_export_to_a_bucket_has_observations_and_traces_in_files_of_their_own():
-    common = {"trace_id": "t1", "project_id": "p", "parent_observation_id": None, "level": "DEFAULT"}
-    observation = common | {
-        "id": "o1",
-        "type": "GENERATION",
-        "start_time": "2026-11-20 10:00:00.000",
-        "end_time": "2026-11-20 10:00:01.000",
-        "input": json.dumps([{"role": "user", "content": "hi"}]),
-        "output": json.dumps({"role": "assistant", "content": "yo"}),
-        "provided_model_name": "gpt-4o",
-        "usage_details": {"input": 1, "output": 2},
-    }
-    trace = {"id": "t1", "project_id": "p", "timestamp": "2026-11-20 10:00:00.000", "user_id": "u-7", "session_id": "s"}
-    trace |= {"bookmarked": False, "tags": ["prod"], "input": json.dumps("hi"), "output": json.dumps("yo")}
-
-    (found,) = traces(
-        [("observations.jsonl", json.dumps(observation).encode()), ("t.jsonl", json.dumps(trace).encode())]
-    )
-
+    began, ended = "2026-11-20 10:00:00.000", "2026-11-20 10:00:01.000"
+    ids = {"id": "o1", "trace_id": "t1", "project_id": "p", "parent_observation_id": None, "type": "GENERATION"}
+    said = {"input": json.dumps([{"role": "user", "content": "hi"}])}
+    said |= {"output": json.dumps({"role": "assistant", "content": "yo"})}
+    used = {"provided_model_name": "gpt-4o", "usage_details": {"input": 1, "output": 2}, "level": "DEFAULT"}
+    trace = {"id": "t1", "project_id": "p", "timestamp": began, "user_id": "u-7", "session_id": "s", "tags": ["prod"]}
+    trace |= {"bookmarked": False, "input": json.dumps("hi"), "output": json.dumps("yo")}
+    observation = ids | said | used | {"start_time": began, "end_time": ended}
+    (found,) = traces([("observations.jsonl", lines(observation)), ("t.jsonl", lines(trace))])
     assert (found.source.format, found.id, found.user, found.session) == ("langfuse", "t1", "u-7", "s")
     assert (found.input, found.output, found.tags) == ("hi", "yo", ("prod",))
     assert (found.model_calls[0].model, found.model_calls[0].usage["output_tokens"]) == ("gpt-4o", 2)

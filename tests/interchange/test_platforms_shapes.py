@@ -3,38 +3,34 @@
 from __future__ import annotations
 
 import base64
-import copy
 import json
 
 import pytest
 
 from pytest_agentreplay.errors import TraceIncomplete
-from pytest_agentreplay.interchange.reading import traces
 from pytest_agentreplay.interchange.trace import UNKNOWN
-from tests.interchange.neutral import DONE, TRACES, imported, refund_facts
+from tests.interchange.neutral import DONE, imported, one, read, refund_facts, rows_of
 
-MLFLOW = "generated/mlflow/trace_to_json.json"
-OPIK = "generated/opik/trace_01a1f934-0627-7269-9cb4-95074a254024.json"
-BRAINTRUST = "generated/braintrust/project_logs_events.jsonl"
-WEAVE = "generated/weave/calls.jsonl"
-GALILEO = "generated/galileo/trace_schema_dump.json"
-AGENTS = "generated/openai-agents/chatmodel_trace_processor_export.jsonl"
-RESPONSES = "generated/openai-agents/trace_processor_export.jsonl"
-
-
-def held(file):
-    text = (TRACES / file).read_text(encoding="utf-8")
-    return [json.loads(line) for line in text.splitlines()] if file.endswith(".jsonl") else json.loads(text)
-
-
-def read_all(*rows):
-    return traces([("trace.jsonl", "\n".join(map(json.dumps, rows)).encode())])
+MLFLOW = "mlflow/trace_to_json.json"
+OPIK = "opik/trace_01a1f934-0627-7269-9cb4-95074a254024.json"
+BRAINTRUST = "braintrust/project_logs_events.jsonl"
+WEAVE = "weave/calls.jsonl"
+GALILEO = "galileo/trace_schema_dump.json"
+AGENTS = "openai-agents/chatmodel_trace_processor_export.jsonl"
 
 
 def same(file, *rows):
-    (trace,) = read_all(*rows)
-    assert refund_facts(trace) == refund_facts(imported(file)[0])
+    trace = one(*rows)
+    assert refund_facts(trace) == refund_facts(imported(f"generated/{file}")[0])
     return trace
+
+
+def but(row, *names):
+    return {name: value for name, value in row.items() if name not in names}
+
+
+def of(row, *names):
+    return {name: row[name] for name in names}
 
 
 def mlflow_row(trace):
@@ -42,128 +38,111 @@ def mlflow_row(trace):
 
 
 def test_mlflow_tables_hold_several_runs():
-    one = held(MLFLOW)
-    other = json.loads(json.dumps(one).replace("tr-8448", "tr-9559"))
-    other["data"]["spans"][0]["name"] = "another"
-    other["info"]["tags"]["mlflow.traceName"] = "another"
-    found = read_all(mlflow_row(one), mlflow_row(other))
-    assert [(trace.id[:7], trace.name, len(trace.steps)) for trace in found] == [
-        ("tr-8448", "refund-agent", 5),
-        ("tr-9559", "another", 5),
-    ]
+    (trace,) = rows_of(MLFLOW)
+    other = json.loads(json.dumps(trace).replace("tr-8448", "tr-9559"))
+    other["data"]["spans"][0]["name"] = other["info"]["tags"]["mlflow.traceName"] = "another"
+    found = [(run.id[:7], run.name, len(run.steps)) for run in read(mlflow_row(trace), mlflow_row(other))]
+    assert found == [("tr-8448", "refund-agent", 5), ("tr-9559", "another", 5)]
 
 
 def test_mlflow_of_schema_2_is_the_same_run():
-    trace = copy.deepcopy(held(MLFLOW))
+    (trace,) = rows_of(MLFLOW)
     info = trace["info"]
-    notes = info.pop("trace_metadata") | {"mlflow.trace_schema.version": "2"}
-    trace["info"] = {
-        "request_id": info["trace_id"],
-        "experiment_id": "1",
-        "timestamp_ms": 1795182184328,
-        "execution_time_ms": 400,
-        "status": "OK",
-        "request_metadata": notes,
-        "tags": info["tags"],
-    }
+    times = {"timestamp_ms": 1795182184328, "execution_time_ms": 400, "status": "OK"}
+    notes = info["trace_metadata"] | {"mlflow.trace_schema.version": "2"}
+    ids = {"request_id": info["trace_id"], "experiment_id": "1"}
+    trace["info"] = ids | times | {"request_metadata": notes, "tags": info["tags"]}
     for span in trace["data"]["spans"]:
-        ids = {name: base64.b64decode(span[f"{name}_id"] or b"").hex() for name in ("span", "parent_span")}
-        span["context"] = {"span_id": f"0x{ids['span']}", "trace_id": span.pop("trace_id")}
-        span["parent_id"] = f"0x{ids['parent_span']}" if ids["parent_span"] else None
+        own, parent = (base64.b64decode(span.pop(name) or b"").hex() for name in ("span_id", "parent_span_id"))
+        span["context"] = {"span_id": f"0x{own}", "trace_id": span.pop("trace_id")}
+        span["parent_id"] = f"0x{parent}" if parent else None
         span["start_time"], span["end_time"] = span.pop("start_time_unix_nano"), span.pop("end_time_unix_nano")
         span["status_code"] = span["status"]["code"].removeprefix("STATUS_CODE_")
         span["status_message"] = span.pop("status")["message"]
-        del span["span_id"], span["parent_span_id"]
     assert same(MLFLOW, trace).source.version == "2"
 
 
+def test_mlflow_tells_a_fault_by_its_status_where_no_event_does():
+    (trace,) = rows_of(MLFLOW)
+    for span in trace["data"]["spans"]:
+        span["events"] = []
+    (fault,) = one(trace).faults
+    assert (fault.type, fault.message) == ("RefundError", "amount 45990 exceeds order total 4599 for A-1001")
+
+
 def test_mlflow_without_its_spans_is_refused():
-    trace = held(MLFLOW) | {"data": {"spans": []}}
     with pytest.raises(TraceIncomplete, match="include_spans"):
-        read_all(trace)
+        read(rows_of(MLFLOW)[0] | {"data": {"spans": []}})
 
 
-@pytest.mark.parametrize("shape", [
-    pytest.param(lambda rows: [{"events": rows, "cursor": None}], id="fetched"),
-    pytest.param(lambda rows: [{"rows": rows, "api_version": 2}], id="sent"),
-    pytest.param(lambda rows: [{"data": [{name: json.dumps(row[name]) if name == "metadata" else row[name] for name in row} for row in rows]}], id="queried"),
-])  # fmt: skip
-def test_braintrust_in_any_envelope_is_the_same_run(shape):
-    same(BRAINTRUST, *shape(held(BRAINTRUST)))
+def ends(call):
+    """A call of Weave as it is sent: its end, which may come first, and its start."""
+    late = ("ended_at", "output", "exception", "summary")
+    end, start = {"end": of(call, "id", *late)}, {"start": but(call, *late)}
+    return [{"mode": "end", "req": end}, {"mode": "start", "req": start}]
 
 
-def test_braintrust_merges_that_come_first_are_merged():
-    bodies = held("generated/braintrust/logs3_ingest_bodies.json")
-    same(BRAINTRUST, *reversed(bodies))
+SHAPES = {
+    "braintrust, fetched": (BRAINTRUST, lambda rows: [{"events": rows, "cursor": None}]),
+    "braintrust, sent": (BRAINTRUST, lambda rows: [{"rows": rows, "api_version": 2}]),
+    "braintrust, queried": (
+        BRAINTRUST,
+        lambda rows: [{"data": [row | {"metadata": json.dumps(row["metadata"])} for row in rows]}],
+    ),
+    "braintrust, merges first": (BRAINTRUST, lambda _: rows_of("braintrust/logs3_ingest_bodies.json")[0][::-1]),
+    "weave, complete": (WEAVE, lambda calls: [{"batch": calls}]),
+    "weave, sent": (WEAVE, lambda calls: [{"path": "/v2/x/y/calls/complete", "body": {"batch": calls}}]),
+    "weave, starts and ends": (WEAVE, lambda calls: [part for call in calls for part in ends(call)]),
+    "agents, sent": (AGENTS, lambda rows: [{"data": rows}]),
+    "agents, a request each": (
+        AGENTS,
+        lambda rows: [{"path": "/v1/traces/ingest", "body": {"data": [row]}} for row in rows],
+    ),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_rows_in_any_envelope_are_the_same_run(shape):
+    file, wrapped = SHAPES[shape]
+    same(file, *wrapped(rows_of(file)))
 
 
 def test_opik_ingested_in_batches_is_the_same_run():
-    whole = held(OPIK)
+    (whole,) = rows_of(OPIK)
     trace = {name: value for name, value in whole["trace"].items() if value is not None}
-    begun = [{**span, "end_time": None, "output": None, "usage": None, "error_info": None} for span in whole["spans"]]
+    late = ("end_time", "output", "usage", "error_info")
+    begun = [span | dict.fromkeys(late) for span in whole["spans"]]
     requests = [
         {"method": "POST", "path": "/v1/private/traces/batch", "body": {"traces": [trace]}},
         {"method": "POST", "path": "/v1/private/spans/batch", "body": {"spans": begun}},
-        *(
-            {
-                "method": "PATCH",
-                "path": f"/v1/private/spans/{span['id']}",
-                "body": {
-                    name: span[name]
-                    for name in ("trace_id", "end_time", "output", "usage", "error_info", "metadata")
-                    if span[name] is not None
-                },
-            }
-            for span in whole["spans"]
-        ),
     ]
+    for span in whole["spans"]:
+        ended = {name: span[name] for name in ("trace_id", *late, "metadata") if span[name] is not None}
+        requests.append({"method": "PATCH", "path": f"/v1/private/spans/{span['id']}", "body": ended})
     same(OPIK, *requests)
     same(OPIK, requests)
 
 
-@pytest.mark.parametrize("shape", [
-    pytest.param(lambda calls: [{"batch": calls}], id="complete"),
-    pytest.param(lambda calls: [{"path": "/v2/x/y/calls/complete", "body": {"batch": calls}}], id="sent"),
-    pytest.param(
-        lambda calls: [
-            part
-            for call in calls
-            for part in (
-                {"mode": "end", "req": {"end": {name: call[name] for name in ("id", "ended_at", "output", "exception", "summary")}}},
-                {"mode": "start", "req": {"start": {name: call[name] for name in call if name not in {"ended_at", "output", "exception", "summary"}}}},
-            )
-        ],
-        id="starts and ends",
-    ),
-])  # fmt: skip
-def test_weave_in_any_envelope_is_the_same_run(shape):
-    same(WEAVE, *shape(held(WEAVE)))
-
-
 def test_weave_tells_an_exception_in_plain_text_too():
-    calls = held(WEAVE)
-    for call in calls:
-        if call["exception"]:
-            call["exception"] = 'Traceback (most recent call last):\n  File "x"\nshop.RefundError: no\n'
-    (trace,) = read_all(*calls)
+    told = 'Traceback (most recent call last):\n  File "x"\nshop.RefundError: no\n'
+    trace = one(*(call | {"exception": call["exception"] and told} for call in rows_of(WEAVE)))
     assert [(fault.type, fault.message) for fault in trace.faults] == [("RefundError", "no")]
 
 
 def test_weave_references_are_refused_in_a_model_call_and_missing_in_a_tool():
-    calls = held(WEAVE)
+    calls = rows_of(WEAVE)
     tool = next(call for call in calls if "lookup_order" in call["op_name"])
     tool["output"] = "weave:///demo-org/acme/object/order:abc"
-    (trace,) = read_all(*calls)
-    assert trace.tool_runs[0].result == UNKNOWN
-    assert trace.tool_runs[0].seen["total_cents"] == 4599
+    run = one(*calls).tool_runs[0]
+    assert (run.result, run.seen["total_cents"]) == (UNKNOWN, 4599)
     model = next(call for call in calls if "openai" in call["op_name"])
     model["inputs"]["messages"] = "weave:///demo-org/acme/object/messages:abc"
     with pytest.raises(TraceIncomplete, match="expand_columns"):
-        read_all(*calls)
+        read(*calls)
 
 
 def test_galileo_redacted_content_is_taken_where_there_is_no_other():
-    trace = held(GALILEO)
+    (trace,) = rows_of(GALILEO)
     for span in trace["spans"][0]["spans"]:
         for side in ("input", "output"):
             span[f"redacted_{side}"], span[side] = span[side], None
@@ -171,39 +150,26 @@ def test_galileo_redacted_content_is_taken_where_there_is_no_other():
     same(GALILEO, {"traces": [trace]})
 
 
-def test_agents_backend_body_is_the_same_run():
-    rows = held(AGENTS)
-    same(AGENTS, {"data": rows})
-    same(AGENTS, *[{"path": "/v1/traces/ingest", "body": {"data": [row]}} for row in rows])
-
-
 def test_agents_responses_with_messages_are_whole():
-    rows = held(RESPONSES)
     asked = [{"role": "user", "content": "Refund A-1001"}]
     call = {"type": "function_call", "call_id": "call_1", "name": "lookup_order", "arguments": '{"order_id": "A-1001"}'}
     said = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": DONE}]}
-    told = {"type": "function_call_output", "call_id": "call_1", "output": "shipped"}
-    inputs = iter([asked, [*asked, call, told], [*asked, call, told]])
-    outputs = iter([[call], [said], [said]])
-    for row in rows:
-        data = row.get("span_data", {})
+    onward = [*asked, call, {"type": "function_call_output", "call_id": "call_1", "output": "shipped"}]
+    turns = iter([(asked, call), (onward, said), (onward, said)])
+    rows = rows_of("openai-agents/trace_processor_export.jsonl")
+    for data in (row.get("span_data", {}) for row in rows):
         if data.get("type") == "response":
-            data["input"] = next(inputs)
-            data["response"] = {
-                "object": "response",
-                "id": data["response_id"],
-                "model": "m-1",
-                "output": next(outputs),
-            }
-    (trace,) = read_all(*rows)
-    assert trace.output == DONE
-    assert trace.tool_runs[0].seen == "shipped"
-    assert {call.dialect for call in trace.model_calls} == {"openai_responses"}
-    assert [call.model for call in trace.model_calls] == ["m-1"] * 3
+            data["input"], told = next(turns)
+            data["response"] = {"object": "response", "id": data["response_id"], "model": "m-1", "output": [told]}
+    trace = one(*rows)
+    assert (trace.output, trace.tool_runs[0].seen) == (DONE, "shipped")
+    assert [(call.dialect, call.model) for call in trace.model_calls] == [("openai_responses", "m-1")] * 3
+
+
+# Two calls of one tool in one turn: each keeps its own result, though both have one name.
 
 
 def compare(span):
-    """Two calls of one tool in one turn: each keeps its own result, though both have one name."""
     cities = [("call_a", "Oslo", 9), ("call_b", "Kraków", 18)]
     calls = [
         {"id": known, "type": "function", "function": {"name": "get_weather", "arguments": json.dumps({"city": city})}}
@@ -221,102 +187,60 @@ def compare(span):
 
 def braintrust(kind, at, given, told, name="Chat Completion"):
     output = [{"message": told, "finish_reason": "stop"}] if kind == "llm" else told
-    return {
-        "id": f"row-{at}",
-        "span_id": f"s{at}",
-        "root_span_id": "r",
-        "span_parents": None,
-        "input": given,
-        "output": output,
-        "metrics": {"start": 1795182239.0 + at},
-        "metadata": {"model": "m-1"},
-        "span_attributes": {"type": kind, "name": name},
-    }
+    ids = {"id": f"row-{at}", "span_id": f"s{at}", "root_span_id": "r", "span_parents": None}
+    about = {"metrics": {"start": 1795182239.0 + at}, "metadata": {"model": "m-1"}}
+    return ids | about | {"input": given, "output": output, "span_attributes": {"type": kind, "name": name}}
 
 
 def langfuse(kind, at, given, told, name="chat"):
-    return {
-        "id": f"o{at}",
-        "traceId": "t",
-        "type": {"llm": "GENERATION", "tool": "TOOL"}[kind],
-        "name": name,
-        "startTime": f"2026-11-20T13:40:2{at}.000Z",
-        "input": given,
-        "output": told,
-        "model": "gpt-5",
-    }
+    ids = {"id": f"o{at}", "traceId": "t", "type": {"llm": "GENERATION", "tool": "TOOL"}[kind], "name": name}
+    return ids | {"startTime": f"2026-11-20T13:40:2{at}.000Z", "input": given, "output": told, "model": "gpt-5"}
 
 
 def langsmith(kind, at, given, told, name="chat"):
-    return {
-        "id": f"r{at}",
-        "trace_id": "t",
-        "run_type": kind,
-        "name": name,
-        "start_time": f"2026-11-20T13:40:2{at}",
-        "inputs": given if kind == "tool" else {"messages": given, "model": "gpt-5"},
-        "outputs": {"output": told} if kind == "tool" else {"choices": [{"message": told}]},
-    }
+    ids = {"id": f"r{at}", "trace_id": "t", "run_type": kind, "name": name, "start_time": f"2026-11-20T13:40:2{at}"}
+    if kind == "tool":
+        return ids | {"inputs": given, "outputs": {"output": told}}
+    return ids | {"inputs": {"messages": given, "model": "gpt-5"}, "outputs": {"choices": [{"message": told}]}}
 
 
 @pytest.mark.parametrize("span", [braintrust, langfuse, langsmith])
 def test_parallel_calls_of_one_tool_keep_their_own_results(span):
-    (trace,) = read_all(*compare(span))
+    trace = one(*compare(span))
     told = {run.call_id: (run.arguments, run.seen, run.result) for run in trace.tool_runs}
     assert told == {"call_a": ({"city": "Oslo"}, 9, 9), "call_b": ({"city": "Kraków"}, 18, 18)}
-    assert trace.output == "Kraków"
-    assert trace.missing == ()
+    assert (trace.output, trace.missing) == ("Kraków", ())
 
 
 def opik(kind, at, given, told, name="ChatOpenAI"):
-    message = (
-        {
-            "type": "ai",
-            "content": told.get("content") or "",
-            "additional_kwargs": {"tool_calls": told.get("tool_calls", [])},
-        }
-        if kind == "llm"
-        else {}
-    )
-    message["response_metadata"] = {
-        "model_name": "gpt-5-1",
-        "system_fingerprint": "fp_1",
-        "finish_reason": "stop",
-        "id": f"chatcmpl-{at}",
-    }
-    return {
-        "id": f"p{at}",
-        "trace_id": "t",
-        "type": kind,
-        "name": name,
-        "start_time": f"2026-11-20 13:40:2{at}+00:00",
-        "input": {"messages": [list(given)]} if kind == "llm" else {"input_str": "?", **given},
-        "output": {"generations": [[{"text": "", "message": message}]]} if kind == "llm" else {"output": told},
-    }
+    ids = {"id": f"p{at}", "trace_id": "t", "type": kind, "name": name, "start_time": f"2026-11-20 13:40:2{at}+00:00"}
+    if kind == "tool":
+        return ids | {"input": {"input_str": "?", **given}, "output": {"output": told}}
+    calls = {"tool_calls": told.get("tool_calls", [])}
+    about = {"model_name": "gpt-5-1", "system_fingerprint": "fp_1", "finish_reason": "stop", "id": f"chatcmpl-{at}"}
+    message = {"type": "ai", "content": told.get("content") or "", "additional_kwargs": calls}
+    message |= {"response_metadata": about}
+    output = {"generations": [[{"text": "", "message": message}]]}
+    return ids | {"input": {"messages": [list(given)]}, "output": output}
 
 
 def mlflow(kind, at, given, told, name="ChatOpenAI"):
     row = opik(kind, at, given, told, name)
-    span = {
-        "span_id": row["id"],
-        "parent_id": None,
-        "name": name,
-        "start_time_unix_nano": 10**18 + at,
-        "end_time_unix_nano": 10**18 + at,
-    }
-    kinds = {"llm": "CHAT_MODEL", "tool": "TOOL"}
+    times = {"start_time_unix_nano": 10**18 + at, "end_time_unix_nano": 10**18 + at}
+    llm = kind == "llm"
     held = {
-        "mlflow.spanType": kinds[kind],
-        "mlflow.spanInputs": row["input"]["messages"] if kind == "llm" else given,
-        "mlflow.spanOutputs": row["output"] if kind == "llm" else told,
+        "mlflow.spanType": "CHAT_MODEL" if llm else "TOOL",
+        "mlflow.spanInputs": row["input"]["messages"] if llm else given,
+        "mlflow.spanOutputs": row["output"] if llm else told,
     }
-    return {**span, "attributes": {key: json.dumps(value) for key, value in held.items()}}
+    attributes = {key: json.dumps(value) for key, value in held.items()}
+    return {"span_id": row["id"], "parent_id": None, "name": name, "attributes": attributes} | times
 
 
 @pytest.mark.parametrize("span", [opik, mlflow])
 def test_langchain_is_read_wherever_its_callbacks_write(span):
     rows = compare(span)
-    (trace,) = read_all(*rows) if span is opik else read_all({"info": {"trace_id": "tr-1"}, "data": {"spans": rows}})
+    trace = one(*rows) if span is opik else one({"info": {"trace_id": "tr-1"}, "data": {"spans": rows}})
     assert {run.call_id: run.seen for run in trace.tool_runs} == {"call_a": 9, "call_b": 18}
     assert trace.output == "Kraków"
     for call in trace.model_calls:

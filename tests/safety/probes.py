@@ -28,8 +28,9 @@ import tempfile
 import threading
 import time
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import NamedTuple
 
 from pytest_agentreplay.core.backends.backend import RecordBackend
 from pytest_agentreplay.intercept import registry
@@ -37,9 +38,6 @@ from pytest_agentreplay.intercept.network import sandbox
 from pytest_agentreplay.intercept.network.guard import Guard
 from pytest_agentreplay.intercept.session import interceptions, lanes
 from pytest_agentreplay.intercept.session.interceptions import Interception
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 LEVELS = ("open", "L1", "L3")
 CONTEXTS = ("main", "thread", "asyncio", "trio")
@@ -54,7 +52,7 @@ LIBC = ctypes.CDLL(None, use_errno=True) if sys.platform != "win32" else None
 class Place:
     """Where the probes go: a server on TCP and UDP, a socket file, and a file that children write."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.folder = folder
         self.port = int((folder / "port").read_text())
         self.there = ("127.0.0.1", self.port)
@@ -63,27 +61,27 @@ class Place:
         self.before: socket.socket | None = None
 
     @property
-    def line(self) -> str:
+    def line(self):
         """A shell line that touches the file."""
         return f"echo child >> {self.touched}"
 
-    def touch(self) -> None:
+    def touch(self):
         """What a child does, so that it can be seen."""
         with self.touched.open("a") as file:
             file.write("child\n")
 
 
-def connects(make: Callable[[Place], Any]) -> Callable[[Place], None]:
+def connects(make):
     """Close what `make` gives."""
 
-    def probe(place: Place) -> None:
+    def probe(place):
         make(place).close()
 
     return probe
 
 
-def tcp_by(kind: Any, connect: str = "connect") -> Callable[[Place], None]:
-    def probe(place: Place) -> None:
+def tcp_by(kind, connect="connect"):
+    def probe(place):
         with SAVED_SOCKET(fileno=kind(socket.AF_INET, socket.SOCK_STREAM).detach()) as one:
             if connect == "saved":
                 SAVED_CONNECT(one, place.there)
@@ -93,7 +91,7 @@ def tcp_by(kind: Any, connect: str = "connect") -> Callable[[Place], None]:
     return probe
 
 
-def by_c_class(place: Place) -> None:
+def by_c_class(place):
     one = _socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         one.connect(place.there)
@@ -101,28 +99,28 @@ def by_c_class(place: Place) -> None:
         one.close()
 
 
-def udp(send: Callable[[Any, Place], None]) -> Callable[[Place], None]:
-    def probe(place: Place) -> None:
+def udp(send):
+    def probe(place):
         with SAVED_SOCKET(socket.AF_INET, socket.SOCK_DGRAM) as one:
             send(one, place)
 
     return probe
 
 
-def connected_udp(one: Any, place: Place) -> None:
+def connected_udp(one, place):
     one.connect(place.there)
     one.send(b"udp")
 
 
-def fast_open(place: Place) -> None:
+def fast_open(place):
     with SAVED_SOCKET(socket.AF_INET, socket.SOCK_STREAM) as one:
         one.sendto(b"x", socket.MSG_FASTOPEN, place.there)
 
 
-def looks_up(look: Callable[[], Any]) -> Callable[[Place], str]:
+def looks_up(look):
     """A look-up has no server of ours to touch: it came through unless it was refused."""
 
-    def probe(place: Place) -> str:
+    def probe(place):
         del place
         with suppress(OSError):
             look()
@@ -131,30 +129,30 @@ def looks_up(look: Callable[[], Any]) -> Callable[[Place], str]:
     return probe
 
 
-def reloaded(place: Place) -> None:
+def reloaded(place):
     importlib.reload(socket).create_connection(place.there).close()
 
 
-def binds(place: Place) -> str:
+def binds(place):
     del place
     with SAVED_SOCKET(socket.AF_INET, socket.SOCK_STREAM) as one:
         one.bind(("0.0.0.0", 0))
     return "bound"
 
 
-def unix(place: Place) -> None:
+def unix(place):
     with SAVED_SOCKET(socket.AF_UNIX) as one:
         one.connect(place.file)
 
 
-def raw(place: Place) -> None:
+def raw(place):
     """A UDP datagram with a header of one's own; only a superuser may."""
     packet = struct.pack("!HHHH", 9, place.port, 11, 0) + b"raw"
     with SAVED_SOCKET(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_UDP) as one:
         one.sendto(packet, ("127.0.0.1", 0))
 
 
-def packet(place: Place) -> str:
+def packet(place):
     del place
     with SAVED_SOCKET(socket.AF_PACKET, socket.SOCK_RAW) as one:
         one.bind(("lo", 0))
@@ -162,16 +160,16 @@ def packet(place: Place) -> str:
     return "sent"
 
 
-def waits(begin: Callable[[Place], int]) -> Callable[[Place], None]:
-    def probe(place: Place) -> None:
+def waits(begin):
+    def probe(place):
         if begin(place) != 0:
             raise ChildProcessError
 
     return probe
 
 
-def forks(fork: Callable[[], Any]) -> Callable[[Place], None]:
-    def probe(place: Place) -> None:
+def forks(fork):
+    def probe(place):
         made = fork()
         child, terminal = made if isinstance(made, tuple) else (made, None)
         if not child:
@@ -185,13 +183,13 @@ def forks(fork: Callable[[], Any]) -> Callable[[Place], None]:
     return probe
 
 
-def executes(place: Place) -> None:
+def executes(place):
     """In a fork that was made before anything was closed, it would be another probe: this one replaces the process."""
     os.execv("/bin/sh", ["sh", "-c", f'{place.line}; echo \'{{"main": "through"}}\''])
 
 
-def in_process(method: str) -> Callable[[Place], None]:
-    def probe(place: Place) -> None:
+def in_process(method):
+    def probe(place):
         process = multiprocessing.get_context(method).Process(target=touches, args=(str(place.touched),))
         process.start()
         process.join()
@@ -199,13 +197,13 @@ def in_process(method: str) -> Callable[[Place], None]:
     return probe
 
 
-def touches(file: str) -> None:
+def touches(file):
     """In a child of `multiprocessing`."""
     with open(file, "a") as touched:
         touched.write("child\n")
 
 
-def fork_exec(place: Place) -> None:
+def fork_exec(place):
     """As `multiprocessing.util.spawnv_passfds` does."""
     read, write = os.pipe()
     args = [b"/bin/sh", b"-c", place.line.encode()], [b"/bin/sh"], True, (write,), None, None
@@ -216,23 +214,23 @@ def fork_exec(place: Place) -> None:
     os.waitpid(child, 0)
 
 
-def interpreter(place: Place) -> None:
+def interpreter(place):
     """It has a list of audit hooks of its own."""
     interpreters = __import__("_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters")
     one = interpreters.create()
     interpreters.run_string(one, f"import socket; socket.create_connection({place.there!r}).close()")
 
 
-def streams(place: Place) -> Any:
-    async def ask() -> None:
+def streams(place):
+    async def ask():
         _, writer = await asyncio.open_connection(*place.there)
         writer.close()
 
     return ask()
 
 
-def datagrams(place: Place) -> Any:
-    async def ask() -> None:
+def datagrams(place):
+    async def ask():
         loop = asyncio.get_running_loop()
         transport, _ = await loop.create_datagram_endpoint(asyncio.DatagramProtocol, remote_addr=place.there)
         transport.sendto(b"udp")
@@ -241,40 +239,40 @@ def datagrams(place: Place) -> Any:
     return ask()
 
 
-def shell_of_asyncio(place: Place) -> Any:
-    async def ask() -> None:
+def shell_of_asyncio(place):
+    async def ask():
         await (await asyncio.create_subprocess_shell(place.line)).wait()
 
     return ask()
 
 
-async def trio_stream(place: Place) -> None:
+async def trio_stream(place):
     import trio
 
     await (await trio.open_tcp_stream(*place.there)).aclose()
 
 
-def swallowed(place: Place) -> None:
+def swallowed(place):
     try:
         socket.create_connection(place.there).close()
     except:  # noqa: E722  what agents do
         pass
 
 
-def address_of(place: Place) -> Any:
+def address_of(place):
     return ctypes.create_string_buffer(
         struct.pack("=H", socket.AF_INET) + struct.pack("!H4s8x", place.port, b"\x7f\0\0\1")
     )
 
 
-def by_libc(place: Place) -> None:
+def by_libc(place):
     one = LIBC.socket(socket.AF_INET, socket.SOCK_STREAM, 0)
     if one < 0 or LIBC.connect(one, address_of(place), 16):
         raise OSError(ctypes.get_errno(), "libc")
     LIBC.close(one)
 
 
-def by_syscall(place: Place) -> None:
+def by_syscall(place):
     number = sandbox.MACHINES[os.uname().machine].socket
     one = LIBC.syscall(number, socket.AF_INET, socket.SOCK_STREAM, 0)
     if one < 0 or LIBC.connect(one, address_of(place), 16):
@@ -282,14 +280,14 @@ def by_syscall(place: Place) -> None:
     LIBC.close(one)
 
 
-def system_of_c(place: Place) -> None:
+def system_of_c(place):
     """A child that the guard does not hear of; what it can do is what counts."""
     ask = f"import socket; socket.create_connection({place.there!r})"
     if LIBC.system(f'{sys.executable} -c "{ask}" 2> /dev/null'.encode()):
         raise ChildProcessError
 
 
-def ring(place: Place) -> str:
+def ring(place):
     """A ring may make and connect sockets without their system calls."""
     del place
     made = LIBC.syscall(425, 4, ctypes.create_string_buffer(120))
@@ -299,12 +297,12 @@ def ring(place: Place) -> str:
     return "made"
 
 
-def child_that_is_allowed(place: Place) -> None:
+def child_that_is_allowed(place):
     ask = f"import socket; socket.create_connection({place.there!r})"
     subprocess.run([sys.executable, "-c", ask], check=True, stderr=subprocess.DEVNULL)
 
 
-def in_fork(place: Place) -> None:
+def in_fork(place):
     """The guard is inherited; its ledger is the child's own, so what it swallows is not told."""
     child = os.fork()
     if not child:
@@ -317,7 +315,7 @@ def in_fork(place: Place) -> None:
         raise ChildProcessError
 
 
-def in_spawned(place: Place) -> None:
+def in_spawned(place):
     process = multiprocessing.get_context("spawn").Process(target=socket.create_connection, args=(place.there,))
     process.start()
     process.join()
@@ -325,48 +323,35 @@ def in_spawned(place: Place) -> None:
         raise ChildProcessError
 
 
-def by_pycurl(place: Place) -> None:
+def curl(perform, place):
     import pycurl
 
-    curl = pycurl.Curl()
-    curl.setopt(curl.URL, f"http://127.0.0.1:{place.port}/")
-    curl.setopt(curl.TIMEOUT_MS, 2000)
-    curl.setopt(curl.WRITEFUNCTION, lambda data: None)
-    curl.perform()
+    one = pycurl.Curl()
+    one.setopt(one.URL, f"http://127.0.0.1:{place.port}/")
+    one.setopt(one.TIMEOUT_MS, 2000)
+    one.setopt(one.WRITEFUNCTION, lambda data: None)
+    perform(one)
 
 
-def saved_curl(place: Place) -> None:
+def saved_curl(place):
     """The method of C, as whoever took it before we came still has it."""
-    import pycurl
-
-    curl = pycurl.Curl()
-    curl.setopt(curl.URL, f"http://127.0.0.1:{place.port}/")
-    curl.setopt(curl.TIMEOUT_MS, 2000)
-    curl.setopt(curl.WRITEFUNCTION, lambda data: None)
-    pycurl.Curl.__mro__[-2].perform(curl)
+    curl(lambda one: type(one).__mro__[-2].perform(one), place)
 
 
-def by_primp(place: Place) -> None:
+def primp(get_of, place):
     import primp
 
-    primp.Client(timeout=2).get(f"http://127.0.0.1:{place.port}/")
+    get_of(primp.Client.get)(primp.Client(timeout=2), f"http://127.0.0.1:{place.port}/")
 
 
-def saved_primp(place: Place) -> None:
-    import primp
-
-    get = primp.Client.get
-    getattr(get, "__wrapped__", get)(primp.Client(timeout=2), f"http://127.0.0.1:{place.port}/")
-
-
-def by_grpc(place: Place) -> None:
+def by_grpc(place):
     import grpc
 
     with grpc.insecure_channel(f"127.0.0.1:{place.port}") as channel, suppress(grpc.RpcError):
         channel.unary_unary("/shop/Find")(b"", timeout=2)
 
 
-def channel_of_grpc(place: Place) -> None:
+def channel_of_grpc(place):
     """A channel connects by itself, without any call."""
     import grpc
 
@@ -374,7 +359,7 @@ def channel_of_grpc(place: Place) -> None:
         grpc.channel_ready_future(channel).result(timeout=1)
 
 
-def from_before(place: Place) -> None:
+def from_before(place):
     assert place.before is not None
     place.before.sendall(b"from before")
 
@@ -385,12 +370,12 @@ class Probe(NamedTuple):
     `needs` are libraries, `allowed` the programs that the test may start.
     """
 
-    go: Callable[[Place], Any]
+    go: object
     heard: bool = True
-    needs: tuple[str, ...] = ()
-    contexts: tuple[str, ...] = CONTEXTS
+    needs: tuple = ()
+    contexts: tuple = CONTEXTS
     root: bool = False
-    allowed: tuple[str, ...] = ()
+    allowed: tuple = ()
     told: bool = True
 
 
@@ -447,10 +432,12 @@ PROBES: dict[str, Probe] = {
     "an allowed spawn": Probe(in_spawned, heard=False, contexts=MAIN, allowed=("python",)),
     "an allowed fork": Probe(in_fork, contexts=MAIN, allowed=("fork",), told=False),
     "a connection from before": Probe(from_before, heard=False, contexts=MAIN),
-    "pycurl": Probe(by_pycurl, needs=("pycurl",)),
+    "pycurl": Probe(partial(curl, lambda one: one.perform()), needs=("pycurl",)),
     "pycurl, saved": Probe(saved_curl, heard=False, needs=("pycurl",)),
-    "primp (Rust)": Probe(by_primp, needs=("primp",)),
-    "primp (Rust), saved": Probe(saved_primp, heard=False, needs=("primp",)),
+    "primp (Rust)": Probe(partial(primp, lambda get: get), needs=("primp",)),
+    "primp (Rust), saved": Probe(
+        partial(primp, lambda get: getattr(get, "__wrapped__", get)), heard=False, needs=("primp",)
+    ),
     "grpc": Probe(by_grpc, needs=("grpc",), contexts=("main", "thread")),
     "grpc's own connection": Probe(channel_of_grpc, heard=False, needs=("grpc",), contexts=("main", "thread")),
 }
@@ -468,51 +455,41 @@ class Latching(RecordBackend):
 
     latched = None
 
-    def latch(self, divergence: Any, origin: str) -> Any:
+    def latch(self, divergence, origin):
         del origin
         self.latched = self.latched or divergence
         return self.latched
 
 
-def go(probe: Probe, context: str, place: Place) -> Any:
+def go(probe, context, place):
     """Try it in `context`; what it gives, or what it raised."""
-    box: list[Any] = []
+    box = []
 
-    def now() -> None:
+    async def awaited():
+        made = probe.go(place)
+        box.append(await made if asyncio.iscoroutine(made) else made)
+
+    def now():
         try:
-            made = probe.go(place)
-            box.append(asyncio.run(made) if asyncio.iscoroutine(made) else made)
+            if context in {"asyncio", "trio"}:
+                runner = importlib.import_module(context)
+                runner.run(awaited() if context == "asyncio" else awaited)
+            else:
+                made = probe.go(place)
+                box.append(asyncio.run(made) if asyncio.iscoroutine(made) else made)
         except BaseException as error:
             box.append(error)
 
-    async def in_asyncio() -> None:
-        made = probe.go(place)
-        box.append(await made if asyncio.iscoroutine(made) else made)
-
-    async def in_trio() -> None:
-        made = probe.go(place)
-        box.append(await made if asyncio.iscoroutine(made) else made)
-
-    if context == "main":
-        now()
-    elif context == "thread":
+    if context == "thread":
         thread = threading.Thread(target=now)
         thread.start()
         thread.join()
     else:
-        try:
-            if context == "asyncio":
-                asyncio.run(in_asyncio())
-            else:
-                import trio
-
-                trio.run(in_trio)
-        except BaseException as error:
-            box.append(error)
+        now()
     return box[0]
 
 
-def tried(name: str, level: str, place: Place) -> dict[str, str]:
+def tried(name, level, place):
     """The verdict of each context: "through", or how it was refused; and with a guard, how many the ledger has."""
     probe = PROBES[name]
     for library in probe.needs:
@@ -549,7 +526,7 @@ def tried(name: str, level: str, place: Place) -> dict[str, str]:
 class Listener:
     """The server that the probes go to, in a folder; `touched` says whether anybody came since it was asked last."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.folder = folder
         self.tcp = socket.create_server(("127.0.0.1", 0), backlog=64)
         self.port = self.tcp.getsockname()[1]
@@ -564,7 +541,7 @@ class Listener:
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
-    def _serve(self) -> None:
+    def _serve(self):
         """Take every connection and datagram; answer as little as HTTP clients need to end."""
         connections: list[socket.socket] = []
         while True:
@@ -589,7 +566,7 @@ class Listener:
         for one in connections:
             one.close()
 
-    def close(self) -> None:
+    def close(self):
         os.write(self._stop, b".")
         self._thread.join()
         for one in (self.tcp, self.udp, self.unix):
@@ -597,10 +574,10 @@ class Listener:
         os.close(self._end)
         os.close(self._stop)
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self.close()
 
 
@@ -614,18 +591,18 @@ class Verdict(NamedTuple):
 class Prober:
     """The process that probes are forked from."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self._process = subprocess.Popen(
             [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, *_):
         self._process.communicate()
 
-    def verdict(self, name: str, level: str) -> Verdict:
+    def verdict(self, name, level):
         """Try one probe at one level, in a process of its own, against a server of its own."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -648,7 +625,7 @@ class Prober:
             return Verdict(came, said)
 
 
-def here() -> Iterator[str]:
+def here():
     """The probes that this system and environment can try."""
     for name, probe in PROBES.items():
         there = all(importlib.util.find_spec(library) for library in probe.needs)
@@ -656,7 +633,7 @@ def here() -> Iterator[str]:
             yield name
 
 
-def main() -> None:
+def main():
     """Fork a process for each probe that is asked for, and tell how it ended."""
     import trio  # noqa: F401  what most of them need
 
@@ -673,7 +650,7 @@ def main() -> None:
         sys.exit()
 
 
-def waited(child: int) -> int:
+def waited(child):
     """The exit code of a child, which gets a minute."""
     end = time.monotonic() + 60
     while time.monotonic() < end:

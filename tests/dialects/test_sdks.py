@@ -1,0 +1,207 @@
+"""The official SDKs: recorded twice they give equal keys, and what they make of a reply is what the dialects read in it."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import anthropic
+import httpx
+import httpx2
+import openai
+import pytest
+
+from pytest_agentreplay.core.matching import ClientIds, Matching
+from pytest_agentreplay.core.model import Body, HttpCall, HttpReply
+from pytest_agentreplay.core.rules import MATCHED_HEADERS, RuleTable
+from pytest_agentreplay.demo.replies import anthropic as anthropic_replies
+from pytest_agentreplay.demo.replies import openai_chat, openai_responses
+from pytest_agentreplay.demo.script import Ask, Say
+from pytest_agentreplay.dialects import READER, RULES, encode
+from tests.interchange.neutral import asks, text
+from tests.support.exchanges import JSON_TYPE, SSE_TYPE
+
+pytestmark = pytest.mark.env("main", "legacy", "lowest")
+
+MATCHING = Matching(READER, RULES)
+HI = [{"role": "user", "content": "hi"}]
+
+
+class Wire:
+    """Captures what would go on the wire, and answers each request with the next of `replies`, again and again."""
+
+    def __init__(self, sdk, *replies):
+        self.calls: list[HttpCall] = []
+        self.replies = replies
+        self.http = httpx2 if issubclass(sdk.DefaultHttpxClient, httpx2.Client) else httpx
+        make, base = (openai.OpenAI, "/v1") if sdk is openai else (anthropic.Anthropic, "")
+        client = sdk.DefaultHttpxClient(transport=self.http.MockTransport(self))
+        self.client = make(api_key="sk-test", base_url=f"http://127.0.0.1:8000{base}", http_client=client)
+
+    def __call__(self, request):
+        request.read()
+        headers = tuple((name.decode(), value.decode()) for name, value in request.headers.raw)
+        status, headers_back, body = self.replies[len(self.calls) % len(self.replies)]
+        self.calls.append(HttpCall(request.method, str(request.url), headers, Body(request.content)))
+        return self.http.Response(status, headers=dict(headers_back), content=body)
+
+
+# ---- keys: what an SDK draws at random is declared, all else matches
+
+
+ONCE_MORE = (500, (*JSON_TYPE, ("retry-after-ms", "1")), b'{"error": {"message": "once more"}}')
+CHOICE = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "hi"}}
+OPENAI = {"id": "c1", "object": "chat.completion", "created": 1, "model": "m", "choices": [CHOICE]}
+OPENAI |= {"data": [{"object": "embedding", "index": 0, "embedding": [0.5]}]}
+ANTHROPIC = {"id": "m1", "type": "message", "role": "assistant", "model": "claude", "content": []}
+ANTHROPIC |= {"usage": {"input_tokens": 1, "output_tokens": 1}}
+OBJECT = {"type": "object", "properties": {}}
+TOOL = {"type": "function", "function": {"name": "look", "parameters": OBJECT}}
+FLAT = {"type": "function", "name": "look", "strict": True}
+FLAT |= {"parameters": OBJECT | {"additionalProperties": False, "required": []}}
+CHAT = {"model": "gpt-5", "messages": HI}
+STREAM = {"stream": True, "stream_options": {"include_usage": True}, "prompt_cache_key": "k"}
+RESPONSE = {"model": "gpt-5", "instructions": "be kind", "input": HI, "tools": [FLAT], "previous_response_id": "resp_1"}
+CLAUDE = {"model": "claude", "max_tokens": 10, "messages": HI}
+CLAUDE_TOOLS = {"system": "be kind", "tools": [{"name": "look", "input_schema": {"type": "object"}}]}
+VOICE = ("a.wav", b"\x00\xff\x01")
+DOES = {
+    "chat": (openai, "openai_chat", lambda c: c.chat.completions.create(**CHAT, tools=[TOOL], temperature=0.2)),
+    "chat stream": (openai, "openai_chat", lambda c: c.chat.completions.create(**CHAT, **STREAM).close()),
+    "responses": (openai, "openai_responses", lambda c: c.responses.create(**RESPONSE)),
+    "files": (openai, "", lambda c: c.files.create(file=("a.jsonl", b'{"a":1}\n'), purpose="batch")),
+    "voice": (openai, "", lambda c: c.audio.transcriptions.create(file=VOICE, model="whisper-1", language="en")),
+    "embeddings": (openai, "openai_embeddings", lambda c: c.embeddings.create(model="e", input=["a", "b"])),
+    "listing": (openai, "", lambda c: c.files.list(limit=3, order="asc")),
+    "messages": (
+        *(anthropic, "anthropic"),
+        lambda c: c.messages.create(**CLAUDE, **CLAUDE_TOOLS, extra_headers={"anthropic-beta": "x-2025"}),
+    ),
+    "message stream": (anthropic, "anthropic", lambda c: c.messages.create(**CLAUDE, stream=True).close()),
+}
+
+
+def record(sdk, do):
+    """The calls of an SDK whose first attempt is refused, so that it retries."""
+    wire = Wire(sdk, ONCE_MORE, (200, JSON_TYPE, json.dumps(OPENAI if sdk is openai else ANTHROPIC).encode()))
+    with wire.client:
+        do(wire.client)
+    return wire.calls
+
+
+def keys(calls):
+    ids = ClientIds()
+    return [MATCHING.key(call, ids) for call in calls]
+
+
+def elsewhere(call):
+    """The call of another machine, with other versions and another key."""
+    noisy = {"user-agent", "authorization", "x-api-key"}
+    headers = tuple((name, "other/9" if name.lower() in noisy else value) for name, value in call.headers)
+    return HttpCall(call.method, call.url.replace(":8000", ":9123"), headers, call.body)
+
+
+@pytest.mark.parametrize("name", DOES)
+def test_twice_the_same_keys_on_any_machine(name, monkeypatch):
+    sdk, dialect, do = DOES[name]
+    first = record(sdk, do)
+    monkeypatch.setattr(sys, "version", "3.99 (elsewhere)")
+    second = record(sdk, do)
+    assert len(first) == 2, "one call and its retry"
+    assert len({*keys(first)}) == 1, "a retry is the same call"
+    assert keys(first) == keys(second) == keys([elsewhere(call) for call in second])
+    table = RuleTable(RULES)
+    sent = {header.lower() for call in first for header, _ in call.headers}
+    undeclared = {header for header in sent - MATCHED_HEADERS if table.named("header", header, "") is None}
+    assert undeclared <= {"x-should-retry"}
+    reading = READER.read_call(first[0])
+    if dialect:
+        body = json.loads(first[0].body.data)
+        assert (reading.dialect, reading.model, reading.stream) == (dialect, body["model"], bool(body.get("stream")))
+        assert reading.kind == ("embeddings" if name == "embeddings" else "model")
+
+
+def test_uploads_draw_another_boundary_each_time_and_a_changed_one_is_another_call():
+    upload, again = (record(openai, DOES["files"][2]) for _ in range(2))
+    assert len({call.body.data for call in (*upload, *again)}) > 1, "else the keys show nothing"
+    other = record(openai, lambda c: c.files.create(file=("a.jsonl", b'{"a":2}\n'), purpose="batch"))
+    assert keys(upload) != keys(other)
+
+
+# ---- replies: what the SDKs' own helpers make of a stream is what the dialects read in the same bytes
+
+
+def chat(client, stream):
+    if stream:
+        with client.chat.completions.stream(model="m", messages=HI) as events:
+            final = events.get_final_completion().choices[0]
+    else:
+        final = client.chat.completions.create(model="m", messages=HI).choices[0]
+    uses = [(c.id, c.function.name, c.function.arguments) for c in final.message.tool_calls]
+    return final.message.content, uses, final.finish_reason
+
+
+def responses(client, stream):
+    if stream:
+        with client.responses.stream(model="m", input="hi") as events:
+            final = events.get_final_response()
+    else:
+        final = client.responses.create(model="m", input="hi")
+    uses = [(item.call_id, item.name, item.arguments) for item in final.output if item.type == "function_call"]
+    return final.output_text, uses, None
+
+
+def messages(client, stream):
+    if stream:
+        with client.messages.stream(model="m", max_tokens=9, messages=HI) as events:
+            final = events.get_final_message()
+    else:
+        final = client.messages.create(model="m", max_tokens=9, messages=HI)
+    said = "".join(block.text for block in final.content if block.type == "text")
+    return said, [(b.id, b.name, b.input) for b in final.content if b.type == "tool_use"], final.stop_reason
+
+
+SAY = Say("Let me see, é 😀", (Ask("look", {"q": 1}), Ask("now", {})))
+SPEAKERS = {
+    "openai_chat": (openai, chat, openai_chat.chat_stream),
+    "openai_responses": (openai, responses, openai_responses.responses_stream),
+    "anthropic": (anthropic, messages, anthropic_replies.messages_stream),
+}
+
+
+def demonstrated(dialect):
+    """A stream of the demonstration server."""
+    return b"".join(SPEAKERS[dialect][2]({"model": "m", "messages": [], "input": "hi"}, SAY))
+
+
+def written(dialect, stream):
+    """What we write in a dialect."""
+    call = encode.request(dialect, model="m", messages=(text("user", "hi"),), stream=stream)
+    parts = [
+        *text("assistant", SAY.text)["parts"],
+        *asks(*((f"toolu_{ask.name}", ask.name, ask.arguments) for ask in SAY.asks))["parts"],
+    ]
+    return encode.reply(call, {"role": "assistant", "parts": parts, "finish_reason": ""}, model="m-1").body.data
+
+
+@pytest.mark.parametrize("dialect", SPEAKERS)
+@pytest.mark.parametrize(
+    ("stream", "make"),
+    [
+        (True, demonstrated),
+        (True, lambda dialect: written(dialect, stream=True)),
+        (False, lambda dialect: written(dialect, stream=False)),
+    ],
+    ids=["demonstrated", "written, streamed", "written, whole"],
+)
+def test_the_sdks_read_the_same(dialect, stream, make):
+    sdk, ask, _ = SPEAKERS[dialect]
+    headers, body = SSE_TYPE if stream else JSON_TYPE, make(dialect)
+    wire = Wire(sdk, (200, headers, body))
+    with wire.client:
+        said, uses, stopped = ask(wire.client, stream)
+    read = READER.read_reply(wire.calls[0], HttpReply(200, headers=headers, body=Body(body)))
+    assert (read.text, [(use.id, use.name, use.arguments) for use in read.tool_uses]) == (said, uses)
+    assert said == SAY.text
+    assert [name for _, name, _ in uses] == ["look", "now"]
+    assert stopped is None or read.finish_reasons == (stopped,)
