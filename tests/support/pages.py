@@ -37,8 +37,9 @@ from pytest_agentreplay import settings
 from pytest_agentreplay.cli import build_parser
 from pytest_agentreplay.demo.script import Ask, default_script
 from tests.support import forking
+from tests.support.package_sources import ROOT, words
+from tests.support.project import Project
 
-ROOT = Path(__file__).parents[2]
 FENCE = re.compile(
     r"^(?:<!-- not run: (?P<reason>[^\n]+?) -->\n+)?(?:<!-- (?P<checkout>in a checkout) -->\n+)?(?P<indent> *)```(?P<language>\w*)(?: title=\"(?P<title>[^\"]+)\")?(?P<rest>[^\n]*)\n"
     r"(?P<text>.*?)^(?P=indent)```$",
@@ -50,23 +51,7 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["p
 CHECKOUT = ("pyproject.toml", "conftest.py", "cases", "docs/examples", "tests/envs")
 """What of the repository is in the copy of it."""
 PLUGINS = ("pytest_agentreplay.plugin", "syrupy", "anyio.pytest_plugin")
-FOREIGN = {
-    ".",
-    "cat",
-    "cd",
-    "cp",
-    "env",
-    "git",
-    "grep",
-    "head",
-    "ip",
-    "pip",
-    "python",
-    "python3",
-    "rm",
-    "sed",
-    "unshare",
-}
+FOREIGN = words(". cat cd cp env git grep head ip pip python python3 rm sed unshare")
 MODULES = {"pytest": "pytest", "agentreplay": "pytest_agentreplay"}
 """Programs that are forked, where nothing in the command needs a shell."""
 LIVE = ("--snapshot-record", "--replay=off", "AGENTREPLAY=record")
@@ -88,17 +73,11 @@ class Block:
         """What is done with it; "" for what nobody knows to check."""
         if self.reason:
             return "left out"
-        if self.language == "diff":
-            return "edit" if self.title else ""
         if self.title:
-            return "file"
-        match self.language:
-            case "python":
-                return "test" if "def test_" in self.text else "script"
-            case "console" | "sh" | "ini" | "toml" | "yaml" | "json":
-                return self.language
-            case _:
-                return ""
+            return "edit" if self.language == "diff" else "file"
+        if self.language == "python":
+            return "test" if "def test_" in self.text else "script"
+        return self.language if self.language in {"console", "sh", "ini", "toml", "yaml", "json"} else ""
 
 
 def blocks_of(page):
@@ -111,11 +90,10 @@ def blocks_of(page):
         assert not match["rest"].strip(), f"{where}: {match['rest']!r} behind the language is not understood"
         indent = len(match["indent"])
         body = "".join(row[indent:] if row.strip() else row for row in match["text"].splitlines(keepends=True))
-        found.append(
-            Block(where, match["language"], match["title"] or "", match["reason"] or "", body, bool(match["checkout"]))
-        )
+        title, reason = match["title"] or "", match["reason"] or ""
+        found.append(Block(where, match["language"], title, reason, body, bool(match["checkout"])))
     fences = len(re.findall(r"^ *```", text, re.MULTILINE))
-    assert fences == 2 * len(found), f"{page.relative_to(ROOT)}: {fences} fences, and {len(found)} blocks were read"
+    assert fences == 2 * len(found), f"{page.name}: {fences} fences, and {len(found)} blocks were read"
     return found
 
 
@@ -209,7 +187,7 @@ class PlayedPage:
             compile(block.text, block.where, "exec")
             if file.name.startswith("test_"):
                 self.pending.append(block.title)
-        file.write_text(block.text, encoding="utf-8")
+        Project.put(file, block.text)
 
     def edit(self, block):
         file = self.root / block.title
@@ -217,7 +195,7 @@ class PlayedPage:
         new = "".join(row[1:] for row in block.text.splitlines(keepends=True) if row[0] in "+ ")
         text = file.read_text(encoding="utf-8")
         assert text.count(old) == 1, f"{block.where}: the lines before the edit are not once in {block.title}:\n{text}"
-        file.write_text(text.replace(old, new), encoding="utf-8")
+        Project.put(file, text.replace(old, new))
 
     @cached_property
     def copy(self):
@@ -235,26 +213,18 @@ class PlayedPage:
         folder, environ = self.copy if checkout else (self.root, self.environ)
         if not proves:
             environ = environ | {"PYTEST_ADDOPTS": f"{environ['PYTEST_ADDOPTS']} -o agentreplay_prove=false"}
-        program, *words = [""] if re.search(r"[|<>;&$*]", command) else shlex.split(command)
+        program, *arguments = [""] if re.search(r"[|<>;&$*]", command) else shlex.split(command)
         if program in MODULES and not checkout:
-            done = forking.run(MODULES[program], *words, cwd=folder, env=environ)
+            done = forking.run(MODULES[program], *arguments, cwd=folder, env=environ)
             return done.returncode, done.stdout + done.stderr
-        done = subprocess.run(
-            ["bash", "-c", command],
-            cwd=folder,
-            env=environ,
-            input=given,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=120,
-        )
+        streams = {"input": given, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        done = subprocess.run(["bash", "-c", command], cwd=folder, env=environ, timeout=120, **streams)
         return done.returncode, done.stdout
 
     def console(self, block):
         for command, expected in commands_of(block):
             hits = self.server.hits
-            proves = block.checkout or "repl" in expected or "record" not in command
+            proves = block.checkout or "replay" in expected.replace(", all replay)", ")")
             code, told = self.run(command, checkout=block.checkout, proves=proves)
             if "pytest" in command:
                 # A command runs the test files that it names, or all.
@@ -280,17 +250,17 @@ class PlayedPage:
     def check_commands(self, text, where):
         """Every flag and verb is there; other programs are on a short list."""
         for command in re.split(r"\n|&&|\|", re.sub(r"  #.*", "", text.replace("\\\n", " "))):
-            words = [word for word in shlex.split(command) if not re.fullmatch(r"[A-Z_]+=\S*", word)]
-            if re.match(r"python3? -m pytest(_agentreplay)?\b", " ".join(words)):
-                words = [{"pytest": "pytest", "pytest_agentreplay": "agentreplay"}[words[2]], *words[3:]]
-            match words:
-                case ["pytest", *words]:
-                    for flag in (word.partition("=")[0] for word in words if word.startswith("-")):
+            said = [word for word in shlex.split(command) if not re.fullmatch(r"[A-Z_]+=\S*", word)]
+            if re.match(r"python3? -m pytest(_agentreplay)?\b", " ".join(said)):
+                said = [said[2].replace("pytest_agentreplay", "agentreplay"), *said[3:]]
+            match said:
+                case ["pytest", *given]:
+                    for flag in (word.partition("=")[0] for word in given if word.startswith("-")):
                         assert flag in self.flags, f"{where}: pytest has no {flag}"
-                case ["agentreplay", *words]:
-                    assert is_command(words), f"{where}: agentreplay does not take {words}"
-                case ["pip", *words]:
-                    extras = set(re.findall(r"\.\[(.*?)\]", " ".join(words)))
+                case ["agentreplay", *given]:
+                    assert is_command(given), f"{where}: agentreplay does not take {given}"
+                case ["pip", *given]:
+                    extras = set(re.findall(r"\.\[(.*?)\]", " ".join(given)))
                     assert extras <= EXTRAS.keys(), f"{where}: there is no extra {extras}"
                 case [program, *_]:
                     assert program in FOREIGN, f"{where}: {program} is not known here"
@@ -304,6 +274,7 @@ class PlayedPage:
             (r"\d+\.\d+s\b", "0.00s"),
             (r"\b\d+ ms\b", "0 ms"),
             (r"(?m)^packages: .*$", "packages: what is installed"),
+            (r", all replay\)", ")"),  # what is proved, the other form of this line shows
             (r"={3,}", "==="),
             (r"-{3,}", "---"),
             (r"_{3,}", "___"),
