@@ -235,12 +235,13 @@ def main() -> None:
     parser.add_argument("--agent", choices=AGENTS, default="openai")
     parser.add_argument("--test", choices=TESTS, default="sync")
     parser.add_argument("--offline", action="append", default=[], help="a word for pytest, in replays only")
+    parser.add_argument("--facts", action="store_true", help="print the versions alone")
     parser.add_argument("words", nargs="*")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        found = three(Path(folder), given.agent, given.test, given.words, given.offline)
-    found["python"] = platform.python_version()
-    found["system"] = platform.system()
+    found: dict[str, object] = {"python": platform.python_version(), "system": platform.system()}
+    if not given.facts:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            found |= three(Path(folder), given.agent, given.test, given.words, given.offline)
     found["versions"] = {d.metadata["Name"].lower(): d.version for d in importlib.metadata.distributions()}
     print(json.dumps(found))
 
