@@ -13,7 +13,7 @@ from pytest_agentreplay.dialects import READER, genai
 from pytest_agentreplay.interchange.reading import traces
 from pytest_agentreplay.interchange.to_run import frozen_run
 from tests.application.shop import NOBODY, chat, claude, tried
-from tests.support.package_sources import words
+from tests.support.tables import words
 
 pytestmark = [pytest.mark.env("main"), pytest.mark.filterwarnings("ignore:The model:DeprecationWarning")]
 

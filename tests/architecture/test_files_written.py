@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import re
 
-from tests.support.package_sources import TREES, words
+from tests.support.package_sources import TREES
+from tests.support.tables import words
 
 FOLDER = {"tempfile.TemporaryDirectory"}
 WRITERS = {

@@ -9,7 +9,8 @@ import ast
 from collections import Counter
 from pathlib import PurePosixPath
 
-from tests.support.package_sources import NAME, TREES, words
+from tests.support.package_sources import NAME, TREES
+from tests.support.tables import words
 
 VAGUE = words("found one told said known given held asked wanted shown whole named")
 """Words that name what happened to a value, not what it is; pytest, httpx and trio use each in at most 2 of 10,000."""

@@ -10,7 +10,8 @@ import sys
 import pytest
 
 import pytest_agentreplay
-from tests.support.package_sources import TREES, words
+from tests.support.package_sources import TREES
+from tests.support.tables import words
 
 NAMES = sorted(
     words(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 
-from tests.support.package_sources import NAME, TREES, words
+from tests.support.package_sources import NAME, TREES
+from tests.support.tables import words
 
 PURE = ("core/", "dialects/", "codec/", "policies/")
 

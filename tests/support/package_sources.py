@@ -11,8 +11,3 @@ TREES = {
     for file in sorted(PACKAGE.rglob("*.py"))
 }
 """By path inside the package, such as `core/model.py`."""
-
-
-def words(text):
-    """The words of a text, as a set: a table of names that fits on a few lines."""
-    return {*text.split()}

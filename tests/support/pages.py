@@ -37,9 +37,10 @@ from pytest_agentreplay import settings
 from pytest_agentreplay.cli import build_parser
 from pytest_agentreplay.demo.script import Ask, default_script
 from tests.support import forking
-from tests.support.package_sources import ROOT, words
 from tests.support.project import Project
+from tests.support.tables import words
 
+ROOT = Path(__file__).parents[2]
 FENCE = re.compile(
     r"^(?:<!-- not run: (?P<reason>[^\n]+?) -->\n+)?(?:<!-- (?P<checkout>in a checkout) -->\n+)?(?P<indent> *)```(?P<language>\w*)(?: title=\"(?P<title>[^\"]+)\")?(?P<rest>[^\n]*)\n"
     r"(?P<text>.*?)^(?P=indent)```$",
