@@ -113,7 +113,7 @@ desired:
 STRICT = "serve: {observed: {model: strict, tools: strict}, desired: {model: strict, tools: strict}}\n"
 
 
-class Docket:
+class CaseProject:
     """The project. `case` writes one; `pytest` and `replay` give the finished process, with nobody at the model's address."""
 
     def __init__(self, project: Project, recorded: Path):
@@ -146,8 +146,8 @@ class Docket:
         return self.project.command("replay", *words, AGENT=agent, MODEL_URL="http://127.0.0.1:9", **environ)
 
 
-def opened(project: Project) -> Docket:
-    """The docket in a project, its run recorded."""
+def opened(project: Project) -> CaseProject:
+    """The case project in a project, its run recorded."""
     project.server._replies = refunds
     project.write(shop=SHOP, test_shop=TEST)
     (project.root / "pytest.ini").write_text(INI, encoding="utf-8")
@@ -155,4 +155,4 @@ def opened(project: Project) -> Docket:
     assert done.returncode == 0, done.stdout + done.stderr
     recorded = project.root / "recorded.json"
     os.replace(project.files[0], recorded)
-    return Docket(project, recorded)
+    return CaseProject(project, recorded)
