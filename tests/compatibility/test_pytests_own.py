@@ -104,14 +104,6 @@ def test_collecting_opens_nothing(project):
     assert "7 tests collected" in done.stdout
 
 
-def test_the_debugger_opens_on_a_divergence_and_ends_well(project):
-    told, done = project.diverged("--pdb", "-k", "first or used", given="c\nq\n", code=2)
-    assert told.keys() == {"test_first", "test_used"}
-    assert done.stdout.count("(Pdb)") == 2
-    assert "Exit: Quitting debugger" in done.stdout
-    assert "replayed 2 tests" in done.stdout
-
-
 def test_setups_durations_and_import_modes(project):
     done = project.offline("--setup-show", "--durations=2", "-k", "first")
     assert done.returncode == 0
@@ -134,20 +126,6 @@ def test_without_us_the_suite_is_plain_and_the_name_that_switches_us_off_is_told
         assert done.returncode == 4
         assert f"-p no:{name} switches nothing off: write -p no:pytest_agentreplay" in done.stderr
         assert "Traceback" not in done.stderr
-
-
-def test_doctests_of_a_folder_that_opted_in(project):
-    text = '''def shown():
-    """
-    >>> import agent
-    >>> "refund" in agent.answer("Where?")
-    True
-    """
-'''
-    project.write(answers__shown=text)
-    words = ("--doctest-modules", "answers", "-o", "agentreplay_paths=answers")
-    assert "(created, 5 calls, test passed)" in project.record(*words).stdout
-    assert project.offline(*words).returncode == 0
 
 
 WIDE = """
