@@ -53,48 +53,25 @@ def test_who_wins(given, mode, strict):
     assert (settings.mode, settings.strict) == (mode, strict)
 
 
-def test_both_modes_at_once():
-    refused("--snapshot-record", "--replay=model", "one of them", agentreplay_record=True, agentreplay_replay="model")
-    refused("--replay=model", "--agentreplay-mode=off", agentreplay_mode="off", agentreplay_replay="model")
-
-
-def test_recording_on_ci_is_refused_and_says_how():
+def test_what_cannot_be_is_refused_with_its_place_and_the_nearest_word():
+    mode = {"agentreplay_replay": "model"}
+    refused("--snapshot-record", "--replay=model", "one of them", agentreplay_record=True, **mode)
+    refused("--replay=model", "--agentreplay-mode=off", agentreplay_mode="off", **mode)
     refused("CI", "agentreplay_ci_record = true", agentreplay_record=True, environ={"CI": "true"})
     refused("CI", environ={"CI": "true", "AGENTREPLAY": "record"})
-
-
-@pytest.mark.parametrize("word", ["modle", "record", "all", ""])
-def test_unknown_modes(word):
-    refused("--replay", repr(word), agentreplay_replay=word)
-
-
-def test_messages_name_the_place_and_the_nearest_word():
+    for word in ("modle", "record", "all", ""):
+        refused("--replay", repr(word), agentreplay_replay=word)
     refused("--replay does not take 'modle'", "did you mean model?", agentreplay_replay="modle")
     refused("--snapshot-record", agentreplay_replay="record")
     refused("AGENTREPLAY", "did you mean record?", environ={"AGENTREPLAY": "recrod"})
     refused("pyproject.toml: agentreplay_clock", "did you mean stepped?", ini={"agentreplay_clock": "steped"})
-    refused(
-        "pyproject.toml: agentreplay_tols is not a setting: did you mean agentreplay_tools?",
-        written=["agentreplay_tols"],
-    )
+    unknown = "pyproject.toml: agentreplay_tols is not a setting: did you mean agentreplay_tools?"
+    refused(unknown, written=["agentreplay_tols"])
     refused("each time", "--snapshot-record", ini={"agentreplay_mode": "record"})
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        {"agentreplay_replay": "live"},
-        {"agentreplay_mode": "live"},
-        {"environ": {"AGENTREPLAY": "live"}},
-        {"agentreplay_replay_tools": "live"},
-    ],
-)
-def test_what_is_not_there_yet_says_so(given):
-    refused("not there yet", **given)
-
-
-def test_other_keys_of_the_ini_file_are_not_ours():
-    assert made(written=["testpaths", "agentreplay_dir"]) == Settings()
+    for key in ("agentreplay_replay", "agentreplay_mode", "agentreplay_replay_tools"):
+        refused("not there yet", **{key: "live"})
+    refused("not there yet", environ={"AGENTREPLAY": "live"})
+    assert made(written=["testpaths", "agentreplay_dir"]) == Settings(), "other keys of the ini file are not ours"
 
 
 def test_lists():
@@ -113,11 +90,8 @@ def test_lists():
             "agentreplay_allow_hosts": ["localhost:8000"],
         }
     )
-    assert settings.tools == (
-        ("shop.tools.lookup_order", "read"),
-        ("shop.tools.refund", "write"),
-        ("shop.mail.*", "write"),
-    )
+    named = (("shop.tools.lookup_order", "read"), ("shop.tools.refund", "write"), ("shop.mail.*", "write"))
+    assert settings.tools == named
     assert [(rule.scope, rule.part, rule.path, rule.action, rule.reason) for rule in settings.rules] == [
         ("http", "body", "$.user", "drop", "a random id"),
         ("tool", "body", "$.user", "drop", "a random id"),
@@ -130,33 +104,23 @@ def test_lists():
     assert settings.headline().endswith("network closed (L1), open to localhost:8000")
 
 
-@pytest.mark.parametrize(
-    ("ini", "words"),
-    [
-        ({"agentreplay_tools": ["refund"]}, ("agentreplay_tools", "'refund'", "shop.tools")),
-        ({"agentreplay_tools": ["shop.refund = raed"]}, ("shop.refund", "did you mean read?")),
-        ({"agentreplay_ignore": ["$.user"]}, ("$.user = the reason",)),
-        ({"agentreplay_seed": "x"}, ("agentreplay_seed", "'x'")),
-        ({"agentreplay_dir": "__snapshots__"}, ("syrupy", "__agent_snapshots__")),
-        ({"agentreplay_dir": "../out"}, ("agentreplay_dir",)),
-        ({"agentreplay_dir": "/tmp/x"}, ("agentreplay_dir",)),
-        ({"agentreplay_dir": ""}, ("agentreplay_dir",)),
-    ],
-)
-def test_values_that_cannot_be_meant(ini, words):
-    refused("pyproject.toml: ", *words, ini=ini)
+def test_values_that_cannot_be_meant():
+    for key, value, *words in (
+        ("tools", ["refund"], "agentreplay_tools", "'refund'", "shop.tools"),
+        ("tools", ["shop.refund = raed"], "shop.refund", "did you mean read?"),
+        ("ignore", ["$.user"], "$.user = the reason"),
+        ("seed", "x", "agentreplay_seed", "'x'"),
+        ("dir", "__snapshots__", "syrupy", "__agent_snapshots__"),
+        *(("dir", folder, "agentreplay_dir") for folder in ("../out", "/tmp/x", "")),
+    ):
+        refused("pyproject.toml: ", *words, ini={f"agentreplay_{key}": value})
 
 
 def test_the_marker():
     base = made({"agentreplay_tools": ["a.b = read"], "agentreplay_allow_hosts": ["one"]})
     far = {"clock": "real", "seed": 1, "tools": ["c.d"]}
-    near = {
-        "clock": "stepped",
-        "expect": "reproduces",
-        "tools": {"a.b": "write"},
-        "allow_hosts": ["two"],
-        "ignore": {"$.x": "why"},
-    }
+    near = {"clock": "stepped", "expect": "reproduces", "tools": {"a.b": "write"}, "allow_hosts": ["two"]}
+    near["ignore"] = {"$.x": "why"}
     settings = base.for_test([near, far])
     assert settings.tools == (("a.b", "write"), ("c.d", "write"))
     assert (settings.clock, settings.seed, settings.expect) == ("stepped", 1, "reproduces")
@@ -165,19 +129,13 @@ def test_the_marker():
     assert base.for_test([]) is base
     assert base.for_test([{"mode": "off"}]).mode == "off"
 
-
-def test_the_command_line_wins_over_the_marker():
-    assert made(agentreplay_record=True).for_test([{"mode": "off"}]).mode == "record"
-
-
-def test_proving_replays_whatever_the_mode():
-    settings = made(agentreplay_record=True).for_test([], proving=True)
-    assert (settings.mode, settings.strict) == ("replay", False)
+    assert made(agentreplay_record=True).for_test([{"mode": "off"}]).mode == "record", "the command line wins"
+    proving = made(agentreplay_record=True).for_test([], proving=True)
+    assert (proving.mode, proving.strict) == ("replay", False)
 
 
-@pytest.mark.parametrize(
-    ("keywords", "words"),
-    [
+def test_marker_values_that_cannot_be_meant():
+    for keywords, words in (
         ({"tolls": []}, ("'tolls'", "did you mean tools?")),
         ({"zzz": 1}, ("it is one of mode, tools",)),
         ({"mode": "record"}, ("mode", "--snapshot-record")),
@@ -189,13 +147,10 @@ def test_proving_replays_whatever_the_mode():
         ({"tools": [len]}, ("list of strings",)),
         ({"seed": -1}, ("seed", "whole number")),
         ({"clock": "virtual", "waits": True}, ("waits", "virtual clock", "nobody waits")),
-    ],
-)
-def test_marker_values_that_cannot_be_meant(keywords, words):
-    with pytest.raises(SettingsError) as caught:
-        Settings().for_test([keywords])
-    for word in words:
-        assert word in str(caught.value)
+    ):
+        with pytest.raises(SettingsError) as caught:
+            Settings().for_test([keywords])
+        assert not [word for word in words if word not in str(caught.value)], caught.value
 
 
 def test_folders(tmp_path):
@@ -203,11 +158,6 @@ def test_folders(tmp_path):
     assert settings.covers(tmp_path / "tests/agents/deep/test_x.py", tmp_path)
     assert settings.covers(tmp_path / "evals/test_x.py", tmp_path)
     assert not settings.covers(tmp_path / "tests/agents_old/test_x.py", tmp_path)
-
-
-def test_headlines_shout_when_something_is_live():
-    assert "LIVE" in made(agentreplay_record=True).headline()
-    assert "OFF" in made(agentreplay_replay="off").headline()
 
 
 def test_the_environment_is_kept_by_name():
@@ -227,20 +177,16 @@ def test_the_tables_are_whole_and_keep_to_the_rules():
     assert "adopt" not in parser.format_help()
 
 
+@pytest.mark.process
 def test_loading_the_settings_loads_next_to_nothing():
     code = (
         "import argparse, dataclasses, typing, __future__, sys; before = set(sys.modules); import pytest_agentreplay.settings;"
         "print(*sorted(set(sys.modules) - before))"
     )
-    out = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=Path(__file__).parents[1]
-    )
-    assert out.stdout.split() == [
-        "pytest_agentreplay",
-        "pytest_agentreplay.errors",
-        "pytest_agentreplay.settings",
-        *(f"pytest_agentreplay.settings.{name}" for name in ("parsers", "tables")),
-    ]
+    root = Path(__file__).parents[1]
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
+    names = ("", ".errors", ".settings", ".settings.parsers", ".settings.tables")
+    assert out.stdout.split() == [f"pytest_agentreplay{name}" for name in names]
 
 
 def test_the_sandbox_is_off_unless_asked_for_and_never_hinders_a_recording():
@@ -254,7 +200,9 @@ def test_the_sandbox_is_off_unless_asked_for_and_never_hinders_a_recording():
     refused("pyproject.toml: agentreplay_sandbox", "did you mean auto?", ini={"agentreplay_sandbox": "autos"})
 
 
-def test_the_header_tells_how_closed_the_network_is(monkeypatch):
+def test_the_header_shouts_when_something_is_live_and_tells_how_closed_the_network_is(monkeypatch):
+    assert "LIVE" in made(agentreplay_record=True).headline()
+    assert "OFF" in made(agentreplay_replay="off").headline()
     assert made(agentreplay_sandbox="require").headline().endswith("network closed (L3)")
     for system, level in (("linux", "L1, L3 if every test replays"), ("win32", "L1 only"), ("darwin", "L1 only")):
         monkeypatch.setattr(sys, "platform", system)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,8 @@ from pytest_agentreplay.settings import Settings
 from pytest_agentreplay.store.snapshots import Store
 
 QUESTION = "Where is my order A-17?"
+MESSAGES = [{"role": "user", "content": QUESTION}]
+NOBODY = "http://127.0.0.1:9"
 LEDGER: list[str] = []
 """What the tools have really done."""
 TEST = "tests/test_shop.py::test_order"
@@ -51,13 +54,10 @@ class Shop(NamedTuple):
     model: str = "gpt-x"
 
     @property
-    def function(self):
+    def functions(self):
         properties = {"order_id": {"type": "string"}} | ({"user_id": {"type": "string"}} if self.user else {})
-        return {
-            "name": "lookup_order",
-            "description": self.about,
-            "parameters": {"type": "object", "properties": properties},
-        }
+        parameters = {"type": "object", "properties": properties}
+        return [{"name": "lookup_order", "description": self.about, "parameters": parameters}]
 
     def call(self, name, arguments):
         given = json.loads(arguments) if isinstance(arguments, str) else arguments
@@ -71,18 +71,20 @@ class Shop(NamedTuple):
             return "nothing found"
 
 
+KEY = "sk-live-0123456789abcdef"
+
+
 def chat(shop, messages, *, stream=False):
-    client = openai.OpenAI(base_url=shop.url + "/v1", api_key="sk-live-0123456789abcdef", max_retries=0)
-    said = [{"role": "system", "content": shop.prompt}, *messages]
-    tools = [{"type": "function", "function": shop.function}]
+    client = openai.OpenAI(base_url=shop.url + "/v1", api_key=KEY, max_retries=0)
+    said = [*([{"role": "system", "content": shop.prompt}] if shop.prompt else []), *messages]
+    tools = [{"type": "function", "function": function} for function in shop.functions]
+    more = {"model": shop.model, "messages": said} | ({"tools": tools} if tools else {})
     for _ in range(shop.rounds):
         if stream:
-            with client.chat.completions.stream(model=shop.model, messages=said, tools=tools) as events:
-                for _event in events:
-                    pass
-                reply = events.get_final_completion().choices[0].message
+            with client.chat.completions.stream(**more) as events:
+                reply = events.until_done().get_final_completion().choices[0].message
         else:
-            reply = client.chat.completions.create(model=shop.model, messages=said, tools=tools).choices[0].message
+            reply = client.chat.completions.create(**more).choices[0].message
         if not reply.tool_calls:
             return reply.content
         said.append(reply.model_dump(mode="json", include={"role", "content", "tool_calls"}))
@@ -92,13 +94,9 @@ def chat(shop, messages, *, stream=False):
     return None
 
 
-def chat_stream(shop, messages):
-    return chat(shop, messages, stream=True)
-
-
 async def responses(shop, messages):
-    async with openai.AsyncOpenAI(base_url=shop.url + "/v1", api_key="sk-live-0123456789abcdef") as client:
-        given, tools = list(messages), [{"type": "function", "strict": False, **shop.function}]
+    async with openai.AsyncOpenAI(base_url=shop.url + "/v1", api_key=KEY) as client:
+        given, tools = list(messages), [{"type": "function", "strict": False, **one} for one in shop.functions]
         for _ in range(shop.rounds):
             reply = await client.responses.create(model=shop.model, instructions=shop.prompt, input=given, tools=tools)
             given += [item.model_dump(mode="json", exclude_none=True) for item in reply.output]
@@ -111,55 +109,38 @@ async def responses(shop, messages):
         return None
 
 
-def claude(shop, messages):
+def claude(shop, messages, *, stream=False):
     import anthropic
 
-    client = anthropic.Anthropic(base_url=shop.url, api_key="sk-live-0123456789abcdef", max_retries=0)
+    client = anthropic.Anthropic(base_url=shop.url, api_key=KEY, max_retries=0)
     said = list(messages)
-    tools = [
-        {
-            "name": "lookup_order",
-            "description": shop.about,
-            "input_schema": shop.function["parameters"],
-        }
-    ]
+    tools = [{**one, "input_schema": one["parameters"]} for one in shop.functions]
+    tools = [{key: one[key] for key in ("name", "description", "input_schema")} for one in tools]
+    more = {"model": shop.model, "max_tokens": 99, "messages": said}
+    more |= ({"system": shop.prompt} if shop.prompt else {}) | ({"tools": tools} if tools else {})
     for _ in range(shop.rounds):
-        reply = client.messages.create(model=shop.model, max_tokens=99, system=shop.prompt, messages=said, tools=tools)
+        if stream:
+            with client.messages.stream(**more) as events:
+                reply = events.get_final_message()
+        else:
+            reply = client.messages.create(**more)
         uses = [block for block in reply.content if block.type == "tool_use"]
         if not uses:
             return "".join(block.text for block in reply.content if block.type == "text")
         said.append({"role": "assistant", "content": [block.model_dump(mode="json") for block in reply.content]})
-        results = [
-            {"type": "tool_result", "tool_use_id": use.id, "content": shop.call(use.name, use.input)} for use in uses
-        ]
-        said.append({"role": "user", "content": results})
+        results = [(use.id, shop.call(use.name, use.input)) for use in uses]
+        content = [{"type": "tool_result", "tool_use_id": use, "content": result} for use, result in results]
+        said.append({"role": "user", "content": content})
     return None
 
 
-async def claude_stream(shop, messages):
-    import anthropic
-
-    async with anthropic.AsyncAnthropic(base_url=shop.url, api_key="sk-live-0123456789abcdef") as client:
-        said = list(messages)
-        tools = [{"name": "lookup_order", "description": shop.about, "input_schema": shop.function["parameters"]}]
-        for _ in range(shop.rounds):
-            async with client.messages.stream(
-                model=shop.model, max_tokens=99, system=shop.prompt, messages=said, tools=tools
-            ) as stream:
-                reply = await stream.get_final_message()
-            uses = [block for block in reply.content if block.type == "tool_use"]
-            if not uses:
-                return "".join(block.text for block in reply.content if block.type == "text")
-            said.append({"role": "assistant", "content": [block.model_dump(mode="json") for block in reply.content]})
-            results = [
-                {"type": "tool_result", "tool_use_id": use.id, "content": shop.call(use.name, use.input)}
-                for use in uses
-            ]
-            said.append({"role": "user", "content": results})
-        return None
-
-
-CLIENTS = {one.__name__: one for one in (chat, chat_stream, responses, claude, claude_stream)}
+CLIENTS = {
+    "chat": chat,
+    "chat_stream": partial(chat, stream=True),
+    "responses": responses,
+    "claude": claude,
+    "claude_stream": partial(claude, stream=True),
+}
 
 
 def script(body, number):
@@ -197,7 +178,7 @@ def recorded(root: Path, agent) -> Run:
 
 def by_hand(dialect="openai_chat", *, prompt="You help customers.", stream=False) -> Run:
     """The same run as another tool's trace may tell it: what was said, and nothing of the bytes."""
-    function = {"type": "function", **Shop("").function}
+    function = {"type": "function", **Shop("").functions[0]}
     arguments = {"order_id": "A-17"}
     orders = [{"order": "A-17", "user_id": "u-3"}, {"order": "A-17", "user_id": "u-7"}]
     said = [
@@ -223,25 +204,32 @@ def by_hand(dialect="openai_chat", *, prompt="You help customers.", stream=False
 
 
 def case(root: Path, *, fidelity="bytes", **more) -> Case:
-    given = {"messages": [{"role": "user", "content": QUESTION}]}
+    file, folder = "cases/order/case.yaml", root / "cases/order"
     source = CaseSource(format="snapshot", fidelity=fidelity)
-    return Case(
-        file="cases/order/case.yaml", folder=root / "cases/order", id="order", source=source, input=given, **more
-    )
+    return Case(file=file, folder=folder, id="order", source=source, **{"input": {"messages": MESSAGES}} | more)
 
 
-def tried(root: Path, run: Run, runner, *, half="observed", allow_live=False, fidelity="bytes", tools=None, **more):
-    """What `runner` does on the case of `run`; nothing may really run."""
+def tried(root: Path, run: Run, runner, *, half="observed", allow_live=False, fidelity="bytes", given=None, **more):
+    """What `runner` does on the case of `run` under the settings `given`; nothing may really run."""
     before = [*LEDGER]
     evidence = attempt(
         case(root, fidelity=fidelity, **more),
         half,
         run,
         runner=runner,
-        settings=settings() if tools is None else settings(tools=tools),
+        settings=settings(**given or {}),
         root=root,
         environ=os.environ,
         allow_live=allow_live,
     )
     assert before == LEDGER, "a tool has really run"
     return evidence
+
+
+def furnished(root: Path, *answers, tool="lookup_order") -> Path:
+    """The project of a case that has a file of fixtures beside it."""
+    folder = root / "cases/order/fixtures"
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = "".join(f"  - {answer}\n" for answer in answers)
+    (folder / f"{tool}-1.yaml").write_text(f"tool: {tool}\nanswers:\n{lines}", encoding="utf-8")
+    return root

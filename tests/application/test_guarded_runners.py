@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import shutil
 import socket
 import sys
 from contextlib import suppress
@@ -21,31 +20,22 @@ from pytest_agentreplay.cases_run.runners import Runners
 from pytest_agentreplay.cases_run.stored_case import read
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.model import Header, Run
-from tests import refunds
-from tests.application.shop import CLIENTS, Shop, by_hand, case, settings
+from tests.application.shop import CLIENTS, NOBODY, Shop, by_hand, case, settings
+from tests.support import refund_calls
 
 pytestmark = pytest.mark.env("main")
 
-JOINING = {
-    "os.fork",
-    "os.forkpty",
-    "pty.fork",
-    "multiprocessing fork",
-    "multiprocessing spawn",
-    "multiprocessing forkserver",
-}
+JOINING = {"os.fork", "os.forkpty", "pty.fork", *(f"multiprocessing {how}" for how in ("fork", "spawn", "forkserver"))}
 """Children that run Python join the run of the case; what they ask of the world is refused there."""
 
-DISCARD = ("127.0.0.1", 9)
-NOTHING = Run(Header("nothing"))
 
-
-def ran(runner, root):
+def ran(runner, root, half="observed", tools=()):
     asked = replace(case(root), input=None)
-    nothing = settings(tools=())
-    return attempt(asked, "observed", NOTHING, runner=runner, settings=nothing, root=Path.cwd(), environ=os.environ)
+    given = {"settings": settings(tools=tools), "root": Path.cwd(), "environ": os.environ}
+    return attempt(asked, half, Run(Header("nothing")), runner=runner, **given)
 
 
+@pytest.mark.process
 @pytest.mark.skipif(sys.platform != "linux", reason="half of the probes are Linux's")
 def test_every_way_out_that_python_tells_of_is_refused_and_in_the_evidence(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "safety"))
@@ -82,27 +72,29 @@ desired: [{{output: {{not_contains: u-3}}}}]
 """
 
 
-def verdicts(root, runner, *, expect="reproduces", tools=None):
-    """What both halves come to, with `runner` as today's agent on the frozen order."""
+def evaluator(root, runner, *, expect="reproduces", **given):
+    """The frozen order as a case with `runner` as today's agent, and what evaluates it."""
     folder = root / "cases/order"
-    shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / "case.yaml").write_text(CASE.format(expect=expect), encoding="utf-8")
     (folder / "run.snapshot.json").write_bytes(codec.dumps(by_hand()).encode())
-    given = settings() if tools is None else settings(tools=tools)
-    court = CaseEvaluator(
-        root=root, settings=given, runners=Runners((), [{"shop": runner}]), environ=os.environ, redactors={}
-    )
-    return [court.hear(folder / "case.yaml", half) for half in ("observed", "desired")]
+    runners = Runners((), [{"shop": runner}])
+    made = CaseEvaluator(root=root, settings=settings(**given), runners=runners, environ=os.environ, redactors={})
+    return made, folder / "case.yaml"
+
+
+def verdicts(root, runner, **given):
+    made, file = evaluator(root, runner, **given)
+    return [made.hear(file, half) for half in ("observed", "desired")]
 
 
 def answer(messages):
-    return CLIENTS["chat"](Shop("http://127.0.0.1:9"), messages)
+    return CLIENTS["chat"](Shop(NOBODY), messages)
 
 
 def calls_home():
     with suppress(BaseException):
-        socket.create_connection(DISCARD, timeout=1)
+        socket.create_connection(("127.0.0.1", 9), timeout=1)
 
 
 def at_once(messages):
@@ -118,10 +110,9 @@ def at_the_end(messages):
 
 def after_another_divergence(messages):
     """The refusal of the model's call is what the run parted by first."""
-    with suppress(BaseException):
-        CLIENTS["chat"](Shop("http://127.0.0.1:9", model="another"), [*messages, *messages])
-    with suppress(BaseException):
-        CLIENTS["chat"](Shop("http://127.0.0.1:9", rounds=9), [*messages, *messages])
+    for model in ("another", "gpt-x"):
+        with suppress(BaseException):
+            CLIENTS["chat"](Shop(NOBODY, model=model), [*messages, *messages])
     calls_home()
 
 
@@ -140,35 +131,26 @@ def test_without_it_they_come_to_what_is_expected(tmp_path):
 
 
 def test_a_command_may_ask_its_proxy_for_the_hosts_that_the_project_allows(tmp_path):
-    verdicts(tmp_path, answer)
-
     class Command:
         def run(self, case, backend, serving, served):
-            del case, backend, served
             with serving:
                 told.append(serving.env)
             return CaseEvidence(served="strict")
 
     told = []
-    given = settings(allow_hosts=("db.example.com",))
-    court = CaseEvaluator(root=tmp_path, settings=given, runners=Runners(()), environ=os.environ, redactors={})
-    court.hearing_outside(read(tmp_path / "cases/order/case.yaml"), Command()).verdict("observed")
+    made, file = evaluator(tmp_path, answer, allow_hosts=("db.example.com",))
+    made.hearing_outside(read(file), Command()).verdict("observed")
     assert told[0]["NO_PROXY"] == "127.0.0.1,localhost,::1,db.example.com"
     assert told[0]["HTTPS_PROXY"].startswith("http://agentreplay:")
 
 
 def test_no_tool_runs_however_a_runner_holds_and_calls_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(refunds, "LEDGER", tmp_path / "ledger.txt")
-    monkeypatch.setattr(refunds.Seen, "replaying", True)
-    tools = tuple((f"{refunds.__name__}.{tool.__qualname__}", "write") for tool in refunds.TOOLS)
-    ways = [way for way in refunds.WAYS if not way.after]
+    monkeypatch.setattr(refund_calls, "LEDGER", tmp_path / "ledger.txt")
+    monkeypatch.setattr(refund_calls.Seen, "replaying", True)
+    tools = tuple((f"{refund_calls.__name__}.{tool.__qualname__}", "write") for tool in refund_calls.TOOLS)
+    ways = [way for way in refund_calls.WAYS if not way.after]
     for half in ("observed", "desired"):
         for way in ways:
-            asked = replace(case(tmp_path), input=None)
-            named = settings(tools=tools)
-            evidence = attempt(
-                asked, half, NOTHING, runner=way.agent, settings=named, root=Path.cwd(), environ=os.environ
-            )
-            assert evidence.divergence is not None, (way.name, half)
+            assert ran(way.agent, tmp_path, half, tools).divergence is not None, (way.name, half)
     assert len(ways) > 40
-    assert not refunds.LEDGER.exists()
+    assert not refund_calls.LEDGER.exists()

@@ -8,13 +8,9 @@ import sys
 
 import pytest
 
-from pytest_agentreplay.cases.case import Case, ServingPolicy
-from pytest_agentreplay.cases_run.in_process_run import attempt
+from pytest_agentreplay.cases.case import ServingPolicy
 from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.runs.run_session import EndedRun, Location
-from pytest_agentreplay.runs.session_factory import begin
-from pytest_agentreplay.settings import Settings
-from pytest_agentreplay.store.snapshots import Store
+from tests.application.shop import furnished, recorded, tried
 
 pytestmark = pytest.mark.env("frameworks")
 
@@ -37,78 +33,36 @@ async def lookup_order(order_id: str, user_id: str = "") -> str:
 if __name__ == "__main__":
     app.run()
 """
-FIXTURES = """
-tool: lookup_order
-answers:
-  - arguments: {order_id: A-1}
-    result: A-1 of everybody
-    recorded: true
-  - arguments: {order_id: A-1, user_id: u-7}
-    result: A-1 of u-7 alone
-    written: true
-    why: the fixed agent says whose order it wants
-"""
-TEST = "tests/test_mcp.py::test_lookup"
+ANSWERS = (
+    "{arguments: {order_id: A-1}, result: A-1 of everybody, recorded: true}",
+    "{arguments: {order_id: A-1, user_id: u-7}, result: A-1 of u-7 alone, written: true, why: whose order it is}",
+)
 
 
 @pytest.fixture
 def shop(tmp_path):
-    """A recorded run of two lookups, and what it takes to try another agent on it."""
+    """A recorded run of two lookups: gives what tries another agent on it."""
     (tmp_path / "server.py").write_text(SERVER, encoding="utf-8")
-    folder = tmp_path / "cases/order/fixtures"
-    folder.mkdir(parents=True)
-    (folder / "lookup_order-1.yaml").write_text(FIXTURES, encoding="utf-8")
-    store = Store(tmp_path)
-    place = Location(TEST, store.path_of(tmp_path / "tests/test_mcp.py", TEST), tmp_path, {}, os.environ)
-    run_session = begin(place, Settings(mode="record"), store, lambda: None)
-    run_session.open()
-    try:
-        run_session.enter_body()
-        asyncio.run(agent(tmp_path, [{"order_id": "A-1"}, {"order_id": "A-2"}])())
-        run_session.leave_body()
-        finding = run_session.end_body(EndedRun()) or run_session.end()
-    finally:
-        run_session.close()
-    assert finding is None, finding
-    run = store.load(place.snapshot, TEST).run
+    furnished(tmp_path, *ANSWERS)
+    both = [{"order_id": "A-1"}, {"order_id": "A-2"}]
+    run = recorded(tmp_path, lambda: asyncio.run(agent(tmp_path, both)([])))
 
-    def tried(asked, **serving):
-        before = ledger(tmp_path)
-        case = Case(
-            file="cases/order/case.yaml",
-            folder=folder.parent,
-            id="order",
-            serving={"desired": ServingPolicy(**serving)},
-        )
-        evidence = attempt(
-            case,
-            "desired",
-            run,
-            runner=agent(tmp_path, asked),
-            settings=Settings(mode="replay"),
-            root=tmp_path,
-            environ=os.environ,
-        )
-        assert ledger(tmp_path) == before == ["A-1", "A-2"]
+    def tried_with(asked, **serving):
+        policies = {"desired": ServingPolicy(**serving)}
+        evidence = tried(tmp_path, run, agent(tmp_path, asked), half="desired", serving=policies)
+        assert (tmp_path / "ledger.txt").read_text(encoding="utf-8").split() == ["A-1", "A-2"]
         return evidence
 
-    return tried
-
-
-def ledger(root):
-    return (root / "ledger.txt").read_text(encoding="utf-8").split()
+    return tried_with
 
 
 def agent(root, asked):
-    async def lookups():
+    async def lookups(messages):
         from mcp import ClientSession, StdioServerParameters
         from mcp.client.stdio import stdio_client
 
-        server = StdioServerParameters(
-            command=sys.executable,
-            args=[str(root / "server.py")],
-            env={**os.environ, "LEDGER": str(root / "ledger.txt")},
-        )
+        env = {**os.environ, "LEDGER": str(root / "ledger.txt")}
+        server = StdioServerParameters(command=sys.executable, args=[str(root / "server.py")], env=env)
         async with stdio_client(server) as (read, write), ClientSession(read, write) as session:
             await session.initialize()
             results = [await session.call_tool("lookup_order", arguments) for arguments in asked]

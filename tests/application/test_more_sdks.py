@@ -7,11 +7,9 @@ import json
 
 import pytest
 
-from tests.application.shop import Shop, by_hand, tried
+from tests.application.shop import NOBODY, Shop, by_hand, tried
 
 pytestmark = pytest.mark.env("clients")
-
-NOBODY = "http://127.0.0.1:9"
 
 
 def gemini(shop, messages):
@@ -19,10 +17,9 @@ def gemini(shop, messages):
     from google.genai import types
 
     client = genai.Client(api_key="any", http_options={"base_url": shop.url})
-    declared = {**shop.function, "parameters": shop.function["parameters"]}
     config = types.GenerateContentConfig(
         system_instruction=shop.prompt,
-        tools=[types.Tool(function_declarations=[declared])],
+        tools=[types.Tool(function_declarations=shop.functions)],
         automatic_function_calling=types.AutomaticFunctionCallingConfig(disable=True),
     )
     said = [types.Content(role="user", parts=[types.Part(text=one["content"])]) for one in messages]
@@ -31,12 +28,8 @@ def gemini(shop, messages):
         said.append(reply.candidates[0].content)
         if not reply.function_calls:
             return reply.text
-        results = [
-            types.Part.from_function_response(
-                name=call.name, response={"result": json.loads(shop.call(call.name, dict(call.args)))}
-            )
-            for call in reply.function_calls
-        ]
+        told = [(call.name, json.loads(shop.call(call.name, dict(call.args)))) for call in reply.function_calls]
+        results = [types.Part.from_function_response(name=name, response={"result": it}) for name, it in told]
         said.append(types.Content(role="user", parts=results))
     return None
 
@@ -44,34 +37,21 @@ def gemini(shop, messages):
 def bedrock(shop, messages):
     import boto3
 
-    client = boto3.client(
-        "bedrock-runtime",
-        region_name="eu-central-1",
-        endpoint_url=shop.url,
-        aws_access_key_id="any",
-        aws_secret_access_key="any",
-    )
-    spec = {
-        "name": "lookup_order",
-        "description": shop.about,
-        "inputSchema": {"json": shop.function["parameters"]},
-    }
+    keys = {"aws_access_key_id": "any", "aws_secret_access_key": "any"}
+    client = boto3.client("bedrock-runtime", region_name="eu-central-1", endpoint_url=shop.url, **keys)
+    (function,) = shop.functions
+    spec = function | {"inputSchema": {"json": function["parameters"]}}
+    del spec["parameters"]
+    more = {"system": [{"text": shop.prompt}], "toolConfig": {"tools": [{"toolSpec": spec}]}}
     said = [{"role": one["role"], "content": [{"text": one["content"]}]} for one in messages]
     for _ in range(shop.rounds):
-        reply = client.converse(
-            modelId=shop.model,
-            system=[{"text": shop.prompt}],
-            messages=said,
-            toolConfig={"tools": [{"toolSpec": spec}]},
-        )["output"]["message"]
+        reply = client.converse(modelId=shop.model, messages=said, **more)["output"]["message"]
         said.append(reply)
         uses = [block["toolUse"] for block in reply["content"] if "toolUse" in block]
         if not uses:
             return "".join(block["text"] for block in reply["content"])
-        results = [
-            {"toolResult": {"toolUseId": use["toolUseId"], "content": [{"text": shop.call(use["name"], use["input"])}]}}
-            for use in uses
-        ]
+        told = [(use["toolUseId"], shop.call(use["name"], use["input"])) for use in uses]
+        results = [{"toolResult": {"toolUseId": use, "content": [{"text": text}]}} for use, text in told]
         said.append({"role": "user", "content": results})
     return None
 

@@ -19,8 +19,7 @@ from pytest_agentreplay.errors import Leak
 from pytest_agentreplay.redact import final_scan
 
 KEY = "Tr0ub4dor" + "-Kq7Zx9Lm2"
-URL = "https://api.test/v1/x"
-POST = HttpCall("POST", URL)
+POST = HttpCall("POST", "https://api.test/v1/x")
 COLUMNS = 108
 
 
@@ -30,45 +29,37 @@ def redaction(key=KEY):
     return made
 
 
+def reply(data):
+    return HttpReply(200, body=Body(data), cuts=(len(data),))
+
+
 def sealed(made, call, outcome):
-    """The run as it comes back from the file that is written of it."""
+    """The outcome as it comes back from the file that is written of it."""
     run = made.rescan(Run(Header("test_x.py::test"), (Exchange(made.call(call), made.outcome(call, outcome), 1, 2),)))
-    return codec.loads(final_scan.checked(made, run, "a.snapshot.json"), file="a.snapshot.json").run.exchanges[0]
+    return codec.loads(final_scan.checked(made, run, "a.snapshot.json"), file="a").run.exchanges[0].outcome
 
 
-def looks_like(prefix, length):
-    """Base64 in which, at the beginning of a wrapped line, letters stand that a vendor's key begins with."""
-    letters = prefix + "aB3dE6gH9jK2mN5pQ8rT1vW4xY7zA0cD3fG6hJ9kL2nP5qS8tV1wX4yZ7bC0"
-    return ("QUJD" * 27 + (letters * 2)[:COLUMNS] + "x9Z0" * 2000)[:length]
-
-
-@pytest.mark.parametrize("prefix", ["cio", "EAAA", "AKIA", "sk_live_", "ghp_"])
 @pytest.mark.parametrize("length", [1200, 6000])
-def test_a_line_of_base64_that_begins_like_a_key_blocks_nothing(prefix, length):
-    data = base64.b64decode(looks_like(prefix.replace("_", "/"), length))
-    assert data not in (b"", None)
-    back = sealed(redaction(), POST, HttpReply(200, body=Body(data), cuts=(len(data),)))
-    assert back.outcome.body.data == data
-    body = json.dumps({"data": [{"b64_json": base64.b64encode(data).decode()}]}).encode()
-    assert sealed(redaction(), POST, HttpReply(200, body=Body(body), cuts=(len(body),))).outcome.body.data == body
+def test_a_line_of_base64_that_begins_like_a_key_of_a_vendor_blocks_nothing(length):
+    for prefix in ("cio", "EAAA", "AKIA", "sk/live/", "ghp/"):
+        letters = (prefix + "aB3dE6gH9jK2mN5pQ8rT1vW4xY7zA0cD3fG6hJ9kL2nP5qS8tV1wX4yZ7bC0") * 2
+        data = base64.b64decode(("QUJD" * 27 + letters[:COLUMNS] + "x9Z0" * 2000)[:length])
+        assert sealed(redaction(), POST, reply(data)).body.data == data
+        body = json.dumps({"data": [{"b64_json": base64.b64encode(data).decode()}]}).encode()
+        assert sealed(redaction(), POST, reply(body)).body.data == body
 
 
 def test_a_known_value_that_the_lines_of_a_blob_would_cut_is_found():
     data = b"\xff" * (COLUMNS * 3 // 4 - 6) + KEY.encode() + b"\xfe" * 4000
-    raw = Run(Header("t"), (Exchange(POST, HttpReply(200, body=Body(data), cuts=(len(data),)), 1, 2),))
+    raw = Run(Header("t"), (Exchange(POST, reply(data), 1, 2),))
     with pytest.raises(Leak, match="key"):
         final_scan.checked(redaction(), raw, "a.snapshot.json")
-    assert b"[[redacted:key:1]]" in sealed(redaction(), *_crossed(data)).outcome.body.data
-
-
-def _crossed(data):
-    return POST, HttpReply(200, body=Body(data), cuts=(len(data),))
+    assert b"[[redacted:key:1]]" in sealed(redaction(), POST, reply(data)).body.data
 
 
 KEPT = {
     "x-amzn-bedrock-input-token-count": "12",
     "X-Amzn-Bedrock-Output-Token-Count": "345",
-    "x-amzn-bedrock-invocation-latency": "1742",
     "x-amzn-bedrock-performanceconfig-latency": "standard",
     "x-amzn-errortype": "ThrottlingException",
     "x-amz-id-2": "eftixk72aD6Ap51TnqcoF8eFidJG9Z2mkiDFu8yU9AS1ed4OpIszj7UDNEHGran",
@@ -87,78 +78,56 @@ KEPT = {
 }
 
 
-def test_reply_headers_that_sdks_read_are_kept():
+def test_reply_headers_that_sdks_read_are_kept_and_one_named_like_a_secret_is_not():
     headers = tuple(KEPT.items())
     assert redaction().outcome(POST, HttpReply(200, headers=headers)).headers == headers
-
-
-@pytest.mark.parametrize(
-    "name", ["x-amz-security-token", "x-ms-access-token", "x-goog-iam-authorization-token", "x-pin"]
-)
-def test_a_reply_header_whose_name_is_that_of_a_secret_is_not(name):
-    kept = redaction().outcome(POST, HttpReply(200, headers=((name, "abcdef123456"),)))
-    assert "abcdef123456" not in kept.headers[0][1]
+    for name in ("x-amz-security-token", "x-ms-access-token", "x-goog-iam-authorization-token", "x-pin"):
+        kept = redaction().outcome(POST, HttpReply(200, headers=((name, "abcdef123456"),)))
+        assert "abcdef123456" not in kept.headers[0][1], name
 
 
 @pytest.mark.parametrize("name", ["x-goog-upload-url", "X-Goog-Upload-Control-URL", "Location"])
 @pytest.mark.parametrize("ticket", ["ABPtcPoX3kZ9_aQ2mN5pQ8rT1vW4xY7zA0cD3", "session-17-of-ada"])
 def test_the_ticket_of_an_upload_goes_and_the_upload_goes_on(name, ticket):
-    made = redaction()
+    made, replay = redaction(), Redaction(Places({}))
     url = f"https://upload.test/files?upload_id={ticket}&upload_protocol=resumable"
     kept = made.outcome(POST, HttpReply(200, headers=((name, url),))).headers[0][1]
     assert kept == "https://upload.test/files?upload_id=[[redacted:key:1]]&upload_protocol=resumable"
     assert made.call(HttpCall("POST", url)).url == kept
-    replay = Redaction(Places({}))
     assert replay.call(HttpCall("POST", kept.replace("[", "%5B").replace("]", "%5D"))).url == kept
 
 
 def test_the_session_of_a_server_of_tools_is_a_placeholder_both_ways():
-    made = redaction()
+    made, replay = redaction(), Redaction(Places({}))
     identity = "1868a90c-9f2a-4b37-8a55-0c1f"
-    reply = made.outcome(POST, HttpReply(200, headers=(("Mcp-Session-Id", identity),)))
-    assert reply.headers == (("Mcp-Session-Id", "[[redacted:session:1]]"),)
-    assert made.headers((("mcp-session-id", identity),)) == (("mcp-session-id", "[[redacted:session:1]]"),)
+    told = made.outcome(POST, HttpReply(200, headers=(("Mcp-Session-Id", identity),)))
+    assert told.headers == (("Mcp-Session-Id", "[[redacted:session:1]]"),)
+    stored = (("mcp-session-id", "[[redacted:session:1]]"),)
+    assert made.headers((("mcp-session-id", identity),)) == stored
     assert made.text(f"session {identity} ended") == "session [[redacted:session:1]] ended"
-    replay = Redaction(Places({}))
-    assert replay.headers((("mcp-session-id", "[[redacted:session:1]]"),))[0][1] == "[[redacted:session:1]]"
+    assert replay.headers(stored) == stored
 
 
 def test_a_secret_in_the_reason_of_a_status_is_replaced():
-    back = sealed(redaction(), POST, HttpReply(401, reason=f"Bad key {KEY}"))
-    assert back.outcome.reason == "Bad key [[redacted:key:1]]"
+    assert sealed(redaction(), POST, HttpReply(401, reason=f"Bad key {KEY}")).reason == "Bad key [[redacted:key:1]]"
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        b"\xff\xfe" + KEY.encode() + b"\x00\x81",
-        bytearray(b"\x80" + KEY.encode()),
-        [b"\x89PNG" + KEY.encode() * 3, {"deep": (b"\xff" + KEY.encode(),)}],
-        KEY.encode(),
-    ],
-)
-def test_bytes_with_a_secret_are_redacted_as_bytes_and_can_be_read(value):
-    back = sealed(redaction(), ToolCall("t"), ToolReply(freeze(value)))
-    thawed = load(back.outcome.value)
-    assert KEY.encode() not in repr(thawed).encode()
-    assert b"[[redacted:key:1]]" in repr(thawed).encode()
-    assert type(thawed) is type(value)
-    items = sealed(redaction(), ToolCall("t"), ToolReply(items=(freeze(value),) * 2)).outcome.items
-    assert [load(item) for item in items] == [thawed, thawed]
+def test_bytes_with_a_secret_are_redacted_as_bytes_and_can_be_read():
+    secret = KEY.encode()
+    nested = [b"\x89PNG" + secret * 3, {"deep": (b"\xff" + secret,)}]
+    for value in (b"\xff\xfe" + secret + b"\x00\x81", bytearray(b"\x80" + secret), nested, secret):
+        thawed = load(sealed(redaction(), ToolCall("t"), ToolReply(freeze(value))).value)
+        assert KEY not in repr(thawed)
+        assert "[[redacted:key:1]]" in repr(thawed)
+        assert type(thawed) is type(value)
+        items = sealed(redaction(), ToolCall("t"), ToolReply(items=(freeze(value),) * 2)).items
+        assert [load(item) for item in items] == [thawed, thawed]
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        uuid.UUID("12345678-9abc-4def-8123-456789abcdef"),
-        decimal.Decimal("4421998877.25"),
-        dt.datetime(2031, 5, 6, 7, 8, 9, tzinfo=dt.UTC),
-        2**70,
-    ],
-)
-def test_a_value_that_is_a_secret_itself_is_read_as_its_placeholder(value):
-    frozen = freeze({"v": value})
-    payload = next(iter(frozen["v"].values()))
-    made = redaction(payload if isinstance(payload, str) else payload[0])
-    back = sealed(made, ToolCall("t"), ToolReply(frozen)).outcome.value
-    assert load(back) == {"v": "[[redacted:key:1]]"}
+def test_a_value_that_is_a_secret_itself_is_read_as_its_placeholder():
+    when = dt.datetime(2031, 5, 6, 7, 8, 9, tzinfo=dt.UTC)
+    for value in (uuid.UUID("12345678-9abc-4def-8123-456789abcdef"), decimal.Decimal("4421998877.25"), when, 2**70):
+        frozen = freeze({"v": value})
+        payload = next(iter(frozen["v"].values()))
+        made = redaction(payload if isinstance(payload, str) else payload[0])
+        assert load(sealed(made, ToolCall("t"), ToolReply(frozen)).value) == {"v": "[[redacted:key:1]]"}

@@ -3,8 +3,6 @@
 import json
 import sys
 
-import pytest
-
 from pytest_agentreplay.core.model import Body, Exchange, HttpCall, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.runs import replay_kit
@@ -21,17 +19,16 @@ class Shop:
     @staticmethod
     def cancel(order): ...
 """
-URL = "https://api.openai.com/v1/chat/completions"
-
-
-@pytest.fixture
-def root(tmp_path, monkeypatch):
-    """A project with one imported module."""
-    (tmp_path / "unseen_shop.py").write_text(MODULE, encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    __import__("unseen_shop")
-    yield str(tmp_path)
-    del sys.modules["unseen_shop"]
+PATHS = {
+    "look_up": "unseen_shop.look_up",
+    "cancel": "unseen_shop.Shop.cancel",
+    "Shop-find_parcel": "unseen_shop.Shop.find_parcel",
+    "shop-find_parcel": "unseen_shop.Shop.find_parcel",
+    "Mail-find_parcel": "unseen_shop.Mail.find_parcel",
+    "orders-look_up": "unseen_shop.look_up",
+    "search_tools": "your.module.search_tools",
+    "Shop-unknown": "your.module.unknown",
+}
 
 
 def run(tool, *between):
@@ -40,30 +37,23 @@ def run(tool, *between):
     said = {"role": "assistant", "content": None, "tool_calls": [use]}
     reply = json.dumps({"id": "c", "model": "m", "choices": [{"message": said, "finish_reason": "tool_calls"}]})
     headers = (("content-type", "application/json"),)
-    asked = {"model": "m", "messages": [{"role": "user", "content": "Where?"}]}
-    told = {"model": "m", "messages": [said, {"role": "tool", "tool_call_id": "call_0001", "content": "here"}]}
-    first, last = (HttpCall("POST", URL, headers, Body(json.dumps(body).encode())) for body in (asked, told))
+    first, last = (
+        HttpCall("POST", "https://api.openai.com/v1/chat/completions", headers, Body(json.dumps(body).encode()))
+        for body in (
+            {"model": "m", "messages": [{"role": "user", "content": "Where?"}]},
+            {"model": "m", "messages": [said, {"role": "tool", "tool_call_id": "call_0001", "content": "here"}]},
+        )
+    )
     calls = [(first, HttpReply(200, "OK", headers=headers, body=Body(reply.encode()))), *between, (last, None)]
     return tuple(Exchange(call, outcome, 2 * n, 2 * n + 1) for n, (call, outcome) in enumerate(calls))
 
 
-@pytest.mark.parametrize(
-    ("tool", "path"),
-    [
-        ("look_up", "unseen_shop.look_up"),
-        ("cancel", "unseen_shop.Shop.cancel"),
-        ("Shop-find_parcel", "unseen_shop.Shop.find_parcel"),
-        ("shop-find_parcel", "unseen_shop.Shop.find_parcel"),
-        ("Mail-find_parcel", "unseen_shop.Mail.find_parcel"),
-        ("orders-look_up", "unseen_shop.look_up"),
-        ("search_tools", "your.module.search_tools"),
-        ("Shop-unknown", "your.module.unknown"),
-    ],
-)
-def test_the_path_of_an_unseen_tool(root, tool, path):
-    assert replay_kit.unfrozen(run(tool), READER, root) == [{"tool": tool, "path": path}]
-
-
-def test_a_function_of_a_plugin_that_is_frozen_is_not_unseen(root):
+def test_the_path_of_an_unseen_tool_can_be_imported(tmp_path, monkeypatch):
+    (tmp_path / "unseen_shop.py").write_text(MODULE, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    __import__("unseen_shop")
+    for tool, path in PATHS.items():
+        assert replay_kit.unfrozen(run(tool), READER, str(tmp_path)) == [{"tool": tool, "path": path}]
     frozen = ToolCall("find_parcel", {}), ToolReply("here")
-    assert replay_kit.unfrozen(run("Shop-find_parcel", frozen), READER, root) == []
+    assert replay_kit.unfrozen(run("Shop-find_parcel", frozen), READER, str(tmp_path)) == []
+    del sys.modules["unseen_shop"]

@@ -26,10 +26,19 @@ from pytest_agentreplay.demo.script import Ask
 from pytest_agentreplay.demo.server import ModelServer
 from pytest_agentreplay.errors import CaseError, LiveRefused, RunnerError
 from pytest_agentreplay.intercept.ordering import overtime
-from tests.application.shop import CLIENTS, QUESTION, Shop, by_hand, case, lookup_order, script, settings, tried
-
-NOBODY = "http://127.0.0.1:9"
-NOTHING = Run(Header("nothing"))
+from tests.application.shop import (
+    CLIENTS,
+    NOBODY,
+    QUESTION,
+    Shop,
+    by_hand,
+    case,
+    furnished,
+    lookup_order,
+    script,
+    tried,
+)
+from tests.application.shop import settings as settings_of
 
 
 class Order(pydantic.BaseModel):
@@ -47,17 +56,11 @@ class Odd:
         return "odd"
 
 
-def given(runner, asked, run=NOTHING, **more):
-    return attempt(
-        replace(case(more.pop("root")), input=asked),
-        "observed",
-        run,
-        runner=runner,
-        settings=settings(tools=()),
-        root=Path.cwd(),
-        environ=os.environ,
-        **more,
-    )
+def given(runner, asked=None, run=None, *, root, **settings):
+    """What the runner does with an input, on a run of nothing."""
+    made = {"settings": settings_of(tools=(), **settings), "root": Path(__file__).parent, "environ": os.environ}
+    run = Run(Header("nothing")) if run is None else run
+    return attempt(replace(case(root), input=asked), "observed", run, runner=runner, **made)
 
 
 def test_it_gets_the_messages_or_the_arguments_and_may_change_them(tmp_path):
@@ -69,11 +72,9 @@ def test_it_gets_the_messages_or_the_arguments_and_may_change_them(tmp_path):
 
     assert given(appends, asked, root=tmp_path).output == [*asked["messages"], "b"]
     assert asked == {"messages": [{"role": "user", "content": "a"}]}
-    assert given(lambda *, order, user="u": [order, user], {"arguments": {"order": 7}}, root=tmp_path).output == [
-        7,
-        "u",
-    ]
-    assert given(lambda: "nothing to say", None, root=tmp_path).output == "nothing to say"
+    told = given(lambda *, order, user="u": [order, user], {"arguments": {"order": 7}}, root=tmp_path)
+    assert told.output == [7, "u"]
+    assert given(lambda: "nothing to say", root=tmp_path).output == "nothing to say"
 
 
 class Called:
@@ -85,14 +86,15 @@ async def coroutine():
     return "from a coroutine"
 
 
-@pytest.mark.parametrize("runner", [coroutine, Called(), functools.partial(coroutine), lambda: coroutine()])
-def test_it_may_be_awaited(runner, tmp_path):
-    assert given(runner, None, root=tmp_path).output.startswith("from a")
+def test_it_may_be_awaited(tmp_path):
+    for runner in (coroutine, Called(), functools.partial(coroutine), lambda: coroutine()):
+        assert given(runner, root=tmp_path).output.startswith("from a")
 
 
-@pytest.mark.parametrize(
-    ("output", "told"),
-    [
+def test_whatever_it_gives_is_kept_as_json(tmp_path):
+    circle = []
+    circle.append(circle)
+    for output, told in (
         (None, None),
         ({"a": [1, 2.5, True]}, {"a": [1, 2.5, True]}),
         (Order(id=7, at=dt.date(2026, 5, 1)), {"id": 7, "at": "2026-05-01"}),
@@ -102,16 +104,9 @@ def test_it_may_be_awaited(runner, tmp_path):
         ([Odd()], ["odd"]),
         (b"\xff", "b'\\xff'"),
         (float("nan"), "NaN"),
-    ],
-)
-def test_whatever_it_gives_is_kept_as_json(output, told, tmp_path):
-    assert given(lambda: output, None, root=tmp_path).output == told
-
-
-def test_what_goes_round_in_circles_is_its_text(tmp_path):
-    circle = []
-    circle.append(circle)
-    assert given(lambda: circle, None, root=tmp_path).output == "[[...]]"
+        (circle, "[[...]]"),
+    ):
+        assert given(lambda output=output: output, root=tmp_path).output == told
 
 
 def test_an_output_holds_no_secret_of_today(tmp_path, monkeypatch):
@@ -121,10 +116,10 @@ def test_an_output_holds_no_secret_of_today(tmp_path, monkeypatch):
     def tells():
         raise ValueError(f"no access with {key}")
 
-    evidence = given(lambda: {"told": f"the key is {key}"}, None, root=tmp_path)
+    evidence = given(lambda: {"told": f"the key is {key}"}, root=tmp_path)
     assert key not in str(evidence.output)
     assert evidence.output["told"].startswith("the key is [[redacted:")
-    ((name, text),) = given(tells, None, root=tmp_path).errors
+    ((name, text),) = given(tells, root=tmp_path).errors
     assert (name, key in text) == ("ValueError", False)
 
 
@@ -135,12 +130,12 @@ def test_what_it_raises_is_an_error_and_no_divergence(tmp_path):
     class Late(Exception):
         pass
 
-    evidence = given(breaks, None, root=tmp_path)
+    evidence = given(breaks, root=tmp_path)
     assert (evidence.status, evidence.output, evidence.divergence) == ("error", None, None)
     ((name, text),) = evidence.errors
     assert name.endswith("Late")
     assert text == "too late"
-    assert given(lambda: sys.exit(3), None, root=tmp_path).errors == (("SystemExit", "3"),)
+    assert given(lambda: sys.exit(3), root=tmp_path).errors == (("SystemExit", "3"),)
 
 
 def test_who_interrupts_it_interrupts_us_and_the_door_is_closed(tmp_path):
@@ -148,10 +143,10 @@ def test_who_interrupts_it_interrupts_us_and_the_door_is_closed(tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        given(stops, None, root=tmp_path)
+        given(stops, root=tmp_path)
     with pytest.raises(pytest.fail.Exception):
-        given(lambda: pytest.fail("asked for"), None, root=tmp_path)
-    assert given(lambda: "open again", None, root=tmp_path).divergence is None
+        given(lambda: pytest.fail("asked for"), root=tmp_path)
+    assert given(lambda: "open again", root=tmp_path).divergence is None
 
 
 RELEASED = threading.Event()
@@ -179,15 +174,7 @@ def test_one_that_hangs_is_ended_and_what_it_leaves_behind_is_told(runner, tmp_p
     RELEASED.clear()
     try:
         with pytest.raises(RunnerError) as told:
-            attempt(
-                replace(case(tmp_path), input=None),
-                "observed",
-                NOTHING,
-                runner=runner,
-                settings=settings(tools=(), timeout=0.2),
-                root=Path(__file__).parent,
-                environ=os.environ,
-            )
+            given(runner, root=tmp_path, timeout=0.2)
     finally:
         RELEASED.set()
     said, *left = str(told.value).splitlines()
@@ -198,7 +185,7 @@ def test_one_that_hangs_is_ended_and_what_it_leaves_behind_is_told(runner, tmp_p
         said,
     )
     assert any("left behind: thread asyncio_0" in line for line in left) is (runner is in_a_thread)
-    assert given(lambda: "the next one", None, root=tmp_path).output == "the next one"
+    assert given(lambda: "the next one", root=tmp_path).output == "the next one"
 
 
 def test_one_that_hangs_on_what_was_refused_ends_with_the_divergence(tmp_path, monkeypatch):
@@ -209,7 +196,7 @@ def test_one_that_hangs_on_what_was_refused_ends_with_the_divergence(tmp_path, m
             socket.create_connection(("127.0.0.1", 9), timeout=1)
         threading.Event().wait()
 
-    evidence = given(hangs, None, root=tmp_path)
+    evidence = given(hangs, root=tmp_path)
     assert evidence.divergence.kind is Kind.NETWORK
 
 
@@ -220,12 +207,12 @@ def test_a_socket_is_refused_and_told(tmp_path):
         except BaseException:
             return "swallowed"
 
-    evidence = given(calls_home, None, root=tmp_path)
+    evidence = given(calls_home, root=tmp_path)
     assert (evidence.output, evidence.divergence.kind) == ("swallowed", Kind.NETWORK)
 
 
 def test_without_a_runner_the_frozen_run_is_the_evidence(tmp_path):
-    evidence = given(None, None, run=by_hand(), root=tmp_path)
+    evidence = given(None, run=by_hand(), root=tmp_path)
     assert (evidence.output, evidence.served) == ("Your order goes to u-3.", "")
 
 
@@ -267,12 +254,9 @@ PARTED = [
 def test_what_a_live_model_asks_of_tools_may_differ_as_the_case_tolerates(tools, fixture, tmp_path):
     serving = {"desired": ServingPolicy(model="live", tools=tools)}
     if fixture:
-        folder = tmp_path / "cases/order/fixtures"
-        folder.mkdir(parents=True)
         answer = "{arguments: {order_id: A-17}, result: [{order: A-17, user_id: u-3}], recorded: true}"
-        (folder / "lookup_order-1.yaml").write_text(f"tool: lookup_order\nanswers: [{answer}]\n", encoding="utf-8")
-    model: list = [asks_in({"order_id": "A-17", "user_id": "u-1"})]
-    with ModelServer(lambda body, number: model[0](body, number)) as server:
+        furnished(tmp_path, answer)
+    with ModelServer(asks_in({"order_id": "A-17", "user_id": "u-1"})) as server:
         runner = functools.partial(CLIENTS["chat"], Shop(server.url, swallows=True))
         more = {"half": "desired", "serving": serving, "allow_live": True}
         evidence = tried(tmp_path, by_hand(), runner, **more, **TOLERANT)
@@ -280,11 +264,10 @@ def test_what_a_live_model_asks_of_tools_may_differ_as_the_case_tolerates(tools,
         assert evidence.output.startswith("Your order goes to u-3")
         assert [call.arguments for call in evidence.tool_calls] == [{"order_id": "A-17", "user_id": "u-1"}]
         assert f"(model 2 live, tools 1 {tools} (within the tolerance))" in evidence.served
-        for arguments, case, paths in PARTED:
-            model[0] = asks_in(arguments)
-            parted = tried(tmp_path, by_hand(), runner, **more, **case).divergence
-            assert parted.kind is Kind.ARGS
-            assert [one.path for one in parted.differences] == paths
+        for arguments, tolerance, paths in PARTED:
+            server._replies = asks_in(arguments)
+            parted = tried(tmp_path, by_hand(), runner, **more, **tolerance).divergence
+            assert (parted.kind, [one.path for one in parted.differences]) == (Kind.ARGS, paths)
 
 
 def test_a_tolerance_is_for_a_live_model_alone(tmp_path):
@@ -296,17 +279,14 @@ def test_a_tolerance_is_for_a_live_model_alone(tmp_path):
         assert evidence.divergence is not None
 
 
-@pytest.mark.parametrize(
-    ("serving", "said"),
-    [
+def test_what_cannot_be_served_so_is_said(tmp_path):
+    for serving, said in (
         (ServingPolicy(tools="live"), "tools never go live"),
         (ServingPolicy(model="arguments"), "only tools are served by arguments"),
         (ServingPolicy(other="arguments"), "only tools are served by arguments"),
-    ],
-)
-def test_what_cannot_be_served_so_is_said(serving, said, tmp_path):
-    with pytest.raises(CaseError, match=said):
-        tried(tmp_path, by_hand(), lambda messages: None, serving={"observed": serving}, allow_live=True)
+    ):
+        with pytest.raises(CaseError, match=said):
+            tried(tmp_path, by_hand(), lambda messages: None, serving={"observed": serving}, allow_live=True)
 
 
 def test_what_the_case_ignores_is_not_compared(tmp_path):

@@ -13,17 +13,19 @@ from pytest_agentreplay.core.redaction.policy import PLAIN
 from pytest_agentreplay.errors import TraceError
 from pytest_agentreplay.interchange.opening import rows_of
 from pytest_agentreplay.redact.redaction_factory import redaction_for
+from pytest_agentreplay.redact.trace_headers import edits
 
+OTLP = '{"attributes": [{"key": "http.request.header.x-api-key", "value": {"arrayValue": {"values": %s}}}]}'
 SHAPES = {
     "a list of values": '{"headers": {"Authorization": ["Bearer tok-a", "Bearer tok-b"]}}',
+    "a short value": '{"headers": {"authorization": ["Bearer tok-a"], "x-api-key": "k1"}}',
     "a second Set-Cookie": '{"headers": {"Set-Cookie": ["sid=tok-a; Path=/; HttpOnly", "x=tok-b; Path=/"]}}',
     "HAR, value first": '{"headers": [{"value": "tok-a", "name": "X-Api-Key"}, {"name": "Cookie", "value": "tok-b"}]}',
     "HAR, more members": '{"headers": [{"name": "Cookie", "comment": "c", "value": "sid=tok-a"}]}',
     "pairs": '{"request": {"headers": [["X-Foo-Token", "tok-a"], ["Cookie", "tok-b"]]}}',
     "a pair elsewhere": '[["authorization", "Bearer tok-a"]]',
     "Node's raw headers": '{"rawHeaders": ["Host", "example.org", "X-Api-Key", "tok-a", "cookie", "tok-b"]}',
-    "OTLP": '{"attributes": [{"key": "http.request.header.x-api-key", "value": {"arrayValue": {"values": '
-    '[{"stringValue": "tok-a"}, {"stringValue": "tok-b"}]}}}]}',
+    "OTLP": OTLP % '[{"stringValue": "tok-a"}, {"stringValue": "tok-b"}]',
     "OTLP, value first": '{"attributes": [{"value": {"stringValue": "tok-a"}, "key": "http.response.header.set_cookie"}]}',
     "flat attributes": '{"http.request.header.authorization": ["Basic tok-a"], "http.request.headers.x_api_key": "tok-b"}',
     "WSGI": '{"environ": {"HTTP_AUTHORIZATION": "tok-a", "HTTP_X_API_KEY": "tok-b"}}',
@@ -41,50 +43,39 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("text", SHAPES.values(), ids=SHAPES)
-def test_every_credential_of_every_header_is_redacted(text, tmp_path):
+def test_every_credential_of_every_header_is_redacted_and_one_that_was_kept_is_reported(text, tmp_path):
     done = clean(text, redaction_for({}))
-
-    assert not any(secret in done for secret in ("tok-", "1234567", "dG9rLWE"))
+    assert not any(secret in done for secret in ("tok-", '"k1"', "1234567", "dG9rLWE")), done
     assert shape(data_of(done)) == shape(data_of(text))
     assert clean(done, redaction_for({})) == done
     assert "example.org" in done or "example.org" not in text
-
-
-@pytest.mark.parametrize("text", SHAPES.values(), ids=SHAPES)
-def test_a_credential_that_was_kept_is_reported_with_its_line(text, tmp_path):
     file = tmp_path / "source-trace.json"
     file.write_text(text, encoding="utf-8")
-
     assert {hit.category for hit in scanned(file, PLAIN, {})} >= {"header"}
-    assert found_in(file.name, clean(text, redaction_for({})).encode(), redaction_for({})) == []
+    assert found_in(file.name, done.encode(), redaction_for({})) == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_what_is_no_credential_stays_byte_for_byte():
+    for text in (
         '{"headers": {"Content-Type": ["a/b"], "Host": "h"}, "usage": {"input_tokens": 3}, "n": 1e400}',
         '{"table": {"headers": ["Token", "Cost"], "rows": [["key", "12"]]}}',
         '{"name": "lookup", "value": "v"}',
         "title: >\n  a folded\n  text\nheaders:\n  Accept: text/plain\n",
-    ],
-)
-def test_what_is_no_credential_stays_byte_for_byte(text):
-    assert clean(text, redaction_for({})) == text
+    ):
+        assert clean(text, redaction_for({})) == text
 
 
 NAMES = st.sampled_from(["Authorization", "cookie", "Set-Cookie", "X-Api-Key", "proxy-authorization"])
 VALUES = st.text(st.characters(codec="ascii", min_codepoint=48, max_codepoint=122), min_size=3, max_size=12)
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(NAMES, st.lists(VALUES, min_size=1, max_size=4), st.integers(0, 3), st.booleans())
 def test_however_deep_in_strings_of_json_a_header_stands(name, values, depth, ascii_only):
     text = json.dumps({"é": 1, "headers": {name: [f"zz{value}zz" for value in values]}}, ensure_ascii=ascii_only)
     for _ in range(depth):
         text = json.dumps([text], ensure_ascii=ascii_only)
-
     done = clean(text, redaction_for({}))
-
     assert not any(f"zz{value}zz" in done.replace("\\", "") for value in values)
     assert shape(data_of(done)) == shape(data_of(text))
 
@@ -93,8 +84,6 @@ def test_however_deep_in_strings_of_json_a_header_stands(name, values, depth, as
     "text", ['[\n{"a": 1,\n' * 20_000, '{"a": [\n' * 20_000, '"\n' * 200_000], ids=["open", "deep", "quotes"]
 )
 def test_a_broken_file_is_searched_once(text):
-    from pytest_agentreplay.redact.trace_headers import edits
-
     assert edits(text, lambda _, value: value) == []
 
 
@@ -112,5 +101,4 @@ def shape(value):
             return [shape(item) for item in value]
         case str() if value[:1] in {"{", "["} and value[:2] != "[[":
             return shape(json.loads(value))
-        case _:
-            return "scalar"
+    return "scalar"

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from pathlib import Path
+from pathlib import PurePosixPath
 
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "pytest_agentreplay"
-TREES = {file: ast.parse(file.read_text(encoding="utf-8")) for file in sorted(PACKAGE.rglob("*.py"))}
+from tests.support.package_sources import NAME, TREES
+from tests.support.tables import words
 
-VAGUE = {
-    "found", "one", "told", "said", "known", "given", "held", "asked", "wanted", "shown", "whole", "named",
-}  # fmt: skip
+VAGUE = words("found one told said known given held asked wanted shown whole named")
 """Words that name what happened to a value, not what it is; pytest, httpx and trio use each in at most 2 of 10,000."""
 VAGUE_PER_10_000 = 490
 
@@ -40,16 +37,11 @@ def identifiers(tree: ast.AST) -> list[str]:
     return names
 
 
-COUNTS = Counter(name for tree in TREES.values() for name in identifiers(tree))
-
-
-def test_vague_words_become_fewer():
-    rate = 10_000 * sum(COUNTS[word] for word in VAGUE) / COUNTS.total()
-    assert rate <= VAGUE_PER_10_000, {word: COUNTS[word] for word in sorted(VAGUE)}
-
-
-def test_the_former_vocabulary_is_gone():
-    assert not {word for word in GONE if COUNTS[word]}
+def test_vague_words_become_fewer_and_the_former_vocabulary_is_gone():
+    counts = Counter(name for tree in TREES.values() for name in identifiers(tree))
+    rate = 10_000 * sum(counts[word] for word in VAGUE) / counts.total()
+    assert rate <= VAGUE_PER_10_000, {word: counts[word] for word in sorted(VAGUE)}
+    assert not {word for word in GONE if counts[word]}
 
 
 def test_no_class_name_stands_twice():
@@ -59,18 +51,18 @@ def test_no_class_name_stands_twice():
 
 def test_few_modules_have_the_same_name():
     """Modules of a provider or library may: `http.aiohttp` and `websocket.aiohttp` patch the same one."""
-    stems = Counter(file.stem for file in TREES if file.stem != "__init__")
+    stems = Counter(PurePosixPath(path).stem for path in TREES if not path.endswith("__init__.py"))
     twice = {stem for stem, count in stems.items() if count > 1}
     assert len(twice) <= STEMS_TWICE, sorted(twice)
 
 
 def test_few_imports_hide_the_name_of_a_module():
-    modules = {file.stem if file.stem != "__init__" else file.parent.name for file in TREES}
+    modules = {PurePosixPath(path.removesuffix("/__init__.py")).stem for path in TREES}
     hidden = [
-        f"{file.relative_to(PACKAGE)}:{node.lineno} {alias.name} as {alias.asname}"
-        for file, tree in TREES.items()
+        f"{path}:{node.lineno} {alias.name} as {alias.asname}"
+        for path, tree in TREES.items()
         for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pytest_agentreplay")
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(NAME)
         for alias in node.names
         if alias.asname and alias.name in modules
     ]

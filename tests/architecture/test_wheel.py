@@ -6,14 +6,12 @@ import subprocess
 import sys
 import zipfile
 from configparser import ConfigParser
-from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.env("main")
+from tests.support.package_sources import PACKAGE, ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-PACKAGE = ROOT / "pytest_agentreplay"
+pytestmark = pytest.mark.process
 CACHES = {"__pycache__", ".mypy_cache", ".ruff_cache"}
 
 

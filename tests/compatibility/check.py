@@ -95,18 +95,30 @@ async def aask(question):
         return await answer(question, client, awaited)
 '''
 
+ASK = 'answer = agent.ask("Where is A-17?")'
+AWAIT = 'answer = await agent.aask("Where is A-17?")'
 CHECKS = """
     assert answer.endswith("is late.")
     agentreplay.run.assert_tool_calls(["lookup_order"])
 """
+PLAIN = f"def test_order(agentreplay):\n    {ASK}{CHECKS}"
+ASYNC = f"async def test_order(agentreplay):\n    {AWAIT}{CHECKS}"
+TODAY = 'assert datetime.date.today().isoformat() == "2024-02-29"'
 
 TESTS = {
-    "sync": f"""
-import agent
+    "sync": f"import agent\n{PLAIN}",
+    "auto": f"import agent\n{ASYNC}",
+    "asyncio": f"import pytest, agent\n@pytest.mark.asyncio\n{ASYNC}",
+    "trio": f"import pytest, agent\n@pytest.mark.trio\n{ASYNC}",
+    "anyio": f"""
+import pytest, agent
 
-def test_order(agentreplay):
-    answer = agent.ask("Where is A-17?"){CHECKS}
-""",
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request):
+    return request.param
+
+@pytest.mark.anyio
+{ASYNC}""",
     "unittest": """
 import unittest, pytest, agent
 
@@ -117,48 +129,14 @@ class TestOrder(unittest.TestCase):
 """,
     "subtests": f"""
 import agent
-
 def test_order(agentreplay, subtests):
     with subtests.test("asks"):
-        answer = agent.ask("Where is A-17?"){CHECKS}
-""",
-    "asyncio": f"""
-import pytest, agent
-
-@pytest.mark.asyncio
-async def test_order(agentreplay):
-    answer = await agent.aask("Where is A-17?"){CHECKS}
-""",
-    "auto": f"""
-import agent
-
-async def test_order(agentreplay):
-    answer = await agent.aask("Where is A-17?"){CHECKS}
-""",
-    "anyio": f"""
-import pytest, agent
-
-@pytest.fixture(params=["asyncio", "trio"])
-def anyio_backend(request):
-    return request.param
-
-@pytest.mark.anyio
-async def test_order(agentreplay):
-    answer = await agent.aask("Where is A-17?"){CHECKS}
-""",
-    "trio": f"""
-import pytest, agent
-
-@pytest.mark.trio
-async def test_order(agentreplay):
-    answer = await agent.aask("Where is A-17?"){CHECKS}
-""",
+        {ASK}{CHECKS}""",
     "inline": f"""
 import agent
 from inline_snapshot import snapshot
 
-def test_order(agentreplay):
-    answer = agent.ask("Where is A-17?"){CHECKS}
+{PLAIN}
     assert answer.partition(": ")[2] == snapshot("it is late.")
     for call in agentreplay.run.tool_calls:
         assert call.name in snapshot(["lookup_order"])
@@ -173,50 +151,33 @@ async def test_order(agentreplay):
     with blockbuster.blockbuster_ctx() as guard:
         for name in ("io.TextIOWrapper.write", "io.BufferedWriter.write"):
             guard.functions[name].can_block_in(tool, "lookup_order")
-        answer = await agent.aask("Where is A-17?"){CHECKS}
-""",
+        {AWAIT}{CHECKS}""",
     "freezegun": f"""
-import datetime, agent
-from freezegun import freeze_time
-
-@freeze_time("2024-02-29")
-def test_order(agentreplay):
-    assert datetime.date.today().isoformat() == "2024-02-29"
-    answer = agent.ask("Where is A-17?"){CHECKS}
+import datetime, agent, freezegun
+@freezegun.freeze_time("2024-02-29")
+{PLAIN}    {TODAY}
 """,
     "time_machine": f"""
 import datetime, agent, time_machine
-
 @time_machine.travel("2024-02-29T12:00:00Z", tick=False)
-def test_order(agentreplay):
-    assert datetime.date.today().isoformat() == "2024-02-29"
-    answer = agent.ask("Where is A-17?"){CHECKS}
+{PLAIN}    {TODAY}
 """,
     "pyinstrument": f"""
 import agent, pyinstrument
-
 def test_order(agentreplay):
     with pyinstrument.Profiler(interval=0.001) as profiler:
-        answer = agent.ask("Where is A-17?")
-    assert profiler.last_session.sample_count{CHECKS}
-""",
+        {ASK}
+    assert profiler.last_session.sample_count{CHECKS}""",
     "transcript": f"""
 import agent
-
 def test_order(agentreplay, agent_snapshot):
-    answer = agent.ask("Where is A-17?"){CHECKS}
-    assert agentreplay.run == agent_snapshot
+    {ASK}{CHECKS}    assert agentreplay.run == agent_snapshot
 """,
 }
 
 AUTOLOAD = "AUTOLOAD"
 """Stands among the words for pytest."""
-
-INI = """
-[pytest]
-pythonpath = .
-agentreplay_tools = agent.lookup_order = read
-"""
+INI = "[pytest]\npythonpath = .\nagentreplay_tools = agent.lookup_order = read\n"
 
 
 def script(body: dict, number: int) -> object:
@@ -230,40 +191,37 @@ def pytest_in(folder: Path, url: str, *words: str) -> subprocess.CompletedProces
     """One run of pytest over the project, with the plugins that are named, or (AUTOLOAD) with all that are installed."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "AGENTREPLAY", "COV")) and k != "CI"}
     kept |= {"PYTHONDONTWRITEBYTECODE": "1", "MODEL_URL": url, "COLUMNS": "160"}
-    command = [sys.executable, "-m", "pytest", "-W", "error"]
-    if AUTOLOAD in words:
-        words = tuple(word for word in words if word != AUTOLOAD)
-    else:
+    loaded = []
+    if AUTOLOAD not in words:
         kept["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
-        command += ["-p", "pytest_agentreplay.plugin"]
-    command += words
+        loaded = ["-p", "pytest_agentreplay.plugin"]
+    command = [sys.executable, "-m", "pytest", "-W", "error", *loaded, *(word for word in words if word != AUTOLOAD)]
     return subprocess.run(
-        command, cwd=folder, env=kept, capture_output=True, text=True, encoding="utf-8", timeout=300, check=False
+        command, cwd=folder, env=kept, capture_output=True, encoding="utf-8", timeout=300, check=False
     )
 
 
 def three(folder: Path, agent: str, test: str, words: list[str], offline: list[str]) -> dict[str, object]:
     """The marks: record, replay with the server gone, and the report on a changed prompt."""
-    (folder / "agent.py").write_text(TOOLS + AGENTS[agent] + WAYS, encoding="utf-8")
     (folder / "test_shop.py").write_text(TESTS[test], encoding="utf-8")
     (folder / "pytest.ini").write_text(INI, encoding="utf-8")
-    ledger = folder / "ledger.txt"
+    source, ledger = folder / "agent.py", folder / "ledger.txt"
+    source.write_text(TOOLS + AGENTS[agent] + WAYS, encoding="utf-8")
 
     def lines() -> list[str]:
         return ledger.read_text(encoding="utf-8").split() if ledger.exists() else []
 
     runs = 2 if test == "anyio" else 1
-    said = {}
     with ModelServer(script) as server:
         url = server.url
         done = pytest_in(folder, url, "--agentreplay-mode=record", *words)
-        good = (done.returncode, done.stdout.count("   replays"), lines()) == (0, runs, ["A-17"] * runs)
-        said["record"] = good, done
     ran = lines()
+    said = {"record": ((done.returncode, done.stdout.count("   replays"), ran) == (0, runs, ["A-17"] * runs), done)}
     done = pytest_in(folder, url, "--agentreplay-mode=model", *words, *offline)
     said["replay"] = done.returncode == 0 and f"replayed {runs} test" in done.stdout and lines() == ran, done
-    source = folder / "agent.py"
-    source.write_text(source.read_text(encoding="utf-8").replace("help customers", "help friends"), encoding="utf-8")
+    source.write_text(
+        source.read_text(encoding="utf-8").replace("help customers", "help good friends"), encoding="utf-8"
+    )
     done = pytest_in(folder, url, "--agentreplay-mode=model", *words, *offline)
     told = done.stdout.count("[AR-PROMPT] turn 1/2: model m-1: system")  # in the report, and in the short summary
     said["divergence"] = (done.returncode, told, lines()) == (1, 2 * runs, ran), done
@@ -277,12 +235,13 @@ def main() -> None:
     parser.add_argument("--agent", choices=AGENTS, default="openai")
     parser.add_argument("--test", choices=TESTS, default="sync")
     parser.add_argument("--offline", action="append", default=[], help="a word for pytest, in replays only")
+    parser.add_argument("--facts", action="store_true", help="print the versions alone")
     parser.add_argument("words", nargs="*")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        found = three(Path(folder), given.agent, given.test, given.words, given.offline)
-    found["python"] = platform.python_version()
-    found["system"] = platform.system()
+    found: dict[str, object] = {"python": platform.python_version(), "system": platform.system()}
+    if not given.facts:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+            found |= three(Path(folder), given.agent, given.test, given.words, given.offline)
     found["versions"] = {d.metadata["Name"].lower(): d.version for d in importlib.metadata.distributions()}
     print(json.dumps(found))
 

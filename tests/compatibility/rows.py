@@ -46,7 +46,7 @@ def version(name: str, *needs: str, shown: str = "", **more: object) -> Row:
     return Row(name, needs, shown=tuple(shown.split()) or (re.match(r"[\w-]+", name)[0],), **more)  # type: ignore[arg-type]
 
 
-LOOP = "-o asyncio_default_fixture_loop_scope=function"
+LOOP = "-p pytest_asyncio.plugin -o asyncio_default_fixture_loop_scope=function"
 
 PLUGINS = (
     Row("`-W error`", words="-W error", shown=("pytest",)),
@@ -55,21 +55,14 @@ PLUGINS = (
     plugin("pytest-randomly", "-p pytest_randomly"),
     plugin("pytest-timeout", "-p pytest_timeout --timeout 60"),
     plugin("pytest-cov", "-p pytest_cov.plugin --cov=agent --cov-report="),
-    plugin("pytest-asyncio", f"-p pytest_asyncio.plugin {LOOP}", name="pytest-asyncio, strict", test="asyncio"),
-    plugin(
-        "pytest-asyncio",
-        f"-p pytest_asyncio.plugin {LOOP} -o asyncio_mode=auto",
-        name="pytest-asyncio, auto",
-        test="auto",
-    ),
+    plugin("pytest-asyncio", LOOP, name="pytest-asyncio, strict", test="asyncio"),
+    plugin("pytest-asyncio", f"{LOOP} -o asyncio_mode=auto", name="pytest-asyncio, auto", test="auto"),
     Row("anyio on asyncio and on trio", ("anyio", "trio"), "-p anyio.pytest_plugin", "anyio", shown=("anyio", "trio")),
     plugin("pytest-trio", "-p pytest_trio.plugin", test="trio"),
     Row("unittest.TestCase", test="unittest", shown=("pytest",)),
     Row("subtests", test="subtests", shown=("pytest",)),
     plugin(
-        "hypothesis",
-        "-p _hypothesis_pytestplugin",
-        note="plain tests; a test under `@given` is refused with advice",
+        "hypothesis", "-p _hypothesis_pytestplugin", note="plain tests; a test under `@given` is refused with advice"
     ),
     plugin("pytest-icdiff", "-p pytest_icdiff"),
     plugin("pytest-clarity", "-p pytest_clarity.plugin"),
@@ -80,13 +73,7 @@ PLUGINS = (
     plugin("syrupy", "-p syrupy", test="transcript"),
     Row("without syrupy and time-machine", words="-p no:syrupy -p no:time_machine", shown=("pytest",)),
     plugin("pytest-snapshot", "-p pytest_snapshot.plugin -p no:syrupy", note="`-p no:syrupy`: the two clash"),
-    Row(
-        "blockbuster",
-        ("blockbuster", "pytest-asyncio", "trio"),
-        f"-p pytest_asyncio.plugin {LOOP}",
-        "blockbuster",
-        shown=("blockbuster",),
-    ),
+    Row("blockbuster", ("blockbuster", "pytest-asyncio", "trio"), LOOP, "blockbuster", shown=("blockbuster",)),
     Row("freezegun", ("freezegun",), test="freezegun", shown=("freezegun",)),
     Row("time-machine, in the test", ("time-machine",), test="time_machine", shown=("time-machine",)),
     Row("pyinstrument", ("pyinstrument",), test="pyinstrument", shown=("pyinstrument",)),
@@ -105,7 +92,7 @@ PLUGINS += (
     Row(
         "all of them at once",
         tuple(dict.fromkeys(need for row in PLUGINS if not row.clashes for need in row.needs)),
-        f"AUTOLOAD -n 2 {LOOP}",
+        f"AUTOLOAD -n 2 {LOOP.partition('plugin ')[2]}",
         shown=("pytest",),
         note="but those that clash",
     ),

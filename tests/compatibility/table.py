@@ -20,7 +20,6 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
 from rows import PLUGINS, VERSIONS, Row
 
 ROOT = Path(__file__).parents[2]
@@ -51,41 +50,38 @@ class Environment:
     def made(cls, row: Row, folder: Path) -> Environment:
         """An environment with what the row needs. Raises CannotTry."""
         self = cls(folder)
-        ours = [str(ROOT)] if not row.editable else ["-e", str(ROOT)]
-        asked = ["-r", str(ROOT / "tests" / "envs" / f"{row.env}.txt")] if row.env else [*ours, "httpx2", *row.needs]
+        ours = ["-e", ROOT] if row.editable else [ROOT]
+        asked = ["-r", ROOT / "tests" / "envs" / f"{row.env}.txt"] if row.env else [*ours, "httpx2", *row.needs]
         if not row.env and not any(need.startswith(row.agent) for need in row.needs):
             asked.append(row.agent)
-        say("uv", "venv", "--quiet", "--no-python-downloads", "--python", row.python, str(folder))
-        say("uv", "pip", "install", "--quiet", "--python", str(self.python), *asked)
+        say("uv", "venv", "--quiet", "--no-python-downloads", "--python", row.python, folder)
+        say("uv", "pip", "install", "--quiet", "--python", self.python, *asked)
         return self
 
 
-def say(*command: str) -> None:
+def run(*command: object, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    """The finished process of a command."""
+    return subprocess.run([*map(str, command)], cwd=folder, capture_output=True, encoding="utf-8", check=False)
+
+
+def say(*command: object) -> None:
     """Run a step of the setting up. Raises CannotTry with its last line."""
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, encoding="utf-8", check=False)
+    done = run(*command)
     if done.returncode:
         raise CannotTry((done.stderr.strip() or "no word").splitlines()[-1].strip())
 
 
 def tried(row: Row, folder: Path) -> dict[str, object]:
     """What the check finds for a row. Raises CannotTry."""
-    environment = Environment.made(row, folder / "env")
+    python = Environment.made(row, folder / "env").python
     if row.module:
-        command = [str(environment.python), "-m", "pytest", "-q", "--env", row.env, row.module]
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, encoding="utf-8", check=False)
-        wrong = {"module": done.stdout} if done.returncode else {}
-        found = dict.fromkeys(STEPS, not wrong) | {"wrong": wrong} | facts(environment)
+        done = run(python, "-m", "pytest", "-q", "--env", row.env, row.module)
+        found = dict.fromkeys(STEPS, not done.returncode) | json.loads(run(python, CHECK, "--facts").stdout)
+        found["wrong"] = {"module": done.stdout} if done.returncode else {}
     else:
         offline = [f"--offline={word}" for word in row.offline]
-        command = [str(environment.python), str(CHECK), "--agent", row.agent, "--test", row.test, *offline, "--"]
-        done = subprocess.run(
-            [*command, *shlex.split(row.words)],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            check=False,
-        )
+        words = ["--agent", row.agent, "--test", row.test, *offline, "--", *shlex.split(row.words)]
+        done = run(python, CHECK, *words, folder=folder)
         if done.returncode:
             raise CannotTry(done.stderr.strip().splitlines()[-1])
         found = json.loads(done.stdout)
@@ -95,17 +91,6 @@ def tried(row: Row, folder: Path) -> dict[str, object]:
     found["with"] = ", ".join(f"{name} {versions[name]}" for name in row.shown if name in versions)
     found["on"] = dt.datetime.now(dt.UTC).date().isoformat()
     return found
-
-
-def facts(environment: Environment) -> dict[str, object]:
-    """Python, system and versions of an environment, as the check tells them."""
-    code = (
-        "import importlib.metadata as m, json, platform as p; "
-        "print(json.dumps({'python': p.python_version(), 'system': p.system(), "
-        "'versions': {d.metadata['Name'].lower(): d.version for d in m.distributions()}}))"
-    )
-    done = subprocess.run([str(environment.python), "-c", code], capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
 
 
 def rendered(results: dict[str, dict[str, object]], rows: tuple[Row, ...]) -> str:

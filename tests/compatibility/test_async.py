@@ -62,52 +62,43 @@ async def test_body():
     assert await ask("one?")
 """
 
-LOOPS = "asyncio_default_fixture_loop_scope = function\n"
+LOOPS = "asyncio_default_fixture_loop_scope = function\nasyncio_mode = auto\n"
 WAYS = {
-    "asyncio": (ASYNCIO, "pytest_asyncio.plugin", LOOPS + "asyncio_mode = auto\n"),
-    "anyio": (ANYIO, "anyio.pytest_plugin", ""),
-}
-IDS = {
-    "asyncio": {"test_auto", "test_fixture", "test_module", "test_session"},
-    "anyio": {"test_fixture[asyncio]", "test_fixture[trio]", "test_body[asyncio]", "test_body[trio]"},
-}
+    "asyncio": (ASYNCIO, "pytest_asyncio.plugin", LOOPS, "test_auto test_fixture test_module test_session"),
+    "anyio": (ANYIO, "anyio.pytest_plugin", "", "test_fixture[asyncio] test_fixture[trio] test_body[asyncio] test_body[trio]"),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=WAYS)
 def way(request, shop):
-    tests, plugin, ini = WAYS[request.param]
+    tests, plugin, ini, ids = WAYS[request.param]
     project = shop(tests, plugin, ini=ini)
-    return request.param, project, project.record()
+    return project, {*ids.split()}, project.record()
 
 
-def test_what_crosses_in_tests_and_fixtures_is_recorded(way):
-    name, project, recorded = way
+def test_what_crosses_in_tests_and_fixtures_is_recorded_and_replays(way):
+    project, ids, recorded = way
     assert recorded.returncode == 0, recorded.stdout
-    assert recorded.stdout.count("test passed)   replays") == 4
-    assert {one.run.header.test.removeprefix("test_shop.py::") for one in project.snapshots} == IDS[name]
+    assert recorded.stdout.count("test passed)") == 4
+    assert {one.run.header.test.removeprefix("test_shop.py::") for one in project.snapshots} == ids
     assert all(one.run.exchanges for one in project.snapshots)
-
-
-def test_it_replays_offline(way):
-    _, project, _ = way
     done = project.offline()
     assert done.returncode == 0, done.stdout
     assert "replayed 4 tests" in done.stdout
 
 
 def test_a_divergence_is_told_once(way):
-    name, project, _ = way
+    project, ids, _ = way
     told, done = project.diverged("-k", "auto or module or session or body")
-    assert told.keys() == {test for test in IDS[name] if "fixture" not in test}
+    assert told.keys() == {test for test in ids if "fixture" not in test}
     assert all(" [AR-PROMPT] turn 1/" in said for said in told.values())
     assert "never retrieved" not in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("backend", ["asyncio", "trio"])
-def test_a_divergence_in_a_fixture_is_told_whatever_a_runner_makes_of_it(way, backend):
+def test_a_divergence_in_a_fixture_is_told_whatever_a_runner_makes_of_it(way):
     """One backend at a time: after a fixture of anyio was refused, its runner serves no other."""
-    name, project, _ = way
-    which = f"test_fixture and {backend}" if name == "anyio" else "test_fixture"
-    told, _ = project.diverged("-k", which)
-    assert list(told) == [f"test_fixture[{backend}]" if name == "anyio" else "test_fixture"]
-    assert all(said.startswith("ERROR [AR-PROMPT] turn 1/") for said in told.values())
+    project, ids, _ = way
+    for test in (test for test in ids if "fixture" in test):
+        told, _ = project.diverged(f"test_shop.py::{test}")
+        assert told.keys() == {test}
+        assert told[test].startswith("ERROR [AR-PROMPT] turn 1/")

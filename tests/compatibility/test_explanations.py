@@ -5,15 +5,7 @@ from __future__ import annotations
 import pytest
 
 pytestmark = pytest.mark.env("main")
-
 PLUGINS = ("syrupy", "icdiff", "clarity")
-
-
-OTHER = """
-def test_run_beside_an_earlier_one(agentreplay, earlier):
-    agent.answer("Where is it?")
-    assert agentreplay.run == earlier
-"""
 
 CONFTEST = """
 import pytest
@@ -27,42 +19,20 @@ def earlier(request):
     run = codec.loads(file.read_bytes(), file=file.name).run
     return RunView(lambda: run, READER)
 """
+TESTS = """
+import agent, pprintpp
 
-TRANSCRIPT = """
+def test_refund(agentreplay):
+    agent.answer("Where is A-17?")
+
 def test_transcript(agentreplay, agent_snapshot):
     agent.answer("Where is A-17?")
     assert agentreplay.run == agent_snapshot
-"""
 
-
-@pytest.fixture
-def compared(project):
-    """A suite whose two comparisons fail in a replay: with an earlier run, and with a stored transcript."""
-    project.plugins += PLUGINS
-    test = (project.root / "test_shop.py").read_text(encoding="utf-8")
-    project.write(conftest=CONFTEST, test_shop=test + TRANSCRIPT)
-    assert project.record().returncode == 0
-    project.write(test_shop=test + TRANSCRIPT + OTHER)
-    assert project.record("-k", "earlier").returncode == 1
-    for file in project.root.rglob("*.run.txt"):
-        file.write_text(file.read_text(encoding="utf-8").replace("refund", "repaid"), encoding="utf-8")
-    project.server.stop()
-    return project
-
-
-@pytest.mark.parametrize("words", [(), ("-vv",)], ids=["short", "-vv"])
-def test_our_explanation_wins(compared, words):
-    told = compared.replay(*words).stdout
-    assert "runs part at turn 1/3: model m-1: user text $.messages[1].content changed, it -> A-17" in told
-    assert "first divergent turn: turn 1  m-1" in told
-    assert "-   tools: lookup_order, repaid" in told
-    assert "equals failed" not in told
-    assert "pytest-clarity diff shown" not in told
-    assert "2 failed, 1 passed" in told
-
-
-BIG = """
-import agent, pprintpp
+def test_run_beside_an_earlier_one(agentreplay, request):
+    agent.answer("Where is it?")
+    if agentreplay.mode == "replay":
+        assert agentreplay.run == request.getfixturevalue("earlier")
 
 def test_big(agentreplay, agent_snapshot):
     agent.answer("Where is A-17?" + " Please." * 50_000)
@@ -71,14 +41,19 @@ def test_big(agentreplay, agent_snapshot):
 """
 
 
-def test_what_they_print_of_a_big_run_is_small(project):
+def test_our_explanation_wins_and_what_they_print_of_a_big_run_is_small(project):
     project.plugins += PLUGINS
-    project.write(test_shop=BIG)
-    recorded = project.record("--agentreplay-no-prove")
+    project.write(conftest=CONFTEST, test_shop=TESTS)
+    recorded = project.record()
     assert recorded.returncode == 0, recorded.stdout
-    assert project.files[0].stat().st_size > 350_000
-
-
-def test_the_three_acts(project, three_acts):
-    project.plugins += PLUGINS
-    three_acts(project)
+    assert max(file.stat().st_size for file in project.files) > 350_000
+    for file in project.root.rglob("*.run.txt"):
+        file.write_text(file.read_text(encoding="utf-8").replace("refund", "repaid"), encoding="utf-8")
+    for words in ([], ["-vv"]):
+        told = project.offline(*words).stdout
+        assert "runs part at turn 1/3: model m-1: user text $.messages[1].content changed, it -> A-17" in told
+        assert "first divergent turn: turn 1  m-1" in told
+        assert "-   tools: lookup_order, repaid" in told
+        assert "equals failed" not in told
+        assert "pytest-clarity diff shown" not in told
+        assert "2 failed, 2 passed" in told

@@ -15,7 +15,6 @@ import agent
 
 def test_refund(agentreplay):
     assert "refund" in agent.answer("Where is A-17?")
-    agentreplay.run.assert_tool_calls(["lookup_order", "refund"])
     time.sleep(0.3)  # the uploader's turn
 """
 
@@ -45,8 +44,7 @@ def collector():
         server.shutdown()
 
 
-@pytest.fixture
-def traced(project, collector):
+def test_traces_are_sent_while_recording_and_by_no_replay(project, collector):
     project.plugins += ("langsmith_plugin",)
     project.edit("agent.py", "import httpx2", "import httpx2\nfrom langsmith import traceable")
     project.edit("agent.py", "def answer(", "@traceable\ndef answer(")
@@ -54,34 +52,23 @@ def traced(project, collector):
     project.environ |= {
         "LANGSMITH_API_KEY": "lsv2_pt_" + "0" * 32,
         "LANGSMITH_ENDPOINT": f"http://127.0.0.1:{collector.server_port}",
+        "LANGSMITH_TRACING": "true",
     }
-    return project
-
-
-def test_traces_are_sent_while_recording_and_by_no_replay(traced, collector):
-    traced.environ["LANGSMITH_TRACING"] = "true"
-    recorded = traced.record("--agentreplay-no-prove")
+    recorded = project.record()
     assert recorded.returncode == 0, recorded.stdout
     assert "not recorded" not in recorded.stdout
-    sent, ran = len(collector.taken), traced.ledger
+    sent = len(collector.taken)
     assert sent > 0
-    traced.server.stop()
-    replayed = traced.replay()
+    replayed = project.offline()
     assert replayed.returncode == 0, replayed.stdout + replayed.stderr
     assert "AR-" not in replayed.stdout
-    traced.edit("agent.py", "Be brief.", "Be short.")
-    diverged = traced.replay()
-    assert diverged.returncode == 1
-    assert "\n[AR-PROMPT] turn 1/" in diverged.stdout
-    assert (len(collector.taken), traced.ledger) == (sent, ran)
-
-
-def test_what_a_marked_test_asks_of_langsmith_is_a_call_of_the_test(traced):
-    assert traced.record().returncode == 0
-    assert traced.replay().returncode == 0
-    traced.edit("test_shop.py", "import agent\n", "import agent, pytest\n")
-    traced.edit("test_shop.py", "def test", "@pytest.mark.langsmith\ndef test")
-    refused = traced.replay()
+    told, _ = project.diverged()
+    assert "[AR-PROMPT] turn 1/" in told["test_refund"]
+    assert len(collector.taken) == sent
+    # What a marked test asks of langsmith is a call of the test.
+    project.edit("test_shop.py", "import agent\n", "import agent, pytest\n")
+    project.edit("test_shop.py", "def test", "@pytest.mark.langsmith\ndef test")
+    refused = project.replay(LANGSMITH_TRACING="false")
     assert refused.returncode == 1
     assert "GET 127.0.0.1/" in refused.stdout
-    assert traced.replay(LANGSMITH_TEST_TRACKING="false").returncode == 0
+    assert project.replay(LANGSMITH_TEST_TRACKING="false").returncode == 0

@@ -6,18 +6,13 @@ import importlib.util
 
 import pytest
 
-pytestmark = pytest.mark.env("main")
+pytestmark = [pytest.mark.env("main"), pytest.mark.real_process]  # ours is loaded by its entry point, in each order
 
 OURS = "pytest_agentreplay"
 SAID = "another plugin has --replay here; say --agentreplay-mode=model"
 
-IN_CONFTEST = """
-def pytest_addoption(parser):
-    parser.getgroup("replay").addoption("--replay", dest="replay", default=None)
-"""
 
-
-@pytest.mark.parametrize("theirs", ["replay", "cassetteai"])
+@pytest.mark.parametrize("theirs", ["replay", pytest.param("cassetteai", marks=pytest.mark.exhaustive)])
 def test_a_flag_that_another_plugin_has_is_left_to_it(project, theirs):
     for order in [(theirs, OURS), (OURS, theirs)]:
         project.plugins = order
@@ -51,18 +46,16 @@ def test_pytest_replay_takes_its_files_beside_us(project):
 
 
 def test_the_command_replays_where_a_conftest_has_the_flag(project):
-    project.write(conftest=IN_CONFTEST)
+    before = project.run("--co", "--nonsense")
+    assert before.returncode == 4
+    assert "another plugin" not in before.stderr, "nothing is said where nobody else has it"
+    option = '    parser.getgroup("replay").addoption("--replay", dest="replay", default=None)\n'
+    project.write(conftest=f"def pytest_addoption(parser):\n{option}")
     recorded = project.record()
     assert recorded.returncode == 0, recorded.stdout + recorded.stderr
     assert SAID in recorded.stdout
     assert project.command("replay", project.files[0]).returncode == 0
     assert "--agentreplay-mode" in project.run("--help").stdout
-
-
-def test_nothing_is_said_where_nobody_else_has_it(project):
-    told = project.run("--co", "--nonsense")
-    assert told.returncode == 4
-    assert "another plugin" not in told.stderr + project.run("--co").stdout
 
 
 STAND_IN = """
@@ -95,8 +88,7 @@ def test_a_test_that_gets_the_fixture_of_another_plugin_fails_and_says_whose_it_
         assert "\nanother plugin owns the fixture agentreplay of this test: agentreplay" in refused.stdout
         assert "pytest -p no:agentreplay -p pytest_agentreplay\n" in refused.stdout
         assert " - Failed: another plugin owns the fixture" in refused.stdout.partition("short test summary info")[2]
-    assert rival.files == []
-    assert rival.ledger == []
+    assert (rival.files, rival.ledger) == ([], [])
     cured = rival.record("-p", "no:agentreplay", "-p", "pytest_agentreplay")
     assert cured.returncode == 0, cured.stdout + cured.stderr
     assert "another plugin" not in cured.stdout
@@ -104,52 +96,28 @@ def test_a_test_that_gets_the_fixture_of_another_plugin_fails_and_says_whose_it_
     assert left.returncode == 0, left.stdout + left.stderr
 
 
-def test_where_ours_comes_last_it_is_served_and_the_header_says_so(rival, three_acts):
+def test_where_ours_comes_last_it_is_served_and_the_header_says_so(rival):
     rival.plugins = ("agentreplay", OURS)
-    recorded, *_ = three_acts(rival)
+    recorded = rival.record()
+    assert recorded.returncode == 0, recorded.stdout
     assert "agentreplay: another plugin has the fixture agentreplay too (agentreplay" in recorded.stdout
+    assert rival.offline().returncode == 0
 
 
-BUILT_ON_OURS = """
-import pytest
-
-@pytest.fixture
-def agentreplay(agentreplay):
-    agentreplay.annotate(team="shop")
-    return agentreplay
-"""
-
-ASKED_LATER = """
-import pytest
-
-@pytest.fixture
-def agentreplay(request):
-    return request.getfixturevalue("agentreplay")
-"""
-
-IN_OURS_STEAD = """
-import pytest
-
-@pytest.fixture
-def agentreplay():
-    return {"a": "dict"}
-"""
-
-TEST = """
-import agent
-
-def test_refund(agentreplay):
-    assert "refund" in agent.answer("Where is A-17?")
-"""
+FIXTURE = "import pytest\n\n@pytest.fixture\ndef agentreplay({}):\n    {}\n"
+TEST = 'import agent\n\ndef test_refund(agentreplay):\n    assert "refund" in agent.answer("Where is A-17?")\n'
 
 
-def test_a_fixture_of_the_project_may_build_on_ours_and_is_told_when_it_does_not(project, three_acts):
+def test_a_fixture_of_the_project_may_build_on_ours_and_is_told_when_it_does_not(project):
     (project.root / "test_shop.py").unlink()
-    project.write(on__conftest=BUILT_ON_OURS, on__test_on=TEST, later__conftest=ASKED_LATER, later__test_later=TEST)
-    three_acts(project)
+    on_ours = FIXTURE.format("agentreplay", 'agentreplay.annotate(team="shop")\n    return agentreplay')
+    later = FIXTURE.format("request", 'return request.getfixturevalue("agentreplay")')
+    project.write(on__conftest=on_ours, on__test_on=TEST, later__conftest=later, later__test_later=TEST)
+    assert project.record().returncode == 0
+    assert project.offline().returncode == 0
     assert [snapshot.run.header.kit.get("annotations") for snapshot in project.snapshots] == [None, {"team": "shop"}]
-    project.write(stead__conftest=IN_OURS_STEAD, stead__test_stead=TEST)
+    project.write(stead__conftest=FIXTURE.format("", 'return {"a": "dict"}'), stead__test_stead=TEST)
     refused = project.replay("stead")
     assert refused.returncode == 1
-    assert "\nthe fixture agentreplay of this test is that of stead/conftest.py:4" in refused.stdout.replace("\\", "/")
+    assert "\nthe fixture agentreplay of this test is that of stead/conftest.py:3" in refused.stdout.replace("\\", "/")
     assert "build it on ours: def agentreplay(agentreplay)" in refused.stdout

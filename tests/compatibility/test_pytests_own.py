@@ -44,16 +44,16 @@ COUNTED = "5 passed, 1 skipped, 1 xfailed"
 
 
 @pytest.fixture(scope="module")
-def own(shop):
-    project = shop(TESTS)
-    return project, project.record("-q")
+def project(shop):
+    """Recorded with -q."""
+    made = shop(TESTS)
+    made.recorded = made.record("-q")
+    return made
 
 
-def test_at_q_recordings_are_counted_and_at_qq_only_trouble_is_told(own):
-    project, recorded = own
-    assert recorded.returncode == 0, recorded.stdout
-    assert COUNTED in recorded.stdout
-    assert "recorded 6 tests (6 created, all replay)" in recorded.stdout.splitlines()
+def test_at_q_recordings_are_counted_and_at_qq_only_trouble_is_told(project):
+    assert COUNTED in project.recorded.stdout
+    assert "recorded 6 tests (6 created" in project.recorded.stdout
     assert "agentreplay" not in project.offline("-qq").stdout
     project.edit("pytest.ini", "    agent.refund\n", "")
     quiet = project.record("-qq", "-k", "first").stdout
@@ -62,24 +62,19 @@ def test_at_q_recordings_are_counted_and_at_qq_only_trouble_is_told(own):
     assert project.record("-qq", "-k", "first").stdout.splitlines()[1:] in ([], [""])
 
 
-def test_markers_fixtures_skips_and_known_failures_replay(own):
-    project, _ = own
+def test_markers_fixtures_skips_and_known_failures_replay(project):
     done = project.offline("-v")
     assert done.returncode == 0, done.stdout
     assert COUNTED in done.stdout
     assert "replayed 6 tests (18 turns, 30 calls served, 0 live)" in done.stdout
     assert "replayed" not in project.offline("-q").stdout
     outcomes = {one.run.header.test.rpartition("::")[2]: one.run.header.outcome["status"] for one in project.snapshots}
-    assert outcomes.pop("test_skips") == "skipped"
-    assert outcomes.pop("test_known_bug") == "failed"
+    assert (outcomes.pop("test_skips"), outcomes.pop("test_known_bug")) == ("skipped", "failed")
     assert {*outcomes.values()} == {"passed"}
 
 
-@pytest.mark.parametrize(
-    "words", [(), ("-q",), ("-qq",), ("-vv", "--junitxml=junit.xml")], ids=["plain", "q", "qq", "vv on CI"]
-)
-def test_a_divergence_reads_the_same(own, words):
-    project, _ = own
+@pytest.mark.parametrize("words", [(), ("-q",), ("-qq",), ("-vv", "--junitxml=junit.xml")], ids=["", "q", "qq", "CI"])
+def test_a_divergence_reads_the_same(project, words):
     told, done = project.diverged("-k", "first or marked", *words, CI="1" if "-vv" in words else "")
     assert told.keys() == {"test_first", "test_marked"}
     assert all(" [AR-PROMPT] turn 1/3" in said for said in told.values())
@@ -92,23 +87,16 @@ def test_a_divergence_reads_the_same(own, words):
             assert "\n" not in failure.get("message")
 
 
-def test_stopping_and_coming_back(own):
-    project, _ = own
-    project.plugins, cache = ("pytest_agentreplay.plugin",), ("-k", "first or used or plain")
-    _, stopped = project.diverged("-x", *cache)
-    assert "replayed 1 test " in stopped.stdout
-    told, _ = project.diverged("--maxfail=2", *cache)
-    assert len(told) == 2
-    again = project.offline("--lf", *cache)
-    assert "2 passed" in again.stdout
-    told, _ = project.diverged("--sw", *cache, code=2)
-    assert told.keys() == {"test_first"}
-    assert "3 passed" in project.offline("--ff", *cache).stdout
+def test_stopping_and_coming_back(project):
+    project.plugins, some = ("pytest_agentreplay.plugin",), ("-k", "first or used or plain")
+    assert "replayed 1 test " in project.diverged("-x", *some)[1].stdout
+    assert len(project.diverged("--maxfail=2", *some)[0]) == 2
+    assert "2 passed" in project.offline("--lf", *some).stdout
+    assert project.diverged("--sw", *some, code=2)[0].keys() == {"test_first"}
     project.plugins += ("no:cacheprovider",)
 
 
-def test_collecting_opens_nothing(own):
-    project, _ = own
+def test_collecting_opens_nothing(project):
     project.edit("pytest.ini", "    agent.refund\n", "    agent.refund\n    nowhere.at_all\n")
     done = project.offline("--co", "-q")
     project.edit("pytest.ini", "    nowhere.at_all\n", "")
@@ -116,60 +104,28 @@ def test_collecting_opens_nothing(own):
     assert "7 tests collected" in done.stdout
 
 
-def test_the_debugger_opens_on_a_divergence_and_ends_well(own):
-    project, _ = own
-    told, done = project.diverged("--pdb", "-k", "first or used", given="c\nq\n", code=2)
-    assert done.stdout.count("(Pdb)") == 2
-    assert "Exit: Quitting debugger" in done.stdout
-    assert told.keys() == {"test_first", "test_used"}
-    assert "replayed 2 tests" in done.stdout
-
-
-def test_shown_setups_and_durations(own):
-    project, _ = own
+def test_setups_durations_and_import_modes(project):
     done = project.offline("--setup-show", "--durations=2", "-k", "first")
+    assert done.returncode == 0
     assert "SETUP    F agentreplay" in done.stdout
     assert "slowest 2 durations" in done.stdout
-    assert done.returncode == 0
+    for mode in ("append", "importlib"):
+        done = project.offline(f"--import-mode={mode}", "-p", "no:terminal", "-k", "first or async")
+        assert (done.returncode, done.stdout) == (0, "")
 
 
-@pytest.mark.parametrize("mode", ["prepend", "append", "importlib"])
-def test_import_modes(own, mode):
-    project, _ = own
-    done = project.offline(f"--import-mode={mode}", "-p", "no:terminal", "-k", "first or async")
-    assert (done.returncode, done.stdout) == (0, ""), done.stdout
-
-
-def test_without_us_the_suite_is_plain(own):
-    project, _ = own
+def test_without_us_the_suite_is_plain_and_the_name_that_switches_us_off_is_told(project):
     ours, project.plugins = project.plugins, ("no:pytest_agentreplay",)
-    try:
-        plain = project.run("-k", "plain or TestCase", "-W", "ignore", "-o", "agentreplay_tools=")
-        strict = project.run("--strict-markers", "-W", "ignore")
-    finally:
-        project.plugins = ours
+    plain = project.run("-k", "plain or TestCase", "-W", "ignore", "-o", "agentreplay_tools=")
+    strict = project.run("--strict-markers", "-W", "ignore")
+    project.plugins = ours
     assert "2 passed" in plain.stdout, plain.stdout
     assert "'agentreplay' not found in `markers`" in strict.stdout
-
-
-@pytest.mark.parametrize("name", ["frozen-agentreplay", "frozen_agentreplay"])
-def test_the_name_of_the_distribution_switches_nothing_off_and_the_right_name_is_told(own, name):
-    project, _ = own
-    done = project.run("-p", f"no:{name}", "--co")
-    assert done.returncode == 4
-    assert f"-p no:{name} switches nothing off: write -p no:pytest_agentreplay" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
-def test_doctests_of_a_folder_that_opted_in(own):
-    project, _ = own
-    project.write(
-        answers__shown='def shown():\n    """\n    >>> import agent\n    >>> "refund" in agent.answer("Where?")\n    True\n    """\n'
-    )
-    words = ("--doctest-modules", "answers", "-o", "agentreplay_paths=answers")
-    assert "(created, 5 calls, test passed)   replays" in project.record(*words).stdout
-    done = project.offline(*words)
-    assert done.returncode == 0, done.stdout
+    for name in ("frozen-agentreplay", "frozen_agentreplay"):
+        done = project.run("-p", f"no:{name}", "--co")
+        assert done.returncode == 4
+        assert f"-p no:{name} switches nothing off: write -p no:pytest_agentreplay" in done.stderr
+        assert "Traceback" not in done.stderr
 
 
 WIDE = """
@@ -192,14 +148,12 @@ def test_other(warm, agentreplay):
 """
 
 
-def test_a_wider_fixture_that_calls_a_model_past_all_boundaries_is_reported_and_refused(own):
-    project, _ = own
+def test_a_wider_fixture_that_calls_a_model_past_all_boundaries_is_reported_and_refused(project):
     project.write(test_wide=WIDE)
-    recorded = project.record("test_wide.py", "--agentreplay-no-prove")
+    recorded = project.record("test_wide.py")
     assert "recorded  nothing: test_wide.py::@warm made no call that a boundary knows" in recorded.stdout
     assert "not recorded: 1 look-up of api.openai.com" in recorded.stdout, recorded.stdout
     done = project.offline("test_wide.py", COLUMNS="120")
     assert done.returncode == 1
     assert done.stdout.count("[AR-NET] fixture warm: ") >= 2, done.stdout
-    allowed = project.offline("test_wide.py", "-o", "agentreplay_allow_hosts=api.openai.com")
-    assert allowed.returncode == 0, allowed.stdout
+    assert project.offline("test_wide.py", "-o", "agentreplay_allow_hosts=api.openai.com").returncode == 0

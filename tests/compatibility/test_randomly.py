@@ -22,43 +22,26 @@ def test_within(agentreplay):
 
 def test_after():
     drawn.append(random.random())
-    random.seed(SEED)
+    random.seed(1234)
     assert drawn == [random.random(), random.random()]
-""".replace("SEED", "1234")
-
+"""
 CONFTEST = "import random\n\ndef pytest_collection_finish():\n    random.seed(1234)\n"
 
 
-@pytest.fixture(scope="module")
-def shuffled(shop):
-    project = shop(TESTS, "pytest_randomly")
+def test_any_order_and_any_seed_replay_and_what_was_seeded_outside_goes_on(shop):
+    project, ours = shop(TESTS, "pytest_randomly"), ("-k", "it or within")
     project.write(conftest=CONFTEST)
-    recorded = project.record("--randomly-seed=7", "-k", "it or within")
-    return project, recorded
-
-
-def test_any_order_and_any_seed_replay(shuffled):
-    project, recorded = shuffled
+    recorded = project.record("--randomly-seed=7", *ours)
     assert recorded.returncode == 0, recorded.stdout
-    assert recorded.stdout.count("replays") == 5
     orders = set()
     for seed in (1, 2):
-        done = project.offline(f"--randomly-seed={seed}", "-v", "-k", "it or within")
+        done = project.offline(f"--randomly-seed={seed}", "-v", *ours)
         assert done.returncode == 0, done.stdout
         orders.add(tuple(line.partition(" ")[0] for line in done.stdout.splitlines() if "PASSED" in line))
     assert len(orders) == 2
-
-
-def test_what_was_seeded_outside_goes_on(shuffled):
-    project, _ = shuffled
-    done = project.offline(
-        "--randomly-dont-reorganize", "--randomly-dont-reset-seed", "-k", "before or within or after"
-    )
+    plain = ("--randomly-dont-reorganize", "--randomly-dont-reset-seed", "-k", "before or within or after")
+    done = project.offline(*plain)
     assert done.returncode == 0, done.stdout
-
-
-def test_divergences_are_told_in_any_order(shuffled, headline):
-    project, _ = shuffled
-    told, _ = project.diverged("--randomly-seed=3", "-k", "it or within")
+    told, _ = project.diverged("--randomly-seed=3", *ours)
     assert len(told) == 5
-    assert all(said.startswith(f"FAILED {headline}") for said in told.values())
+    assert all(said.startswith("FAILED [AR-PROMPT] turn 1/3: model m-1") for said in told.values())

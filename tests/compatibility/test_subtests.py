@@ -12,11 +12,12 @@ import os, unittest
 import pytest, agent
 
 WRONG = os.environ.get("WRONG")
+OTHER = os.environ.get("OTHER", "")
 
 def test_parts(subtests, agentreplay):
     for n in range(3):
         with subtests.test(n=n):
-            agent.answer(f"Where is A-{n}?")
+            agent.answer(f"Where is A-{n}{n and OTHER}?")
             assert not (WRONG and n == 1)
 
 @pytest.mark.agentreplay
@@ -24,33 +25,28 @@ class TestCase(unittest.TestCase):
     def test_parts(self):
         for n in range(3):
             with self.subTest(n=n):
-                agent.answer(f"Where is B-{n}?")
+                agent.answer(f"Where is B-{n}{n and OTHER}?")
 """
 
 
 @pytest.fixture(scope="module")
-def parts(shop):
-    project = shop(TESTS)
-    return project, project.record("-v")
+def project(shop):
+    made = shop(TESTS)
+    made.recorded = made.record("-v")
+    return made
 
 
-def test_the_recording_is_that_of_the_whole_test(parts):
-    project, recorded = parts
-    assert recorded.returncode == 0, recorded.stdout
-    assert recorded.stdout.count("(created, 15 calls, test passed)   replays") == 2
+def test_the_recording_is_that_of_the_whole_test(project):
+    assert project.recorded.returncode == 0, project.recorded.stdout
+    assert project.recorded.stdout.count("(created, 15 calls, test passed)") == 2
     replayed = project.offline()
     assert replayed.returncode == 0, replayed.stdout
     assert "replayed 2 tests (18 turns, 30 calls served, 0 live)" in replayed.stdout
 
 
 @pytest.mark.parametrize("words", [(), ("-p", "xdist.plugin", "-n", "1")], ids=["here", "in a worker"])
-def test_a_divergence_is_told_on_the_test_and_once(parts, words):
-    project, _ = parts
-    project.edit("test_shop.py", 'f"Where is A-{n}?"', 'f"Where is A-{n if n < 1 else 7}?"')
-    project.edit("test_shop.py", 'f"Where is B-{n}?"', 'f"Where is B-{n if n < 1 else 7}?"')
-    done = project.offline(*words)
-    project.edit("test_shop.py", 'f"Where is A-{n if n < 1 else 7}?"', 'f"Where is A-{n}?"')
-    project.edit("test_shop.py", 'f"Where is B-{n if n < 1 else 7}?"', 'f"Where is B-{n}?"')
+def test_a_divergence_is_told_on_the_test_and_once(project, words):
+    done = project.offline(*words, OTHER="7")
     summary = done.stdout.partition("short test summary info")[2].splitlines()[1:3]
     assert sorted(line.partition(": model")[0] for line in summary) == [
         "FAILED test_shop.py::TestCase::test_parts - [AR-PROMPT] turn 4/9",
@@ -61,12 +57,11 @@ def test_a_divergence_is_told_on_the_test_and_once(parts, words):
     assert "ReplayDiverged" not in done.stdout
 
 
-def test_a_part_that_fails_by_itself_makes_a_failed_run(parts):
-    project, _ = parts
+def test_a_part_that_fails_by_itself_makes_a_failed_run(project):
     before = {file: file.read_bytes() for file in project.files}
+    project.proves = True
     done = project.record("-k", "parts and not TestCase", WRONG="1")
-    assert "SUBFAILED(n=1) test_shop.py::test_parts" in done.stdout
-    assert done.stdout.count("SUBFAILED") == 1, "the proof's parts are not told"
+    assert done.stdout.count("SUBFAILED(n=1) test_shop.py::test_parts") == 1, "the proof's parts are not told"
     assert "pending   test_shop.py::test_parts: this run failed, the recorded one passed" in done.stdout
     assert {file: file.read_bytes() for file in project.files} == before
     replayed = project.offline("-k", "parts and not TestCase", WRONG="1")

@@ -6,17 +6,12 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.env("main")
+pytestmark = [pytest.mark.env("main"), pytest.mark.real_process]  # ours is loaded by its entry point
 
-CLASHES = {
-    "replay": "--replay",
-    "cassetteai": "--replay",
-    "snapshot": "--snapshot-update",
-    "agentreplay": "its fixture",
-}
-"""Plugins that cannot be loaded with all the others, and the name that more than one of them owns."""
-AILING = {"langsmith_plugin": "it calls what Python 3.14 deprecates"} if sys.version_info >= (3, 14) else {}
-"""Plugins that do not load where warnings are errors."""
+CLASHES = ["replay", "cassetteai", "snapshot", "agentreplay"]
+"""Plugins that cannot be loaded with all the others: --replay, --snapshot-update and our fixture have two owners."""
+AILING = ["langsmith_plugin"] if sys.version_info >= (3, 14) else []
+"""Plugins that do not load where warnings are errors: it calls what Python 3.14 deprecates."""
 
 MORE = """
 import asyncio
@@ -38,32 +33,20 @@ def test_many(agentreplay, agent_snapshot, subtests, number):
 """
 
 
-@pytest.fixture
-def zoo(project):
+def test_the_three_acts_among_all_of_them(project):
     project.autoload = True
     # pytest_NAME is blocked along with NAME: ours comes back by its own name.
-    project.plugins = (*(f"no:{name}" for name in CLASHES | AILING), "pytest_agentreplay")
+    project.plugins = (*(f"no:{name}" for name in CLASHES + AILING), "pytest_agentreplay")
     with (project.root / "pytest.ini").open("a", encoding="utf-8") as ini:
         ini.write("asyncio_default_fixture_loop_scope = function\ntimeout = 80\n")
     project.write(test_more=MORE)
-    return project
-
-
-def test_the_three_acts_among_all_of_them(zoo):
-    recorded = zoo.record("-n", "2")
+    recorded = project.record("-n", "2")
     assert recorded.returncode == 0, recorded.stdout + recorded.stderr
-    for plugin in ("httpx", "icdiff", "clarity", "inline-snapshot", "randomly", "recording", "socket"):
-        assert f" {plugin}-" in recorded.stdout
-    assert AILING or " langsmith-" in recorded.stdout
-    assert recorded.stdout.count("test passed)   replays") == 5, recorded.stdout
-    zoo.server.stop()
-    ran = zoo.ledger
-    for words, environ in [(["-n", "2", "--reruns=1"], {}), (["--block-network"], {"CI": "1"})]:
-        replayed = zoo.replay(*words, **environ)
-        assert replayed.returncode == 0, replayed.stdout + replayed.stderr
-    zoo.edit("agent.py", "Be brief.", "Be short.")
-    diverged = zoo.replay("-n", "2", "-v", CI="1")
-    assert diverged.returncode == 1
-    assert diverged.stdout.count(" - [AR-PROMPT] turn 1/") == 5, diverged.stdout
+    loaded = ["httpx", "icdiff", "clarity", "inline-snapshot", "randomly", "recording", "socket", "langsmith"]
+    assert [plugin for plugin in loaded if f" {plugin}-" not in recorded.stdout] == (["langsmith"] if AILING else [])
+    assert recorded.stdout.count("(created, ") == 5, recorded.stdout
+    replayed = project.offline("--reruns=1", "--block-network", CI="1")
+    assert replayed.returncode == 0, replayed.stdout + replayed.stderr
+    told, diverged = project.diverged()
+    assert len([said for said in told.values() if " [AR-PROMPT] turn 1/" in said]) == 5, told
     assert " failed, 1 passed" in diverged.stdout
-    assert zoo.ledger == ran

@@ -1,13 +1,13 @@
 """What the pages show is what happens: every block is run, checked, or left out with a reason that is read in the page."""
 
-from pathlib import Path
-
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.pages import ROOT
+
+pytestmark = pytest.mark.process
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_block_of_the_page_holds(page, studio):
-    studio(page).play()
+def test_every_block_of_the_page_holds(page, play):
+    play(page).play()

@@ -94,7 +94,14 @@ class Project:
         for name, text in files.items():
             file = self.root / f"{name.replace('__', '/')}.py"
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, encoding="utf-8")
+            self.put(file, text)
+
+    @staticmethod
+    def put(file, text):
+        """Write a file, and drop its byte code: Python takes that for current if second and size are the same."""
+        file.write_text(text, encoding="utf-8")
+        for stale in file.parent.glob(f"__pycache__/{file.stem}.*.pyc"):
+            stale.unlink()
 
     def furnish(self, tests=TEST, ini=""):
         """The refund agent, tests of it and its ini, over a script of three replies."""
@@ -106,7 +113,7 @@ class Project:
         file = self.root / name
         text = file.read_text(encoding="utf-8")
         assert old in text, f"{old!r} is not in {name}"
-        file.write_text(text.replace(old, new), encoding="utf-8")
+        self.put(file, text.replace(old, new))
 
     def run(self, *words, **environ):
         return self.child("pytest", *self.options, *words, **environ)

@@ -16,7 +16,7 @@ from tests.support.small_projects import passed
 
 pytestmark = [pytest.mark.env("main"), pytest.mark.process]  # nothing in it depends on the release of a dependency
 
-SCRIPT = Path(__file__).parents[2] / "refunds.py"
+SCRIPT = Path(__file__).parents[2] / "support" / "refund_calls.py"
 
 
 def run(*words, source=()):

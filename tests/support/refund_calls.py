@@ -1,8 +1,8 @@
-"""Counts how often a refund runs in 10,000 replays of agents that hold and call it in every way: `python tests/refunds.py`.
+"""Counts how often a refund runs in 10,000 replays of agents that hold and call it in every way: `python tests/support/refund_calls.py`.
 
 Each way is recorded once, with the real tool, then replayed; every run of the tool appends to a ledger. In half of the
 ways the agent misbehaves when it is replayed: it asks for another refund, swallows the refusal, tries again, or comes
-late. It must print 0. `python tests/refunds.py 500` replays 500 times.
+late. It must print 0. `python tests/support/refund_calls.py 500` replays 500 times.
 """
 
 from __future__ import annotations
@@ -56,22 +56,19 @@ def fire(order):
     """A refund is paid: the one thing that must not happen in a replay."""
     with LEDGER.open("a", encoding="utf-8") as ledger:
         ledger.write(f"{order}\n")
+    if order.startswith("bad"):
+        raise Declined(order)
 
 
 def refund(order: str, amount: float = 5.0) -> str:
-    """Pay money back."""
     fire(order)
-    if order.startswith("bad"):
-        raise Declined(order)
     return f"{order}: {amount}"
 
 
 async def arefund(order: str, amount: float = 5.0) -> str:
-    """Pay money back, slowly where the order says so."""
+    """Slow where the order says so."""
     fire(order)
     await asyncio.sleep(0.2 if order.startswith("slow") else 0)
-    if order.startswith("bad"):
-        raise Declined(order)
     return f"{order}: {amount}"
 
 
@@ -83,7 +80,6 @@ def refunds(*orders: str):
 
 
 async def arefunds(*orders: str):
-    """Pay money back, one by one."""
     for order in orders:
         fire(order)
         await asyncio.sleep(0)
@@ -103,14 +99,12 @@ def logged(function):
 @logged
 @logged
 def wrapped(order: str) -> str:
-    """A tool under two decorators."""
     fire(order)
     return order
 
 
 @functools.cache
 def cached(order: str) -> str:
-    """A tool behind a cache."""
     fire(order)
     return order
 
@@ -125,24 +119,20 @@ class Desk:
         self.held = refund
 
     def pay(self, order: str) -> str:
-        """A method."""
         fire(order)
         return f"{self.name} {order}"
 
     @classmethod
     def of_class(cls, order: str) -> str:
-        """A class method."""
         fire(order)
         return order
 
     @staticmethod
     def static(order: str) -> str:
-        """A static method."""
         fire(order)
         return order
 
     def __call__(self, order: str) -> str:
-        """The object is the tool."""
         fire(order)
         return order
 
@@ -211,7 +201,11 @@ def quietly(call, *args):
 
 def other(order):
     """The same order when it is recorded, another one when it is replayed."""
-    return f"other-{order}" if Seen.replaying else order
+    return today(f"other-{order}", order)
+
+
+def today(replayed, recorded):
+    return replayed if Seen.replaying else recorded
 
 
 async def all_of(*calls):
@@ -238,10 +232,8 @@ async def collected(source):
 
 
 async def cut_short():
-    flow = arefunds("a", "b", "c")
-    first = await anext(flow)
-    await flow.aclose()
-    return first
+    async with contextlib.aclosing(arefunds("a", "b", "c")) as flow:
+        return await anext(flow)
 
 
 def thrown_into():
@@ -253,10 +245,8 @@ def thrown_into():
 
 
 def closed_early():
-    flow = refunds("a", "b", "c")
-    first = next(flow)
-    flow.close()
-    return first
+    with contextlib.closing(refunds("a", "b", "c")) as flow:
+        return next(flow)
 
 
 def in_thread(call, *args):
@@ -269,7 +259,7 @@ def in_thread(call, *args):
 
 def in_child():
     """A child process that would run it for real."""
-    code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); import refunds; refunds.refund('child')"
+    code = f"import sys; sys.path.insert(0, {str(Path(__file__).parent)!r}); from refund_calls import refund; refund('child')"
     environ = {**os.environ, "REFUND_LEDGER": str(LEDGER.parent)}
     return quietly(functools.partial(subprocess.run, [sys.executable, "-c", code], env=environ, check=True))
 
@@ -284,24 +274,17 @@ def later(call, *args):
     return wait
 
 
-def late_thread():
-    thread = threading.Thread(target=later(refund, "late"), daemon=True)
+def late(start):
+    """Leave a refund behind that is called when the test is over; `start` begins it and gives how to wait for it."""
+    Seen.late.append(start(later(REGISTRY["refund"], "late")))
+    return refund("in time")
+
+
+def by_thread(call, kind=threading.Thread):
+    thread = threading.Thread(target=call) if kind is threading.Thread else threading.Timer(0.1, call)
+    thread.daemon = True
     thread.start()
-    Seen.late.append(thread.join)
-    return refund("in time")
-
-
-def late_timer():
-    timer = threading.Timer(0.1, later(refund, "late"))
-    timer.daemon = True
-    timer.start()
-    Seen.late.append(timer.join)
-    return refund("in time")
-
-
-def late_job():
-    Seen.late.append(POOL.submit(later(REGISTRY["refund"], "late")).result)
-    return refund("in time")
+    return thread.join
 
 
 def late_task():
@@ -378,17 +361,13 @@ UNFAITHFUL = [
     Way("swallowed in a thread", lambda: in_thread(refund, other("x-6")), parts=True),
     Way("swallowed by gather", lambda: asyncio.run(all_of(arefund(other("x-7")), arefund("x-8"))), parts=True),
     Way("another item", lambda: quietly(lambda: list(refunds(other("x-9")))), parts=True),
-    Way(
-        "past the override",
-        lambda: quietly((Desk if Seen.replaying else Strict).pay, STRICT, other("x-10")),
-        parts=True,
-    ),
+    Way("past the override", lambda: quietly(today(Desk, Strict).pay, STRICT, other("x-10")), parts=True),
     Way("past the decorator", lambda: quietly(wrapped.__wrapped__, other("x-11")), parts=True),
-    Way("by another tool", lambda: quietly(Desk.static if Seen.replaying else refund, "x-12"), parts=True),
+    Way("by another tool", lambda: quietly(today(Desk.static, refund), "x-12"), parts=True),
     Way("in a child process", lambda: (refund("x-13"), in_child() if Seen.replaying else ""), parts=True),
-    Way("late, in a thread", late_thread, after=True),
-    Way("late, by a timer", late_timer, after=True),
-    Way("late, in an executor", late_job, after=True),
+    Way("late, in a thread", lambda: late(by_thread), after=True),
+    Way("late, by a timer", lambda: late(lambda call: by_thread(call, threading.Timer)), after=True),
+    Way("late, in an executor", lambda: late(lambda call: POOL.submit(call).result), after=True),
     Way("late, in a task", late_task, after=True),
 ]
 WAYS = [*FAITHFUL, *UNFAITHFUL]
@@ -459,12 +438,9 @@ def main() -> int:
     replays = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
     began = time.perf_counter()
     fired = count(replays)
-    for name, times in fired.items():
-        if times:
-            print(f"{times:6}  {name}")
-    print(
-        f"{sum(fired.values())} refunds in {replays:,} replays of {len(WAYS)} ways, {time.perf_counter() - began:.0f} s"
-    )
+    print(*(f"{times:6}  {name}\n" for name, times in fired.items() if times), sep="", end="")
+    took = time.perf_counter() - began
+    print(f"{sum(fired.values())} refunds in {replays:,} replays of {len(WAYS)} ways, {took:.0f} s")
     return 1 if any(fired.values()) else 0
 
 

@@ -1,0 +1,117 @@
+"""Who touches the disk: `store.files`, and a few modules that touch no file of a project."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from tests.support.package_sources import TREES
+from tests.support.tables import words
+
+FOLDER = {"tempfile.TemporaryDirectory"}
+WRITERS = {
+    "store/signatures.py": FOLDER,  # ssh-keygen reads a signature from a file: a copy in a folder of its own
+    "demo/shop/shop.py": {"LEDGER.open"},  # the refund tool writes the ledger that the demo shows to be untouched
+    "demo/walk.py": {"write_text", "mkdir", "unlink"},  # the demo's folder, for the reader to go on by hand
+    "cases_run/command_agent.py": FOLDER,  # where a command writes its result, until its secrets are off
+    "runs/proof_process.py": FOLDER,  # what it asks of a pytest of its own, and what that reports
+    "core/redaction/archives.py": {"import zipfile"},  # an archive in memory, as in the next three
+    "interchange/opening.py": {"import zipfile"},
+    "interchange/archives.py": {"import zipfile"},
+    "case_files/bundling.py": {"import zipfile"},
+    "cli/__init__.py": {"os.open", "os.O_WRONLY"},  # the null device, where nobody reads on
+    "cli/accepting.py": FOLDER,  # what it asks of a pytest of its own, as in the next two
+    "cli/exploring.py": FOLDER,
+    "cli/leftovers.py": FOLDER,
+}
+"""Who may touch the disk beside `store/files.py`, and in which words."""
+WRITES = {
+    "os": words(
+        "open fdopen replace rename renames remove unlink mkdir makedirs rmdir removedirs symlink link truncate ftruncate "
+        "mkfifo mknod chmod chown utime write pwrite writev sendfile copy_file_range O_WRONLY O_RDWR O_CREAT O_APPEND "
+        "O_TRUNC"
+    ),
+    "shutil": words(
+        "copy copy2 copyfile copyfileobj copymode copystat copytree move rmtree chown make_archive unpack_archive"
+    ),
+    "tempfile": words(
+        "NamedTemporaryFile TemporaryFile TemporaryDirectory SpooledTemporaryFile mkstemp mkdtemp mktemp"
+    ),
+    "io": {"open", "FileIO", "open_code"},
+    "builtins": {"open"},
+    "logging": {"FileHandler", "basicConfig"},
+    "mmap": {"mmap"},
+}
+"""Library -> what it has that writes to the file system, or opens something for writing."""
+KEEPERS = {"sqlite3", "shelve", "dbm", "zipfile", "tarfile", "fileinput", "logging.handlers"}
+"""Libraries that write files whatever one does with them."""
+PATH_WRITES = words("write_text write_bytes mkdir rmdir unlink touch symlink_to hardlink_to rename chmod")
+OPENS = {"open", "fdopen", "FileIO"}
+
+
+def writes(tree: ast.AST) -> list[tuple[int, str]]:
+    """What writes to the file system, or is a way to it: (line, what)."""
+    found = []
+    imported = [alias for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    library = {alias.asname or alias.name: alias.name for alias in imported}
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names):
+                found += [(node.lineno, f"import {alias.name}") for alias in names if alias.name in KEEPERS]
+            case ast.ImportFrom(str(module), names):
+                found += [
+                    (node.lineno, f"{module}.{alias.name}")
+                    for alias in names
+                    if not KEEPERS.isdisjoint({module, f"{module}.{alias.name}"})
+                    or alias.name in WRITES.get(module, ())
+                ]
+            case ast.Attribute(ast.Name(owner), name) if name in WRITES.get(library.get(owner, owner), ()):
+                found.append((node.lineno, f"{library.get(owner, owner)}.{name}"))
+            case ast.Call(ast.Attribute(_, "replace"), [_], []):  # of a path; that of a text takes two words
+                found.append((node.lineno, "replace"))
+            case ast.Call(ast.Attribute(_, name)) if name in PATH_WRITES:
+                found.append((node.lineno, name))
+            case ast.Call(ast.Name(name) | ast.Attribute(_, name)) if name in OPENS and for_writing(node):
+                found.append((node.lineno, ast.unparse(node.func)))
+    return found
+
+
+def for_writing(call: ast.Call) -> bool:
+    """Whether something is opened with a mode that writes, or with one that nobody can read off the line."""
+    modes = [*call.args, *(key.value for key in call.keywords if key.arg == "mode")]
+    texts = [mode.value for mode in modes if isinstance(mode, ast.Constant) and isinstance(mode.value, str)]
+    if any(re.fullmatch(r"[rwxabt+]{1,4}", text) and set(text) & set("wxa+") for text in texts):
+        return True
+    second = call.args[1:2] if isinstance(call.func, ast.Name) else []
+    return any(not isinstance(mode, ast.Constant) for mode in [*second, *modes[len(call.args) :]])
+
+
+def test_files_are_written_in_one_module_and_nobody_may_write_who_does_not():
+    found = {path: writes(tree) for path, tree in TREES.items() if path != "store/files.py"}
+    wrong = [
+        f"{path}:{line} {what}"
+        for path, there in found.items()
+        for line, what in there
+        if what not in WRITERS.get(path, ())
+    ]
+    assert not wrong, "\n".join(wrong)
+    idle = [path for path, words in WRITERS.items() if words - {what for _, what in found[path]}]
+    assert not idle, idle
+
+
+def test_the_search_sees_writing_and_leaves_reading_alone():
+    writing = (
+        *("open(p, 'w')", "open(p, mode='ab')", "open(p, mode)", "p.open('x')", "p.open(mode='r+')", "io.open(p, 'w')"),
+        *("import io as i; i.FileIO(p, 'w')", "gzip.open(p, 'wb')", "p.write_text('')", "p.touch()", "p.replace(q)"),
+        *("os.replace(a, b)", "partial(os.replace, a, b)", "from os import replace", "p.unlink()", "import sqlite3"),
+        *("import os as system; system.unlink(p)", "os.open(p, os.O_RDWR)", "posix_open(p, os.O_WRONLY | os.O_CREAT)"),
+        *("tempfile.mkdtemp()", "from tempfile import NamedTemporaryFile", "shutil.rmtree(p)"),
+        *("from shutil import copyfile", "from logging.handlers import RotatingFileHandler", "logging.FileHandler(p)"),
+        "from logging import handlers",
+    )
+    reading = (
+        *("open(p)", "open(p, 'rb')", "p.open()", "p.open('rb')", "text.replace('a', 'b')", "replace(run, header=h)"),
+        *("dataclasses.replace(run, header=h)", "p.read_text()", "os.lstat(p)", "shutil.get_terminal_size()"),
+        *("self.open(host)", "import logging"),
+    )
+    assert [source for source in (*writing, *reading) if writes(ast.parse(source))] == [*writing]
