@@ -36,7 +36,7 @@ def test_the_count_can_fail():
     source = f"""
 import sys
 sys.path.insert(0, {str(SCRIPT.parent)!r})
-import refunds
+import refund_calls as refunds
 from pytest_agentreplay.runs import run_session as scene
 scene.release = lambda crossing, tools: [tool.restore() for tool in tools]
 late = [way for way in refunds.WAYS if way.after]
@@ -97,7 +97,7 @@ def test_a_hole_in_the_gate_is_seen(hole):
     source = f"""
 import sys
 sys.path.insert(0, {str(SCRIPT.parent)!r})
-import refunds
+import refund_calls as refunds
 from pytest_agentreplay.intercept.session import patching
 from pytest_agentreplay.intercept.tools import tool_replaying
 from pytest_agentreplay.intercept.network.guard import Guard
