@@ -46,7 +46,6 @@ ENVIRONMENTS = sorted(file.stem for file in ROOT.glob("tests/envs/*.txt"))
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the choice of the environment and of the lane."""
     parser.addoption("--env", choices=ENVIRONMENTS, default="main", help="the environment of tests/envs that this is")
-    parser.addoption("--forked", action="store_true", help="fork the children of tests from a warm interpreter: faster")
     parser.addoption("--exhaustive", action="store_true", help="run the tests that are marked exhaustive too")
 
 

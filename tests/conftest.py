@@ -9,9 +9,11 @@ from tests.support.project import Project
 
 
 def processes_of(node):
-    """Return how the processes of a test or module are started: by --forked, and its marks."""
-    forked = node.config.getoption("forked") and node.get_closest_marker("real_process") is None
-    return {"proves": True, "forks": forked}
+    """Return how the processes of a test or module are started, by its marks."""
+    return {
+        "proves": node.get_closest_marker("proves") is not None,
+        "forks": node.get_closest_marker("real_process") is None,
+    }
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ where the environment has such a variable, and where forking is not safe (macOS,
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import importlib
 import json
@@ -24,8 +25,8 @@ import threading
 import time
 from pathlib import Path
 
-PRELOADED = ("pytest", "httpx", "httpx2", "openai", "anthropic", "pydantic", "yaml", "pytest_agentreplay.codec")
-"""Of our own only pure packages: each child imports the patches and the plugin by itself, as a process does."""
+PRELOADED = ("pytest", "httpx", "httpx2", "openai", "anthropic", "pydantic", "yaml")
+"""Nothing of our own: each child imports the plugin by itself, before or after what it intercepts, as a process does."""
 READ_LATER = {"PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING", "PYTHONUNBUFFERED"}
 """Variables of Python that a fork can honour after its start."""
 
@@ -200,7 +201,8 @@ def exit_of(module):
 def preload():
     """Import what most children need, so that they need not."""
     for name in PRELOADED:
-        importlib.import_module(name)
+        with contextlib.suppress(ImportError):  # not every environment of tests/envs has all of them
+            importlib.import_module(name)
     from _pytest.config import builtin_plugins
 
     for name in builtin_plugins:

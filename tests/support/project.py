@@ -77,11 +77,12 @@ NOBODY = "http://127.0.0.1:9"
 class Project:
     """Files, and pytest over them. `replay` and `run` give the finished process; `snapshots` what was written.
 
-    `plugins` are words of `-p`; with `autoload` every plugin of the environment comes by itself. Recordings are proved
-    where `proves` says so; with `forks`, processes are forks of a warm interpreter.
+    `plugins` are words of `-p`; with `autoload` every plugin of the environment comes by itself. New recordings are not
+    proved, which would double their cost, but in modules and tests that are marked `proves`; processes are forks of a
+    warm interpreter, but where the mark is `real_process`.
     """
 
-    def __init__(self, root: Path, server: ModelServer, *, proves: bool = True, forks: bool = False):
+    def __init__(self, root: Path, server: ModelServer, *, proves: bool = False, forks: bool = True):
         self.root = root
         self.server = server
         self.environ = {"MODEL_API_KEY": "sk-live-0123456789abcdef", "COLUMNS": "80"}

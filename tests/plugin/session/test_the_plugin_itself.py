@@ -90,6 +90,7 @@ def test_tests_that_have_ended_leave_none_of_our_objects(asking):
         assert not {name: count for name, count in more.items() if count >= MANY - FEW}, run.__name__
 
 
+@pytest.mark.real_process  # the modules of a warm interpreter are there beforehand
 def test_a_replay_that_passes_loads_only_what_serves_its_calls_and_a_divergence_what_explains_it(asking):
     assert asking.record().returncode == 0
     ours, every, _ = found(asking, asking.offline)
