@@ -559,7 +559,7 @@ def test_refund(agentreplay):
 
 
 def test_a_project_that_was_set_up_records_and_replays_with_frozen_tools(tmp_path, server):
-    project = Project(tmp_path, server)
+    project = Project(tmp_path, server, proves=True)
     server._replies = refunds
     project.write(src__shop____init__="", src__shop__tools=SHOP_TOOLS, src__shop__agent=SHOP_AGENT)
     project.write(tests__test_shop=SHOP_TEST)

@@ -160,7 +160,7 @@ def recorded(shared_project, node_agent):
     assert len(made.files) == 8
     assert "[AR-UNFROZEN] tool lookup_order ran in a child process and will run again in a replay" in done.stdout
     assert "your.module" not in done.stdout
-    assert "test_python_anthropic.snapshot.json (created, 2 calls, test passed)   replays" in done.stdout
+    assert "test_python_anthropic.snapshot.json (created, 2 calls, test passed)" in done.stdout
     assert len(made.ledger) == 7, "a recording whose child has tools is not replayed unasked"
     return made
 

@@ -121,6 +121,7 @@ def test_an_answer_and_a_run_without_a_model_are_recorded_as_ever(shop):
 
 
 def test_an_accepted_outage_recurs_as_recorded(shop):
+    shop.proves = True
     [pending] = (shop.root / ".pytest_agentreplay" / "pending").rglob("*refused*.json")
     accepted = shop.command("accept", str(pending))
     assert accepted.returncode == 0, accepted.stdout + accepted.stderr

@@ -470,12 +470,12 @@ def names(stdout, verdict):
     return set(re.findall(rf"^test_sdks\.py::(\S+) {verdict}", stdout, re.MULTILINE))
 
 
-def test_every_way_is_recorded_and_proved_at_once(recorded):
+def test_every_way_is_recorded(recorded):
     done = recorded.recording
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(names(done.stdout, "PASSED")) == 32
     assert "does not replay" not in done.stdout
-    assert done.stdout.count("   replays") == 32
+    assert done.stdout.count(", test passed)") == 32
     assert "not recorded" not in done.stdout
 
 
