@@ -11,7 +11,14 @@ import yaml
 from tests.support.package_sources import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-WORKFLOW = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text(encoding="utf-8"))
+
+
+def workflow(name):
+    """Return a workflow of GitHub's, as it is written."""
+    return yaml.safe_load((ROOT / ".github" / "workflows" / f"{name}.yml").read_text(encoding="utf-8"))
+
+
+WORKFLOW = workflow("ci")
 JOBS = WORKFLOW["jobs"]
 SYSTEMS = {"ubuntu-latest", "macos-latest", "windows-latest"}
 ROOMS = {"architecture", "core", "codec", "store", "plugin", "compatibility"}
@@ -41,11 +48,11 @@ def test_the_lowest_the_newest_and_the_coming_pytest_run():
     assert '"${{ matrix.pytest }}"' in words
 
 
-def test_every_environment_is_run_by_some_job():
-    matrix, words = job("environments")
-    assert {*matrix["env"], "main"} == {file.stem for file in (ROOT / "tests" / "envs").glob("*.txt")}
-    assert "pytest --env ${{ matrix.env }}" in words
-    assert "pip install -r tests/envs/${{ matrix.env }}.txt" in words
+def test_every_environment_is_run_each_night():
+    (nightly,) = workflow("nightly")["jobs"].values()
+    assert nightly["steps"][-1]["run"] == "bash .ci/run --all"
+    assert 0 < nightly["timeout-minutes"] <= 180
+    assert "for list in tests/envs/*.txt; do" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     assert any("pip install -r tests/envs/main.txt" in job(name)[1] for name in JOBS)
 
 
