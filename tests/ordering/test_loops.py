@@ -35,10 +35,11 @@ def test_a_kind_of_loop_is_faithful(stage, kind):
     assert len(missed) <= ("trio" in kind), missed
 
 
-def test_uvloop_is_faithful_and_said_to_be_guessed(stage):
+@pytest.mark.parametrize("programs", [8, pytest.param(40, marks=pytest.mark.exhaustive)])
+def test_uvloop_is_faithful_and_said_to_be_guessed(stage, programs):
     uvloop = pytest.importorskip("uvloop", reason="uvloop is not made for this system")
-    assert unfaithful(stage, 40, lambda seed: agent(seed, SENSITIVE, run=uvloop.run)) == {}
-    assert stage.replay(agent(39, SENSITIVE, run=uvloop.run), order="recorded").run_session.order.guessed
+    assert unfaithful(stage, programs, lambda seed: agent(seed, SENSITIVE, run=uvloop.run)) == {}
+    assert stage.replay(agent(programs - 1, SENSITIVE, run=uvloop.run), order="recorded").run_session.order.guessed
 
 
 @pytest.mark.parametrize("missing", ["hooks_work", "has_selector"])
