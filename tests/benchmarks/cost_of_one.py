@@ -1,6 +1,6 @@
 """What the plugin costs one replayed test: CPU seconds of the whole pytest process over the same test without it.
 
-    python tests/benchmarks/one_test.py [--rounds 5] [--tree CHECKOUT]
+    python tests/benchmarks/cost_of_one.py [--rounds 5] [--tree CHECKOUT]
 
 The checkout is installed twice, as a wheel and editable, each in an environment of its own beside openai and httpx2.
 A test makes three calls, by httpx2 or by the openai SDK: without the plugin they go to a server in this process, with it
