@@ -91,7 +91,7 @@ def environments_of(module: Path) -> list[str]:
 def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, pytest.CollectReport]:
     """A module that collects nothing checks nothing: in CI that is a failure, whatever made it so."""
     report = yield
-    whole = os.environ.get("CI") and not collector.config.getoption("lf")  # --last-failed leaves modules out on purpose
+    whole = os.environ.get("CI") and not collector.config.getoption("lf", default=False)  # --last-failed leaves modules out on purpose
     if whole and isinstance(collector, pytest.Module) and not report.failed and not report.result:
         why = report.longrepr[2] if report.skipped else "it holds no test"
         report.outcome, report.longrepr = "failed", f"{collector.nodeid} collected nothing: {why}"
