@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from tests.support.package_sources import TREES
+from tests.support.package_sources import trees
 from tests.support.tables import words
 
 FOLDER = {"tempfile.TemporaryDirectory"}
@@ -87,7 +87,7 @@ def for_writing(call: ast.Call) -> bool:
 
 
 def test_files_are_written_in_one_module_and_nobody_may_write_who_does_not():
-    found = {path: writes(tree) for path, tree in TREES.items() if path != "store/files.py"}
+    found = {path: writes(tree) for path, tree in trees().items() if path != "store/files.py"}
     wrong = [
         f"{path}:{line} {what}"
         for path, there in found.items()

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 from dataclasses import dataclass
 
-from tests.support.package_sources import NAME, ROOT, TREES
+from tests.support.package_sources import NAME, ROOT, trees
 
 
 def table_of_the_page() -> dict[str, set[str]]:
@@ -88,8 +89,16 @@ def imports(module: str, tree: ast.AST) -> list[Import]:
     return found
 
 
-MODULES = {module_of(path) for path in TREES}
-IMPORTS = [found for path, tree in TREES.items() for found in imports(module_of(path), tree)]
+@functools.cache
+def modules() -> set[str]:
+    """Every module of the package."""
+    return {module_of(path) for path in trees()}
+
+
+@functools.cache
+def package_imports() -> list[Import]:
+    """Every import statement of the package."""
+    return [found for path, tree in trees().items() for found in imports(module_of(path), tree)]
 
 
 def ours(found: Import) -> str | None:
@@ -97,14 +106,14 @@ def ours(found: Import) -> str | None:
     if found.of != NAME and not found.of.startswith(f"{NAME}."):
         return None
     module = found.of.removeprefix(NAME).removeprefix(".")
-    while module and module not in MODULES:
+    while module and module not in modules():
         module = module.rpartition(".")[0]
     return module or "__init__"
 
 
 def test_packages_import_only_what_their_row_names():
-    assert {package_of(module) for module in MODULES} <= LAYERS.keys(), "a new package needs a row"
-    between = [(found, package_of(target)) for found in IMPORTS if (target := ours(found)) is not None]
+    assert {package_of(module) for module in modules()} <= LAYERS.keys(), "a new package needs a row"
+    between = [(found, package_of(target)) for found in package_imports() if (target := ours(found)) is not None]
     wrong = [str(found) for found, to in between if to not in LAYERS[package_of(found.by)] | {package_of(found.by)}]
     assert not wrong, "\n".join(wrong)
 
@@ -119,7 +128,7 @@ def test_the_table_keeps_adapters_apart_and_lets_nobody_import_an_entry_point():
 
 
 def test_pytest_is_imported_by_the_pytest_packages_only():
-    hosts = [found for found in IMPORTS if package_of(found.of) in HOST_LIBRARIES]
+    hosts = [found for found in package_imports() if package_of(found.of) in HOST_LIBRARIES]
     wrong = [str(found) for found in hosts if package_of(found.by) not in PYTEST_PACKAGES]
     assert not wrong, "\n".join(wrong)
 
@@ -127,7 +136,7 @@ def test_pytest_is_imported_by_the_pytest_packages_only():
 def test_a_third_party_library_is_imported_where_it_is_used():
     """At the top of a module it costs everyone who loads that module; its own patch module is loaded for it alone."""
     wrong = []
-    for found in IMPORTS:
+    for found in package_imports():
         library, package = package_of(found.of), package_of(found.by)
         known = library in {NAME, "__future__"} or library in sys.stdlib_module_names
         if known or found.local or found.typing or found.by.startswith(EXAMPLE):
@@ -140,9 +149,9 @@ def test_a_third_party_library_is_imported_where_it_is_used():
 
 def test_no_circle():
     """Local imports count: a circle that works only because a function runs late is a circle."""
-    edges: dict[str, set[str]] = {name: set() for name in MODULES}
-    for found in IMPORTS:
-        if (target := ours(found)) in MODULES and found.by not in (target, "__init__"):
+    edges: dict[str, set[str]] = {name: set() for name in modules()}
+    for found in package_imports():
+        if (target := ours(found)) in modules() and found.by not in (target, "__init__"):
             edges[found.by].add(target)
     assert (circle := first_circle(edges)) is None, " -> ".join(circle or ())
     assert first_circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
@@ -168,4 +177,4 @@ def first_circle(edges: dict[str, set[str]]) -> list[str] | None:
 
 def test_no_module_is_a_drawer_for_leftovers():
     words = {"utils", "helpers", "common", "manager", "misc"}
-    assert not [name for name in MODULES if words & {*re.split(r"[._]", name)}]
+    assert not [name for name in modules() if words & {*re.split(r"[._]", name)}]

@@ -9,7 +9,7 @@ import ast
 from collections import Counter
 from pathlib import PurePosixPath
 
-from tests.support.package_sources import NAME, TREES
+from tests.support.package_sources import NAME, trees
 from tests.support.tables import words
 
 VAGUE = words("found one told said known given held asked wanted shown whole named")
@@ -38,29 +38,31 @@ def identifiers(tree: ast.AST) -> list[str]:
 
 
 def test_vague_words_become_fewer_and_the_former_vocabulary_is_gone():
-    counts = Counter(name for tree in TREES.values() for name in identifiers(tree))
+    counts = Counter(name for tree in trees().values() for name in identifiers(tree))
     rate = 10_000 * sum(counts[word] for word in VAGUE) / counts.total()
     assert rate <= VAGUE_PER_10_000, {word: counts[word] for word in sorted(VAGUE)}
     assert not {word for word in GONE if counts[word]}
 
 
 def test_no_class_name_stands_twice():
-    classes = Counter(node.name for tree in TREES.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+    classes = Counter(
+        node.name for tree in trees().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
+    )
     assert {name for name, count in classes.items() if count > 1} <= CLASSES_TWICE
 
 
 def test_few_modules_have_the_same_name():
     """Modules of a provider or library may: `http.aiohttp` and `websocket.aiohttp` patch the same one."""
-    stems = Counter(PurePosixPath(path).stem for path in TREES if not path.endswith("__init__.py"))
+    stems = Counter(PurePosixPath(path).stem for path in trees() if not path.endswith("__init__.py"))
     twice = {stem for stem, count in stems.items() if count > 1}
     assert len(twice) <= STEMS_TWICE, sorted(twice)
 
 
 def test_few_imports_hide_the_name_of_a_module():
-    modules = {PurePosixPath(path.removesuffix("/__init__.py")).stem for path in TREES}
+    modules = {PurePosixPath(path.removesuffix("/__init__.py")).stem for path in trees()}
     hidden = [
         f"{path}:{node.lineno} {alias.name} as {alias.asname}"
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(NAME)
         for alias in node.names

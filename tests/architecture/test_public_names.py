@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import pytest_agentreplay
-from tests.support.package_sources import TREES
+from tests.support.package_sources import trees
 from tests.support.tables import words
 
 NAMES = sorted(
@@ -58,11 +58,11 @@ def test_importing_the_package_loads_nothing_else():
 
 
 def test_type_checkers_see_every_name():
-    typed = next(node for node in TREES["__init__.py"].body if isinstance(node, ast.If))
+    typed = next(node for node in trees()["__init__.py"].body if isinstance(node, ast.If))
     names = {alias.name for node in typed.body if isinstance(node, ast.ImportFrom) for alias in node.names}
     assert names | {"__version__"} == {*NAMES}
 
 
 def test_every_module_says_what_it_is_for():
-    first = {path: (ast.get_docstring(tree) or "").partition("\n")[0].rstrip() for path, tree in TREES.items()}
+    first = {path: (ast.get_docstring(tree) or "").partition("\n")[0].rstrip() for path, tree in trees().items()}
     assert not [path for path, line in first.items() if not line.endswith((".", ":", ","))]

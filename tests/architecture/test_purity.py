@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from tests.support.package_sources import NAME, TREES
+from tests.support.package_sources import NAME, trees
 from tests.support.tables import words
 
 PURE = ("core/", "dialects/", "codec/", "policies/")
@@ -71,7 +71,7 @@ def impurities(tree: ast.AST) -> list[tuple[int, str]]:
 def test_a_pure_package_reaches_for_nothing():
     found = [
         f"{path}:{line} {what}"
-        for path, tree in TREES.items()
+        for path, tree in trees().items()
         if path.startswith(PURE)
         for line, what in impurities(tree)
         if what.removeprefix("from ").removeprefix("import ").partition(" ")[0].partition(".")[0]
@@ -81,7 +81,7 @@ def test_a_pure_package_reaches_for_nothing():
 
 
 def test_yaml_is_read_in_one_place():
-    for path, tree in TREES.items():
+    for path, tree in trees().items():
         imports = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
         imports += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
         assert ("yaml" in imports) == (path == "codec/strict_yaml.py"), path
