@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.codec.strict_yaml import YamlParser
+from pytest_agentreplay.codec.strict_yaml import NUMBER, YamlParser
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +25,8 @@ LARGEST = 64 << 20
 """Characters of a file; a recording of a day of calls has a tenth of it."""
 MOST = 500_000
 DEEPEST = 64
+UNSIGNED = re.compile("[eE][0-9]+")
+"""Every writer signs the exponent of a number; PyYAML (6.0, `resolver.py`) writes the text "1e5" without quotes."""
 
 _TAG = "tag:yaml.org,2002:"
 _TEXTS = frozenset({f"{_TAG}str", f"{_TAG}python/unicode", f"{_TAG}python/str"})
@@ -92,4 +95,12 @@ class _Foreign(YamlParser):
                 raise self._refused("this !!binary is no base64", event) from None
         if event.tag in _TEXTS:
             return self._text(event)
-        return None if not event.style and event.value == "~" else super()._scalar(event)
+        if not event.style and event.value == "~":
+            return None
+        if (
+            not event.style
+            and (number := NUMBER.fullmatch(event.value))
+            and UNSIGNED.fullmatch(number["exponent"] or "")
+        ):
+            return self._text(event)
+        return super()._scalar(event)

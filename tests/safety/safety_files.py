@@ -87,7 +87,9 @@ def vcr_torn() -> str:
 
 def faults() -> Figure:
     """Each call to the disk of each kind of work, failed with each error, once and for good."""
-    done = child("-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/store/faults/test_writing.py", "-n", "2")
+    done = child(
+        "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/store/faults/test_writing.py", "-n", "2", "--exhaustive"
+    )
     counted = done.stdout.strip().splitlines()[-1].partition(" in ")[0].strip("= ")
     name = "the n-th call to the disk fails (7 errors, once and for good), power cuts, Ctrl-C"
     return Figure(name, "-", "old or new, and told", counted, done.returncode == 0)
