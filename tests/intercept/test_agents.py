@@ -16,35 +16,23 @@ from pytest_agentreplay.core.backends.backend import RecordBackend
 from pytest_agentreplay.core.model import ToolCall, ToolReply
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.places import Places
-from pytest_agentreplay.intercept.session import agents, interceptions, lanes
+from pytest_agentreplay.intercept.session import agents, interceptions
 from pytest_agentreplay.intercept.session.agents import agent_here
-
-
-@pytest.fixture
-def stamped():
-    """The test's own stamp, which threads are carried over with."""
-    interception = interceptions.Interception(None, None)
-    interceptions.open_for(interception)
-    token = lanes.CALL_CONTEXT.set(interception.main())
-    yield
-    lanes.CALL_CONTEXT.reset(token)
-    interceptions.open_for(None)
+from tests.support.tapes import Tape, running
 
 
 def test_nobody_is_named_unless_somebody_says_a_name():
     assert agent_here() == ""
     with agent("researcher") as name:
         assert agent_here() == name == "researcher"
-        with agent("writer"):
-            assert agent_here() == "writer"
+        with agent("writer"), agent("researcher"):
+            assert agent_here() == "researcher"
         assert agent_here() == "researcher"
-    assert agent_here() == ""
-
-
-def test_one_name_may_be_said_twice():
     researcher = agent("researcher")
     with researcher, agent("writer"), researcher:
         assert agent_here() == "researcher"
+    with agent("the\n  researcher " + "x" * 99):
+        assert agent_here() == ("the researcher " + "x" * 99)[:60]
     assert agent_here() == ""
 
 
@@ -98,10 +86,9 @@ def test_a_task_of_trio_is_of_the_agent_that_began_it():
     assert found == ["researcher"]
 
 
-@pytest.mark.usefixtures("stamped")
 def test_threads_and_jobs_are_of_the_agent_that_began_them():
     found = []
-    with ThreadPoolExecutor(1) as pool:
+    with running(Tape()), ThreadPoolExecutor(1) as pool:
         with agent("researcher"):
             thread = threading.Thread(target=lambda: found.append(agent_here()))
             thread.start()
@@ -109,11 +96,6 @@ def test_threads_and_jobs_are_of_the_agent_that_began_them():
             found.append(pool.submit(agent_here).result())
         found.append(pool.submit(agent_here).result())
     assert found == ["researcher", "researcher", ""]
-
-
-def test_a_name_is_one_short_line():
-    with agent("the\n  researcher " + "x" * 99):
-        assert agent_here() == ("the researcher " + "x" * 99)[:60]
 
 
 def test_the_open_span_may_say_the_name(monkeypatch):
@@ -129,10 +111,11 @@ def test_the_open_span_may_say_the_name(monkeypatch):
         assert agent_here() == "", "a library that is not loaded is not asked"
 
 
-@pytest.mark.parametrize("module", [where for where, _ in agents._FRAMEWORKS])
-def test_a_library_that_has_changed_names_nobody(monkeypatch, module):
-    monkeypatch.setitem(sys.modules, module, ModuleType(module))
-    assert agent_here() == ""
+def test_a_library_that_has_changed_names_nobody(monkeypatch):
+    for module, _ in agents._FRAMEWORKS:
+        monkeypatch.setitem(sys.modules, module, ModuleType(module))
+        assert agent_here() == "", module
+        monkeypatch.delitem(sys.modules, module)
 
 
 class Config(ModuleType):

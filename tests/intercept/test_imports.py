@@ -35,39 +35,22 @@ def library(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-def test_met_after_its_import_once_and_whole(library):
+def test_met_after_its_import_once_and_whole_and_in_order(library):
     met = []
     act = lambda module: met.append(module.VALUE)  # noqa: E731  the same object twice is the point
     when_imported("metlib", act)
     when_imported("metlib", act)
+    when_imported("metlib", lambda _: met.append("second"))
+    when_imported("metlib.inner", lambda module: met.append(module.VALUE))
     assert met == []
-    importlib.import_module("metlib")
-    importlib.import_module("metlib.inner")
-    assert met == [1]
-
-
-def test_met_now_if_it_is_there(library):
     module = importlib.import_module("metlib")
-    met = []
+    assert met == [1, "second"]
+    importlib.import_module("metlib.inner")
+    assert met == [1, "second", 2]
+    met.clear()
     when_imported("metlib", met.append)
     when_imported("metlib", met.append)  # another bound method, equal all the same
-    assert met == [module]
-
-
-def test_two_acts_in_order(library):
-    met = []
-    when_imported("metlib", lambda _: met.append("first"))
-    when_imported("metlib", lambda _: met.append("second"))
-    importlib.import_module("metlib")
-    assert met == ["first", "second"]
-
-
-def test_a_submodule_by_its_dotted_name(library):
-    met = []
-    when_imported("metlib.inner", met.append)
-    importlib.import_module("metlib")
-    assert met == []
-    assert importlib.import_module("metlib.inner") is met[0]
+    assert met == [module], "met now, since it is there"
 
 
 def test_nothing_remains_of_us_on_the_module(library):

@@ -16,37 +16,15 @@ import pytest
 
 from pytest_agentreplay.core.backends.backend import RecordBackend, Replayed
 from pytest_agentreplay.demo.server import ModelServer
-from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.environment.clock import Clock, ClockAndSeeds
 from pytest_agentreplay.intercept.environment.randomness import RandomSource
 from pytest_agentreplay.intercept.network.guard import Guard
-from pytest_agentreplay.intercept.session import interceptions, lanes
+from tests.support.tapes import running
 
 pytestmark = pytest.mark.env("main", "lowest")
 
-URL = "http://127.0.0.1:9/v1"
 
-
-class Plain:
-    """Nothing to hide."""
-
-    def headers(self, headers, url=""):
-        return headers
-
-    def call(self, call):
-        return call
-
-    def outcome(self, call, outcome):
-        return outcome
-
-    def reveal(self, outcome):
-        return outcome
-
-    def text(self, text):
-        return text
-
-
-class Player:
+class ByLane:
     """Answers each lane in its recorded order, whatever is asked, and keeps what was asked."""
 
     def __init__(self, recorded):
@@ -65,25 +43,19 @@ class Player:
             return Replayed(self.queues[moment.lane].popleft(), 1)
 
 
-def run(agent, backend, mode, wall, url=URL):
+def run(agent, backend, mode, wall, url):
     clock = Clock("stepped", wall)
-    interception = interceptions.Interception(backend, Plain(), steps=ClockAndSeeds(clock, RandomSource(7)))
+    steps = ClockAndSeeds(clock, RandomSource(7))
     watch = Guard(mode)
-    registry.install()
-    interception.steps.start()
-    watch.start(interception)
-    interceptions.open_for(interception)
-    stamp = lanes.CALL_CONTEXT.set(interception.main())
+    steps.start()
     try:
-        agent(url)
+        with running(backend, steps=steps):
+            watch.start(backend.interception)
+            agent(url)
     finally:
-        lanes.CALL_CONTEXT.reset(stamp)
-        interception.end_body()
-        interception.end()
-        interceptions.open_for(None)
         watch.stop()
-        interception.steps.stop()
-    assert (watch.ledger, interception.late, clock.ran_on) == ([], [], False)
+        steps.stop()
+    assert (watch.ledger, backend.interception.late, clock.ran_on) == ([], [], False)
 
 
 def prompt(*, times=True):
@@ -133,6 +105,6 @@ def test_a_replay_sends_the_same_bytes(agent):
     for exchange in recorder.exchanges():
         sent[exchange.lane].append(exchange.call.body.data)
     assert len({body for bodies in sent.values() for body in bodies}) == len(recorder.exchanges())
-    player = Player(recorder.exchanges())
-    run(agent, player, "deny", wall)
+    player = ByLane(recorder.exchanges())
+    run(agent, player, "deny", wall, "http://127.0.0.1:9/v1")
     assert player.asked == sent

@@ -13,10 +13,9 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from tests.ordering.driving import Stage
 from tests.ordering.programs import DICE
 
-COUNT, REPLAYS = 5, 12
+COUNT, REPLAYS = 5, 8
 
 
 def roll(question):
@@ -40,11 +39,6 @@ def pool_map():
         return list(pool.map(late, range(COUNT)))
 
 
-def pool_submit():
-    with ThreadPoolExecutor(COUNT) as pool:
-        return [job.result() for job in [pool.submit(functools.partial(late, number)) for number in range(COUNT)]]
-
-
 def few_workers():
     with ThreadPoolExecutor(2) as pool:
         return list(pool.map(late, range(COUNT)))
@@ -64,32 +58,9 @@ def threads():
     return rolled
 
 
-def thread_class():
-    class Worker(threading.Thread):
-        def run(self):
-            self.rolled = late(0)
-
-    workers = [Worker() for _ in range(COUNT)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    return [worker.rolled for worker in workers]
-
-
 def to_thread():
     async def act():
         return await asyncio.gather(*(asyncio.to_thread(late, number) for number in range(COUNT)))
-
-    return asyncio.run(act())
-
-
-def run_in_executor():
-    async def act():
-        loop = asyncio.get_running_loop()
-        with ThreadPoolExecutor(COUNT) as pool:
-            jobs = [loop.run_in_executor(pool, functools.partial(late, number)) for number in range(COUNT)]
-            return await asyncio.gather(*jobs)
 
     return asyncio.run(act())
 
@@ -132,17 +103,6 @@ def nested_pools():
         return [value for values in pool.map(outer, range(3)) for value in values]
 
 
-def loops_in_threads():
-    async def one_agent():
-        await asyncio.sleep(DICE.choice((0, 0.002)))
-        return await asyncio.gather(*(asyncio.to_thread(late, number) for number in range(2)))
-
-    async def act():
-        return await asyncio.gather(*(asyncio.to_thread(lambda: asyncio.run(one_agent())) for _ in range(3)))
-
-    return [value for values in asyncio.run(act()) for value in values]
-
-
 def tasks_behind_threads():
     """As with the openai SDK, which asks for the platform in a thread before the first call of a client."""
 
@@ -174,39 +134,28 @@ def thread_pool_of_dummies():
         return [*pool.imap(late, range(COUNT)), *pool.starmap(late, [(number,) for number in range(COUNT)], 2)]
 
 
-def thread_pool_apply():
-    with multiprocessing.pool.ThreadPool(2) as pool:
-        return [job.get() for job in [pool.apply_async(late, (number,)) for number in range(COUNT)]]
+STARTERS = {
+    "pool": pool_map,
+    "few workers": few_workers,
+    "threads": threads,
+    "asyncio's threads": to_thread,
+    "anyio's threads": anyio_threads,
+    "anyio's threads on trio": functools.partial(anyio_threads, "trio"),
+    "copied contexts": in_copied_context,
+    "nested pools": nested_pools,
+    "tasks behind threads": tasks_behind_threads,
+    "helpers beside": helpers_beside,
+    "thread pool": thread_pool,
+    "thread pool of dummies": thread_pool_of_dummies,
+}
 
 
-STARTERS = [
-    pool_map,
-    pool_submit,
-    few_workers,
-    threads,
-    thread_class,
-    to_thread,
-    run_in_executor,
-    anyio_threads,
-    functools.partial(anyio_threads, "trio"),
-    in_copied_context,
-    nested_pools,
-    loops_in_threads,
-    tasks_behind_threads,
-    helpers_beside,
-    thread_pool,
-    thread_pool_of_dummies,
-    thread_pool_apply,
-]
+TOOLS = (roll, aroll)
 
 
-@pytest.fixture
-def stage(tmp_path):
-    return Stage(tmp_path, tools=(roll, aroll))
-
-
-@pytest.mark.parametrize("start", STARTERS, ids=lambda start: getattr(start, "__name__", "anyio_threads_on_trio"))
-def test_each_keeps_its_answer(stage, start):
+@pytest.mark.parametrize("kind", STARTERS)
+def test_each_keeps_its_answer(stage, kind):
+    start = STARTERS[kind]
     recorded = stage.record(start).result
     assert len({*recorded}) == len(recorded), "the world gave two the same answer"
     for _ in range(REPLAYS):
