@@ -150,37 +150,12 @@ def test_the_wire_comes_back_as_it_was(name, library, how):
         assert not exchange.outcome.closed
 
 
-def test_decoding_and_cookies_are_the_clients_own():
-    async def main():
-        async with httpx.AsyncClient() as client:
-            first = await client.get(server.url)
-            return first.text, dict(client.cookies), (await client.get(server.url)).request.headers["cookie"]
-
-    headers = [("content-encoding", "gzip"), ("set-cookie", "seen=1")]
-    with ModelServer([Raw(headers=headers, chunks=(gzip.compress(b"hello"),))] * 2) as server:
-        live, replayed, exchanges = both(server, lambda: asyncio.run(main()))
-    assert live == replayed == ("hello", {"seen": "1"}, "seen=1")
-    assert exchanges[0].outcome.body.data.startswith(b"\x1f\x8b")
-
-
 @clients
 def test_connection_refused_is_a_recorded_outcome(library, how):
     live, [exchange] = refused_connection(lambda url: fetch(library, how, "GET", url))
     assert live[0] is library.ConnectError
     assert exchange.outcome.type == f"{library.__name__}.ConnectError"
     assert f"{library.__name__}.NetworkError" in exchange.outcome.bases
-
-
-@clients
-def test_a_failure_recorded_through_one_library_comes_back_through_the_other(library, how):
-    other = httpx2 if library is httpx else httpx
-    with ModelServer([Raw(chunks=(b"a", b"b"), hang=True)]) as server, recording() as tape:
-        live = fetch(library, how, "GET", server.url, timeout=0.3)
-    with replaying(tape):
-        replayed = fetch(other, how, "GET", server.url, timeout=0.3)
-    assert (live[0], replayed[0]) == (library.ReadTimeout, other.ReadTimeout)
-    assert replayed[1:] == live[1:]
-    assert live[-1] == [b"a", b"b"]
 
 
 def test_sdk_errors_are_the_sdks_own():
@@ -452,18 +427,12 @@ def test_a_client_built_before_serves_threads_and_executors(library):
             return await loop.run_in_executor(None, one, 8), await asyncio.to_thread(one, 9)
 
         def act():
-            got = {}
-            threads = [threading.Thread(target=lambda n=n: got.update({n: one(n)})) for n in range(4)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
             with ThreadPoolExecutor(2) as pool:
-                return [*(got[n] for n in range(4)), *pool.map(one, range(4, 8)), *asyncio.run(in_executors())]
+                return [*pool.map(one, range(4)), *asyncio.run(in_executors())]
 
         live, replayed, exchanges = both(server, act)
     assert live == replayed
-    assert len(set(live)) == len(exchanges) == 10
+    assert len(set(live)) == len(exchanges) == 6
     assert len({x.lane for x in exchanges}) > 4
 
 

@@ -6,6 +6,9 @@ import json
 
 import pytest
 
+from tests.support.small_projects import passed
+from tests.support.voice import heard_in, record_voice
+
 pytestmark = pytest.mark.env("frameworks")
 
 AGENT = """
@@ -47,12 +50,9 @@ async def over_realtime():
 """
 
 TEST = """
-import asyncio, json
+import asyncio
 import agent
-
-def keep(name, heard):
-    with open("heard.txt", "a", encoding="utf-8") as file:
-        print(name, json.dumps(heard), file=file)
+from heard import keep
 
 def test_responses(agentreplay):
     keep("responses", asyncio.run(agent.over_responses()))
@@ -111,34 +111,14 @@ async def answer(server, say, *, realtime, answered):
 
 
 @pytest.fixture(scope="module")
-def recorded(shared_project, websocket_server):
-    project = shared_project()
-    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", "utf-8")
-    project.write(agent=AGENT, test_voice=TEST)
-    with websocket_server(talk) as voice:
-        project.environ["VOICE_URL"] = voice.url
-        done = project.record()
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("  replays\n") == 2, done.stdout
-    project.environ["VOICE_URL"] = "ws://127.0.0.1:9"
-    return project, told(project)
-
-
-def told(project):
-    file = project.root / "heard.txt"
-    found = {}
-    for line in file.read_text(encoding="utf-8").splitlines():
-        name, _, values = line.partition(" ")
-        found.setdefault(name, json.loads(values))
-    file.unlink()
-    return found
+def recorded(shared_project):
+    return record_voice(shared_project(), talk, agent=AGENT, test_voice=TEST)
 
 
 def test_the_agents_say_again_what_they_said(recorded):
     project, heard = recorded
-    done = project.offline()
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert told(project) == heard
+    passed(project.offline())
+    assert heard_in(project) == heard
     assert "late" in heard["responses"]
     assert "A-17 is late" in heard["realtime"]
     assert any("It is late (" in one for one in heard["realtime"])

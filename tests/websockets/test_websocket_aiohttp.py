@@ -7,6 +7,9 @@ import json
 
 import pytest
 
+from tests.support.small_projects import passed
+from tests.support.voice import heard_in, record_voice
+
 pytestmark = pytest.mark.env("clients", "lastyear")
 
 AGENT = """
@@ -59,14 +62,13 @@ async def refused():
 """
 
 TEST = """
-import asyncio, json
+import asyncio
 import agent, pytest
+from heard import keep
 
 @pytest.mark.parametrize("name", ["talk", "left", "refused"])
 def test_aiohttp(agentreplay, name):
-    heard = asyncio.run(getattr(agent, name)())
-    with open("heard.txt", "a", encoding="utf-8") as file:
-        print(name, json.dumps(heard), file=file)
+    keep(name, asyncio.run(getattr(agent, name)()))
 """
 
 
@@ -88,34 +90,14 @@ async def talk(server, ws):
 
 
 @pytest.fixture(scope="module")
-def recorded(shared_project, websocket_server):
-    project = shared_project()
-    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
-    project.write(agent=AGENT, test_voice=TEST)
-    with websocket_server(talk, guard) as voice:
-        project.environ["VOICE_URL"] = voice.url
-        done = project.record()
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("  replays\n") == 3, done.stdout
-    project.environ["VOICE_URL"] = "ws://127.0.0.1:9"
-    return project, told(project)
-
-
-def told(project):
-    file = project.root / "heard.txt"
-    found = {}
-    for line in file.read_text(encoding="utf-8").splitlines():
-        name, _, values = line.partition(" ")
-        found.setdefault(name, json.loads(values))
-    file.unlink()
-    return found
+def recorded(shared_project):
+    return record_voice(shared_project(), talk, guard, agent=AGENT, test_voice=TEST)
 
 
 def test_what_was_heard_is_heard_again(recorded):
     project, heard = recorded
-    done = project.offline()
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert told(project) == heard
+    passed(project.offline())
+    assert heard_in(project) == heard
     assert heard["talk"][-2:] == [True, 1001]
     assert heard["refused"][:1] == [403]
 

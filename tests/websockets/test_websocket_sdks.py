@@ -9,6 +9,8 @@ import pytest
 
 from pytest_agentreplay.core.turns import turns
 from pytest_agentreplay.dialects import READER
+from tests.support.small_projects import passed
+from tests.support.voice import heard_in, record_voice
 
 pytestmark = pytest.mark.env("clients", "lastyear")
 
@@ -115,12 +117,9 @@ async def live():
 """
 
 TEST = """
-import asyncio, json
+import asyncio
 import agent
-
-def keep(name, heard):
-    with open("heard.txt", "a", encoding="utf-8") as file:
-        print(name, json.dumps(heard), file=file)
+from heard import keep
 
 def test_realtime(agentreplay):
     keep("realtime", asyncio.run(agent.realtime()))
@@ -135,12 +134,6 @@ def test_live(agentreplay):
 RESPONSES = """
 def test_responses(agentreplay):
     keep("responses", asyncio.run(agent.responses()))
-"""
-
-INI = """
-[pytest]
-pythonpath = .
-agentreplay_tools = agent.lookup = read
 """
 
 
@@ -199,40 +192,21 @@ async def gemini(server, ws):
 
 
 @pytest.fixture(scope="module")
-def recorded(shared_project, websocket_server):
-    """A project whose tests were recorded, and what its agents heard then."""
-    project = shared_project()
-    (project.root / "pytest.ini").write_text(INI, encoding="utf-8")
-    project.write(agent=AGENT, test_voice=TEST + RESPONSES * HAS_RESPONSES)
-    with websocket_server(talk) as voice:
-        project.environ["VOICE_URL"] = voice.url
-        done = project.record()
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("  replays\n") == 3 + HAS_RESPONSES, done.stdout
-    project.environ["VOICE_URL"] = "ws://127.0.0.1:9"
-    return project, told(project)
-
-
-def told(project):
-    """What was heard first, by test; the file is gone then."""
-    file = project.root / "heard.txt"
-    found = {}
-    for line in file.read_text(encoding="utf-8").splitlines():
-        name, _, values = line.partition(" ")
-        found.setdefault(name, json.loads(values))
-    file.unlink()
-    return found
+def recorded(shared_project):
+    return record_voice(
+        shared_project(),
+        talk,
+        ini="agentreplay_tools = agent.lookup = read\n",
+        agent=AGENT,
+        test_voice=TEST + RESPONSES * HAS_RESPONSES,
+    )
 
 
 def test_every_event_comes_again_and_no_tool_runs(recorded):
     project, heard = recorded
-    done = project.offline()
-    assert done.returncode == 0, done.stdout + done.stderr
-    again = told(project)
-    assert again.keys() == heard.keys()
-    for name, events in heard.items():
-        assert len(events) >= 4, name
-        assert again[name] == events
+    passed(project.offline())
+    assert heard_in(project) == heard
+    assert all(len(events) >= 4 for events in heard.values())
 
 
 @pytest.mark.parametrize("name", ["realtime", "realtime_sync", "live", *["responses"] * HAS_RESPONSES])

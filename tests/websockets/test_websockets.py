@@ -8,6 +8,9 @@ import re
 
 import pytest
 
+from tests.support.small_projects import passed
+from tests.support.voice import WebSocketServer, heard_in, record_voice
+
 pytestmark = pytest.mark.env("clients", "lastyear")
 
 AGENT = """
@@ -132,12 +135,9 @@ async def reader_and_writers():
 """
 
 TEST = """
-import asyncio, json
+import asyncio
 import agent, pytest
-
-def keep(name, heard):
-    with open("heard.txt", "a", encoding="utf-8") as file:
-        print(name, json.dumps(heard, default=repr), file=file)
+from heard import keep
 
 def test_asyncio(agentreplay):
     keep("asyncio", asyncio.run(agent.talk()))
@@ -195,38 +195,14 @@ async def talk(server, ws):
 
 
 @pytest.fixture(scope="module")
-def recorded(shared_project, websocket_server):
-    """A project whose tests were recorded, and what its agent heard then."""
-    project = shared_project()
-    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
-    project.write(agent=AGENT, test_voice=TEST)
-    with websocket_server(talk, guard) as voice:
-        project.environ["VOICE_URL"] = voice.url
-        done = project.record()
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert done.stdout.count("  replays\n") == 7, done.stdout
-    file = project.root / "heard.txt"
-    heard = told(file)
-    file.unlink()
-    project.environ["VOICE_URL"] = "ws://127.0.0.1:9"
-    return project, heard
-
-
-def told(file):
-    found = {}
-    for line in file.read_text(encoding="utf-8").splitlines():
-        name, _, values = line.partition(" ")
-        found.setdefault(name, []).append(json.loads(values))
-    return {name: values[0] for name, values in found.items()}
+def recorded(shared_project):
+    return record_voice(shared_project(), talk, guard, agent=AGENT, test_voice=TEST)
 
 
 def test_what_was_heard_is_heard_again_without_a_server(recorded):
     project, heard = recorded
-    done = project.replay()
-    assert done.returncode == 0, done.stdout + done.stderr
-    again = told(project.root / "heard.txt")
-    for name in heard:
-        assert again[name] == heard[name]
+    passed(project.offline())
+    assert heard_in(project) == heard
     assert heard["drop"][-2:] == [1006, ""]
 
 
@@ -260,8 +236,7 @@ def test_a_changed_word_is_a_divergence_at_its_message(recorded):
 
 def test_writers_that_were_side_by_side_may_come_in_another_order(recorded):
     project, _ = recorded
-    done = project.replay("-k", "two_writers", SWAPPED="1")
-    assert done.returncode == 0, done.stdout + done.stderr
+    passed(project.replay("-k", "two_writers", SWAPPED="1"))
 
 
 STRAY = """
@@ -279,10 +254,10 @@ def test_end():
 """
 
 
-def test_a_connection_that_is_older_than_its_test_is_not_kept_and_not_used(recorded, websocket_server):
+def test_a_connection_that_is_older_than_its_test_is_not_kept_and_not_used(recorded):
     project, _ = recorded
     project.write(test_stray=STRAY)
-    with websocket_server(talk, guard) as voice:
+    with WebSocketServer(talk, guard) as voice:
         done = project.record("test_stray.py", VOICE_URL=voice.url)
         assert "was opened before the test began" in done.stdout, done.stdout
         before = voice.count()

@@ -1,13 +1,14 @@
-"""A WebSocket server on loopback, made with the real library, whose words a test module writes."""
+"""A WebSocket server on loopback, made with the real library, and projects whose agents talk to it."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import threading
 from contextlib import suppress
 
-import pytest
+from tests.support.small_projects import furnished, passed
 
 
 class WebSocketServer:
@@ -56,7 +57,28 @@ class WebSocketServer:
             await self._stop
 
 
-@pytest.fixture(scope="module")
-def websocket_server():
-    """Makes servers, each for a `with` of its own."""
-    return WebSocketServer
+HEARD = """
+import json
+
+def keep(name, heard):
+    with open("heard.txt", "a", encoding="utf-8") as file:
+        print(name, json.dumps(heard, default=repr), file=file)
+"""
+
+
+def record_voice(project, talk, guard=None, *, ini="", **files):
+    """Record the project beside a server; return it, which has no server any more, and what its tests heard."""
+    furnished(project, ini, heard=HEARD, **files)
+    with WebSocketServer(talk, guard) as voice:
+        project.environ["VOICE_URL"] = voice.url
+        passed(project.record())
+    project.environ["VOICE_URL"] = "ws://127.0.0.1:9"
+    return project, heard_in(project)
+
+
+def heard_in(project):
+    """What each test of the project heard first; the file is gone then."""
+    file = project.root / "heard.txt"
+    lines = file.read_text(encoding="utf-8").splitlines()
+    file.unlink()
+    return {name: json.loads(values) for name, _, values in (line.partition(" ") for line in reversed(lines))}
