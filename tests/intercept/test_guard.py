@@ -23,7 +23,6 @@ import openai
 import pytest
 import trio
 
-from pytest_agentreplay.core.backends.backend import RecordBackend
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.model import ToolCall, ToolReply
 from pytest_agentreplay.demo.server import ModelServer
@@ -33,22 +32,10 @@ from pytest_agentreplay.intercept.network import child_events, guard, sandbox
 from pytest_agentreplay.intercept.network.guard import Guard, LedgerEntry, ModelHostWatch
 from pytest_agentreplay.intercept.session.interceptions import Interception
 from pytest_agentreplay.report.escape import line
-from tests.support.tapes import Plain, body
+from tests.support.tapes import Plain, Tape, body
 
 HERE = str(Path(__file__).parent)
 DISCARD = ("127.0.0.1", 9)
-
-
-class Gate(RecordBackend):
-    """Records, and latches."""
-
-    def __init__(self):
-        super().__init__()
-        self.latched = None
-
-    def latch(self, divergence, origin):
-        self.latched = self.latched or (divergence, origin)
-        return self.latched[0]
 
 
 @contextmanager
@@ -64,7 +51,7 @@ def guarded(mode="deny", *interception, **options):
 @contextmanager
 def a_test(mode="deny", **options):
     """The body of a test, with its guard."""
-    interception = Interception(Gate(), Plain(), root=HERE)
+    interception = Interception(Tape(), Plain(), root=HERE)
     with guarded(mode, interception, **options) as watch, body(interception):
         yield interception, watch
 
@@ -207,10 +194,10 @@ def test_the_refusal_of_the_first_is_latched_for_the_gate():
             socket.create_connection(DISCARD)
         with pytest.raises(ReplayDiverged) as caught:
             os.fork()
-    first, origin = interception.backend.latched
-    assert first is caught.value.divergence
+    first = interception.backend.latched
+    assert first == caught.value.divergence
     assert first.summary == "connect to 127.0.0.1:9 refused: a replay reaches nothing"
-    assert origin.startswith("test_guard.py:")
+    assert first.origin.startswith("test_guard.py:")
 
 
 def test_a_swallowed_refusal_stays_in_the_ledger():
@@ -399,11 +386,12 @@ def run_python(source: str) -> str:
     return done.stdout.strip()
 
 
-def test_the_probes_of_the_standard_library_pass():
-    """In a process of its own, since `platform` keeps what it has found."""
+def test_a_closed_process_probes_its_system_tidies_up_shared_memory_and_ends_quietly():
+    """In a process of its own: `platform` keeps what it has found, and the resource tracker is a child of it."""
     assert (
         run_python("""
         import ctypes.util, platform, subprocess, sys, uuid
+        from multiprocessing import shared_memory
         events = []
         sys.addaudithook(lambda event, args: event == "subprocess.Popen" and events.append(args[0]))
         from pytest_agentreplay.intercept.network.guard import Guard
@@ -414,10 +402,19 @@ def test_the_probes_of_the_standard_library_pass():
         ctypes.util.find_library("c"), ctypes.util.find_library("no such thing")
         uuid._ifconfig_getnode(), uuid._ip_getnode(), uuid._netstat_getnode(), uuid.getnode()
         probes = len(events)
+        block = shared_memory.SharedMemory(create=True, size=8)
+        block.close(), block.unlink()
         try:
             subprocess.run(["uname", "-a"])
         except ReplayDiverged:
             print("refused", probes >= 2, [entry.target for entry in watch.ledger])
+        class AtTheEnd:
+            def __del__(self):
+                try:
+                    __import__("socket").getaddrinfo("db.example.com", 1)
+                except BaseException:
+                    pass
+        keep = AtTheEnd()
         """)
         == "refused True ['uname']"
     )
@@ -449,22 +446,6 @@ def test_only_the_known_probes_of_the_standard_library_pass(monkeypatch):
     exec("import subprocess\ndef go(): subprocess.run(['uname'])", names)
     with guarded(), pytest.raises(ReplayDiverged):
         names["go"]()
-
-
-def test_shared_memory_may_be_tidied_up():
-    """The resource tracker is a child that runs nothing of the agent's."""
-    assert (
-        run_python("""
-        from multiprocessing import shared_memory
-        from pytest_agentreplay.intercept.network.guard import Guard
-        watch = Guard("deny")
-        watch.start()
-        block = shared_memory.SharedMemory(create=True, size=8)
-        block.close(), block.unlink()
-        print(watch.ledger)
-        """)
-        == "[]"
-    )
 
 
 # --- threads, tasks, children ---------------------------------------------------------------------------------------
@@ -570,30 +551,22 @@ def test_what_happens_inside_an_exchange_is_no_gap(listener):
 
 def test_recording_a_real_client_leaves_no_gap():
     """Names are resolved in executors, connects race in tasks: all of it belongs to the exchange."""
-    messages = [{"role": "user", "content": "hello"}]
+    request = {"model": "m", "messages": [{"role": "user", "content": "hello"}]}
 
-    def ask(url):
+    async def ask(url):
         with openai.OpenAI(base_url=url, api_key="x", max_retries=0) as client:
-            for _ in range(2):
-                client.chat.completions.create(model="m", messages=messages)
-
-    async def ask_async(url):
+            client.chat.completions.create(**request)
         async with openai.AsyncOpenAI(base_url=url, api_key="x", max_retries=0) as client:
-            calls = [client.chat.completions.create(model="m", messages=messages) for _ in range(3)]
-            await asyncio.gather(*calls)
-            stream = await client.chat.completions.create(model="m", messages=messages, stream=True)
-            async for _ in stream:
+            await asyncio.gather(*[client.chat.completions.create(**request) for _ in range(3)])
+            async for _ in await client.chat.completions.create(**request, stream=True):
                 pass
 
     registry.install()
-    with ModelServer() as server:
+    with ModelServer() as server, a_test("listen") as (interception, watch):
         for url in (server.url, server.url.replace("127.0.0.1", "localhost")):
-            with a_test("listen") as (interception, watch):
-                ask(url)
-                asyncio.run(ask_async(url))
-            assert len(interception.backend.exchanges()) == 6
-            assert watch.ledger == []
-            assert interception.late == []
+            asyncio.run(ask(url))
+    assert len(interception.backend.exchanges) == 10
+    assert (watch.ledger, interception.late) == ([], [])
 
 
 # --- bystanders -----------------------------------------------------------------------------------------------------
@@ -631,22 +604,3 @@ def test_entries_read_well():
     assert LedgerEntry("send", "[::1]:53", "", 1).line() == "1 datagram to [::1]:53"
     assert LedgerEntry("library", "grpc", "", 1).line() == "1 call by the library grpc"
     assert set(guard.WORDS) == {"child", "library", "socket", *sandbox.SOCKET_EVENTS.values()}
-
-
-def test_the_interpreter_ends_quietly_with_a_guard_on():
-    assert (
-        run_python("""
-        import atexit, socket
-        from pytest_agentreplay.intercept.network.guard import Guard
-        Guard("deny").start()
-        class AtTheEnd:
-            def __del__(self):
-                try:
-                    __import__("socket").getaddrinfo("db.example.com", 1)
-                except BaseException:
-                    pass
-        keep = AtTheEnd()
-        print("done")
-        """)
-        == "done"
-    )

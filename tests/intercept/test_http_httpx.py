@@ -128,9 +128,8 @@ def speak(server, name, how, *, retries=0):
 @pytest.mark.parametrize("name", SDKS)
 def test_an_sdk_gets_the_same_again_without_a_server(name, how):
     with ModelServer() as server:
-        live, replayed, [exchange] = both(server, lambda: speak(server, name, how))
+        live, [exchange] = both(server, lambda: speak(server, name, how))
         assert speak(server, name, how) != live
-    assert replayed == live
     assert exchange.attempt == 1
     assert exchange.suspended == (how == "async")
     assert (exchange.call.method, exchange.outcome.status) == ("POST", 200)
@@ -158,27 +157,10 @@ def test_connection_refused_is_a_recorded_outcome(library, how):
     assert f"{library.__name__}.NetworkError" in exchange.outcome.bases
 
 
-def test_sdk_errors_are_the_sdks_own():
-    def act():
-        try:
-            return speak(server, "chat", "sync")
-        except openai.OpenAIError as error:
-            return type(error), str(error), getattr(error, "body", None), getattr(error, "request_id", None)
-
-    raws = [REPLIES["half json"], Raw(500, headers=[("x-request-id", "r1")], chunks=(b'{"error": {"code": 7}}',))]
-    raws += [REPLIES["gone before the answer"]]
-    with ModelServer(raws) as server:
-        for expected in (openai.RateLimitError, openai.InternalServerError, openai.APIConnectionError):
-            live, replayed, _ = both(server, act)
-            assert live == replayed
-            assert live[0] is expected
-
-
 @pytest.mark.parametrize(("name", "how"), [("chat", "async"), ("messages stream", "sync")])
 def test_retries_are_attempts_of_their_own(name, how):
     with ModelServer([REPLIES["half json"], REPLIES["half json"], "third time lucky"]) as server:
-        live, replayed, exchanges = both(server, lambda: speak(server, name, how, retries=2))
-    assert replayed == live
+        live, exchanges = both(server, lambda: speak(server, name, how, retries=2))
     assert "third" in str(live)
     assert [(x.attempt, x.outcome.status) for x in exchanges] == [(1, 429), (2, 429), (3, 200)]
     # The streaming SDK closes a 429 unread.
@@ -284,11 +266,10 @@ def test_a_transport_around_a_network_transport_runs_and_what_it_sends_is_frozen
         runs.clear()
         script = [Raw(503, chunks=(b"busy",))] * (sent - 1) + [Raw(chunks=(b"done",))]
         with ModelServer(script) as server:
-            live, replayed, exchanges = both(
+            live, exchanges = both(
                 server,
                 lambda: fetch(library, how, "GET", server.url, client={"transport": transport()}),  # noqa: B023
             )
-        assert live == replayed
         assert live[-1] == [b"done"]
         assert (len(exchanges), len(runs)) == (sent, 2)
 
@@ -367,8 +348,7 @@ def test_a_transport_that_calls_out_with_a_client_is_recorded_by_those_calls(lib
                 return library.Response(200, content=inner.get(server.url, headers={"x-token": token}).content)
 
     with ModelServer() as server:
-        live, replayed, exchanges = both(server, lambda: content(library, "sync", Fetching()))
-    assert live == replayed
+        _, exchanges = both(server, lambda: content(library, "sync", Fetching()))
     assert [x.call.url for x in exchanges] == [server.url + "/token", server.url]
     assert server.hits == 2
 
@@ -376,10 +356,9 @@ def test_a_transport_that_calls_out_with_a_client_is_recorded_by_those_calls(lib
 def test_each_hop_of_a_redirect_is_a_wire_call():
     there = Raw(307, headers=[("Location", "/there"), ("Content-Length", "0")])
     with ModelServer([there, "done"]) as server:
-        live, replayed, exchanges = both(
+        _, exchanges = both(
             server, lambda: httpx.post(server.url + "/here", content=b"abc", follow_redirects=True).text
         )
-    assert live == replayed
     assert [(x.call.url.rpartition("/")[2], x.call.body.data) for x in exchanges] == [
         ("here", b"abc"),
         ("there", b"abc"),
@@ -404,11 +383,8 @@ BODIES = {
 @pytest.mark.parametrize("kind", BODIES)
 def test_request_bodies_are_kept_and_still_sent(kind, library, how):
     with ModelServer() as server:
-        live, replayed, [exchange] = both(
-            server, lambda: fetch(library, how, "POST", server.url + "/p#frag", **BODIES[kind](how))
-        )
+        _, [exchange] = both(server, lambda: fetch(library, how, "POST", server.url + "/p#frag", **BODIES[kind](how)))
     call, sent = exchange.call, server.requests[0]
-    assert live == replayed
     assert call.body.data == sent.body
     assert (call.body.data == b"") == (kind == "nothing")
     assert call.url == server.url + "/p"
@@ -430,8 +406,7 @@ def test_a_client_built_before_serves_threads_and_executors(library):
             with ThreadPoolExecutor(2) as pool:
                 return [*pool.map(one, range(4)), *asyncio.run(in_executors())]
 
-        live, replayed, exchanges = both(server, act)
-    assert live == replayed
+        live, exchanges = both(server, act)
     assert len(set(live)) == len(exchanges) == 6
     assert len({x.lane for x in exchanges}) > 4
 
@@ -444,15 +419,13 @@ def test_trio_and_anyio(library):
 
     with ModelServer() as server:
         for run in (trio.run, anyio.run):
-            live, replayed, _ = both(server, lambda: run(act))  # noqa: B023
-            assert live == replayed
+            both(server, lambda: run(act))  # noqa: B023
 
 
 class Gated:
     """Chunks of which all but the first wait for `go_on`."""
 
-    def __init__(self):
-        self.go_on = threading.Event()
+    go_on = threading.Event()
 
     def __len__(self):
         return 3
@@ -468,9 +441,8 @@ class Gated:
 
 
 def test_recording_passes_chunks_on_as_they_come_and_keeps_their_times():
-    gated = Gated()
     with (
-        ModelServer([Raw(chunks=gated)]) as server,
+        ModelServer([Raw(chunks=Gated())]) as server,
         recording() as tape,
         httpx2.Client() as client,
         client.stream("GET", server.url) as response,
@@ -478,7 +450,7 @@ def test_recording_passes_chunks_on_as_they_come_and_keeps_their_times():
         chunks = response.iter_raw()
         assert next(chunks) == b"one"
         assert tape.exchanges[1].outcome is None
-        gated.go_on.set()
+        Gated.go_on.set()
         assert list(chunks) == [b"two", b"three"]
     exchange = tape.exchanges[1]
     assert exchange.outcome.cuts == (3, 3, 5)

@@ -47,9 +47,8 @@ def reply_comes_back(name, get, exchanges=1):
     timeout = 0.3 if REPLIES[name].hang else 5.0
     with ModelServer([REPLIES[name]] * 4) as server:
         bare = get(server.url, timeout)
-        live, replayed, made = both(server, lambda: get(server.url, timeout))
+        live, made = both(server, lambda: get(server.url, timeout))
     assert live == bare, name
-    assert replayed == live, name
     assert len(made) == exchanges, name
     return live, made
 
@@ -58,9 +57,8 @@ def request_is_kept(send):
     """`send(url)` makes the same request recorded as bare, and gives the same; returns the exchange and the request."""
     with ModelServer() as server:
         send(server.url)
-        live, replayed, [exchange] = both(server, lambda: send(server.url))
+        _, [exchange] = both(server, lambda: send(server.url))
         bare, recorded = server.requests
-    assert live == replayed
     assert (recorded.body, recorded.headers) == (bare.body, bare.headers)
     assert exchange.call.body == Body(recorded.body)
     return exchange, recorded
@@ -69,8 +67,8 @@ def request_is_kept(send):
 def early_close_comes_back(read):
     """`read(url, count)` gives that many chunks and closes: in a replay it gets no more of them than were recorded."""
     with ModelServer([Raw(chunks=(b"a", b"b", b"c"), delay=0.05)]) as server:
-        live, replayed, [exchange] = both(server, lambda: read(server.url, 2))
-        assert live == replayed == [b"a", b"b"]
+        live, [exchange] = both(server, lambda: read(server.url, 2))
+        assert live == [b"a", b"b"]
         assert exchange.outcome.closed
         assert exchange.outcome.cuts == (1, 1)
         with running(Player([exchange])) as player, pytest.raises(ReplayDiverged, match="after 2 chunks"):
@@ -84,6 +82,5 @@ def refused_connection(get):
     """What `get(url)` gives where nobody listens, recorded and replayed alike; and the exchanges."""
     with ModelServer() as server:
         pass
-    live, replayed, exchanges = both(server, lambda: get(server.url))
-    assert live == replayed
+    live, exchanges = both(server, lambda: get(server.url))
     return live, exchanges
