@@ -15,6 +15,7 @@ from pytest_agentreplay.core.model import Body
 from pytest_agentreplay.demo.server import ModelServer, Raw
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.http import stdlib
+from tests.support.exhaustive import rare
 from tests.support.tapes import both
 from tests.support.wire import (
     REPLIES,
@@ -57,8 +58,18 @@ def post(url, method="POST", path="/p", **request):
     return got
 
 
-@pytest.mark.parametrize("amount", [None, 100], ids=["whole", "piecewise"])
-@pytest.mark.parametrize("name", REPLIES)
+IN_PIECES = ("chunks", "length", "no body", "gone in a chunk", "too short", "stalled")
+"""Replies that are read piece by piece in the default lane, too."""
+
+
+@pytest.mark.parametrize(
+    ("name", "amount"),
+    [
+        *((name, None) for name in REPLIES),
+        *((name, 100) for name in IN_PIECES),
+        *rare(*((name, 100) for name in REPLIES if name not in IN_PIECES)),
+    ],
+)
 def test_the_wire_comes_back_as_it_was(name, amount):
     _, [exchange] = reply_comes_back(name, lambda url, timeout: get(url, timeout, amount=amount))
     outcome = exchange.outcome

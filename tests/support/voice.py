@@ -82,3 +82,51 @@ def heard_in(project):
     lines = file.read_text(encoding="utf-8").splitlines()
     file.unlink()
     return {name: json.loads(values) for name, _, values in (line.partition(" ") for line in reversed(lines))}
+
+
+async def talk_as_openai(server, ws):
+    """OpenAI's Responses and its realtime API: each first asks for the tool `lookup`, and then answers."""
+    realtime = "/realtime" in ws.request.path
+    answered = False
+
+    async def say(kind, **fields):
+        await ws.send(json.dumps({"type": kind, "event_id": f"e{server.count()}", **fields}))
+
+    if realtime:
+        await say("session.created", session={"type": "realtime", "model": "gpt-realtime"})
+    async for message in ws:
+        event = json.loads(message)
+        answered = answered or "function_call_output" in message
+        if event["type"] == "session.update":
+            await say("session.updated", session=event["session"])
+        elif event["type"] == "conversation.item.create":
+            item = {"id": f"item_{server.count()}", "status": "completed", **event["item"]}
+            await say("conversation.item.added", item=item, previous_item_id=None)
+        elif event["type"] == "response.create":
+            await answer_as_openai(server, say, realtime=realtime, answered=answered)
+
+
+async def answer_as_openai(server, say, *, realtime, answered):
+    number = server.count()
+    whole = {"id": f"resp_{number}", "object": "response" if not realtime else "realtime.response"}
+    whole |= {"status": "completed", "output": []}
+    if not realtime:
+        whole |= {"created_at": 1, "model": "gpt-5", "tools": [], "tool_choice": "auto", "parallel_tool_calls": True}
+    await say("response.created", response={**whole, "status": "in_progress"}, sequence_number=0)
+    item = {"type": "message", "id": f"i{number}", "role": "assistant", "status": "completed"}
+    if not answered:
+        item = {"type": "function_call", "id": f"i{number}", "call_id": f"call_{number:08}", "name": "lookup"}
+        item |= {"arguments": '{"order": "A-17"}', "status": "completed"}
+    elif realtime:
+        text = {"response_id": whole["id"], "item_id": f"i{number}", "output_index": 0, "content_index": 0}
+        await say("response.output_audio_transcript.delta", delta=f"It is late ({number}).", **text)
+        item["content"] = [{"type": "output_audio", "transcript": f"It is late ({number})."}]
+    else:
+        item["content"] = [{"type": "output_text", "text": f"It is late ({number}).", "annotations": []}]
+    more = {"response_id": whole["id"]} if realtime else {"sequence_number": 5}
+    await say("response.output_item.done", output_index=0, item=item, **more)
+    usage = {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5}
+    if not realtime:
+        usage |= {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
+    done = "response.done" if realtime else "response.completed"
+    await say(done, response={**whole, "output": [item], "usage": usage}, sequence_number=9)
