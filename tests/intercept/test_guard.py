@@ -222,9 +222,6 @@ def test_what_the_agent_loads_in_c_is_noted(tmp_path):
     assert all(line.startswith("test_guard.py:") for line in watch.loaded.values())
 
 
-# --- declared hosts and programs ------------------------------------------------------------------------------------
-
-
 def test_a_declared_host_is_reached_by_that_name_alone(listener):
     host, port = listener
     for declared in (f"{host}:{port}", host, "localhost", f"localhost:{port}", "127.0.0.0/8"):
@@ -286,9 +283,6 @@ def test_a_declared_program_runs():
         assert subprocess.run(["/bin/true"], check=False).returncode == 0
         with pytest.raises(ReplayDiverged):
             subprocess.run(["/usr/bin/true"], check=False)
-
-
-# --- what passes ----------------------------------------------------------------------------------------------------
 
 
 def loopback_socketpair():
@@ -368,14 +362,14 @@ def test_what_asyncio_reaches_on_windows_is_told():
     proactor = kind()
     with socket.socket() as one, guarded("listen") as watch:
         assert proactor.connect(one, ("192.0.2.1", 443)) == ("connected", ("192.0.2.1", 443))
-    assert [(entry.kind, entry.target) for entry in watch.ledger] == [("connect", "192.0.2.1:443")]
+    assert named(watch) == [("connect", "192.0.2.1:443")]
     with socket.socket() as one, guarded() as watch, pytest.raises(ReplayDiverged):
         proactor.connect(one, ("192.0.2.1", 443))
     with socket.socket(type=socket.SOCK_DGRAM) as one, guarded() as watch:
         assert proactor.sendto(one, b"", 0, None) == ("sent", None), "a connected one reaches nobody new"
         with pytest.raises(ReplayDiverged):
             proactor.sendto(one, b"", addr=("192.0.2.1", 53))
-    assert [(entry.kind, entry.target) for entry in watch.ledger] == [("send", "192.0.2.1:53")]
+    assert named(watch) == [("send", "192.0.2.1:53")]
 
 
 def run_python(source: str) -> str:
@@ -448,9 +442,6 @@ def test_only_the_known_probes_of_the_standard_library_pass(monkeypatch):
         names["go"]()
 
 
-# --- threads, tasks, children ---------------------------------------------------------------------------------------
-
-
 def test_a_pool_of_processes_is_refused_and_does_not_hang():
     context = multiprocessing.get_context("fork")
     with a_test() as (_, watch):
@@ -505,9 +496,6 @@ def test_a_straggler_of_a_recording_is_left_alone(listener):
     with a_test() as (_, other):
         assert late.end() == []
     assert other.ledger == []
-
-
-# --- listening ------------------------------------------------------------------------------------------------------
 
 
 def test_listening_lets_through_and_lists(listener):
@@ -569,9 +557,6 @@ def test_recording_a_real_client_leaves_no_gap():
     assert (watch.ledger, interception.late) == ([], [])
 
 
-# --- bystanders -----------------------------------------------------------------------------------------------------
-
-
 def test_tests_without_the_plugin_that_call_a_model_host_are_counted(listener):
     bystander = ModelHostWatch()
 
@@ -592,9 +577,6 @@ def test_tests_without_the_plugin_that_call_a_model_host_are_counted(listener):
     bystander.stop()
     assert bystander.tests == 2, "a guarded test is no bystander"
     assert bystander.hosts == {"api.openai.com": 2, "api.anthropic.com": 1}
-
-
-# --- words ----------------------------------------------------------------------------------------------------------
 
 
 def test_entries_read_well():
