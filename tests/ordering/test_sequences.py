@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import anyio
-import anyio.to_thread
 import pytest
 
 from pytest_agentreplay.intercept.session.courses import Courses
+from tests.ordering import shapes
 from tests.support.exhaustive import rare
 
 
@@ -75,71 +75,11 @@ async def in_anyio_groups(*steps):
 TASKS = [awaited, gathered_alone, waited_for, in_task_groups, in_anyio_groups]
 
 
-def in_jobs(*steps):
-    with ThreadPoolExecutor(2) as pool:
-        for step in steps:
-            pool.submit(step, 1).result()
-
-
-def in_threads(*steps):
-    for step in steps:
-        thread = threading.Thread(target=step, args=(1,))
-        thread.start()
-        thread.join()
-
-
-def to_threads(*steps, run=asyncio.run):
-    async def act():
-        for step in steps:
-            await asyncio.to_thread(step, 1)
-
-    run(act())
-
-
-def to_anyio_threads(*steps):
-    async def act():
-        for step in steps:
-            await anyio.to_thread.run_sync(step, 1)
-
-    anyio.run(act)
-
-
-THREADS = [in_jobs, in_threads, to_threads, to_anyio_threads]
-
-# At once.
-
-
-def in_a_pool(*steps):
-    with ThreadPoolExecutor() as pool:
-        return [job.result() for job in [pool.submit(step, 1) for step in steps]]
-
-
-def in_threads_at_once(*steps):
-    threads = [threading.Thread(target=step, args=(1,)) for step in steps]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
-def beside_a_thread(first, second):
-    thread = threading.Thread(target=second, args=(1,))
-    thread.start()
-    first(1)
-    thread.join()
-
-
-def gathered_threads(*steps, run=asyncio.run):
-    async def act():
-        return await asyncio.gather(*(asyncio.to_thread(step, 1) for step in steps))
-
-    return run(act())
-
-
-AT_ONCE = [in_a_pool, in_threads_at_once, beside_a_thread, gathered_threads]
-
-
 TOOLS = (check, pay, acheck, apay)
+
+
+def calls(*steps):
+    return [functools.partial(step, 1) for step in steps]
 
 
 def assert_out_of_order(replayed):
@@ -156,45 +96,34 @@ def test_tasks_that_run_one_after_the_other_do_not_swap(stage, shape, run):
     assert_out_of_order(stage.replay(lambda: run(shape(apay, acheck))))
 
 
-@pytest.mark.parametrize("shape", THREADS, ids=lambda shape: shape.__name__)
+@pytest.mark.parametrize("shape", shapes.IN_THREADS_IN_TURN, ids=lambda shape: shape.__name__)
 def test_threads_that_run_one_after_the_other_do_not_swap(stage, shape):
-    stage.record(lambda: shape(check, pay))
+    stage.record(lambda: shape(calls(check, pay)))
     for _ in range(3):
-        assert stage.replay(lambda: shape(check, pay)).finding is None
-    assert_out_of_order(stage.replay(lambda: shape(pay, check)))
+        assert stage.replay(lambda: shape(calls(check, pay))).finding is None
+    assert_out_of_order(stage.replay(lambda: shape(calls(pay, check))))
 
 
-def plainly(*steps):
-    for step in steps:
-        step(1)
-
-
-def plainly_in_a_loop(*steps):
-    async def act():
-        plainly(*steps)
-
-    asyncio.run(act())
-
-
-PAIRS = [(before, now) for before in (plainly, plainly_in_a_loop, *THREADS) for now in AT_ONCE]
-FIRST = [(before, now) for before, now in PAIRS if before is plainly or now is in_a_pool]
+AT_ONCE = (shapes.pool, shapes.threads, shapes.beside_a_thread, shapes.gathered_threads)
+PAIRS = [(before, now) for before in shapes.IN_TURN for now in AT_ONCE]
+FIRST = [(before, now) for before, now in PAIRS if before is shapes.plainly or now is shapes.pool]
 
 
 @pytest.mark.parametrize(
     ("before", "now"), FIRST + rare(*(pair for pair in PAIRS if pair not in FIRST)), ids=lambda shape: shape.__name__
 )
 def test_two_steps_do_not_come_at_once(stage, before, now):
-    stage.record(lambda: before(check, pay))
+    stage.record(lambda: before(calls(check, pay)))
     for _ in range(2):
-        assert_out_of_order(stage.replay(lambda: now(check, pay)))
+        assert_out_of_order(stage.replay(lambda: now(calls(check, pay))))
 
 
 def test_two_steps_do_not_come_at_once_under_uvloop(stage):
     run = runs().get("uvloop", asyncio.run)
-    stage.record(lambda: to_threads(check, pay, run=run))
-    assert stage.replay(lambda: to_threads(check, pay, run=run)).finding is None
+    stage.record(lambda: shapes.to_threads(calls(check, pay), run=run))
+    assert stage.replay(lambda: shapes.to_threads(calls(check, pay), run=run)).finding is None
     for _ in range(3):
-        assert_out_of_order(stage.replay(lambda: gathered_threads(check, pay, run=run)))
+        assert_out_of_order(stage.replay(lambda: shapes.gathered_threads(calls(check, pay), run=run)))
 
 
 # What keeps its freedom.
@@ -224,7 +153,7 @@ def test_jobs_that_nobody_waits_for_are_free(stage):
     stage.record(lambda: staggered(check, pay))
     for _ in range(5):
         assert stage.replay(lambda: staggered(check, pay)).finding is None
-    assert stage.replay(lambda: in_a_pool(check, pay)).finding is None
+    assert stage.replay(lambda: shapes.pool(calls(check, pay))).finding is None
 
 
 def test_a_task_that_was_begun_before_is_free_of_what_was_waited_for_meanwhile(stage):
