@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import re
 import threading
 from contextlib import suppress
 
@@ -82,6 +83,43 @@ def heard_in(project):
     lines = file.read_text(encoding="utf-8").splitlines()
     file.unlink()
     return {name: json.loads(values) for name, _, values in (line.partition(" ") for line in reversed(lines))}
+
+
+def forbids(server, websocket, request):
+    return websocket.respond(403, f"no key {server.count()}\n") if request.path == "/forbidden" else None
+
+
+async def talk_by_words(server, ws):
+    """Answers the word that a message says with one that only this connection gets, or with a fault of that name."""
+
+    async def say(**fields):
+        await ws.send(json.dumps(fields | {"n": server.count()}))
+
+    await say(hello=True)
+    async for message in ws:
+        text = message if isinstance(message, str) else message.decode()
+        word = re.search(r'"say": "(\w+)"', text)[1]
+        match word:
+            case "bye":
+                await say(last=True)
+                return await ws.close(1000, "well said")
+            case "overloaded":
+                await say(part=True)
+                return await ws.close(1011, "overloaded")
+            case "drop":
+                await say(part=True)
+                await asyncio.sleep(0.1)
+                return ws.transport.abort()
+            case "bytes":
+                await ws.send(bytes([0, 255, server.count() % 256]))
+                await ws.send(b'{"binary": "text"}')
+                await say(heard=word)
+            case "in":
+                await ws.send(["all ", "in ", str(server.count())])
+            case _:
+                await say(heard=word)
+                await say(heard=f"{word} again")
+    return None
 
 
 async def talk_as_openai(server, ws):

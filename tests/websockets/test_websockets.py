@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import re
-
 import pytest
 
 from tests.support.small_projects import passed
-from tests.support.voice import WebSocketServer, heard_in, record_voice
+from tests.support.voice import WebSocketServer, forbids, heard_in, record_voice, talk_by_words
 
 pytestmark = pytest.mark.env("clients", "lastyear")
 
@@ -160,43 +156,9 @@ def test_two_writers(agentreplay):
 """
 
 
-def guard(server, websocket, request):
-    if request.path == "/forbidden":
-        return websocket.respond(403, f"no key {server.count()}\n")
-    return None
-
-
-async def talk(server, ws):
-    await ws.send(json.dumps({"hello": server.count()}))
-    async for message in ws:
-        text = message if isinstance(message, str) else message.decode()
-        word = re.search(r'"say": "(\w+)"', text)[1]
-        match word:
-            case "bye":
-                await ws.send(json.dumps({"last": server.count()}))
-                return await ws.close(1000, "well said")
-            case "overloaded":
-                await ws.send(json.dumps({"part": server.count()}))
-                return await ws.close(1011, "overloaded")
-            case "drop":
-                await ws.send(json.dumps({"part": server.count()}))
-                await asyncio.sleep(0.1)
-                return ws.transport.abort()
-            case "bytes":
-                await ws.send(bytes([0, 255, server.count() % 256]))
-                await ws.send(b'{"binary": "text"}')
-                await ws.send(json.dumps({"heard": word, "n": server.count()}))
-            case "in":
-                await ws.send(["all ", "in ", str(server.count())])
-            case _:
-                await ws.send(json.dumps({"heard": word, "n": server.count()}))
-                await ws.send(json.dumps({"heard": f"{word} again", "n": server.count()}))
-    return None
-
-
 @pytest.fixture(scope="module")
 def recorded(shared_project):
-    return record_voice(shared_project(), talk, guard, agent=AGENT, test_voice=TEST)
+    return record_voice(shared_project(), talk_by_words, forbids, agent=AGENT, test_voice=TEST)
 
 
 def test_what_was_heard_is_heard_again_without_a_server(recorded):
@@ -257,7 +219,7 @@ def test_end():
 def test_a_connection_that_is_older_than_its_test_is_not_kept_and_not_used(recorded):
     project, _ = recorded
     project.write(test_stray=STRAY)
-    with WebSocketServer(talk, guard) as voice:
+    with WebSocketServer(talk_by_words, forbids) as voice:
         done = project.record("test_stray.py", VOICE_URL=voice.url)
         assert "was opened before the test began" in done.stdout, done.stdout
         before = voice.count()
