@@ -6,7 +6,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 
-import pytest
 import trio
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
@@ -57,7 +56,9 @@ def test_a_function_is_an_agents_own():
     assert agent_here() == ""
 
 
-def test_agents_side_by_side_keep_their_names():
+def test_tasks_threads_and_jobs_are_of_the_agent_that_began_them():
+    found = []
+
     async def work(name):
         with agent(name):
             await asyncio.sleep(0)
@@ -68,26 +69,16 @@ def test_agents_side_by_side_keep_their_names():
     async def both():
         return await asyncio.gather(work("researcher"), work("writer"))
 
-    assert asyncio.run(both()) == [("researcher", "researcher"), ("writer", "writer")]
-
-
-def test_a_task_of_trio_is_of_the_agent_that_began_it():
-    found = []
-
-    async def work():
+    async def note():
         found.append(agent_here())
 
-    async def main():
+    async def nursery():
         async with trio.open_nursery() as nursery:
             with agent("researcher"):
-                nursery.start_soon(work)
+                nursery.start_soon(note)
 
-    trio.run(main)
-    assert found == ["researcher"]
-
-
-def test_threads_and_jobs_are_of_the_agent_that_began_them():
-    found = []
+    assert asyncio.run(both()) == [("researcher", "researcher"), ("writer", "writer")]
+    trio.run(nursery)
     with running(Tape()), ThreadPoolExecutor(1) as pool:
         with agent("researcher"):
             thread = threading.Thread(target=lambda: found.append(agent_here()))
@@ -95,7 +86,7 @@ def test_threads_and_jobs_are_of_the_agent_that_began_them():
             thread.join()
             found.append(pool.submit(agent_here).result())
         found.append(pool.submit(agent_here).result())
-    assert found == ["researcher", "researcher", ""]
+    assert found == ["researcher"] * 3 + [""]
 
 
 def test_the_open_span_may_say_the_name(monkeypatch):
@@ -130,22 +121,22 @@ class Config(ModuleType):
         return {"metadata": self.metadata}
 
 
-@pytest.mark.parametrize(
-    ("metadata", "name"),
-    [
-        ({"langgraph_node": "research", "langgraph_checkpoint_ns": "research:1-2"}, "research"),
-        ({"langgraph_node": "research"}, "research"),
-        ({"langgraph_node": "model", "langgraph_checkpoint_ns": "model:1-2"}, ""),
-        ({"langgraph_node": "model", "langgraph_checkpoint_ns": "researcher:1-2|model:3-4"}, "researcher"),
-        ({"langgraph_node": "x", "langgraph_checkpoint_ns": "team:1|researcher:1-2|1|model:3"}, "team/researcher"),
-        ({"langgraph_node": "model", "lc_agent_name": "scout", "langgraph_checkpoint_ns": "a:1|model:2"}, "scout"),
-        ({"user": "u-1"}, ""),
-        ({}, ""),
-    ],
-)
-def test_the_places_of_a_graph(monkeypatch, metadata, name):
-    monkeypatch.setitem(sys.modules, "langchain_core.runnables.config", Config(**metadata))
-    assert agent_here() == name
+PLACES = [
+    ({"langgraph_node": "research", "langgraph_checkpoint_ns": "research:1-2"}, "research"),
+    ({"langgraph_node": "research"}, "research"),
+    ({"langgraph_node": "model", "langgraph_checkpoint_ns": "model:1-2"}, ""),
+    ({"langgraph_node": "model", "langgraph_checkpoint_ns": "researcher:1-2|model:3-4"}, "researcher"),
+    ({"langgraph_node": "x", "langgraph_checkpoint_ns": "team:1|researcher:1-2|1|model:3"}, "team/researcher"),
+    ({"langgraph_node": "model", "lc_agent_name": "scout", "langgraph_checkpoint_ns": "a:1|model:2"}, "scout"),
+    ({"user": "u-1"}, ""),
+    ({}, ""),
+]
+
+
+def test_the_places_of_a_graph(monkeypatch):
+    for metadata, name in PLACES:
+        monkeypatch.setitem(sys.modules, "langchain_core.runnables.config", Config(**metadata))
+        assert agent_here() == name, metadata
 
 
 def test_the_crossing_keeps_the_name_without_its_secrets():

@@ -29,7 +29,6 @@ from tests.support.wire import REPLIES, early_close_comes_back, refused_connecti
 pytestmark = pytest.mark.env("main", "legacy", "lowest")
 
 libraries = pytest.mark.parametrize("library", [httpx, httpx2], ids=lambda library: library.__name__)
-ways = pytest.mark.parametrize("how", ["sync", "async"])
 clients = pytest.mark.parametrize(
     ("library", "how"),
     [(httpx, "sync"), (httpx2, "async"), *rare((httpx, "async"), (httpx2, "sync"))],
@@ -124,8 +123,7 @@ def speak(server, name, how, *, retries=0):
     return asyncio.run(main())
 
 
-@ways
-@pytest.mark.parametrize("name", SDKS)
+@pytest.mark.parametrize(("name", "how"), zip(SDKS, ["sync", "async", "sync", "async", "sync"], strict=True))
 def test_an_sdk_gets_the_same_again_without_a_server(name, how):
     with ModelServer() as server:
         live, [exchange] = both(server, lambda: speak(server, name, how))
@@ -167,8 +165,7 @@ def test_retries_are_attempts_of_their_own(name, how):
     assert exchanges[0].outcome.body.data == (b"" if exchanges[0].outcome.closed else b'{"error": {"mess')
 
 
-@ways
-@pytest.mark.parametrize("name", ["chat", "messages"])
+@pytest.mark.parametrize(("name", "how"), [("chat", "sync"), ("messages", "async")])
 def test_a_refusal_comes_out_of_an_sdk_at_once(name, how):
     asked = []
 

@@ -5,6 +5,7 @@
 
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -32,18 +33,24 @@ def draws():
     ]
 
 
-def a_run(seed=5, *, inside=0):
+@contextmanager
+def source(seed):
     made = RandomSource(seed)
     made.start()
     try:
+        yield made
+    finally:
+        made.stop()
+
+
+def a_run(seed=5, *, inside=0):
+    with source(seed) as made:
         seen = draws()
         for count in (1, 2):
             np.random.rand(inside)
             made.step("main", count)
             seen += draws()
         return seen
-    finally:
-        made.stop()
 
 
 def test_a_replay_draws_what_the_recording_drew():
@@ -74,36 +81,27 @@ def test_nothing_is_left_behind():
 
 def test_another_bit_generator_is_held_and_put_back():
     before = np.random.get_bit_generator()
+    np.random.set_bit_generator(np.random.PCG64(3))
     try:
-        np.random.set_bit_generator(np.random.PCG64(3))
         assert a_run() == a_run()
-        made = RandomSource(1)
-        made.start()
-        mine = np.random.get_bit_generator()
-        np.random.set_bit_generator(np.random.MT19937(4))
-        made.stop()
+        with source(1):
+            mine = np.random.get_bit_generator()
+            np.random.set_bit_generator(np.random.MT19937(4))
         assert np.random.get_bit_generator() is mine
     finally:
         np.random.set_bit_generator(before)
 
 
-def test_a_run_inside_a_run_holds_both():
-    outer, inner = RandomSource(1), RandomSource(2)
-    outer.start()
-    assert np.random.default_rng(7).random() == np.random.Generator(np.random.PCG64(7)).random(), (
-        "a seed of the agent's"
-    )
-    first = np.random.rand()
-    state = np.random.get_state()[1].tolist()
-    inner.start()
-    np.random.rand()
-    inner.stop()
-    assert np.random.get_state()[1].tolist() == state
-    outer.stop()
-    outer = RandomSource(1)
-    outer.start()
-    assert np.random.rand() == first
-    outer.stop()
+def test_a_run_inside_a_run_holds_both_and_a_seed_that_the_agent_gives_is_its_own():
+    with source(1):
+        assert np.random.default_rng(7).random() == np.random.Generator(np.random.PCG64(7)).random()
+        first = np.random.rand()
+        state = np.random.get_state()[1].tolist()
+        with source(2):
+            np.random.rand()
+        assert np.random.get_state()[1].tolist() == state
+    with source(1):
+        assert np.random.rand() == first
 
 
 MODULES = """
