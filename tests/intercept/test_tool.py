@@ -151,9 +151,6 @@ def test_a_bound_method_taken_before_is_met_and_what_it_inherits_is_its_child():
     assert [x.parent for x in tape.exchanges.values()] == [None, None, None, None, 7]
 
 
-# Four kinds in five places
-
-
 def make_tools():
     captured = ["in the closure"]
 
@@ -253,13 +250,15 @@ def test_each_kind_in_each_place(kind, place):
 SAME_OF_CODE = ["co_name", "co_qualname", "co_filename", "co_firstlineno", "co_flags", "co_freevars", "co_argcount"]
 
 
-def test_a_stub_shows_itself_as_the_original():
+def test_a_stub_shows_itself_as_the_original_and_outside_a_test_does_what_that_did():
     tests = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
     for function in make_tools():
         function.__annotations__ = {"n": int}
         code, before = function.__code__, inspect.signature(function)
         source, answers = inspect.getsource(function), [test(function) for test in tests]
+        result = use(function(2))
         with redirected(function):
+            assert use(function(2)) == result
             assert function.__code__ is not code
             assert inspect.signature(function) == before
             assert [test(function) for test in tests] == answers
@@ -291,9 +290,6 @@ def test_every_shape_and_name_of_parameters_passes_through():
         {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5},
         {"a": 1, "b": 9, "c": 8, "rest": [7, 6], "d": 4, "e": 0, "more": {"z": 1, "a": 2}},
     ]
-
-
-# Values
 
 
 @dataclasses.dataclass
@@ -393,9 +389,6 @@ def test_what_cannot_be_frozen_reaches_the_agent_and_fails_the_test_later():
     assert again.interception.problems
 
 
-# Exceptions
-
-
 class ToolError(Exception):
     def __init__(self, code, *, retry):
         super().__init__(f"failed with {code}")
@@ -437,9 +430,6 @@ def test_exceptions_come_back_in_every_kind():
         again()
     assert raised.value is error, "the very object while it is recorded"
     assert "in again" in "".join(traceback.format_exception(error))
-
-
-# Generators
 
 
 def test_generators_are_driven_by_their_consumer_and_replayed_as_they_were_driven():
@@ -610,9 +600,6 @@ def test_a_sync_call_that_never_ended_is_told_in_the_tests_own_thread():
     assert player.latched is not None
 
 
-# Children and layers
-
-
 def test_a_tool_inside_a_tool_is_its_child_and_is_not_called_in_the_replay():
     def price(item):
         LEDGER.append(item)
@@ -680,9 +667,6 @@ def test_caches_start_cold_in_each_test():
         assert player.left == []
     lookup(1)
     assert len(LEDGER) == 2, "what the replay put there is gone"
-
-
-# No way to the original
 
 
 def reachable(start):
@@ -771,13 +755,6 @@ def test_nothing_fires_in_many_hostile_replays():
         assert len(LEDGER) == before
 
 
-def test_outside_a_test_a_tool_does_what_it_always_did():
-    tools = make_tools()
-    before = [use(tool(2)) for tool in tools]
-    with redirected(*tools):
-        assert [use(tool(2)) for tool in tools] == before
-
-
 def test_a_tool_called_after_its_test_is_refused():
     def tool():
         LEDGER.append(1)
@@ -805,9 +782,6 @@ def test_the_agents_line_is_told_not_the_tools():
         with pytest.raises(ReplayDiverged):
             tool()
     assert player.latched.origin == f"test_tool.py:{line} in test_the_agents_line_is_told_not_the_tools"
-
-
-# Redirecting twice, restoring
 
 
 def test_a_function_redirected_twice_is_one_tool_and_what_was_said_last_counts():
@@ -841,9 +815,6 @@ def test_a_wrapped_function_can_be_named_beside_its_wrapper():
         assert (raw.__code__, wrapper.__code__) == codes
 
 
-# Tracing
-
-
 def test_coverage_counts_the_body_when_it_runs_and_only_the_def_line_when_it_does_not(tmp_path):
     file = tmp_path / "covered_tool.py"
     file.write_text("def tool(n):\n    m = n + 1\n    return m\n\n\nasync def ag(n):\n    yield n\n    yield n\n")
@@ -867,9 +838,6 @@ def test_coverage_counts_the_body_when_it_runs_and_only_the_def_line_when_it_doe
     counted, tape = lines(recording())
     assert counted == [1, 2, 3, 6, 7, 8]
     assert lines(replaying(tape))[0] == [1, 6]
-
-
-# What cannot be redirected
 
 
 class CallableInstance:
@@ -908,8 +876,6 @@ def test_what_cannot_be_met_is_refused_with_what_to_do(given, says):
     with pytest.raises(CannotRedirect, match=says):
         redirect(Tool("shop.thing", given))
 
-
-# Paths
 
 SHOP_TOOLS = """
 import functools, json
