@@ -4,7 +4,6 @@ import asyncio
 import functools
 import importlib.util
 import queue
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -129,64 +128,58 @@ def test_two_steps_do_not_come_at_once_under_uvloop(stage):
 # What keeps its freedom.
 
 
-def staggered(*steps):
+def staggered():
     """Jobs that are begun one after the other and not waited for."""
     with ThreadPoolExecutor() as pool:
-        for step in steps:
+        for step in (check, pay):
             pool.submit(step, 1)
             time.sleep(0.006)
 
 
-async def in_background(first, second):
+async def in_background():
     """The second task is begun first, and takes its own time until it calls."""
-    begun = asyncio.create_task(later(second))
-    await asyncio.create_task(first(1))
+
+    async def later():
+        await asyncio.to_thread(time.sleep, 0.005)
+        await apay(1)
+
+    begun = asyncio.create_task(later())
+    await asyncio.create_task(acheck(1))
     await begun
 
 
-async def later(step):
-    await asyncio.to_thread(time.sleep, 0.005)
-    await step(1)
-
-
 def test_jobs_that_nobody_waits_for_are_free(stage):
-    stage.record(lambda: staggered(check, pay))
-    for _ in range(5):
-        assert stage.replay(lambda: staggered(check, pay)).finding is None
+    stage.record(staggered)
+    for _ in range(3):
+        assert stage.replay(staggered).finding is None
     assert stage.replay(lambda: shapes.pool(calls(check, pay))).finding is None
 
 
 def test_a_task_that_was_begun_before_is_free_of_what_was_waited_for_meanwhile(stage):
-    stage.record(lambda: asyncio.run(in_background(acheck, apay)))
-    kit = stage.replay(lambda: asyncio.run(in_background(acheck, apay))).run_session.snapshot.run.header.kit
+    stage.record(lambda: asyncio.run(in_background()))
+    kit = stage.replay(lambda: asyncio.run(in_background())).run_session.snapshot.run.header.kit
     assert "after" not in kit
 
 
-def workers(*steps):
+def workers(functions):
     """A pool of one's own: which of two threads takes what is chance."""
     waiting = queue.Queue()
+    for function in (*functions, None, None):
+        waiting.put(function)
 
     def work():
-        while (step := waiting.get()) is not None:
-            step(1)
+        while (function := waiting.get()) is not None:
+            function()
 
-    threads = [threading.Thread(target=work) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for step in (*steps, None, None):
-        waiting.put(step)
-    for thread in threads:
-        thread.join()
+    shapes.threads([work, work])
 
 
 def test_the_workers_of_a_home_made_pool_are_free(stage):
-    steps = [
-        functools.partial(lambda step, number, _: step(number), step, n) for n in range(4) for step in (check, pay)
-    ]
+    functions = [functools.partial(step, number) for number in range(4) for step in (check, pay)]
     for _ in range(2):
-        stage.record(lambda: workers(*steps))
-        for _ in range(5):
-            assert stage.replay(lambda: workers(*steps)).finding is None
+        stage.record(lambda: workers(functions))
+        for _ in range(4):
+            assert stage.replay(lambda: workers(functions)).finding is None
 
 
 def test_calls_of_children_that_one_thread_serves_follow_no_order():
