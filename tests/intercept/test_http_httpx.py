@@ -123,7 +123,7 @@ def speak(server, name, how, *, retries=0):
     return asyncio.run(main())
 
 
-@pytest.mark.parametrize(("name", "how"), zip(SDKS, ["sync", "async", "sync", "async", "sync"], strict=True))
+@pytest.mark.parametrize(("name", "how"), [*zip(SDKS, ["sync", "async", "sync", "async", "sync"], strict=True)])
 def test_an_sdk_gets_the_same_again_without_a_server(name, how):
     with ModelServer() as server:
         live, [exchange] = both(server, lambda: speak(server, name, how))
