@@ -7,7 +7,6 @@ import io
 import json
 import urllib.error
 import urllib.request
-import xmlrpc.client
 
 import pytest
 
@@ -183,19 +182,6 @@ def test_early_close_is_replayed_at_its_place():
         return got
 
     early_close_comes_back(read)
-
-
-def test_xmlrpc_stands_on_it():
-    reply = xmlrpc.client.dumps((7,), methodresponse=True).encode()
-
-    def act():
-        with xmlrpc.client.ServerProxy(server.url) as proxy:
-            return proxy.add(3, 4)
-
-    headers = [("Content-Type", "text/xml"), ("Content-Length", str(len(reply)))]
-    with ModelServer([Raw(headers=headers, chunks=(reply,))]) as server:
-        live, _ = both(server, act)
-    assert live == 7
 
 
 def test_a_head_has_no_body():

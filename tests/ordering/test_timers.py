@@ -40,10 +40,10 @@ def retrying(busy):
     return lambda: asyncio.run(act())
 
 
-@pytest.mark.parametrize("busy", [0, 0.002, 0.005])
+@pytest.mark.parametrize("busy", [0, 0.005])
 def test_retries_side_by_side_on_a_busy_machine(stage, busy):
     stage.record(retrying(0))
-    for _ in range(3):
+    for _ in range(2):
         assert stage.replay(retrying(busy)).finding is None
 
 
@@ -83,7 +83,7 @@ async def long_timeout():
         await asyncio.get_running_loop().create_future()
 
 
-@pytest.mark.parametrize("slower", [1, 4, 16])
+@pytest.mark.parametrize("slower", [1, 8])
 def test_work_before_a_timer_may_take_any_time(stage, slower):
     """The program is not idle while it works: how fast this machine is decides nothing."""
     stage.record(pausing(0.05, sleep))
