@@ -358,46 +358,40 @@ def test_what_asyncio_reaches_on_windows_is_told():
     assert named(watch) == [("send", "192.0.2.1:53")]
 
 
-def run_python(source: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(source)], capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+CLOSED = """
+import ctypes.util, platform, subprocess, sys, uuid
+from multiprocessing import shared_memory
+events = []
+sys.addaudithook(lambda event, args: event == "subprocess.Popen" and events.append(args[0]))
+from pytest_agentreplay.intercept.network.guard import Guard
+from pytest_agentreplay.errors import ReplayDiverged
+watch = Guard("deny")
+watch.start()
+platform.processor(), platform.uname(), platform.platform(), platform.architecture()
+ctypes.util.find_library("c"), ctypes.util.find_library("no such thing")
+uuid._ifconfig_getnode(), uuid._ip_getnode(), uuid._netstat_getnode(), uuid.getnode()
+probes = len(events)
+block = shared_memory.SharedMemory(create=True, size=8)
+block.close(), block.unlink()
+try:
+    subprocess.run(["uname", "-a"])
+except ReplayDiverged:
+    print("refused", probes >= 2, [entry.target for entry in watch.ledger])
+class AtTheEnd:
+    def __del__(self):
+        try:
+            __import__("socket").getaddrinfo("db.example.com", 1)
+        except BaseException:
+            pass
+keep = AtTheEnd()
+"""
 
 
+@pytest.mark.process
 def test_a_closed_process_probes_its_system_tidies_up_shared_memory_and_ends_quietly():
     """In a process of its own: `platform` keeps what it has found, and the resource tracker is a child of it."""
-    assert (
-        run_python("""
-        import ctypes.util, platform, subprocess, sys, uuid
-        from multiprocessing import shared_memory
-        events = []
-        sys.addaudithook(lambda event, args: event == "subprocess.Popen" and events.append(args[0]))
-        from pytest_agentreplay.intercept.network.guard import Guard
-        from pytest_agentreplay.errors import ReplayDiverged
-        watch = Guard("deny")
-        watch.start()
-        platform.processor(), platform.uname(), platform.platform(), platform.architecture()
-        ctypes.util.find_library("c"), ctypes.util.find_library("no such thing")
-        uuid._ifconfig_getnode(), uuid._ip_getnode(), uuid._netstat_getnode(), uuid.getnode()
-        probes = len(events)
-        block = shared_memory.SharedMemory(create=True, size=8)
-        block.close(), block.unlink()
-        try:
-            subprocess.run(["uname", "-a"])
-        except ReplayDiverged:
-            print("refused", probes >= 2, [entry.target for entry in watch.ledger])
-        class AtTheEnd:
-            def __del__(self):
-                try:
-                    __import__("socket").getaddrinfo("db.example.com", 1)
-                except BaseException:
-                    pass
-        keep = AtTheEnd()
-        """)
-        == "refused True ['uname']"
-    )
+    done = subprocess.run([sys.executable, "-c", CLOSED], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "refused True ['uname']\n"), done.stderr
 
 
 def probe_of(module, close_fds):
