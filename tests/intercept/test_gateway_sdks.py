@@ -17,27 +17,6 @@ pytestmark = pytest.mark.env("main")
 SOURCE = Path(__file__).with_name("node_agent")
 PROMPT = "You help customers. Be brief."
 
-PYTHON_OPENAI = """
-import json, os, pathlib, sys
-from openai import OpenAI
-
-client = OpenAI()
-messages = [{"role": "system", "content": os.environ.get("AGENT_PROMPT", "You help customers. Be brief.")},
-            {"role": "user", "content": sys.argv[1]}]
-tools = [{"type": "function", "function": {"name": "lookup_order", "parameters": {"type": "object", "properties": {}}}}]
-while True:
-    with client.chat.completions.stream(model="m-1", messages=messages, tools=tools) as stream:
-        said = stream.get_final_completion().choices[0].message
-    if not said.tool_calls:
-        print(said.content)
-        break
-    messages.append(said.model_dump(include={"role", "content", "tool_calls"}, exclude_none=True))
-    for call in said.tool_calls:
-        with pathlib.Path("ledger.txt").open("a") as ledger:
-            ledger.write("python lookup\\n")
-        messages.append({"role": "tool", "tool_call_id": call.id, "content": '{"status": "late"}'})
-"""
-
 PYTHON_ANTHROPIC = """
 import os, sys
 from anthropic import Anthropic
@@ -86,9 +65,6 @@ def test_node_tries_again(agentreplay):
     assert [x.outcome.status for x in agentreplay.run.run.exchanges] == [503, 200, 200]
     assert [x.attempt for x in agentreplay.run.run.exchanges] == [1, 2, 1]
 
-def test_python_openai(agentreplay):
-    assert "late" in say(sys.executable, "agent_openai.py", "Where is A-17?")
-
 def test_python_anthropic(agentreplay):
     assert "|" in asyncio.run(say_later(sys.executable, "agent_anthropic.py", "Where is A-17?"))
 
@@ -102,7 +78,6 @@ def test_beside_a_client_in_this_process(agentreplay):
 INI = """
 agentreplay_children =
     node *
-    * agent_openai.py *
     python agent_anthropic.py *
 """
 
@@ -145,9 +120,7 @@ def node_agent(pytestconfig):
 @pytest.fixture(scope="module")
 def recorded(shared_project, node_agent):
     made = shared_project(model, environ={"NODE_AGENT": str(node_agent)})
-    furnished(
-        made, INI, agents=AGENTS, test_children=TESTS, agent_openai=PYTHON_OPENAI, agent_anthropic=PYTHON_ANTHROPIC
-    )
+    furnished(made, INI, agents=AGENTS, test_children=TESTS, agent_anthropic=PYTHON_ANTHROPIC)
     made.environ |= {
         "OPENAI_BASE_URL": made.server.url + "/v1",
         "OPENAI_API_KEY": "sk-live-0123456789abcdef",
@@ -155,11 +128,11 @@ def recorded(shared_project, node_agent):
         "ANTHROPIC_API_KEY": "sk-ant-live-0123456789abcdef",
     }
     done = passed(made.record())
-    assert len(made.files) == 6
+    assert len(made.files) == 5
     assert "[AR-UNFROZEN] tool lookup_order ran in a child process and will run again in a replay" in done.stdout
     assert "your.module" not in done.stdout
     assert "test_python_anthropic.snapshot.json (created, 2 calls, test passed)" in done.stdout
-    assert len(made.ledger) == 5, "a recording whose child has tools is not replayed unasked"
+    assert len(made.ledger) == 4, "a recording whose child has tools is not replayed unasked"
     return made
 
 
@@ -175,8 +148,8 @@ def offline(project, *words, **environ):
 def test_children_replay_side_by_side_under_xdist(recorded):
     before = len(recorded.ledger)
     done = passed(offline(recorded, "-p", "xdist.plugin", "-n", "2"))
-    assert "6 passed" in done.stdout
-    assert len(recorded.ledger) - before == 5, "a child's own tools run in a replay, as the page says"
+    assert "5 passed" in done.stdout
+    assert len(recorded.ledger) - before == 4, "a child's own tools run in a replay, as the page says"
 
 
 def test_a_changed_prompt_is_told_at_its_turn(recorded):
