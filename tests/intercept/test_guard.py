@@ -15,7 +15,7 @@ import textwrap
 import threading
 import types
 import uuid
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -420,6 +420,15 @@ def test_only_the_known_probes_of_the_standard_library_pass(monkeypatch):
     exec("import subprocess\ndef go(): subprocess.run(['uname'])", names)
     with guarded(), pytest.raises(ReplayDiverged):
         names["go"]()
+
+
+def test_a_pool_of_processes_is_refused_and_does_not_hang():
+    with a_test() as (_, watch):
+        pool = ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork"))
+        with pytest.raises(ReplayDiverged):
+            pool.submit(print)
+        pool.shutdown(wait=False, cancel_futures=True)
+    assert named(watch) == [("child", "fork")]
 
 
 class Late:
