@@ -6,7 +6,6 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 
-import pytest
 import trio
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
@@ -16,35 +15,23 @@ from pytest_agentreplay.core.backends.backend import RecordBackend
 from pytest_agentreplay.core.model import ToolCall, ToolReply
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.places import Places
-from pytest_agentreplay.intercept.session import agents, interceptions, lanes
+from pytest_agentreplay.intercept.session import agents, interceptions
 from pytest_agentreplay.intercept.session.agents import agent_here
-
-
-@pytest.fixture
-def stamped():
-    """The test's own stamp, which threads are carried over with."""
-    interception = interceptions.Interception(None, None)
-    interceptions.open_for(interception)
-    token = lanes.CALL_CONTEXT.set(interception.main())
-    yield
-    lanes.CALL_CONTEXT.reset(token)
-    interceptions.open_for(None)
+from tests.support.tapes import Tape, running
 
 
 def test_nobody_is_named_unless_somebody_says_a_name():
     assert agent_here() == ""
     with agent("researcher") as name:
         assert agent_here() == name == "researcher"
-        with agent("writer"):
-            assert agent_here() == "writer"
+        with agent("writer"), agent("researcher"):
+            assert agent_here() == "researcher"
         assert agent_here() == "researcher"
-    assert agent_here() == ""
-
-
-def test_one_name_may_be_said_twice():
     researcher = agent("researcher")
     with researcher, agent("writer"), researcher:
         assert agent_here() == "researcher"
+    with agent("the\n  researcher " + "x" * 99):
+        assert agent_here() == ("the researcher " + "x" * 99)[:60]
     assert agent_here() == ""
 
 
@@ -69,7 +56,9 @@ def test_a_function_is_an_agents_own():
     assert agent_here() == ""
 
 
-def test_agents_side_by_side_keep_their_names():
+def test_tasks_threads_and_jobs_are_of_the_agent_that_began_them():
+    found = []
+
     async def work(name):
         with agent(name):
             await asyncio.sleep(0)
@@ -80,40 +69,24 @@ def test_agents_side_by_side_keep_their_names():
     async def both():
         return await asyncio.gather(work("researcher"), work("writer"))
 
-    assert asyncio.run(both()) == [("researcher", "researcher"), ("writer", "writer")]
-
-
-def test_a_task_of_trio_is_of_the_agent_that_began_it():
-    found = []
-
-    async def work():
+    async def note():
         found.append(agent_here())
 
-    async def main():
+    async def nursery():
         async with trio.open_nursery() as nursery:
             with agent("researcher"):
-                nursery.start_soon(work)
+                nursery.start_soon(note)
 
-    trio.run(main)
-    assert found == ["researcher"]
-
-
-@pytest.mark.usefixtures("stamped")
-def test_threads_and_jobs_are_of_the_agent_that_began_them():
-    found = []
-    with ThreadPoolExecutor(1) as pool:
+    assert asyncio.run(both()) == [("researcher", "researcher"), ("writer", "writer")]
+    trio.run(nursery)
+    with running(Tape()), ThreadPoolExecutor(1) as pool:
         with agent("researcher"):
             thread = threading.Thread(target=lambda: found.append(agent_here()))
             thread.start()
             thread.join()
             found.append(pool.submit(agent_here).result())
         found.append(pool.submit(agent_here).result())
-    assert found == ["researcher", "researcher", ""]
-
-
-def test_a_name_is_one_short_line():
-    with agent("the\n  researcher " + "x" * 99):
-        assert agent_here() == ("the researcher " + "x" * 99)[:60]
+    assert found == ["researcher"] * 3 + [""]
 
 
 def test_the_open_span_may_say_the_name(monkeypatch):
@@ -129,10 +102,11 @@ def test_the_open_span_may_say_the_name(monkeypatch):
         assert agent_here() == "", "a library that is not loaded is not asked"
 
 
-@pytest.mark.parametrize("module", [where for where, _ in agents._FRAMEWORKS])
-def test_a_library_that_has_changed_names_nobody(monkeypatch, module):
-    monkeypatch.setitem(sys.modules, module, ModuleType(module))
-    assert agent_here() == ""
+def test_a_library_that_has_changed_names_nobody(monkeypatch):
+    for module, _ in agents._FRAMEWORKS:
+        monkeypatch.setitem(sys.modules, module, ModuleType(module))
+        assert agent_here() == "", module
+        monkeypatch.delitem(sys.modules, module)
 
 
 class Config(ModuleType):
@@ -147,22 +121,22 @@ class Config(ModuleType):
         return {"metadata": self.metadata}
 
 
-@pytest.mark.parametrize(
-    ("metadata", "name"),
-    [
-        ({"langgraph_node": "research", "langgraph_checkpoint_ns": "research:1-2"}, "research"),
-        ({"langgraph_node": "research"}, "research"),
-        ({"langgraph_node": "model", "langgraph_checkpoint_ns": "model:1-2"}, ""),
-        ({"langgraph_node": "model", "langgraph_checkpoint_ns": "researcher:1-2|model:3-4"}, "researcher"),
-        ({"langgraph_node": "x", "langgraph_checkpoint_ns": "team:1|researcher:1-2|1|model:3"}, "team/researcher"),
-        ({"langgraph_node": "model", "lc_agent_name": "scout", "langgraph_checkpoint_ns": "a:1|model:2"}, "scout"),
-        ({"user": "u-1"}, ""),
-        ({}, ""),
-    ],
-)
-def test_the_places_of_a_graph(monkeypatch, metadata, name):
-    monkeypatch.setitem(sys.modules, "langchain_core.runnables.config", Config(**metadata))
-    assert agent_here() == name
+PLACES = [
+    ({"langgraph_node": "research", "langgraph_checkpoint_ns": "research:1-2"}, "research"),
+    ({"langgraph_node": "research"}, "research"),
+    ({"langgraph_node": "model", "langgraph_checkpoint_ns": "model:1-2"}, ""),
+    ({"langgraph_node": "model", "langgraph_checkpoint_ns": "researcher:1-2|model:3-4"}, "researcher"),
+    ({"langgraph_node": "x", "langgraph_checkpoint_ns": "team:1|researcher:1-2|1|model:3"}, "team/researcher"),
+    ({"langgraph_node": "model", "lc_agent_name": "scout", "langgraph_checkpoint_ns": "a:1|model:2"}, "scout"),
+    ({"user": "u-1"}, ""),
+    ({}, ""),
+]
+
+
+def test_the_places_of_a_graph(monkeypatch):
+    for metadata, name in PLACES:
+        monkeypatch.setitem(sys.modules, "langchain_core.runnables.config", Config(**metadata))
+        assert agent_here() == name, metadata
 
 
 def test_the_crossing_keeps_the_name_without_its_secrets():

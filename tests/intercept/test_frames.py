@@ -12,36 +12,28 @@ import pytest
 from pytest_agentreplay.core.backends.backend import RecordBackend
 from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.model import Closed, Failure, Frame, FrameCall, Header, Run, ToolCall, ToolReply
+from pytest_agentreplay.core.model import Closed, Frame, FrameCall, Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.errors import ReplayDiverged
-from pytest_agentreplay.intercept.session import interceptions, lanes
+from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.streams import frames_replaying
 from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
 from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
+from tests.support.tapes import body
 
 OPENING = FrameCall("wss://voice.example.com/talk")
 
 
-@contextmanager
-def doors(backend):
-    interception = interceptions.Interception(backend, Redaction(Places({})))
-    interceptions.open_for(interception)
-    token = lanes.CALL_CONTEXT.set(interception.main())
-    try:
-        yield interception
-    finally:
-        lanes.CALL_CONTEXT.reset(token)
-        interceptions.open_for(None)
-        interception.end()
+def entered(backend):
+    return body(interceptions.Interception(backend, Redaction(Places({}))))
 
 
 def recorded(act):
     """The run of `act(line, crossing)`, which plays the agent and the world."""
     backend = RecordBackend()
-    with doors(backend) as interception:
+    with entered(backend) as interception:
         act(FrameRecording(interception, interception.enter(OPENING), OPENING), interception)
     return Run(Header("t::t"), backend.exchanges())
 
@@ -49,7 +41,7 @@ def recorded(act):
 @contextmanager
 def replayed(run):
     backend = ReplayBackend(run, Matching(READER, RULES), READER)
-    with doors(backend) as interception:
+    with entered(backend) as interception:
         yield FrameReplaying(interception, interception.enter(OPENING), OPENING), backend
 
 
@@ -80,16 +72,11 @@ def test_frames_come_after_their_messages_and_the_rest_is_told():
 def test_the_tests_own_thread_does_not_wait_for_what_only_it_could_send():
     with replayed(recorded(talk)) as (line, backend):
         line.receive_now()
+        assert line.receive_now(timeout=0.02) is None, "its patience ends as the library says"
+        assert backend.divergence is None
         with pytest.raises(ReplayDiverged, match="after others that it has not sent"):
             line.receive_now()
         assert backend.divergence is not None
-
-
-def test_patience_ends_as_the_library_says():
-    with replayed(recorded(talk)) as (line, backend):
-        line.receive_now()
-        assert line.receive_now(timeout=0.02) is None
-        assert backend.divergence is None
 
 
 def test_a_thread_waits_until_another_one_sends():
@@ -105,16 +92,15 @@ def test_a_thread_waits_until_another_one_sends():
 
 
 def test_a_task_waits_until_another_one_sends():
-    async def act(line):
-        reader = asyncio.create_task(collect(line, 4))
-        await asyncio.sleep(0.01)
-        ask(line, "one")
-        await asyncio.sleep(0.01)
-        ask(line, "two")
-        return await reader
+    async def collect(line):
+        return [(await line.receive()).data for _ in range(4)]
 
-    async def collect(line, count):
-        return [(await line.receive()).data for _ in range(count)]
+    async def act(line):
+        reader = asyncio.create_task(collect(line))
+        for word in ("one", "two"):
+            await asyncio.sleep(0.01)
+            ask(line, word)
+        return await reader
 
     with replayed(recorded(talk)) as (line, backend):
         assert asyncio.run(act(line)) == [b"hello", b"1a", b"1b", b"2a"]
@@ -135,36 +121,30 @@ def test_a_task_that_nothing_can_wake_is_told_and_does_not_hang(monkeypatch):
         assert backend.divergence is not None
 
 
-def waiting(line, _interception):
-    line.came(b"hello")
-    line.waits()
-
-
 def test_who_still_waited_when_the_recording_ended_waits_again():
-    run = recorded(waiting)
-    assert run.exchanges[0].outcome.waited
+    def waiting(line, _interception):
+        line.came(b"hello")
+        line.waits()
 
     async def act(line):
         await line.receive()
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(line.receive(), 0.05)
 
+    run = recorded(waiting)
+    assert run.exchanges[0].outcome.waited
     with replayed(run) as (line, backend):
         asyncio.run(act(line))
         assert backend.divergence is None
 
 
-def closed_by_the_agent(line, _interception):
-    line.came(b"hello")
-    line.waits()
-    line.closes(1000, "enough")
-    line.waits_no_more()
-    line.closed(Closed(1006))
-
-
 def test_a_reader_is_woken_by_the_agents_own_close():
-    run = recorded(closed_by_the_agent)
-    assert run.exchanges[0].outcome.closed == Closed(1000, "enough", by_agent=True)
+    def closed_by_the_agent(line, _interception):
+        line.came(b"hello")
+        line.waits()
+        line.closes(1000, "enough")
+        line.waits_no_more()
+        line.closed(Closed(1006))
 
     async def act(line):
         await line.receive()
@@ -173,8 +153,11 @@ def test_a_reader_is_woken_by_the_agents_own_close():
         line.close()
         return await reader
 
+    run = recorded(closed_by_the_agent)
+    ended = Closed(1000, "enough", by_agent=True)
+    assert run.exchanges[0].outcome.closed == ended
     with replayed(run) as (line, backend):
-        assert asyncio.run(act(line)) == Closed(1000, "enough", by_agent=True)
+        assert asyncio.run(act(line)) == ended
         assert backend.divergence is None
 
 
@@ -192,13 +175,8 @@ def test_the_end_comes_after_the_last_frame(end):
 
 
 def test_what_broke_off_breaks_off():
-    def act(line, _interception):
-        line.broke(ConnectionResetError("gone"))
-
-    with replayed(recorded(act)) as (line, _backend):
-        found = line.receive_now()
-        assert isinstance(found, Failure)
-        assert found.type == "builtins.ConnectionResetError"
+    with replayed(recorded(lambda line, _: line.broke(ConnectionResetError("gone")))) as (line, _backend):
+        assert line.receive_now().type == "builtins.ConnectionResetError"
 
 
 def test_a_message_that_could_not_be_sent_cannot_be_sent_again():

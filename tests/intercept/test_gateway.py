@@ -8,6 +8,7 @@ import pytest
 from pytest_agentreplay.core.model import Failure
 from pytest_agentreplay.demo.server import Raw
 from pytest_agentreplay.runs.fixture_handle import AgentReplay
+from tests.support.small_projects import passed
 
 INI = "[pytest]\nagentreplay_allow_subprocess = python\n"
 """The children stand for programs in other languages: started with -S they do not load the plugin."""
@@ -33,44 +34,38 @@ def ask(question, **more):
     except OSError as error:
         return type(error.reason if isinstance(error, urllib.error.URLError) else error).__name__
 
-def on_one_connection():
+def connected(timeout=20):
     url = urllib.parse.urlsplit(BASE)
-    link = http.client.HTTPConnection(url.hostname, url.port, timeout=20)
+    return http.client.HTTPConnection(url.hostname, url.port, timeout=timeout), url.path
+
+def posted(question, timeout=20, **more):
+    link, path = connected(timeout)
+    link.request("POST", path + "/chat/completions", body(question, **more), HEADERS)
+    return link
+
+def on_one_connection():
+    link, base = connected()
     said = []
     for method, path, sent in (
         ("GET", "/things?b=2&a=1", None), ("DELETE", "/things/7", None), ("HEAD", "/things", None),
         ("POST", "/things", iter([b'{"in":', b' "chunks"}'])), ("PUT", "/things", b""),
     ):
-        link.request(method, url.path + path, sent, {"content-type": "application/json"}, encode_chunked=sent is not None)
+        link.request(method, base + path, sent, {"content-type": "application/json"}, encode_chunked=sent is not None)
         reply = link.getresponse()
         said.append([reply.status, reply.read().decode()])
     return said
 
-def stream():
-    url = urllib.parse.urlsplit(BASE)
-    link = http.client.HTTPConnection(url.hostname, url.port, timeout=20)
-    link.request("POST", url.path + "/chat/completions", body("stream", stream=True), HEADERS)
-    reply, chunks = link.getresponse(), []
+def stream(question):
+    reply, chunks, arrivals = posted(question, stream=True).getresponse(), [], []
     while chunk := reply.read1(65536):
         chunks.append(chunk.decode())
-    return chunks
-
-def paced():
-    url = urllib.parse.urlsplit(BASE)
-    link = http.client.HTTPConnection(url.hostname, url.port, timeout=20)
-    link.request("POST", url.path + "/chat/completions", body("paced", stream=True), HEADERS)
-    reply, arrivals = link.getresponse(), []
-    while reply.read1(65536):
         arrivals.append(time.monotonic())
     with open("paced.txt", "a") as file:
-        print(arrivals[-1] - arrivals[0], file=file)
-    return len(arrivals)
+        print(question, arrivals[-1] - arrivals[0], file=file)
+    return chunks
 
 def half(question):
-    url = urllib.parse.urlsplit(BASE)
-    link = http.client.HTTPConnection(url.hostname, url.port, timeout=20)
-    link.request("POST", url.path + "/chat/completions", body(question), HEADERS)
-    reply, got = link.getresponse(), b""
+    reply, got = posted(question).getresponse(), b""
     try:
         while chunk := reply.read1(65536):
             got += chunk
@@ -86,22 +81,43 @@ def side_by_side():
     said = {}
     gate = threading.Barrier(3)
     def one(name):
-        gate.wait()
-        said[name] = [ask(f"slow {name} {turn}") for turn in range(2)]
+        said[name] = []
+        for turn in range(2):
+            gate.wait()
+            said[name].append(ask(f"slow {name} {turn}"))
     threads = [threading.Thread(target=one, args=(name,)) for name in "abc"]
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
     return said
 
 def impatient():
-    url = urllib.parse.urlsplit(BASE)
-    link = http.client.HTTPConnection(url.hostname, url.port, timeout=0.5)
-    link.request("POST", url.path + "/chat/completions", body("hang"), HEADERS)
+    link = posted("hang", timeout=0.5)
     try:
         return link.getresponse().status
     except OSError as error:
         link.close()
         return [type(error).__name__, ask("after the silence")]
+
+def get(path, bare=False, provider=None):
+    base = urllib.parse.urlsplit(BASE)
+    place = base.path.removesuffix("/v1")
+    if provider:
+        place = place.rpartition("/")[0] + "/" + provider
+    try:
+        return get_url(f"http://{base.netloc}" + ("" if bare else place) + path)
+    except urllib.error.HTTPError as error:
+        return [error.code, json.load(error)["error"]["message"]]
+
+def elsewhere():
+    try:
+        return get_url("https://api.example.com/v1/models")
+    except OSError as error:
+        return repr(error)
+
+def socket():
+    link, path = connected()
+    link.request("GET", path + "/realtime", headers={"Connection": "Upgrade", "Upgrade": "websocket"})
+    return link.getresponse().status
 
 if __name__ == "__main__":
     print(json.dumps(eval(sys.argv[1])))
@@ -110,14 +126,15 @@ if __name__ == "__main__":
 TESTS = """
 import json, os, pathlib, re, subprocess, sys
 import pytest
+from changes import CHANGES
 
 SAID = pathlib.Path(__file__).with_name("said.jsonl")
 IN_TURN = "[ask('first'), ask('second'), ask('third')]"
 TURNS = {
     "in turn": IN_TURN,
     "methods": "on_one_connection()",
-    "stream": "stream()",
-    "paced": "paced()",
+    "stream": "stream('stream')",
+    "paced": "stream('paced')",
     "half": "[half('half'), half('short'), ask('after')]",
     "reset": "[ask('reset'), ask('refused')]",
     "tried again": "[ask('busy'), ask('busy')]",
@@ -125,12 +142,19 @@ TURNS = {
     "impatient": "impatient()",
 }
 
+def started(env, code):
+    words = [sys.executable, "-S", "agent_main.py", code]
+    return subprocess.Popen(words, env={**os.environ, **env}, stdout=subprocess.PIPE, encoding="utf-8")
+
 def child(gateway, code):
-    done = subprocess.run(
-        [sys.executable, "-S", "agent_main.py", code], env={**os.environ, **gateway.env}, capture_output=True, encoding="utf-8"
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    process = started(gateway.env, code)
+    said, _ = process.communicate()
+    assert process.returncode == 0
+    return json.loads(said)
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_changed(agentreplay, what):
+    print("SAID", what, json.dumps(child(agentreplay.gateway, CHANGES[what][os.environ.get("NOW") == "1"])))
 
 @pytest.mark.parametrize("what", TURNS)
 def test_child(agentreplay, what):
@@ -171,20 +195,38 @@ def test_another_tests_child(agentreplay):
     mine = child(agentreplay.gateway, "ask('first')")
     env = agentreplay.gateway.env
     env["OPENAI_BASE_URL"] = re.sub("/t/[0-9a-f]+", "/t/" + "0" * 16, env["OPENAI_BASE_URL"])
-    done = subprocess.run(
-        [sys.executable, "-S", "agent_main.py", "ask('first')"], env={**os.environ, **env}, capture_output=True, encoding="utf-8"
-    )
-    assert "this gateway is another test's" in done.stdout
+    assert "this gateway is another test's" in started(env, "ask('first')").communicate()[0]
 
 def test_two_children(agentreplay):
-    start = lambda name: subprocess.Popen(
-        [sys.executable, "-S", "agent_main.py", f"[ask('{name} one'), ask('{name} two')]"],
-        env={**os.environ, **agentreplay.gateway.env}, stdout=subprocess.PIPE, encoding="utf-8",
-    )
-    running = [start("left"), start("right")]
+    running = [started(agentreplay.gateway.env, f"[ask('{name} one'), ask('{name} two')]") for name in ("left", "right")]
     for one in running:
         assert "answer" in one.communicate()[0]
 """
+
+CHANGES = {
+    # recorded, now, and the first line of the report
+    "prompt": ("[ask('a'), ask('b')]", "[ask('a'), ask('b!')]", r"\[AR-PROMPT\] turn 2/2: .* b -> b!"),
+    "model": ("[ask('a'), ask('b')]", "[ask('a'), ask('b', top_p=1)]", r"\[AR-MODEL\] turn 2/2: .*top_p added"),
+    "order": (
+        "[ask('a'), ask('b')]",
+        "[ask('b'), ask('a')]",
+        r"\[AR-ORDER\] turn 2/2: .*: b came before .*: a, which is recorded first",
+    ),
+    "extra": ("[ask('a')]", "[ask('a'), ask('a')]", r"\[AR-EXTRA\] turn 1/1: model m-1 called once more than recorded"),
+    "missing": ("[ask('a'), ask('b')]", "[ask('a')]", r"\[AR-MISSING\] turn 2/2: .*was not called"),
+    "no token": (
+        "get('/v1/x')",
+        "get('/v1/x', bare=True)",
+        r"\[AR-NET\] the gateway was asked without a test.s token.*",
+    ),
+    "provider": (
+        "get('/v1/x')",
+        "get('/v1/x', provider='nobody')",
+        r"\[AR-NET\] the gateway knows no provider 'nobody'.*",
+    ),
+    "connect": ("ask('a')", "[ask('a'), elsewhere()]", r"\[AR-NET\] a child asked for api.example.com:443, .*"),
+    "socket": ("ask('a')", "[ask('a'), socket()]", r"\[AR-NET\] a child asked for a WebSocket.*"),
+}
 
 
 def model(body, number):
@@ -216,20 +258,14 @@ def model(body, number):
 
 
 @pytest.fixture(scope="module")
-def children(shared_project):
-    made = shared_project(model)
-    made.write(agent_main=CHILD, test_children=TESTS)
-    (made.root / "pytest.ini").write_text(INI, encoding="utf-8")
-    made.environ |= {"OPENAI_API_KEY": "sk-live-0123456789abcdef", "OPENAI_BASE_URL": made.server.url + "/v1"}
-    return made
-
-
-@pytest.fixture(scope="module")
-def recorded(children):
+def recorded(shared_project):
     """The project with its recordings, and what the children said then."""
-    done = children.record("--agentreplay-no-prove")
-    assert done.returncode == 0, done.stdout + done.stderr
-    return children, said(children)
+    project = shared_project(model)
+    project.write(agent_main=CHILD, test_children=TESTS, changes=f"CHANGES = {CHANGES!r}\n")
+    (project.root / "pytest.ini").write_text(INI, encoding="utf-8")
+    project.environ |= {"OPENAI_API_KEY": "sk-live-0123456789abcdef", "OPENAI_BASE_URL": project.server.url + "/v1"}
+    passed(project.record())
+    return project, said(project)
 
 
 def said(project):
@@ -245,15 +281,15 @@ def of(project, name):
 
 def offline(project, *words, **environ):
     """A replay whose children find no key and no upstream."""
-    return project.replay(*words, **{"OPENAI_API_KEY": "", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"} | environ)
+    hits = project.server.hits
+    done = project.replay(*words, **{"OPENAI_API_KEY": "", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"} | environ)
+    assert project.server.hits == hits, "a replay has asked the upstream"
+    return done
 
 
 def test_a_replay_serves_what_the_children_got(recorded):
     project, then = recorded
-    hits = project.server.hits
-    done = offline(project)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert project.server.hits == hits, "a replay has asked the upstream"
+    done = passed(offline(project, "-k", "not changed"))
     now = said(project)
     assert now.keys() == then.keys()
     for what, words in then.items():
@@ -271,14 +307,8 @@ def test_in_mode_off_children_are_left_alone():
 
 def test_an_answer_flows_while_it_is_recorded(recorded):
     project, _ = recorded
-    spread = float((project.root / "paced.txt").read_text(encoding="utf-8").splitlines()[0])
-    assert spread > 0.3, "the child had its first bytes together with its last"
-
-
-def test_a_child_and_a_client_in_this_process_make_the_same_calls(recorded):
-    project, _ = recorded
-    done = offline(project, "-k", "in_this_process_or_another", NOW="1")
-    assert done.returncode == 0, done.stdout + done.stderr
+    spread = re.search(r"^paced (.*)$", (project.root / "paced.txt").read_text(encoding="utf-8"), re.MULTILINE)[1]
+    assert float(spread) > 0.3, "the child had its first bytes together with its last"
 
 
 def test_what_a_child_asks_is_recorded_as_the_call_to_its_upstream(recorded):
@@ -316,95 +346,24 @@ def test_only_a_child_that_asks_in_turn_is_held_to_an_order(recorded):
     assert sorted(x.lane for x in two) == ["main.1", "main.1", "main.2", "main.2"]
 
 
-CHANGES = {
-    # recorded, now, and the first line of the report
-    "prompt": ("[ask('a'), ask('b')]", "[ask('a'), ask('b!')]", r"\[AR-PROMPT\] turn 2/2: .* b -> b!"),
-    "model": ("[ask('a'), ask('b')]", "[ask('a'), ask('b', top_p=1)]", r"\[AR-MODEL\] turn 2/2: .*top_p added"),
-    "order": (
-        "[ask('a'), ask('b')]",
-        "[ask('b'), ask('a')]",
-        r"\[AR-ORDER\] turn 2/2: .*: b came before .*: a, which is recorded first",
-    ),
-    "extra": ("[ask('a')]", "[ask('a'), ask('a')]", r"\[AR-EXTRA\] turn 1/1: model m-1 called once more than recorded"),
-    "missing": ("[ask('a'), ask('b')]", "[ask('a')]", r"\[AR-MISSING\] turn 2/2: .*was not called"),
-    "no token": (
-        "get('/v1/x')",
-        "get('/v1/x', bare=True)",
-        r"\[AR-NET\] the gateway was asked without a test.s token.*",
-    ),
-    "provider": (
-        "get('/v1/x')",
-        "get('/v1/x', provider='nobody')",
-        r"\[AR-NET\] the gateway knows no provider 'nobody'.*",
-    ),
-    "connect": ("ask('a')", "[ask('a'), elsewhere()]", r"\[AR-NET\] a child asked for api.example.com:443, .*"),
-    "socket": ("ask('a')", "[ask('a'), socket()]", r"\[AR-NET\] a child asked for a WebSocket.*"),
-}
-
-ASKING = """
-import json, os, subprocess, sys
-import pytest
-from agent_main import CHANGES
-
-@pytest.mark.parametrize("what", CHANGES)
-def test_changed(agentreplay, what):
-    code = CHANGES[what][os.environ.get("NOW") == "1"]
-    done = subprocess.run(
-        [sys.executable, "-S", "agent_main.py", code], env={**os.environ, **agentreplay.gateway.env}, capture_output=True, encoding="utf-8"
-    )
-    print("SAID", what, done.stdout, done.stderr)
-    assert done.returncode == 0
-"""
-
-MORE = """
-def get(path, bare=False, provider=None):
-    base = urllib.parse.urlsplit(BASE)
-    place = base.path.removesuffix("/v1")
-    if provider:
-        place = place.rpartition("/")[0] + "/" + provider
-    url = f"http://{base.netloc}" + ("" if bare else place) + path
-    try:
-        with urllib.request.urlopen(url, timeout=20) as reply:
-            return reply.status
-    except urllib.error.HTTPError as error:
-        return [error.code, json.load(error)["error"]["message"]]
-
-def elsewhere():
-    try:
-        return urllib.request.urlopen("https://api.example.com/v1/models", timeout=20).status
-    except OSError as error:
-        return repr(error)
-
-def socket():
-    link = http.client.HTTPConnection(urllib.parse.urlsplit(BASE).netloc, timeout=20)
-    link.request("GET", urllib.parse.urlsplit(BASE).path + "/realtime", headers={"Connection": "Upgrade", "Upgrade": "websocket"})
-    return link.getresponse().status
-"""
-
-
 @pytest.fixture(scope="module")
-def changed(shared_project):
+def changed(recorded):
     """What pytest says of each test whose child does something else than it did, and its output."""
-    made = shared_project(lambda body, number: f"answer {number}")
-    table = f"CHANGES = {CHANGES!r}\n"
-    made.write(agent_main=CHILD.replace("if __name__", table + MORE + "\nif __name__"), test_changes=ASKING)
-    (made.root / "pytest.ini").write_text(INI, encoding="utf-8")
-    made.environ |= {"OPENAI_API_KEY": "sk-live-0123456789abcdef", "OPENAI_BASE_URL": made.server.url + "/v1"}
-    done = made.record("--agentreplay-no-prove")
-    assert done.returncode == 0, done.stdout + done.stderr
-    hits = made.server.hits
-    done = offline(made, NOW="1", COLUMNS="200")
-    assert made.server.hits == hits
+    project, _ = recorded
+    done = offline(project, "-k", "changed or in_this_process", NOW="1", COLUMNS="200")
     assert done.returncode == 1, done.stdout + done.stderr
     return done.stdout
 
 
-@pytest.mark.parametrize("what", CHANGES)
-def test_a_child_that_does_something_else_is_told(changed, what):
-    summary = changed.partition("short test summary info")[2]
-    told = re.search(rf"^FAILED \S+test_changed\[{what}\] - (.*)$", summary, re.MULTILINE)
-    assert told is not None, changed
-    assert re.fullmatch(CHANGES[what][2], told[1]), told[1]
+def test_a_child_that_does_something_else_is_told(changed):
+    told = dict(re.findall(r"^FAILED \S+test_changed\[(.+)\] - (.*)$", changed, re.MULTILINE))
+    assert told.keys() == CHANGES.keys()
+    for what, (_, _, expected) in CHANGES.items():
+        assert re.fullmatch(expected, told[what]), told[what]
+
+
+def test_a_child_and_a_client_in_this_process_make_the_same_calls(changed):
+    assert f"{len(CHANGES)} failed, 1 passed" in changed
 
 
 def test_a_refused_child_is_told_why_in_its_own_words(changed):

@@ -11,6 +11,8 @@ from botocore.credentials import Credentials
 from pytest_agentreplay.core.model import Body, HttpCall
 from pytest_agentreplay.errors import CannotFreeze
 from pytest_agentreplay.intercept.gateway.signing import signed_for
+from tests.support.project import NOBODY
+from tests.support.small_projects import furnished, passed, recorded
 
 pytestmark = pytest.mark.env("clients")
 
@@ -72,21 +74,15 @@ BASES = ("GOOGLE_GEMINI_BASE_URL", "GROQ_BASE_URL", "CO_API_URL", "OLLAMA_HOST",
 
 
 def test_a_child_that_is_told_by_variables_alone_replays_without_them(shared_project):
-    project = shared_project()
-    project.write(sdk_main=AGENT, test_sdks=TESTS)
-    (project.root / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    project = furnished(shared_project(), sdk_main=AGENT, test_sdks=TESTS)
     project.environ |= {"MISTRAL": project.server.url, "AWS_EC2_METADATA_DISABLED": "true"}
     there = dict.fromkeys(KEYS, "AKIALIVE0123456789AB") | dict.fromkeys(BASES, project.server.url)
-    done = project.record("--agentreplay-no-prove", **there)
-    assert done.returncode == 0, done.stdout + done.stderr
+    recorded(project, **there)
     texts = "".join(file.read_text(encoding="utf-8") for file in project.files)
     assert "AKIALIVE0123456789AB" not in texts
     assert "/t/" not in re.sub(r"\s", "", texts)
 
-    hits = project.server.hits
-    done = project.replay(MISTRAL="http://127.0.0.1:9")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert project.server.hits == hits
+    passed(project.offline(MISTRAL=NOBODY))
     said = (project.root / "said.txt").read_text(encoding="utf-8").splitlines()
     assert said[:6] == said[6:]
     assert len(set(said)) == 6
@@ -103,29 +99,33 @@ def aws_call(access_key, secret):
     return HttpCall("POST", url, tuple(signed.headers.items()), Body(body))
 
 
-def test_a_request_to_aws_is_signed_anew_for_its_real_host(monkeypatch):
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAMINE")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+@pytest.fixture
+def credentials(monkeypatch):
+    def use(access_key):
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", access_key)
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+
+    return use
+
+
+def test_a_request_to_aws_is_signed_anew_for_its_real_host(credentials):
+    credentials("AKIAMINE")
     call = aws_call("AKIAMINE", "secret")
     sent = dict(signed_for(call).headers)
     check = AWSRequest("POST", call.url, {"content-type": "application/json"}, call.body.data)
     auth = SigV4Auth(Credentials("AKIAMINE", "secret"), "bedrock", "eu-west-1")
-    check.context["timestamp"] = sent["X-Amz-Date"]
-    check.headers["X-Amz-Date"] = sent["X-Amz-Date"]
+    check.context["timestamp"] = check.headers["X-Amz-Date"] = sent["X-Amz-Date"]
     expected = auth.signature(auth.string_to_sign(check, auth.canonical_request(check)), check)
     assert sent["Authorization"].endswith(f"Signature={expected}")
     assert sent["Authorization"] != dict(call.headers)["Authorization"]
 
 
-def test_what_cannot_be_signed_anew_says_why(monkeypatch):
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAOTHER")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+def test_what_cannot_be_signed_anew_says_why_and_what_goes_to_no_aws_host_is_left_as_it_is(credentials):
+    credentials("AKIAOTHER")
+    call = aws_call("AKIAMINE", "secret")
     with pytest.raises(
         CannotFreeze, match="other credentials here than the child has used; call AWS in the test's own"
     ):
-        signed_for(aws_call("AKIAMINE", "secret"))
-
-
-def test_what_goes_to_no_aws_host_is_left_as_it_is():
-    call = HttpCall("POST", "http://127.0.0.1:9/model/a/converse", aws_call("AKIAMINE", "secret").headers)
-    assert signed_for(call) is call
+        signed_for(call)
+    elsewhere = HttpCall("POST", "http://127.0.0.1:9/model/a/converse", call.headers)
+    assert signed_for(elsewhere) is elsewhere

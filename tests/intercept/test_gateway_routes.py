@@ -1,7 +1,5 @@
 """Which variables a child gets, and which upstream stands behind each."""
 
-import pytest
-
 from pytest_agentreplay.core.model import HttpCall
 from pytest_agentreplay.intercept.gateway.routes import DUMMY, VARIABLES, keys_for, routes_for
 
@@ -15,9 +13,7 @@ def upstream(environ, variable, rest, *, recorded=(), headers=()):
     return routes.upstream(route, "/".join(["", *path]) + rest, headers, environ)
 
 
-@pytest.mark.parametrize(
-    ("variable", "rest", "url"),
-    [
+UPSTREAMS = [
         ("OPENAI_BASE_URL", "/chat/completions", "https://api.openai.com/v1/chat/completions"),
         ("OPENAI_API_BASE", "/embeddings?x=1", "https://api.openai.com/v1/embeddings?x=1"),
         ("ANTHROPIC_BASE_URL", "/v1/messages", "https://api.anthropic.com/v1/messages"),
@@ -30,10 +26,11 @@ def upstream(environ, variable, rest, *, recorded=(), headers=()):
         ("CO_API_URL", "/v2/chat", "https://api.cohere.com/v2/chat"),
         ("OLLAMA_HOST", "/api/chat", "http://127.0.0.1:11434/api/chat"),
         ("HF_INFERENCE_ENDPOINT", "/v1/chat/completions", "https://router.huggingface.co/v1/chat/completions"),
-    ],
-)  # fmt: skip
-def test_the_usual_upstream(variable, rest, url):
-    assert upstream({}, variable, rest) == url
+]  # fmt: skip
+
+
+def test_the_usual_upstream():
+    assert [(variable, rest, upstream({}, variable, rest)) for variable, rest, _ in UPSTREAMS] == UPSTREAMS
 
 
 def test_the_region_of_bedrock_is_that_of_the_signature_else_of_the_environment():

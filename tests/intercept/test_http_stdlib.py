@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
-import gzip
 import http.client
 import io
 import json
 import urllib.error
 import urllib.request
-import xmlrpc.client
 
 import pytest
 
 from pytest_agentreplay.core.model import Body
 from pytest_agentreplay.demo.server import ModelServer, Raw
-from pytest_agentreplay.errors import ReplayDiverged
+from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.http import stdlib
+from tests.support.exhaustive import rare
+from tests.support.tapes import both
+from tests.support.wire import (
+    REPLIES,
+    early_close_comes_back,
+    refused_connection,
+    reply_comes_back,
+    request_is_kept,
+)
 
 pytestmark = pytest.mark.env("main", "lowest", "lastyear")
 
 
-def host(server):
-    return server.url.removeprefix("http://")
+def connect(url, timeout=5.0):
+    return http.client.HTTPConnection(url.removeprefix("http://"), timeout=timeout)
 
 
-def get(server, *, timeout=5.0, amount=None, method="GET", path="/"):
+def get(url, timeout=5.0, *, amount=None, method="GET"):
     """One call by a bare connection: status line, headers and the reads, or the error and what was read before."""
-    connection = http.client.HTTPConnection(host(server), timeout=timeout)
+    connection = connect(url, timeout)
     reads = []
     try:
-        connection.request(method, path)
+        connection.request(method, "/")
         response = connection.getresponse()
         while data := response.read() if amount is None else response.read1(amount):
             reads.append(data)
@@ -40,64 +47,44 @@ def get(server, *, timeout=5.0, amount=None, method="GET", path="/"):
         connection.close()
 
 
-REPLIES = {
-    "odd headers": Raw(headers=[("SET-Cookie", "a=1"), ("x-Odd", "1"), ("Set-cookie", "b=2"), ("X-ODD", "2")]),
-    "latin-1 header": Raw(headers=[("x-name", "J\xfcrgen")], chunks=(b"x",)),
-    "no reason": Raw(reason="", chunks=(b"x",)),
-    "own reason": Raw(503, reason="Gone Fishing", chunks=(b"x",)),
-    "chunks": Raw(chunks=(b"one", b"two" * 30, b"three")),
-    "gzip": Raw(headers=[("Content-Encoding", "gzip")], chunks=(gzip.compress(b"hello " * 50, mtime=0),)),
-    "length": Raw(headers=[("Content-Length", "4")], chunks=(b"abcd",)),
-    "too short": Raw(headers=[("Content-Length", "9")], chunks=(b"abcd",), break_after=1),
-    "no body": Raw(204, headers=[("Content-Length", "0")], reason="No Content"),
-    "up to the end": Raw(head=b"HTTP/1.0 200 OK\r\nx-a: 1\r\n\r\n", chunks=(b"all of it",)),
-    "gone before the answer": Raw(status=0, break_after=0),
-    "gone in the body": Raw(chunks=(b"a", b"b", b"c"), break_after=2),
-    "gone in a chunk": Raw(
-        headers=[("Transfer-Encoding", "chunked")], chunks=(b"1\r\na\r\n", b"5\r\nbc"), break_after=2
-    ),
-    "reset in the body": Raw(chunks=(b"a",), break_after=1, reset=True, delay=0.1),
-    "not http": Raw(head=b"NONSENSE\r\n\r\n"),
-    "silent": Raw(status=0, hang=True),
-    "stalled": Raw(chunks=(b"a", b"b"), hang=True),
-    "malformed chunk": Raw(headers=[("Transfer-Encoding", "chunked")], chunks=(b"1\r\na\r\n", b"zz\r\n")),
-}
+def post(url, method="POST", path="/p", **request):
+    """The answer to a call by a bare connection."""
+    connection = connect(url)
+    connection.request(method, path, **request)
+    with connection.getresponse() as response:
+        got = response.read()
+    connection.close()
+    return got
 
 
-@pytest.mark.parametrize("amount", [None, 100], ids=["whole", "piecewise"])
-@pytest.mark.parametrize("name", REPLIES)
-def test_the_wire_comes_back_as_it_was(name, amount, both):
-    timeout = 0.3 if REPLIES[name].hang else 5.0
-    with ModelServer([REPLIES[name]] * 2) as server:
-        bare = get(server, timeout=timeout, amount=amount)
-        live, replayed, exchanges = both(server, lambda: get(server, timeout=timeout, amount=amount))
-    assert live == bare
-    assert replayed == live
-    assert len(exchanges) == 1
+IN_PIECES = ("chunks", "length", "no body", "gone in a chunk", "too short", "stalled")
+"""Replies that are read piece by piece in the default lane, too."""
 
 
-def test_what_is_kept_is_the_body_and_not_its_framing(both):
-    with ModelServer([REPLIES["chunks"]]) as server:
-        _, _, [exchange] = both(server, lambda: get(server))
-    assert list(exchange.outcome.chunks()) == [b"one", b"two" * 30, b"three"]
-    assert exchange.outcome.version == "HTTP/1.1"
-    assert (exchange.outcome.failure, exchange.outcome.closed) == (None, False)
-    assert exchange.call.url == server.url + "/"
-    assert exchange.timing.first <= exchange.timing.end
+@pytest.mark.parametrize(
+    ("name", "amount"),
+    [
+        *((name, None) for name in REPLIES),
+        *((name, 100) for name in IN_PIECES),
+        *rare(*((name, 100) for name in REPLIES if name not in IN_PIECES)),
+    ],
+)
+def test_the_wire_comes_back_as_it_was(name, amount):
+    _, [exchange] = reply_comes_back(name, lambda url, timeout: get(url, timeout, amount=amount))
+    outcome = exchange.outcome
+    if name == "chunks":
+        assert list(outcome.chunks()) == [b"one", b"two" * 30, b"three"], "the body, and not its framing"
+        assert (outcome.version, outcome.failure, outcome.closed) == ("HTTP/1.1", None, False)
+        assert exchange.timing.first <= exchange.timing.end
+    elif name in {"gone in the body", "gone in a chunk", "too short"} and amount is None:
+        assert outcome.failure.type == "http.client.IncompleteRead"
+        assert outcome.body.data in {b"ab", b"abc", b"abcd"}
 
 
-@pytest.mark.parametrize("name", ["gone in the body", "gone in a chunk", "too short"])
-def test_a_body_that_was_broken_off_says_so(name, both):
-    with ModelServer([REPLIES[name]]) as server:
-        _, _, [exchange] = both(server, lambda: get(server))
-    assert exchange.outcome.failure.type == "http.client.IncompleteRead"
-    assert exchange.outcome.body.data in {b"ab", b"abc", b"abcd"}
-
-
-def fetched(url, **request):
+def fetched(url):
     """One call by urllib.request, which follows redirects and tells errors of asking and of answering apart."""
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, **request), timeout=5) as response:
+        with urllib.request.urlopen(url, timeout=5) as response:
             return response.status, response.geturl(), response.read()
     except urllib.error.HTTPError as error:
         return error.code, error.reason, error.read()
@@ -107,21 +94,17 @@ def fetched(url, **request):
         return "no answer", type(error), str(error)
 
 
-def test_urllib_follows_redirects_and_reads_errors(both):
+def test_urllib_follows_redirects_and_reads_errors():
     there = Raw(302, headers=[("Location", "/there"), ("Content-Length", "0")])
     with ModelServer([there, "done", Raw(404, reason="No", chunks=(b"gone",)), Raw(status=0, break_after=0)]) as server:
-        live, replayed, exchanges = both(server, lambda: [fetched(server.url + "/here") for _ in range(3)])
-    assert live == replayed
+        live, exchanges = both(server, lambda: [fetched(server.url + "/here") for _ in range(3)])
     assert [x.call.url.rpartition("/")[2] for x in exchanges] == ["here", "there", "here", "here"]
     assert live[1] == (404, "No", b"gone")
     assert live[2][:2] == ("no answer", http.client.RemoteDisconnected)
 
 
-def test_a_refused_connection_is_an_error_of_asking(both):
-    with ModelServer() as server:
-        pass
-    live, replayed, [exchange] = both(server, lambda: fetched(server.url))
-    assert live == replayed
+def test_a_refused_connection_is_an_error_of_asking():
+    live, [exchange] = refused_connection(fetched)
     assert live[:2] == ("could not ask", ConnectionRefusedError)
     assert exchange.outcome.args
 
@@ -143,102 +126,75 @@ BODIES = {
 
 
 @pytest.mark.parametrize("kind", BODIES)
-def test_request_bodies_are_kept_and_sent_as_ever(kind, both):
-    def act():
-        connection = http.client.HTTPConnection(host(server))
-        connection.request("POST", "/p", **BODIES[kind]())
-        with connection.getresponse() as response:
-            got = response.read()
-        connection.close()
-        return got
-
-    with ModelServer() as server:
-        act()
-        live, replayed, [exchange] = both(server, act)
-        bare, recorded = server.requests
-    assert live == replayed
-    assert (recorded.body, recorded.headers) == (bare.body, bare.headers)
+def test_request_bodies_are_kept_and_sent_as_ever(kind):
+    exchange, sent = request_is_kept(lambda url: post(url, **BODIES[kind]()))
     assert exchange.call.body == Body(b"abc")
-    assert exchange.call.headers == recorded.headers
+    assert exchange.call.headers == sent.headers
 
 
-@pytest.mark.parametrize("chunked", [False, True])
-def test_a_body_that_is_sent_piece_by_piece(chunked, both):
-    def act():
-        connection = http.client.HTTPConnection(host(server))
+@pytest.mark.parametrize(
+    ("header", "pieces"),
+    [
+        (("Content-Length", "3"), (b"a", b"bc")),
+        (("Transfer-Encoding", "chunked"), (b"1\r\na\r\n", b"2\r\nbc\r\n", b"0\r\n\r\n")),
+    ],
+    ids=["of a length", "chunked"],
+)
+def test_a_body_that_is_sent_piece_by_piece_is_kept_whole(header, pieces):
+    def send(url):
+        connection = connect(url)
         connection.putrequest("PUT", "/p?a=1", skip_accept_encoding=True)
-        connection.putheader(*(("Transfer-Encoding", "chunked") if chunked else ("Content-Length", "3")))
+        connection.putheader(*header)
         connection.endheaders()
-        for piece in (b"1\r\na\r\n", b"2\r\nbc\r\n", b"0\r\n\r\n") if chunked else (b"a", b"bc"):
+        for piece in pieces:
             connection.send(piece)
         got = connection.getresponse().read()
         connection.close()
         return got
 
-    with ModelServer() as server:
-        live, replayed, [exchange] = both(server, act)
-    assert live == replayed
-    assert server.requests[0].body == b"abc"
+    exchange, _ = request_is_kept(send)
     assert exchange.call.body == Body(b"abc")
-    assert exchange.call.url == server.url + "/p?a=1"
+    assert exchange.call.url.endswith("/p?a=1")
 
 
-def test_a_connection_that_is_kept_and_one_that_was_open_before(both):
+def test_a_connection_that_was_open_before_serves_live_calls_before_and_after():
     with ModelServer() as server:
-        connection = http.client.HTTPConnection(host(server))
+        connection = connect(server.url)
 
         def one(path):
             connection.request("GET", path)
             return json.loads(connection.getresponse().read())["id"]
 
         first = one("/before")
-        live, replayed, exchanges = both(server, lambda: [one("/a"), one("/b")])
-        assert live == replayed
-        assert len({first, *live, one("/after")}) == 4
+        live, exchanges = both(server, lambda: [one("/a"), one("/b")])
+        assert len({first, *live, one("/after")}) == len(server.requests) == 4
         assert len(exchanges) == 2
-        assert len(server.requests) == 4
         connection.close()
 
 
-def test_early_close_is_replayed_at_its_place(both, running, Player):
-    def act(count):
-        connection = http.client.HTTPConnection(host(server))
+def test_early_close_is_replayed_at_its_place():
+    def read(url, count):
+        connection = connect(url)
         connection.request("GET", "/")
         with connection.getresponse() as response:
             got = [response.read1() for _ in range(count)]
         connection.close()
         return got
 
-    with ModelServer([Raw(chunks=(b"a", b"b", b"c"), delay=0.05)]) as server:
-        live, replayed, exchanges = both(server, lambda: act(2))
-        assert live == replayed == [b"a", b"b"]
-        assert exchanges[0].outcome.closed
-        with running(Player(exchanges)), pytest.raises(ReplayDiverged, match="after 2 chunks"):
-            act(3)
+    early_close_comes_back(read)
 
 
-def test_what_stands_on_it(both):
-    reply = xmlrpc.client.dumps((7,), methodresponse=True).encode()
-    headers = [("Content-Type", "text/xml"), ("Content-Length", str(len(reply)))]
-
-    def act():
-        with xmlrpc.client.ServerProxy(server.url) as proxy:
-            return proxy.add(3, 4)
-
-    with ModelServer([Raw(headers=headers, chunks=(reply,))]) as server:
-        live, replayed, _ = both(server, act)
-    assert live == replayed == 7
-
-
-def test_a_head_has_no_body(both):
+def test_a_head_has_no_body():
     with ModelServer([Raw(headers=[("Content-Length", "4")])]) as server:
-        live, replayed, [exchange] = both(server, lambda: get(server, method="HEAD"))
-    assert live == replayed
+        _, [exchange] = both(server, lambda: get(server.url, method="HEAD"))
     assert not exchange.outcome.closed
 
 
-def test_install_twice_wraps_once(both):
-    del both
-    kept = [vars(http.client.HTTPConnection)[name] for name in ("endheaders", "send", "getresponse")]
+def test_install_twice_wraps_once():
+    def seams():
+        return [vars(http.client.HTTPConnection)[name] for name in ("endheaders", "send", "getresponse")]
+
+    registry.install()
+    kept = seams()
     stdlib.patch(http.client)
-    assert kept == [vars(http.client.HTTPConnection)[name] for name in ("endheaders", "send", "getresponse")]
+    assert seams() == kept

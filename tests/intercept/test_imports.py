@@ -35,73 +35,44 @@ def library(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-def test_met_after_its_import_once_and_whole(library):
+def test_met_after_its_import_once_and_whole_and_in_order(library):
     met = []
     act = lambda module: met.append(module.VALUE)  # noqa: E731  the same object twice is the point
     when_imported("metlib", act)
     when_imported("metlib", act)
+    when_imported("metlib", lambda _: met.append("second"))
+    when_imported("metlib.inner", lambda module: met.append(module.VALUE))
     assert met == []
-    importlib.import_module("metlib")
-    importlib.import_module("metlib.inner")
-    assert met == [1]
-
-
-def test_met_now_if_it_is_there(library):
     module = importlib.import_module("metlib")
-    met = []
+    assert met == [1, "second"]
+    importlib.import_module("metlib.inner")
+    assert met == [1, "second", 2]
+    met.clear()
     when_imported("metlib", met.append)
     when_imported("metlib", met.append)  # another bound method, equal all the same
-    assert met == [module]
-
-
-def test_two_acts_in_order(library):
-    met = []
-    when_imported("metlib", lambda _: met.append("first"))
-    when_imported("metlib", lambda _: met.append("second"))
-    importlib.import_module("metlib")
-    assert met == ["first", "second"]
-
-
-def test_a_submodule_by_its_dotted_name(library):
-    met = []
-    when_imported("metlib.inner", met.append)
-    importlib.import_module("metlib")
-    assert met == []
-    assert importlib.import_module("metlib.inner") is met[0]
+    assert met == [module], "met now, since it is there"
 
 
 def test_nothing_remains_of_us_on_the_module(library):
-    module_before = importlib.import_module("metlib")
-    before = type(module_before.__loader__), type(module_before.__spec__.loader)
+    def loaders(module):
+        return type(module.__loader__), type(module.__spec__.loader)
+
+    before = loaders(importlib.import_module("metlib"))
     del sys.modules["metlib"]
     when_imported("metlib", lambda _: None)
+    spec = importlib.util.find_spec("metlib")
+    assert "VALUE = 1" in spec.loader.get_source("metlib"), "a spec that is only looked at answers as the real one"
+    assert spec.loader.is_package("metlib")
+    assert "metlib" not in sys.modules
     module = importlib.import_module("metlib")
-    assert (type(module.__loader__), type(module.__spec__.loader)) == before
+    assert loaders(module) == before
     assert module.__loader__ is module.__spec__.loader
     assert importlib.resources.files("metlib").joinpath("data.txt").read_text() == "data"
     assert [info.name for info in pkgutil.iter_modules(module.__path__)] == ["inner"]
     assert pkgutil.get_data("metlib", "data.txt") == b"data"
 
 
-def test_a_spec_that_is_only_looked_at_answers_as_the_real_one(library):
-    when_imported("metlib", lambda _: None)
-    spec = importlib.util.find_spec("metlib")
-    assert "VALUE = 1" in spec.loader.get_source("metlib")
-    assert spec.loader.is_package("metlib")
-    assert "metlib" not in sys.modules
-
-
-def test_reload_and_a_second_import_are_met_again(library):
-    met = []
-    when_imported("metlib", met.append)
-    module = importlib.import_module("metlib")
-    importlib.reload(module)
-    del sys.modules["metlib"]
-    again = importlib.import_module("metlib")
-    assert met == [module, module, again]
-
-
-def test_a_failed_import_fails_as_ever_and_is_met_when_it_works(library):
+def test_a_failed_import_fails_as_ever_and_each_that_works_is_met(library):
     met = []
     when_imported("metlib", met.append)
     source = library / "__init__.py"
@@ -112,7 +83,11 @@ def test_a_failed_import_fails_as_ever_and_is_met_when_it_works(library):
     assert met == []
     source.write_text(good)
     importlib.invalidate_caches()
-    assert importlib.import_module("metlib") is met[0]
+    module = importlib.import_module("metlib")
+    importlib.reload(module)
+    del sys.modules["metlib"]
+    assert met == [module, module]
+    assert importlib.import_module("metlib") is met[2]
 
 
 def test_what_is_not_there_stays_away(library):

@@ -17,13 +17,24 @@ SECONDS = 30
 
 @pytest.fixture
 def in_test(tmp_path):
-    """Return what `act`, which is given its crossing, returns as the body of a test that is recorded."""
+    """Return what `act`, which is given its interception, returns as the body of a test that is recorded."""
     stage = Stage(tmp_path)
+    return lambda act: stage.play(lambda: act(interceptions.current()), mode="record").result
 
-    def run(act):
-        return stage.play(lambda: act(interceptions.current()), mode="record").result
 
-    return run
+class Busy:
+    """A pool of one thread, which a job holds until the block is over."""
+
+    def __enter__(self):
+        self.begun, self.over = threading.Event(), threading.Event()
+        self.pool = ThreadPoolExecutor(1)
+        self.first = self.pool.submit(lambda: self.begun.set() or self.over.wait(SECONDS))
+        assert self.begun.wait(SECONDS)
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.pool.shutdown()
 
 
 def lines_of(run):
@@ -47,52 +58,29 @@ def lines_of(run):
 def test_a_look_costs_the_same_beside_many_jobs(in_test):
     def looks(waiting):
         def act(interception):
-            begun, over = threading.Event(), threading.Event()
-            with ThreadPoolExecutor(1) as pool:
-                pool.submit(lambda: begun.set() or over.wait(SECONDS))
-                assert begun.wait(SECONDS)
+            with Busy() as busy:
                 for _ in range(waiting):
-                    pool.submit(int)
+                    busy.pool.submit(int)
                 assert len(interception.jobs) == waiting + 1
-                try:
-                    return lines_of(lambda: pausing.on_its_way(interception) or pausing.at_work(interception, ()))
-                finally:
-                    over.set()
+                return lines_of(lambda: pausing.on_its_way(interception) or pausing.at_work(interception, ()))
 
         return act
 
     assert 0 < in_test(looks(10)) == in_test(looks(2_000))
 
 
-def test_a_job_waits_then_runs_then_is_gone(in_test):
+def test_a_job_waits_then_runs_then_is_gone_as_is_one_that_is_cancelled_or_refused(in_test):
     def act(interception):
-        begun, over = threading.Event(), threading.Event()
-        with ThreadPoolExecutor(1) as pool:
-            first = pool.submit(lambda: begun.set() or over.wait(SECONDS))
-            assert begun.wait(SECONDS)
-            second = pool.submit(int)
+        with Busy() as busy:
+            second = busy.pool.submit(int)
             assert (len(interception.jobs), interception.jobs.running) == (2, 1)
             assert not interception.jobs.one_may_begin()
-            assert {*interception.jobs} == {first, second}
-            over.set()
-        assert (len(interception.jobs), interception.jobs.running) == (0, 0)
-        return True
-
-    assert in_test(act)
-
-
-def test_a_job_that_is_cancelled_or_refused_is_not_waited_for(in_test):
-    def act(interception):
-        over = threading.Event()
-        pool = ThreadPoolExecutor(1)
-        pool.submit(over.wait, SECONDS)
-        assert pool.submit(int).cancel()
-        assert len(interception.jobs) == 1
-        over.set()
-        pool.shutdown()
+            assert {*interception.jobs} == {busy.first, second}
+            assert busy.pool.submit(int).cancel()
+            assert len(interception.jobs) == 2
         with pytest.raises(RuntimeError, match="shutdown"):
-            pool.submit(int)
-        assert len(interception.jobs) == 0
+            busy.pool.submit(int)
+        assert (len(interception.jobs), interception.jobs.running) == (0, 0)
         return True
 
     assert in_test(act)

@@ -5,7 +5,7 @@
 
 import subprocess
 import sys
-import textwrap
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -33,27 +33,31 @@ def draws():
     ]
 
 
-def a_run(seed=5, *, inside=0):
+@contextmanager
+def source(seed):
     made = RandomSource(seed)
     made.start()
     try:
+        yield made
+    finally:
+        made.stop()
+
+
+def a_run(seed=5, *, inside=0):
+    with source(seed) as made:
         seen = draws()
         for count in (1, 2):
             np.random.rand(inside)
             made.step("main", count)
             seen += draws()
         return seen
-    finally:
-        made.stop()
 
 
 def test_a_replay_draws_what_the_recording_drew():
     assert a_run(inside=7) == a_run()
-    assert len({str(one) for one in a_run()}) == 18, "no two draws of a run are the same"
-
-
-def test_another_seed_draws_other_numbers():
-    assert not {str(one) for one in a_run()} & {str(one) for one in a_run(seed=6)}
+    drawn = {str(one) for one in a_run()}
+    assert len(drawn) == 18, "no two draws of a run are the same"
+    assert not drawn & {str(one) for one in a_run(seed=6)}
 
 
 def test_known_values():
@@ -77,87 +81,73 @@ def test_nothing_is_left_behind():
 
 def test_another_bit_generator_is_held_and_put_back():
     before = np.random.get_bit_generator()
+    np.random.set_bit_generator(np.random.PCG64(3))
     try:
-        np.random.set_bit_generator(np.random.PCG64(3))
         assert a_run() == a_run()
-        made = RandomSource(1)
-        made.start()
-        mine = np.random.get_bit_generator()
-        np.random.set_bit_generator(np.random.MT19937(4))
-        made.stop()
+        with source(1):
+            mine = np.random.get_bit_generator()
+            np.random.set_bit_generator(np.random.MT19937(4))
         assert np.random.get_bit_generator() is mine
     finally:
         np.random.set_bit_generator(before)
 
 
-def test_a_seed_that_the_agent_gives_is_its_own():
-    made = RandomSource(1)
-    made.start()
-    try:
+def test_a_run_inside_a_run_holds_both_and_a_seed_that_the_agent_gives_is_its_own():
+    with source(1):
         assert np.random.default_rng(7).random() == np.random.Generator(np.random.PCG64(7)).random()
-    finally:
-        made.stop()
+        first = np.random.rand()
+        state = np.random.get_state()[1].tolist()
+        with source(2):
+            np.random.rand()
+        assert np.random.get_state()[1].tolist() == state
+    with source(1):
+        assert np.random.rand() == first
 
 
-def test_a_run_inside_a_run_holds_both():
-    outer, inner = RandomSource(1), RandomSource(2)
-    outer.start()
-    first = np.random.rand()
-    state = np.random.get_state()[1].tolist()
-    inner.start()
-    np.random.rand()
-    inner.stop()
-    assert np.random.get_state()[1].tolist() == state
-    outer.stop()
-    outer = RandomSource(1)
-    outer.start()
-    assert np.random.rand() == first
-    outer.stop()
+MODULES = """
+import numpy.random
+def make():
+    return numpy.random.default_rng()
+RNG, MADE = numpy.random.default_rng(), make()
+"""
+
+TWO_RUNS = """
+import sys, uuid
+from pytest_agentreplay.intercept import registry
+from pytest_agentreplay.intercept.environment.randomness import RandomSource
+
+def run():
+    chance = RandomSource(11)
+    chance.start()
+    chance.step("main.2", 4)
+    import holder, numpy.random
+    seen = [numpy.random.rand(), numpy.random.default_rng().random(), str(uuid.uuid4())]
+    chance.step("main", 1)
+    seen += [numpy.random.rand(), numpy.random.default_rng().random(), str(uuid.uuid4())]
+    chance.stop()
+    return seen, holder.RNG.random(), holder.MADE.random()
+
+registry.install()
+assert "numpy.random" not in sys.modules
+(first, *mine), (second, *_) = run(), run()
+assert first == second, (first, second)
+print(first, *mine, sep="|")
+"""
 
 
-@pytest.mark.parametrize("inside", ["a module", "a function"])
-def test_a_generator_that_a_module_makes_for_itself_is_as_random_as_ever(tmp_path, inside):
-    holder = "import numpy.random\nRNG = numpy.random.default_rng()\n"
-    if inside == "a function":
-        holder = "import numpy.random\ndef make():\n    return numpy.random.default_rng()\nRNG = make()\n"
-    (tmp_path / "holder.py").write_text(holder, encoding="utf-8")
-    source = """
-        import sys, uuid
-        from pytest_agentreplay.intercept import registry
-        from pytest_agentreplay.intercept.environment.randomness import RandomSource
-
-        def run():
-            chance = RandomSource(11)
-            chance.start()
-            chance.step("main.2", 4)
-            import holder, numpy.random
-            seen = [numpy.random.rand(), numpy.random.default_rng().random(), str(uuid.uuid4())]
-            chance.step("main", 1)
-            seen += [numpy.random.rand(), numpy.random.default_rng().random(), str(uuid.uuid4())]
-            chance.stop()
-            return seen, holder.RNG.random()
-
-        registry.install()
-        assert "numpy.random" not in sys.modules
-        (first, mine), (second, _) = run(), run()
-        assert first == second, (first, second)
-        print(first, mine, sep="|")
-    """
+@pytest.mark.process
+def test_a_generator_that_a_module_makes_for_itself_is_as_random_as_ever(tmp_path):
+    (tmp_path / "holder.py").write_text(MODULES, encoding="utf-8")
 
     def go():
-        done = subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(source)],
-            cwd=tmp_path,
-            capture_output=True,
-            encoding="utf-8",
-            timeout=60,
-        )
+        command = [sys.executable, "-c", TWO_RUNS]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, encoding="utf-8", timeout=60)
         assert done.returncode == 0, done.stderr
         return done.stdout.split("|")
 
-    (first, mine), (second, other) = go(), go()
+    (first, *mine), (second, *others) = go(), go()
     assert first == second, "numpy stands where it would, had it been loaded before the run"
-    assert mine != other
+    assert len({*mine, *others}) == 4
 
 
 def test_threads_without_a_run_ask_the_system():

@@ -11,7 +11,7 @@ import pytest
 if sys.platform != "linux":
     pytest.skip("L3 and half of the probes are Linux's", allow_module_level=True)
 
-pytestmark = pytest.mark.env("main", "clients")
+pytestmark = [pytest.mark.env("main", "clients"), pytest.mark.process]
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "safety"))
 probes = importlib.import_module("probes")

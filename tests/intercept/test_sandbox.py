@@ -93,6 +93,7 @@ closes = pytest.mark.skipif(
 )
 
 
+@pytest.mark.process
 @closes
 def test_threads_from_before_are_closed_too_and_what_stays_inside_works():
     assert run("""
@@ -125,6 +126,7 @@ def test_threads_from_before_are_closed_too_and_what_stays_inside_works():
         """) == ["refused", "127.0.0.1"]
 
 
+@pytest.mark.process
 @closes
 def test_a_socket_that_is_open_already_is_named():
     assert run("""
@@ -143,6 +145,7 @@ def test_a_socket_that_is_open_already_is_named():
         """) == ["0"]
 
 
+@pytest.mark.process
 @closes
 def test_the_guard_tells_of_a_socket_that_the_kernel_refuses():
     """It hears of the socket, not of the connect that would have come: a swallowed PermissionError fails the test."""

@@ -11,6 +11,7 @@ from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import patching
 from pytest_agentreplay.intercept.session.interceptions import Interception
+from tests.support.tapes import Plain
 
 LOOK, REFUND, GIVEN_UP = ToolCall("look_up", {"id": 7}), ToolCall("refund"), ToolCall("slow")
 INNER = HttpCall("GET", "http://db.test/rows")
@@ -26,22 +27,7 @@ RUN = Run(
 )
 
 
-class Plain:
-    """A scrub that changes nothing."""
-
-    def headers(self, headers, url=""):
-        return headers
-
-    def call(self, call):
-        return call
-
-    def outcome(self, call, outcome):
-        return outcome
-
-    reveal = staticmethod(lambda outcome: outcome)
-
-
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def body():
     def function():
         return "ran"
@@ -51,7 +37,7 @@ def body():
     patching.empty(-1)
 
 
-def door(kind=VerifyBackend):
+def interception_of(kind=VerifyBackend):
     more = (Tolerances(),) if kind is VerifyBackend else ()
     return Interception(kind(RUN, Matching(READER), READER, *more), Plain())
 
@@ -63,9 +49,8 @@ def lends(intercepted):
         return False
 
 
-@pytest.mark.usefixtures("body")
 def test_a_read_tool_is_lent_until_its_outcome_is_there():
-    interception = door()
+    interception = interception_of()
     intercepted = interception.enter(LOOK, reads=True)
     assert lends(intercepted)
     intercepted.compared(ToolReply("late"))
@@ -74,7 +59,6 @@ def test_a_read_tool_is_lent_until_its_outcome_is_there():
     assert interception.backend.verified == 1
 
 
-@pytest.mark.usefixtures("body")
 @pytest.mark.parametrize(
     ("kind", "call", "reads"),
     [
@@ -86,7 +70,7 @@ def test_a_read_tool_is_lent_until_its_outcome_is_there():
     ids=["replaying", "replaying a write tool", "verifying a write tool", "given up when recorded"],
 )
 def test_nothing_else_is(kind, call, reads):
-    interception = door(kind)
+    interception = interception_of(kind)
     if call is GIVEN_UP:
         interception.enter(LOOK)
         interception.enter(REFUND)
@@ -95,16 +79,15 @@ def test_nothing_else_is(kind, call, reads):
     assert not lends(intercepted)
 
 
-@pytest.mark.usefixtures("body")
 def test_a_tool_reads_when_its_shown_name_is_declared():
-    interception = door()
+    interception = interception_of()
     interception.read_tools = ("look_*",)
     assert lends(interception.enter(LOOK))
     assert not lends(interception.enter(REFUND))
 
 
 def test_inside_a_running_tool_the_wire_is_open_and_write_tools_are_answered_once():
-    interception = door()
+    interception = interception_of()
     outer = interception.enter(LOOK, reads=True)
     with outer.inside():
         live = interception.enter(HttpCall("GET", "http://db.test/other"))
@@ -120,19 +103,17 @@ def test_inside_a_running_tool_the_wire_is_open_and_write_tools_are_answered_onc
     assert interception.backend.divergence is not None
 
 
-def test_outside_of_it_the_wire_is_closed():
-    interception = door()
-    outer = interception.enter(LOOK, reads=True)
-    with outer.inside():
+def test_outside_of_a_running_tool_the_wire_is_closed():
+    interception = interception_of()
+    with interception.enter(LOOK, reads=True).inside():
         pass
-    with pytest.raises(ReplayDiverged):
-        interception.enter(INNER)
-    with pytest.raises(ReplayDiverged):
-        interception.enter(LOOK, reads=True)
+    for call in (INNER, LOOK):
+        with pytest.raises(ReplayDiverged):
+            interception.enter(call, reads=True)
 
 
 def test_a_changed_result_is_no_refusal_and_comes_before_what_is_refused():
-    interception = door()
+    interception = interception_of()
     interception.enter(LOOK, reads=True).compared(ToolReply("lost"))
     assert interception.backend.divergence is None
     interception.enter(REFUND)

@@ -58,20 +58,13 @@ def test_who_starts_a_thread_does_not_wait():
     slow.join()
 
 
-def test_an_idle_worker_of_a_pool_waits():
-    """For a job, that somebody has to submit."""
+def test_an_idle_worker_of_a_pool_and_a_thread_that_is_gone_wait():
+    """For a job, that somebody has to submit; for nothing."""
     with ThreadPoolExecutor(1) as pool:
         pool.submit(int).result()
         (worker,) = pool._threads
         until(lambda: waits(worker.ident))
-
-
-def test_a_thread_that_is_gone_waits():
-    """Nothing comes from it."""
-    thread = threading.Thread(target=int)
-    thread.start()
-    thread.join()
-    assert waits(thread.ident)
+    assert waits(worker.ident)
 
 
 def test_a_thread_that_computes_is_at_work():

@@ -5,8 +5,6 @@ import threading
 
 import pytest
 
-from tests.ordering.driving import Stage
-
 
 async def pay(amount):
     await asyncio.sleep(0.01 if amount < 100 else 60)
@@ -48,9 +46,7 @@ async def by_a_race(call):
 GIVEN_UP = [by_timeout, by_cancelling, by_the_loops_end, by_a_race]
 
 
-@pytest.fixture
-def stage(tmp_path):
-    return Stage(tmp_path, tools=(pay, look_up, block))
+TOOLS = (pay, look_up, block)
 
 
 def agent(give_up, call):
@@ -67,10 +63,8 @@ def agent(give_up, call):
 @pytest.mark.parametrize("give_up", GIVEN_UP)
 def test_a_write_that_is_not_begun_any_more_is_missing(stage, give_up):
     stage.record(agent(give_up, lambda: pay(999)))
-    for _ in range(2):
-        assert stage.replay(agent(give_up, lambda: pay(999))).finding is None
+    assert stage.replay(agent(give_up, lambda: pay(999))).finding is None
     finding = stage.replay(agent(give_up, None)).finding
-    assert finding is not None
     assert finding.code == "AR-MISSING"
     assert "tool pay was not called" in finding.headline
 
@@ -91,9 +85,6 @@ def test_a_thread_that_the_end_of_the_test_cut_off(stage):
             threading.Thread(target=block, args=(1,), daemon=True).start()
             threading.Event().wait(0.1)
 
-    try:
-        stage.record(act)
-    except AssertionError:
-        pytest.fail("the recording was not kept")
+    stage.record(act)
     assert stage.replay(act).finding is None
     assert stage.replay(lambda: act(begins=False)).finding.code == "AR-MISSING"

@@ -2,10 +2,6 @@
 
 import asyncio
 
-import pytest
-
-from tests.ordering.driving import Stage
-
 
 async def tokens(pauses):
     for pause in pauses:
@@ -20,9 +16,7 @@ async def fetch(pause):
         raise LookupError(pause)
 
 
-@pytest.fixture
-def stage(tmp_path):
-    return Stage(tmp_path, tools=(tokens, fetch))
+TOOLS = (tokens, fetch)
 
 
 def same(stage, program):

@@ -3,17 +3,17 @@
 import asyncio
 import functools
 import importlib.util
-import threading
+import queue
 import time
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import anyio
-import anyio.to_thread
 import pytest
 
 from pytest_agentreplay.intercept.session.courses import Courses
-from tests.ordering.driving import Stage
+from tests.ordering import shapes
+from tests.support.exhaustive import rare
 
 
 def check(order):
@@ -59,12 +59,6 @@ async def waited_for(*steps):
         await asyncio.wait_for(step(1), 5)
 
 
-async def in_timeouts(*steps):
-    for step in steps:
-        async with asyncio.timeout(5):
-            await asyncio.create_task(step(1))
-
-
 async def in_task_groups(*steps):
     for step in steps:
         async with asyncio.TaskGroup() as group:
@@ -77,81 +71,14 @@ async def in_anyio_groups(*steps):
             group.start_soon(step, 1)
 
 
-async def nested(*steps):
-    for step in steps:
-        await asyncio.create_task(awaited(step))
+TASKS = [awaited, gathered_alone, waited_for, in_task_groups, in_anyio_groups]
 
 
-TASKS = [awaited, gathered_alone, waited_for, in_timeouts, in_task_groups, in_anyio_groups, nested]
+TOOLS = (check, pay, acheck, apay)
 
 
-def in_jobs(*steps):
-    with ThreadPoolExecutor(2) as pool:
-        for step in steps:
-            pool.submit(step, 1).result()
-
-
-def in_threads(*steps):
-    for step in steps:
-        thread = threading.Thread(target=step, args=(1,))
-        thread.start()
-        thread.join()
-
-
-def to_threads(*steps):
-    async def act():
-        for step in steps:
-            await asyncio.to_thread(step, 1)
-
-    asyncio.run(act())
-
-
-def to_anyio_threads(*steps):
-    async def act():
-        for step in steps:
-            await anyio.to_thread.run_sync(step, 1)
-
-    anyio.run(act)
-
-
-THREADS = [in_jobs, in_threads, to_threads, to_anyio_threads]
-
-# At once.
-
-
-def in_a_pool(*steps):
-    with ThreadPoolExecutor() as pool:
-        return [job.result() for job in [pool.submit(step, 1) for step in steps]]
-
-
-def in_threads_at_once(*steps):
-    threads = [threading.Thread(target=step, args=(1,)) for step in steps]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-
-
-def beside_a_thread(first, second):
-    thread = threading.Thread(target=second, args=(1,))
-    thread.start()
-    first(1)
-    thread.join()
-
-
-def gathered_threads(*steps, run=asyncio.run):
-    async def act():
-        return await asyncio.gather(*(asyncio.to_thread(step, 1) for step in steps))
-
-    return run(act())
-
-
-AT_ONCE = [in_a_pool, in_threads_at_once, beside_a_thread, gathered_threads]
-
-
-@pytest.fixture
-def stage(tmp_path):
-    return Stage(tmp_path, tools=(check, pay, acheck, apay))
+def calls(*steps):
+    return [functools.partial(step, 1) for step in steps]
 
 
 def assert_out_of_order(replayed):
@@ -163,116 +90,96 @@ def assert_out_of_order(replayed):
 @pytest.mark.parametrize("shape", TASKS, ids=lambda shape: shape.__name__)
 def test_tasks_that_run_one_after_the_other_do_not_swap(stage, shape, run):
     stage.record(lambda: run(shape(acheck, apay)))
-    for _ in range(3):
-        assert stage.replay(lambda: run(shape(acheck, apay))).finding is None
     for _ in range(2):
-        assert_out_of_order(stage.replay(lambda: run(shape(apay, acheck))))
+        assert stage.replay(lambda: run(shape(acheck, apay))).finding is None
+    assert_out_of_order(stage.replay(lambda: run(shape(apay, acheck))))
 
 
-@pytest.mark.parametrize("shape", THREADS, ids=lambda shape: shape.__name__)
+@pytest.mark.parametrize("shape", shapes.IN_THREADS_IN_TURN, ids=lambda shape: shape.__name__)
 def test_threads_that_run_one_after_the_other_do_not_swap(stage, shape):
-    stage.record(lambda: shape(check, pay))
-    for _ in range(5):
-        assert stage.replay(lambda: shape(check, pay)).finding is None
-    assert_out_of_order(stage.replay(lambda: shape(pay, check)))
-
-
-def plainly(*steps):
-    for step in steps:
-        step(1)
-
-
-def plainly_in_a_loop(*steps):
-    async def act():
-        plainly(*steps)
-
-    asyncio.run(act())
-
-
-@pytest.mark.parametrize("now", AT_ONCE, ids=lambda shape: shape.__name__)
-@pytest.mark.parametrize("before", [plainly, plainly_in_a_loop, *THREADS], ids=lambda shape: shape.__name__)
-def test_two_steps_do_not_come_at_once(stage, before, now):
-    stage.record(lambda: before(check, pay))
+    stage.record(lambda: shape(calls(check, pay)))
     for _ in range(3):
-        assert_out_of_order(stage.replay(lambda: now(check, pay)))
+        assert stage.replay(lambda: shape(calls(check, pay))).finding is None
+    assert_out_of_order(stage.replay(lambda: shape(calls(pay, check))))
+
+
+AT_ONCE = (shapes.pool, shapes.threads, shapes.beside_a_thread, shapes.gathered_threads)
+PAIRS = [(before, now) for before in shapes.IN_TURN for now in AT_ONCE]
+FIRST = [(before, now) for before, now in PAIRS if before is shapes.plainly or now is shapes.pool]
+
+
+@pytest.mark.parametrize(
+    ("before", "now"), FIRST + rare(*(pair for pair in PAIRS if pair not in FIRST)), ids=lambda shape: shape.__name__
+)
+def test_two_steps_do_not_come_at_once(stage, before, now):
+    stage.record(lambda: before(calls(check, pay)))
+    for _ in range(2):
+        assert_out_of_order(stage.replay(lambda: now(calls(check, pay))))
 
 
 def test_two_steps_do_not_come_at_once_under_uvloop(stage):
     run = runs().get("uvloop", asyncio.run)
-
-    async def act():
-        await asyncio.to_thread(check, 1)
-        await asyncio.to_thread(pay, 1)
-
-    stage.record(lambda: run(act()))
-    assert stage.replay(lambda: run(act())).finding is None
+    stage.record(lambda: shapes.to_threads(calls(check, pay), run=run))
+    assert stage.replay(lambda: shapes.to_threads(calls(check, pay), run=run)).finding is None
     for _ in range(3):
-        assert_out_of_order(stage.replay(lambda: gathered_threads(check, pay, run=run)))
+        assert_out_of_order(stage.replay(lambda: shapes.gathered_threads(calls(check, pay), run=run)))
 
 
 # What keeps its freedom.
 
 
-def staggered(*steps):
+def staggered():
     """Jobs that are begun one after the other and not waited for."""
     with ThreadPoolExecutor() as pool:
-        for step in steps:
+        for step in (check, pay):
             pool.submit(step, 1)
             time.sleep(0.006)
 
 
-async def in_background(first, second):
+async def in_background():
     """The second task is begun first, and takes its own time until it calls."""
-    begun = asyncio.create_task(later(second))
-    await asyncio.create_task(first(1))
+
+    async def later():
+        await asyncio.to_thread(time.sleep, 0.005)
+        await apay(1)
+
+    begun = asyncio.create_task(later())
+    await asyncio.create_task(acheck(1))
     await begun
 
 
-async def later(step):
-    await asyncio.to_thread(time.sleep, 0.005)
-    await step(1)
-
-
 def test_jobs_that_nobody_waits_for_are_free(stage):
-    stage.record(lambda: staggered(check, pay))
-    for _ in range(5):
-        assert stage.replay(lambda: staggered(check, pay)).finding is None
-    assert stage.replay(lambda: in_a_pool(check, pay)).finding is None
+    stage.record(staggered)
+    for _ in range(3):
+        assert stage.replay(staggered).finding is None
+    assert stage.replay(lambda: shapes.pool(calls(check, pay))).finding is None
 
 
 def test_a_task_that_was_begun_before_is_free_of_what_was_waited_for_meanwhile(stage):
-    stage.record(lambda: asyncio.run(in_background(acheck, apay)))
-    kit = stage.replay(lambda: asyncio.run(in_background(acheck, apay))).run_session.snapshot.run.header.kit
+    stage.record(lambda: asyncio.run(in_background()))
+    kit = stage.replay(lambda: asyncio.run(in_background())).run_session.snapshot.run.header.kit
     assert "after" not in kit
 
 
-def workers(*steps):
+def workers(functions):
     """A pool of one's own: which of two threads takes what is chance."""
-    import queue
-
     waiting = queue.Queue()
+    for function in (*functions, None, None):
+        waiting.put(function)
 
     def work():
-        while (step := waiting.get()) is not None:
-            step(1)
+        while (function := waiting.get()) is not None:
+            function()
 
-    threads = [threading.Thread(target=work) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for step in (*steps, None, None):
-        waiting.put(step)
-    for thread in threads:
-        thread.join()
+    shapes.threads([work, work])
 
 
 def test_the_workers_of_a_home_made_pool_are_free(stage):
-    steps = [
-        functools.partial(lambda step, number, _: step(number), step, n) for n in range(4) for step in (check, pay)
-    ]
+    functions = [functools.partial(step, number) for number in range(4) for step in (check, pay)]
     for _ in range(2):
-        stage.record(lambda: workers(*steps))
-        for _ in range(5):
-            assert stage.replay(lambda: workers(*steps)).finding is None
+        stage.record(lambda: workers(functions))
+        for _ in range(4):
+            assert stage.replay(lambda: workers(functions)).finding is None
 
 
 def test_calls_of_children_that_one_thread_serves_follow_no_order():

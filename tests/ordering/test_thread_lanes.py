@@ -2,21 +2,15 @@
 
 import asyncio
 import functools
-import multiprocessing.dummy
-import multiprocessing.pool
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 
-import anyio
-import anyio.to_thread
 import pytest
 
-from tests.ordering.driving import Stage
+from tests.ordering import shapes
 from tests.ordering.programs import DICE
 
-COUNT, REPLAYS = 5, 12
+COUNT, REPLAYS = 5, 8
 
 
 def roll(question):
@@ -29,121 +23,31 @@ async def aroll(question):
     return DICE.random()
 
 
-def late(number):
+TOOLS = (roll, aroll)
+
+
+def late():
     """Call after a pause that is another one in each run, so that any thread may be the first."""
     time.sleep(DICE.choice((0, 0.001, 0.002, 0.004)))
     return roll("?")
 
 
-def pool_map():
-    with ThreadPoolExecutor(COUNT) as pool:
-        return list(pool.map(late, range(COUNT)))
-
-
-def pool_submit():
-    with ThreadPoolExecutor(COUNT) as pool:
-        return [job.result() for job in [pool.submit(functools.partial(late, number)) for number in range(COUNT)]]
-
-
-def few_workers():
-    with ThreadPoolExecutor(2) as pool:
-        return list(pool.map(late, range(COUNT)))
-
-
-def threads():
-    rolled = [None] * COUNT
-
-    def work(number):
-        rolled[number] = late(number)
-
-    started = [threading.Thread(target=work, args=(number,)) for number in range(COUNT)]
-    for thread in started:
-        thread.start()
-    for thread in started:
-        thread.join()
-    return rolled
-
-
-def thread_class():
-    class Worker(threading.Thread):
-        def run(self):
-            self.rolled = late(0)
-
-    workers = [Worker() for _ in range(COUNT)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    return [worker.rolled for worker in workers]
-
-
-def to_thread():
-    async def act():
-        return await asyncio.gather(*(asyncio.to_thread(late, number) for number in range(COUNT)))
-
-    return asyncio.run(act())
-
-
-def run_in_executor():
-    async def act():
-        loop = asyncio.get_running_loop()
-        with ThreadPoolExecutor(COUNT) as pool:
-            jobs = [loop.run_in_executor(pool, functools.partial(late, number)) for number in range(COUNT)]
-            return await asyncio.gather(*jobs)
-
-    return asyncio.run(act())
-
-
-def anyio_threads(backend="asyncio"):
-    async def act():
-        rolled = [None] * COUNT
-
-        async def work(number):
-            rolled[number] = await anyio.to_thread.run_sync(late, number)
-
-        async with anyio.create_task_group() as group:
-            for number in range(COUNT):
-                group.start_soon(work, number)
-        return rolled
-
-    return anyio.run(act, backend=backend)
-
-
-def in_copied_context():
-    """As LangGraph and langchain-core submit: the function runs in a copy of the context, taken beforehand."""
-    with ThreadPoolExecutor(COUNT) as pool:
-        first = [pool.submit(copy_context().run, late, number) for number in range(COUNT)]
-        second = [pool.submit(functools.partial(copy_context().run, late, number)) for number in range(COUNT)]
-        hidden = [pool.submit(functools.partial(within, copy_context())) for _ in range(COUNT)]
-        return [job.result() for job in (*first, *second, *hidden)]
-
-
-def within(context):
-    return context.run(late, 0)
-
-
-def nested_pools():
-    def outer(number):
+def nested_pools(functions):
+    def outer():
         time.sleep(DICE.choice((0, 0.002)))
-        with ThreadPoolExecutor(2) as pool:
-            return list(pool.map(late, range(2)))
+        return shapes.pool(functions[:2])
 
-    with ThreadPoolExecutor(3) as pool:
-        return [value for values in pool.map(outer, range(3)) for value in values]
+    return [value for values in shapes.pool([outer] * 3) for value in values]
 
 
-def loops_in_threads():
-    async def one_agent():
-        await asyncio.sleep(DICE.choice((0, 0.002)))
-        return await asyncio.gather(*(asyncio.to_thread(late, number) for number in range(2)))
-
-    async def act():
-        return await asyncio.gather(*(asyncio.to_thread(lambda: asyncio.run(one_agent())) for _ in range(3)))
-
-    return [value for values in asyncio.run(act()) for value in values]
+def helpers_beside(functions):
+    """Threads that make no call, another number of them in each run."""
+    for _ in range(DICE.randrange(3)):
+        threading.Thread(target=time.sleep, args=(0,)).start()
+    return shapes.pool(functions)
 
 
-def tasks_behind_threads():
+def tasks_behind_threads(_functions):
     """As with the openai SDK, which asks for the platform in a thread before the first call of a client."""
 
     async def one_agent(number):
@@ -157,56 +61,27 @@ def tasks_behind_threads():
     return [value for values in asyncio.run(act()) for value in values]
 
 
-def helpers_beside():
-    """Threads that make no call, another number of them in each run."""
-    for _ in range(DICE.randrange(3)):
-        threading.Thread(target=time.sleep, args=(0,)).start()
-    return pool_map()
+STARTERS = {
+    "pool": shapes.pool,
+    "few workers": functools.partial(shapes.pool, workers=2),
+    "threads": shapes.threads,
+    "asyncio's threads": shapes.gathered_threads,
+    "anyio's threads": shapes.anyio_threads,
+    "anyio's threads on trio": functools.partial(shapes.anyio_threads, backend="trio"),
+    "copied contexts": shapes.copied_contexts,
+    "nested pools": nested_pools,
+    "tasks behind threads": tasks_behind_threads,
+    "helpers beside": helpers_beside,
+    "thread pool": shapes.thread_pool,
+    "thread pool of dummies": shapes.thread_pool_of_dummies,
+}
 
 
-def thread_pool():
-    with multiprocessing.pool.ThreadPool(COUNT) as pool:
-        return pool.map(late, range(COUNT))
+@pytest.mark.parametrize("kind", STARTERS)
+def test_each_keeps_its_answer(stage, kind):
+    def start():
+        return STARTERS[kind]([late] * COUNT)
 
-
-def thread_pool_of_dummies():
-    with multiprocessing.dummy.Pool(3) as pool:
-        return [*pool.imap(late, range(COUNT)), *pool.starmap(late, [(number,) for number in range(COUNT)], 2)]
-
-
-def thread_pool_apply():
-    with multiprocessing.pool.ThreadPool(2) as pool:
-        return [job.get() for job in [pool.apply_async(late, (number,)) for number in range(COUNT)]]
-
-
-STARTERS = [
-    pool_map,
-    pool_submit,
-    few_workers,
-    threads,
-    thread_class,
-    to_thread,
-    run_in_executor,
-    anyio_threads,
-    functools.partial(anyio_threads, "trio"),
-    in_copied_context,
-    nested_pools,
-    loops_in_threads,
-    tasks_behind_threads,
-    helpers_beside,
-    thread_pool,
-    thread_pool_of_dummies,
-    thread_pool_apply,
-]
-
-
-@pytest.fixture
-def stage(tmp_path):
-    return Stage(tmp_path, tools=(roll, aroll))
-
-
-@pytest.mark.parametrize("start", STARTERS, ids=lambda start: getattr(start, "__name__", "anyio_threads_on_trio"))
-def test_each_keeps_its_answer(stage, start):
     recorded = stage.record(start).result
     assert len({*recorded}) == len(recorded), "the world gave two the same answer"
     for _ in range(REPLAYS):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
+
+from tests.support.small_projects import passed
+from tests.support.voice import heard_in, record_voice, talk_as_openai
 
 pytestmark = pytest.mark.env("frameworks")
 
@@ -47,12 +48,9 @@ async def over_realtime():
 """
 
 TEST = """
-import asyncio, json
+import asyncio
 import agent
-
-def keep(name, heard):
-    with open("heard.txt", "a", encoding="utf-8") as file:
-        print(name, json.dumps(heard), file=file)
+from heard import keep
 
 def test_responses(agentreplay):
     keep("responses", asyncio.run(agent.over_responses()))
@@ -62,83 +60,15 @@ def test_realtime(agentreplay):
 """
 
 
-async def talk(server, ws):
-    realtime = "/realtime" in ws.request.path
-    answered = False
-
-    async def say(kind, **fields):
-        await ws.send(json.dumps({"type": kind, "event_id": f"e{server.count()}", **fields}))
-
-    if realtime:
-        await say("session.created", session={"type": "realtime", "model": "gpt-realtime"})
-    async for message in ws:
-        event = json.loads(message)
-        answered = answered or "function_call_output" in message
-        if event["type"] == "session.update":
-            await say("session.updated", session=event["session"])
-        elif event["type"] == "conversation.item.create":
-            item = {"id": f"item_{server.count()}", "status": "completed", **event["item"]}
-            await say("conversation.item.added", item=item, previous_item_id=None)
-        elif event["type"] == "response.create":
-            await answer(server, say, realtime=realtime, answered=answered)
-
-
-async def answer(server, say, *, realtime, answered):
-    number = server.count()
-    whole = {"id": f"resp_{number}", "object": "response" if not realtime else "realtime.response"}
-    whole |= {"status": "completed", "output": []}
-    if not realtime:
-        whole |= {"created_at": 1, "model": "gpt-5", "tools": [], "tool_choice": "auto", "parallel_tool_calls": True}
-    await say("response.created", response={**whole, "status": "in_progress"}, sequence_number=0)
-    if not answered:
-        item = {"type": "function_call", "id": f"i{number}", "call_id": f"call_{number:08}", "name": "lookup"}
-        item |= {"arguments": '{"order": "A-17"}', "status": "completed"}
-    elif realtime:
-        said = {"response_id": whole["id"], "item_id": f"i{number}", "output_index": 0, "content_index": 0}
-        await say("response.output_audio_transcript.delta", delta=f"It is late ({number}).", **said)
-        part = {"type": "output_audio", "transcript": f"It is late ({number})."}
-        item = {"type": "message", "id": f"i{number}", "role": "assistant", "status": "completed", "content": [part]}
-    else:
-        part = {"type": "output_text", "text": f"It is late ({number}).", "annotations": []}
-        item = {"type": "message", "id": f"i{number}", "role": "assistant", "status": "completed", "content": [part]}
-    more = {"response_id": whole["id"]} if realtime else {"sequence_number": 5}
-    await say("response.output_item.done", output_index=0, item=item, **more)
-    usage = {"input_tokens": 3, "output_tokens": 2, "total_tokens": 5}
-    if not realtime:
-        usage |= {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
-    done = "response.done" if realtime else "response.completed"
-    await say(done, response={**whole, "output": [item], "usage": usage}, sequence_number=9)
-
-
 @pytest.fixture(scope="module")
-def recorded(shared_project, websocket_server):
-    project = shared_project()
-    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", "utf-8")
-    project.write(agent=AGENT, test_voice=TEST)
-    with websocket_server(talk) as voice:
-        project.environ["VOICE_URL"] = voice.url
-        done = project.record()
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("  replays\n") == 2, done.stdout
-    project.environ["VOICE_URL"] = "ws://127.0.0.1:9"
-    return project, told(project)
-
-
-def told(project):
-    file = project.root / "heard.txt"
-    found = {}
-    for line in file.read_text(encoding="utf-8").splitlines():
-        name, _, values = line.partition(" ")
-        found.setdefault(name, json.loads(values))
-    file.unlink()
-    return found
+def recorded(shared_project):
+    return record_voice(shared_project(), talk_as_openai, agent=AGENT, test_voice=TEST)
 
 
 def test_the_agents_say_again_what_they_said(recorded):
     project, heard = recorded
-    done = project.offline()
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert told(project) == heard
+    passed(project.offline())
+    assert heard_in(project) == heard
     assert "late" in heard["responses"]
     assert "A-17 is late" in heard["realtime"]
     assert any("It is late (" in one for one in heard["realtime"])

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-
 import pytest
+
+from tests.support.small_projects import passed
+from tests.support.voice import forbids, heard_in, record_voice, talk_by_words
 
 pytestmark = pytest.mark.env("clients", "lastyear")
 
 AGENT = """
-import asyncio, os
+import asyncio, json, os
 import aiohttp
 
 PROMPT = "Be brief."
@@ -26,15 +26,15 @@ async def talk():
             assert isinstance(ws, aiohttp.ClientWebSocketResponse) and ws.protocol == "voice.v1"
             heard.append(await ws.receive_json())
             await ws.send_json({"say": "one", "prompt": PROMPT})
-            heard.append(await ws.receive_json())
-            await ws.send_bytes(b"raw " + PROMPT.encode())
-            heard.append(repr(await ws.receive_bytes()))
+            heard += [await ws.receive_json(), await ws.receive_json()]
+            await ws.send_bytes(json.dumps({"say": "bytes", "prompt": PROMPT}).encode())
+            heard += [await ws.receive_bytes(), await ws.receive_bytes(), await ws.receive_json()]
             await ws.ping()
             try:
                 await ws.receive(timeout=0.05)
             except asyncio.TimeoutError as error:
                 heard.append(type(error).__name__)
-            await ws.send_str("bye " + PROMPT)
+            await ws.send_json({"say": "bye", "prompt": PROMPT})
             async for message in ws:
                 heard.append([message.type.name, message.data])
             heard += [ws.closed, ws.close_code]
@@ -59,64 +59,26 @@ async def refused():
 """
 
 TEST = """
-import asyncio, json
+import asyncio
 import agent, pytest
+from heard import keep
 
 @pytest.mark.parametrize("name", ["talk", "left", "refused"])
 def test_aiohttp(agentreplay, name):
-    heard = asyncio.run(getattr(agent, name)())
-    with open("heard.txt", "a", encoding="utf-8") as file:
-        print(name, json.dumps(heard), file=file)
+    keep(name, asyncio.run(getattr(agent, name)()))
 """
 
 
-def guard(server, websocket, request):
-    return websocket.respond(403, f"no key {server.count()}\n") if request.path == "/forbidden" else None
-
-
-async def talk(server, ws):
-    await ws.send(json.dumps({"hello": server.count()}))
-    async for message in ws:
-        if isinstance(message, bytes):
-            await ws.send(bytes([0, 255, server.count() % 256]))
-        elif message.startswith("bye"):
-            await ws.send(f"bye {server.count()}")
-            await ws.close(1001, "gone")
-        else:
-            await ws.send(json.dumps({"heard": json.loads(message)["say"], "n": server.count()}))
-    await asyncio.sleep(0)
-
-
 @pytest.fixture(scope="module")
-def recorded(shared_project, websocket_server):
-    project = shared_project()
-    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
-    project.write(agent=AGENT, test_voice=TEST)
-    with websocket_server(talk, guard) as voice:
-        project.environ["VOICE_URL"] = voice.url
-        done = project.record()
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("  replays\n") == 3, done.stdout
-    project.environ["VOICE_URL"] = "ws://127.0.0.1:9"
-    return project, told(project)
-
-
-def told(project):
-    file = project.root / "heard.txt"
-    found = {}
-    for line in file.read_text(encoding="utf-8").splitlines():
-        name, _, values = line.partition(" ")
-        found.setdefault(name, json.loads(values))
-    file.unlink()
-    return found
+def recorded(shared_project):
+    return record_voice(shared_project(), talk_by_words, forbids, agent=AGENT, test_voice=TEST)
 
 
 def test_what_was_heard_is_heard_again(recorded):
     project, heard = recorded
-    done = project.offline()
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert told(project) == heard
-    assert heard["talk"][-2:] == [True, 1001]
+    passed(project.offline())
+    assert heard_in(project) == heard
+    assert heard["talk"][-2:] == [True, 1000]
     assert heard["refused"][:1] == [403]
 
 

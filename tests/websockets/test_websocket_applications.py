@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from tests.support.small_projects import edited, furnished, recorded, runs
+
 pytestmark = pytest.mark.env("clients")
 
 AGENT = """
@@ -192,52 +194,35 @@ def test_fake(agentreplay):
                 await websocket.send('{"type": "response.create"}')
                 return await websocket.recv()
     assert "r1" in asyncio.run(main())
-    assert len(agentreplay.run.turns) == 1
+    assert len(agentreplay.run.model_calls) == 1
 """
 
 
 @pytest.fixture(scope="module")
 def shop(shared_project):
-    project = shared_project()
-    project.write(agent=AGENT, apps=APPS, test_shop=TESTS)
-    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
-    done = project.record("-W", "ignore")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "does not replay" not in done.stdout, done.stdout
-    project.tests = int(re.search(r"(\d+) passed", done.stdout)[1])
-    return project
+    project = furnished(shared_project(), agent=AGENT, apps=APPS, test_shop=TESTS, fake__test_fake=FAKE)
+    return recorded(project, "-W", "ignore")
 
 
-def test_only_model_calls_are_recorded(shop):
-    assert len(shop.snapshots) == shop.tests == 6
+def test_only_model_calls_and_declared_hosts_are_recorded(shop):
+    calls = {name: [x.call for x in run.exchanges] for name, run in runs(shop).items()}
+    assert [call.method for call in calls.pop("fake")] == ["OPEN", "SEND"]
+    assert len(calls) == 6
     model = shop.server.url.rpartition(":")[2]
-    for snapshot in shop.snapshots:
-        urls = {x.call.url.rpartition(":")[2] for x in snapshot.run.exchanges}
-        assert urls == {f"{model}/v1/chat/completions"}, snapshot.run.header.test
+    for name, made in calls.items():
+        assert {call.url.rpartition(":")[2] for call in made} == {f"{model}/v1/chat/completions"}, name
 
 
 def test_it_replays_without_the_model(shop):
-    done = shop.offline("-W", "ignore")
-    assert f"{shop.tests} passed" in done.stdout, done.stdout
+    assert "7 passed" in shop.offline("-W", "ignore").stdout
 
 
 def test_an_endpoint_that_fails_fails_in_the_replay(shop):
-    shop.edit("agent.py", "    return answer(question)", '    raise RuntimeError("broken")')
-    done = shop.offline("-W", "ignore")
-    shop.edit("agent.py", '    raise RuntimeError("broken")', "    return answer(question)")
-    assert f"{shop.tests} failed" in done.stdout, done.stdout
+    with edited(shop, "agent.py", "    return answer(question)", '    raise RuntimeError("broken")'):
+        assert "6 failed, 1 passed" in shop.offline("-W", "ignore").stdout
 
 
 def test_an_edited_prompt_diverges(shop):
-    shop.edit("agent.py", "Be brief.", "Be short.")
-    done = shop.offline("-W", "ignore", COLUMNS="200")
-    shop.edit("agent.py", "Be short.", "Be brief.")
-    assert len(re.findall(r"^FAILED .*\[AR-PROMPT\]", done.stdout, re.MULTILINE)) == shop.tests, done.stdout
-
-
-def test_a_fake_realtime_model_on_a_declared_host_is_recorded(shop):
-    shop.write(fake__test_fake=FAKE)
-    done = shop.record("fake", "-q")
-    assert "1 created, all replay" in done.stdout, done.stdout + done.stderr
-    (snapshot,) = (x for x in shop.snapshots if x.run.header.test.endswith("test_fake"))
-    assert [x.call.method for x in snapshot.run.exchanges] == ["OPEN", "SEND"]
+    with edited(shop, "agent.py", "Be brief.", "Be short."):
+        done = shop.offline("-W", "ignore", COLUMNS="200")
+    assert len(re.findall(r"^FAILED .*\[AR-PROMPT\]", done.stdout, re.MULTILINE)) == 6, done.stdout

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import re
-
 import pytest
+
+from tests.support.small_projects import passed
+from tests.support.voice import WebSocketServer, forbids, heard_in, record_voice, talk_by_words
 
 pytestmark = pytest.mark.env("clients", "lastyear")
 
@@ -132,12 +131,9 @@ async def reader_and_writers():
 """
 
 TEST = """
-import asyncio, json
+import asyncio
 import agent, pytest
-
-def keep(name, heard):
-    with open("heard.txt", "a", encoding="utf-8") as file:
-        print(name, json.dumps(heard, default=repr), file=file)
+from heard import keep
 
 def test_asyncio(agentreplay):
     keep("asyncio", asyncio.run(agent.talk()))
@@ -160,73 +156,15 @@ def test_two_writers(agentreplay):
 """
 
 
-def guard(server, websocket, request):
-    if request.path == "/forbidden":
-        return websocket.respond(403, f"no key {server.count()}\n")
-    return None
-
-
-async def talk(server, ws):
-    await ws.send(json.dumps({"hello": server.count()}))
-    async for message in ws:
-        text = message if isinstance(message, str) else message.decode()
-        word = re.search(r'"say": "(\w+)"', text)[1]
-        match word:
-            case "bye":
-                await ws.send(json.dumps({"last": server.count()}))
-                return await ws.close(1000, "well said")
-            case "overloaded":
-                await ws.send(json.dumps({"part": server.count()}))
-                return await ws.close(1011, "overloaded")
-            case "drop":
-                await ws.send(json.dumps({"part": server.count()}))
-                await asyncio.sleep(0.1)
-                return ws.transport.abort()
-            case "bytes":
-                await ws.send(bytes([0, 255, server.count() % 256]))
-                await ws.send(b'{"binary": "text"}')
-                await ws.send(json.dumps({"heard": word, "n": server.count()}))
-            case "in":
-                await ws.send(["all ", "in ", str(server.count())])
-            case _:
-                await ws.send(json.dumps({"heard": word, "n": server.count()}))
-                await ws.send(json.dumps({"heard": f"{word} again", "n": server.count()}))
-    return None
-
-
 @pytest.fixture(scope="module")
-def recorded(shared_project, websocket_server):
-    """A project whose tests were recorded, and what its agent heard then."""
-    project = shared_project()
-    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
-    project.write(agent=AGENT, test_voice=TEST)
-    with websocket_server(talk, guard) as voice:
-        project.environ["VOICE_URL"] = voice.url
-        done = project.record()
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert done.stdout.count("  replays\n") == 7, done.stdout
-    file = project.root / "heard.txt"
-    heard = told(file)
-    file.unlink()
-    project.environ["VOICE_URL"] = "ws://127.0.0.1:9"
-    return project, heard
-
-
-def told(file):
-    found = {}
-    for line in file.read_text(encoding="utf-8").splitlines():
-        name, _, values = line.partition(" ")
-        found.setdefault(name, []).append(json.loads(values))
-    return {name: values[0] for name, values in found.items()}
+def recorded(shared_project):
+    return record_voice(shared_project(), talk_by_words, forbids, agent=AGENT, test_voice=TEST)
 
 
 def test_what_was_heard_is_heard_again_without_a_server(recorded):
     project, heard = recorded
-    done = project.replay()
-    assert done.returncode == 0, done.stdout + done.stderr
-    again = told(project.root / "heard.txt")
-    for name in heard:
-        assert again[name] == heard[name]
+    passed(project.offline())
+    assert heard_in(project) == heard
     assert heard["drop"][-2:] == [1006, ""]
 
 
@@ -260,8 +198,7 @@ def test_a_changed_word_is_a_divergence_at_its_message(recorded):
 
 def test_writers_that_were_side_by_side_may_come_in_another_order(recorded):
     project, _ = recorded
-    done = project.replay("-k", "two_writers", SWAPPED="1")
-    assert done.returncode == 0, done.stdout + done.stderr
+    passed(project.replay("-k", "two_writers", SWAPPED="1"))
 
 
 STRAY = """
@@ -279,10 +216,10 @@ def test_end():
 """
 
 
-def test_a_connection_that_is_older_than_its_test_is_not_kept_and_not_used(recorded, websocket_server):
+def test_a_connection_that_is_older_than_its_test_is_not_kept_and_not_used(recorded):
     project, _ = recorded
     project.write(test_stray=STRAY)
-    with websocket_server(talk, guard) as voice:
+    with WebSocketServer(talk_by_words, forbids) as voice:
         done = project.record("test_stray.py", VOICE_URL=voice.url)
         assert "was opened before the test began" in done.stdout, done.stdout
         before = voice.count()
