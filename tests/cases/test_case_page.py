@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from recorded import refund
 
 from pytest_agentreplay.cases import fixtures
 from pytest_agentreplay.cases.case import HALVES
@@ -17,6 +16,7 @@ from pytest_agentreplay.cases.evidence import frozen
 from pytest_agentreplay.cases.judging import judge
 from pytest_agentreplay.cases.schema import fixtures as fixture_form
 from pytest_agentreplay.cases.schema import model, parse
+from tests.support.chat_runs import refund
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "reference" / "case.md").read_text("utf-8")

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from recorded import refund
 
 from pytest_agentreplay.cases.evidence import frozen
 from pytest_agentreplay.cases.judging import judge
 from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.errors import CaseError
+from tests.support.chat_runs import refund
 
 CASE = """\
 schemaVersion: "1.0"

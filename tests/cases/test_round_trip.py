@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from examples.record import said
 
+from tests.support.exhaustive import rare
 from tests.support.project import NOBODY
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
@@ -18,10 +19,9 @@ pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of 
 ROOT = Path(__file__).parents[2]
 TRACES = ROOT / "tests" / "interchange" / "traces" / "generated"
 EXAMPLES = ROOT / "docs" / "examples"
-KEPT = [
-    "langsmith/runs_export.jsonl",
+KEPT = ["langsmith/runs_export.jsonl", "otel-genai/otlp_refund_noargs_spanonly.jsonl", "vcrpy/openai_refund.yaml"]
+OTHERS = [
     "otel-genai/otlp_refund_spanonly.jsonl",
-    "otel-genai/otlp_refund_noargs_spanonly.jsonl",
     "langfuse/otlp_export.json",
     "openinference/otlp_refund.jsonl",
     "openllmetry/otlp_refund.jsonl",
@@ -34,7 +34,6 @@ KEPT = [
     "openai/chat_completions_log.jsonl",
     "_synthesised/helicone_export.jsonl",
     "promptlayer/track_request_bodies.jsonl",
-    "vcrpy/openai_refund.yaml",
 ]
 INI = """
 [pytest]
@@ -105,22 +104,17 @@ def mended(support, count):
     assert support.server.hits == hits
 
 
-def test_a_failing_test_becomes_a_case_that_fails_and_then_holds(support):
+@pytest.mark.parametrize("kept", [KEPT, *rare(OTHERS)], ids=["some", "others"])
+def test_a_failing_test_and_exports_of_it_become_cases_that_fail_and_then_hold(support, kept):
     support.server._replies = said
     assert support.record("test_shop.py", MODEL_URL=support.server.url).returncode == 1
     done = support.command("freeze", "test_shop.py::test_refund", "--out", "cases/refund", "--runner", "refunds")
     assert done.returncode == 0, done.stdout + done.stderr
-
-    done = judged(support, observed="PASSED", desired="XFAIL")
-    assert done.returncode == 0
-    mended(support, 1)
-
-
-def test_exports_become_cases_that_fail_and_then_hold(support):
-    for file in KEPT:
+    for file in kept:
         folder = f"cases/{file.partition('/')[0].strip('_')}-{Path(file).stem[:24]}"
         done = support.command("scaffold", TRACES / file, "--out", folder, "--runner", "refunds")
         assert done.returncode == 0, done.stdout + done.stderr
     done = judged(support, observed="PASSED", desired="XFAIL")
-    assert f"{len(KEPT)} reproduced" in done.stdout
-    mended(support, len(KEPT))
+    assert done.returncode == 0
+    assert f"{len(kept) + 1} reproduced" in done.stdout
+    mended(support, len(kept) + 1)

@@ -20,16 +20,14 @@ def test_the_sample_is_read_noted_and_written_as_1_0():
     assert again.run == snapshot.run
 
 
-@pytest.mark.parametrize("key", sorted(json.loads(SAMPLE.read_text(encoding="utf-8"))))
 @pytest.mark.parametrize("junk", [None, 7, "x", [7], {"x": 7}])
-def test_junk_in_its_place_is_refused_or_noted_as_edited(key, junk):
-    document = json.loads(SAMPLE.read_text(encoding="utf-8")) | {key: junk}
-    refused = None
-    try:
-        snapshot = codec.loads(json.dumps(document), file="v0.9")
-    except SnapshotError as error:
-        refused = error
-    if refused is not None:
-        assert refused.file == "v0.9"
-    else:
-        assert not snapshot.sealed or document == json.loads(SAMPLE.read_text(encoding="utf-8"))
+def test_junk_in_the_place_of_any_key_is_refused_or_noted_as_edited(junk):
+    whole = json.loads(SAMPLE.read_text(encoding="utf-8"))
+    for key in whole:
+        document = whole | {key: junk}
+        refused = None
+        try:
+            snapshot = codec.loads(json.dumps(document), file="v0.9")
+        except SnapshotError as error:
+            refused = error
+        assert refused.file == "v0.9" if refused else not snapshot.sealed or document == whole

@@ -7,7 +7,10 @@ import json
 import pytest
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run
+from pytest_agentreplay.codec.bodies import BodyReader
+from pytest_agentreplay.codec.styles import Style
+from pytest_agentreplay.errors import CannotWrite
+from tests.support.stored_runs import first_stored, post, reply, run_of
 
 FILL = ',"pad":"' + "x y " * 60 + '"'
 
@@ -63,39 +66,7 @@ REQUESTS = {
 }
 
 
-def run_of(request: bytes, reply: bytes) -> Run:
-    call = HttpCall("POST", "http://a/", body=Body(request))
-    return Run(
-        Header("t"), (Exchange(call, HttpReply(200, body=Body(reply), cuts=(len(reply),) if reply else ()), 1, 2),)
-    )
-
-
-def stored_of(run: Run) -> dict:
-    text = codec.dumps(run)
-    found = codec.loads(text.encode(), file="f").run
-    assert found == run
-    assert found.exchanges[0].call.body.data == run.exchanges[0].call.body.data
-    assert found.exchanges[0].outcome.body.data == run.exchanges[0].outcome.body.data
-    return json.loads(text)["exchanges"][0]
-
-
-@pytest.mark.parametrize("name", REQUESTS)
-def test_a_request_comes_back(name):
-    body, kind = REQUESTS[name]
-    stored = stored_of(run_of(body, b""))["request"]["body"]
-    assert kind in stored
-    assert stored["size"] == len(body)
-
-
-@pytest.mark.parametrize("name", REQUESTS)
-def test_a_long_request_comes_back(name):
-    body, _ = REQUESTS[name]
-    padded = body.replace(b"{", b"{" + FILL[1:].encode() + b",", 1)
-    stored_of(run_of(padded, padded))
-
-
 REPLIES = {
-    **{name: body for name, (body, _) in REQUESTS.items()},
     "half a JSON": b'{"error": {"message": "Rate limit',
     "html": b"<html>\n<body>502 Bad Gateway</body>\n</html>\n",
     "lines of JSON": b'{"a":1}\n{"a":2}\n',
@@ -103,28 +74,29 @@ REPLIES = {
 }
 
 
-@pytest.mark.parametrize("name", REPLIES)
-def test_a_reply_comes_back(name):
-    stored_of(run_of(b"", REPLIES[name]))
+def exchanged(request=b"", answer=b""):
+    return run_of((post(request), reply(answer)))
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b'{"a":[{"b":1}]}',
-        b'{"a": [{"b": "\\u00e9"}]}',
-        b'{\n  "a": [\n    {\n      "b": {}\n    }\n  ]\n}\n',
-        b"[1, 2]",
-        b"[1,2]\n",
-    ],
-)
+def test_a_request_and_a_reply_come_back_short_and_long():
+    for name, (body, kind) in REQUESTS.items():
+        stored = first_stored(exchanged(body, body))["request"]["body"]
+        assert kind in stored, name
+        assert stored["size"] == len(body)
+        padded = body.replace(b"{", b"{" + FILL[1:].encode() + b",", 1)
+        first_stored(exchanged(padded, padded))
+    for body in REPLIES.values():
+        first_stored(exchanged(b"", body))
+
+
+@pytest.mark.parametrize("body", [REQUESTS["compact"][0], REQUESTS["indent 2"][0], b"[1, 2]", b"[1,2]\n"])
 def test_replies_in_known_styles_are_read_as_json(body):
-    assert "json" in stored_of(run_of(b"", body))["response"]["body"]
+    assert "json" in first_stored(exchanged(b"", body))["response"]["body"]
 
 
 def test_what_is_not_exact_is_kept_as_written_in_its_place_alone():
     body = b'{"messages":[{"role":"user","content":"hi"},{"n":1E+2}],"seed":-0}'
-    stored = stored_of(run_of(body, b""))["request"]["body"]["json"]
+    stored = first_stored(exchanged(body, b""))["request"]["body"]["json"]
     assert stored == {
         "messages": [{"m1": {"role": "user", "content": "hi"}}, {"m2": {"$raw": '{"n":1E+2}'}}],
         "seed": {"$raw": "-0"},
@@ -133,26 +105,21 @@ def test_what_is_not_exact_is_kept_as_written_in_its_place_alone():
 
 def test_long_texts_are_lines_and_long_lines_are_cut_after_words():
     prompt = "Rules:\n" + "Look an order up before you refund it. " * 8 + "\n\nEnd."
-    stored = stored_of(run_of(json.dumps({"system": prompt}).encode(), b""))["request"]["body"]["json"]
+    stored = first_stored(exchanged(json.dumps({"system": prompt}).encode(), b""))["request"]["body"]["json"]
     lines = stored["system"]["$item"]["s1"]["$text"]
     assert lines[0] == "Rules:"
     assert lines[2:] == ["", "End."]
     assert all(piece.endswith(" ") for piece in lines[1])
     assert "".join(lines[1]) == prompt.split("\n")[1]
-
-
-def test_a_word_is_never_cut():
     word = "sk-" + "a" * 300
-    assert word in codec.dumps(run_of(json.dumps({"a": f"the key {word} is here " * 3}).encode(), b""))
+    assert word in codec.dumps(exchanged(json.dumps({"a": f"the key {word} is here " * 3}).encode(), b""))
 
 
 def test_cuts_are_left_out_when_the_reply_came_in_one_piece():
-    assert "cuts" not in stored_of(run_of(b"", b"abc"))["response"]
+    assert "cuts" not in first_stored(exchanged(b"", b"abc"))["response"]
 
 
 def test_a_body_that_would_not_come_back_is_stored_plain(monkeypatch):
-    from pytest_agentreplay.codec.styles import Style
-
     compose = Style.compose
     calls = []
 
@@ -161,14 +128,11 @@ def test_a_body_that_would_not_come_back_is_stored_plain(monkeypatch):
         return compose(self, fields) + " " * (len(calls) == 2)
 
     monkeypatch.setattr(Style, "compose", wrong_when_read)
-    stored = json.loads(codec.dumps(run_of(b'{"a":1}', b"")))["exchanges"][0]
+    stored = json.loads(codec.dumps(exchanged(b'{"a":1}', b"")))["exchanges"][0]
     assert stored["request"]["body"]["text"] == '{"a":1}'
 
 
 def test_a_body_that_does_not_even_come_back_plain_is_refused(monkeypatch):
-    from pytest_agentreplay.codec.bodies import BodyReader
-    from pytest_agentreplay.errors import CannotWrite
-
     monkeypatch.setattr(BodyReader, "reply", lambda self, stored: b"other")
     with pytest.raises(CannotWrite, match="response of exchange 1"):
-        codec.dumps(run_of(b"", b"abc"))
+        codec.dumps(exchanged(b"", b"abc"))
