@@ -41,20 +41,15 @@ def test_the_id_from_each_root_is_accepted_and_no_other(repo):
     assert projects.accepted_ids(repo, "tests/test_a.py::test_b") == ("tests/test_a.py::test_b",)
 
 
-@pytest.mark.parametrize("stated", [TEST, SHORT])
-def test_what_a_snapshot_states_is_todays_id_from_each_root(repo, stated):
+def test_what_a_snapshot_states_is_todays_id_from_each_root(repo):
     shop = repo / "packages" / "shop"
     file = shop / "tests" / "sub" / layout.DIRECTORY / "test_a" / "test_b.snapshot.json"
-    assert projects.todays_id(repo, file, stated) == TEST
-    assert projects.todays_id(shop, file, stated) == SHORT
-
-
-def test_a_snapshot_that_was_moved_to_another_folder_states_the_old_id(repo):
-    shop = repo / "packages" / "shop"
-    file = shop / "tests" / "other" / layout.DIRECTORY / "test_a" / "test_b.snapshot.json"
-    assert projects.todays_id(repo, file, SHORT) == TEST
-    assert projects.todays_id(shop, file, SHORT) == SHORT
-    assert projects.todays_id(repo, file, TEST) == TEST
+    for stated in (TEST, SHORT):
+        assert projects.todays_id(repo, file, stated) == TEST
+        assert projects.todays_id(shop, file, stated) == SHORT
+    moved = shop / "tests" / "other" / layout.DIRECTORY / "test_a" / "test_b.snapshot.json"
+    assert projects.todays_id(repo, moved, SHORT) == projects.todays_id(repo, moved, TEST) == TEST
+    assert projects.todays_id(shop, moved, SHORT) == SHORT
 
 
 def test_a_recording_and_what_it_recorded_mark_the_same_folder_as_the_project(repo):

@@ -69,15 +69,9 @@ def found(root, path):
     read = [run is None or run.exchanges == RUNS["new "].exchanges[: len(run.exchanges)] for run in runs]
     record(root, "old ")
     left = [file.name for file in root.rglob("*") if file.is_file() and file.name not in {path.name, ".gitignore"}]
-    return {
-        "torn": text not in TEXTS.values(),
-        "new": text == TEXTS["new "],
-        "temporary": len(temporary),
-        "journals": len(journals),
-        "unread": read.count(False),
-        "green": path.read_text(encoding="utf-8") == TEXTS["old "],
-        "left": left,
-    }
+    told = {"torn": text not in TEXTS.values(), "new": text == TEXTS["new "], "unread": read.count(False), "left": left}
+    green = path.read_text(encoding="utf-8") == TEXTS["old "]
+    return told | {"temporary": len(temporary), "journals": len(journals), "green": green}
 
 
 def main(folder, how, many):

@@ -12,7 +12,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[3]
 
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="processes are forked and killed")
+pytestmark = [
+    pytest.mark.process,
+    pytest.mark.skipif(os.name != "posix", reason="processes are forked and killed"),
+]
 
 
 @pytest.mark.parametrize(("how", "many"), [("steps", 80), ("delays", 20)])

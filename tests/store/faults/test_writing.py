@@ -13,23 +13,21 @@ from pathlib import Path
 import pytest
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
+from pytest_agentreplay.core.model import Exchange, Header, ToolCall, ToolReply
 from pytest_agentreplay.errors import AgentReplayError, CannotWrite
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.snapshots import Store
 from tests.store.faults.disk import LASTING, Disk, each_call, fails, instead_of, interrupts, takes_little
-from tests.store.faults.power import Recorded, states
+from tests.store.faults.power import Recorded, after, states
+from tests.support.exhaustive import rare
+from tests.support.stored_runs import tool_run
 
 ROOT = Path(__file__).resolve().parents[3]
 NODE = "test_a.py::test_b"
 posix = pytest.mark.skipif(os.name != "posix", reason="POSIX files and signals")
 
 
-def text_of(result, length=2000):
-    return codec.dumps(Run(Header(NODE), (Exchange(ToolCall("t", {}), ToolReply(result * length), 1, 2),)))
-
-
-OLD, NEW = text_of("old "), text_of("new ")
+OLD, NEW = (codec.dumps(tool_run(NODE, word * 2000)) for word in ("old ", "new "))
 
 
 def write_whole(path):
@@ -74,12 +72,15 @@ def path(tmp_path):
     return path
 
 
+CODES = [errno.ENOSPC, errno.EFBIG, errno.EROFS, errno.EIO, *rare(errno.EDQUOT, errno.EACCES, errno.EPERM)]
+
+
 def leftovers(path):
     return [file for file in path.parents[2].rglob(".ar-*") if file.is_file()]
 
 
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "for good"])
-@pytest.mark.parametrize("code", LASTING, ids=errno.errorcode.get)
+@pytest.mark.parametrize("code", CODES, ids=errno.errorcode.get)
 @pytest.mark.parametrize("work", [write_whole, seal, record, take_back, move])
 def test_the_old_file_or_the_new_one_is_there_and_a_failure_is_told(path, work, code, lasting):
     more = {"lasting": LASTING[code], "counted": LASTING[code]} if lasting else {}
@@ -109,10 +110,10 @@ def test_the_old_file_or_the_new_one_is_there_and_a_failure_is_told(path, work, 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EDQUOT])
 def test_a_sync_that_failed_is_an_error_and_not_asked_again(path, code):
     """The system may drop what it could not write, and say yes the second time: a `Disk` sees whoever asks again."""
-    (first, *_), synced = [Disk(at, fails(code), counted={"fsync"}) for at in (1, 2)], []
-    for disk in (first, Disk(2, fails(code), counted={"fsync"})):
+    synced = []
+    for number in (1, 2):
         path.write_text(OLD, encoding="utf-8")
-        with instead_of(disk), pytest.raises(CannotWrite) as caught:
+        with instead_of(Disk(number, fails(code), counted={"fsync"})), pytest.raises(CannotWrite) as caught:
             files.write_whole(path, NEW)
         synced.append((path.read_text(encoding="utf-8"), str(caught.value)))
     (file, told), (folder, told_folder) = synced
@@ -174,35 +175,42 @@ def test_ctrl_c_at_any_call_leaves_a_whole_file_and_nothing_else(path, work):
         signal.signal(signal.SIGINT, before)
 
 
-@posix
-def test_signals_that_keep_coming_do_no_harm(tmp_path):
-    code = (
-        "import pathlib, signal, sys\n"
-        "from pytest_agentreplay.store import files\n"
-        "signal.signal(signal.SIGALRM, lambda *_: None); signal.setitimer(signal.ITIMER_REAL, 1e-4, 1e-4)\n"
-        "for n in range(20): files.write_whole(pathlib.Path(sys.argv[1]), str(n) * 1_000_000)\n"
-        "signal.setitimer(signal.ITIMER_REAL, 0)"
-    )
-    subprocess.run([sys.executable, "-c", code, tmp_path / "x"], cwd=ROOT, check=True, timeout=60)
-    assert (tmp_path / "x").read_text(encoding="utf-8") == "19" * 1_000_000
+SIGNALS = """
+import pathlib, signal, sys
+from pytest_agentreplay.store import files
+signal.signal(signal.SIGALRM, lambda *_: None); signal.setitimer(signal.ITIMER_REAL, 1e-4, 1e-4)
+for n in range(20): files.write_whole(pathlib.Path(sys.argv[1]), str(n) * 1_000_000)
+signal.setitimer(signal.ITIMER_REAL, 0)
+"""
+TOO_LARGE = """
+import pathlib, resource, signal, sys
+from pytest_agentreplay.errors import CannotWrite
+from pytest_agentreplay.store import files
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+try: files.write_whole(pathlib.Path(sys.argv[1]), "x" * 100_001)
+except CannotWrite as error: print(error)
+"""
+
+
+def child(code, path):
+    command = [sys.executable, "-c", code, path]
+    return subprocess.run(command, cwd=ROOT, check=True, timeout=60, capture_output=True, encoding="utf-8").stdout
 
 
 @posix
+@pytest.mark.process
+def test_signals_that_keep_coming_do_no_harm(path):
+    child(SIGNALS, path)
+    assert path.read_text(encoding="utf-8") == "19" * 1_000_000
+
+
+@posix
+@pytest.mark.process
 def test_a_file_that_is_larger_than_the_process_may_write(path):
-    code = (
-        "import pathlib, resource, signal, sys\n"
-        "from pytest_agentreplay.errors import CannotWrite\n"
-        "from pytest_agentreplay.store import files\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
-        "try: files.write_whole(pathlib.Path(sys.argv[1]), 'x' * 100_001)\n"
-        "except CannotWrite as error: print(error)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, path], cwd=ROOT, check=True, timeout=60, capture_output=True, encoding="utf-8"
-    )
-    assert "cannot be written: file too large" in done.stdout
-    assert "record a shorter run" in done.stdout
+    said = child(TOO_LARGE, path)
+    assert "cannot be written: file too large" in said
+    assert "record a shorter run" in said
     assert path.read_text(encoding="utf-8") == OLD
     assert not leftovers(path)
 
@@ -242,10 +250,7 @@ def test_a_power_cut_leaves_the_old_file_or_the_new_one(path, work):
     with instead_of(disk):
         work(path)
     assert {OLD.encode(), NEW.encode()} == {folder[path] for folder in states(disk.log, before)}
-    assert {folder[path] for folder in states(disk.log, before)} == {OLD.encode(), NEW.encode()}
     done = disk.log[: max(n for n, call in enumerate(disk.log) if call[0] == "sync folder") + 1]
-    from tests.store.faults.power import after
-
     assert {folder[path] for folder in after(done, before)} == {NEW.encode()}, "what was told as written stays"
 
 
