@@ -12,8 +12,9 @@ from pytest_agentreplay.cases.check_inference import inferred
 from pytest_agentreplay.cases.evidence import frozen
 from pytest_agentreplay.cases.judging import judge
 from pytest_agentreplay.cases.success_claims import claim
-from pytest_agentreplay.core.model import Body, Exchange, Failure, Header, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.core.model import Body, Failure, Header, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.dialects import encode
+from tests.support import stored_runs
 
 
 def said(text="", *tools):
@@ -29,8 +30,7 @@ def ran(name, outcome, /, **arguments):
 
 
 def run_of(*crossed, **case):
-    exchanges = [Exchange(call, outcome, 2 * at, 2 * at + 1) for at, (call, outcome) in enumerate(crossed)]
-    return Run(Header("t", kit={"case": case}), tuple(exchanges))
+    return stored_runs.run_of(*crossed, kit={"case": case})
 
 
 def checks(run):
@@ -125,12 +125,14 @@ ORDERS = [{"order_id": "A-1001", "user_id": "u-7"}, {"order_id": "A-2002", "user
 ORDERS = [{**order, "city": "Bergen"} for order in ORDERS]
 
 
-def test_somebody_elses_record_in_the_answer():
+def test_somebody_elses_record_and_ones_own_in_the_answer():
     run = run_of(ran("look_up", ORDERS, name="Zoë"), said("Your order A-2002 goes to Bergen."), user="u-7")
     observed, desired, _ = checks(run)
     assert observed == [{"output": {"contains": "A-2002"}}]
     assert {"no_identity_but": {"path": "$.user_id", "is": "u-7"}} in desired
     assert {"tool_called": {"name": "look_up", "arguments": {"$.user_id": "u-7"}, "at_least": 1}} in desired
+    own = "Your order A-1001 goes to Bergen."
+    assert checks(run_of(ran("look_up", ORDERS), said(own), user="u-7"))[0] == [{"output": {"contains": own}}]
 
 
 def test_somebody_elses_row_of_a_table_in_the_answer():
@@ -141,11 +143,6 @@ def test_somebody_elses_row_of_a_table_in_the_answer():
     assert {"no_identity_but": {"path": "$.user_id", "is": "u-7"}} in desired
     common = run_of(ran("find", table), said("It was shipped."), user="u-7")
     assert not [one for one in checks(common)[1] if "no_identity_but" in one], "everyone says such words"
-
-
-def test_ones_own_record_in_the_answer():
-    run = run_of(ran("look_up", ORDERS, name="Zoë"), said("Your order A-1001 goes to Bergen."), user="u-7")
-    assert checks(run)[0] == [{"output": {"contains": "Your order A-1001 goes to Bergen."}}]
 
 
 def test_what_the_test_wanted():
@@ -171,19 +168,17 @@ def test_a_run_in_which_nothing_looks_wrong_says_so():
     assert checks(run_of())[0] == [{"output": {"exists": False}}]
 
 
-@pytest.mark.parametrize(
-    ("answer", "tool", "found"),
-    [
-        ("Done! I have refunded $459.90 to you.", "issue_refund", "I have refunded"),
-        ("Your flight has been booked.", "book_flight", "Your flight has been booked"),
-        ("I've cancelled the order", "cancelOrder", "I've cancelled"),
-        ("All set!", "send_mail", "All set"),
-        ("I could not refund it, so I have refunded nothing", "issue_refund", ""),
-        ("The refund isn\u2019t possible", "issue_refund", ""),
-        ("It will arrive tomorrow.", "issue_refund", ""),
-        ("", "issue_refund", ""),
-    ],
-)
-def test_what_counts_as_a_claim(answer, tool, found):
-    assert claim(answer, tool) == found
-    assert found in answer
+CLAIMS = [
+    ("Done! I have refunded $459.90 to you.", "issue_refund", "I have refunded"),
+    ("Your flight has been booked.", "book_flight", "Your flight has been booked"),
+    ("I've cancelled the order", "cancelOrder", "I've cancelled"),
+    ("All set!", "send_mail", "All set"),
+    ("I could not refund it, so I have refunded nothing", "issue_refund", ""),
+    ("The refund isn\u2019t possible", "issue_refund", ""),
+    ("It will arrive tomorrow.", "issue_refund", ""),
+    ("", "issue_refund", ""),
+]
+
+
+def test_what_counts_as_a_claim():
+    assert [(answer, tool, claim(answer, tool)) for answer, tool, _ in CLAIMS] == CLAIMS

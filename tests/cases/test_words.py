@@ -114,31 +114,26 @@ FAILS = [
     ("no_secret_in_output", True, replace(PLAIN, output=f"use {KEY}"), "of category"),
     ("no_secret_in_output", True, replace(PLAIN, output={"key": "[[redacted:key:1]]"}), "of category key"),
 ]
+AT_MOST = {"at_most": 1}
+
+
+def rows(evidence, **words):
+    """(word, what is wanted, evidence), for each of the wanted ones of each word."""
+    return [(word, wanted, evidence) for word, many in words.items() for wanted in many]
+
+
 CANNOT_SAY = [
-    ("output", {"contains": "x"}, LOOP),
-    ("output", {"not_contains": "x"}, LOOP),
-    ("output", {"path": "$.a", "exists": False}, LOOP),
-    ("output", {"path": "$.absent", "not_contains": "x"}, AS_JSON),
-    ("output", {"exists": False}, replace(OUTSIDE, unknown=frozenset({"output"}))),
-    ("status", "ok", OUTSIDE),
-    ("tool_called", {"name": "a", "at_least": 0, "at_most": 1}, OUTSIDE),
-    ("tool_not_called", "a", OUTSIDE),
-    ("tool_failed", "a", OUTSIDE),
-    ("forbidden_tools", ["a"], OUTSIDE),
-    ("tool_order", {"subsequence": []}, OUTSIDE),
-    ("repeated_call", {"at_most": 1}, OUTSIDE),
-    ("turns", {"at_most": 1}, OUTSIDE),
-    ("tokens", {"at_most": 1}, OUTSIDE),
-    ("tokens", {"at_most": 100}, UNTOLD),
-    ("tokens", {"at_least": 100}, UNTOLD),
-    ("cost", {"at_most": 1}, REFUND),
-    ("cost", {"at_most": 1, "prices": {"gpt-4": {"input": 1, "output": 1}}}, REFUND),
-    ("duration", {"at_most": 1}, UNTOLD),
-    ("error", "ValueError", OUTSIDE),
-    ("exchange", {"at": 9, "side": "reply", "exists": False}, REFUND),
-    ("exchange", {"at": "mail", "side": "reply", "exists": False}, REFUND),
-    ("no_secret_in_output", True, LOOP),
-    ("no_identity_but", "$.user_id", REFUND),
+    *rows(LOOP, output=[{"contains": "x"}, {"not_contains": "x"}, {"path": "$.a", "exists": False}]),
+    *rows(LOOP, no_secret_in_output=[True]),
+    *rows(AS_JSON, output=[{"path": "$.absent", "not_contains": "x"}]),
+    *rows(replace(OUTSIDE, unknown=frozenset({"output"})), output=[{"exists": False}]),
+    *rows(OUTSIDE, status=["ok"], tool_called=[{"name": "a", "at_least": 0, "at_most": 1}], tool_not_called=["a"]),
+    *rows(OUTSIDE, tool_failed=["a"], forbidden_tools=[["a"]], tool_order=[{"subsequence": []}], error=["ValueError"]),
+    *rows(OUTSIDE, repeated_call=[AT_MOST], turns=[AT_MOST], tokens=[AT_MOST]),
+    *rows(UNTOLD, tokens=[{"at_most": 100}, {"at_least": 100}], duration=[AT_MOST]),
+    *rows(REFUND, cost=[AT_MOST, {"at_most": 1, "prices": {"gpt-4": {"input": 1, "output": 1}}}]),
+    *rows(REFUND, exchange=[{"at": at, "side": "reply", "exists": False} for at in (9, "mail")]),
+    *rows(REFUND, no_identity_but=["$.user_id"]),
 ]
 
 
@@ -207,23 +202,23 @@ def test_tests_assert_in_the_same_words_and_every_word_has_its_assertion():
     assert {f"assert_{word}" for word in WORDS} == {row[0] for row in ASSERTS}
 
 
-@pytest.mark.parametrize(
-    ("name", "words", "told"),
-    [
-        ("assert_output", {"matches": "(a+)+b"}, "endless repeat"),
-        ("assert_output", {}, "says nothing"),
-        ("assert_output", {"path": "price", "exists": True}, "starts with"),
-        ("assert_turns", {}, "add at_most"),
-        ("assert_turns", {"at_most": 1, "at_least": 2}, "more than at_most"),
-        ("assert_tool_called", {"name": "a", "times": 1, "at_most": 2}, "both bounds"),
-        ("assert_tool_order", {"tools": [], "order": "any"}, "order is"),
-        ("assert_error", {}, "add class or text"),
-        ("assert_no_identity_but", {"path": "$.users[*]"}, "ends in no name"),
-    ],
-)
-def test_an_assertion_that_cannot_be_meant_is_no_failure_of_the_run(name, words, told):
-    with pytest.raises(ValueError, match=told):
-        getattr(RunView(refund, READER), name)(**words)
+NOT_MEANT = [
+    ("assert_output", {"matches": "(a+)+b"}, "endless repeat"),
+    ("assert_output", {}, "says nothing"),
+    ("assert_output", {"path": "price", "exists": True}, "starts with"),
+    ("assert_turns", {}, "add at_most"),
+    ("assert_turns", {"at_most": 1, "at_least": 2}, "more than at_most"),
+    ("assert_tool_called", {"name": "a", "times": 1, "at_most": 2}, "both bounds"),
+    ("assert_tool_order", {"tools": [], "order": "any"}, "order is"),
+    ("assert_error", {}, "add class or text"),
+    ("assert_no_identity_but", {"path": "$.users[*]"}, "ends in no name"),
+]
+
+
+def test_an_assertion_that_cannot_be_meant_is_no_failure_of_the_run():
+    for name, words, told in NOT_MEANT:
+        with pytest.raises(ValueError, match=told):
+            getattr(RunView(refund, READER), name)(**words)
 
 
 # Evidence
@@ -237,20 +232,20 @@ def test_an_imported_run_says_its_own_output_and_status():
     assert ("E", "m") in evidence.errors
 
 
-@pytest.mark.parametrize(
-    ("outcome", "status"),
-    [
-        ({"status": "passed"}, "ok"),
-        ({"status": "failed", "type": "builtins.AssertionError", "message": "assert 1"}, "ok"),
-        ({"status": "failed", "type": "Failed"}, "ok"),
-        ({"status": "failed", "type": "shop.Lost", "message": "gone"}, "error"),
-        ({}, "ok"),
-    ],
-)
-def test_a_recording_ends_as_its_test_does_unless_that_only_wanted_something_else(outcome, status):
-    evidence = frozen(refund(outcome=outcome))
-    assert evidence.status == status
-    assert (evidence.errors[-1] == ("shop.Lost", "gone")) is (status == "error")
+ENDS = [
+    ({"status": "passed"}, "ok"),
+    ({"status": "failed", "type": "builtins.AssertionError", "message": "assert 1"}, "ok"),
+    ({"status": "failed", "type": "Failed"}, "ok"),
+    ({"status": "failed", "type": "shop.Lost", "message": "gone"}, "error"),
+    ({}, "ok"),
+]
+
+
+def test_a_recording_ends_as_its_test_does_unless_that_only_wanted_something_else():
+    for outcome, status in ENDS:
+        evidence = frozen(refund(outcome=outcome))
+        assert evidence.status == status
+        assert (evidence.errors[-1] == ("shop.Lost", "gone")) is (status == "error")
 
 
 def test_a_last_reply_that_asks_for_tools_is_no_output():

@@ -1,10 +1,8 @@
 """YAML: ours holds JSON's values and no others, every trick refused with its place; that of others; and what we write."""
 
 import json
-import os
 import re
 import time
-from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -14,9 +12,6 @@ from hypothesis import strategies as st
 
 from pytest_agentreplay.codec import foreign_yaml, strict_yaml, yaml_text
 from pytest_agentreplay.errors import PolicyError, TraceError
-
-CORPUS = Path(os.environ.get("AGENTREPLAY_CORPUS") or Path(__file__).parents[1] / "corpus") / "hostile_corpus.jsonl"
-ROWS = [row for row in map(json.loads, CORPUS.read_text("utf-8").splitlines()) if row["class"].startswith("yaml")]
 
 
 def load(text):
@@ -44,21 +39,6 @@ def laughs(anchors, aliases):
     return "\n".join(lines)
 
 
-def test_hostile_rows():
-    for row in ROWS:
-        payload = row["payload"]
-        if sizes := re.match(r"(\d+) anchors x (\d+) aliases", payload):
-            payload = laughs(*map(int, sizes.groups()))
-        if row["expect"] == "reject":
-            refused(payload)
-            continue
-        value = read(payload)
-        told = dict(line.split(": ", 1) for line in payload.splitlines() if ": " in line)
-        plain = re.compile(r"true|false|null|-?\d+")
-        meant = {key: json.loads(text) if plain.fullmatch(text) else text for key, text in told.items()}
-        assert isinstance(value, PolicyError) or value == meant, row["id"]
-
-
 PLAIN = [
     ("a: no\nb: yes\nc: on\nd: ~\ne: Null\nf: True", {"a": "no", "b": "yes", "c": "on", "d": "~", "e": "Null", "f": "True"}),
     ("a: 12:30:45\nb: 1_000\nc: 0x1F\nd: 0o7\ne: 017\nf: .5\ng: .inf", {"a": "12:30:45", "b": "1_000", "c": "0x1F", "d": "0o7", "e": "017", "f": ".5", "g": ".inf"}),
@@ -81,55 +61,40 @@ def test_values_are_those_of_json_and_their_places_are_told():
     assert [places["a",], places["list",], places["list", 0], places["list", 1, "key"]] == ["1:1", "2:1", "3:5", "4:7"]
 
 
-NOT_PLAIN = [
-    ("a: !!python/object/apply:os.system ['touch pwned']", "1:4", "tags"),
-    ("a: !!python/name:os.system", "1:4", "tags"),
-    ("a: !!str x", "1:4", "tags"),
-    ("a: ! x", "1:4", "tags"),
-    ("a: !env HOME", "1:4", "tags"),
-    ("? !!binary aGk=\n: 1", "1:3", "tags"),
-    ("a: &x 1", "1:4", "anchors"),
-    ("&k a: 1", "1:1", "anchors"),
-    ("a: *x", "1:4", "aliases"),
-    ("*x : 1", "1:1", "aliases"),
-    ("<<: {a: 1}", "1:1", "merge"),
-    ("x:\n  a: 1\n  b: 2\n  a: 3", "4:3", "twice"),
-    ("a: 1\n'a': 2", "2:1", "twice"),
-    ("a: 1\n---\nb: 2", "2:1", "more than one"),
-    ("---\n---\n", "2:1", "more than one"),
-    ("", "1:1", "empty"),
-    ("# nothing", "", "empty"),
-    ("%YAML 1.1\n---\na: 1", "1:1", "directives"),
-    ("%TAG ! tag:x,2000:\n---\na: 1", "1:1", "directives"),
-    ("? [a, b]\n: 1", "1:3", "key must be text"),
-    ("{{ a }}: 1", "", "key must be text"),
-    ("? \n: 1", "", "key is missing"),
-    ("a: 1e999", "1:4", "beyond"),
-    ("a: " + "9" * 5000, "1:4", "digits"),
-    ("a: [1", "", "no YAML"),
-    ("a: 'x", "", "no YAML"),
-    ("\ta: 1", "1:1", "no YAML"),
-    ("a: b: c", "1:5", "no YAML"),
-    ('a: "\\0"', "1:4", "U+0000"),
-    ('a: "\\ud83d"', "", ""),
-    ('a: "\\U00110000"', "", ""),
-    ("a: x\0y", "1:5", "U+0000"),
-    ("a: 1\nb: \x1b[31m", "2:4", "U+001B"),
-    ("a: \x7f", "1:4", "U+007F"),
-    ("a: \ufeffx", "1:4", "U+FEFF"),
-    (b"\xef\xbb\xbfa: 1", "1:1", "byte order"),
-    ("a: 1".encode("utf-16"), "1:1", "byte order"),
-    (b"a: 1\nb: \xff", "2:4", "UTF-8"),
-    (b"a: \xed\xa0\x80", "1:4", "UTF-8"),
-]  # fmt: skip
+NOT_PLAIN = {
+    "tags": [
+        *(("a: !!python/object/apply:os.system ['touch pwned']", "1:4"), ("a: !!python/name:os.system", "1:4")),
+        *(("a: !!str x", "1:4"), ("a: ! x", "1:4"), ("a: !env HOME", "1:4"), ("? !!binary aGk=\n: 1", "1:3")),
+    ],
+    "anchors": [("a: &x 1", "1:4"), ("&k a: 1", "1:1")],
+    "aliases": [("a: *x", "1:4"), ("*x : 1", "1:1")],
+    "merge": [("<<: {a: 1}", "1:1")],
+    "twice": [("x:\n  a: 1\n  b: 2\n  a: 3", "4:3"), ("a: 1\n'a': 2", "2:1")],
+    "more than one": [("a: 1\n---\nb: 2", "2:1"), ("---\n---\n", "2:1")],
+    "empty": [("", "1:1"), ("# nothing", "")],
+    "directives": [("%YAML 1.1\n---\na: 1", "1:1"), ("%TAG ! tag:x,2000:\n---\na: 1", "1:1")],
+    "key must be text": [("? [a, b]\n: 1", "1:3"), ("{{ a }}: 1", "")],
+    "key is missing": [("? \n: 1", "")],
+    "beyond": [("a: 1e999", "1:4")],
+    "digits": [("a: " + "9" * 5000, "1:4")],
+    "no YAML": [("a: [1", ""), ("a: 'x", ""), ("\ta: 1", "1:1"), ("a: b: c", "1:5")],
+    "": [('a: "\\ud83d"', ""), ('a: "\\U00110000"', "")],
+    "U+0000": [('a: "\\0"', "1:4"), ("a: x\0y", "1:5")],
+    "U+001B": [("a: 1\nb: \x1b[31m", "2:4")],
+    "U+007F": [("a: \x7f", "1:4")],
+    "U+FEFF": [("a: \ufeffx", "1:4")],
+    "byte order": [(b"\xef\xbb\xbfa: 1", "1:1"), ("a: 1".encode("utf-16"), "1:1")],
+    "UTF-8": [(b"a: 1\nb: \xff", "2:4"), (b"a: \xed\xa0\x80", "1:4")],
+}
 
 
 def test_what_is_no_plain_data_is_refused_with_its_place():
-    for text, place, word in NOT_PLAIN:
-        error = refused(text)
-        assert word in str(error), text
-        assert error.file == "some.yaml"
-        assert not place or error.place == place, text
+    for word, texts in NOT_PLAIN.items():
+        for text, place in texts:
+            error = refused(text)
+            assert word in str(error), text
+            assert error.file == "some.yaml"
+            assert not place or error.place == place, text
 
 
 BOMBS = [
@@ -140,9 +105,9 @@ BOMBS = [
 ]
 
 
-@pytest.mark.parametrize("text", BOMBS, ids=range(len(BOMBS)))
-def test_bombs_are_refused_soon(text):
-    refused(text)
+def test_bombs_are_refused_soon():
+    for text in BOMBS:
+        refused(text)
 
 
 SCALARS = st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.floats(allow_nan=False, allow_infinity=False)

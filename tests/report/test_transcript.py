@@ -157,42 +157,6 @@ def readable(told):
         assert text.splitlines() == text.removesuffix("\n").split("\n")
 
 
-def test_other_dialects_read_alike():
-    hi = {"role": "user", "content": "hi"}
-    use = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"n": 1}}
-    answer = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude", "stop_reason": "tool_use"}
-    answer |= {"content": [{"type": "text", "text": "Looking."}, use], "usage": {"input_tokens": 1, "output_tokens": 2}}
-    system = [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}]
-    seven = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "seven"}]}
-    body = {"model": "claude", "max_tokens": 9, "system": system}
-    url = "https://api.anthropic.com/v1/messages"
-    again = [hi, {"role": "assistant", "content": answer["content"]}, seven]
-    calls = [exchanges.call({**body, "messages": messages}, url) for messages in ([hi], again)]
-    text = transcript(run(*((call, exchanges.reply(answer)) for call in calls)), READER)
-    assert "  system: Be brief.\n" in text
-    assert '  answers: Looking.\n  asks for look({"n":1})\n' in text
-    looked(text, "toolu_1")
-
-    said = {"type": "output_text", "text": "Looking.", "annotations": []}
-    output = [
-        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"},
-        {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": [said]},
-        {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look", "arguments": '{"n":1}'},
-    ]
-    answer = {"id": "resp_1", "object": "response", "status": "completed", "model": "gpt-5", "output": output}
-    again = [hi, *output, {"type": "function_call_output", "call_id": "call_1", "output": "seven"}]
-    body, url = {"model": "gpt-5", "instructions": "Be brief."}, "https://api.openai.com/v1/responses"
-    calls = [exchanges.call({**body, "input": items}, url) for items in ([hi], again)]
-    text = transcript(run(*((call, exchanges.reply(answer)) for call in calls)), READER)
-    looked(text, "rs_1", "msg_1", "fc_1", "call_1", "resp_1", "gAAA")
-
-
-def looked(text, *ids):
-    assert not [one for one in ids if one in text]
-    assert "  tool result look: seven\n" in text
-    assert text.count("Looking.") == 2
-
-
 def test_show_numbers_exchanges_and_says_how_long_they_took():
     models = [{"provider": "openai", "model": "gpt-5", "served": "gpt-5-2026"}, 7, {"served": []}]
     outcome = {"status": "failed", "type": "AssertionError", "message": "no refund"}

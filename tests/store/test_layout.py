@@ -5,7 +5,6 @@ import re
 import unicodedata
 from pathlib import PurePosixPath, PureWindowsPath
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -43,32 +42,26 @@ def test_what_was_lost_is_made_up_for_by_a_hash():
         assert len(slug) <= 60
 
 
-def test_a_readable_rest_stays():
+def test_a_readable_rest_stays_and_long_names_of_modules_are_cut():
     assert path("t.py::TestShop::test_refund[eur-1]").name.startswith("testshop.test_refund-eur-1-")
-    assert len(module_folder("test_" + "x" * 80 + ".py")) == 40
-    assert module_folder("case.yaml") == "case.yaml"
-    assert module_folder("case.py") == "case"
+    modules = {f"test_{'x' * 80}.py": 40, "case.yaml": len("case.yaml"), "case.py": len("case")}
+    assert {name: len(module_folder(name)) for name in modules} == modules
 
 
-def test_pending_and_journal():
+def test_pending_runs_and_journals_find_home_and_what_is_neither_or_lies_outside_has_none():
     home = ROOT / "a/__agent_snapshots__/t/x.y.snapshot.json"
     pending, journal = pending_path(ROOT, home), journal_path(ROOT, home, "7-ab")
     assert pending.as_posix() == "/shop/.pytest_agentreplay/pending/a/__agent_snapshots__/t/x.y.snapshot.json"
     assert journal.as_posix() == "/shop/.pytest_agentreplay/journal/a/__agent_snapshots__/t/x.y.7-ab.jsonl"
     assert home_path(pending) == home_path(journal) == home
-
-
-def test_what_lies_outside_of_the_root_has_a_place_and_no_home():
     outside = ROOT.parent / "other/__agent_snapshots__/t/x.snapshot.json"
     pending = pending_path(ROOT, outside)
     assert pending.is_relative_to(ROOT / ".pytest_agentreplay/pending")
     assert pending != pending_path(ROOT, outside.parent.parent / "u/x.snapshot.json")
     assert home_path(pending) is None
-    private = (
-        f".pytest_agentreplay/{name}"
-        for name in ("x.snapshot.json", "pending", "pending/x.json", "other/x.snapshot.json")
-    )
-    assert [home_path(ROOT / name) for name in ("x.snapshot.json", *private)] == [None] * 5
+    names = ("x.snapshot.json", "pending", "pending/x.json", "other/x.snapshot.json")
+    neither = [ROOT / "x.snapshot.json", *(ROOT / ".pytest_agentreplay" / name for name in names)]
+    assert [home_path(file) for file in neither] == [None] * 5
 
 
 # What stands for what on which system: reserved words and their look-alikes, streams, dots, case, normal forms, astral
@@ -164,10 +157,3 @@ def test_windows_gives_a_test_the_names_that_linux_gives_it(nodeid):
     there = path(nodeid, PureWindowsPath("C:/shop/deep"))
     here = path(nodeid, PurePosixPath("C:/shop/deep"[2:]))
     assert there.as_posix().removeprefix("C:") == here.as_posix()
-
-
-@pytest.mark.parametrize("length", [0, 1])
-def test_equal_hashes_are_the_only_way_to_share_a_file(monkeypatch, length):
-    """What the store does about them is in test_snapshots."""
-    monkeypatch.setattr(layout, "HASH_LENGTH", length)
-    assert len({path(f"t.py::test[{sign * 70}]") for sign in "/:*?<>|"}) <= 16**length

@@ -25,7 +25,7 @@ from tests.store.faults.disk import Disk, dies, instead_of
 NODE = "test_a.py::test_b"
 
 
-def run_of(word, calls=40):
+def run_of(word, calls=16):
     exchanges = (Exchange(ToolCall("t", {"n": n}), ToolReply(word * 400), 2 * n + 1, 2 * n + 2) for n in range(calls))
     return Run(Header(NODE), tuple(exchanges))
 

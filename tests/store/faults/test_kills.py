@@ -18,9 +18,9 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize(("how", "many"), [("steps", 80), ("delays", 20)])
+@pytest.mark.parametrize(("how", "many"), [("steps", 60), ("delays", 8)])
 def test_a_killed_recording_leaves_a_whole_snapshot_and_a_journal_that_can_be_read(tmp_path, how, many):
-    """80 steps are all calls to the disk of such a recording, and some again."""
+    """60 steps are all calls to the disk of such a recording, and some again."""
     command = [sys.executable, "-m", "tests.store.faults.killing", str(tmp_path), how, str(many)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=120, check=False, encoding="utf-8")
     assert done.returncode == 0, done.stderr

@@ -91,12 +91,11 @@ def test_the_lock_of_a_killed_process_holds_nobody_up(tmp_path, monkeypatch):
 
 
 def test_a_writer_waits_for_one_that_is_alive(tmp_path):
-    path = tmp_path / "x"
-    with child(HOLDS, path) as process:
+    with child(HOLDS, tmp_path / "x") as process:
         assert process.stdout.readline() == "held\n"
         threading.Timer(0.3, process.stdin.close).start()
-        files.write_whole(path, "new")
-        assert path.read_text(encoding="utf-8") == "new"
+        files.write_whole(tmp_path / "x", "new")
+    assert (tmp_path / "x").read_text(encoding="utf-8") == "new"
 
 
 def test_a_lock_that_somebody_committed_is_taken_over(tmp_path):
