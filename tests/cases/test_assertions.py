@@ -145,47 +145,24 @@ def test_a_turn_by_its_tool_text_model_and_request(view):
 
 
 PATH = "$.messages[0].content"
+PARCEL = {"jsonpath": PATH, "equals": "Where is my parcel?"}
+OTHER_ORDER, NEITHER = ("lookup_order", {"order_id": 8}), "neither asked for tool {} nor called it so"
 OTHERWISE = [
-    (2, {"tool": "refund"}, "turn 2 neither asked for tool refund nor called it so", "refund", "no tool", ""),
-    (
-        *(
-            1,
-            {"tool": ("lookup_order", {"order_id": 8})},
-            "turn 1 neither asked for tool lookup_order nor called it so",
-        ),
-        *("lookup_order(order_id=8)", "lookup_order, refund", "nearest   lookup_order in turn 1: order_id 8 -> 7"),
-    ),
+    (2, {"tool": "refund"}, f"turn 2 {NEITHER.format('refund')}", "refund", "no tool", ""),
+    (1, {"tool": OTHER_ORDER}, f"turn 1 {NEITHER.format('lookup_order')}", "lookup_order(order_id=8)", "lookup_order, refund", "nearest   lookup_order in turn 1: order_id 8 -> 7"),
     (2, {"model": "gpt-4"}, "turn 2 asked another model", "gpt-4", "gpt-5", ""),
-    (
-        *(2, {"text_contains": "SHIPPED"}, "turn 2 does not say it", "'SHIPPED' in the text", "'It has shipped.'"),
-        "nearest   'shipped' (other case)",
-    ),
-    (
-        *(2, {"text": "It has gone."}, "turn 2 says something else", "'It has gone.'", "'It has shipped.'"),
-        "differs   gone -> shipped",
-    ),
-    (
-        *(1, {"jsonpath": PATH, "equals": "Where is my parcel?"}, f"turn 1: {PATH} is something else"),
-        *("'Where is my parcel?'", "'Where is my order?'", "differs   parcel -> order"),
-    ),
-    (
-        *(
-            1,
-            {"jsonpath": "$.messages[3]"},
-            "turn 1: $.messages[3] finds nothing in the request",
-            "something",
-            "nothing",
-        ),
-        "nearest   $.messages has 1 items",
-    ),
+    (2, {"text_contains": "SHIPPED"}, "turn 2 does not say it", "'SHIPPED' in the text", "'It has shipped.'", "nearest   'shipped' (other case)"),
+    (2, {"text": "It has gone."}, "turn 2 says something else", "'It has gone.'", "'It has shipped.'", "differs   gone -> shipped"),
+    (1, PARCEL, f"turn 1: {PATH} is something else", "'Where is my parcel?'", "'Where is my order?'", "differs   parcel -> order"),
+    (1, {"jsonpath": "$.messages[3]"}, "turn 1: $.messages[3] finds nothing in the request", "something", "nothing", "nearest   $.messages has 1 items"),
     (7, {}, "there is no turn 7 in lane main", "turn 7", "turns 1-2", "lanes     main"),
-]
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("number", "conditions", "said", "expected", "there", "more"), OTHERWISE)
-def test_a_turn_that_is_otherwise(view, number, conditions, said, expected, there, more):  # noqa: PLR0917
-    lines = [said, f"  expected  {expected}", f"  there     {there}", *([f"  {more}"] if more else [])]
-    assert told(view.assert_turn, number, **conditions) == lines
+def test_a_turn_that_is_otherwise(view):
+    for number, conditions, said, expected, there, more in OTHERWISE:
+        lines = [said, f"  expected  {expected}", f"  there     {there}", *([f"  {more}"] if more else [])]
+        assert told(view.assert_turn, number, **conditions) == lines
 
 
 def test_equals_needs_a_path_and_a_path_must_be_one(view):

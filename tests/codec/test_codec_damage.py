@@ -364,22 +364,11 @@ def test_the_journal_refuses_no_byte():
         assert 0 <= read(data[:at])[1] <= at
 
 
-def hand_edit() -> str:
-    assert TEXT.count("shipped") == 1
-    return TEXT.replace("shipped", "lost at sea")
-
-
-def test_an_edit_by_hand_is_read_as_edited_and_named():
-    snapshot = everything(hand_edit())
-    assert not snapshot.sealed
-    assert snapshot.run.exchanges[0].outcome.body.data == b'{"id":"x","text":"lost at sea"}'
-    assert list(snapshot.run.exchanges[0].outcome.chunks()) == [b'{"id":"x","text":"lost at sea"}']
-    assert codec.edited(hand_edit(), file="f") == ["exchange 1"]
-    assert codec.edited(TEXT, file="f") == []
-
-
 def test_resealing_keeps_the_edit_and_says_why():
-    text = codec.reseal(hand_edit(), "the carrier changed its words", file="f")
+    edited = TEXT.replace("shipped", "lost at sea")
+    outcome = everything(edited).run.exchanges[0].outcome
+    assert list(outcome.chunks()) == [outcome.body.data] == [b'{"id":"x","text":"lost at sea"}'], "it is read as edited"
+    text = codec.reseal(edited, "the carrier changed its words", file="f")
     snapshot = everything(text)
     assert snapshot.sealed
     assert snapshot.run.exchanges[0].outcome.body.data == b'{"id":"x","text":"lost at sea"}'

@@ -14,19 +14,8 @@ from hypothesis import strategies as st
 from pytest_agentreplay import codec
 from pytest_agentreplay.codec.dedup_writer import parts
 from pytest_agentreplay.codec.journal import JournalWriter, read
-from pytest_agentreplay.core.model import (
-    EMPTY,
-    Body,
-    Exchange,
-    Failure,
-    Header,
-    HttpCall,
-    HttpReply,
-    Run,
-    Timing,
-    ToolCall,
-    ToolReply,
-)
+from pytest_agentreplay.core import model
+from pytest_agentreplay.core.model import Body, Exchange, Failure, Header, HttpCall, HttpReply, Run, ToolCall
 from tests.support.stored_runs import bodies, comes_back, run_of
 
 CALM = settings(derandomize=True, deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
@@ -85,7 +74,7 @@ broken, items = st.none() | failure, st.none() | st.lists(value, max_size=3).map
 http_reply = st.builds(
     *(HttpReply, st.integers(100, 599), text, versions, headers, data.map(Body), cuts, broken, st.booleans())
 )
-tool_reply = st.builds(ToolReply, value, items, broken, st.booleans())
+tool_reply = st.builds(model.ToolReply, value, items, broken, st.booleans())
 reading = st.none() | whole
 exchange = st.builds(
     Exchange,
@@ -97,7 +86,7 @@ exchange = st.builds(
     whole,
     st.booleans(),
     st.none() | st.just(0),
-    st.builds(Timing, st.integers(0, 2**63 - 1), reading, reading),
+    st.builds(model.Timing, st.integers(0, 2**63 - 1), reading, reading),
 )
 header = st.builds(Header, text, text, whole, whole, mapping, mapping)
 
@@ -166,11 +155,11 @@ def test_what_is_not_json_is_refused_by_name():
 
 
 def test_defaults_are_left_out():
-    run = run_of((HttpCall("GET", "http://a/"), HttpReply(204, body=EMPTY)))
+    run = run_of((HttpCall("GET", "http://a/"), HttpReply(204, body=model.EMPTY)))
     (stored,) = json.loads(codec.dumps(run))["exchanges"]
     assert stored == {"order": [1, 2], "request": {"method": "GET", "url": "http://a/"}, "response": {"status": 204}}
 
 
 def test_times_are_milliseconds_that_people_read_and_exact():
-    run = Run(Header("t"), (Exchange(ToolCall("f"), None, 1, None, timing=Timing(1_500_000, None, 3_000_001)),))
+    run = Run(Header("t"), (Exchange(ToolCall("f"), None, 1, None, timing=model.Timing(1_500_000, None, 3_000_001)),))
     assert '"ms": [1.5, null, 3.000001]' in comes_back(run)

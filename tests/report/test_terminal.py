@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import unicodedata
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pytest_agentreplay.core import diagnose
 from pytest_agentreplay.core.align import divergences
@@ -16,6 +19,7 @@ from pytest_agentreplay.core.model import Body, Exchange, Failure, Header, HttpC
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import CannotFreeze, SnapshotUnreadable
 from pytest_agentreplay.report import findings
+from pytest_agentreplay.report.escape import github, line, safe
 from pytest_agentreplay.report.terminal import HEIGHT, text
 from tests.support import exchanges
 from tests.support.chat_runs import message_of, result_of
@@ -377,3 +381,32 @@ def test_what_is_spread_out_is_bounded():
     assert details[-1] == "  <data 2 B sha256:ea5dbf95>"
     told = [line.text for line in of(Divergence(Kind.REQUEST, "x", now=plain)).lines if line.what == "detail"]
     assert told == ["now: PUT a.test/b", "  PUT https://a.test/b", "  one", "  two"]
+
+
+# Nothing that is shown can act.
+
+SHOWN = {
+    "plain ü 漢字 🎉 ❤️": "plain ü 漢字 🎉 ❤️",
+    "a\tb\nc": "a\tb\nc",
+    "\x1b[31mred\x9b31m\x00\x7f": "\\x1b[31mred\\x9b31m\\x00\\x7f",
+    "a\rb": "a\\rb",
+    "abc\u202ecod\u2066x\u2069": "abc\\u202ecod\\u2066x\\u2069",
+    "\u200b\u200d\ufeff\xad": "\\u200b\\u200d\\ufeff\\xad",
+    "\ud83d\u2028\u2029\x85\U000e0041": "\\ud83d\\u2028\\u2029\\x85\\U000e0041",
+}
+
+
+def test_what_would_act_is_seen_instead():
+    assert {raw: safe(raw) for raw in SHOWN} == SHOWN
+    assert line("a\nb\tc\x1b") == "a\\nb\\tc\\x1b"
+    assert github("100%\r\n::error::x\x1b") == "100%25\\r%0A\\x3a:error::x\\x1b"
+
+
+@settings(max_examples=40)
+@given(st.text(st.characters(), max_size=40) | st.text(st.characters(categories=["Cc", "Cf", "Cs", "Zl", "Zp"])))
+def test_whatever_comes_in_what_goes_out_can_be_written_and_stays(said):
+    shown = safe(said)
+    shown.encode()
+    assert safe(shown) == shown
+    assert not {unicodedata.category(char) for char in shown} & {"Cf", "Cs", "Zl", "Zp"}
+    assert not any(unicodedata.category(char) == "Cc" for char in shown if char not in "\n\t")

@@ -17,32 +17,31 @@ from pytest_agentreplay.runs import accept, recovery
 from pytest_agentreplay.store import files, snapshots
 from pytest_agentreplay.store.snapshots import Store
 from pytest_agentreplay.store.system import EXTENDED, LONGEST, extended, shortened
-from tests.store.faults.disk import Disk, instead_of
+from tests.store.faults.disk import Disk, instead_of, refusing
 from tests.support.stored_runs import tool_run
 
 DEEP = "\\".join(["folder"] * 40)
 
 
-@pytest.mark.parametrize(
-    ("path", "taken"),
-    [
-        (r"C:\short\x.json", r"C:\short\x.json"),
-        ("C:\\" + "x" * (LONGEST - 3), "C:\\" + "x" * (LONGEST - 3)),
-        ("C:\\" + "x" * (LONGEST - 2), "\\\\?\\C:\\" + "x" * (LONGEST - 2)),
-        ("C:\\" + "\U0001f600" * (LONGEST // 2), "\\\\?\\C:\\" + "\U0001f600" * (LONGEST // 2)),
-        (rf"C:\{DEEP}\x.json", rf"\\?\C:\{DEEP}\x.json"),
-        ("c:/" + DEEP.replace("\\", "/") + "/./a/../x.json", rf"\\?\c:\{DEEP}\x.json"),
-        (rf"\\server\share\{DEEP}\x", rf"\\?\UNC\server\share\{DEEP}\x"),
-        (f"//server/share/{DEEP}/x", rf"\\?\UNC\server\share\{DEEP}\x"),
-        (rf"\\?\C:\{DEEP}", rf"\\?\C:\{DEEP}"),
-        (rf"\\.\pipe\{DEEP}", rf"\\.\pipe\{DEEP}"),
-    ],
-)
-def test_long_paths_take_the_extended_form(path, taken):
-    assert extended(path) == taken
-    assert extended(taken) == taken, "twice is once"
-    if not path.startswith(EXTENDED):
-        assert extended(shortened(taken)) == taken
+TAKEN = [
+    (r"C:\short\x.json", r"C:\short\x.json"),
+    ("C:\\" + "x" * (LONGEST - 3), "C:\\" + "x" * (LONGEST - 3)),
+    ("C:\\" + "x" * (LONGEST - 2), "\\\\?\\C:\\" + "x" * (LONGEST - 2)),
+    ("C:\\" + "\U0001f600" * (LONGEST // 2), "\\\\?\\C:\\" + "\U0001f600" * (LONGEST // 2)),
+    (rf"C:\{DEEP}\x.json", rf"\\?\C:\{DEEP}\x.json"),
+    ("c:/" + DEEP.replace("\\", "/") + "/./a/../x.json", rf"\\?\c:\{DEEP}\x.json"),
+    (rf"\\server\share\{DEEP}\x", rf"\\?\UNC\server\share\{DEEP}\x"),
+    (f"//server/share/{DEEP}/x", rf"\\?\UNC\server\share\{DEEP}\x"),
+    (rf"\\?\C:\{DEEP}", rf"\\?\C:\{DEEP}"),
+    (rf"\\.\pipe\{DEEP}", rf"\\.\pipe\{DEEP}"),
+]
+
+
+def test_long_paths_take_the_extended_form():
+    for path, taken in TAKEN:
+        assert extended(path) == taken
+        assert extended(taken) == taken, "twice is once"
+        assert path.startswith(EXTENDED) or extended(shortened(taken)) == taken
 
 
 class Windows:
@@ -149,21 +148,6 @@ def test_messages_never_show_the_extended_form(deep, windows):
     assert str(caught.value).startswith(path.as_posix())
 
 
-def refusing(why, code, times, suffix=""):
-    """A disk that refuses so many calls on such files as Windows does, by an error with its code."""
-    left = [times]
-
-    def act(real, path, *args):
-        if not str(path).endswith(suffix) or not left[0]:
-            return real(path, *args)
-        left[0] -= 1
-        error = PermissionError(errno.EACCES, why)
-        error.winerror = code
-        raise error
-
-    return act
-
-
 def test_a_lock_that_is_being_removed_is_waited_for(tmp_path, monkeypatch):
     """Windows refuses, for a moment, to create a file whose removal is under way."""
     for name, times in (("x", 3), ("y", 10_000)):
@@ -197,16 +181,11 @@ def test_the_store_alone_walks_folders():
         for walk in walks
         if walk in file.read_text(encoding="utf-8") and file.parent.name not in {"demo", "shop"}
     }
-    assert found == {
-        "intercept/network/in_process.py: os.listdir(",
-        "intercept/network/sandbox.py: .iterdir(",
-        "store/locks.py: os.walk(",
-        "case_files/case_linting.py: os.walk(",
-        "project_setup/project_modules.py: os.walk(",
-        "case_files/file_scan.py: os.walk(",
-        "store/dependency_hashes.py: .glob(",
-        "store/files.py: os.listdir(",
-        "store/snapshots.py: .glob(",
-        "store/snapshots.py: os.scandir(",
-        "store/snapshots.py: os.walk(",
+    walking = {
+        "intercept/network": ["in_process.py: os.listdir(", "sandbox.py: .iterdir("],
+        "case_files": ["case_linting.py: os.walk(", "file_scan.py: os.walk("],
+        "project_setup": ["project_modules.py: os.walk("],
+        "store": ["locks.py: os.walk(", "dependency_hashes.py: .glob(", "files.py: os.listdir("]
+        + [f"snapshots.py: {walk}" for walk in (".glob(", "os.scandir(", "os.walk(")],
     }
+    assert found == {f"{folder}/{file}" for folder, files_of_it in walking.items() for file in files_of_it}

@@ -88,6 +88,21 @@ def takes_little(real, handle, data):
     return real(handle, data[:1])
 
 
+def refusing(why, code, times, suffix=""):
+    """So many calls on files with this ending are refused as Windows does, by an error with its code."""
+    left = [times]
+
+    def act(real, path, *args):
+        if not str(path).endswith(suffix) or not left[0]:
+            return real(path, *args)
+        left[0] -= 1
+        error = PermissionError(errno.EACCES, why)
+        error.winerror = code
+        raise error
+
+    return act
+
+
 @contextmanager
 def instead_of(disk):
     """The store on this disk."""
