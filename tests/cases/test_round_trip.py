@@ -1,6 +1,6 @@
 """From a failing test, or another tool's export, to a green `expect: fixed`, by the commands that people type.
 
-The traces are of one run of the agent of docs/examples/refund, as different tools have kept it. Once there is a case,
+All traces are replayed in tests/application; these are of one run of the agent of docs/examples/refund, as different tools have kept it. Once there is a case,
 model server and till are gone: everything is served from it.
 """
 
@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 from examples.record import said
 
-from tests.support.exhaustive import rare
 from tests.support.project import NOBODY
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
@@ -20,21 +19,6 @@ ROOT = Path(__file__).parents[2]
 TRACES = ROOT / "tests" / "interchange" / "traces" / "generated"
 EXAMPLES = ROOT / "docs" / "examples"
 KEPT = ["langsmith/runs_export.jsonl", "otel-genai/otlp_refund_noargs_spanonly.jsonl", "vcrpy/openai_refund.yaml"]
-OTHERS = [
-    "otel-genai/otlp_refund_spanonly.jsonl",
-    "langfuse/otlp_export.json",
-    "openinference/otlp_refund.jsonl",
-    "openllmetry/otlp_refund.jsonl",
-    "phoenix/rest_spans.json",
-    "mlflow/trace_to_dict.json",
-    "opik/trace_01a1f934-0627-7269-9cb4-95074a254024.json",
-    "braintrust/project_logs_events.jsonl",
-    "weave/calls.jsonl",
-    "galileo/trace_schema_dump.json",
-    "openai/chat_completions_log.jsonl",
-    "_synthesised/helicone_export.jsonl",
-    "promptlayer/track_request_bodies.jsonl",
-]
 INI = """
 [pytest]
 pythonpath = .
@@ -104,17 +88,16 @@ def mended(support, count):
     assert support.server.hits == hits
 
 
-@pytest.mark.parametrize("kept", [KEPT, *rare(OTHERS)], ids=["some", "others"])
-def test_a_failing_test_and_exports_of_it_become_cases_that_fail_and_then_hold(support, kept):
+def test_a_failing_test_and_exports_of_it_become_cases_that_fail_and_then_hold(support):
     support.server._replies = said
     assert support.record("test_shop.py", MODEL_URL=support.server.url).returncode == 1
     done = support.command("freeze", "test_shop.py::test_refund", "--out", "cases/refund", "--runner", "refunds")
     assert done.returncode == 0, done.stdout + done.stderr
-    for file in kept:
+    for file in KEPT:
         folder = f"cases/{file.partition('/')[0].strip('_')}-{Path(file).stem[:24]}"
         done = support.command("scaffold", TRACES / file, "--out", folder, "--runner", "refunds")
         assert done.returncode == 0, done.stdout + done.stderr
     done = judged(support, observed="PASSED", desired="XFAIL")
     assert done.returncode == 0
-    assert f"{len(kept) + 1} reproduced" in done.stdout
-    mended(support, len(kept) + 1)
+    assert f"{len(KEPT) + 1} reproduced" in done.stdout
+    mended(support, len(KEPT) + 1)

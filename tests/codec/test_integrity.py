@@ -17,6 +17,7 @@ from pytest_agentreplay.errors import SnapshotEdited, SnapshotError, SnapshotUnr
 from tests.support.stored_runs import post, reply, run_of
 
 SAFETY = Path(__file__).parents[1] / "safety" / "safety_integrity.py"
+NAME, NEW = "tests/test_a.py::test_b", "tests/test_a.py::test_new"
 NUMBERS = {"float": 1.0, "whole": 1, "minus": -0.0, "zero": 0, "small": 1e-7, "big": 10**25, "tiny": 0.1}
 IMAGES = ["QUJD" * 1100, "QUJE" * 1100]
 
@@ -28,7 +29,7 @@ def run() -> Run:
         (ToolCall("lookup", {"id": "A-1"}), ToolReply(NUMBERS)),
         (ToolCall("lookup", {"id": "A-2"}), ToolReply("grün 😀 \x1b[1m")),
         (post(json.dumps({"images": IMAGES}).encode(), "http://a/v2"), reply()),
-        test="tests/test_a.py::test_b",
+        test=NAME,
         recorded="2026-11-20T10:00:00Z",
         clock=1763632800 * 10**9,
         seed=42,
@@ -267,23 +268,18 @@ def test_a_broken_chain_is_told_with_its_revision():
         assert forged.broken.startswith(said)
 
 
-def test_an_edit_of_a_revision_is_an_unsealed_edit_and_the_chain_runs_on_from_it():
+def test_an_edited_revision_is_an_unsealed_edit_and_a_renamed_test_adds_one():
     text = codec.reseal(TEXT.replace("grün", "blau"), "reviewed by Zoë", file="f")
     edited = text.replace("reviewed by Zoë", "reviewed by Zoe")
     assert codec.edited(edited, file="f") == ["the revisions"]
     again = codec.loads(codec.reseal(edited, "her name", file="f"), file="f")
+    moved = codec.loads(codec.restated(text, NEW, file="f"), file="f")
     assert [revision["reason"] for revision in again.revisions] == ["reviewed by Zoe", "her name"]
-    assert (again.sealed, again.broken) == (True, "")
-
-
-def test_a_renamed_test_keeps_its_revisions_and_adds_one():
-    text = codec.reseal(TEXT.replace("grün", "blau"), "one", file="f")
-    moved = codec.loads(codec.restated(text, "tests/test_a.py::test_new", file="f"), file="f")
-    assert [revision["reason"] for revision in moved.revisions] == ["one", "renamed from tests/test_a.py::test_b"]
-    assert (moved.sealed, moved.broken) == (True, "")
-    assert codec.loads(codec.restated(TEXT, "tests/test_a.py::test_new", file="f"), file="f").revisions == ()
+    assert [revision["reason"] for revision in moved.revisions] == ["reviewed by Zoë", f"renamed from {NAME}"]
+    assert [(one.sealed, one.broken) for one in (again, moved)] == [(True, "")] * 2
+    assert codec.loads(codec.restated(TEXT, NEW, file="f"), file="f").revisions == ()
     with pytest.raises(SnapshotEdited):
-        codec.restated(text.replace("blau", "rot"), "tests/test_a.py::test_new", file="f")
+        codec.restated(text.replace("blau", "rot"), NEW, file="f")
 
 
 def test_what_cannot_be_read_is_not_resealed():

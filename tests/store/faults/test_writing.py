@@ -66,7 +66,8 @@ def move(path):
 
 
 @pytest.fixture
-def path(tmp_path):
+def path(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda handle: None)  # a real one takes most of the time; one that fails, fails
     path = tmp_path / "__agent_snapshots__" / "test_a" / "test_b.snapshot.json"
     path.parent.mkdir(parents=True)
     path.write_text(OLD, encoding="utf-8")
