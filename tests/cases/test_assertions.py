@@ -154,7 +154,7 @@ OTHERWISE = [
     (2, {"text_contains": "SHIPPED"}, "turn 2 does not say it", "'SHIPPED' in the text", "'It has shipped.'", "nearest   'shipped' (other case)"),
     (2, {"text": "It has gone."}, "turn 2 says something else", "'It has gone.'", "'It has shipped.'", "differs   gone -> shipped"),
     (1, PARCEL, f"turn 1: {PATH} is something else", "'Where is my parcel?'", "'Where is my order?'", "differs   parcel -> order"),
-    (1, {"jsonpath": "$.messages[3]"}, "turn 1: $.messages[3] finds nothing in the request", "something", "nothing", "nearest   $.messages has 1 items"),
+    (1, {"jsonpath": "$.messages[3].content"}, "turn 1: $.messages[3].content finds nothing in the request", "something", "nothing", "nearest   $.messages has 1 items"),
     (7, {}, "there is no turn 7 in lane main", "turn 7", "turns 1-2", "lanes     main"),
 ]  # fmt: skip
 

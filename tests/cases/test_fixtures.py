@@ -100,8 +100,6 @@ REFUSED = [
     (HEAD + "- {result: 1, why: x, recorded: true}", "3:15: why is a text, of a written answer"),
     (HEAD + "- {result: 1, then: 2, recorded: true}", "3:15: then is a list"),
     (HEAD + "- {result: 1, then: [{}], recorded: true}", "3:22: an answer has one of"),
-    (HEAD + "- {result: !!python/name:os.system x, recorded: true}", "tags are not taken"),
-    (HEAD + "- {result: " + "[" * 40 + "]" * 40 + ", recorded: true}", "nested deeper"),
 ]
 
 

@@ -240,9 +240,15 @@ def test_what_only_speaks_of_an_identity_is_no_record():
 WEIGHTS = {
     WordingWeight.TELLS: [
         *(("order_id", "A-2002"), ("tracking", "99887766"), ("zip", "01067"), ("name", "Eva"), ("total", 12345)),
-        ("note", "Leave it at the door"),
+        *(("note", "Leave it at the door"), ("size", "12.5")),
     ],
-    WordingWeight.PERHAPS: [("status", "delivered"), ("day", "2026-11-22"), ("total", 49.9), ("total", 1234)],
+    WordingWeight.PERHAPS: [
+        ("status", "delivered"),
+        ("day", "2026-11-22"),
+        ("total", 49.9),
+        ("total", 1234),
+        ("total", "12.50"),
+    ],
     WordingWeight.NOTHING: [
         *(("currency", "EUR"), ("country", "de"), ("items", 12), ("year", 2026), ("express", True), ("rating", 0.5)),
         ("x", None),

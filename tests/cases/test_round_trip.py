@@ -1,7 +1,7 @@
-"""From a failing test, or another tool's export, to a green `expect: fixed`, by the commands that people type.
+"""From a failing test, and another tool's export, to a green `expect: fixed`, by the commands that people type.
 
-All traces are replayed in tests/application; these are of one run of the agent of docs/examples/refund, as different tools have kept it. Once there is a case,
-model server and till are gone: everything is served from it.
+Once there is a case, model server and till are gone: everything is served from it. The exports of all other tools are
+made cases and replayed in tests/application.
 """
 
 import re
@@ -16,9 +16,8 @@ from tests.support.project import NOBODY
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
 
 ROOT = Path(__file__).parents[2]
-TRACES = ROOT / "tests" / "interchange" / "traces" / "generated"
+EXPORT = ROOT / "tests/interchange/traces/generated/otel-genai/otlp_refund_noargs_spanonly.jsonl"
 EXAMPLES = ROOT / "docs" / "examples"
-KEPT = ["langsmith/runs_export.jsonl", "otel-genai/otlp_refund_noargs_spanonly.jsonl", "vcrpy/openai_refund.yaml"]
 INI = """
 [pytest]
 pythonpath = .
@@ -34,7 +33,6 @@ import agent
 def run(messages=(), question="", input=""):
     return agent.answer([*messages] or [{"role": "user", "content": question or input}])
 """
-"""What went in is kept by some tools as messages, by others as the arguments of the function that they traced."""
 TEST = """
 import agent
 
@@ -62,42 +60,33 @@ def put(project, version):
 
 
 def judged(support, **wanted):
-    """Run all cases: each half of each comes to what is wanted of it."""
+    """Run all cases: each half of each comes to what is wanted of it; what was said."""
     done = support.run("-v", "cases")
     found = re.findall(r"^cases/(\S+)/case\.yaml::(\w+) (\w+)", done.stdout, re.MULTILINE)
     assert {half for _, half, _ in found} == {"observed", "desired"}, done.stdout
     assert [one for one in found if one[2] != wanted[one[1]]] == [], done.stdout
-    return done
+    assert (done.returncode == 0) is ("FAILED" not in wanted.values())
+    return done.stdout
 
 
-def mended(support, count):
-    """Mend the agent, say so in the cases, and break it again: each step is told."""
-    hits = support.server.hits
-    put(support, "fixed")
-    done = judged(support, observed="FAILED", desired="FAILED")
-    assert done.stdout.count("this failure no longer reproduces: set expect: fixed") == count
-
-    for file in support.root.glob("cases/*/case.yaml"):
-        support.edit(file, "expect: reproduces", "expect: fixed")
-    done = judged(support, observed="PASSED", desired="PASSED")
-    assert done.returncode == 0
-
-    put(support, "broken")
-    done = judged(support, observed="FAILED", desired="FAILED")
-    assert len(re.findall("^FAILURE REPRODUCED", done.stdout, re.MULTILINE)) == count
-    assert support.server.hits == hits
-
-
-def test_a_failing_test_and_exports_of_it_become_cases_that_fail_and_then_hold(support):
+def test_a_failing_test_and_an_export_of_it_become_cases_that_fail_and_then_hold(support):
     support.server._replies = said
     assert support.record("test_shop.py", MODEL_URL=support.server.url).returncode == 1
-    done = support.command("freeze", "test_shop.py::test_refund", "--out", "cases/refund", "--runner", "refunds")
-    assert done.returncode == 0, done.stdout + done.stderr
-    for file in KEPT:
-        folder = f"cases/{file.partition('/')[0].strip('_')}-{Path(file).stem[:24]}"
-        done = support.command("scaffold", TRACES / file, "--out", folder, "--runner", "refunds")
+    hits = support.server.hits
+    for made in (
+        ("freeze", "test_shop.py::test_refund", "--out", "cases/own"),
+        ("scaffold", EXPORT, "--out", "cases/trace"),
+    ):
+        done = support.command(*made, "--runner", "refunds")
         assert done.returncode == 0, done.stdout + done.stderr
-    done = judged(support, observed="PASSED", desired="XFAIL")
-    assert done.returncode == 0
-    assert f"{len(KEPT) + 1} reproduced" in done.stdout
-    mended(support, len(KEPT) + 1)
+    assert "2 reproduced" in judged(support, observed="PASSED", desired="XFAIL")
+    put(support, "fixed")
+    told = judged(support, observed="FAILED", desired="FAILED")
+    assert told.count("this failure no longer reproduces: set expect: fixed") == 2
+    for file in support.root.glob("cases/*/case.yaml"):
+        support.edit(file, "expect: reproduces", "expect: fixed")
+    judged(support, observed="PASSED", desired="PASSED")
+    put(support, "broken")
+    told = judged(support, observed="FAILED", desired="FAILED")
+    assert len(re.findall("^FAILURE REPRODUCED", told, re.MULTILINE)) == 2
+    assert support.server.hits == hits

@@ -157,6 +157,42 @@ def readable(told):
         assert text.splitlines() == text.removesuffix("\n").split("\n")
 
 
+def twice(url, answer, *bodies):
+    """A run of two requests to which the same answer came, as text."""
+    return transcript(run(*((exchanges.call(body, url), exchanges.reply(answer)) for body in bodies)), READER)
+
+
+def test_other_dialects_read_alike_and_what_a_request_sends_again_is_not_told_twice():
+    hi = {"role": "user", "content": "hi"}
+    use = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"n": 1}}
+    blocks = [{"type": "text", "text": "Looking."}, use]
+    seven = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "seven"}]}
+    body = {"model": "claude", "max_tokens": 9, "system": [{"type": "text", "text": "Be brief."}]}
+    answer = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude", "content": blocks}
+    again = [hi, {"role": "assistant", "content": blocks}, seven]
+    url = "https://api.anthropic.com/v1/messages"
+    claude = twice(url, answer, *({**body, "messages": messages} for messages in ([hi], again)))
+    assert '  system: Be brief.\n  user: hi\n  answers: Looking.\n  asks for look({"n":1})\n' in claude
+    output = [
+        {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"},
+        {
+            "type": "message",
+            "id": "msg_1",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "Looking."}],
+        },
+        {"type": "function_call", "id": "fc_1", "call_id": "call_1", "name": "look", "arguments": '{"n":1}'},
+    ]
+    answer = {"id": "resp_1", "object": "response", "model": "gpt-5", "output": output}
+    again = [hi, *output, {"type": "function_call_output", "call_id": "call_1", "output": "seven"}]
+    url = "https://api.openai.com/v1/responses"
+    gpt = twice(url, answer, *({"model": "gpt-5", "input": items} for items in ([hi], again)))
+    for text in (claude, gpt):
+        assert not [one for one in ("toolu_1", "rs_1", "msg_1", "fc_1", "call_1", "resp_1", "gAAA") if one in text]
+        assert "  tool result look: seven\n" in text
+        assert text.count("Looking.") == 2
+
+
 def test_show_numbers_exchanges_and_says_how_long_they_took():
     models = [{"provider": "openai", "model": "gpt-5", "served": "gpt-5-2026"}, 7, {"served": []}]
     outcome = {"status": "failed", "type": "AssertionError", "message": "no refund"}
