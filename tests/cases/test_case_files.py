@@ -304,12 +304,12 @@ def test_what_no_text_can_hold_is_refused():
 
 
 FULL_OF_MISTAKES = {
-    "keys": "".join(f"key{n}: 1\n" for n in range(40_000)),
-    "nested": "source: {" + ", ".join(f"x{n}: 1" for n in range(40_000)) + "}\n",
-    "words": "observed:\n" + "".join(f"- wor{n}: 1\n" for n in range(30_000)),
-    "one check": "observed:\n- {" + ", ".join(f"wor{n}: 1" for n in range(40_000)) + "}\n",
-    "patterns": "observed:\n" + "- output: {matches: '(a+)+b'}\n" * 20_000,
-    "tolerances": "tolerance: {" + ", ".join(f"x{n}: 1" for n in range(40_000)) + "}\n",
+    "keys": "".join(f"key{n}: 1\n" for n in range(8_000)),
+    "nested": "source: {" + ", ".join(f"x{n}: 1" for n in range(8_000)) + "}\n",
+    "words": "observed:\n" + "".join(f"- wor{n}: 1\n" for n in range(6_000)),
+    "one check": "observed:\n- {" + ", ".join(f"wor{n}: 1" for n in range(8_000)) + "}\n",
+    "patterns": "observed:\n" + "- output: {matches: '(a+)+b'}\n" * 4_000,
+    "tolerances": "tolerance: {" + ", ".join(f"x{n}: 1" for n in range(8_000)) + "}\n",
 }
 
 

@@ -110,11 +110,6 @@ def history():
     return of(SHOP.miss(chat([messages[0], summary, *messages[5:]]), 5))
 
 
-def rendering():
-    shown = "order: A-1041\nstatus: shipped\ntotal: 19.9 EUR"
-    return of(SHOP.miss(SHOP.edited(2, 3, content=shown), 3))
-
-
 def many_arguments():
     book = {f"field_{n:02}": f"value number {n} " + "of a form " * 12 for n in range(30)}
     now = {name: value.replace("number", "no.") for name, value in book.items()}
@@ -253,7 +248,7 @@ CASES = {
 } | {
     case.__name__: case
     for case in (
-        *(schema, history, rendering, many_arguments, order, extra, noise, request, outcome, lanes, hostile, network),
+        *(schema, history, many_arguments, order, extra, noise, request, outcome, lanes, hostile, network),
         *(stalled, not_taken, unanswered),
     )
 }
