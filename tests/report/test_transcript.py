@@ -165,14 +165,14 @@ def twice(url, answer, *bodies):
 def test_other_dialects_read_alike_and_what_a_request_sends_again_is_not_told_twice():
     hi = {"role": "user", "content": "hi"}
     use = {"type": "tool_use", "id": "toolu_1", "name": "look", "input": {"n": 1}}
-    blocks = [{"type": "text", "text": "Looking."}, use]
+    blocks = [{"type": "thinking", "thinking": "Hm.", "signature": "s"}, {"type": "text", "text": "Looking."}, use]
     seven = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "seven"}]}
     body = {"model": "claude", "max_tokens": 9, "system": [{"type": "text", "text": "Be brief."}]}
     answer = {"id": "msg_1", "type": "message", "role": "assistant", "model": "claude", "content": blocks}
     again = [hi, {"role": "assistant", "content": blocks}, seven]
     url = "https://api.anthropic.com/v1/messages"
     claude = twice(url, answer, *({**body, "messages": messages} for messages in ([hi], again)))
-    assert '  system: Be brief.\n  user: hi\n  answers: Looking.\n  asks for look({"n":1})\n' in claude
+    assert '  user: hi\n  answers: Looking.\n  asks for look({"n":1})\n' in claude
     output = [
         {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"},
         {
