@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -175,6 +175,20 @@ def test_ctrl_c_at_any_call_leaves_a_whole_file_and_nothing_else(path, work):
                 left.unlink()
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+@posix
+def test_ctrl_c_at_any_call_leaves_a_folder_of_several_files_whole_or_not_there(tmp_path):
+    """Errors of the disk instead are tried in tests/cli/test_crashes."""
+    new = {"case.yaml": b"new", "fixtures/a-1.yaml": b"a"}
+    for number, disk in enumerate(each_call(interrupts, counted={"open", "write", "replace"})):
+        folder = tmp_path / str(number) / "x"
+        with instead_of(disk), suppress(KeyboardInterrupt):
+            files.make_folder(folder, new)
+        left = [file for file in folder.parent.rglob("*") if file.is_file()]
+        found = {file.relative_to(folder).as_posix(): file.read_bytes() for file in left}
+        assert found in ({}, new)
+    assert found == new
 
 
 SIGNALS = """
