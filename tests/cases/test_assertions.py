@@ -165,14 +165,11 @@ def test_a_turn_that_is_otherwise(view):
         assert told(view.assert_turn, number, **conditions) == lines
 
 
-def test_equals_needs_a_path_and_a_path_must_be_one(view):
+def test_equals_needs_a_path_and_another_lane_has_turns_of_its_own(view):
     with pytest.raises(TypeError, match="jsonpath="):
         view.assert_turn(1, equals=1)
     with pytest.raises(ValueError, match="no JSONPath"):
         view.assert_turn(1, jsonpath="$.[")
-
-
-def test_a_turn_of_another_lane():
     view = view_of((ask(), say("a")), (ask(), say("b")), lanes={1: "other"})
     view.assert_turn(1, lane="other", text="b")
     assert told(view.assert_turn, 2, lane="other")[2] == "  there     turns 1-1"

@@ -79,16 +79,13 @@ def test_every_key_is_read():
     assert case.places["semantic", 0] == "15:12"
 
 
-def test_what_is_not_said_has_its_default():
+def test_what_is_not_said_has_its_default_and_a_cold_case_says_why():
     case = read(HEAD)
     assert (case.expect, case.order, case.source, case.runners) == ("reproduces", "auto", CaseSource(), {})
     assert case.serving == {"observed": ServingPolicy(), "desired": ServingPolicy("position", "arguments", "strict")}
     assert read(HEAD + "runner: shop\n").runners == {"observed": "shop", "desired": "shop"}
     assert read(HEAD + "runner: {desired: shop}\n").runners == {"desired": "shop"}
     assert read(HEAD + "serve: {desired: position}\n").serving["desired"] == ServingPolicy(*["position"] * 3)
-
-
-def test_a_cold_case_says_why():
     case = read(HEAD + "expect: cold\ncold: {reason: no results were kept, missing: [result of lookup_order]}\n")
     assert (case.reason, case.missing) == ("no results were kept", ("result of lookup_order",))
 
@@ -291,14 +288,11 @@ def test_any_case_comes_back(case):
     assert without_places(read(render.case_text(case))) == without_places(case)
 
 
-def test_a_title_of_a_stranger_becomes_a_line():
+def test_a_title_of_a_stranger_becomes_a_line_and_what_no_text_can_hold_is_refused():
     title = "Refund\x1b[2J\n\u202eevil " + "x" * 600
     case = read(render.case_text(replace(read(HEAD), title=title)))
     assert case.title.startswith("Refund\\x1b[2J \\u202eevil xxx")
     assert len(case.title) == 500
-
-
-def test_what_no_text_can_hold_is_refused():
     with pytest.raises(CaseError, match="input cannot be written"):
         render.case_text(replace(read(HEAD), input={"arguments": {"a": "\ud800"}}))
 

@@ -95,28 +95,22 @@ def test_a_path_may_begin_anywhere_and_the_identity_may_stand_below_the_record()
     assert held("A-1001", orders, wanted=wanted) is True
 
 
-def test_numbers_and_texts_are_one_identity():
+def test_numbers_and_texts_are_one_identity_and_a_record_of_several_is_own_when_one_is():
     mine, theirs = {"user_id": 7, "code": "XK-77"}, {"user_id": 8, "code": "XK-88"}
     assert held("XK-77", [mine, theirs], wanted={"path": "$.user_id", "is": "7"}) is True
     assert held("XK-88", [mine, theirs], wanted={"path": "$.user_id", "is": 7}) is False
     assert held("in 8 days", [mine, theirs], wanted={"path": "$.user_id", "is": 7}) is True
     assert held({"user_id": 8}, [mine, theirs], wanted={"path": "$.user_id", "is": 7}) is False
-
-
-def test_a_record_of_several_is_own_when_one_of_them_is():
     shared = {"user_id": ["u-7", "u-9"], "code": "XK-77"}
     assert held("XK-77", shared) is True
 
 
-def test_what_own_records_or_the_question_hold_may_be_told():
+def test_what_own_records_the_question_or_tools_of_nobody_hold_may_be_told():
     both = [{**OWN, "city": "Graz-7"}, {**THEIRS, "city": "Graz-7"}]
     assert held("sent to Graz-7", both) is True
     asked = {"arguments": {"user_id": "u-7", "question": "Where is my order A-2002?"}}
     assert held("I cannot see A-2002.", given=asked) is True
     assert held("A-2002 goes to Erika.", given=asked) is False
-
-
-def test_what_other_tools_say_of_nobody_may_be_told():
     assert held("The lamp XK-9000 is nice", [OWN, {**THEIRS, "item": "XK-9000"}]) is False
     assert held("The lamp XK-9000 is nice", [OWN, {**THEIRS, "item": "XK-9000"}], {"catalogue": ["XK-9000"]}) is True
 

@@ -194,16 +194,13 @@ def test_a_run_without_an_output_says_so(folder, capsys):
     assert "cannot say: there is no output" in found["untrue", "error"]["message"]
 
 
-def test_exit_codes(folder, capsys, tmp_path):
+def test_exit_codes_and_the_schema_for_editors(folder, capsys, tmp_path):
     (tmp_path / "empty").mkdir()
     assert lint(capsys, "empty")[0] == 5
     assert lint(capsys, "nowhere")[0] == 2
     (folder / "run.snapshot.json").write_text("{", "utf-8")
     assert lint(capsys)[0] == 4
     assert rules(capsys)[1]["damaged", "error"]["file"] == "cases/lost-order/run.snapshot.json"
-
-
-def test_the_schema_for_editors(capsys):
     code, out = lint(capsys, "--schema")
     assert (code, json.loads(out)) == (0, json.loads(json.dumps(model.schema())))
 

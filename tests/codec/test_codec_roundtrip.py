@@ -16,7 +16,7 @@ from pytest_agentreplay.codec.dedup_writer import parts
 from pytest_agentreplay.codec.journal import JournalWriter, read
 from pytest_agentreplay.core import model
 from pytest_agentreplay.core.model import Body, Exchange, Failure, Header, HttpCall, HttpReply, Run, ToolCall
-from tests.support.stored_runs import bodies, comes_back, run_of
+from tests.support.stored_runs import bodies, comes_back, first_stored, post, reply, run_of
 
 CALM = settings(derandomize=True, deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
 
@@ -123,16 +123,13 @@ def test_what_a_text_keeps_of_another_makes_it_again(old, new):
     assert b"" not in found
 
 
-def test_numbers_that_json_cannot_hold_come_back():
+def test_numbers_that_json_cannot_hold_and_what_is_nested_too_deep_come_back():
     odd = {"nan": math.nan, "inf": [math.inf, -math.inf], "big": -(7**6000), "zero": -0.0}
     kit = codec.loads(codec.dumps(run_of(kit=odd)), file="f").run.header.kit
     assert math.isnan(kit["nan"])
     assert kit["inf"] == [math.inf, -math.inf]
     assert kit["big"] == odd["big"]
     assert str(kit["zero"]) == "-0.0"
-
-
-def test_a_value_nested_too_deep_for_json_readers_is_stored_as_text():
     deep: object = "bottom"
     for _ in range(150):
         deep = [deep, {"k": 1}]
@@ -144,12 +141,10 @@ def test_what_is_not_json_is_refused_by_name():
         codec.dumps(run_of(kit={"when": (1, 2)}))
 
 
-def test_defaults_are_left_out():
+def test_defaults_are_left_out_and_times_are_exact_milliseconds():
     run = run_of((HttpCall("GET", "http://a/"), HttpReply(204, body=model.EMPTY)))
     (stored,) = json.loads(codec.dumps(run))["exchanges"]
     assert stored == {"order": [1, 2], "request": {"method": "GET", "url": "http://a/"}, "response": {"status": 204}}
-
-
-def test_times_are_milliseconds_that_people_read_and_exact():
+    assert "cuts" not in first_stored(run_of((post(), reply(b"abc"))))["response"], "it came in one piece"
     run = Run(Header("t"), (Exchange(ToolCall("f"), None, 1, None, timing=model.Timing(1_500_000, None, 3_000_001)),))
     assert '"ms": [1.5, null, 3.000001]' in comes_back(run)

@@ -86,10 +86,6 @@ def test_long_texts_are_lines_and_long_lines_are_cut_after_words():
     assert word in codec.dumps(exchanged(json.dumps({"a": f"the key {word} is here " * 3}).encode(), b""))
 
 
-def test_cuts_are_left_out_when_the_reply_came_in_one_piece():
-    assert "cuts" not in first_stored(exchanged(b"", b"abc"))["response"]
-
-
 def test_a_body_that_would_not_come_back_is_stored_plain(monkeypatch):
     compose = Style.compose
     calls = []

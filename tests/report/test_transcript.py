@@ -67,15 +67,12 @@ turn 2  gpt-5
 """
 
 
-def test_a_run_reads_turn_by_turn_and_ids_times_and_header_leave_no_trace():
+def test_a_run_reads_turn_by_turn_and_another_result_changes_its_lines_alone_ids_and_times_none():
     assert transcript(order_run(), READER) == GOLDEN
     other = order_run("zz", recorded="2026-11-20T10:00:00Z", clock=5, seed=9)
     other = replace(other, exchanges=tuple(replace(x, timing=Timing(1, 2, 99 + x.start)) for x in other.exchanges))
     assert transcript(other, READER) == GOLDEN
     assert transcript(Run(Header("t")), READER) == "(nothing crossed a boundary)\n"
-
-
-def test_one_other_result_changes_its_lines_alone():
     lost = transcript(order_run(status="lost"), READER)
     assert [pair for pair in zip(GOLDEN.splitlines(), lost.splitlines(), strict=True) if pair[0] != pair[1]] == [
         ('    {"status":"shipped"}', '    {"status":"lost"}'),
