@@ -1,7 +1,7 @@
 """From a failing test, and another tool's export, to a green `expect: fixed`, by the commands that people type.
 
-Once there is a case, model server and till are gone: everything is served from it. The exports of all other tools are
-made cases and replayed in tests/application.
+Once there is a case, model server and till are gone: everything is served from it. What is told on the way, and when a
+mended agent breaks again, is in tests/plugin/cases; the exports of all other tools are replayed in tests/application.
 """
 
 import re
@@ -65,7 +65,7 @@ def judged(support, **wanted):
     found = re.findall(r"^cases/(\S+)/case\.yaml::(\w+) (\w+)", done.stdout, re.MULTILINE)
     assert {half for _, half, _ in found} == {"observed", "desired"}, done.stdout
     assert [one for one in found if one[2] != wanted[one[1]]] == [], done.stdout
-    assert (done.returncode == 0) is ("FAILED" not in wanted.values())
+    assert done.returncode == 0
     return done.stdout
 
 
@@ -81,12 +81,7 @@ def test_a_failing_test_and_an_export_of_it_become_cases_that_fail_and_then_hold
         assert done.returncode == 0, done.stdout + done.stderr
     assert "2 reproduced" in judged(support, observed="PASSED", desired="XFAIL")
     put(support, "fixed")
-    told = judged(support, observed="FAILED", desired="FAILED")
-    assert told.count("this failure no longer reproduces: set expect: fixed") == 2
     for file in support.root.glob("cases/*/case.yaml"):
         support.edit(file, "expect: reproduces", "expect: fixed")
     judged(support, observed="PASSED", desired="PASSED")
-    put(support, "broken")
-    told = judged(support, observed="FAILED", desired="FAILED")
-    assert len(re.findall("^FAILURE REPRODUCED", told, re.MULTILINE)) == 2
     assert support.server.hits == hits
