@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from unittest.mock import ANY
 
 import pytest
@@ -11,59 +10,24 @@ from hypothesis import strategies as st
 
 from pytest_agentreplay.cases.assertions import assert_same_run, first_divergence
 from pytest_agentreplay.cases.view import RunView
-from pytest_agentreplay.core.model import Body, Exchange, Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.core.model import Failure, Run, ToolCall, ToolReply
 from pytest_agentreplay.core.serialize.plain import plain
 from pytest_agentreplay.dialects import READER
-
-
-def asked(messages, **fields):
-    body = {"model": "gpt-5", "messages": messages, **fields}
-    return HttpCall(
-        "POST",
-        "https://api.openai.com/v1/chat/completions",
-        (("content-type", "application/json"),),
-        Body(json.dumps(body).encode()),
-    )
-
-
-def answered(text=None, *calls):
-    message = {"role": "assistant", "content": text}
-    if calls:
-        message["tool_calls"] = [
-            {"id": f"call_{n}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
-            for n, (name, arguments) in enumerate(calls)
-        ]
-    body = {
-        "id": "chatcmpl-1",
-        "object": "chat.completion",
-        "model": "gpt-5-2026",
-        "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}],
-        "usage": {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12},
-    }
-    data = json.dumps(body).encode()
-    return HttpReply(200, "OK", headers=(("content-type", "application/json"),), body=Body(data), cuts=(len(data),))
-
-
-USER = {"role": "user", "content": "Where is my order?"}
-
-
-def run_of(*pairs, parents=None, lanes=None):
-    """A run of (call, outcome) pairs, one after the other."""
-    parents, lanes = parents or {}, lanes or {}
-    exchanges = tuple(
-        Exchange(call, outcome, 2 * n, 2 * n + 1, parent=parents.get(n), lane=lanes.get(n, "main"))
-        for n, (call, outcome) in enumerate(pairs)
-    )
-    return Run(Header("tests/test_a.py::test_b"), exchanges)
+from tests.support.chat_runs import QUESTION, ask, result_of, run, say, tool
+from tests.support.tables import words
 
 
 def two_turns(order_id=7, result=None, said="It has shipped."):
-    return run_of(
-        (asked([USER]), answered(None, ("lookup_order", {"order_id": order_id}))),
-        (ToolCall("lookup_order", {"order_id": order_id}), ToolReply(result or {"status": "shipped"})),
+    return run(
+        (ask(), say(None, ("lookup_order", {"order_id": order_id}))),
+        tool("lookup_order", result or {"status": "shipped"}, order_id=order_id),
         (ToolCall("refund", {"order_id": order_id}), Failure("builtins.KeyError", "7")),
-        (asked([USER, {"role": "tool", "content": "shipped", "tool_call_id": "call_0"}]), answered(said)),
+        (ask(QUESTION, result_of("call_0", "shipped")), say(said)),
     )
+
+
+def view_of(*pairs, **more):
+    return RunView(lambda: run(*pairs, **more), READER)
 
 
 @pytest.fixture
@@ -88,17 +52,13 @@ def test_a_view_tells_turns_calls_text_and_usage(view):
     assert view.usage == {name: 2 * count for name, count in first.usage.items()}
     assert len(view) == len(view.model_calls) == 2
     lookup, refund = view.tool_calls
-    assert (lookup.arguments, lookup.result, lookup.failed, lookup.turn) == (
-        {"order_id": 7},
-        {"status": "shipped"},
-        False,
-        1,
-    )
+    assert (lookup.arguments, lookup.result) == ({"order_id": 7}, {"status": "shipped"})
+    assert (lookup.failed, lookup.turn) == (False, 1)
     assert (refund.result, refund.failed) == ("KeyError: 7", True)
 
 
 def test_a_view_is_live():
-    runs = [run_of()]
+    runs = [run()]
     view = RunView(lambda: runs[-1], READER)
     assert (len(view), view.final_text, view.usage, view.turns) == (0, "", {}, ())
     runs.append(two_turns())
@@ -107,13 +67,7 @@ def test_a_view_is_live():
 
 
 def test_what_ran_inside_a_tool_call_is_part_of_it():
-    run = run_of(
-        (ToolCall("research", {}), ToolReply("done")),
-        (asked([USER]), answered("inner")),
-        (ToolCall("search", {}), ToolReply(1)),
-        parents={1: 0, 2: 0},
-    )
-    view = RunView(lambda: run, READER)
+    view = view_of(tool("research", "done"), (ask(), say("inner")), tool("search", 1), parents={1: 0, 2: 0})
     assert [call.name for call in view.tool_calls] == ["research"]
     assert [turn.number for turn in view.turns] == [0]
     assert view.model_calls == ()
@@ -139,7 +93,7 @@ def test_tool_calls_by_name_and_by_arguments(view):
     view.assert_tool_calls(["refund", "lookup_order"], order="multiset")
 
 
-def test_another_tool_call(view):
+def test_a_tool_call_that_is_otherwise_is_shown_with_its_nearest(view):
     assert told(view.assert_tool_calls, ["lookup_order", ("refund", {"order_id": 8})]) == [
         "tool call 2 is another one (turn 1)",
         "  expected  refund(order_id=8)",
@@ -147,32 +101,18 @@ def test_another_tool_call(view):
         "  nearest   refund in turn 1: order_id 8 -> 7",
         "  all calls  lookup_order, refund",
     ]
-
-
-def test_arguments_are_compared_whole(view):
     lines = told(view.assert_tool_calls, [("lookup_order", {}), "refund"])
-    assert "order_id nothing -> 7" in lines[3]
-
-
-def test_a_missing_and_an_extra_tool_call(view):
+    assert "order_id nothing -> 7" in lines[3], "arguments are compared whole"
     missing = told(view.assert_tool_calls, ["lookup_order", "refund", "send_mial"])
     assert missing[:3] == ["tool call 3 was not made", "  expected  send_mial", "  there     no more calls"]
     extra = told(view.assert_tool_calls, ["lookup_order"])
-    assert extra[0] == "tool call 2 was not expected (turn 1)"
-    assert extra[1] == "  expected  no more calls"
-
-
-def test_a_slip_in_a_name_shows_the_nearest_name(view):
+    assert extra[:2] == ["tool call 2 was not expected (turn 1)", "  expected  no more calls"]
     assert "  nearest   lookup_order" in told(view.assert_tool_calls, ["lookup_orders", "refund"])
 
 
-def test_an_order_that_was_not_kept(view):
+def test_an_order_that_was_not_kept_and_a_bag_that_lacks_one_or_has_too_many(view):
     lines = told(view.assert_tool_calls, ["refund", "lookup_order"], order="subsequence")
-    assert lines[0] == "expected tool call 2 did not come after refund (turn 1)"
-    assert lines[1] == "  expected  lookup_order"
-
-
-def test_a_bag_that_lacks_one_and_one_that_has_too_many(view):
+    assert lines[:2] == ["expected tool call 2 did not come after refund (turn 1)", "  expected  lookup_order"]
     lacking = told(view.assert_tool_calls, ["refund", "refund"], order="multiset")
     assert lacking[0] == "1 of 2 expected tool calls were not made"
     assert "lookup_order(order_id=7)" in lacking[2]
@@ -180,19 +120,15 @@ def test_a_bag_that_lacks_one_and_one_that_has_too_many(view):
 
 
 def test_a_loose_expectation_makes_room_for_a_strict_one():
-    run = run_of((ToolCall("pay", {"sum": 1}), ToolReply(1)), (ToolCall("pay", {"sum": 2}), ToolReply(1)))
-    view = RunView(lambda: run, READER)
+    view = view_of(tool("pay", 1, sum=1), tool("pay", 1, sum=2))
     view.assert_tool_calls(["pay", ("pay", {"sum": 1})], order="multiset")
     view.assert_tool_calls([("pay", {"sum": ANY}), ("pay", {"sum": 1})], order="multiset")
 
 
-@pytest.mark.parametrize("slip", ["lookup_order", [7], [("a", "b")], [("a",)], [None]])
-def test_an_expectation_that_is_none(view, slip):
-    with pytest.raises(TypeError):
-        view.assert_tool_calls(slip)
-
-
-def test_an_unknown_order(view):
+def test_an_expectation_that_is_none_and_an_unknown_order(view):
+    for slip in ("lookup_order", [7], [("a", "b")], [("a",)], [None]):
+        with pytest.raises(TypeError):
+            view.assert_tool_calls(slip)
     with pytest.raises(ValueError, match="subsequence"):
         view.assert_tool_calls([], order="any")
 
@@ -208,86 +144,33 @@ def test_a_turn_by_its_tool_text_model_and_request(view):
     view.assert_turn(2, jsonpath="$.messages[?(@.role=='tool')].content")
 
 
-@pytest.mark.parametrize(
-    ("number", "conditions", "lines"),
-    [
-        (
-            2,
-            {"tool": "refund"},
-            ["turn 2 neither asked for tool refund nor called it so", "  expected  refund", "  there     no tool"],
-        ),
-        (
-            1,
-            {"tool": ("lookup_order", {"order_id": 8})},
-            [
-                "turn 1 neither asked for tool lookup_order nor called it so",
-                "  expected  lookup_order(order_id=8)",
-                "  there     lookup_order, refund",
-                "  nearest   lookup_order in turn 1: order_id 8 -> 7",
-            ],
-        ),
-        (2, {"model": "gpt-4"}, ["turn 2 asked another model", "  expected  gpt-4", "  there     gpt-5"]),
-        (
-            2,
-            {"text_contains": "SHIPPED"},
-            [
-                "turn 2 does not say it",
-                "  expected  'SHIPPED' in the text",
-                "  there     'It has shipped.'",
-                "  nearest   'shipped' (other case)",
-            ],
-        ),
-        (
-            2,
-            {"text": "It has gone."},
-            [
-                "turn 2 says something else",
-                "  expected  'It has gone.'",
-                "  there     'It has shipped.'",
-                "  differs   gone -> shipped",
-            ],
-        ),
-        (
-            1,
-            {"jsonpath": "$.messages[0].content", "equals": "Where is my parcel?"},
-            [
-                "turn 1: $.messages[0].content is something else",
-                "  expected  'Where is my parcel?'",
-                "  there     'Where is my order?'",
-                "  differs   parcel -> order",
-            ],
-        ),
-        (
-            1,
-            {"jsonpath": "$.messages[3].content"},
-            [
-                "turn 1: $.messages[3].content finds nothing in the request",
-                "  expected  something",
-                "  there     nothing",
-                "  nearest   $.messages has 1 items",
-            ],
-        ),
-        (
-            7,
-            {},
-            ["there is no turn 7 in lane main", "  expected  turn 7", "  there     turns 1-2", "  lanes     main"],
-        ),
-    ],
-)
-def test_a_turn_that_is_otherwise(view, number, conditions, lines):
-    assert told(view.assert_turn, number, **conditions) == lines
+PATH = "$.messages[0].content"
+PARCEL = {"jsonpath": PATH, "equals": "Where is my parcel?"}
+OTHER_ORDER, NEITHER = ("lookup_order", {"order_id": 8}), "neither asked for tool {} nor called it so"
+OTHERWISE = [
+    (2, {"tool": "refund"}, f"turn 2 {NEITHER.format('refund')}", "refund", "no tool", ""),
+    (1, {"tool": OTHER_ORDER}, f"turn 1 {NEITHER.format('lookup_order')}", "lookup_order(order_id=8)", "lookup_order, refund", "nearest   lookup_order in turn 1: order_id 8 -> 7"),
+    (2, {"model": "gpt-4"}, "turn 2 asked another model", "gpt-4", "gpt-5", ""),
+    (2, {"text_contains": "SHIPPED"}, "turn 2 does not say it", "'SHIPPED' in the text", "'It has shipped.'", "nearest   'shipped' (other case)"),
+    (2, {"text": "It has gone."}, "turn 2 says something else", "'It has gone.'", "'It has shipped.'", "differs   gone -> shipped"),
+    (1, PARCEL, f"turn 1: {PATH} is something else", "'Where is my parcel?'", "'Where is my order?'", "differs   parcel -> order"),
+    (1, {"jsonpath": "$.messages[3].content"}, "turn 1: $.messages[3].content finds nothing in the request", "something", "nothing", "nearest   $.messages has 1 items"),
+    (7, {}, "there is no turn 7 in lane main", "turn 7", "turns 1-2", "lanes     main"),
+]  # fmt: skip
 
 
-def test_equals_needs_a_path_and_a_path_must_be_one(view):
+def test_a_turn_that_is_otherwise(view):
+    for number, conditions, said, expected, there, more in OTHERWISE:
+        lines = [said, f"  expected  {expected}", f"  there     {there}", *([f"  {more}"] if more else [])]
+        assert told(view.assert_turn, number, **conditions) == lines
+
+
+def test_equals_needs_a_path_and_another_lane_has_turns_of_its_own(view):
     with pytest.raises(TypeError, match="jsonpath="):
         view.assert_turn(1, equals=1)
     with pytest.raises(ValueError, match="no JSONPath"):
         view.assert_turn(1, jsonpath="$.[")
-
-
-def test_a_turn_of_another_lane():
-    run = run_of((asked([USER]), answered("a")), (asked([USER]), answered("b")), lanes={1: "other"})
-    view = RunView(lambda: run, READER)
+    view = view_of((ask(), say("a")), (ask(), say("b")), lanes={1: "other"})
     view.assert_turn(1, lane="other", text="b")
     assert told(view.assert_turn, 2, lane="other")[2] == "  there     turns 1-1"
 
@@ -305,10 +188,7 @@ def test_a_turn_of_another_lane():
         ({"$arm": [0, "int", 3]}, 3),
         ({"$codec": ["shop.Money", "3 EUR"]}, "3 EUR"),
         ({"$$a": 1}, {"$a": 1}),
-        ({"$unknown": 1}, {"$unknown": 1}),
-        ({"$decimal": "no number"}, {"$decimal": "no number"}),
-        ({"$set": [[1]]}, {"$set": [[1]]}),
-        ({"$dict": [1]}, {"$dict": [1]}),
+        *((same, same) for same in ({"$unknown": 1}, {"$decimal": "no number"}, {"$set": [[1]]}, {"$dict": [1]})),
         ({"a": 1, "b": [None, True]}, {"a": 1, "b": [None, True]}),
     ],
 )
@@ -316,45 +196,24 @@ def test_frozen_values_are_seen_plain(frozen, value):
     assert plain(frozen) == value
 
 
-FROZEN = st.recursive(
-    st.none() | st.integers(-2, 2) | st.sampled_from(["", "a", "1.5"]),
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from(["a", "$$a"]), inner, max_size=2)
-        | st.tuples(
-            st.sampled_from(
-                [
-                    "tuple",
-                    "set",
-                    "frozenset",
-                    "dict",
-                    "counter",
-                    "deque",
-                    "defaultdict",
-                    "object",
-                    "enum",
-                    "codec",
-                    "arm",
-                    "decimal",
-                    "uuid",
-                ]
-            ),
-            inner,
-        ).map(lambda pair: {f"${pair[0]}": pair[1]})
-    ),
-    max_leaves=10,
-)
+KINDS = words("tuple set frozenset dict counter deque defaultdict object enum codec arm decimal uuid")
 
 
-@settings(derandomize=True, max_examples=200, deadline=None)
-@given(FROZEN)
+def marked(inner):
+    """Lists, objects, and what is said to be frozen of one kind or another."""
+    marks = st.sampled_from([f"${kind}" for kind in sorted(KINDS)])
+    plain_objects = st.dictionaries(st.sampled_from(["a", "$$a"]), inner, max_size=2)
+    return st.lists(inner, max_size=3) | plain_objects | st.dictionaries(marks, inner, min_size=1, max_size=1)
+
+
+@settings(max_examples=40)
+@given(st.recursive(st.none() | st.integers(-2, 2) | st.sampled_from(["", "a", "1.5"]), marked, max_leaves=10))
 def test_no_frozen_value_is_too_odd_to_be_seen(data):
     plain(data)
 
 
 def test_generators_are_seen_as_lists():
-    run = run_of((ToolCall("pages", {}), ToolReply(items=(1, {"$tuple": [2]}))))
-    (call,) = RunView(lambda: run, READER).tool_calls
+    (call,) = view_of((ToolCall("pages", {}), ToolReply(items=(1, {"$tuple": [2]})))).tool_calls
     assert call.result == [1, (2,)]
 
 
@@ -373,18 +232,12 @@ def test_runs_that_part(view):
     lines = told(assert_same_run, view, other)
     assert lines[0].startswith("runs part at turn 1/2: ")
     assert f"[{divergence.kind.code}]" in lines[0]
+    lacking, longer = (Run(two_turns().header, two_turns().exchanges[:count]) for count in (2, 3))
+    lines = told(assert_same_run, lacking, longer)
+    assert lines[1:4] == ["  call", "    a  nothing", "    b  'tool refund {\"order_id\":7}'"]
 
 
-def test_a_call_that_one_run_lacks():
-    shorter = Run(Header("t"), two_turns().exchanges[:2])
-    assert told(assert_same_run, shorter, Run(Header("t"), two_turns().exchanges[:3]))[1:4] == [
-        "  call",
-        "    a  nothing",
-        "    b  'tool refund {\"order_id\":7}'",
-    ]
-
-
-@pytest.mark.parametrize("value", [None, "run", 7, object()])
-def test_what_is_no_run(value):
-    with pytest.raises(TypeError, match="expected a run"):
-        first_divergence(value, two_turns())
+def test_what_is_no_run():
+    for value in (None, "run", 7, object()):
+        with pytest.raises(TypeError, match="expected a run"):
+            first_divergence(value, two_turns())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -61,20 +63,12 @@ def refused(text, *told, **more):
 def test_every_key_is_read():
     case = read(FULL)
     assert (case.id, case.expect, case.title) == ("lost-order", "fixed", "The agent promises a refund that failed")
-    assert case.source == CaseSource(
-        format="langsmith-runs",
-        version="2",
-        file="source-trace.jsonl",
-        id="r-1",
-        fidelity="semantic",
-        losses=("no headers",),
-    )
+    told = {"format": "langsmith-runs", "version": "2", "file": "source-trace.jsonl", "id": "r-1"}
+    assert case.source == CaseSource(**told, fidelity="semantic", losses=("no headers",))
     assert case.input == {"messages": [{"role": "user", "content": "Where is it?"}]}
     assert case.runners == {"observed": "broken", "desired": "fixed"}
-    assert case.observed == (
-        Check("tool_failed", "issue_refund", "9:5"),
-        Check("output", {"contains": "I have refunded"}, "10:5"),
-    )
+    said = Check("output", {"contains": "I have refunded"}, "10:5")
+    assert case.observed == (Check("tool_failed", "issue_refund", "9:5"), said)
     assert [check.word for check in case.desired] == ["output", "tool_called", "no_identity_but"]
     assert case.semantic == ("The answer says that the refund was not made",)
     assert case.serving == {"observed": ServingPolicy(), "desired": ServingPolicy("position", "strict", "strict")}
@@ -85,16 +79,13 @@ def test_every_key_is_read():
     assert case.places["semantic", 0] == "15:12"
 
 
-def test_what_is_not_said_has_its_default():
+def test_what_is_not_said_has_its_default_and_a_cold_case_says_why():
     case = read(HEAD)
     assert (case.expect, case.order, case.source, case.runners) == ("reproduces", "auto", CaseSource(), {})
     assert case.serving == {"observed": ServingPolicy(), "desired": ServingPolicy("position", "arguments", "strict")}
     assert read(HEAD + "runner: shop\n").runners == {"observed": "shop", "desired": "shop"}
     assert read(HEAD + "runner: {desired: shop}\n").runners == {"desired": "shop"}
     assert read(HEAD + "serve: {desired: position}\n").serving["desired"] == ServingPolicy(*["position"] * 3)
-
-
-def test_a_cold_case_says_why():
     case = read(HEAD + "expect: cold\ncold: {reason: no results were kept, missing: [result of lookup_order]}\n")
     assert (case.reason, case.missing) == ("no results were kept", ("result of lookup_order",))
 
@@ -102,22 +93,16 @@ def test_a_cold_case_says_why():
 REFUSED = [
     ("titel: x", ("3:1", "'titel' is no key of a case", "did you mean title?", "x-")),
     ("expect: broken", ("3:1", "expect is reproduces, fixed or cold, not broken")),
-    ("source: {formt: x}", ("3:10", "no key of source", "did you mean format?")),
     ("source: {file: ../x}", ("3:10", "without a path")),
-    ("source: {file: ..}", ("3:10", "no file of the folder")),
     ("source: {file: 'c:x'}", ("3:10", "without a path")),
+    ("source: {file: ..}", ("3:10", "no file of the folder")),
     ("source: {fidelity: byte}", ("did you mean bytes?",)),
-    ("input: {mesages: []}", ("3:9", "did you mean messages?")),
     ("input: Where is it?", ("3:1", "input is keys and values")),
     ("runner: {observe: x}", ("3:10", "did you mean observed?")),
     ("runner: 7", ("3:1", "runner is text or keys and values")),
     ("serve: {desired: {model: strikt}}", ("3:19", "did you mean strict?")),
-    ("serve: {desired: {modl: strict}}", ("3:19", "no key of serve.desired", "did you mean model?")),
     ("serve: {desired: {tools: live}}", ("3:19", "serve.desired.tools is strict, position or arguments, not live")),
-    (
-        "serve: {desired: {model: arguments}}",
-        ("3:19", "serve.desired.model is strict, position or live, not arguments"),
-    ),
+    ("serve: {desired: {model: arguments}}", ("3:19", "desired.model is strict, position or live, not arguments")),
     ("serve: {observed: live}", ("3:9", "serve.observed is strict or position, not live")),
     ("matching: {ignore: [now]}", ("3:21", "starts with $")),
     ("matching: {order: wild}", ("auto, recorded, free or loose",)),
@@ -125,16 +110,13 @@ REFUSED = [
     ("tolerance: {lookup $.a: roughly}", ("3:13", "write ignore, unordered, exact")),
     ("tolerance: {lookup $.a: true}", ("3:13: tolerance.lookup $.a is text; put it in quotes",)),
     ("tolerance: {lookup $.a: [1]}", ("3:13: tolerance.lookup $.a is text or a number",)),
-    ("labels: refund", ("3:1", "is a list")),
     ("links: [ftp://a]", ("3:9", "is a link")),
     ("id: lost-order", ("3:1", "twice")),
     ("cold: {reason: x}", ("3:1", "expect: cold and cold:")),
-    ("expect: cold", ("3:1", "expect: cold and cold:")),
     ("expect: cold\ncold: {missing: []}", ("4:1", "cold needs reason")),
     ("observed: {status: ok}", ("3:1", "observed is a list")),
     ("observed: [ok]", ("3:12", "is keys and values")),
     ("observed:\n- status: ok\n  turns: {at_most: 1}", ("4:3", "here are 2", "one line with - each")),
-    ("observed: [{}]", ("here are 0",)),
     ("observed:\n- outptu: {contains: x}", ("4:3", "'outptu' is no word of a check", "did you mean output?")),
     ("observed:\n- politeness: 1", ("4:3", "it is one of status, output", "pytest_agentreplay_assertions")),
     ("observed:\n- status: fine", ("4:3", "observed[0].status is ok or error, not fine")),
@@ -146,20 +128,15 @@ REFUSED = [
     ("observed:\n- output: {path: $..a..b, exists: true}", ("4:12", "more `..`")),
     ("observed:\n- output: {matches: '(a|a)*b'}", ("4:12", "the pattern")),
     ("observed:\n- output: {matches: '(?=a)b'}", ("4:12", "look-ahead")),
-    ("observed:\n- tool_called: {name: a, tims: 1}", ("4:26", "did you mean times?")),
     ("observed:\n- tool_called: {name: a, times: -1}", ("4:26", "not less than 0")),
     ("observed:\n- tool_called: {name: a, times: 1, at_most: 1}", ("both bounds",)),
     ("observed:\n- tool_called: {name: a, at_most: 0}", ("write tool_not_called",)),
     ("observed:\n- tool_called: {name: a, arguments: {'$.a[': 1}}", ("4:38", "column 4")),
     ("observed:\n- tool_called: {arguments: {a: 1}}", ("4:3", "needs name")),
     ("observed:\n- tool_called: [a]", ("4:3", "is text or keys and values")),
-    ("observed:\n- tool_failed: true", ("4:3", "is text")),
-    ("observed:\n- forbidden_tools: []", ("4:3", "is empty")),
     ("observed:\n- tool_order: {equal: [a], multiset: [b]}", ("4:3", "one of equal, subsequence")),
-    ("observed:\n- tool_order: {equl: [a]}", ("4:16", "did you mean equal?")),
     ("observed:\n- tool_order: {equal: [{name: a, arguments: {'$[': 1}}]}", ("4:46", "column 2")),
     ("observed:\n- turns: {at_most: 1, at_least: 2}", ("4:23", "more than at_most, which is 1")),
-    ("observed:\n- turns: {}", ("add at_most or at_least",)),
     ("observed:\n- turns: 4", ("is keys and values",)),
     ("observed:\n- cost: {at_most: 1, prices: {a: {input: 1}}}", ("needs output",)),
     ("observed:\n- error: {}", ("add class or text",)),
@@ -169,64 +146,45 @@ REFUSED = [
     ("observed:\n- exchange: {at: 1.5, side: reply, exists: true}", ("4:14", "is a whole number")),
     ("observed:\n- no_secret_in_output: false", ("no_secret_in_output: is true, and nothing else",)),
     ("observed:\n- no_secret_in_output: 1", ("no_secret_in_output is true or false",)),
-    (
-        "observed:\n- no_identity_but: {path: $.id, is: 2.5}",
-        ("observed[0].no_identity_but.is is a whole number",),
-    ),
+    ("observed:\n- no_identity_but: {path: $.id, is: 2.5}", ("observed[0].no_identity_but.is is a whole number",)),
     ("observed:\n- no_identity_but: {path: $.id, is: [true]}", ("4:38: observed[0].no_identity_but.is[0] is text",)),
     ("observed:\n- no_identity_but: $..user_id", ("4:3", "which is none")),
     ("observed:\n- no_identity_but: {path: '$.users[*]', is: 7}", ("ends in no name",)),
     ('title: "a\\e[31mb"', ("3:1", "without control characters")),
-    ('labels: ["a\\nb"]', ("3:10", "without control characters")),
 ]
 
 
-@pytest.mark.parametrize(("text", "told"), REFUSED)
-def test_what_cannot_be_meant_is_refused_with_its_place(text, told):
-    refused(HEAD + text + "\n", *told)
+def test_what_cannot_be_meant_is_refused_with_its_place():
+    for text, told in REFUSED:
+        refused(HEAD + text + "\n", *told)
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        (b"", ("is empty",)),
-        (b"[]", ("a case is keys and values",)),
-        (b"id: a\n", (":1:1", "begin with schemaVersion")),
-        (b"schemaVersion: 1.0\nid: a\n", (":1:1", "in quotes")),
-        (b'schemaVersion: "2.0"\nid: a\nnew: 1\n', (":1:1", "form 2.0", "pip install --upgrade")),
-        (b'schemaVersion: "0.9"\nid: a\n', (":1:1", 'write schemaVersion: "1.0"')),
-        (b'schemaVersion: "1.0"\n', ("needs id",)),
-        (b'schemaVersion: "1.0"\nid: ../a\n', (":2:1", "the name of the folder")),
-        (b'schemaVersion: "1.0"\nid: !!python/object:os.system x\n', (":2:5", "tags are not taken")),
-        (b'schemaVersion: "1.0"\nid: &a x\n', (":2:5", "anchors")),
-        (b'schemaVersion: "1.0"\nid: a\ntitle: *a\n', ("aliases (*name)", ":3:8")),
-        (b'schemaVersion: "1.0"\nid: a\nx-a: ' + b"[" * 40 + b"]" * 40, ("nested deeper than",)),
-        (b'schemaVersion: "1.0"\nid: a\nx-a: ' + b"9" * 50, ("so many digits",)),
-        (b'schemaVersion: "1.0"\nid: a\nx-a: "\\ud800"', (":3:9",)),
-        (b'schemaVersion: "1.0"\nid: a\nx-a: \x1b[2J', ("U+001B",)),
-        (b"\xef\xbb\xbfid: a", ("byte order mark",)),
-        (b"id: \xff", ("is not UTF-8",)),
-        (b"a: 1\n" * 300_000, ("larger than",)),
-        (b"a: b: c", ("is no YAML", "stands in quotes")),
-        (b"a:\n\tb: c", (":2:1", "indent with spaces")),
-        (b"a: 1\n---\nb: 2", ("more than one document",)),
-    ],
-)
-def test_what_is_no_case_is_refused_in_one_line(text, told):
-    said = refused(text, *told)
-    assert len(said) < 1500
+NO_CASE = [
+    (b"", ("is empty",)),
+    (b"[]", ("a case is keys and values",)),
+    (b"id: a\n", (":1:1", "begin with schemaVersion")),
+    (b"schemaVersion: 1.0\nid: a\n", (":1:1", "in quotes")),
+    (b'schemaVersion: "2.0"\nid: a\nnew: 1\n', (":1:1", "form 2.0", "pip install --upgrade")),
+    (b'schemaVersion: "0.9"\nid: a\n', (":1:1", 'write schemaVersion: "1.0"')),
+    (b'schemaVersion: "1.0"\n', ("needs id",)),
+    (b'schemaVersion: "1.0"\nid: ../a\n', (":2:1", "the name of the folder")),
+    (b"id: \xff", ("is not UTF-8",)),
+    (b"a: 1\n" * 300_000, ("larger than",)),
+    (b"a: b: c", ("is no YAML", "stands in quotes")),
+]
 
 
-@pytest.mark.parametrize("text", [b"", b"[]", b"a: b: c", b"id: \xff", b"id: !!x y", b"a: 1\na: 2", b"id: &a x"])
-def test_a_quick_look_refuses_what_is_no_yaml(text):
-    with pytest.raises(CaseError):
-        parse.headline(text)
+def test_what_is_no_case_is_refused_in_one_line_and_at_a_quick_look():
+    for text, told in NO_CASE:
+        assert len(refused(text, *told)) < 1500
+    for text in (b"", b"[]", b"a: b: c", b"id: \xff", b"id: !!x y", b"a: 1\na: 2", b"id: &a x"):
+        with pytest.raises(CaseError):
+            parse.headline(text)
 
 
 def test_all_complaints_come_at_once_in_the_order_of_the_file():
-    said = refused(
-        HEAD + "titel: x\nexpect: broken\nobserved:\n- status: fine\n- outptu: {}\n", "case.yaml:3:1: 'titel'"
-    )
+    mistakes = "titel: x\nexpect: broken\nobserved:\n- status: fine\n- outptu: {}\n"
+    said = refused(HEAD + mistakes, "case.yaml:3:1: 'titel'")
     places = [said.index(place) for place in (":3:1: ", "; 4:1: ", "; 6:3: ", "; 7:3: ")]
     assert places == sorted(places)
     many = refused(HEAD + "".join(f"k{n}: 1\n" for n in range(40)), "and 32 more")
@@ -234,9 +192,8 @@ def test_all_complaints_come_at_once_in_the_order_of_the_file():
 
 
 def test_a_newer_minor_form_is_read_with_a_note():
-    text = (
-        'schemaVersion: "1.4"\nid: lost-order\nmood: dark\nsource: {format: x, planet: earth}\nobserved:\n- mood: 1\n'
-    )
+    more = "mood: dark\nsource: {format: x, planet: earth}\nobserved:\n- mood: 1\n"
+    text = HEAD.replace("1.0", "1.4") + more
     case = read(text)
     assert case.notes == ("case.yaml: is of form 1.4, and this release reads 1.0; left aside: mood, source.planet",)
     assert case.observed[0].word == "mood"
@@ -262,11 +219,10 @@ def test_the_headline_is_that_of_the_case():
         parse.headline(b"- 1\n")
 
 
+@pytest.mark.process
 def test_a_quick_look_loads_no_model():
-    import subprocess
-    import sys
-
-    code = "import sys; from pytest_agentreplay.cases.schema import parse as form; form.headline(b'id: a'); print('pydantic' in sys.modules)"
+    look = "form.headline(b'id: a'); print('pydantic' in sys.modules)"
+    code = f"import sys; from pytest_agentreplay.cases.schema import parse as form; {look}"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
 
 
@@ -288,80 +244,69 @@ def test_what_is_written_is_read_back(text):
 
 def test_what_is_written_is_made_to_be_read():
     text = render.case_text(read(FULL), schema="../case.schema.json")
-    assert text.startswith(
-        '# yaml-language-server: $schema=../case.schema.json\nschemaVersion: "1.0"\nid: lost-order\n'
-    )
+    first, *rest = text.splitlines()
+    assert first == "# yaml-language-server: $schema=../case.schema.json"
+    assert rest[:2] == HEAD.splitlines()
     assert "# what went wrong: true of the frozen run\nobserved:\n  - tool_failed: issue_refund\n" in text
     assert "  - The answer says that the refund was not made\n" in text
     assert max(map(len, text.splitlines())) <= 120
 
 
-LINES = st.text(alphabet="aZ9 :-#'\"{}[]\\éß🙂$.", min_size=1, max_size=20).filter(
-    lambda text: text == " ".join(text.split())
-)
+LINES = st.text("aZ9 :-#'\"{}[]\\éß🙂$.", min_size=1, max_size=20).filter(lambda text: text == " ".join(text.split()))
 WANTED = st.dictionaries(st.sampled_from(["a", "$.b", "$['c d']"]), LINES | st.integers() | st.none(), max_size=3)
-CHECKS = st.lists(
-    st.one_of(
-        st.builds(Check, st.just("output"), st.fixed_dictionaries({"contains": LINES})),
-        st.builds(Check, st.just("tool_called"), st.fixed_dictionaries({"name": LINES, "arguments": WANTED})),
-        st.builds(Check, st.just("turns"), st.fixed_dictionaries({"at_most": st.integers(0, 10**6)})),
-        st.builds(Check, st.just("status"), st.sampled_from(["ok", "error"])),
-    ),
-    max_size=4,
-).map(tuple)
-SERVED = st.sampled_from(["strict", "position", "live"])
+WORDS = {
+    "output": st.fixed_dictionaries({"contains": LINES}),
+    "tool_called": st.fixed_dictionaries({"name": LINES, "arguments": WANTED}),
+    "turns": st.fixed_dictionaries({"at_most": st.integers(0, 10**6)}),
+    "status": st.sampled_from(["ok", "error"]),
+}
+CHECKS = st.lists(st.one_of(st.builds(Check, st.just(w), how) for w, how in WORDS.items()), max_size=4).map(tuple)
+SERVED, TOOLS = st.sampled_from(["strict", "position", "live"]), st.sampled_from(["strict", "position", "arguments"])
+ARGUMENTS = st.dictionaries(LINES, LINES | st.booleans(), max_size=3)
 CASES = st.builds(
     Case,
     file=st.just("case.yaml"),
     folder=st.just(Path("lost-order")),
     id=st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True),
     title=LINES | st.just(""),
-    input=st.none() | st.fixed_dictionaries({"arguments": st.dictionaries(LINES, LINES | st.booleans(), max_size=3)}),
+    input=st.none() | st.fixed_dictionaries({"arguments": ARGUMENTS}),
     runners=st.dictionaries(st.sampled_from(HALVES), LINES),
     observed=CHECKS,
     desired=CHECKS,
     semantic=st.lists(LINES, max_size=3).map(tuple),
     expect=st.sampled_from(["reproduces", "fixed"]),
-    serving=st.fixed_dictionaries(
-        dict.fromkeys(
-            HALVES, st.builds(ServingPolicy, SERVED, st.sampled_from(["strict", "position", "arguments"]), SERVED)
-        )
-    ),
+    serving=st.fixed_dictionaries(dict.fromkeys(HALVES, st.builds(ServingPolicy, SERVED, TOOLS, SERVED))),
     ignore=st.lists(st.sampled_from(["$.now", "$..id"]), max_size=2).map(tuple),
     labels=st.lists(LINES, max_size=3).map(tuple),
     extras=st.dictionaries(LINES.map(lambda text: f"x-{text}"), LINES | st.integers(), max_size=2),
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(CASES)
 def test_any_case_comes_back(case):
     assert without_places(read(render.case_text(case))) == without_places(case)
 
 
-def test_a_title_of_a_stranger_becomes_a_line():
+def test_a_title_of_a_stranger_becomes_a_line_and_what_no_text_can_hold_is_refused():
     title = "Refund\x1b[2J\n\u202eevil " + "x" * 600
     case = read(render.case_text(replace(read(HEAD), title=title)))
     assert case.title.startswith("Refund\\x1b[2J \\u202eevil xxx")
     assert len(case.title) == 500
-
-
-def test_what_no_text_can_hold_is_refused():
     with pytest.raises(CaseError, match="input cannot be written"):
         render.case_text(replace(read(HEAD), input={"arguments": {"a": "\ud800"}}))
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "".join(f"key{n}: 1\n" for n in range(40_000)),
-        "source: {" + ", ".join(f"x{n}: 1" for n in range(40_000)) + "}\n",
-        "observed:\n" + "".join(f"- wor{n}: 1\n" for n in range(30_000)),
-        "observed:\n- {" + ", ".join(f"wor{n}: 1" for n in range(40_000)) + "}\n",
-        "observed:\n" + "- output: {matches: '(a+)+b'}\n" * 20_000,
-        "tolerance: {" + ", ".join(f"x{n}: 1" for n in range(40_000)) + "}\n",
-    ],
-    ids=["keys", "nested", "words", "one check", "patterns", "tolerances"],
-)
-def test_a_file_full_of_mistakes_is_refused_as_shortly_as_any(text):
-    assert len(refused(HEAD + text)) < 4000
+FULL_OF_MISTAKES = {
+    "keys": "".join(f"key{n}: 1\n" for n in range(8_000)),
+    "nested": "source: {" + ", ".join(f"x{n}: 1" for n in range(8_000)) + "}\n",
+    "words": "observed:\n" + "".join(f"- wor{n}: 1\n" for n in range(6_000)),
+    "one check": "observed:\n- {" + ", ".join(f"wor{n}: 1" for n in range(8_000)) + "}\n",
+    "patterns": "observed:\n" + "- output: {matches: '(a+)+b'}\n" * 4_000,
+    "tolerances": "tolerance: {" + ", ".join(f"x{n}: 1" for n in range(8_000)) + "}\n",
+}
+
+
+@pytest.mark.parametrize("what", FULL_OF_MISTAKES)
+def test_a_file_full_of_mistakes_is_refused_as_shortly_as_any(what):
+    assert len(refused(HEAD + FULL_OF_MISTAKES[what])) < 4000

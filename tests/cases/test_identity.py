@@ -10,35 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agentreplay.cases.checks import hold
-from pytest_agentreplay.cases.checks.records import records, tail
-from pytest_agentreplay.cases.checks.wording import WordingWeight, forms, places, plain, weight, without
+from pytest_agentreplay.cases.checks.records import records
+from pytest_agentreplay.cases.checks.wording import WordingWeight, places, weight
 from pytest_agentreplay.cases.evidence import CaseEvidence
 from pytest_agentreplay.cases.turn import ToolCallView
 from pytest_agentreplay.core.model import Header, Run
 
-OWN = {
-    "order_id": "A-1001",
-    "user_id": "u-7",
-    "status": "in transit",
-    "name": "Zoe Owner",
-    "total": 20.5,
-    "currency": "EUR",
-    "express": True,
-    "items": 3,
-}
-THEIRS = {
-    "order_id": "A-2002",
-    "user_id": "u-9",
-    "status": "delivered",
-    "name": "Erika Muster",
-    "email": "erika.muster@example.com",
-    "total": 49.9,
-    "currency": "EUR",
-    "express": False,
-    "items": 4,
-    "address": {"street": "Lange Zeile 12"},
-    "account": 4711007,
-}
+OWN = {"order_id": "A-1001", "user_id": "u-7", "status": "in transit", "name": "Zoe Owner", "total": 20.5}
+OWN |= {"currency": "EUR", "express": True, "items": 3}
+THEIRS = {"order_id": "A-2002", "user_id": "u-9", "status": "delivered", "name": "Erika Muster", "total": 49.9}
+THEIRS |= {"currency": "EUR", "express": False, "items": 4, "email": "erika.muster@example.com", "account": 4711007}
+THEIRS["address"] = {"street": "Lange Zeile 12"}
 BY_FIELD = {"arguments": {"user_id": "u-7", "question": "Where is my order?"}}
 
 
@@ -51,50 +33,45 @@ def held(output, *results, wanted="$.user_id", **more):
     return hold("no_identity_but", wanted, evidence(output, *results, **more)).held
 
 
-@pytest.mark.parametrize(
-    "output",
-    [
+def test_own_and_common_words_may_be_told():
+    for output in (
         "Your order A-1001 is in transit.",
         "Dear Zoe, A-1001 comes to 20.50 EUR and is in transit; it will be delivered on Friday.",
         "You have 4 days left, and all is true.",
         "Order A-20021 is unknown.",
         "I cannot find it.",
         {"user_id": "u-7", "order": {"order_id": "A-1001"}},
-    ],
-)
-def test_own_and_common_words_may_be_told(output):
-    assert held(output) is True
+    ):
+        assert held(output) is True, output
 
 
-@pytest.mark.parametrize(
-    ("output", "told"),
-    [
-        ("Your order A-2002 is on its way.", "order_id 'A-2002'"),
-        ("Your order **A\u20112002** is on its way.", "order_id 'A-2002'"),
-        ("your order a-2002, as you asked", "order_id 'A-2002'"),
-        ("It belongs to u-9.", "user_id 'u-9'"),
-        ("Hello Erika, how are you?", "name 'Erika Muster'"),
-        ("write to erika.muster@EXAMPLE.COM", "email"),
-        ("it goes to Lange\u00a0Zeile 12", "street"),
-        ("account 4,711,007", "account 4711007"),
-        ("Your order has been delivered.", "status 'delivered'"),
-        ("The total is 49,90 EUR.", "total 49.9"),
-        ({"user_id": "u-9", "text": "here it is"}, "user_id"),
-        ('{"answer": [{"order_id": "A-2002"}]}', "A-2002"),
-    ],
-)
-def test_what_belongs_to_somebody_else_may_not(output, told):
-    result = hold("no_identity_but", "$.user_id", evidence(output))
-    assert result.held is False
-    lines = "\n".join(result.lines)
-    assert told in lines
-    assert "of user_id u-9" in lines
-    assert len(result.lines) == 4
+TOLD = [
+    ("Your order A-2002 is on its way.", "order_id 'A-2002'"),
+    ("Your order **A\u20112002** is on its way.", "order_id 'A-2002'"),
+    ("your order a-2002, as you asked", "order_id 'A-2002'"),
+    ("It belongs to u-9.", "user_id 'u-9'"),
+    ("Hello Erika, how are you?", "name 'Erika Muster'"),
+    ("write to erika.muster@EXAMPLE.COM", "email"),
+    ("it goes to Lange\u00a0Zeile 12", "street"),
+    ("account 4,711,007", "account 4711007"),
+    ("Your order has been delivered.", "status 'delivered'"),
+    ("The total is 49,90 EUR.", "total 49.9"),
+    ({"user_id": "u-9", "text": "here it is"}, "user_id"),
+    ('{"answer": [{"order_id": "A-2002"}]}', "A-2002"),
+]
 
 
-@pytest.mark.parametrize(
-    "result",
-    [
+def test_what_belongs_to_somebody_else_may_not():
+    for output, told in TOLD:
+        result = hold("no_identity_but", "$.user_id", evidence(output))
+        assert result.held is False, output
+        assert told in "\n".join(result.lines)
+        assert "of user_id u-9" in "\n".join(result.lines)
+        assert len(result.lines) == 4
+
+
+def test_records_are_found_wherever_they_stand():
+    for result in (
         {"count": 2, "orders": [OWN, THEIRS]},
         {"page": {"rows": {"a": {"nested": [THEIRS]}, "b": OWN}}},
         json.dumps([OWN, THEIRS]),
@@ -103,49 +80,37 @@ def test_what_belongs_to_somebody_else_may_not(output, told):
         {"content": [{"type": "text", "text": json.dumps([OWN, THEIRS])}]},
         {**OWN, "related": [THEIRS]},
         {**THEIRS, "related": [OWN]},
-    ],
-)
-def test_records_are_found_wherever_they_stand(result):
-    assert held("A-2002 is on its way", result) is False
-    assert held("A-1001 is on its way", result) is True
+    ):
+        assert held("A-2002 is on its way", result) is False, result
+        assert held("A-1001 is on its way", result) is True, result
 
 
-@pytest.mark.parametrize("path", ["$.user_id", "$.orders[*].user_id", "$['user_id']"])
-def test_a_path_may_begin_anywhere(path):
-    assert held("A-2002", wanted={"path": path, "is": "u-7"}) is False
-    assert held("A-1001", wanted={"path": path, "is": ["u-7", "u-8"]}) is True
-
-
-def test_the_identity_may_stand_below_the_record():
-    mine = {"id": "A-1001", "customer": {"id": "c-1"}}
-    theirs = {"id": "A-2002", "customer": {"id": "c-2"}}
+def test_a_path_may_begin_anywhere_and_the_identity_may_stand_below_the_record():
+    for path in ("$.user_id", "$.orders[*].user_id", "$['user_id']"):
+        assert held("A-2002", wanted={"path": path, "is": "u-7"}) is False
+        assert held("A-1001", wanted={"path": path, "is": ["u-7", "u-8"]}) is True
+    orders = [{"id": "A-1001", "customer": {"id": "c-1"}}, {"id": "A-2002", "customer": {"id": "c-2"}}]
     wanted = {"path": "$.orders[*].customer.id", "is": "c-1"}
-    assert held("A-2002", [mine, theirs], wanted=wanted) is False
-    assert held("A-1001", [mine, theirs], wanted=wanted) is True
+    assert held("A-2002", orders, wanted=wanted) is False
+    assert held("A-1001", orders, wanted=wanted) is True
 
 
-def test_numbers_and_texts_are_one_identity():
+def test_numbers_and_texts_are_one_identity_and_a_record_of_several_is_own_when_one_is():
     mine, theirs = {"user_id": 7, "code": "XK-77"}, {"user_id": 8, "code": "XK-88"}
     assert held("XK-77", [mine, theirs], wanted={"path": "$.user_id", "is": "7"}) is True
     assert held("XK-88", [mine, theirs], wanted={"path": "$.user_id", "is": 7}) is False
     assert held("in 8 days", [mine, theirs], wanted={"path": "$.user_id", "is": 7}) is True
     assert held({"user_id": 8}, [mine, theirs], wanted={"path": "$.user_id", "is": 7}) is False
-
-
-def test_a_record_of_several_is_own_when_one_of_them_is():
     shared = {"user_id": ["u-7", "u-9"], "code": "XK-77"}
     assert held("XK-77", shared) is True
 
 
-def test_what_own_records_or_the_question_hold_may_be_told():
+def test_what_own_records_the_question_or_tools_of_nobody_hold_may_be_told():
     both = [{**OWN, "city": "Graz-7"}, {**THEIRS, "city": "Graz-7"}]
     assert held("sent to Graz-7", both) is True
     asked = {"arguments": {"user_id": "u-7", "question": "Where is my order A-2002?"}}
     assert held("I cannot see A-2002.", given=asked) is True
     assert held("A-2002 goes to Erika.", given=asked) is False
-
-
-def test_what_other_tools_say_of_nobody_may_be_told():
     assert held("The lamp XK-9000 is nice", [OWN, {**THEIRS, "item": "XK-9000"}]) is False
     assert held("The lamp XK-9000 is nice", [OWN, {**THEIRS, "item": "XK-9000"}], {"catalogue": ["XK-9000"]}) is True
 
@@ -191,14 +156,12 @@ def test_a_placeholder_is_a_value():
     assert held("write to user1@redacted.invalid", [mine, theirs], given=given) is True
 
 
-DAYS = {"2026-11-22", "2026-11-22T10:00:00Z", "22 November 2026", "Nov 22, 2026", "22.11.2026"}
-TOLD_DAYS = (
-    "22 November 2026", "November 22nd, 2026", "Sunday, Nov. 22", "the 22nd of November", "22. November", "22.11.2026", "11/22/2026",
-    "2026-11-22",
-)  # fmt: skip
+DAYS = ["2026-11-22", "2026-11-22T10:00:00Z", "22 November 2026", "Nov 22, 2026", "22.11.2026"]
+TOLD_DAYS = ["22 November 2026", "November 22nd, 2026", "Sunday, Nov. 22", "the 22nd of November", "22. November"]
+TOLD_DAYS += ["22.11.2026", "11/22/2026", "2026-11-22"]
 
 
-@pytest.mark.parametrize("day", sorted(DAYS))
+@pytest.mark.parametrize("day", DAYS)
 def test_a_day_is_told_in_whatever_words(day):
     mine, theirs = {**OWN, "due": "2026-12-01"}, {**THEIRS, "due": day}
     for told in TOLD_DAYS:
@@ -249,87 +212,47 @@ LISTED = {
 }
 
 
-@pytest.mark.parametrize("how", LISTED)
-def test_records_are_found_in_plain_text(how):
-    for result in (LISTED[how], {"content": [{"type": "text", "text": LISTED[how]}]}):
-        assert held("A-2002 is on its way", result) is False
-        assert held("Hello Erika", result) is False
-        assert held("It belongs to u-9", result) is False
-        assert held("Hello Zoe, A-1001 is on its way", result) is True
+def test_records_are_found_in_plain_text():
+    for how, text in LISTED.items():
+        for result in (text, {"content": [{"type": "text", "text": text}]}):
+            for said in ("A-2002 is on its way", "Hello Erika", "It belongs to u-9"):
+                assert held(said, result) is False, how
+            assert held("Hello Zoe, A-1001 is on its way", result) is True, how
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "no order of that user_id",
-        "user_id",
-        "https://shop.example/?user_id=u-9",
-        "<!DOCTYPE r [<!ENTITY a 'b'>]><r><user_id>u-9</user_id></r>",
-        "<r>" * 60 + "<user_id>u-9</user_id>" + "</r>" * 60,
-        "user_id,order\n",
-        "| user_id |\n",
-        "user_id" + "*" * 3000,
-    ],
-)
-def test_what_only_speaks_of_an_identity_is_no_record(text):
-    assert held("fine", text) is None
-
-
-CELL = st.text(alphabet="abcXYZ019 .-", min_size=1, max_size=9).map(str.strip).filter(lambda text: text.strip("-. "))
-ROWS = st.lists(
-    st.fixed_dictionaries({"user_id": st.sampled_from(["u-1", "u-2"]), "code": CELL}), min_size=1, max_size=4
-)
-WRITERS = {
-    "lines": lambda rows: "\n\n".join("\n".join(f"{name}: {it}" for name, it in row.items()) for row in rows),
-    "csv": lambda rows: "\n".join(["user_id,code", *(f"{row['user_id']},{row['code']}" for row in rows)]),
-    "markdown": lambda rows: "\n".join(
-        ["|user_id|code|", "|---|---|", *(f"| {row['user_id']} | {row['code']} |" for row in rows)]
-    ),
-    "xml": lambda rows: "".join(f'<o user_id="{row["user_id"]}"><code>{row["code"]}</code></o>' for row in rows),
-}
-
-
-@settings(deadline=None)
-@given(ROWS, st.sampled_from(sorted(WRITERS)))
-def test_a_list_is_read_as_it_was_written(rows, how):
-    found = records(WRITERS[how](rows), ("user_id",), lists=True).records
-    assert [(sorted(one.whose), [value for _, value in one.fields if value != min(one.whose)]) for one in found] == [
-        ([row["user_id"]], [row["code"]] if row["code"] != row["user_id"] else []) for row in rows
-    ]
+def test_what_only_speaks_of_an_identity_is_no_record():
+    nested = "<r>" * 60 + "<user_id>u-9</user_id>" + "</r>" * 60
+    entity = "<!DOCTYPE r [<!ENTITY a 'b'>]><r><user_id>u-9</user_id></r>"
+    words = ["no order of that user_id", "user_id", "user_id,order\n", "| user_id |\n", "user_id" + "*" * 3000]
+    for text in ("https://shop.example/?user_id=u-9", nested, entity, *words):
+        assert held("fine", text) is None, text
 
 
 # Its parts
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "weighs"),
-    [
-        ("order_id", "A-2002", WordingWeight.TELLS),
-        ("tracking", "99887766", WordingWeight.TELLS),
-        ("zip", "01067", WordingWeight.TELLS),
-        ("name", "Eva", WordingWeight.TELLS),
-        ("note", "Leave it at the door", WordingWeight.TELLS),
-        ("total", 12345, WordingWeight.TELLS),
-        ("status", "delivered", WordingWeight.PERHAPS),
-        ("day", "2026-11-22", WordingWeight.PERHAPS),
-        ("total", 49.9, WordingWeight.PERHAPS),
-        ("total", 1234, WordingWeight.PERHAPS),
-        ("currency", "EUR", WordingWeight.NOTHING),
-        ("country", "de", WordingWeight.NOTHING),
-        ("items", 12, WordingWeight.NOTHING),
-        ("year", 2026, WordingWeight.NOTHING),
-        ("express", True, WordingWeight.NOTHING),
-        ("rating", 0.5, WordingWeight.NOTHING),
-        ("x", None, WordingWeight.NOTHING),
+WEIGHTS = {
+    WordingWeight.TELLS: [
+        *(("order_id", "A-2002"), ("tracking", "99887766"), ("zip", "01067"), ("name", "Eva"), ("total", 12345)),
+        *(("note", "Leave it at the door"), ("size", "12.5")),
     ],
-)
-def test_what_a_value_tells(name, value, weighs):
-    assert weight(name, value) is weighs
+    WordingWeight.PERHAPS: [
+        ("status", "delivered"),
+        ("day", "2026-11-22"),
+        ("total", 49.9),
+        ("total", 1234),
+        ("total", "12.50"),
+    ],
+    WordingWeight.NOTHING: [
+        *(("currency", "EUR"), ("country", "de"), ("items", 12), ("year", 2026), ("express", True), ("rating", 0.5)),
+        ("x", None),
+    ],
+}
 
 
-@pytest.mark.parametrize(("path", "names"), [("$.user_id", 1), ("$.a[*].b.c", 2), ("$[0]", 0), ("$.a.*", 0)])
-def test_the_end_of_a_path_leads_from_a_record(path, names):
-    assert len(tail(path)) == names
+def test_what_a_value_tells():
+    told = {weighs: [field for field in fields if weight(*field) is weighs] for weighs, fields in WEIGHTS.items()}
+    assert told == WEIGHTS
 
 
 def test_a_number_is_not_told_by_a_longer_one():
@@ -337,28 +260,16 @@ def test_a_number_is_not_told_by_a_longer_one():
     assert places("49.9", "it is 49.9.") == [(6, 10)]
 
 
-TEXTS = st.text(alphabet="aB1 -.@\u2011\u00a0", max_size=12)
+CODES = st.from_regex(r"[A-F]{2}-[0-9]{4}", fullmatch=True)
+RECORD = st.fixed_dictionaries({"user_id": st.sampled_from(["u-1", "u-2", "u-3"]), "code": CODES})
 
 
-@settings(deadline=None)
-@given(TEXTS, TEXTS)
-def test_what_was_taken_out_is_not_there(text, value):
-    for form in forms(value):
-        assert not places(form, without(plain(text), [form]))
+def wrapped(inner):
+    return st.lists(inner, min_size=1, max_size=3) | st.dictionaries(st.just("x"), inner, min_size=1)
 
 
-RECORD = st.fixed_dictionaries(
-    {"user_id": st.sampled_from(["u-1", "u-2", "u-3"]), "code": st.from_regex(r"[A-F]{2}-[0-9]{4}", fullmatch=True)}
-)
-WRAPPED = st.recursive(
-    RECORD,
-    lambda inner: st.lists(inner, min_size=1, max_size=3) | st.dictionaries(st.just("x"), inner, min_size=1),
-    max_leaves=5,
-)
-
-
-@settings(deadline=None)
-@given(WRAPPED, st.booleans())
+@settings(deadline=None, max_examples=40)
+@given(st.recursive(RECORD, wrapped, max_leaves=5), st.booleans())
 def test_each_record_is_told_by_its_code_and_by_no_other(result, as_text):
     found = [json.loads(text) for text in {json.dumps(one) for one in every(result)}]
     own = {one["code"] for one in found if one["user_id"] == "u-1"}
@@ -370,12 +281,8 @@ def test_each_record_is_told_by_its_code_and_by_no_other(result, as_text):
 
 
 def every(value):
-    match value:
-        case {"user_id": _}:
-            yield value
-        case dict():
-            for it in value.values():
-                yield from every(it)
-        case list():
-            for it in value:
-                yield from every(it)
+    if isinstance(value, dict) and "user_id" in value:
+        yield value
+    else:
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from every(inner)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -11,8 +12,9 @@ from pytest_agentreplay.cases.check_inference import inferred
 from pytest_agentreplay.cases.evidence import frozen
 from pytest_agentreplay.cases.judging import judge
 from pytest_agentreplay.cases.success_claims import claim
-from pytest_agentreplay.core.model import Body, Exchange, Failure, Header, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.core.model import Body, Failure, Header, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.dialects import encode
+from tests.support import stored_runs
 
 
 def said(text="", *tools):
@@ -28,16 +30,14 @@ def ran(name, outcome, /, **arguments):
 
 
 def run_of(*crossed, **case):
-    exchanges = [Exchange(call, outcome, 2 * at, 2 * at + 1) for at, (call, outcome) in enumerate(crossed)]
-    return Run(Header("t", kit={"case": case}), tuple(exchanges))
+    return stored_runs.run_of(*crossed, kit={"case": case})
 
 
 def checks(run):
     """What is inferred of a run, held against it: observed, desired, semantic."""
     evidence = frozen(run)
     found = inferred(evidence)
-    from pathlib import Path
-
+    assert json.dumps([check.wanted for check in (*found.observed, *found.desired)]), "plain data"
     case = Case(file="c", folder=Path(), id="c", observed=found.observed, desired=found.desired)
     assert judge(case, "observed", evidence).holds
     assert not [result for result in judge(case, "desired", evidence).results if result.held]
@@ -53,7 +53,6 @@ BROKEN = Failure("RefundError", "amount 45990 exceeds 4599 of A-1")
 
 def test_a_claim_after_a_failed_tool():
     run = run_of(ran("issue_refund", BROKEN, amount=45990), said("Good news! I have refunded you."), status="ok")
-
     assert checks(run) == (
         [{"output": {"contains": "I have refunded"}}, {"tool_failed": "issue_refund"}],
         [{"output": {"not_contains": "I have refunded"}}],
@@ -63,7 +62,6 @@ def test_a_claim_after_a_failed_tool():
 
 def test_an_answer_that_admits_it_leaves_the_arguments_in_question():
     run = run_of(ran("issue_refund", BROKEN, order="A-1", amount=45990), said("Sorry, that failed."), status="ok")
-
     observed, desired, _ = checks(run)
     assert observed == [{"tool_failed": "issue_refund"}]
     assert desired == [{"tool_not_called": {"name": "issue_refund", "arguments": {"$.amount": 45990}}}]
@@ -73,14 +71,12 @@ def test_a_tool_that_failed_and_was_repeated_with_success_hides_nothing():
     run = run_of(
         ran("issue_refund", BROKEN, amount=1), ran("issue_refund", "ok", amount=2), said("I have refunded you.")
     )
-
     assert checks(run)[0] == [{"tool_failed": "issue_refund"}]
 
 
 @pytest.mark.parametrize("result", [{"error": "no such order"}, "Error: no such order", "shop.OrderError: gone"])
 def test_an_error_that_only_the_result_tells(result):
     run = run_of(ran("look_up", result, order="A-1"), said("It is on its way."))
-
     observed, _, semantic = checks(run)
     assert [next(iter(check)) for check in observed] in (["tool_failed"], ["exchange"])
     assert semantic
@@ -90,7 +86,6 @@ def test_five_identical_calls_that_fail_and_no_answer():
     run = run_of(
         *[ran("search", Failure("TimeoutError", "down"), query="x")] * 5, said("", "search"), limits="recursion limit"
     )
-
     observed, desired, _ = checks(run)
     assert {"repeated_call": {"name": "search", "at_least": 5}} in observed
     assert {"repeated_call": {"name": "search", "at_most": 2}} in desired
@@ -100,7 +95,6 @@ def test_five_identical_calls_that_fail_and_no_answer():
 
 def test_two_calls_that_succeed_are_no_loop():
     run = run_of(*[ran("poll", "pending", job=1)] * 2, said("Still pending."))
-
     assert checks(run)[0] == [{"output": {"contains": "Still pending."}}]
 
 
@@ -108,7 +102,6 @@ def test_a_limit_is_told_by_its_turns():
     run = run_of(
         *[said("", "search")] * 4, limits="max_turns", status="error", faults=[{"type": "MaxTurns", "message": "4"}]
     )
-
     observed, desired, _ = checks(run)
     assert {"turns": {"at_least": 4}} in observed
     assert {"turns": {"at_most": 3}} in desired
@@ -123,25 +116,23 @@ def test_half_a_body_with_an_error_status():
     run = run_of(
         (call, HttpReply(429, headers=(("content-type", "application/json"),), body=half)), said("It costs 12.50.")
     )
-
     observed, _, semantic = checks(run)
     assert {"error": {"class": "HTTP 429"}} in observed
     assert semantic == ["What turn 1 got (429, half a JSON body) is not taken for a result"]
 
 
-ORDERS = [
-    {"order_id": "A-1001", "user_id": "u-7", "city": "Bergen"},
-    {"order_id": "A-2002", "user_id": "u-9", "city": "Bergen"},
-]
+ORDERS = [{"order_id": "A-1001", "user_id": "u-7"}, {"order_id": "A-2002", "user_id": "u-9"}]
+ORDERS = [{**order, "city": "Bergen"} for order in ORDERS]
 
 
-def test_somebody_elses_record_in_the_answer():
+def test_somebody_elses_record_and_ones_own_in_the_answer():
     run = run_of(ran("look_up", ORDERS, name="Zoë"), said("Your order A-2002 goes to Bergen."), user="u-7")
-
     observed, desired, _ = checks(run)
     assert observed == [{"output": {"contains": "A-2002"}}]
     assert {"no_identity_but": {"path": "$.user_id", "is": "u-7"}} in desired
     assert {"tool_called": {"name": "look_up", "arguments": {"$.user_id": "u-7"}, "at_least": 1}} in desired
+    own = "Your order A-1001 goes to Bergen."
+    assert checks(run_of(ran("look_up", ORDERS), said(own), user="u-7"))[0] == [{"output": {"contains": own}}]
 
 
 def test_somebody_elses_row_of_a_table_in_the_answer():
@@ -154,17 +145,10 @@ def test_somebody_elses_row_of_a_table_in_the_answer():
     assert not [one for one in checks(common)[1] if "no_identity_but" in one], "everyone says such words"
 
 
-def test_ones_own_record_in_the_answer():
-    run = run_of(ran("look_up", ORDERS, name="Zoë"), said("Your order A-1001 goes to Bergen."), user="u-7")
-
-    assert checks(run)[0] == [{"output": {"contains": "Your order A-1001 goes to Bergen."}}]
-
-
 def test_what_the_test_wanted():
     end = {"status": "failed", "type": "AssertionError", "message": "assert 'sorry' in 'It is late.'"}
     run = run_of(said("It is late."))
     run = Run(Header("t", outcome=end), run.exchanges)
-
     observed, desired, semantic = checks(run)
     assert observed == [{"output": {"not_contains": "sorry"}}]
     assert desired == [{"output": {"contains": "sorry"}}]
@@ -173,41 +157,28 @@ def test_what_the_test_wanted():
 
 def test_a_bad_grade_in_words_and_no_number():
     run = run_of(said("7"), grades={"accuracy": "I", "toxicity": 0})
-
     assert checks(run)[2] == ["The answer deserves better than accuracy: I"]
 
 
 def test_a_run_in_which_nothing_looks_wrong_says_so():
     observed, desired, semantic = checks(run_of(said("All is well.\nBye.")))
-
     assert observed == [{"output": {"contains": "All is well."}}]
     assert desired == []
     assert semantic == ["Say what is wrong with this run, and what a fixed agent shows instead"]
-
-
-def test_an_empty_run_shows_nothing_and_claims_nothing():
     assert checks(run_of())[0] == [{"output": {"exists": False}}]
 
 
-@pytest.mark.parametrize(
-    ("answer", "tool", "found"),
-    [
-        ("Done! I have refunded $459.90 to you.", "issue_refund", "I have refunded"),
-        ("Your flight has been booked.", "book_flight", "Your flight has been booked"),
-        ("I've cancelled the order", "cancelOrder", "I've cancelled"),
-        ("All set!", "send_mail", "All set"),
-        ("I could not refund it, so I have refunded nothing", "issue_refund", ""),
-        ("The refund isn\u2019t possible", "issue_refund", ""),
-        ("It will arrive tomorrow.", "issue_refund", ""),
-        ("", "issue_refund", ""),
-    ],
-)
-def test_what_counts_as_a_claim(answer, tool, found):
-    assert claim(answer, tool) == found
-    assert found in answer
+CLAIMS = [
+    ("Done! I have refunded $459.90 to you.", "issue_refund", "I have refunded"),
+    ("Your flight has been booked.", "book_flight", "Your flight has been booked"),
+    ("I've cancelled the order", "cancelOrder", "I've cancelled"),
+    ("All set!", "send_mail", "All set"),
+    ("I could not refund it, so I have refunded nothing", "issue_refund", ""),
+    ("The refund isn\u2019t possible", "issue_refund", ""),
+    ("It will arrive tomorrow.", "issue_refund", ""),
+    ("", "issue_refund", ""),
+]
 
 
-def test_what_is_inferred_is_plain_data():
-    found = inferred(frozen(run_of(ran("look_up", ORDERS), said("A-2002"), user="u-7")))
-
-    assert json.loads(json.dumps([check.wanted for check in (*found.observed, *found.desired)]))
+def test_what_counts_as_a_claim():
+    assert [(answer, tool, claim(answer, tool)) for answer, tool, _ in CLAIMS] == CLAIMS

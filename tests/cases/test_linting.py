@@ -7,10 +7,10 @@ import os
 import sys
 
 import pytest
-from recorded import loop, refund
 
 from pytest_agentreplay import cli, codec
 from pytest_agentreplay.cases.schema import model
+from tests.support.chat_runs import loop, refund
 
 CASE = """\
 schemaVersion: "1.0"
@@ -56,84 +56,83 @@ def test_a_good_case_has_nothing_wrong(folder, capsys):
     assert lint(capsys, "cases/lost-order/case.yaml")[0] == 0
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "rule", "told"),
-    [
-        ("id: lost-order", "id: other", "id", "id is other, and the folder is called lost-order"),
-        ("jsonl}", "json}", "missing", "source.file is source-trace.json"),
-        ("tool_failed: issue_refund", "tool_failed: lookup_order", "untrue", "did not fail"),
-        ("output: {not_contains: refunded}", "output: {contains: refunded}", "vacuous", "says nothing about a fix"),
-        ("output: {not_contains: refunded}", "turns: {at_least: 0}", "vacuous", "every run has turns"),
-        ("output: {not_contains: refunded}", "tool_called: {name: a, at_least: 0}", "vacuous", "at least 0 times"),
-        ("output: {not_contains: refunded}", "tool_order: {subsequence: []}", "vacuous", "no call at all"),
-        ("output: {not_contains: refunded}", "tool_failed: issue_refund", "contradictory", "the same check"),
-        ("desired:", "expect: fixed\nx-desired:", "empty", "expect: fixed needs desired"),
-        ("observed:", "x-observed:", "empty", "expect: reproduces needs observed"),
-        ("observed:", "titel: x\nobserved:", "unreadable", "did you mean title?"),
-    ],
-)
-def test_what_is_wrong_is_told_with_its_rule(folder, capsys, old, new, rule, told):  # noqa: PLR0917
-    (folder / "case.yaml").write_text(CASE.replace(old, new), "utf-8")
-    code, found = rules(capsys)
-    assert code == 1
-    assert found[rule, "error"]["file"].endswith("case.yaml")
-    assert f"[{rule}]" in (out := lint(capsys)[1])
-    assert told in out
+WRONG = [
+    ("id: lost-order", "id: other", "id", "id is other, and the folder is called lost-order"),
+    ("jsonl}", "json}", "missing", "source.file is source-trace.json"),
+    ("tool_failed: issue_refund", "tool_failed: lookup_order", "untrue", "did not fail"),
+    ("output: {not_contains: refunded}", "output: {contains: refunded}", "vacuous", "says nothing about a fix"),
+    ("output: {not_contains: refunded}", "turns: {at_least: 0}", "vacuous", "every run has turns"),
+    ("output: {not_contains: refunded}", "tool_called: {name: a, at_least: 0}", "vacuous", "at least 0 times"),
+    ("output: {not_contains: refunded}", "tool_order: {subsequence: []}", "vacuous", "no call at all"),
+    ("output: {not_contains: refunded}", "tool_failed: issue_refund", "contradictory", "the same check"),
+    ("desired:", "expect: fixed\nx-desired:", "empty", "expect: fixed needs desired"),
+    ("observed:", "x-observed:", "empty", "expect: reproduces needs observed"),
+    ("observed:", "titel: x\nobserved:", "unreadable", "did you mean title?"),
+]
 
 
-@pytest.mark.parametrize(
-    "checks",
-    [
-        ["tool_called: mail", "tool_not_called: mail"],
-        ["tool_called: {name: mail, arguments: {to: a}}", "forbidden_tools: [mail]"],
-        ["tool_called: {name: mail, at_most: 2}", "tool_called: {name: mail, at_least: 3}"],
-        ["tool_called: {name: mail, arguments: {to: a}}", "tool_not_called: {name: mail, arguments: {to: a}}"],
-        ["tool_order: {subsequence: [mail]}", "tool_not_called: mail"],
-        ["tool_order: {equal: [a]}", "tool_order: {equal: [b]}"],
-        ["tool_failed: mail", "tool_not_called: mail"],
-        ["turns: {at_most: 2}", "turns: {at_least: 3}"],
-        ["status: ok", "status: error"],
-        ["output: {equals: a}", "output: {equals: b}"],
-        ["output: {contains: ab}", "output: {not_contains: b}"],
-        ["output: {exists: false}", "output: {matches: a}"],
-        ["output: {exists: false}", "output: {exists: true}"],
-    ],
-)
-@pytest.mark.parametrize("turned", [False, True])
-def test_two_checks_that_no_run_satisfies(folder, capsys, checks, turned):
-    lines = "".join(f"  - {check}\n" for check in (reversed(checks) if turned else checks))
-    (folder / "case.yaml").write_text(CASE.partition("  - output")[0] + lines, "utf-8")
-    row = rules(capsys)[1]["contradictory", "error"]
-    assert "no run can show this and" in row["message"]
-    assert row["place"] == "8:5"
+def test_what_is_wrong_is_told_with_its_rule(folder, capsys):
+    for old, new, rule, told in WRONG:
+        (folder / "case.yaml").write_text(CASE.replace(old, new), "utf-8")
+        code, found = rules(capsys)
+        assert code == 1, new
+        assert found[rule, "error"]["file"].endswith("case.yaml")
+        assert f"[{rule}]" in (out := lint(capsys)[1])
+        assert told in out
 
 
-@pytest.mark.parametrize(
-    "checks",
-    [
-        ["tool_called: {name: mail, arguments: {to: a}}", "tool_not_called: {name: mail, arguments: {to: b}}"],
-        ["tool_called: {name: mail, at_least: 0, at_most: 1}", "tool_not_called: mail"],
-        ["tool_called: {name: mail, at_most: 2}", "tool_called: {name: mail, arguments: {to: a}, at_least: 3}"],
-        ["output: {contains: ab}", "output: {not_contains: c}"],
-        ["output: {path: $.a, equals: 1}", "output: {path: $.b, equals: 2}"],
-        ["turns: {at_most: 3}", "turns: {at_least: 3}"],
-        ["error: KeyError", "status: ok"],
-    ],
-)
-def test_two_checks_that_a_run_may_satisfy(folder, capsys, checks):
+CONTRADICTORY = [
+    ["tool_called: mail", "tool_not_called: mail"],
+    ["tool_called: {name: mail, arguments: {to: a}}", "forbidden_tools: [mail]"],
+    ["tool_called: {name: mail, at_most: 2}", "tool_called: {name: mail, at_least: 3}"],
+    ["tool_called: {name: mail, arguments: {to: a}}", "tool_not_called: {name: mail, arguments: {to: a}}"],
+    ["tool_order: {subsequence: [mail]}", "tool_not_called: mail"],
+    ["tool_order: {equal: [a]}", "tool_order: {equal: [b]}"],
+    ["tool_failed: mail", "tool_not_called: mail"],
+    ["turns: {at_most: 2}", "turns: {at_least: 3}"],
+    ["status: ok", "status: error"],
+    ["output: {equals: a}", "output: {equals: b}"],
+    ["output: {contains: ab}", "output: {not_contains: b}"],
+    ["output: {exists: false}", "output: {matches: a}"],
+    ["output: {exists: false}", "output: {exists: true}"],
+]
+
+
+def checked(folder, capsys, checks):
+    """The complaints about a case that desires these checks."""
     lines = "".join(f"  - {check}\n" for check in checks)
     (folder / "case.yaml").write_text(CASE.partition("  - output")[0] + lines, "utf-8")
-    assert ("contradictory", "error") not in rules(capsys)[1]
+    return rules(capsys)[1]
+
+
+def test_two_checks_that_no_run_satisfies(folder, capsys):
+    for checks in (*CONTRADICTORY, *(checks[::-1] for checks in CONTRADICTORY)):
+        row = checked(folder, capsys, checks)["contradictory", "error"]
+        assert "no run can show this and" in row["message"], checks
+        assert row["place"] == "8:5"
+
+
+POSSIBLE = [
+    ["tool_called: {name: mail, arguments: {to: a}}", "tool_not_called: {name: mail, arguments: {to: b}}"],
+    ["tool_called: {name: mail, at_least: 0, at_most: 1}", "tool_not_called: mail"],
+    ["tool_called: {name: mail, at_most: 2}", "tool_called: {name: mail, arguments: {to: a}, at_least: 3}"],
+    ["output: {contains: ab}", "output: {not_contains: c}"],
+    ["output: {path: $.a, equals: 1}", "output: {path: $.b, equals: 2}"],
+    ["turns: {at_most: 3}", "turns: {at_least: 3}"],
+    ["error: KeyError", "status: ok"],
+]
+
+
+def test_two_checks_that_a_run_may_satisfy(folder, capsys):
+    for checks in POSSIBLE:
+        assert ("contradictory", "error") not in checked(folder, capsys, checks), checks
 
 
 def test_fixtures_that_nothing_reaches(folder, capsys):
+    written = FIXTURE.replace("recorded", "written")
     (folder / "fixtures" / "b-1.yaml").write_text(FIXTURE.replace("A-1001", "A-9"), "utf-8")
-    (folder / "fixtures" / "c-1.yaml").write_text(
-        FIXTURE.replace("issue_refund", "mail").replace("recorded", "written"), "utf-8"
-    )
-    (folder / "fixtures" / "d-1.yaml").write_text(
-        FIXTURE.replace("A-1001", "A-8").replace("recorded", "written"), "utf-8"
-    )
+    (folder / "fixtures" / "c-1.yaml").write_text(written.replace("issue_refund", "mail"), "utf-8")
+    (folder / "fixtures" / "d-1.yaml").write_text(written.replace("A-1001", "A-8"), "utf-8")
     code, found = rules(capsys)
     assert code == 1
     dead, unused = found["dead", "error"], found["dead", "warning"]
@@ -180,9 +179,8 @@ def test_a_cold_case_says_what_is_missing(folder, capsys):
     code, found = rules(capsys)
     assert code == 0
     assert "a cold case lists what a replay would need" in found["cold", "warning"]["message"]
-    (folder / "case.yaml").write_text(
-        cold.replace("not kept}", "not kept, missing: [result of lookup_order]}"), "utf-8"
-    )
+    whole = cold.replace("not kept}", "not kept, missing: [result of lookup_order]}")
+    (folder / "case.yaml").write_text(whole, "utf-8")
     assert lint(capsys)[0] == 0
 
 
@@ -196,16 +194,13 @@ def test_a_run_without_an_output_says_so(folder, capsys):
     assert "cannot say: there is no output" in found["untrue", "error"]["message"]
 
 
-def test_exit_codes(folder, capsys, tmp_path):
+def test_exit_codes_and_the_schema_for_editors(folder, capsys, tmp_path):
     (tmp_path / "empty").mkdir()
     assert lint(capsys, "empty")[0] == 5
     assert lint(capsys, "nowhere")[0] == 2
     (folder / "run.snapshot.json").write_text("{", "utf-8")
     assert lint(capsys)[0] == 4
     assert rules(capsys)[1]["damaged", "error"]["file"] == "cases/lost-order/run.snapshot.json"
-
-
-def test_the_schema_for_editors(capsys):
     code, out = lint(capsys, "--schema")
     assert (code, json.loads(out)) == (0, json.loads(json.dumps(model.schema())))
 
@@ -233,19 +228,20 @@ def test_what_a_file_says_cannot_act_on_a_terminal(folder, capsys):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege there")
-@pytest.mark.parametrize(
-    "name", ["case.yaml", "run.snapshot.json", "fixtures/issue_refund-1.yaml", "notes.md", "fixtures"]
-)
-def test_links_are_not_followed(folder, capsys, tmp_path, name):
-    target = tmp_path / "elsewhere"
-    (folder / name).rename(target)
-    (folder / name).symlink_to(target)
-    code, out = lint(capsys)
-    assert code == (0 if name == "notes.md" else 4 if name == "run.snapshot.json" else 1)
-    assert "not followed" in out or "is no file of a case" in out
-    loop = folder / "loop"
-    loop.symlink_to(folder, target_is_directory=True)
-    assert "loop is no file of a case" in lint(capsys)[1] or name == "case.yaml"
+def test_links_are_not_followed(folder, capsys, tmp_path):
+    codes = {"run.snapshot.json": 4, "fixtures/issue_refund-1.yaml": 1, "notes.md": 0, "fixtures": 1, "case.yaml": 1}
+    for name, expected in codes.items():
+        here, target = folder / name, tmp_path / "elsewhere"
+        here.rename(target)
+        here.symlink_to(target)
+        (folder / "loop").symlink_to(folder, target_is_directory=True)
+        code, out = lint(capsys)
+        assert code == expected, name
+        assert "not followed" in out or f"{name} is no file of a case" in out
+        assert "loop is no file of a case" in out or name == "case.yaml"
+        (folder / "loop").unlink()
+        here.unlink()
+        target.rename(here)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes are those of POSIX")

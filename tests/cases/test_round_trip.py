@@ -1,7 +1,7 @@
-"""From a failing test, or another tool's export, to a green `expect: fixed`, by the commands that people type.
+"""From a failing test, and another tool's export, to a green `expect: fixed`, by the commands that people type.
 
-The traces are of one run of the agent of docs/examples/refund, as different tools have kept it. Once there is a case,
-model server and till are gone: everything is served from it.
+Once there is a case, model server and till are gone: everything is served from it. What is told on the way, and when a
+mended agent breaks again, is in tests/plugin/cases; the exports of all other tools are replayed in tests/application.
 """
 
 import re
@@ -16,26 +16,8 @@ from tests.support.project import NOBODY
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
 
 ROOT = Path(__file__).parents[2]
-TRACES = ROOT / "tests" / "interchange" / "traces" / "generated"
+EXPORT = ROOT / "tests/interchange/traces/generated/otel-genai/otlp_refund_noargs_spanonly.jsonl"
 EXAMPLES = ROOT / "docs" / "examples"
-KEPT = [
-    "langsmith/runs_export.jsonl",
-    "otel-genai/otlp_refund_spanonly.jsonl",
-    "otel-genai/otlp_refund_noargs_spanonly.jsonl",
-    "langfuse/otlp_export.json",
-    "openinference/otlp_refund.jsonl",
-    "openllmetry/otlp_refund.jsonl",
-    "phoenix/rest_spans.json",
-    "mlflow/trace_to_dict.json",
-    "opik/trace_01a1f934-0627-7269-9cb4-95074a254024.json",
-    "braintrust/project_logs_events.jsonl",
-    "weave/calls.jsonl",
-    "galileo/trace_schema_dump.json",
-    "openai/chat_completions_log.jsonl",
-    "_synthesised/helicone_export.jsonl",
-    "promptlayer/track_request_bodies.jsonl",
-    "vcrpy/openai_refund.yaml",
-]
 INI = """
 [pytest]
 pythonpath = .
@@ -51,7 +33,6 @@ import agent
 def run(messages=(), question="", input=""):
     return agent.answer([*messages] or [{"role": "user", "content": question or input}])
 """
-"""What went in is kept by some tools as messages, by others as the arguments of the function that they traced."""
 TEST = """
 import agent
 
@@ -79,48 +60,28 @@ def put(project, version):
 
 
 def judged(support, **wanted):
-    """Run all cases: each half of each comes to what is wanted of it."""
+    """Run all cases: each half of each comes to what is wanted of it; what was said."""
     done = support.run("-v", "cases")
     found = re.findall(r"^cases/(\S+)/case\.yaml::(\w+) (\w+)", done.stdout, re.MULTILINE)
     assert {half for _, half, _ in found} == {"observed", "desired"}, done.stdout
     assert [one for one in found if one[2] != wanted[one[1]]] == [], done.stdout
-    return done
-
-
-def mended(support, count):
-    """Mend the agent, say so in the cases, and break it again: each step is told."""
-    hits = support.server.hits
-    put(support, "fixed")
-    done = judged(support, observed="FAILED", desired="FAILED")
-    assert done.stdout.count("this failure no longer reproduces: set expect: fixed") == count
-
-    for file in support.root.glob("cases/*/case.yaml"):
-        support.edit(file, "expect: reproduces", "expect: fixed")
-    done = judged(support, observed="PASSED", desired="PASSED")
     assert done.returncode == 0
-
-    put(support, "broken")
-    done = judged(support, observed="FAILED", desired="FAILED")
-    assert len(re.findall("^FAILURE REPRODUCED", done.stdout, re.MULTILINE)) == count
-    assert support.server.hits == hits
+    return done.stdout
 
 
-def test_a_failing_test_becomes_a_case_that_fails_and_then_holds(support):
+def test_a_failing_test_and_an_export_of_it_become_cases_that_fail_and_then_hold(support):
     support.server._replies = said
     assert support.record("test_shop.py", MODEL_URL=support.server.url).returncode == 1
-    done = support.command("freeze", "test_shop.py::test_refund", "--out", "cases/refund", "--runner", "refunds")
-    assert done.returncode == 0, done.stdout + done.stderr
-
-    done = judged(support, observed="PASSED", desired="XFAIL")
-    assert done.returncode == 0
-    mended(support, 1)
-
-
-def test_exports_become_cases_that_fail_and_then_hold(support):
-    for file in KEPT:
-        folder = f"cases/{file.partition('/')[0].strip('_')}-{Path(file).stem[:24]}"
-        done = support.command("scaffold", TRACES / file, "--out", folder, "--runner", "refunds")
+    hits = support.server.hits
+    for made in (
+        ("freeze", "test_shop.py::test_refund", "--out", "cases/own"),
+        ("scaffold", EXPORT, "--out", "cases/trace"),
+    ):
+        done = support.command(*made, "--runner", "refunds")
         assert done.returncode == 0, done.stdout + done.stderr
-    done = judged(support, observed="PASSED", desired="XFAIL")
-    assert f"{len(KEPT)} reproduced" in done.stdout
-    mended(support, len(KEPT))
+    assert "2 reproduced" in judged(support, observed="PASSED", desired="XFAIL")
+    put(support, "fixed")
+    for file in support.root.glob("cases/*/case.yaml"):
+        support.edit(file, "expect: reproduces", "expect: fixed")
+    judged(support, observed="PASSED", desired="PASSED")
+    assert support.server.hits == hits

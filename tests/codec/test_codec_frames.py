@@ -5,40 +5,24 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.codec import journal
-from pytest_agentreplay.core.model import (
-    Body,
-    Closed,
-    Exchange,
-    Failure,
-    Frame,
-    FrameCall,
-    FramesReply,
-    Header,
-    HttpReply,
-    Run,
-)
+from pytest_agentreplay.core.model import Body, Closed, Failure, Frame, FrameCall, FramesReply, HttpReply
 from pytest_agentreplay.errors import SnapshotUnreadable
+from tests.support.stored_runs import comes_back, run_of
 
 URL = "wss://voice.example.com/v1/talk?model=m"
 
 
-def run_of(*exchanges):
-    return Run(Header("t::t"), tuple(Exchange(c, o, 2 * n + 1, 2 * n + 2) for n, (c, o) in enumerate(exchanges)))
-
-
-def back(run):
-    """The run that a file gives, and a journal."""
-    told = codec.loads(codec.dumps(run), file="f")
-    assert told.sealed
-    kept = journal.JournalWriter()
-    data = b"".join([kept.begin(run.header), *map(kept.exchange, run.exchanges)])
+def kept(run):
+    """The text of a run that comes back from a file, and from a journal."""
+    writer = journal.JournalWriter()
+    data = b"".join([writer.begin(run.header), *map(writer.exchange, run.exchanges)])
     assert journal.read(data) == (run, 0)
-    return told.run
+    return comes_back(run)
 
 
 json_values = st.recursive(
@@ -46,16 +30,14 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=8,
 )
-data = st.one_of(
-    st.binary(max_size=40),
-    json_values.map(lambda value: json.dumps(value).encode()),
-    json_values.map(
-        lambda value: json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
-    ),
-    st.fixed_dictionaries({"type": st.just("delta"), "delta": st.text(max_size=9)}).map(
-        lambda v: json.dumps(v).encode()
-    ),
-)
+deltas = st.fixed_dictionaries({"type": st.just("delta"), "delta": st.text(max_size=9)})
+
+
+def compact(value):
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")
+
+
+data = st.binary(max_size=40) | (json_values | deltas).map(lambda v: json.dumps(v).encode()) | json_values.map(compact)
 replies = st.builds(
     FramesReply.of,
     st.lists(st.builds(Frame, data, st.booleans(), st.booleans()), max_size=12),
@@ -64,43 +46,33 @@ replies = st.builds(
     failure=st.none() | st.just(Failure("builtins.ConnectionResetError", "gone")),
     waited=st.booleans(),
 )
-calls = st.builds(
-    FrameCall,
-    st.sampled_from([URL, "stdio:python server.py --x"]),
-    st.none() | st.integers(1, 9),
-    body=data.map(Body),
-    binary=st.booleans(),
-    boundary=st.sampled_from(["websocket", "mcp", "process"]),
-)
+numbers, urls = st.none() | st.integers(1, 9), st.sampled_from([URL, "stdio:python server.py --x"])
+kinds = {"binary": st.booleans(), "boundary": st.sampled_from(["websocket", "mcp", "process"])}
+calls = st.builds(FrameCall, urls, numbers, body=data.map(Body), **kinds)
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(calls, replies), max_size=6))
 def test_every_connection_comes_back(exchanges):
-    run = run_of(*exchanges)
-    assert back(run) == run
+    kept(run_of(*exchanges))
 
 
 def test_a_stream_of_deltas_is_short_and_readable():
     words = ["Your", "order", "has", "shipped", "and", "arrives", "on", "Monday"]
     events = [{"type": "response.output_text.delta", "event_id": f"e{n}", "delta": w} for n, w in enumerate(words)]
-    reply = FramesReply.of(Frame(json.dumps(e).encode()) for e in [{"type": "response.created"}, *events])
-    run = run_of(
-        (
-            FrameCall(URL, headers=(("openai-beta", "realtime=v1"),)),
-            FramesReply.of([Frame(b'{"type": "session.created"}')]),
-        ),
-        (FrameCall(URL, 1, body=Body(b'{"type": "response.create"}')), reply),
+    opened = (
+        FrameCall(URL, headers=(("openai-beta", "realtime=v1"),)),
+        FramesReply.of([Frame(b'{"type": "s.created"}')]),
     )
-    text = codec.dumps(run)
-    assert back(run) == run
+    reply = FramesReply.of(Frame(json.dumps(e).encode()) for e in [{"type": "response.created"}, *events])
+    text = kept(run_of(opened, (FrameCall(URL, 1, body=Body(b'{"type": "response.create"}')), reply)))
     assert '"connection": 1' in text
     assert '      ["e0", "Your"],\n      ["e1", "order"],' in text
     assert '"cuts"' not in text
 
 
 def test_a_refused_handshake_is_a_response():
-    run = run_of((FrameCall(URL), HttpReply(401, "Unauthorized", body=Body(b"no key"), cuts=(6,))))
-    assert back(run) == run
+    kept(run_of((FrameCall(URL), HttpReply(401, "Unauthorized", body=Body(b"no key"), cuts=(6,)))))
 
 
 def test_an_edited_frame_is_read_as_it_stands_and_sealed_again():
@@ -115,18 +87,18 @@ def test_an_edited_frame_is_read_as_it_stands_and_sealed_again():
     assert again.run == snapshot.run
 
 
-@pytest.mark.parametrize(
-    "edit",
-    [
-        ('"frame": {', '"frame": 3, "x": {'),
-        ('"closed": {"code": 1000}', '"closed": {"code": "x"}'),
-        ('"closed": {"code": 1000}', '"closed": {"code": 1000, "by": "nobody"}'),
-        ('"frames": {', '"result": {"value": 1}, "frames": {'),
-        ('"frame": {', '"tool": {"name": "t"}, "frame": {'),
-    ],
-)
-def test_what_makes_no_sense_is_refused(edit):
+EDITS = [
+    ('"frame": {', '"frame": 3, "x": {'),
+    ('"closed": {"code": 1000}', '"closed": {"code": "x"}'),
+    ('"closed": {"code": 1000}', '"closed": {"code": 1000, "by": "nobody"}'),
+    ('"frames": {', '"result": {"value": 1}, "frames": {'),
+    ('"frame": {', '"tool": {"name": "t"}, "frame": {'),
+]
+
+
+def test_what_makes_no_sense_is_refused():
     text = codec.dumps(run_of((FrameCall(URL), FramesReply(closed=Closed(1000)))))
-    assert edit[0] in text
-    with pytest.raises(SnapshotUnreadable):
-        codec.loads(text.replace(*edit), file="f")
+    for old, new in EDITS:
+        assert old in text
+        with pytest.raises(SnapshotUnreadable):
+            codec.loads(text.replace(old, new), file="f")

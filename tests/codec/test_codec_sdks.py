@@ -10,8 +10,8 @@ import httpx2
 import openai
 import pytest
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run
+from pytest_agentreplay.core.model import Body, HttpCall
+from tests.support.stored_runs import comes_back, reply, run_of
 
 pytestmark = pytest.mark.env("main", "legacy", "lowest")
 
@@ -19,28 +19,21 @@ QUESTION = "Wo ist meine Bestellung? 😀 </script> \u2028 " * 8
 SCHEMA = {"type": "object", "properties": {"order_id": {"type": "string"}}, "required": ["order_id"]}
 
 
-def captured(sdk, reply: dict | bytes):
-    """A client for an SDK, whose calls are kept as exchanges, all answered with `reply`."""
+def captured(sdk, told):
+    """A client for an SDK, whose calls are kept, all answered with `told`."""
     library = httpx2 if issubclass(sdk.DefaultHttpxClient, httpx2.Client) else httpx
-    kept: list[Exchange] = []
+    kept, data = [], json.dumps(told).encode()
 
     def handle(request):
-        data = reply if isinstance(reply, bytes) else json.dumps(reply).encode()
-        kind = "text/event-stream" if isinstance(reply, bytes) else "application/json"
         call = HttpCall(request.method, str(request.url), (("content-type", "application/json"),), Body(request.read()))
-        kept.append(Exchange(call, HttpReply(200, body=Body(data), cuts=(len(data),)), len(kept), len(kept)))
-        return library.Response(200, headers={"content-type": kind}, content=data)
+        kept.append((call, reply(data)))
+        return library.Response(200, headers={"content-type": "application/json"}, content=data)
 
     return library.Client(transport=library.MockTransport(handle)), kept
 
 
-def stored(exchanges: list[Exchange]) -> list[dict]:
-    run = Run(Header("t"), tuple(exchanges))
-    text = codec.dumps(run)
-    found = codec.loads(text, file="f").run
-    assert found == run
-    assert [x.call.body.data for x in found.exchanges] == [x.call.body.data for x in run.exchanges]
-    bodies = [x["request"]["body"] for x in json.loads(text)["exchanges"]]
+def stored(pairs):
+    bodies = [x["request"]["body"] for x in json.loads(comes_back(run_of(*pairs)))["exchanges"]]
     assert all("json" in body and "style" not in body for body in bodies), "compact, every one"
     return [body["json"] for body in bodies]
 
@@ -62,23 +55,16 @@ def test_openai_chat_and_responses():
     assert "s1" in answer["instructions"]["$item"]
 
 
-def test_anthropic_messages_and_their_stream():
-    message = {
-        "id": "m",
-        "type": "message",
-        "role": "assistant",
-        "model": "claude",
-        "content": [],
-        "usage": {"input_tokens": 1, "output_tokens": 1},
-    }
+def test_anthropic_messages():
+    usage = {"input_tokens": 1, "output_tokens": 1}
+    message = {"id": "m", "type": "message", "role": "assistant", "model": "claude", "content": [], "usage": usage}
     http, kept = captured(anthropic, message)
     client = anthropic.Anthropic(api_key="none", base_url="http://a", http_client=http)
-    system = [{"type": "text", "text": "Be brief.\n" * 30, "cache_control": {"type": "ephemeral"}}]
+    mark = {"cache_control": {"type": "ephemeral"}}
+    fields = {"model": "claude", "max_tokens": 9, "system": [{"type": "text", "text": "Be brief.\n" * 30, **mark}]}
     tools = [{"name": "lookup_order", "description": "Look an order up.", "input_schema": SCHEMA}]
-    for content in (QUESTION, [{"type": "text", "text": QUESTION, "cache_control": {"type": "ephemeral"}}]):
-        client.messages.create(
-            model="claude", max_tokens=9, system=system, tools=tools, messages=[{"role": "user", "content": content}]
-        )
+    for content in (QUESTION, [{"type": "text", "text": QUESTION, **mark}]):
+        client.messages.create(**fields, tools=tools, messages=[{"role": "user", "content": content}])
     first, second = stored(kept)
     assert next(iter(first["system"][0])) == "s1"
     assert second["system"] == ["s1"]

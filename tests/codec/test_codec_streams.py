@@ -8,77 +8,55 @@ import random
 import pytest
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.core.model import Body, Exchange, Failure, Header, HttpCall, HttpReply, Run
+from pytest_agentreplay.core.model import Failure
+from tests.support.stored_runs import comes_back, post, reply, run_of
 
 
-def compact(value: object) -> str:
+def compact(value):
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def chat(tokens: list[str], *, dump=compact, newline: str = "\n") -> bytes:
-    def chunk(delta: dict, finish: str | None = None) -> str:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        whole = {
-            "id": "chatcmpl-1",
-            "object": "chat.completion.chunk",
-            "created": 1763650000,
-            "model": "gpt-5",
-            "choices": [choice],
-        }
-        return f"data: {dump(whole)}{newline * 2}"
-
-    first = chunk({"role": "assistant", "content": ""})
-    return (
-        first + "".join(chunk({"content": t}) for t in tokens) + chunk({}, "stop") + f"data: [DONE]{newline * 2}"
-    ).encode()
+def chat(tokens, *, dump=compact, newline="\n"):
+    kind = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1763650000, "model": "gpt-5"}
+    deltas = [({"role": "assistant", "content": ""}, None), *(({"content": t}, None) for t in tokens), ({}, "stop")]
+    choices = ({"index": 0, "delta": delta, "logprobs": None, "finish_reason": end} for delta, end in deltas)
+    said = [dump({**kind, "choices": [choice]}) for choice in choices]
+    return "".join(f"data: {one}{newline * 2}" for one in [*said, "[DONE]"]).encode()
 
 
-def anthropic(tokens: list[str]) -> bytes:
-    def event(name: str, **rest: object) -> str:
-        return f"event: {name}\ndata: {json.dumps({'type': name, **rest})}\n\n"
+def named(*events):
+    return "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events).encode()
 
-    start = event(
-        "message_start", message={"id": "msg_1", "role": "assistant", "content": [], "usage": {"input_tokens": 9}}
+
+def anthropic(tokens):
+    deltas = [{"index": 0, "delta": {"type": "text_delta", "text": t}} for t in tokens]
+    message = {"id": "msg_1", "role": "assistant", "content": [], "usage": {"input_tokens": 9}}
+    return named(
+        {"type": "message_start", "message": message},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "ping"},
+        *({"type": "content_block_delta", **delta} for delta in deltas),
+        {"type": "content_block_stop", "index": 0},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+        {"type": "message_stop"},
     )
-    begin = event("content_block_start", index=0, content_block={"type": "text", "text": ""})
-    ping = event("ping")
-    deltas = [event("content_block_delta", index=0, delta={"type": "text_delta", "text": t}) for t in tokens]
-    end = (
-        event("content_block_stop", index=0)
-        + event("message_delta", delta={"stop_reason": "end_turn"})
-        + event("message_stop")
+
+
+def responses(tokens):
+    rng, kind = random.Random(1), "response.output_text.delta"
+    deltas = ({"delta": t, "sequence_number": n, "obfuscation": f"{rng.random():.9f}"} for n, t in enumerate(tokens))
+    events = (compact({"type": kind, "item_id": "msg_1", **delta}) for delta in deltas)
+    return "".join(f"event: {kind}\ndata: {event}\n\n" for event in events).encode()
+
+
+def streamed(data, cuts=None, failure=None):
+    """The body of a stream as it is stored, and the whole text."""
+    told = reply(
+        data, (len(data),) if cuts is None else cuts, failure=failure, headers=(("content-type", "text/event-stream"),)
     )
-    return (start + begin + ping + "".join(deltas) + end).encode()
-
-
-def responses(tokens: list[str]) -> bytes:
-    rng = random.Random(1)
-    return "".join(
-        "event: response.output_text.delta\ndata: "
-        + compact(
-            {
-                "type": "response.output_text.delta",
-                "item_id": "msg_1",
-                "delta": t,
-                "sequence_number": n,
-                "obfuscation": f"{rng.random():.9f}",
-            }
-        )
-        + "\n\n"
-        for n, t in enumerate(tokens)
-    ).encode()
-
-
-def streamed(data: bytes, cuts: tuple[int, ...] | None = None, failure: Failure | None = None) -> tuple[dict, str]:
-    headers = (("content-type", "text/event-stream"),)
-    cuts = (len(data),) if cuts is None else cuts
-    reply = HttpReply(200, headers=headers, body=Body(data), cuts=cuts, failure=failure)
-    run = Run(Header("t"), (Exchange(HttpCall("POST", "http://a/"), reply, 1, 2),))
-    text = codec.dumps(run)
-    found = codec.loads(text.encode(), file="f").run
-    assert found == run
-    assert found.exchanges[0].outcome.body.data == data
-    assert list(found.exchanges[0].outcome.chunks()) == list(reply.chunks())
+    text = comes_back(run_of((post(), told)))
+    found = codec.loads(text, file="f").run.exchanges[0].outcome
+    assert list(found.chunks()) == list(told.chunks())
     return json.loads(text)["exchanges"][0]["response"]["body"], text
 
 
@@ -98,34 +76,28 @@ def test_tokens_of_a_stream_read_as_text():
 
 @pytest.mark.parametrize("make", [chat, anthropic, responses], ids=lambda f: f.__name__)
 def test_200_tokens_stay_small(make):
-    tokens = [random.Random(n).choice(TOKENS[:4]) for n in range(200)]
-    data = make(tokens)
-    cuts = tuple(len(part) + 2 for part in data.split(b"\n\n")[:-1])
-    body, text = streamed(data, cuts)
+    data = make([random.Random(n).choice(TOKENS[:4]) for n in range(200)])
+    body, text = streamed(data, tuple(len(part) + 2 for part in data.split(b"\n\n")[:-1]))
     assert "templates" in body
     assert len(text) < len(data) / 2
     assert len(text.splitlines()) < 320
     assert max(map(len, text.splitlines())) <= 120
 
 
-def test_events_of_anthropic_keep_their_names():
+def test_events_keep_their_names_and_several_values_of_one_event_are_a_list():
     body, _ = streamed(anthropic(TOKENS))
     assert body["style"] == "pa"
     assert body["events"][2] == {"event": "ping", "data": {"type": "ping"}}
     assert body["templates"]["e1"]["event"] == "content_block_delta"
-
-
-def test_several_values_of_one_event_are_a_list():
     body, _ = streamed(responses(["a", "b", "c"]))
     assert [row[:2] for row in body["events"][0][1:]] == [["a", 0], ["b", 1], ["c", 2]]
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 64, 1000])
-def test_cuts_fall_anywhere(size):
-    """Through the middle of a character, of a line end, of an event."""
+def test_cuts_fall_through_the_middle_of_a_character_of_a_line_end_and_of_an_event():
     data = chat(TOKENS, newline="\r\n")
-    whole, rest = divmod(len(data), size)
-    streamed(data, (size,) * whole + ((rest,) if rest else ()))
+    for size in (1, 2, 3, 7, 64, 1000):
+        whole, rest = divmod(len(data), size)
+        streamed(data, (size,) * whole + ((rest,) if rest else ()))
 
 
 ODD = {
@@ -153,14 +125,13 @@ ODD = {
 }
 
 
-@pytest.mark.parametrize("name", ODD)
-def test_odd_streams_come_back(name):
-    streamed(ODD[name])
+def test_odd_streams_come_back():
+    for data in ODD.values():
+        streamed(data)
 
 
 def test_a_broken_stream_keeps_what_came_and_what_broke_it():
     data = chat(TOKENS)[:-33]
-    body, _ = streamed(
-        data, (100, len(data) - 100), Failure("httpx2.ReadError", "reset", bases=("builtins.Exception",))
-    )
+    reset = Failure("httpx2.ReadError", "reset", bases=("builtins.Exception",))
+    body, _ = streamed(data, (100, len(data) - 100), reset)
     assert body["rest"]["$text"][0][0].startswith("data: {")

@@ -10,6 +10,7 @@ from pathlib import Path
 from pytest_agentreplay import codec
 from pytest_agentreplay.codec import decode, dedup_writer, seal_digest
 from pytest_agentreplay.codec.styles import COLUMNS, LARGEST
+from tests.support.tables import words
 
 PAGE = (Path(__file__).parents[2] / "docs" / "format.md").read_text("utf-8")
 EXAMPLE = re.search(r"```json\n(.*?)```", PAGE, re.DOTALL)[1]
@@ -30,29 +31,13 @@ def test_the_example_shows_ids_a_version_and_a_template():
         assert mark in EXAMPLE
 
 
-def test_every_key_is_on_the_page():
-    keys = (
-        decode.KEYS
-        | {"schemaVersion", "needs", "header", "exchanges", "blobs", "integrity"}
-        | set(dedup_writer.LETTERS)
-    )
-    missing = [key for key in sorted(keys) if f"`{key}`" not in PAGE]
-    assert not missing
-    for mark in (
-        "$text",
-        "$blob",
-        "$utf8",
-        "$float",
-        "$int",
-        "$pairs",
-        "$json",
-        "$raw",
-        "$list",
-        "$item",
-        "$like",
-        "$hole",
-    ):
-        assert f'{{"{mark}"' in PAGE
+MARKS = words("$text $blob $utf8 $float $int $pairs $json $raw $list $item $like $hole")
+
+
+def test_every_key_and_mark_is_on_the_page():
+    keys = decode.KEYS | words("schemaVersion needs header exchanges blobs integrity") | set(dedup_writer.LETTERS)
+    assert not [key for key in sorted(keys) if f"`{key}`" not in PAGE]
+    assert not [mark for mark in MARKS if f'{{"{mark}"' not in PAGE]
 
 
 def test_the_figures_on_the_page_are_those_of_the_code():

@@ -4,54 +4,53 @@ from __future__ import annotations
 
 import json
 import os
+import unicodedata
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pytest_agentreplay.core import diagnose
 from pytest_agentreplay.core.align import divergences
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
-from pytest_agentreplay.core.model import Body, Exchange, Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.core.model import Body, Exchange, Failure, Header, HttpCall, Run, ToolCall, ToolReply
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import CannotFreeze, SnapshotUnreadable
 from pytest_agentreplay.report import findings
+from pytest_agentreplay.report.escape import github, line, safe
 from pytest_agentreplay.report.terminal import HEIGHT, text
+from tests.support import exchanges
+from tests.support.chat_runs import message_of, result_of
+from tests.support.exchanges import chat_use
 
 GOLDEN = Path(__file__).with_name("golden")
 TEST = "tests/test_shop.py::test_refund_flow[eur]"
 FILE = "tests/__agent_snapshots__/test_shop/test_refund_flow_eur-7f3a2c.snapshot.json"
 FACTS = {"file": FILE, "recorded": "2026-11-02T09:14:55+00:00"}
 ORIGIN = "shop/agent.py:88 in find_orders"
-JSON = (("content-type", "application/json"),)
 
 SYSTEM = """You are the assistant of a small shop.
 Be short and friendly.
 Never promise a refund before you have looked at the order, its payment and the customer's earlier refunds.
 Answer in the customer's language."""
+PROPERTIES = {"type": "object", "properties": {"id": {"type": "string"}}}
 TOOLS = [
-    {
-        "type": "function",
-        "function": {
-            "name": name,
-            "description": f"{name} by id",
-            "parameters": {"type": "object", "properties": {"id": {"type": "string"}}},
-        },
-    }
+    {"type": "function", "function": {"name": name, "description": f"{name} by id", "parameters": PROPERTIES}}
     for name in ("lookup_order", "get_rates", "refund")
 ]
 
 
 def chat(messages, **fields):
-    body = {"model": "gpt-x", "messages": messages, "tools": TOOLS} | fields
-    return HttpCall("POST", "https://api.openai.com/v1/chat/completions", JSON, Body(json.dumps(body).encode()))
+    return exchanges.call({"model": "gpt-x", "messages": messages, "tools": TOOLS} | fields)
 
 
 def reply(said="", *uses):
-    calls = [{"id": i, "type": "function", "function": {"name": n, "arguments": json.dumps(a)}} for i, n, a in uses]
+    calls = [chat_use(call_id, name, json.dumps(arguments)) for call_id, name, arguments in uses]
     message = {"role": "assistant", "content": said or None} | ({"tool_calls": calls} if calls else {})
     body = {"id": "chatcmpl-1", "model": "gpt-x-2026-09", "choices": [{"message": message, "finish_reason": "stop"}]}
-    return HttpReply(200, "OK", headers=JSON, body=Body(json.dumps(body).encode()))
+    return exchanges.reply(body, reason="OK")
 
 
 class Shop:
@@ -62,9 +61,9 @@ class Shop:
         one = [("call_11111111", "lookup_order", {"id": "A-1041"}), ("call_22222222", "get_rates", {"currency": "EUR"})]
         two = [("call_33333333", "refund", {"id": "A-1041", "amount": amount})]
         start = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": "I want my money back for A-1041."}]
-        results = [self.result("call_11111111", json.dumps(self.order)), self.result("call_22222222", '{"EUR": 1.08}')]
-        more = [*start, self.said(reply("", *one)), *results]
-        self.messages = [start, more, [*more, self.said(reply("", *two)), self.result("call_33333333", "done")]]
+        results = [result_of("call_11111111", json.dumps(self.order)), result_of("call_22222222", '{"EUR": 1.08}')]
+        more = [*start, message_of(reply("", *one)), *results]
+        self.messages = [start, more, [*more, message_of(reply("", *two)), result_of("call_33333333", "done")]]
         steps = [
             (chat(self.messages[0]), reply("", *one)),
             (ToolCall("lookup_order", {"id": "A-1041"}), ToolReply(self.order)),
@@ -75,14 +74,6 @@ class Shop:
         ]
         made = [Exchange(call, outcome, 2 * n, 2 * n + 1) for n, (call, outcome) in enumerate(steps)]
         self.run = Run(Header(TEST, outcome={"status": "passed"}), tuple(made))
-
-    @staticmethod
-    def said(response):
-        return json.loads(response.body.data)["choices"][0]["message"]
-
-    @staticmethod
-    def result(identity, said):
-        return {"role": "tool", "tool_call_id": identity, "content": said}
 
     def miss(self, call, after, lane="main"):
         served = [x.start for x in self.run.exchanges[:after]]
@@ -96,12 +87,14 @@ class Shop:
 SHOP = Shop()
 
 
-def of(divergence):
-    return findings.of(divergence, TEST, FACTS)
+def of(divergence, test=TEST):
+    return findings.of(divergence, test, FACTS)
 
 
-def prompt():
-    return of(SHOP.miss(SHOP.edited(1, 0, content=SYSTEM.replace("a refund", "a credit")), 0))
+def missed(recorded, now, test=TEST, **more):
+    """What is told where one call is recorded, and another is made."""
+    run = Run(Header(TEST), (Exchange(recorded, None, 0, 1),))
+    return of(replace(diagnose.miss(run, READER, (), now, "main"), **more), test)
 
 
 def schema():
@@ -111,34 +104,16 @@ def schema():
     return of(SHOP.miss(chat(SHOP.messages[0], tools=tools), 0))
 
 
-def model():
-    return of(SHOP.miss(chat(SHOP.messages[0], model="gpt-y-mini", temperature=0.7), 0))
-
-
 def history():
     messages = SHOP.messages[2]
     summary = {"role": "user", "content": "So far: the order A-1041 was looked up and is shipped."}
     return of(SHOP.miss(chat([messages[0], summary, *messages[5:]]), 5))
 
 
-def rendering():
-    shown = "order: A-1041\nstatus: shipped\ntotal: 19.9 EUR"
-    return of(SHOP.miss(SHOP.edited(2, 3, content=shown), 3))
-
-
-def arguments():
-    return of(SHOP.miss(ToolCall("refund", {"id": "a-1041", "amount": "19.90", "limit": 50}), 4))
-
-
 def many_arguments():
     book = {f"field_{n:02}": f"value number {n} " + "of a form " * 12 for n in range(30)}
-    run = Run(Header(TEST), (Exchange(ToolCall("fill_in", book), ToolReply(None), 0, 1),))
     now = {name: value.replace("number", "no.") for name, value in book.items()}
-    return of(diagnose.miss(run, READER, (), ToolCall("fill_in", now), "main"))
-
-
-def another_tool():
-    return of(SHOP.miss(ToolCall("cancel_order", {"id": "A-1041"}), 4))
+    return missed(ToolCall("fill_in", book), ToolCall("fill_in", now))
 
 
 def order():
@@ -176,65 +151,36 @@ def extra():
     return of(SHOP.miss(chat([*more, {"role": "user", "content": "Could you clarify what you mean?"}]), 6))
 
 
-def missing():
-    messages = SHOP.messages[1]
-    return of(SHOP.miss(chat(messages[:4]), 2))
-
-
-def unused():
-    return of(diagnose.unused(SHOP.run, READER, [0, 2, 4]))
-
-
 def noise():
-    stamp = "It is 2026-11-02T09:14:55Z, run 0b9f3c1e-0000-4000-8000-000000000001."
-    now = "It is 2026-11-20T18:40:01Z, run 7c1f3c1e-1111-4000-8000-00000000000f."
-    run = Run(Header(TEST), (Exchange(chat([{"role": "user", "content": stamp}]), reply("ok"), 0, 1),))
-    return of(diagnose.miss(run, READER, (), chat([{"role": "user", "content": now}]), "main"))
-
-
-def sdk():
-    return of(SHOP.miss(chat(SHOP.messages[0], prompt_cache_retention="24h"), 0))
+    said = "It is {}Z, run {}."
+    stamp = said.format("2026-11-02T09:14:55", "0b9f3c1e-0000-4000-8000-000000000001")
+    now = said.format("2026-11-20T18:40:01", "7c1f3c1e-1111-4000-8000-00000000000f")
+    return missed(chat([{"role": "user", "content": stamp}]), chat([{"role": "user", "content": now}]))
 
 
 def request():
     def rates(day):
         return HttpCall("GET", f"https://rates.test/v1/latest?base=EUR&day={day}")
 
-    run = Run(Header(TEST), (Exchange(rates("monday"), HttpReply(200), 0, 1),))
-    return of(replace(diagnose.miss(run, READER, (), rates("tuesday"), "main"), origin="shop/rates.py:12 in latest"))
+    return missed(rates("monday"), rates("tuesday"), origin="shop/rates.py:12 in latest")
 
 
-def a_reply():
-    (found, *_) = divergences(SHOP.run, Shop(answer="I have sent your money back.").run, READER)
-    return findings.compared(found, "before.snapshot.json", "after it.snapshot.json")
-
-
-def a_result():
-    (found, *_) = divergences(SHOP.run, Shop(status="lost").run, READER)
-    return findings.compared(found, "before.snapshot.json", "after.snapshot.json")
+def parted(after, **change):
+    (found, *_) = divergences(SHOP.run, Shop(**change).run, READER)
+    return findings.compared(found, "before.snapshot.json", after)
 
 
 def outcome():
-    now = Run(
-        replace(
-            SHOP.run.header, outcome={"status": "failed", "type": "AssertionError", "message": "assert 'refund' in ''"}
-        ),
-        SHOP.run.exchanges,
-    )
-    (found,) = divergences(SHOP.run, now, READER)
+    end = {"status": "failed", "type": "AssertionError", "message": "assert 'refund' in ''"}
+    (found,) = divergences(SHOP.run, replace(SHOP.run, header=replace(SHOP.run.header, outcome=end)), READER)
     return findings.compared(found, "a.json", "b.json")
 
 
 def lanes():
+    place = {"turn": 2, "turns": 3, "lane": "main.2", "who": "lane main.2", "position": 7, "positions": 14}
     one = Divergence(
-        Kind.ARGS,
-        "tool search: $.q changed, shoes -> boots",
-        turn=2,
-        turns=3,
-        lane="main.2",
-        who="lane main.2",
-        position=7,
-        positions=14,
+        *(Kind.ARGS, "tool search: $.q changed, shoes -> boots"),
+        **place,
         recorded=Exchange(ToolCall("search", {"q": "shoes"}), None, 4, 5),
         now=ToolCall("search", {"q": "boots"}),
         differences=(Difference("$.q", "shoes", "boots", "shoes -> boots"),),
@@ -247,17 +193,7 @@ def lanes():
 def hostile():
     name = "refund\x1b[2J\u202e\u200b\r\n::error::x"
     call, now = ToolCall(name, {"a": "\x1b]0;x\x07"}), ToolCall(name, {"a": "\ud800\x9b"})
-    run = Run(Header(TEST), (Exchange(call, ToolReply(None), 0, 1),))
-    return findings.of(diagnose.miss(run, READER, (), now, "main"), f"{TEST}\x1b[31m`$(rm)`", FACTS)
-
-
-def new():
-    return of(Divergence(Kind.NEW, "no snapshot is recorded for this test", now=chat(SHOP.messages[0]), origin=ORIGIN))
-
-
-def unreadable():
-    error = SnapshotUnreadable("is cut off in the middle of an exchange", file=FILE, place="byte 10233, exchange 4")
-    return of(Divergence(Kind.UNREADABLE, str(error)))
+    return missed(call, now, f"{TEST}\x1b[31m`$(rm)`")
 
 
 class Entry:
@@ -279,37 +215,41 @@ def network():
     return findings.network(TEST, heard)
 
 
-def late():
-    return findings.late(
-        TEST, ["tool audit   called from shop/log.py:7 in flush", "tool audit   called from shop/log.py:9 in flush"]
-    )
-
-
-def unfrozen():
-    return findings.unfrozen(TEST, [{"tool": "send_mail", "path": "shop.mail.send_mail"}])
-
-
-def cannot_freeze():
-    said = "tool lookup_order returned a shop.orders.Cursor at $.rows, which would not come back as it was\n    agentreplay.tool(shop.tools.lookup_order, returns=Order)"
-    return findings.cannot_freeze(TEST, [CannotFreeze(said, path="$.rows", kind="shop.orders.Cursor")])
-
-
-def otherwise():
-    recorded = {"status": "failed", "type": "KeyError", "message": "'total'"}
-    return findings.otherwise(TEST, recorded, {"status": "failed", "type": "ValueError", "message": "no amount"}, FACTS)
-
-
-def mended():
-    recorded = {"status": "failed", "type": "KeyError", "message": "'total'"}
-    return findings.otherwise(TEST, recorded, {"status": "passed"}, {})
-
-
+KEY_ERROR = {"status": "failed", "type": "KeyError", "message": "'total'"}
+NO_AMOUNT = {"status": "failed", "type": "ValueError", "message": "no amount"}
+CUT_OFF = SnapshotUnreadable("is cut off in the middle of an exchange", file=FILE, place="byte 10233, exchange 4")
+AUDITS = [f"tool audit   called from shop/log.py:{line} in flush" for line in (7, 9)]
+CURSOR = CannotFreeze(
+    "tool lookup_order returned a shop.orders.Cursor at $.rows, which would not come back as it was\n"
+    "    agentreplay.tool(shop.tools.lookup_order, returns=Order)",
+    path="$.rows",
+    kind="shop.orders.Cursor",
+)
+FIRST, SECOND, _ = SHOP.messages
+REFUND = {"id": "a-1041", "amount": "19.90", "limit": 50}
+UNRECORDED = "no snapshot is recorded for this test"
 CASES = {
+    "prompt": lambda: of(SHOP.miss(SHOP.edited(1, 0, content=SYSTEM.replace("a refund", "a credit")), 0)),
+    "model": lambda: of(SHOP.miss(chat(FIRST, model="gpt-y-mini", temperature=0.7), 0)),
+    "sdk": lambda: of(SHOP.miss(chat(FIRST, prompt_cache_retention="24h"), 0)),
+    "arguments": lambda: of(SHOP.miss(ToolCall("refund", REFUND), 4)),
+    "another_tool": lambda: of(SHOP.miss(ToolCall("cancel_order", {"id": "A-1041"}), 4)),
+    "missing": lambda: of(SHOP.miss(chat(SECOND[:4]), 2)),
+    "unused": lambda: of(diagnose.unused(SHOP.run, READER, [0, 2, 4])),
+    "a_reply": lambda: parted("after it.snapshot.json", answer="I have sent your money back."),
+    "a_result": lambda: parted("after.snapshot.json", status="lost"),
+    "new": lambda: of(Divergence(Kind.NEW, UNRECORDED, now=chat(FIRST), origin=ORIGIN)),
+    "unreadable": lambda: of(Divergence(Kind.UNREADABLE, str(CUT_OFF))),
+    "late": lambda: findings.late(TEST, AUDITS),
+    "unfrozen": lambda: findings.unfrozen(TEST, [{"tool": "send_mail", "path": "shop.mail.send_mail"}]),
+    "cannot_freeze": lambda: findings.cannot_freeze(TEST, [CURSOR]),
+    "otherwise": lambda: findings.otherwise(TEST, KEY_ERROR, NO_AMOUNT, FACTS),
+    "mended": lambda: findings.otherwise(TEST, KEY_ERROR, {"status": "passed"}, {}),
+} | {
     case.__name__: case
     for case in (
-        *(prompt, schema, model, history, rendering, arguments, many_arguments, another_tool, order, extra, missing),
-        *(unused, noise, sdk, request, a_reply, a_result, outcome, lanes, hostile, new, unreadable, network, late),
-        *(unfrozen, cannot_freeze, otherwise, mended, stalled, not_taken, unanswered),
+        *(schema, history, many_arguments, order, extra, noise, request, outcome, lanes, hostile, network),
+        *(stalled, not_taken, unanswered),
     )
 }
 
@@ -321,60 +261,47 @@ def compare(name, said):
     assert said + "\n" == file.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize("name", CASES)
-def test_the_text(name, width):
-    said = text(CASES[name](), width=width)
-    compare(f"{name}.{width}", said)
-    rows = said.split("\n")
-    assert len(rows) <= HEIGHT
-    assert rows[0].startswith("[AR-")
-    assert not any(row != row.rstrip() for row in rows)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_only_commands_are_wider_than_the_terminal(name):
+def test_a_finding_reads_as_agreed_fits_the_terminal_and_says_what_to_type_next(name):
     finding = CASES[name]()
-    commands = [line.text.replace("\x1b", "\\x1b") for line in finding.lines if line.what == "next"]
-    for row in text(finding, width=80).split("\n"):
-        assert len(row) <= 80 or FILE in row or any(command in row for command in commands)
+    said = text(finding, width=80)
+    compare(f"{name}.80", said)
+    for rows in (said.split("\n"), text(finding, width=120).split("\n")):
+        assert len(rows) <= HEIGHT
+        assert rows[0].startswith("[AR-")
+        assert not any(row != row.rstrip() for row in rows)
+    steps = [line.text.replace("\x1b", "\\x1b") for line in finding.lines if line.what == "next"]
+    wide = [row for row in said.split("\n") if len(row) > 80 and FILE not in row]
+    assert not [row for row in wide if not any(step in row for step in steps)], "only commands are wider"
+    if name != "late":
+        assert text(finding, width=200).rstrip().endswith(steps[-1])
 
 
-@pytest.mark.parametrize("name", ["arguments", "many_arguments", "prompt", "hostile"])
-def test_all_of_it(name):
+@pytest.mark.parametrize("name", ["prompt", "stalled"])
+def test_a_wider_terminal_has_wider_lines(name):
+    compare(f"{name}.120", text(CASES[name](), width=120))
+
+
+@pytest.mark.parametrize("name", ["arguments", "many_arguments", "hostile"])
+def test_all_of_it_is_shown_when_asked_for(name):
     compare(f"{name}.vv", text(CASES[name](), width=80, verbosity=2))
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_a_finding_survives_json(name):
-    finding = CASES[name]()
-    assert findings.finding_of(json.loads(json.dumps(finding.plain()))) == finding
-    assert all(isinstance(value, str) for value in finding.properties.values())
-    assert finding.properties["code"] == finding.code
-    assert finding.headline.startswith(f"[{finding.code}] ")
+def test_a_finding_survives_json():
+    for finding in (make() for make in CASES.values()):
+        assert findings.finding_of(json.loads(json.dumps(finding.plain()))) == finding
+        assert all(isinstance(value, str) for value in finding.properties.values())
+        assert finding.properties["code"] == finding.code
+        assert finding.headline.startswith(f"[{finding.code}] ")
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_every_finding_says_what_to_type_next(name):
-    steps = [line.text for line in CASES[name]().lines if line.what == "next"]
-    if name != "late":
-        assert steps
-        assert text(CASES[name](), width=200).rstrip().endswith(steps[-1].replace("\x1b", "\\x1b"))
-
-
-def test_nothing_that_is_shown_can_act():
+def test_nothing_that_is_shown_can_act_and_a_name_without_end_is_cut():
     said = text(CASES["hostile"](), verbosity=2)
     assert not set(said) & set("\x1b\x07\x9b\r\u202e\u200b\ud800")
     said.encode()
-
-
-def test_a_name_without_end_is_cut():
     said = text(of(Divergence(Kind.TOOL, f"tool {'x' * 9000} called", cause="y" * 9000)))
     assert max(map(len, said.split("\n"))) < 250
-
-
-def test_a_narrow_terminal_is_not_taken_at_its_word():
-    assert text(CASES["prompt"](), width=0) == text(CASES["prompt"](), width=40)
+    assert text(CASES["prompt"](), width=0) == text(CASES["prompt"](), width=40), "no terminal is so narrow"
 
 
 def test_a_long_finding_without_differences_is_cut_before_its_commands():
@@ -385,49 +312,36 @@ def test_a_long_finding_without_differences_is_cut_before_its_commands():
     assert rows[-1].endswith("agentreplay_allow_hosts = host2")
 
 
-@pytest.mark.parametrize(
-    ("divergence", "where"),
-    [
-        (Divergence(Kind.ARGS, "x", turn=0, turns=3), "before turn 1/3"),
-        (Divergence(Kind.ARGS, "x", turn=0, turns=0, position=2, positions=5), "call 2/5"),
-        (Divergence(Kind.EXTRA, "x", turn=0, turns=0, position=5, positions=5), "after call 5/5"),
-        (Divergence(Kind.EXTRA, "x", turn=7, turns=7), "after turn 7/7"),
-        (Divergence(Kind.EXTRA, "x"), ""),
-        (
-            Divergence(Kind.ARGS, "x", turn=4, turns=9, position=17, positions=63, agent="r", who="researcher"),
-            "researcher turn 4 (call 17 of 63)",
-        ),
-        (
-            Divergence(Kind.EXTRA, "x", turn=4, turns=4, position=17, positions=63, who="lane main.2"),
-            "after turn 4/4 of lane main.2 (call 17 of 63)",
-        ),
-        (
-            Divergence(Kind.ARGS, "x", turn=0, turns=4, position=2, positions=63, agent="r", who="researcher"),
-            "researcher before turn 1 (call 2 of 63)",
-        ),
-        (
-            Divergence(Kind.ARGS, "x", turn=0, turns=0, position=2, positions=63, agent="r", who="researcher main.1"),
-            "call 2/63 of researcher main.1",
-        ),
-    ],
-)
-def test_where(divergence, where):
-    assert findings.place(divergence) == where
-    assert of(divergence).headline == f"[{divergence.kind.code}] {where and where + ': '}x"
+FIVE, SIXTY = {"position": 5, "positions": 5}, {"position": 2, "positions": 63}
+LONG = {"position": 17, "positions": 63}
 
 
-@pytest.mark.parametrize(
-    ("name", "quoted"),
-    [
-        ("tests/test_a.py::test_b", "tests/test_a.py::test_b"),
-        ("t.py::test[a b]", '"t.py::test[a b]"'),
-        ("t.py::test[$x]", "'t.py::test[$x]'"),
-        ("t.py::test['`]", "'t.py::test['\"'\"'`]'"),
-    ],
-)
-def test_a_node_id_can_be_pasted(name, quoted):
-    finding = findings.of(Divergence(Kind.NEW, "x"), name, {})
-    assert finding.lines[-1].text == f"pytest --snapshot-record {quoted}"
+PLACES = [
+    (Kind.ARGS, {"turn": 0, "turns": 3}, "before turn 1/3"),
+    (Kind.ARGS, {"turn": 0, "turns": 0, "position": 2, "positions": 5}, "call 2/5"),
+    (Kind.EXTRA, {"turn": 0, "turns": 0, **FIVE}, "after call 5/5"),
+    (Kind.EXTRA, {"turn": 7, "turns": 7}, "after turn 7/7"),
+    (Kind.EXTRA, {}, ""),
+    (Kind.ARGS, {"turn": 4, "turns": 9, "agent": "r", "who": "researcher", **LONG}, "researcher turn 4 (call 17 of 63)"),
+    (Kind.EXTRA, {"turn": 4, "turns": 4, "who": "lane main.2", **LONG}, "after turn 4/4 of lane main.2 (call 17 of 63)"),
+    (Kind.ARGS, {"turn": 0, "turns": 4, "agent": "r", "who": "r.", **SIXTY}, "r. before turn 1 (call 2 of 63)"),
+    (Kind.ARGS, {"turn": 0, "turns": 0, "agent": "r", "who": "r. main.1", **SIXTY}, "call 2/63 of r. main.1"),
+]  # fmt: skip
+
+
+def test_a_headline_says_where_it_happened():
+    for kind, facts, where in PLACES:
+        divergence = Divergence(kind, "x", **facts)
+        assert findings.place(divergence) == where
+        assert of(divergence).headline == f"[{kind.code}] {where and where + ': '}x"
+
+
+def test_a_node_id_can_be_pasted():
+    quoted = {TEST.partition("[")[0]: TEST.partition("[")[0], "t.py::test[a b]": '"t.py::test[a b]"'}
+    quoted |= {"t.py::test[$x]": "'t.py::test[$x]'", "t.py::test['`]": "'t.py::test['\"'\"'`]'"}
+    for name, shown in quoted.items():
+        finding = findings.of(Divergence(Kind.NEW, "x"), name, {})
+        assert finding.lines[-1].text == f"pytest --snapshot-record {shown}"
 
 
 def test_the_file_is_named_as_one_would_type_it(tmp_path, monkeypatch):
@@ -450,10 +364,8 @@ def test_long_sides_are_cut_around_the_change():
 
 
 def test_what_is_spread_out_is_bounded():
-    call = chat(
-        [{"role": "user", "content": "x" * 5000}] * 60
-        + [{"role": "user", "content": "data:image/png;base64," + "A" * 9000}]
-    )
+    said = ["x" * 5000] * 60 + ["data:image/png;base64," + "A" * 9000]
+    call = chat([{"role": "user", "content": content} for content in said])
     raw = HttpCall("PUT", "https://a.test/b", (), Body(b"\xff\x00"))
     plain = HttpCall("PUT", "https://a.test/b", (), Body(b"one\ntwo"))
     finding = of(Divergence(Kind.REQUEST, "x", recorded=Exchange(call, None, 0, 1), now=raw))
@@ -464,3 +376,32 @@ def test_what_is_spread_out_is_bounded():
     assert details[-1] == "  <data 2 B sha256:ea5dbf95>"
     told = [line.text for line in of(Divergence(Kind.REQUEST, "x", now=plain)).lines if line.what == "detail"]
     assert told == ["now: PUT a.test/b", "  PUT https://a.test/b", "  one", "  two"]
+
+
+# Nothing that is shown can act.
+
+SHOWN = {
+    "plain ü 漢字 🎉 ❤️": "plain ü 漢字 🎉 ❤️",
+    "a\tb\nc": "a\tb\nc",
+    "\x1b[31mred\x9b31m\x00\x7f": "\\x1b[31mred\\x9b31m\\x00\\x7f",
+    "a\rb": "a\\rb",
+    "abc\u202ecod\u2066x\u2069": "abc\\u202ecod\\u2066x\\u2069",
+    "\u200b\u200d\ufeff\xad": "\\u200b\\u200d\\ufeff\\xad",
+    "\ud83d\u2028\u2029\x85\U000e0041": "\\ud83d\\u2028\\u2029\\x85\\U000e0041",
+}
+
+
+def test_what_would_act_is_seen_instead():
+    assert {raw: safe(raw) for raw in SHOWN} == SHOWN
+    assert line("a\nb\tc\x1b") == "a\\nb\\tc\\x1b"
+    assert github("100%\r\n::error::x\x1b") == "100%25\\r%0A\\x3a:error::x\\x1b"
+
+
+@settings(max_examples=40)
+@given(st.text(st.characters(), max_size=40) | st.text(st.characters(categories=["Cc", "Cf", "Cs", "Zl", "Zp"])))
+def test_whatever_comes_in_what_goes_out_can_be_written_and_stays(said):
+    shown = safe(said)
+    shown.encode()
+    assert safe(shown) == shown
+    assert not {unicodedata.category(char) for char in shown} & {"Cf", "Cs", "Zl", "Zp"}
+    assert not any(unicodedata.category(char) == "Cc" for char in shown if char not in "\n\t")

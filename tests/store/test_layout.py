@@ -9,8 +9,11 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pytest_agentreplay.store import layout
+from pytest_agentreplay import codec
+from pytest_agentreplay.core.model import Header, Run
+from pytest_agentreplay.store import layout, projects
 from pytest_agentreplay.store.layout import home_path, journal_path, module_folder, pending_path, snapshot_path
+from pytest_agentreplay.store.snapshots import Store
 
 ROOT = PurePosixPath("/shop")
 SUFFIX = ".snapshot.json"
@@ -26,77 +29,43 @@ def test_a_plain_test_keeps_its_name():
     assert path("tests/test_shop.py::test_refund").as_posix() == (
         "/shop/tests/__agent_snapshots__/test_shop/test_refund.snapshot.json"
     )
-
-
-def test_the_folder_can_be_moved_and_the_module_may_be_absolute():
     moved = snapshot_path(ROOT, PurePosixPath("/shop/tests/test_a.py"), "tests/test_a.py::test_b", "recorded/runs")
     assert moved.as_posix() == "/shop/tests/recorded/runs/test_a/test_b.snapshot.json"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "test_refund[eur]",
-        "TestShop::test_refund",
-        "test_" + "x" * 80,
-        "con",
-        "aux.x",
-        "test_é",
-        "test_e\u0301",
-        "test[..]",
-        "test[a/b]",
-        "test[a b. ]",
-        "",
-        "test[\ud800]",
-        "doctest.of.a_module",
-        "conin$",
-        "com¹",
-    ],
-)
-def test_what_was_lost_is_made_up_for_by_a_hash(name):
-    slug = path(f"t.py::{name}").name.removesuffix(".snapshot.json")
-    assert re.search(r"-[0-9a-f]{10}\Z", slug)
-    assert len(slug) <= 60
+LOSSY = [
+    *("test_refund[eur]", "TestShop::test_refund", "test_" + "x" * 80, "lpt1", "aux.x", "test_é", "test_e\u0301", ""),
+    *("test[..]", "test[a/b]", "test[a b. ]", "test[\ud800]", "doctest.of.a_module", "conin$", "com¹"),
+]
 
 
-def test_a_readable_rest_stays():
+def test_what_was_lost_is_made_up_for_by_a_hash():
+    for name in LOSSY:
+        slug = path(f"t.py::{name}").name.removesuffix(SUFFIX)
+        assert re.search(r"-[0-9a-f]{10}\Z", slug), name
+        assert len(slug) <= 60
+
+
+def test_a_readable_rest_stays_and_long_names_of_modules_are_cut():
     assert path("t.py::TestShop::test_refund[eur-1]").name.startswith("testshop.test_refund-eur-1-")
+    modules = {f"test_{'x' * 80}.py": 40, "case.yaml": len("case.yaml"), "case.py": len("case")}
+    assert {name: len(module_folder(name)) for name in modules} == modules
 
 
-def test_long_module_names():
-    assert len(module_folder("test_" + "x" * 80 + ".py")) == 40
-    assert module_folder("case.yaml") == "case.yaml"
-    assert module_folder("case.py") == "case"
-
-
-def test_pending_and_journal():
+def test_pending_runs_and_journals_find_home_and_what_is_neither_or_lies_outside_has_none():
     home = ROOT / "a/__agent_snapshots__/t/x.y.snapshot.json"
     pending, journal = pending_path(ROOT, home), journal_path(ROOT, home, "7-ab")
     assert pending.as_posix() == "/shop/.pytest_agentreplay/pending/a/__agent_snapshots__/t/x.y.snapshot.json"
     assert journal.as_posix() == "/shop/.pytest_agentreplay/journal/a/__agent_snapshots__/t/x.y.7-ab.jsonl"
     assert home_path(pending) == home_path(journal) == home
-
-
-def test_what_lies_outside_of_the_root_has_a_place_and_no_home():
     outside = ROOT.parent / "other/__agent_snapshots__/t/x.snapshot.json"
     pending = pending_path(ROOT, outside)
     assert pending.is_relative_to(ROOT / ".pytest_agentreplay/pending")
     assert pending != pending_path(ROOT, outside.parent.parent / "u/x.snapshot.json")
     assert home_path(pending) is None
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "x.snapshot.json",
-        ".pytest_agentreplay/x.snapshot.json",
-        ".pytest_agentreplay/pending",
-        ".pytest_agentreplay/pending/x.json",
-        ".pytest_agentreplay/other/x.snapshot.json",
-    ],
-)
-def test_what_is_neither_pending_nor_a_journal_has_no_home(name):
-    assert home_path(ROOT / name) is None
+    names = ("x.snapshot.json", "pending", "pending/x.json", "other/x.snapshot.json")
+    neither = [ROOT / "x.snapshot.json", *(ROOT / ".pytest_agentreplay" / name for name in names)]
+    assert [home_path(file) for file in neither] == [None] * 5
 
 
 # What stands for what on which system: reserved words and their look-alikes, streams, dots, case, normal forms, astral
@@ -139,7 +108,7 @@ def forms(nodeid):
     return [snapshot, pending_path(ROOT, snapshot), *journals]
 
 
-@settings(max_examples=400)
+@settings(max_examples=40)
 @example(CLASHES)
 @given(st.sets(IDS, min_size=2, max_size=24))
 def test_any_set_of_ids_has_different_files_on_every_system(nodeids):
@@ -158,7 +127,7 @@ def test_any_set_of_ids_has_different_files_on_every_system(nodeids):
 WINDOWS_RESERVED = re.compile(r"(?i)(con|prn|aux|nul|conin\$|conout\$|clock\$|(com|lpt)[0-9¹²³])\s*(\.|:|\Z)")
 
 
-@settings(max_examples=400)
+@settings(max_examples=40)
 @given(IDS)
 def test_every_name_of_ours_is_legal_everywhere_and_short(nodeid):
     snapshot = path(nodeid)
@@ -175,7 +144,7 @@ def test_every_name_of_ours_is_legal_everywhere_and_short(nodeid):
     assert len(own[1].removesuffix(SUFFIX)) <= 60
 
 
-@settings(max_examples=200)
+@settings(max_examples=40)
 @given(IDS)
 def test_no_pending_run_or_journal_leaves_the_private_folder_and_each_finds_home(nodeid):
     snapshot, *ours = forms(nodeid)
@@ -185,7 +154,7 @@ def test_no_pending_run_or_journal_leaves_the_private_folder_and_each_finds_home
         assert home_path(file) == (snapshot if snapshot.is_relative_to(ROOT) else None)
 
 
-@settings(max_examples=200)
+@settings(max_examples=40)
 @given(st.builds("{}{}::{}".format, st.sampled_from(["", "a/", "../", "é/"]), FILES, NAMES))
 def test_windows_gives_a_test_the_names_that_linux_gives_it(nodeid):
     """A snapshot that was recorded on one system is found on another."""
@@ -194,8 +163,60 @@ def test_windows_gives_a_test_the_names_that_linux_gives_it(nodeid):
     assert there.as_posix().removeprefix("C:") == here.as_posix()
 
 
-@pytest.mark.parametrize("length", [0, 1])
-def test_equal_hashes_are_the_only_way_to_share_a_file(monkeypatch, length):
-    """What the store does about them is in test_snapshots."""
-    monkeypatch.setattr(layout, "HASH_LENGTH", length)
-    assert len({path(f"t.py::test[{sign * 70}]") for sign in "/:*?<>|"}) <= 16**length
+# Ids of tests by the folder that configures pytest: in snapshots, from each root, and back.
+
+TEST = "packages/shop/tests/sub/test_a.py::TestA::test_b[x/y::z]"
+SHORT = "tests/sub/test_a.py::TestA::test_b[x/y::z]"
+
+
+@pytest.fixture
+def repo(tmp_path):
+    root = tmp_path.resolve() / "repo"
+    shop = root / "packages" / "shop"
+    (shop / "tests" / "sub").mkdir(parents=True)
+    (root / "tests").mkdir()
+    (root / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    (shop / "setup.cfg").write_text("[tool:pytest]\n", encoding="utf-8")
+    (root / "packages" / "setup.cfg").write_text("[metadata]\nname = packages\n", encoding="utf-8")
+    (shop / "tests" / "pyproject.toml").write_text("[tool.pytest_env]\nA = '1'\n", encoding="utf-8")
+    return root
+
+
+def test_a_snapshot_states_the_id_from_the_nearest_folder_that_configures_pytest(repo):
+    shop = repo / "packages" / "shop"
+    assert projects.snapshot_id(repo, TEST) == SHORT
+    assert projects.snapshot_id(shop, SHORT) == SHORT
+    assert projects.snapshot_id(repo, "tests/test_a.py::test_b") == "tests/test_a.py::test_b"
+    assert projects.snapshot_id(repo, "packages/shop/conftest.py::@warm") == "conftest.py::@warm"
+    assert projects.snapshot_id(repo, "packages/test_a.py::test_b") == "packages/test_a.py::test_b"
+    assert projects.snapshot_id(repo, "../packages/shop/test_a.py::test_b") == "../packages/shop/test_a.py::test_b"
+
+
+def test_the_id_from_each_root_is_accepted_and_no_other(repo):
+    shop = repo / "packages" / "shop"
+    assert projects.accepted_ids(repo, TEST) == (SHORT, TEST)
+    assert projects.accepted_ids(shop, SHORT) == (SHORT, TEST)
+    assert projects.accepted_ids(repo, "tests/test_a.py::test_b") == ("tests/test_a.py::test_b",)
+
+
+def test_what_a_snapshot_states_is_todays_id_from_each_root(repo):
+    shop = repo / "packages" / "shop"
+    file = shop / "tests" / "sub" / layout.DIRECTORY / "test_a" / "test_b.snapshot.json"
+    for stated in (TEST, SHORT):
+        assert projects.todays_id(repo, file, stated) == TEST
+        assert projects.todays_id(shop, file, stated) == SHORT
+    moved = shop / "tests" / "other" / layout.DIRECTORY / "test_a" / "test_b.snapshot.json"
+    assert projects.todays_id(repo, moved, SHORT) == projects.todays_id(repo, moved, TEST) == TEST
+    assert projects.todays_id(shop, moved, SHORT) == SHORT
+
+
+def test_a_recording_and_what_it_recorded_mark_the_same_folder_as_the_project(repo):
+    """A snapshot of an earlier version that states the id from the outer root has its paths from there, too."""
+    shop, store = repo / "packages" / "shop", Store(repo)
+    path = store.path_of(repo / TEST.partition("::")[0], TEST)
+    assert store.project_of(path, TEST, recording=True) == shop
+    for stated, project in ((SHORT, shop), (TEST, repo)):
+        store.save(path, codec.dumps(Run(Header(stated, "2026-01-01T00:00:00+00:00", 0, 0, {"status": "passed"}))))
+        assert store.load(path, TEST).run.header.test == stated
+        assert store.project_of(path, TEST, recording=False) == project
+        assert store.project_of(path, TEST, recording=True) == shop

@@ -5,21 +5,20 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.errors import CannotWrite, SnapshotError, SnapshotUnreadable
 from pytest_agentreplay.store import files, locks, projects
+from tests.support.stored_runs import tool_run
 
 D = "a" * 64
 
 
-def snapshot(test: str, *results: str) -> str:
-    calls = (Exchange(ToolCall("lookup"), ToolReply(r), 2 * n + 1, 2 * n + 2) for n, r in enumerate(results))
-    return codec.dumps(Run(Header(test), tuple(calls)))
+def snapshot(test, *results):
+    return codec.dumps(tool_run(test, *results))
 
 
 @pytest.fixture
@@ -42,7 +41,7 @@ def test_a_line_is_the_seal_the_path_and_the_number_of_exchanges_sorted_by_path(
     lines = [line.split("  ") for line in data.decode().splitlines()]
     assert [line[1:] for line in lines] == [
         ["a/x/three.snapshot.json", "0"],
-        ["b/x/one.snapshot.json", "2"],
+        [ONE, "2"],
         ["b/x/two.snapshot.json", "1"],
     ]
     for digest, path, _ in lines:
@@ -56,36 +55,36 @@ def test_a_line_is_the_seal_the_path_and_the_number_of_exchanges_sorted_by_path(
 
 
 def test_line_ends_and_reformatting_change_nothing(folder):
-    lock, one = folder / projects.LOCK, folder / "b/x/one.snapshot.json"
+    lock, one = folder / projects.LOCK, folder / ONE
     lock.write_bytes(lock.read_bytes().replace(b"\n", b"\r\n"))
     one.write_text(json.dumps(json.loads(one.read_text("utf-8"))), encoding="utf-8")
     assert told(folder) == []
 
 
+ONE, TWO = "b/x/one.snapshot.json", "b/x/two.snapshot.json"
+
+
 def rename(folder):
-    (folder / "b/x/one.snapshot.json").rename(folder / "b/x/uno.snapshot.json")
+    (folder / ONE).rename(folder / "b/x/uno.snapshot.json")
 
 
 def swap(folder):
-    one, two = folder / "b/x/one.snapshot.json", folder / "b/x/two.snapshot.json"
-    one_before, two_before = one.read_bytes(), two.read_bytes()
-    one.write_bytes(two_before)
-    two.write_bytes(one_before)
+    one, two = (folder / ONE).read_bytes(), (folder / TWO).read_bytes()
+    (folder / ONE).write_bytes(two)
+    (folder / TWO).write_bytes(one)
 
 
 def put(text):
-    return lambda folder: (folder / "b/x/one.snapshot.json").write_text(text, encoding="utf-8")
+    return lambda folder: (folder / ONE).write_text(text, encoding="utf-8")
 
 
 def edit(folder):
-    one = folder / "b/x/one.snapshot.json"
-    one.write_text(one.read_text("utf-8").replace('"value": "1"', '"value": "3"'), encoding="utf-8")
+    put((folder / ONE).read_text("utf-8").replace('"value": "1"', '"value": "3"'))(folder)
 
 
 def reseal(folder):
     edit(folder)
-    one = folder / "b/x/one.snapshot.json"
-    one.write_text(codec.reseal(one.read_bytes(), "why not", file="f"), encoding="utf-8")
+    put(codec.reseal((folder / ONE).read_bytes(), "why not", file="f"))(folder)
 
 
 @pytest.mark.parametrize(
@@ -95,10 +94,7 @@ def reseal(folder):
         (lambda f: shutil.rmtree(f / "a"), ["a/x/three.snapshot.json: is gone"]),
         (lambda f: shutil.copy(f / "a/x/three.snapshot.json", f / "a/four.snapshot.json"), ["a/four.snapshot.json: is new"]),
         (rename, ["b/x/one.snapshot.json: was renamed to b/x/uno.snapshot.json"]),
-        (swap, [
-            "b/x/one.snapshot.json: holds what was locked as b/x/two.snapshot.json",
-            "b/x/two.snapshot.json: holds what was locked as b/x/one.snapshot.json",
-        ]),
+        (swap, [f"{ONE}: holds what was locked as {TWO}", f"{TWO}: holds what was locked as {ONE}"]),
         (edit, ["b/x/one.snapshot.json: was edited after it was sealed"]),
         (reseal, ["b/x/one.snapshot.json: is another one"]),
         (put(snapshot("test_b/x/one.py::test", "9", "9")), ["b/x/one.snapshot.json: is another one"]),
@@ -113,19 +109,18 @@ def test_what_is_not_as_locked_is_named(folder, change, said):
 
 
 def test_a_revision_made_up_is_another_snapshot_for_the_lock(folder):
-    one = folder / "b/x/one.snapshot.json"
+    one = folder / ONE
     text = one.read_text("utf-8")
     digest = codec.loads(text, file="f").digest
     run = codec.loads(text, file="f").run
     one.write_text(codec.dumps(run, revisions=[{"from": digest, "to": digest, "reason": "all fine"}]), encoding="utf-8")
     assert codec.loads(one.read_bytes(), file="f").digest == digest
     assert told(folder) == ["b/x/one.snapshot.json: is another one"]
-
-
-def test_a_number_of_exchanges_that_was_edited_is_seen(folder):
+    put(codec.dumps(run))(folder)
+    assert told(folder) == []
     lock = folder / projects.LOCK
     lock.write_text(lock.read_text("utf-8").replace("one.snapshot.json  2", "one.snapshot.json  1"), encoding="utf-8")
-    assert told(folder) == ["b/x/one.snapshot.json: is another one"]
+    assert told(folder) == ["b/x/one.snapshot.json: is another one"], "a number of exchanges that was edited"
 
 
 @pytest.mark.parametrize("change", [edit, put("{"), put("")])
@@ -138,7 +133,7 @@ def test_what_is_not_sealed_is_not_locked(folder, change):
 
 
 def test_folders_that_are_not_the_projects_are_left_out(folder):
-    one = folder / "b/x/one.snapshot.json"
+    one = folder / ONE
     for place in (".pytest_agentreplay/pending", "node_modules/x", ".git", "env/lib"):
         (folder / place).mkdir(parents=True)
         shutil.copy(one, folder / place / "one.snapshot.json")
@@ -151,58 +146,33 @@ def test_folders_that_are_not_the_projects_are_left_out(folder):
 
 def test_branches_that_change_different_snapshots_merge_line_by_line():
     one = {"a.snapshot.json": locks.LockEntry(D, 1), "b.snapshot.json": locks.LockEntry(D, 1)}
-    before, after = (
-        locks.text(one).splitlines(),
-        locks.text({**one, "b.snapshot.json": locks.LockEntry("b" * 64, 2)}).splitlines(),
-    )
+    other = {**one, "b.snapshot.json": locks.LockEntry("b" * 64, 2)}
+    before, after = locks.text(one).splitlines(), locks.text(other).splitlines()
     assert [old for old, new in zip(before, after, strict=True) if old != new] == [before[1]]
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        f"{D}  ../x.snapshot.json  1",
-        f"{D}  a/../../x.snapshot.json  1",
-        f"{D}  /etc/x.snapshot.json  1",
-        f"{D}  C:/x.snapshot.json  1",
-        f"{D}  a\\x.snapshot.json  1",
-        f"{D}  //server/x.snapshot.json  1",
-        f"{D}  ./x.snapshot.json  1",
-        f"{D}  a//x.snapshot.json  1",
-        f"{D}  conftest.py  1",
-        f"{D}  a\x1b[31m.snapshot.json  1",
-        f"{D}  a\0.snapshot.json  1",
-        f"{D}  x.snapshot.json  -1",
-        f"{D}  x.snapshot.json  1e9",
-        f"{D}  x.snapshot.json  9999999999",
-        f"{D}  x.snapshot.json  \u0661",
-        f"{D}  x.snapshot.json",
-        f"{D} x.snapshot.json 1",
-        f"{'A' * 64}  x.snapshot.json  1",
-        f"{'a' * 63}  x.snapshot.json  1",
-        f"{D}  {'x' * 5000}.snapshot.json  1",
-        f"{D}  x.snapshot.json  1\r",
-        f"{D}  x.snapshot.json  1 ",
-        "# a remark",
-        "",
-        "<<<<<<< ours",
-        "=======",
-        f"{D}  a.snapshot.json  1",
-    ],
-)
-def test_a_hostile_lock_is_one_typed_line_with_its_place(line):
-    data = f"{D}  a.snapshot.json  1\n{line}\n{D}  b.snapshot.json  1\n".encode()
-    with pytest.raises(SnapshotUnreadable) as caught:
-        locks.parsed(data, "agentreplay.lock")
-    assert caught.value.place == "line 2"
-    assert "\n" not in str(caught.value)
-    assert len(str(caught.value)) < 200
+PATHS = ["../x", "a/../../x", "/etc/x", "C:/x", "a\\x", "//server/x", "./x", "a//x", "a\x1b[31m", "a\0", "x" * 5000]
+COUNTS = ["  -1", "  1e9", "  9999999999", "  \u0661", "", "  1\r", "  1 "]
+HOSTILE = [
+    *(f"{D}  {path}.snapshot.json  1" for path in PATHS),
+    *(f"{D}  x.snapshot.json{count}" for count in COUNTS),
+    *(f"{digest}  x.snapshot.json  1" for digest in ("A" * 64, "a" * 63)),
+    *(f"{D} x.snapshot.json 1", f"{D}  conftest.py  1", f"{D}  a.snapshot.json  1"),
+    *("# a remark", "", "<<<<<<< ours", "======="),
+]
 
 
-@pytest.mark.parametrize("data", [b"\xff\xfe", b"\x80abc", b"{}", D.encode() * 100_000])
-def test_what_is_no_lock_at_all_is_refused(data):
-    with pytest.raises(SnapshotUnreadable):
-        locks.parsed(data, "agentreplay.lock")
+def test_a_hostile_lock_is_one_typed_line_with_its_place():
+    for line in HOSTILE:
+        data = f"{D}  a.snapshot.json  1\n{line}\n{D}  b.snapshot.json  1\n".encode()
+        with pytest.raises(SnapshotUnreadable) as caught:
+            locks.parsed(data, "agentreplay.lock")
+        assert caught.value.place == "line 2", line
+        assert "\n" not in str(caught.value)
+        assert len(str(caught.value)) < 200
+    for data in (b"\xff\xfe", b"\x80abc", b"{}", D.encode() * 100_000):
+        with pytest.raises(SnapshotUnreadable):
+            locks.parsed(data, "agentreplay.lock")
 
 
 def test_a_huge_lock_is_refused_unread(folder):
@@ -218,7 +188,7 @@ def test_links_and_pipes_are_not_followed(folder, tmp_path_factory):
     shutil.copytree(folder / "b", outside / "b")
     (folder / "linked").symlink_to(outside / "b", target_is_directory=True)
     assert told(folder) == []
-    (folder / "link.snapshot.json").symlink_to(outside / "b/x/one.snapshot.json")
+    (folder / "link.snapshot.json").symlink_to(outside / ONE)
     os.mkfifo(folder / "pipe.snapshot.json")
     assert [line.partition(": ")[2] for line in told(folder)] == [
         "is not a plain file; links, folders and pipes are not followed"
@@ -234,31 +204,27 @@ def test_links_and_pipes_are_not_followed(folder, tmp_path_factory):
     assert not (outside / "lock").exists()
 
 
-@pytest.mark.parametrize("name", ["a\nb", "a\\b", "a:b", "a\x1bb"])
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such names")
-def test_a_path_that_a_line_cannot_hold_is_refused_when_it_is_written(folder, name):
-    (folder / name).mkdir()
-    shutil.copy(folder / "b/x/one.snapshot.json", folder / name)
-    with pytest.raises(CannotWrite, match="no path that a lock can hold"):
-        locks.write(folder)
+def test_a_path_that_a_line_cannot_hold_is_refused_when_it_is_written(folder):
+    for name in ("a\nb", "a\\b", "a:b", "a\x1bb"):
+        (folder / name).mkdir()
+        shutil.copy(folder / ONE, folder / name)
+        with pytest.raises(CannotWrite, match="no path that a lock can hold"):
+            locks.write(folder)
+        shutil.rmtree(folder / name)
 
 
 def test_two_at_once_write_one_whole_lock(folder):
     (folder / projects.LOCK).unlink()
-    done: list[object] = []
-    threads = [threading.Thread(target=lambda: done.append(locks.write(folder))) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(30)
-    assert done == [3] * 6
+    with ThreadPoolExecutor(6) as pool:
+        assert [*pool.map(locks.write, [folder] * 6)] == [3] * 6
     assert told(folder) == []
     assert [name for name in files.names_in(folder) if name.startswith(files.TEMPORARY)] == []
 
 
 def test_the_locks_over_a_snapshot_and_within_a_folder(folder):
     assert locks.write(folder / "b") == 2
-    one = folder / "b/x/one.snapshot.json"
+    one = folder / ONE
     assert projects.locks_over(one, folder) == [folder / projects.LOCK, folder / "b" / projects.LOCK]
     assert projects.locks_over(one, folder / "b") == [folder / "b" / projects.LOCK]
     assert locks.within(folder) == [folder / projects.LOCK, folder / "b" / projects.LOCK]

@@ -1,16 +1,18 @@
 from __future__ import annotations
 
-import os
-import threading
+import errno
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.codec import journal as journal_codec
-from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.errors import CannotWrite, SnapshotMisplaced, SnapshotMissing, SnapshotUnreadable
-from pytest_agentreplay.store import files, layout
+from pytest_agentreplay.store import layout
 from pytest_agentreplay.store.snapshots import Store
+from tests.store.faults.disk import Disk, fails, instead_of
+from tests.support.stored_runs import post, reply, run_of, tool_run
 
 NODE = "tests/test_shop.py::test_refund"
 
@@ -19,8 +21,8 @@ def exchange(start=1, text="hi"):
     return Exchange(ToolCall("t", {"a": text}), ToolReply(text), start, start + 1)
 
 
-def run(node=NODE):
-    return Run(Header(node), (exchange(),))
+def text_of(node=NODE):
+    return codec.dumps(tool_run(node, "hi"))
 
 
 @pytest.fixture
@@ -38,25 +40,25 @@ def journals(store):
     return [(file, *journal_codec.read(file.read_bytes())) for file in kept]
 
 
-def test_a_run_comes_back(store, path):
-    store.save(path, codec.dumps(run()))
+def test_a_run_comes_back_with_chunks_that_redaction_emptied(store, path):
+    store.save(path, text_of())
     loaded = store.load(path, NODE)
-    assert loaded.run == run()
+    assert loaded.run == tool_run(NODE, "hi")
     assert loaded.sealed
     assert store.edited(path) == []
+    emptied = reply(b"ab", (1, 0, 1), headers=(("Content-Type", "text/plain"),))
+    sealed = run_of((post(), emptied), test=NODE)
+    store.save(path, codec.dumps(sealed))
+    assert store.load(path, NODE).run == sealed
 
 
-def test_a_missing_snapshot_says_what_to_type(store, path):
+def test_a_missing_snapshot_says_what_to_type_and_that_of_another_test_names_both(store, path):
     with pytest.raises(SnapshotMissing, match=f"pytest --snapshot-record {NODE}"):
         store.load(path, NODE)
-
-
-def test_the_snapshot_of_another_test_names_both(store, path):
-    store.save(path, codec.dumps(run("tests/test_shop.py::test_old")))
+    store.save(path, text_of("tests/test_shop.py::test_old"))
     with pytest.raises(SnapshotMisplaced) as caught:
         store.load(path, NODE)
-    for word in ("test_old", NODE, "renamed?", path.as_posix()):
-        assert word in str(caught.value)
+    assert not [word for word in ("test_old", NODE, "renamed?", path.as_posix()) if word not in str(caught.value)]
 
 
 def test_two_ids_of_one_hash_are_told_and_neither_loses_its_snapshot(store, tmp_path, monkeypatch):
@@ -68,96 +70,61 @@ def test_two_ids_of_one_hash_are_told_and_neither_loses_its_snapshot(store, tmp_
     other = Store(tmp_path)
     with pytest.raises(SnapshotMissing):
         other.load(path, ids[1])
-    store.save(path, codec.dumps(run(ids[0])))
+    store.save(path, text_of(ids[0]))
     with pytest.raises(CannotWrite, match="changed underneath"):
-        other.save(path, codec.dumps(run(ids[1])))
+        other.save(path, text_of(ids[1]))
     with pytest.raises(SnapshotMisplaced, match=r"a:b"):
         store.load(path, ids[1])
     assert store.load(path, ids[0]).run.header.test == ids[0]
+    store.save(path, text_of(ids[0]))
 
 
-@pytest.mark.parametrize(
-    "data", [b"", b"{", b"<<<<<<< HEAD\n", b"\xff\xfe", b"version https://git-lfs.github.com/spec/v1\n"]
-)
-def test_unreadable_is_never_missing(store, path, data):
+def test_unreadable_is_never_missing(store, path):
     path.parent.mkdir(parents=True)
-    path.write_bytes(data)
-    with pytest.raises(SnapshotUnreadable) as caught:
-        store.load(path, NODE)
-    assert path.as_posix() in str(caught.value)
-    assert path.read_bytes() == data
+    for data in (b"", b"{", b"<<<<<<< HEAD\n", b"\xff\xfe", b"version https://git-lfs.github.com/spec/v1\n"):
+        path.write_bytes(data)
+        with pytest.raises(SnapshotUnreadable) as caught:
+            store.load(path, NODE)
+        assert path.as_posix() in str(caught.value)
+        assert path.read_bytes() == data
 
 
-def test_two_recordings_of_one_test_at_once(store, path, tmp_path):
-    other = Store(tmp_path)
-    for each in (store, other):
-        with pytest.raises(SnapshotMissing):
-            each.load(path, NODE)
-    store.save(path, codec.dumps(run()))
-    with pytest.raises(CannotWrite, match="changed underneath"):
-        other.save(path, codec.dumps(run()))
-    store.save(path, codec.dumps(run()))
-
-
-def test_a_pending_run_finds_its_home(store, path, tmp_path):
-    pending = store.save_pending(path, codec.dumps(run()))
-    assert pending.is_relative_to(tmp_path / ".pytest_agentreplay")
-    assert (tmp_path / ".pytest_agentreplay" / ".gitignore").read_text(encoding="utf-8") == "*\n"
-    assert layout.home_path(pending) == path
-
-
-def test_a_journal_is_there_at_once_and_gone_when_sealed(store, path):
+def test_a_journal_is_there_at_once_gone_when_sealed_and_a_kept_one_loses_at_most_its_torn_end(store, path):
     journal = store.journal_for(path, Header(NODE))
     journal.write(exchange(1))
     journal.write(exchange(3))
     ((file, found, torn),) = journals(store)
     assert (file, torn) == (journal.path, 0)
     assert found == Run(Header(NODE), (exchange(1), exchange(3)))
+    data = journal.path.read_bytes()
+    journal.path.write_bytes(data[:-7])
+    ((_, found, torn),) = journals(store)
+    assert [e.start for e in found.exchanges] == [1]
+    assert torn > 0
     journal.close(keep=False)
     journal.write(exchange(5))
     assert journals(store) == []
 
 
-def test_a_kept_journal_loses_at_most_its_torn_end(store, path):
-    journal = store.journal_for(path, Header(NODE))
-    for start in (1, 3, 5):
-        journal.write(exchange(start))
-    journal.close(keep=True)
-    data = journal.path.read_bytes()
-    journal.path.write_bytes(data[:-7])
-    ((_, found, torn),) = journals(store)
-    assert [e.start for e in found.exchanges] == [1, 3]
-    assert torn > 0
-
-
 def test_a_journal_takes_from_many_threads(store, path):
     journal = store.journal_for(path, Header(NODE))
-    threads = [
-        threading.Thread(target=lambda n=n: [journal.write(exchange(n * 100 + k)) for k in range(20)]) for n in range(8)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+
+    def write(first):
+        for start in range(first, first + 20):
+            journal.write(exchange(start))
+
+    with ThreadPoolExecutor(8) as pool:
+        pool.map(write, range(0, 800, 100))
     journal.close(keep=True)
     ((_, found, torn),) = journals(store)
     assert (len(found.exchanges), torn) == (160, 0)
 
 
-def test_a_full_disk_ends_the_journal_and_not_the_call(store, path, monkeypatch):
+def test_a_full_disk_ends_the_journal_and_not_the_call(store, path):
     journal = store.journal_for(path, Header(NODE))
     journal.write(exchange(1))
-
-    class Full:
-        def __getattr__(self, name):
-            return getattr(os, name)
-
-        def write(self, handle, data):
-            raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(files, "os", Full())
-    journal.write(exchange(3))
-    monkeypatch.setattr(files, "os", os)
+    with instead_of(Disk(1, fails(errno.ENOSPC), counted={"write"})):
+        journal.write(exchange(3))
     journal.write(exchange(5))
     ((_, found, _),) = journals(store)
     assert [e.start for e in found.exchanges] == [1]
@@ -171,15 +138,8 @@ def test_nowhere_to_write_is_said_before_anything_runs(tmp_path):
         Store(tmp_path).journal_for(tmp_path / "x.snapshot.json", Header(NODE))
 
 
-def test_chunks_emptied_by_redaction_survive_the_file(store, path):
-    reply = HttpReply(200, headers=(("Content-Type", "text/plain"),), body=Body(b"ab"), cuts=(1, 0, 1))
-    sealed = Run(Header(NODE), (Exchange(HttpCall("GET", "https://x.test/"), reply, 1, 2),))
-    store.save(path, codec.dumps(sealed))
-    assert store.load(path, NODE).run == sealed
-
-
 def test_what_would_be_too_large_to_be_read_is_not_written(store, path):
-    text = codec.dumps(Run(Header(NODE), (exchange(1),)))
+    text = text_of()
     store.save(path, text)
     small = Store(store.root, largest=len(text.encode()) - 1)
     for write in (small.save, small.save_pending):

@@ -4,42 +4,44 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
+from pytest_agentreplay.core.model import Exchange, Header, ToolCall, ToolReply
 from pytest_agentreplay.errors import CannotWrite, SnapshotMisplaced
 from pytest_agentreplay.runs import accept, recovery
 from pytest_agentreplay.store import files, snapshots
 from pytest_agentreplay.store.snapshots import Store
 from pytest_agentreplay.store.system import EXTENDED, LONGEST, extended, shortened
+from tests.store.faults.disk import Disk, instead_of, refusing
+from tests.support.stored_runs import tool_run
 
 DEEP = "\\".join(["folder"] * 40)
 
 
-@pytest.mark.parametrize(
-    ("path", "taken"),
-    [
-        (r"C:\short\x.json", r"C:\short\x.json"),
-        ("C:\\" + "x" * (LONGEST - 3), "C:\\" + "x" * (LONGEST - 3)),
-        ("C:\\" + "x" * (LONGEST - 2), "\\\\?\\C:\\" + "x" * (LONGEST - 2)),
-        ("C:\\" + "\U0001f600" * (LONGEST // 2), "\\\\?\\C:\\" + "\U0001f600" * (LONGEST // 2)),
-        (rf"C:\{DEEP}\x.json", rf"\\?\C:\{DEEP}\x.json"),
-        ("c:/" + DEEP.replace("\\", "/") + "/./a/../x.json", rf"\\?\c:\{DEEP}\x.json"),
-        (rf"\\server\share\{DEEP}\x", rf"\\?\UNC\server\share\{DEEP}\x"),
-        (f"//server/share/{DEEP}/x", rf"\\?\UNC\server\share\{DEEP}\x"),
-        (rf"\\?\C:\{DEEP}", rf"\\?\C:\{DEEP}"),
-        (rf"\\.\pipe\{DEEP}", rf"\\.\pipe\{DEEP}"),
-    ],
-)
-def test_long_paths_take_the_extended_form(path, taken):
-    assert extended(path) == taken
-    assert extended(taken) == taken, "twice is once"
-    if not path.startswith(EXTENDED):
-        assert extended(shortened(taken)) == taken
+TAKEN = [
+    (r"C:\short\x.json", r"C:\short\x.json"),
+    ("C:\\" + "x" * (LONGEST - 3), "C:\\" + "x" * (LONGEST - 3)),
+    ("C:\\" + "x" * (LONGEST - 2), "\\\\?\\C:\\" + "x" * (LONGEST - 2)),
+    ("C:\\" + "\U0001f600" * (LONGEST // 2), "\\\\?\\C:\\" + "\U0001f600" * (LONGEST // 2)),
+    (rf"C:\{DEEP}\x.json", rf"\\?\C:\{DEEP}\x.json"),
+    ("c:/" + DEEP.replace("\\", "/") + "/./a/../x.json", rf"\\?\c:\{DEEP}\x.json"),
+    (rf"\\server\share\{DEEP}\x", rf"\\?\UNC\server\share\{DEEP}\x"),
+    (f"//server/share/{DEEP}/x", rf"\\?\UNC\server\share\{DEEP}\x"),
+    (rf"\\?\C:\{DEEP}", rf"\\?\C:\{DEEP}"),
+    (rf"\\.\pipe\{DEEP}", rf"\\.\pipe\{DEEP}"),
+]
+
+
+def test_long_paths_take_the_extended_form():
+    for path, taken in TAKEN:
+        assert extended(path) == taken
+        assert extended(taken) == taken, "twice is once"
+        assert path.startswith(EXTENDED) or extended(shortened(taken)) == taken
 
 
 class Windows:
@@ -94,22 +96,18 @@ def extending(monkeypatch):
 NODE = "tests/test_shop.py::test_refund"
 
 
-def run(node=NODE):
-    return Run(Header(node), (Exchange(ToolCall("t", {}), ToolReply(1), 1, 2),))
-
-
 @pytest.mark.usefixtures("extending")
 def test_every_file_of_ours_is_reached_however_deep_the_project_lies(windows, deep):
     store = Store(deep)
     home = store.path_of(deep / "tests" / "test_shop.py", NODE)
     assert len(str(home)) > 300
-    store.save(home, codec.dumps(run()))
-    assert store.load(home, NODE).run == run()
+    store.save(home, codec.dumps(tool_run(NODE, 1)))
+    assert store.load(home, NODE).run == tool_run(NODE, 1)
     home.chmod(0o640)
     mode = home.stat().st_mode
     (home.parent / ".ar-left.tmp").write_text("of a killed process", encoding="utf-8")
     os.utime(home.parent / ".ar-left.tmp", (1, 1))
-    store.save(home, codec.dumps(run()))  # under its lock
+    store.save(home, codec.dumps(tool_run(NODE, 1)))  # under its lock
     assert home.stat().st_mode == mode
     assert store.around(deep / "tests" / "test_shop.py") == [(home, NODE)]
     journal = store.journal_for(home, Header(NODE))
@@ -143,7 +141,7 @@ def test_without_the_extended_form_nothing_would_be_there(deep):
 @pytest.mark.usefixtures("extending")
 def test_messages_never_show_the_extended_form(deep, windows):
     path = deep / "x.snapshot.json"
-    files.write_whole(path, codec.dumps(run("t.py::other")))
+    files.write_whole(path, codec.dumps(tool_run("t.py::other", 1)))
     with pytest.raises(SnapshotMisplaced) as caught:
         Store(deep).load(path, NODE)
     assert "?" not in str(caught.value).partition(": ")[0]
@@ -152,58 +150,21 @@ def test_messages_never_show_the_extended_form(deep, windows):
 
 def test_a_lock_that_is_being_removed_is_waited_for(tmp_path, monkeypatch):
     """Windows refuses, for a moment, to create a file whose removal is under way."""
-
-    class Removing:
-        left = 3
-
-        def __getattr__(self, name):
-            return getattr(os, name)
-
-        def open(self, path, *args):
-            if str(path).endswith(".lock") and self.left:
-                self.left -= 1
-                error = PermissionError(errno.EACCES, "being removed")
-                error.winerror = 5
-                raise error
-            return os.open(path, *args)
-
-    monkeypatch.setattr(files, "os", Removing())
-    files.write_if_unchanged(tmp_path / "x", "new", None)
+    for name, times in (("x", 3), ("y", 10_000)):
+        removing = Disk(1, refusing("being removed", 5, times, ".lock"), counted={"open"}, lasting={"open"})
+        with instead_of(removing), nullcontext() if times == 3 else pytest.raises(CannotWrite, match="being removed"):
+            files.write_if_unchanged(tmp_path / name, "new", None)
+        monkeypatch.setattr(files, "LOCK_TRIES", 3)
     assert (tmp_path / "x").read_text(encoding="utf-8") == "new"
-    Removing.left = 10_000
-    monkeypatch.setattr(files, "os", Removing())
-    monkeypatch.setattr(files, "LOCK_TRIES", 3)
-    with pytest.raises(CannotWrite, match="being removed"):
-        files.write_if_unchanged(tmp_path / "y", "new", None)
 
 
-@pytest.mark.parametrize("name", ["open", "unlink"])
-def test_a_file_that_a_scanner_holds_is_tried_again(tmp_path, monkeypatch, name):
-    class Held:
-        left = 2
-
-        def __getattr__(self, called):
-            real = getattr(os, called)
-            if called != name:
-                return real
-
-            def call(*args):
-                if self.left:
-                    self.left -= 1
-                    error = PermissionError(errno.EACCES, "held")
-                    error.winerror = 32
-                    raise error
-                return real(*args)
-
-            return call
-
-    (tmp_path / "x").write_bytes(b"there")
-    monkeypatch.setattr(files, "os", Held())
-    if name == "open":
-        assert files.read(tmp_path / "x") == b"there"
-    else:
-        files.remove(tmp_path / "x")
-        assert not (tmp_path / "x").exists()
+def test_a_file_that_a_scanner_holds_is_tried_again(tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(b"there")
+    for name, call in (("open", files.read), ("unlink", files.remove)):
+        with instead_of(Disk(1, refusing("held", 32, 2), counted={name}, lasting={name})):
+            assert call(path) == (b"there" if name == "open" else None)
+    assert not path.exists()
 
 
 def test_the_store_alone_walks_folders():
@@ -220,16 +181,11 @@ def test_the_store_alone_walks_folders():
         for walk in walks
         if walk in file.read_text(encoding="utf-8") and file.parent.name not in {"demo", "shop"}
     }
-    assert found == {
-        "intercept/network/in_process.py: os.listdir(",
-        "intercept/network/sandbox.py: .iterdir(",
-        "store/locks.py: os.walk(",
-        "case_files/case_linting.py: os.walk(",
-        "project_setup/project_modules.py: os.walk(",
-        "case_files/file_scan.py: os.walk(",
-        "store/dependency_hashes.py: .glob(",
-        "store/files.py: os.listdir(",
-        "store/snapshots.py: .glob(",
-        "store/snapshots.py: os.scandir(",
-        "store/snapshots.py: os.walk(",
+    walking = {
+        "intercept/network": ["in_process.py: os.listdir(", "sandbox.py: .iterdir("],
+        "case_files": ["case_linting.py: os.walk(", "file_scan.py: os.walk("],
+        "project_setup": ["project_modules.py: os.walk("],
+        "store": ["locks.py: os.walk(", "dependency_hashes.py: .glob(", "files.py: os.listdir("]
+        + [f"snapshots.py: {walk}" for walk in (".glob(", "os.scandir(", "os.walk(")],
     }
+    assert found == {f"{folder}/{file}" for folder, files_of_it in walking.items() for file in files_of_it}

@@ -14,15 +14,10 @@ TAKES_SPACE = {"open", "write", "fsync", "replace", "makedirs"}
 CHANGES = TAKES_SPACE | {"unlink", "rmdir"}
 TOUCHES = CHANGES | {"read", "lstat", "fstat", "listdir", "close"}
 
-LASTING = {
-    errno.ENOSPC: TAKES_SPACE,
-    errno.EDQUOT: TAKES_SPACE,
-    errno.EFBIG: {"write"},
-    errno.EROFS: CHANGES - {"write", "fsync"},
-    errno.EACCES: CHANGES - {"write", "fsync"},
-    errno.EPERM: CHANGES - {"write", "fsync"},
-    errno.EIO: TOUCHES - {"close"},
-}
+NAMING = CHANGES - {"write", "fsync"}
+LASTING = dict.fromkeys((errno.ENOSPC, errno.EDQUOT), TAKES_SPACE)
+LASTING |= {errno.EFBIG: {"write"}, errno.EIO: TOUCHES - {"close"}}
+LASTING |= dict.fromkeys((errno.EROFS, errno.EACCES, errno.EPERM), NAMING)
 """What goes on failing once a disk is full, read-only or broken: the calls that such a disk refuses."""
 
 
@@ -91,6 +86,21 @@ def interrupts(real, *args, **kwargs):
 def takes_little(real, handle, data):
     """A write takes one byte, as it may."""
     return real(handle, data[:1])
+
+
+def refusing(why, code, times, suffix=""):
+    """So many calls on files with this ending are refused as Windows does, by an error with its code."""
+    left = [times]
+
+    def act(real, path, *args):
+        if not str(path).endswith(suffix) or not left[0]:
+            return real(path, *args)
+        left[0] -= 1
+        error = PermissionError(errno.EACCES, why)
+        error.winerror = code
+        raise error
+
+    return act
 
 
 @contextmanager

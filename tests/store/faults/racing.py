@@ -9,17 +9,16 @@ import tempfile
 from pathlib import Path
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.errors import CannotWrite
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.snapshots import Store
+from tests.support.stored_runs import tool_run
 
 NODE = "test_a.py::test_b"
 
 
 def text_of(who, round_):
-    result = f"{who} in round {round_} " * 2000
-    return codec.dumps(Run(Header(NODE), (Exchange(ToolCall("t", {}), ToolReply(result), 1, 2),)))
+    return codec.dumps(tool_run(NODE, f"{who} in round {round_} " * 2000))
 
 
 def record(root, who, many, barrier, told):

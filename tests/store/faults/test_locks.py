@@ -1,25 +1,30 @@
-"""Two processes and one file: one of them wins, the other is told, and nobody waits for a dead one."""
+"""Two processes and one file: one wins, the other is told, nobody waits for a dead one, and a killed one leaves a whole file."""
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
+from pytest_agentreplay.core.model import Exchange, Header, ToolCall, ToolReply
 from pytest_agentreplay.errors import CannotWrite, SnapshotUnreadable
 from pytest_agentreplay.runs import accept, recovery
 from pytest_agentreplay.store import files, snapshots, system
 from pytest_agentreplay.store.snapshots import Store
 from tests.store.faults.racing import outcomes
+from tests.support.stored_runs import tool_run
+
+pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).resolve().parents[3]
 NODE = "test_a.py::test_b"
@@ -48,10 +53,8 @@ sys.stdin.read()
 @contextmanager
 def child(code, *words):
     """A process of its own that has said its first line; ended at the end, whatever it does."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, words)],
-        cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8",
-    )  # fmt: skip
+    command = [sys.executable, "-c", code, *map(str, words)]
+    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8")
     try:
         yield process
     finally:
@@ -89,19 +92,17 @@ def test_the_lock_of_a_killed_process_holds_nobody_up(tmp_path, monkeypatch):
 
 
 def test_a_writer_waits_for_one_that_is_alive(tmp_path):
-    path = tmp_path / "x"
-    with child(HOLDS, path) as process:
+    with child(HOLDS, tmp_path / "x") as process:
         assert process.stdout.readline() == "held\n"
         threading.Timer(0.3, process.stdin.close).start()
-        files.write_whole(path, "new")
-        assert path.read_text(encoding="utf-8") == "new"
+        files.write_whole(tmp_path / "x", "new")
+    assert (tmp_path / "x").read_text(encoding="utf-8") == "new"
 
 
 def test_a_lock_that_somebody_committed_is_taken_over(tmp_path):
     path = tmp_path / "x"
     with files.locked(path) as token:
-        pass
-    lock = tmp_path / f"{token}.lock"
+        lock = tmp_path / f"{token}.lock"
     lock.write_text("1\nanother machine\n", encoding="utf-8")
     files.write_whole(path, "new")
     assert os.listdir(tmp_path) == ["x"]
@@ -116,12 +117,9 @@ def test_of_two_processes_one_wins_and_the_other_is_told(tmp_path):
 
 
 def test_one_of_several_threads_wins_too(tmp_path):
-    path = tmp_path / "x"
+    path, told = tmp_path / "x", []
     files.write_if_unchanged(path, "first", None)
-    with pytest.raises(CannotWrite, match="changed underneath"):
-        files.write_if_unchanged(path, "second", None)
     before = files.sha256_of(path)
-    told = []
 
     def write(text):
         try:
@@ -129,12 +127,10 @@ def test_one_of_several_threads_wins_too(tmp_path):
         except CannotWrite as error:
             told.append(str(error))
 
-    threads = [threading.Thread(target=write, args=(f"by {n}",)) for n in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        pool.map(write, [f"by {n}" for n in range(8)])
     assert len(told) == 7
+    assert all("changed underneath" in one for one in told)
     assert path.read_text(encoding="utf-8").startswith("by ")
     assert os.listdir(tmp_path) == ["x"]
 
@@ -171,7 +167,7 @@ def test_a_take_back_leaves_alone_what_another_process_has_written(tmp_path):
 
 
 def seal(store, path, result):
-    store.save(path, codec.dumps(Run(Header(NODE), (Exchange(ToolCall("t", {}), ToolReply(result), 1, 2),))))
+    store.save(path, codec.dumps(tool_run(NODE, result)))
 
 
 def test_the_journal_of_a_living_recording_is_left_alone_and_that_of_a_dead_one_waits_for_a_person(tmp_path):
@@ -223,7 +219,27 @@ def test_a_journal_that_cannot_be_read_does_not_hide_the_others(tmp_path):
     first.unlink()
     first.mkdir()
     (first.parent / "0.jsonl").symlink_to(tmp_path / "nowhere")
-    told = accept.journals(tmp_path)
-    assert len(told) == 2
-    assert "not a plain file" in told[0]
-    assert "1 call" in told[1]
+    unreadable, readable = accept.journals(tmp_path)
+    assert "not a plain file" in unreadable
+    assert "1 call" in readable
+
+
+@pytest.mark.skipif(os.name != "posix", reason="processes are forked and killed")
+@pytest.mark.parametrize(("how", "many"), [("steps", 60), ("delays", 8)])
+def test_a_killed_recording_leaves_a_whole_snapshot_and_a_journal_that_can_be_read(tmp_path, how, many):
+    """60 steps are all calls to the disk of such a recording, and some again."""
+    command = [sys.executable, "-m", "tests.store.faults.killing", str(tmp_path), how, str(many)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=120, check=False, encoding="utf-8")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    assert len(rows) == many
+    assert not any(row["torn"] for row in rows)
+    if how == "steps":  # where a delay ends is up to the machine
+        assert {True, False} == {row["new"] for row in rows}, "some came to their end"
+        assert max(row["temporary"] for row in rows) == 1, "some were killed between their file and its rename"
+        assert max(row["journals"] for row in rows) == 1
+    assert max(row["temporary"] for row in rows) <= 1
+    assert max(row["journals"] for row in rows) <= 1
+    assert not any(row["unread"] for row in rows)
+    assert all(row["green"] for row in rows), "the next recording is as good as any"
+    assert [row["left"] for row in rows] == [[]] * many, "and clears all away"

@@ -8,28 +8,27 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
+from pytest_agentreplay.core.model import Exchange, Header, ToolCall, ToolReply
 from pytest_agentreplay.errors import AgentReplayError, CannotWrite
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.snapshots import Store
-from tests.store.faults.disk import LASTING, Disk, each_call, fails, instead_of, interrupts, takes_little
-from tests.store.faults.power import Recorded, states
+from tests.store.faults.disk import LASTING, Disk, each_call, fails, instead_of, interrupts, refusing, takes_little
+from tests.store.faults.power import Recorded, after, states
+from tests.support.exhaustive import rare
+from tests.support.stored_runs import tool_run
 
 ROOT = Path(__file__).resolve().parents[3]
 NODE = "test_a.py::test_b"
 posix = pytest.mark.skipif(os.name != "posix", reason="POSIX files and signals")
 
 
-def text_of(result, length=2000):
-    return codec.dumps(Run(Header(NODE), (Exchange(ToolCall("t", {}), ToolReply(result * length), 1, 2),)))
-
-
-OLD, NEW = text_of("old "), text_of("new ")
+OLD, NEW = (codec.dumps(tool_run(NODE, word * 2000)) for word in ("old ", "new "))
 
 
 def write_whole(path):
@@ -67,11 +66,15 @@ def move(path):
 
 
 @pytest.fixture
-def path(tmp_path):
+def path(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda handle: None)  # a real one takes most of the time; one that fails, fails
     path = tmp_path / "__agent_snapshots__" / "test_a" / "test_b.snapshot.json"
     path.parent.mkdir(parents=True)
     path.write_text(OLD, encoding="utf-8")
     return path
+
+
+CODES = [errno.ENOSPC, errno.EFBIG, errno.EROFS, errno.EIO, *rare(errno.EDQUOT, errno.EACCES, errno.EPERM)]
 
 
 def leftovers(path):
@@ -79,7 +82,7 @@ def leftovers(path):
 
 
 @pytest.mark.parametrize("lasting", [False, True], ids=["once", "for good"])
-@pytest.mark.parametrize("code", LASTING, ids=errno.errorcode.get)
+@pytest.mark.parametrize("code", CODES, ids=errno.errorcode.get)
 @pytest.mark.parametrize("work", [write_whole, seal, record, take_back, move])
 def test_the_old_file_or_the_new_one_is_there_and_a_failure_is_told(path, work, code, lasting):
     more = {"lasting": LASTING[code], "counted": LASTING[code]} if lasting else {}
@@ -109,10 +112,10 @@ def test_the_old_file_or_the_new_one_is_there_and_a_failure_is_told(path, work, 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EDQUOT])
 def test_a_sync_that_failed_is_an_error_and_not_asked_again(path, code):
     """The system may drop what it could not write, and say yes the second time: a `Disk` sees whoever asks again."""
-    (first, *_), synced = [Disk(at, fails(code), counted={"fsync"}) for at in (1, 2)], []
-    for disk in (first, Disk(2, fails(code), counted={"fsync"})):
+    synced = []
+    for number in (1, 2):
         path.write_text(OLD, encoding="utf-8")
-        with instead_of(disk), pytest.raises(CannotWrite) as caught:
+        with instead_of(Disk(number, fails(code), counted={"fsync"})), pytest.raises(CannotWrite) as caught:
             files.write_whole(path, NEW)
         synced.append((path.read_text(encoding="utf-8"), str(caught.value)))
     (file, told), (folder, told_folder) = synced
@@ -175,34 +178,55 @@ def test_ctrl_c_at_any_call_leaves_a_whole_file_and_nothing_else(path, work):
 
 
 @posix
-def test_signals_that_keep_coming_do_no_harm(tmp_path):
-    code = (
-        "import pathlib, signal, sys\n"
-        "from pytest_agentreplay.store import files\n"
-        "signal.signal(signal.SIGALRM, lambda *_: None); signal.setitimer(signal.ITIMER_REAL, 1e-4, 1e-4)\n"
-        "for n in range(20): files.write_whole(pathlib.Path(sys.argv[1]), str(n) * 1_000_000)\n"
-        "signal.setitimer(signal.ITIMER_REAL, 0)"
-    )
-    subprocess.run([sys.executable, "-c", code, tmp_path / "x"], cwd=ROOT, check=True, timeout=60)
-    assert (tmp_path / "x").read_text(encoding="utf-8") == "19" * 1_000_000
+def test_ctrl_c_at_any_call_leaves_a_folder_of_several_files_whole_or_not_there(tmp_path):
+    """Errors of the disk instead are tried in tests/cli/test_crashes."""
+    new = {"case.yaml": b"new", "fixtures/a-1.yaml": b"a"}
+    for number, disk in enumerate(each_call(interrupts, counted={"open", "write", "replace"})):
+        folder = tmp_path / str(number) / "x"
+        with instead_of(disk), suppress(KeyboardInterrupt):
+            files.make_folder(folder, new)
+        left = [file for file in folder.parent.rglob("*") if file.is_file()]
+        found = {file.relative_to(folder).as_posix(): file.read_bytes() for file in left}
+        assert found in ({}, new)
+    assert found == new
+
+
+SIGNALS = """
+import pathlib, signal, sys
+from pytest_agentreplay.store import files
+signal.signal(signal.SIGALRM, lambda *_: None); signal.setitimer(signal.ITIMER_REAL, 1e-4, 1e-4)
+for n in range(20): files.write_whole(pathlib.Path(sys.argv[1]), str(n) * 1_000_000)
+signal.setitimer(signal.ITIMER_REAL, 0)
+"""
+TOO_LARGE = """
+import pathlib, resource, signal, sys
+from pytest_agentreplay.errors import CannotWrite
+from pytest_agentreplay.store import files
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+try: files.write_whole(pathlib.Path(sys.argv[1]), "x" * 100_001)
+except CannotWrite as error: print(error)
+"""
+
+
+def child(code, path):
+    command = [sys.executable, "-c", code, path]
+    return subprocess.run(command, cwd=ROOT, check=True, timeout=60, capture_output=True, encoding="utf-8").stdout
 
 
 @posix
+@pytest.mark.process
+def test_signals_that_keep_coming_do_no_harm(path):
+    child(SIGNALS, path)
+    assert path.read_text(encoding="utf-8") == "19" * 1_000_000
+
+
+@posix
+@pytest.mark.process
 def test_a_file_that_is_larger_than_the_process_may_write(path):
-    code = (
-        "import pathlib, resource, signal, sys\n"
-        "from pytest_agentreplay.errors import CannotWrite\n"
-        "from pytest_agentreplay.store import files\n"
-        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
-        "try: files.write_whole(pathlib.Path(sys.argv[1]), 'x' * 100_001)\n"
-        "except CannotWrite as error: print(error)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, path], cwd=ROOT, check=True, timeout=60, capture_output=True, encoding="utf-8"
-    )
-    assert "cannot be written: file too large" in done.stdout
-    assert "record a shorter run" in done.stdout
+    said = child(TOO_LARGE, path)
+    assert "cannot be written: file too large" in said
+    assert "record a shorter run" in said
     assert path.read_text(encoding="utf-8") == OLD
     assert not leftovers(path)
 
@@ -211,27 +235,16 @@ def test_a_file_that_is_larger_than_the_process_may_write(path):
 @pytest.mark.parametrize("call", ["open", "replace", "unlink"])
 def test_a_file_that_another_process_of_windows_holds_is_tried_again_and_not_for_ever(path, call, code, monkeypatch):
     monkeypatch.setattr(files, "LOCK_PAUSE", 0)
-    tries = []
-
-    def held(real, *args, **kwargs):
-        tries.append(call)
-        error = PermissionError(errno.EACCES, "held by another process")
-        error.winerror = code
-        raise error
-
-    with instead_of(Disk(1, held, counted={call})):
+    with instead_of(Disk(1, refusing("held by another process", code, 1), counted={call})):
         files.write_whole(path, NEW)
     assert path.read_text(encoding="utf-8") == NEW
-    assert len(tries) == 1
     path.write_text(OLD, encoding="utf-8")
-    with instead_of(Disk(1, held, counted={call}, lasting={call})):
-        if call == "unlink":  # a lock that stays does no harm
-            files.write_whole(path, OLD)
-        else:
-            with pytest.raises(CannotWrite, match="held by another process"):
-                files.write_whole(path, NEW)
+    for_ever = Disk(1, refusing("held by another process", code, 10**9), counted={call}, lasting={call})
+    stays = call == "unlink"  # a lock that stays does no harm
+    with instead_of(for_ever), nullcontext() if stays else pytest.raises(CannotWrite, match="held by another process"):
+        files.write_whole(path, OLD if stays else NEW)
     assert path.read_text(encoding="utf-8") == OLD
-    assert len(tries) - 1 <= (files.LOCK_TRIES if call == "open" else 3 * files.TRIES)
+    assert for_ever.count <= (files.LOCK_TRIES if call == "open" else 3 * files.TRIES)
 
 
 @posix
@@ -242,10 +255,7 @@ def test_a_power_cut_leaves_the_old_file_or_the_new_one(path, work):
     with instead_of(disk):
         work(path)
     assert {OLD.encode(), NEW.encode()} == {folder[path] for folder in states(disk.log, before)}
-    assert {folder[path] for folder in states(disk.log, before)} == {OLD.encode(), NEW.encode()}
     done = disk.log[: max(n for n, call in enumerate(disk.log) if call[0] == "sync folder") + 1]
-    from tests.store.faults.power import after
-
     assert {folder[path] for folder in after(done, before)} == {NEW.encode()}, "what was told as written stays"
 
 

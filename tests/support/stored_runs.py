@@ -1,0 +1,54 @@
+"""Runs of plain calls, and that they come back from a file, to the byte of each body."""
+
+from __future__ import annotations
+
+import json
+
+from pytest_agentreplay import codec
+from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
+
+
+def run_of(*pairs, test="t", lane="main", **header):
+    """A run of (call, outcome) pairs, one after the other."""
+    made = (Exchange(call, outcome, 2 * n + 1, 2 * n + 2, lane) for n, (call, outcome) in enumerate(pairs))
+    return Run(Header(test, **header), tuple(made))
+
+
+def tool_run(test, *results):
+    """A run of calls of one tool that gave these results."""
+    return run_of(*((ToolCall("lookup", {}), ToolReply(result)) for result in results), test=test)
+
+
+def post(data=b"", url="http://a/"):
+    return HttpCall("POST", url, body=Body(data))
+
+
+def posts(*bodies):
+    """A run of requests that were not answered."""
+    return run_of(*((post(data), None) for data in bodies))
+
+
+def reply(data=b"", cuts=None, **more):
+    whole = (len(data),) if data else ()
+    return HttpReply(200, body=Body(data), cuts=whole if cuts is None else cuts, **more)
+
+
+def bodies(run):
+    parts = (part for x in run.exchanges for part in (x.call, x.outcome))
+    return [part.body.data for part in parts if isinstance(part, HttpCall | HttpReply)]
+
+
+def comes_back(run):
+    """The text of a run, which is read back equal, sealed and without a note."""
+    text = codec.dumps(run)
+    snapshot = codec.loads(text.encode(), file="f")
+    assert snapshot.run == run
+    assert bodies(snapshot.run) == bodies(run)
+    assert snapshot.sealed
+    assert snapshot.notes == ()
+    return text
+
+
+def first_stored(run):
+    """The first exchange as the file of such a run holds it."""
+    return json.loads(comes_back(run))["exchanges"][0]
