@@ -509,7 +509,7 @@ def test_event_streams(end):
     lines = [": comment", "event: a", "data: one", "data:two", "id: 3", "", "data", "", "event: lost", ""]
     data = ("\ufeff" + end.join([*lines, "retry: 5", "data: last"])).encode()
     assert [(event.name, event.data) for event in events(data)] == [
-        *(("a", "one\ntwo"), ("message", ""), ("message", "last")),
+        *(("a", "one\ntwo"), ("message", ""), ("message", "last"))
     ]
 
 

@@ -235,10 +235,7 @@ def test_cohere_counts_and_plans():
 
 def test_the_parts_that_a_thinking_mistral_streams():
     thought = [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}]
-    for contents in (
-        [thought, [{"type": "text", "text": "Let "}], "me"],
-        ["Let ", [{"type": "text", "text": "me"}]],
-    ):
+    for contents in ([thought, [{"type": "text", "text": "Let "}], "me"], ["Let ", [{"type": "text", "text": "me"}]]):
         stream = sse(*({"choices": [{"index": 0, "delta": {"content": content}}]} for content in contents))
         assert read("https://api.mistral.ai/v1/chat/completions", {"messages": []}, stream, SSE_TYPE).text == "Let me"
 

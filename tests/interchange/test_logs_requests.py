@@ -355,8 +355,7 @@ def test_a_stream_that_was_cut_is_told_and_kept():
 
 
 @pytest.mark.parametrize(
-    ("response", "missing"),
-    [("On its way", ()), ("ChatCompletion(id='x', choices=[])", ("reply of model call 1",))],
+    ("response", "missing"), [("On its way", ()), ("ChatCompletion(id='x', choices=[])", ("reply of model call 1",))]
 )
 def test_of_a_reply_its_words_alone_may_be_kept(response, missing):
     trace = one({"request": ASKED, "response": response})

@@ -281,10 +281,7 @@ def test_a_file_without_content_says_what_brings_it(file):
 
 def test_the_exception_of_a_tool_is_kept_beside_what_the_model_was_told():
     traceless = ("openai-agents", "galileo", "langsmith/langchain")
-    for file in (
-        *(file for file, row in REFUNDS.items() if row[0] in PLATFORMS),
-        "openinference/otlp_refund.jsonl",
-    ):
+    for file in (*(file for file, row in REFUNDS.items() if row[0] in PLATFORMS), "openinference/otlp_refund.jsonl"):
         (trace,) = imported(f"generated/{file}")
         fault = trace.tool_runs[1].fault
         assert fault.type.rpartition(".")[2] == ("" if file.startswith("openai-agents") else "RefundError"), file
