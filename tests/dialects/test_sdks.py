@@ -14,9 +14,6 @@ import pytest
 from pytest_agentreplay.core.matching import ClientIds, Matching
 from pytest_agentreplay.core.model import Body, HttpCall, HttpReply
 from pytest_agentreplay.core.rules import MATCHED_HEADERS, RuleTable
-from pytest_agentreplay.demo.replies import anthropic as anthropic_replies
-from pytest_agentreplay.demo.replies import openai_chat, openai_responses
-from pytest_agentreplay.demo.script import Ask, Say
 from pytest_agentreplay.dialects import READER, RULES, encode
 from tests.interchange.neutral import asks, text
 from tests.support.exchanges import JSON_TYPE, SSE_TYPE
@@ -64,6 +61,7 @@ STREAM = {"stream": True, "stream_options": {"include_usage": True}, "prompt_cac
 RESPONSE = {"model": "gpt-5", "instructions": "be kind", "input": HI, "tools": [FLAT], "previous_response_id": "resp_1"}
 CLAUDE = {"model": "claude", "max_tokens": 10, "messages": HI}
 CLAUDE_TOOLS = {"system": "be kind", "tools": [{"name": "look", "input_schema": {"type": "object"}}]}
+CLAUDE_TOOLS |= {"extra_headers": {"anthropic-beta": "x-2025"}}
 VOICE = ("a.wav", b"\x00\xff\x01")
 DOES = {
     "chat": (openai, "openai_chat", lambda c: c.chat.completions.create(**CHAT, tools=[TOOL], temperature=0.2)),
@@ -73,10 +71,7 @@ DOES = {
     "voice": (openai, "", lambda c: c.audio.transcriptions.create(file=VOICE, model="whisper-1", language="en")),
     "embeddings": (openai, "openai_embeddings", lambda c: c.embeddings.create(model="e", input=["a", "b"])),
     "listing": (openai, "", lambda c: c.files.list(limit=3, order="asc")),
-    "messages": (
-        *(anthropic, "anthropic"),
-        lambda c: c.messages.create(**CLAUDE, **CLAUDE_TOOLS, extra_headers={"anthropic-beta": "x-2025"}),
-    ),
+    "messages": (anthropic, "anthropic", lambda c: c.messages.create(**CLAUDE, **CLAUDE_TOOLS)),
     "message stream": (anthropic, "anthropic", lambda c: c.messages.create(**CLAUDE, stream=True).close()),
 }
 
@@ -128,15 +123,16 @@ def test_uploads_draw_another_boundary_each_time_and_a_changed_one_is_another_ca
     assert keys(upload) != keys(other)
 
 
-# ---- replies: what the SDKs' own helpers make of a stream is what the dialects read in the same bytes
+# ---- replies: what the SDKs' own helpers make of what we write is what the dialects read in the same bytes
 
 
 def chat(client, stream):
+    asked = {"model": "m", "messages": HI}
     if stream:
-        with client.chat.completions.stream(model="m", messages=HI) as events:
+        with client.chat.completions.stream(**asked) as events:
             final = events.get_final_completion().choices[0]
     else:
-        final = client.chat.completions.create(model="m", messages=HI).choices[0]
+        final = client.chat.completions.create(**asked).choices[0]
     uses = [(c.id, c.function.name, c.function.arguments) for c in final.message.tool_calls]
     return final.message.content, uses, final.finish_reason
 
@@ -152,56 +148,31 @@ def responses(client, stream):
 
 
 def messages(client, stream):
+    asked = {"model": "m", "max_tokens": 9, "messages": HI}
     if stream:
-        with client.messages.stream(model="m", max_tokens=9, messages=HI) as events:
+        with client.messages.stream(**asked) as events:
             final = events.get_final_message()
     else:
-        final = client.messages.create(model="m", max_tokens=9, messages=HI)
+        final = client.messages.create(**asked)
     said = "".join(block.text for block in final.content if block.type == "text")
     return said, [(b.id, b.name, b.input) for b in final.content if b.type == "tool_use"], final.stop_reason
 
 
-SAY = Say("Let me see, é 😀", (Ask("look", {"q": 1}), Ask("now", {})))
-SPEAKERS = {
-    "openai_chat": (openai, chat, openai_chat.chat_stream),
-    "openai_responses": (openai, responses, openai_responses.responses_stream),
-    "anthropic": (anthropic, messages, anthropic_replies.messages_stream),
-}
+SPEAKERS = {"openai_chat": (openai, chat), "openai_responses": (openai, responses), "anthropic": (anthropic, messages)}
+SAID = "Let me see, é 😀"
+MESSAGE = asks(("toolu_look", "look", {"q": 1}), ("toolu_now", "now", {}), words=SAID) | {"finish_reason": ""}
 
 
-def demonstrated(dialect):
-    """A stream of the demonstration server."""
-    return b"".join(SPEAKERS[dialect][2]({"model": "m", "messages": [], "input": "hi"}, SAY))
-
-
-def written(dialect, stream):
-    """What we write in a dialect."""
-    call = encode.request(dialect, model="m", messages=(text("user", "hi"),), stream=stream)
-    parts = [
-        *text("assistant", SAY.text)["parts"],
-        *asks(*((f"toolu_{ask.name}", ask.name, ask.arguments) for ask in SAY.asks))["parts"],
-    ]
-    return encode.reply(call, {"role": "assistant", "parts": parts, "finish_reason": ""}, model="m-1").body.data
-
-
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("dialect", SPEAKERS)
-@pytest.mark.parametrize(
-    ("stream", "make"),
-    [
-        (True, demonstrated),
-        (True, lambda dialect: written(dialect, stream=True)),
-        (False, lambda dialect: written(dialect, stream=False)),
-    ],
-    ids=["demonstrated", "written, streamed", "written, whole"],
-)
-def test_the_sdks_read_the_same(dialect, stream, make):
-    sdk, ask, _ = SPEAKERS[dialect]
-    headers, body = SSE_TYPE if stream else JSON_TYPE, make(dialect)
+def test_what_is_written_is_read_the_same_by_the_sdk_and_by_the_dialect(dialect, stream):
+    sdk, ask = SPEAKERS[dialect]
+    asked = encode.request(dialect, model="m", messages=(text("user", "hi"),), stream=stream)
+    headers, body = SSE_TYPE if stream else JSON_TYPE, encode.reply(asked, MESSAGE, model="m-1").body.data
     wire = Wire(sdk, (200, headers, body))
     with wire.client:
         said, uses, stopped = ask(wire.client, stream)
     read = READER.read_reply(wire.calls[0], HttpReply(200, headers=headers, body=Body(body)))
     assert (read.text, [(use.id, use.name, use.arguments) for use in read.tool_uses]) == (said, uses)
-    assert said == SAY.text
-    assert [name for _, name, _ in uses] == ["look", "now"]
+    assert (said, [name for _, name, _ in uses]) == (SAID, ["look", "now"])
     assert stopped is None or read.finish_reasons == (stopped,)

@@ -8,10 +8,10 @@ import pytest
 
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.reading import traces
-from tests.interchange.neutral import TRACES, imported, lines, one, text, tools
+from tests.interchange.neutral import AI_SDK, CONTENTS, TRACES, WEATHER, adk, imported, lines, one, text, tools
 
 AGENTS = "public/langfuse/openai-agents-2025-09-30.trace.json"
-ASKED = "What's the weather in Tokyo?"
+ASKED = WEATHER
 
 
 def held(file=AGENTS):
@@ -85,28 +85,12 @@ EVENTS = [
     {"role": "assistant", "tool_calls": [CALL], "event.name": "gen_ai.assistant.message"},
     {"role": "tool", "content": json.dumps(SUNNY), "id": "call_1", "name": "get_weather", "event.name": "gen_ai.tool.message"},
 ]  # fmt: skip
-CONTENTS = [
-    {"role": "user", "parts": [{"text": ASKED}]},
-    {"role": "model", "parts": [{"function_call": {"name": "get_weather", "args": {"city": "Tokyo"}}}]},
-    {"role": "user", "parts": [{"function_response": {"name": "get_weather", "response": SUNNY}}]},
-    {"role": "model", "parts": [{"text": "Sunny."}]},
-]
-SDK = [
-    {"role": "user", "content": [{"type": "text", "text": ASKED}]},
-    {"role": "assistant", "content": [{"type": "tool-call", "toolCallId": "call_1", "toolName": "get_weather", "input": {"city": "Tokyo"}}]},
-    {"role": "tool", "content": [{"type": "tool-result", "toolCallId": "call_1", "toolName": "get_weather", "output": {"type": "json", "value": SUNNY}}]},
-]  # fmt: skip
 LANGCHAIN = [
     {"role": "user", "content": ASKED},
     {"role": "assistant", "content": "", "additional_kwargs": {"tool_calls": [CALL]}},
     {"role": "tool", "content": json.dumps(SUNNY), "tool_call_id": "call_1"},
     {"role": "tool", "content": SCHEMA},
 ]
-
-
-def adk(contents):
-    config = {"system_instruction": "Be brief.", "tools": [{"function_declarations": [{"name": "get_weather"}]}]}
-    return {"model": "gemini-2.5-flash", "config": config, "contents": contents}
 
 
 FRAMEWORKS = {
@@ -137,9 +121,9 @@ FRAMEWORKS = {
     ],
     "ai sdk": [
         observed("GENERATION", "ai.generateText", {"prompt": ASKED}, "Sunny.", model="gpt-5"),
-        observed("GENERATION", "ai.generateText.doGenerate", {"messages": SDK[:1], "tools": [SCHEMA]}, [{"toolCallId": "call_1", "toolName": "get_weather", "input": '{"city": "Tokyo"}'}], at=1, model="gpt-5", parentObservationId="ai.generateText-0"),
+        observed("GENERATION", "ai.generateText.doGenerate", {"messages": AI_SDK[:1], "tools": [SCHEMA]}, [{"toolCallId": "call_1", "toolName": "get_weather", "input": '{"city": "Tokyo"}'}], at=1, model="gpt-5", parentObservationId="ai.generateText-0"),
         observed("TOOL", "ai.toolCall", {"city": "Tokyo"}, SUNNY, at=2, attributes={"ai.toolCall.name": "get_weather", "ai.toolCall.id": "call_1"}, parentObservationId="ai.generateText-0"),
-        observed("GENERATION", "ai.generateText.doGenerate", {"messages": SDK, "tools": [SCHEMA]}, "Sunny.", at=3, model="gpt-5", parentObservationId="ai.generateText-0"),
+        observed("GENERATION", "ai.generateText.doGenerate", {"messages": AI_SDK, "tools": [SCHEMA]}, "Sunny.", at=3, model="gpt-5", parentObservationId="ai.generateText-0"),
     ],
     "langgraph": [
         observed("CHAIN", "LangGraph", {"messages": [{"type": "human", "content": ASKED}]}, {"messages": [{"type": "ai", "content": "Sunny."}]}),
