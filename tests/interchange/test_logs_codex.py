@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from itertools import count
 
 import pytest
 
@@ -13,11 +12,8 @@ from tests.interchange.neutral import one, read
 
 def session(*rows):
     """The rows, a second after each other."""
-    clock = count()
-    return [
-        {"timestamp": f"2026-11-20T10:00:{next(clock):02}.000Z", "type": kind, "payload": payload}
-        for kind, payload in rows
-    ]
+    times = [f"2026-11-20T10:00:{second:02}.000Z" for second in range(len(rows))]
+    return [{"timestamp": at, "type": kind, "payload": held} for at, (kind, held) in zip(times, rows, strict=True)]
 
 
 def item(kind, **more):
@@ -33,6 +29,9 @@ def event(told, **more):
     return "event_msg", {"type": told, **more}
 
 
+LOOK = item("function_call", name="shell", arguments='{"command": ["ls"]}', call_id="c1")
+
+
 def spent(given, made):
     total = {"input_tokens": 90_000, "output_tokens": 9000}
     last = {"input_tokens": given, "cached_input_tokens": 4, "output_tokens": made, "reasoning_output_tokens": 2}
@@ -41,17 +40,12 @@ def spent(given, made):
 
 META = {"id": "s-1", "cwd": "/shop", "cli_version": "0.65.0", "git": {"branch": "main"}, "instructions": "Be exact."}
 ASKED = [
-    ("session_meta", META),
-    said("user", "<environment_context/>"),
-    said("user", "mend it"),
-    event("user_message", message="mend it"),
-    ("turn_context", {"model": "gpt-5-codex", "effort": "high"}),
+    *(("session_meta", META), said("user", "<environment_context/>"), said("user", "mend it")),
+    *(event("user_message", message="mend it"), ("turn_context", {"model": "gpt-5-codex", "effort": "high"})),
 ]
 LISTED = [
     item("reasoning", summary=[{"type": "summary_text", "text": "look"}], encrypted_content="gAAA"),
-    item("function_call", name="shell", arguments='{"command": ["ls"]}', call_id="c1"),
-    item("function_call", name="shell", arguments='{"command": ["cat", "x"]}', call_id="c2"),
-    spent(100, 20),
+    *(LOOK, item("function_call", name="shell", arguments='{"command": ["cat", "x"]}', call_id="c2"), spent(100, 20)),
     item("function_call_output", call_id="c1", output=json.dumps({"output": "a b", "metadata": {"exit_code": 0}})),
 ]
 MENDED = [

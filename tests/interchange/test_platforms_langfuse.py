@@ -164,29 +164,24 @@ def test_a_framework_is_read_by_what_it_leaves(name, form):
     assert (trace.output, trace.missing) == ("Sunny.", ())
 
 
-def test_parameters_that_a_wrapper_made_up_are_left_out():
-    trace = trace_of(*FRAMEWORKS["the OpenAI wrapper"])
-    assert trace.model_calls[0].parameters == {"seed": 7}
-    assert trace.losses[1].endswith("temperature, top_p, frequency_penalty, max_tokens")
-
-
-def test_an_error_of_an_observation_is_a_fault():
+def test_an_error_of_an_observation_is_a_fault_and_parameters_that_a_wrapper_made_up_are_left_out():
     error = {"level": "ERROR", "statusMessage": "ValueError('no such city')", "output": None}
     root, asked, tool, answered = FRAMEWORKS["langgraph"]
     trace = trace_of(root, asked, tool | error, answered)
     assert trace.status == "ok"
     assert [(fault.type, fault.message) for fault in trace.faults] == [("ValueError", "no such city")]
+    trace = trace_of(*FRAMEWORKS["the OpenAI wrapper"])
+    assert trace.model_calls[0].parameters == {"seed": 7}
+    assert trace.losses[1].endswith("temperature, top_p, frequency_penalty, max_tokens")
 
 
 def test_events_of_the_old_ingestion_are_merged():
     about = {"id": "t", "name": "weather", "userId": "u-7", "sessionId": "s", "tags": ["prod"]}
     began = {"id": "g", "traceId": "t", "name": "chat", "startTime": "2026-01-01T00:00:00Z", "model": "gpt-5"}
+    asked = {"input": [{"role": "user", "content": ASKED}]}
     ended = {"id": "g", "traceId": "t", "endTime": "2026-01-01T00:00:01Z"}
-    bodies = {
-        "trace-create": about,
-        "generation-create": began | {"input": [{"role": "user", "content": ASKED}]},
-        "generation-update": ended | {"output": {"role": "assistant", "content": "Sunny."}},
-    }
+    told = {"output": {"role": "assistant", "content": "Sunny."}}
+    bodies = {"trace-create": about, "generation-create": began | asked, "generation-update": ended | told}
     trace = one({"batch": [{"id": kind, "type": kind, "body": body} for kind, body in bodies.items()]})
     assert (trace.user, trace.session, trace.tags, trace.output) == ("u-7", "s", ("prod",), "Sunny.")
 

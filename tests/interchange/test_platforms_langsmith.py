@@ -22,10 +22,6 @@ def runs(file=EXPORT):
     return [run for row in rows_of(file) for run in (row["body"]["post"] if "body" in row else [row])]
 
 
-def same(file, *rows):
-    assert refund_facts(one(*rows)) == refund_facts(imported(f"generated/{file}")[0])
-
-
 def but(run, *names):
     return {name: value for name, value in run.items() if name not in names}
 
@@ -42,6 +38,11 @@ def serialised(run):
         return run
     told = {"lc": 1, "type": "constructor", "id": ["x", "ToolMessage"], "kwargs": run["outputs"]["output"]}
     return run | {"outputs": {"output": told}, "inputs": {"input": str(run["inputs"])}}
+
+
+def untyped(run):
+    """A function with the name of a tool that nobody called one."""
+    return run | ({"run_type": "chain"} if run["run_type"] == "tool" else {})
 
 
 def framed(held):
@@ -63,19 +64,16 @@ SHAPES = {
     "nested": (EXPORT, lambda held: [nested(held)]),
     "a batch": (EXPORT, lambda held: [{"post": held, "patch": []}]),
     "no trace id": (EXPORT, lambda held: [but(run, "trace_id") for run in held]),
-    "untyped functions with the names of tools": (
-        EXPORT,
-        lambda held: [run | ({"run_type": "chain"} if run["run_type"] == "tool" else {}) for run in held],
-    ),
+    "untyped functions with the names of tools": (EXPORT, lambda held: [*map(untyped, held)]),
     "a client inside a framework": (EXPORT, framed),
-    "serialised objects of LangChain": (BATCH, lambda held: [serialised(run) for run in held]),
+    "serialised objects of LangChain": (BATCH, lambda held: [*map(serialised, held)]),
 }
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_runs_in_any_shape_are_one_run(shape):
     file, shaped = SHAPES[shape]
-    same(file, *shaped(runs(file)))
+    assert refund_facts(one(*shaped(runs(file)))) == refund_facts(imported(f"generated/{file}")[0])
 
 
 def test_several_traces_in_a_file_are_split():
@@ -85,22 +83,15 @@ def test_several_traces_in_a_file_are_split():
     assert {trace.id[:8] for trace in found} == {"01a1f92f", "02b2f92f"}
 
 
-def test_the_project_is_no_session():
-    assert one(*runs()).session == "conv-42"
-    assert one(*(run | {"extra": {}} for run in runs())).session == ""
-
-
 def test_what_a_run_tells_of_itself_is_kept_but_for_secrets_and_the_environment():
     root, *rest = runs()
-    told = {
-        "team": {"names": ["a"], "api_key": "hidden-1"},
-        "LANGSMITH_PROJECT": "hidden-2",
-        "deep": json.loads("[" * 99 + "1" + "]" * 99),
-    }
-    trace = one(root | {"extra": {"metadata": told}}, *rest)
-    assert trace.metadata["team"] == {"names": ["a"]}
-    assert "hidden" not in repr(trace.metadata)
-    assert "1" not in repr(trace.metadata["deep"])
+    deep = json.loads("[" * 99 + "1" + "]" * 99)
+    told = {"team": {"names": ["a"], "api_key": "hidden-1"}, "LANGSMITH_PROJECT": "hidden-2", "deep": deep}
+    metadata = one(root | {"extra": {"metadata": told}}, *rest).metadata
+    assert metadata["team"] == {"names": ["a"]}
+    assert "hidden" not in repr(metadata)
+    assert "1" not in repr(metadata["deep"])
+    assert one(*(run | {"extra": {}} for run in runs())).session == "", "the project is no session"
 
 
 def test_hidden_inputs_are_refused_with_what_to_unset():
@@ -122,33 +113,27 @@ def test_a_handled_error_of_a_tool_is_an_error():
     assert {step.agent for step in trace.steps} == {"refund-agent"}
 
 
-def test_a_call_that_was_refused_has_its_status():
-    root, call = runs()[:2]
+def test_a_call_that_was_refused_has_its_status_and_an_agent_that_was_stopped_its_limit():
+    root, call, *rest = runs()
     error = "RateLimitError(\"Error code: 429 - {'error': 1}\")Traceback (most recent call last):\n  x"
-    (call,) = one(root, call | {"outputs": None, "error": error}).model_calls
-    assert (call.status, call.fault.type, call.reply) == (429, "RateLimitError", None)
-    assert call.fault.traceback.startswith("Traceback")
-
-
-def test_an_agent_that_was_stopped_at_its_limit_says_so():
-    root, *rest = runs()
+    (refused,) = one(root, call | {"outputs": None, "error": error}).model_calls
+    assert (refused.status, refused.fault.type, refused.reply) == (429, "RateLimitError", None)
+    assert refused.fault.traceback.startswith("Traceback")
     error = "GraphRecursionError('Recursion limit of 25 reached without hitting a stop condition.')"
-    trace = one(root | {"status": "error", "error": error, "outputs": None}, *rest)
+    trace = one(root | {"status": "error", "error": error, "outputs": None}, call, *rest)
     assert (trace.status, trace.limits, trace.fault.type) == ("error", "GraphRecursionError", "GraphRecursionError")
 
 
 ITEM = {"type": "function_call", "call_id": "call_1", "name": "look", "arguments": '{"at": 1}'}
 USE = {"type": "tool_use", "id": "call_1", "name": "look", "input": {"at": 1}}
 SAID = [{"role": "user", "content": "Hi"}]
+
+
+RESPONSE = {"object": "response", "id": "resp_1", "model": "gpt-5-1", "status": "completed", "output": [ITEM]}
+MESSAGE = {"type": "message", "id": "msg_1", "role": "assistant", "stop_reason": "tool_use", "content": [USE]}
 CLIENTS = {
-    "openai_responses": (
-        {"model": "gpt-5", "instructions": "Be brief.", "input": "Hi"},
-        {"object": "response", "id": "resp_1", "model": "gpt-5-1", "status": "completed", "output": [ITEM]},
-    ),
-    "anthropic": (
-        {"model": "claude-sonnet-4-5", "max_tokens": 9, "system": "Be brief.", "messages": SAID},
-        {"type": "message", "id": "msg_1", "role": "assistant", "stop_reason": "tool_use", "content": [USE]},
-    ),
+    "openai_responses": ({"model": "gpt-5", "instructions": "Be brief.", "input": "Hi"}, RESPONSE),
+    "anthropic": ({"model": "claude", "max_tokens": 9, "system": "Be brief.", "messages": SAID}, MESSAGE),
 }
 
 
@@ -156,26 +141,16 @@ CLIENTS = {
 def test_responses_and_messages_of_other_clients_are_read_in_their_dialect(dialect):
     root, call = runs()[:2]
     asked, told = CLIENTS[dialect]
-    trace = one(
-        root,
-        {
-            **call,
-            "extra": {},
-            "inputs": asked,
-            "outputs": told | {"usage_metadata": {"input_tokens": 5, "output_tokens": True}},
-        },
-    )
+    told = told | {"usage_metadata": {"input_tokens": 5, "output_tokens": True}}
+    trace = one(root, {**call, "extra": {}, "inputs": asked, "outputs": told})
     (call,), (run,) = trace.model_calls, trace.tool_runs
     assert (call.dialect, call.usage) == (dialect, {"input_tokens": 5})
     assert [message["role"] for message in call.messages] == ["system", "user"]
     assert (run.name, run.arguments, run.call_id, run.executed) == ("look", {"at": 1}, "call_1", False)
     assert (run.replayable, trace.missing) == (UNKNOWN, ("result of look, call 1",))
     assert trace.source.fidelity == "body-json"
-
-
-def test_a_stream_is_no_body():
     trace = one(*({**run, "inputs": run["inputs"] | {"stream": True}} for run in runs()))
-    assert trace.source.fidelity == "semantic"
+    assert trace.source.fidelity == "semantic", "a stream is no body"
     assert all(call.stream and call.response is None for call in trace.model_calls)
 
 
@@ -197,14 +172,11 @@ def sink():
         def log_message(self, *_):
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Take)
-    server.taken = []
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Take) as server:
+        server.taken = []
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
 
 
 @pytest.mark.filterwarnings("ignore:langsmith.wrappers._openai_agents:DeprecationWarning")
