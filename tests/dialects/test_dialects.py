@@ -35,37 +35,56 @@ CALLS = {
 # ---- calls
 
 
-def test_a_chat_call():
-    read = CallReading(
-        kind="model", name="gpt-5", dialect="openai_chat", provider="openai", operation="chat", model="gpt-5",
-        parameters={"n": 2, "stream": True}, system=("be kind",), messages=(KIND, HI), tools=({"type": "function"},),
-        messages_at="$.messages", tools_at="$.tools", stream=True,
-    )  # fmt: skip
-    assert READER.read_call(CALLS["openai_chat"]) == read
-    packed = call(gzip.compress(json.dumps(CHAT).encode()), headers=(*JSON_TYPE, ("Content-Encoding", "gzip")))
-    assert READER.read_call(packed) == read
-    bare = READER.read_call(call({"messages": []}, "https://x.openai.azure.com/openai/deployments/d/chat/completions"))
-    assert (bare.model, bare.name, bare.tools_at) == ("d", "d", ""), "Azure names the model in the path"
+GOOGLE = "https://generativelanguage.googleapis.com/v1beta/models/gemini-3"
+CONVERSE = "https://bedrock-runtime.eu-west-1.amazonaws.com/model/m/converse"
+CACHE, CHOICE = {"cachePoint": {"type": "default"}}, {"toolChoice": {"auto": {}}}
+LOOK_OR_BOOK = {"functionDeclarations": [{"name": "look"}, {"name": "book"}]}
+TWO_TOOLS = [{"function_declarations": [{"name": "look"}]}, {"google_search": {}}]
+GEMINI = {"contents": [HI], "tools": [LOOK_OR_BOOK], "systemInstruction": {"parts": [{"text": "be kind"}]}}
+SPEC = {"toolSpec": {"name": "look"}}
+BEDROCK = {"messages": [HI], "system": [{"text": "be kind"}, CACHE], "toolConfig": {"tools": [SPEC], **CHOICE}}
+OLLAMA = {"model": "m", "messages": [KIND], "options": {"seed": 1}, "stream": False}
+DEVELOPER = {"role": "developer", "content": "be kind"}
+PACKED = call(gzip.compress(json.dumps(CHAT).encode()), headers=(*JSON_TYPE, ("Content-Encoding", "gzip")))
+CHAT_CALL = {
+    "kind": "model", "name": "gpt-5", "dialect": "openai_chat", "provider": "openai", "operation": "chat", "model": "gpt-5",
+    "parameters": {"n": 2, "stream": True}, "system": ("be kind",), "messages": (KIND, HI), "tools": ({"type": "function"},),
+    "messages_at": "$.messages", "tools_at": "$.tools", "stream": True,
+}  # fmt: skip
+READ = [
+    (CALLS["openai_chat"], CHAT_CALL),
+    (PACKED, CHAT_CALL),
+    (call({"messages": []}, "https://x.openai.azure.com/openai/deployments/d/chat/completions"), {"model": "d", "name": "d", "tools_at": ""}),
+    (CALLS["openai_responses"], {"system": ("be kind",), "system_at": "$.instructions", "messages": (HI,), "messages_at": "$.input"}),
+    (CALLS["openai_responses"], {"tools": ({"name": "look"},), "parameters": {"store": False}}),
+    (call({"input": "hi"}, RESPONSES_URL), {"messages": ("hi",)}),
+    (call({"input": [DEVELOPER, HI]}, RESPONSES_URL), {"system": ("be kind",), "system_at": "", "messages": (DEVELOPER, HI)}),
+    (call({"previous_response_id": "r"}, RESPONSES_URL), {"messages_at": ""}),
+    (CALLS["anthropic"], {"system": ("be kind",), "system_at": "$.system", "parameters": {"max_tokens": 9}}),
+    (call(MESSAGES | {"system": [{"type": "text"}]}, MESSAGES_URL), {"system": ({"type": "text"},), "system_at": "$.system"}),
+    (call(MESSAGES | {"system": None}, MESSAGES_URL), {"system": (), "system_at": "$.system"}),
+    (call({"max_tokens": 9, "messages": [HI]}, MESSAGES_URL), {"system_at": "", "tools_at": "", "messages_at": "$.messages"}),
+    (call(GEMINI, f"{GOOGLE}:generateContent"), {"operation": "generate_content", "stream": False, "messages": (HI,), "messages_at": "$.contents"}),
+    (call(GEMINI, f"{GOOGLE}:generateContent"), {"system": ("be kind",), "system_at": "$.systemInstruction", "tools": ({"name": "look"}, {"name": "book"}), "tools_at": "$.tools[0].functionDeclarations"}),
+    (call(GEMINI | {"generationConfig": {"temperature": 0.2}}, f"{GOOGLE}:generateContent"), {"parameters": {"generationConfig": {"temperature": 0.2}}}),
+    (call({"contents": [], "system_instruction": "be kind", "tools": TWO_TOOLS}, f"{GOOGLE}:streamGenerateContent"), {"system": ("be kind",), "system_at": "$.system_instruction", "stream": True, "tools": tuple(TWO_TOOLS), "tools_at": "$.tools"}),
+    (call(BEDROCK, CONVERSE), {"system": ({"text": "be kind"}, CACHE), "system_at": "$.system", "tools": (SPEC,), "tools_at": "$.toolConfig.tools", "parameters": {"toolConfig": CHOICE}}),
+    (call(BEDROCK | {"inferenceConfig": {"maxTokens": 9}}, CONVERSE), {"parameters": {"inferenceConfig": {"maxTokens": 9}, "toolConfig": CHOICE}}),
+    (call({"promptVariables": {}}, f"{CONVERSE}-stream"), {"messages_at": "", "system_at": "", "tools_at": "", "stream": True}),
+    (call(OLLAMA, "http://127.0.0.1:11434/api/chat"), {"system": ("be kind",), "stream": False, "parameters": {"options": {"seed": 1}, "stream": False}}),
+    (call({"model": "m", "prompt": "x", "system": "be kind"}, "http://127.0.0.1:11434/api/generate"), {"system": ("be kind",), "system_at": "$.system", "messages_at": "$.prompt"}),
+]  # fmt: skip
+"""Calls, and what is read of them."""
 
 
-def test_a_responses_call_with_items_a_bare_text_and_a_developer_item():
-    reading = READER.read_call(CALLS["openai_responses"])
-    assert (reading.system, reading.system_at) == (("be kind",), "$.instructions")
-    assert (reading.messages, reading.messages_at) == ((HI,), "$.input")
-    assert (reading.tools, reading.parameters) == (({"name": "look"},), {"store": False})
-    assert READER.read_call(call({"input": "hi"}, RESPONSES_URL)).messages == ("hi",)
-    items = [{"role": "developer", "content": "be kind"}, HI]
-    reading = READER.read_call(call({"input": items}, RESPONSES_URL))
-    assert (reading.system, reading.system_at, reading.messages) == (("be kind",), "", tuple(items))
-    assert READER.read_call(call({"previous_response_id": "r"}, RESPONSES_URL)).messages_at == ""
-
-
-def test_a_messages_call():
-    for system, read in (("be kind", ("be kind",)), ([{"type": "text"}], ({"type": "text"},)), (None, ())):
-        reading = READER.read_call(call({**MESSAGES, "system": system}, MESSAGES_URL))
-        assert (reading.system, reading.system_at, reading.parameters) == (read, "$.system", {"max_tokens": 9})
-    reading = READER.read_call(call({"max_tokens": 9, "messages": [HI]}, MESSAGES_URL))
-    assert (reading.system_at, reading.tools_at, reading.messages_at) == ("", "", "$.messages")
+def test_what_a_call_asks_is_read_in_every_dialect():
+    wrong = []
+    for sent, expected in READ:
+        reading = READER.read_call(sent)
+        found = {name: getattr(reading, name) for name in expected}
+        wrong += [(sent.url, found)] if found != expected else []
+    assert not wrong, wrong
+    assert READER.read_call(CALLS["openai_chat"]) == CallReading(**CHAT_CALL)
 
 
 def test_the_paths_lead_to_what_was_read():
@@ -138,13 +157,8 @@ RESPONSE_USAGE = {
     "input_tokens": 5, "input_tokens_details": {"cached_tokens": 3},
     "output_tokens": 7, "output_tokens_details": {"reasoning_tokens": 2},
 }  # fmt: skip
-RESPONSE_REPLY = {
-    **RESPONSE_HEAD,
-    "status": "completed",
-    "error": None,
-    "output": RESPONSE_OUTPUT,
-    "usage": RESPONSE_USAGE,
-}
+RESPONSE_REPLY = {**RESPONSE_HEAD, "status": "completed", "output": RESPONSE_OUTPUT, "usage": RESPONSE_USAGE}
+RESPONSE_REPLY["error"] = None
 RESPONSE_READ = ReplyReading(
     text="Let me see", tool_uses=(ToolUse("call_1", "look", '{"q":1}'), ToolUse("call_2", "shell", "ls")),
     finish_reasons=("completed",), usage=USED, response_id="resp_1", model="gpt-5-2025",

@@ -104,23 +104,6 @@ def test_dialect_provider_region_and_model(url, body, expected):
 # ---- Gemini
 
 
-def test_a_gemini_call():
-    system = {"systemInstruction": {"parts": [{"text": "be kind"}]}, "generationConfig": {"temperature": 0.2}}
-    body = {"contents": [USER], "tools": [{"functionDeclarations": [{"name": "look"}, {"name": "book"}]}]} | system
-    reading = READER.read_call(call(body, GEMINI))
-    assert (reading.operation, reading.stream) == ("generate_content", False)
-    assert (reading.system, reading.system_at) == (("be kind",), "$.systemInstruction")
-    assert (reading.messages, reading.messages_at) == ((USER,), "$.contents")
-    assert reading.tools == ({"name": "look"}, {"name": "book"})
-    assert reading.tools_at == "$.tools[0].functionDeclarations"
-    assert reading.parameters == {"generationConfig": {"temperature": 0.2}}
-    tools = [{"function_declarations": [{"name": "look"}]}, {"google_search": {}}]
-    by_hand = {"contents": [], "system_instruction": "be kind", "tools": tools}
-    reading = READER.read_call(call(by_hand, GEMINI.replace(":generate", ":streamGenerate")))
-    assert (reading.system, reading.system_at, reading.stream) == (("be kind",), "$.system_instruction", True)
-    assert (reading.tools, reading.tools_at) == (tuple(tools), "$.tools")
-
-
 CHUNKS = [
     {"candidates": [{"content": {"parts": [{"text": "hm", "thought": True}], "role": "model"}}], "responseId": "r-1"},
     {"candidates": [{"content": {"parts": [{"text": "Let me "}]}, "index": 0}]},
@@ -157,19 +140,6 @@ def test_what_google_blocks_and_what_fails_is_told():
 
 
 # ---- Bedrock
-
-
-def test_a_converse_call():
-    system = [{"text": "be kind"}, {"cachePoint": {"type": "default"}}]
-    choice = {"toolChoice": {"auto": {}}}
-    body = {"messages": [{"role": "user", "content": [{"text": "hi"}]}], "system": system}
-    body |= {"inferenceConfig": {"maxTokens": 9}, "toolConfig": {"tools": [{"toolSpec": {"name": "look"}}], **choice}}
-    reading = READER.read_call(call(body, f"{BEDROCK}/converse"))
-    assert (reading.system, reading.system_at) == (tuple(system), "$.system")
-    assert (reading.tools, reading.tools_at) == (({"toolSpec": {"name": "look"}},), "$.toolConfig.tools")
-    assert reading.parameters == {"inferenceConfig": {"maxTokens": 9}, "toolConfig": choice}
-    bare = READER.read_call(call({"promptVariables": {}}, f"{BEDROCK}/converse-stream"))
-    assert (bare.messages_at, bare.system_at, bare.tools_at, bare.stream) == ("", "", "", True)
 
 
 def frames(*events):
@@ -222,11 +192,6 @@ def test_frames_of_every_kind_of_header_and_of_none():
 
 def test_ollama():
     body = {"model": "m", "messages": [{"role": "system", "content": "be kind"}]}
-    knobs = {"options": {"seed": 1}, "stream": False}
-    reading = READER.read_call(call(body | knobs, f"{OLLAMA}/chat"))
-    assert (reading.system, reading.stream, reading.parameters) == (("be kind",), False, knobs)
-    prompt = READER.read_call(call({"model": "m", "prompt": "x", "system": "be kind"}, f"{OLLAMA}/generate"))
-    assert (prompt.system, prompt.system_at, prompt.messages_at) == (("be kind",), "$.system", "$.prompt")
     use = {"function": {"name": "look", "arguments": {"q": 1}}}
     end = {"done": True, "done_reason": "stop", "eval_count": 2, "model": "m"}
     lines = [
