@@ -45,6 +45,8 @@ CHUNKS = [
     (ToolReply([["Ships.", 0.81], [0.5, "Refunds."]]), [Chunk("", 0.81, "Ships."), Chunk("", 0.5, "Refunds.")]),
     (ToolReply({"$tuple": [array([[0.1, 0.2]], "<f4"), array([[17, -1]], "<i8")]}), [Chunk("17", 0.1)]),
     (ToolReply(freeze([{"id": "a", "score": Decimal("0.5")}])), [Chunk("a")]),
+    (ToolReply({"id": "a", "text": "A."}), [Chunk("a", None, "A.")]),
+    (ToolReply([["a", "b"]]), [Chunk(content="a"), Chunk(content="b")]),
     (ToolReply(items=("a", "b")), [Chunk(content="a"), Chunk(content="b")]),
     (ToolReply({"$awaited": ["a"]}), [Chunk(content="a")]),
     (Failure("ValueError"), []),

@@ -42,6 +42,8 @@ def test_the_files_of_a_batch_are_joined_in_any_order(files):
     assert faults == [("HTTP 404", "404 invalid_request_error: no such model"), ("batch_expired", "too late")]
     assert found[0].source.fidelity == "body-json"
     assert "1 requests have no reply in any file, and are left out" in found[0].losses
+    (trace, *_) = read_files(*files, lines(came("z", REPLY)))
+    assert "1 replies are to requests that are in no file, and left out" in trace.losses
 
 
 def test_half_a_batch_is_refused_with_the_other_half():

@@ -230,7 +230,8 @@ def test_rows_without_bodies_name_what_brings_them(row, setting):
 
 
 def test_vertex_turns_that_were_not_sampled_leave_a_gap():
-    trace = one(VERTEX[0], VERTEX[2])
+    trace = one(VERTEX[0], VERTEX[2], VERTEX[1] | {"full_request": None})
+    assert "1 rows have no request and are left out" in trace.losses
     assert [run.name for run in trace.tool_runs] == ["lookup_order"]
     assert trace.missing == ("a call of the model before model call 2, which tells of it",)
 

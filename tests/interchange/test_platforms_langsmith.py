@@ -62,7 +62,7 @@ SHAPES = {
     "a list": (EXPORT, lambda held: [held]),
     "runs": (EXPORT, lambda held: [{"trace_id": "t", "runs": held}]),
     "nested": (EXPORT, lambda held: [nested(held)]),
-    "a batch": (EXPORT, lambda held: [{"post": held, "patch": []}]),
+    "a batch": (EXPORT, lambda held: [{"post": held, "patch": [{"id": "elsewhere", "outputs": {}}]}]),
     "no trace id": (EXPORT, lambda held: [but(run, "trace_id") for run in held]),
     "untyped functions with the names of tools": (EXPORT, lambda held: [*map(untyped, held)]),
     "a client inside a framework": (EXPORT, framed),
