@@ -68,26 +68,6 @@ class Overheard(ModelServer):
 # ---- the clients
 
 
-def openai_client(url):
-    return openai.OpenAI(base_url=f"{url}/v1", api_key="any")
-
-
-def azure_client(url):
-    return openai.AzureOpenAI(azure_endpoint=url, api_key="any", api_version="2024-10-21")
-
-
-def groq_client(url):
-    return groq.Groq(base_url=url, api_key="any")
-
-
-def mistral_client(url):
-    return Mistral(server_url=url, api_key="any")
-
-
-def gemini_client(url):
-    return genai.Client(api_key="any", vertexai=False, http_options={"base_url": url})
-
-
 class Somebody(Credentials):
     """Google credentials that need nobody to ask for a token."""
 
@@ -95,28 +75,23 @@ class Somebody(Credentials):
         self.token = "any"
 
 
-def vertex_client(url):
-    who = {"project": "p", "location": "europe-west4", "credentials": Somebody()}
-    return genai.Client(vertexai=True, http_options={"base_url": url}, **who)
-
-
-def bedrock_client(url):
-    keys = {"aws_access_key_id": "any", "aws_secret_access_key": "any", "region_name": "eu-west-1"}
-    return boto3.client("bedrock-runtime", endpoint_url=url, config=Config(retries={"max_attempts": 1}), **keys)
-
-
-def claude_on_amazon(url):
-    keys = {"aws_access_key": "any", "aws_secret_key": "any", "aws_region": "eu-west-1"}
-    return anthropic.AnthropicBedrock(base_url=url, **keys)
-
-
-def claude_on_vertex(url):
-    where = {"base_url": f"{url}/v1", "project_id": "p", "region": "europe-west1"}
-    return anthropic.AnthropicVertex(access_token="any", **where)
-
-
-def cohere_client(url):
-    return cohere.ClientV2(api_key="any", base_url=url)
+AWS = {"aws_access_key_id": "any", "aws_secret_access_key": "any", "region_name": "eu-west-1"}
+AMAZON = {"aws_access_key": "any", "aws_secret_key": "any", "aws_region": "eu-west-1"}
+GOOGLE = {"access_token": "any", "project_id": "p", "region": "europe-west1"}
+WHERE = {"vertexai": True, "project": "p", "location": "europe-west4", "credentials": Somebody()}
+ONCE = Config(retries={"max_attempts": 1})
+CLIENTS = {
+    "openai": lambda url: openai.OpenAI(base_url=f"{url}/v1", api_key="any"),
+    "azure": lambda url: openai.AzureOpenAI(azure_endpoint=url, api_key="any", api_version="2024-10-21"),
+    "groq": lambda url: groq.Groq(base_url=url, api_key="any"),
+    "mistral": lambda url: Mistral(server_url=url, api_key="any"),
+    "gemini": lambda url: genai.Client(api_key="any", vertexai=False, http_options={"base_url": url}),
+    "vertex": lambda url: genai.Client(http_options={"base_url": url}, **WHERE),
+    "bedrock": lambda url: boto3.client("bedrock-runtime", endpoint_url=url, config=ONCE, **AWS),
+    "claude on amazon": lambda url: anthropic.AnthropicBedrock(base_url=url, **AMAZON),
+    "claude on vertex": lambda url: anthropic.AnthropicVertex(base_url=f"{url}/v1", **GOOGLE),
+    "cohere": lambda url: cohere.ClientV2(api_key="any", base_url=url),
+}
 
 
 # ---- what they say of a reply, as (text, [(tool, arguments)])
@@ -156,10 +131,10 @@ def chat_said(reply, stream):
     return message.content or "", of_functions(message.tool_calls)
 
 
-def chat(make):
+def chat(name):
     def speak(url, stream, tools):
         asked = {"model": "m", "messages": USER} | given_tools(tools)
-        with make(url) as client:
+        with CLIENTS[name](url) as client:
             return chat_said(client.chat.completions.create(**asked, **({"stream": True} if stream else {})), stream)
 
     return speak
@@ -172,18 +147,18 @@ def hugging_face(url, stream, tools):
 
 def mistral(url, stream, tools):
     asked = {"model": "mistral-x", "messages": USER} | given_tools(tools)
-    with mistral_client(url) as client:
+    with CLIENTS["mistral"](url) as client:
         if stream:
             return chat_said((event.data for event in client.chat.stream(**asked)), stream)
         return chat_said(client.chat.complete(**asked), stream)
 
 
-def google(make):
+def google(name):
     def speak(url, stream, tools):
         declared = [{"name": name, "parameters_json_schema": SCHEMA} for name in NAMES]
         asked = {"model": "gemini-x", "contents": QUESTION}
         asked["config"] = given_tools(tools, [{"function_declarations": declared}])
-        client = make(url)  # held: one that is collected is closed
+        client = CLIENTS[name](url)  # held: one that is collected is closed
         models = client.models
         many = models.generate_content_stream(**asked) if stream else [models.generate_content(**asked)]
         parts = [part for chunk in many for part in chunk.candidates[0].content.parts or ()]
@@ -198,17 +173,17 @@ def converse(url, stream, tools):
     specs = [{"toolSpec": {"name": name, "inputSchema": {"json": SCHEMA}}} for name in NAMES]
     asked = {"modelId": "eu.anthropic.claude-x-v1:0", "messages": [{"role": "user", "content": [{"text": QUESTION}]}]}
     asked |= {"toolConfig": {"tools": specs}} if tools else {}
-    content = bedrock_client(url).converse(**asked)["output"]["message"]["content"]
+    content = CLIENTS["bedrock"](url).converse(**asked)["output"]["message"]["content"]
     uses = [(block["toolUse"]["name"], block["toolUse"]["input"]) for block in content if "toolUse" in block]
     return "".join(block.get("text", "") for block in content), uses
 
 
-def claude(make):
+def claude(name):
     """Clients at other places than Anthropic's; tests/demo has its own, whole and streamed."""
 
     def speak(url, stream, tools):
         asked = {"model": "claude-x", "max_tokens": 9, "messages": USER} | given_tools(tools, PLAIN)
-        with make(url) as client:
+        with CLIENTS[name](url) as client:
             reply = client.messages.create(**asked)
         uses = [(block.name, block.input) for block in reply.content if block.type == "tool_use"]
         return "".join(block.text for block in reply.content if block.type == "text"), uses
@@ -241,25 +216,25 @@ def cohere_pieces(events):
 def cohere_chat(url, stream, tools):
     asked = {"model": "command-x", "messages": USER} | given_tools(tools)
     if stream:
-        return joined(cohere_pieces(cohere_client(url).chat_stream(**asked)))
-    message = cohere_client(url).chat(**asked).message
+        return joined(cohere_pieces(CLIENTS["cohere"](url).chat_stream(**asked)))
+    message = CLIENTS["cohere"](url).chat(**asked).message
     said = (message.tool_plan or "") + "".join(part.text for part in message.content or ())
     return said, of_functions(message.tool_calls)
 
 
 SPEAKERS = {
-    "openai": (chat(openai_client), "openai_chat", "openai", "", "m"),
-    "azure": (chat(azure_client), "openai_chat", "openai", "", "m"),
-    "groq": (chat(groq_client), "openai_chat", "openai", "", "m"),
+    "openai": (chat("openai"), "openai_chat", "openai", "", "m"),
+    "azure": (chat("azure"), "openai_chat", "openai", "", "m"),
+    "groq": (chat("groq"), "openai_chat", "openai", "", "m"),
     "hugging face": (hugging_face, "openai_chat", "openai", "", "m"),
     "mistral": (mistral, "openai_chat", "openai", "", "mistral-x"),
-    "gemini": (google(gemini_client), "gemini", "gcp.gemini", "", "gemini-x"),
-    "vertex": (google(vertex_client), "gemini", "gcp.vertex_ai", "europe-west4", "gemini-x"),
+    "gemini": (google("gemini"), "gemini", "gcp.gemini", "", "gemini-x"),
+    "vertex": (google("vertex"), "gemini", "gcp.vertex_ai", "europe-west4", "gemini-x"),
     "ollama": (ollama_chat, "ollama_chat", "ollama", "", "llama-x"),
     "cohere": (cohere_chat, "cohere", "cohere", "", "command-x"),
     "converse": (converse, "bedrock", "aws.bedrock", "", "eu.anthropic.claude-x-v1:0"),
-    "claude on amazon": (claude(claude_on_amazon), "anthropic", "aws.bedrock", "", "claude-x"),
-    "claude on vertex": (claude(claude_on_vertex), "anthropic", "gcp.vertex_ai", "europe-west1", "claude-x"),
+    "claude on amazon": (claude("claude on amazon"), "anthropic", "aws.bedrock", "", "claude-x"),
+    "claude on vertex": (claude("claude on vertex"), "anthropic", "gcp.vertex_ai", "europe-west1", "claude-x"),
 }
 WHOLE = ("converse", "claude on amazon", "claude on vertex")
 FORMS = [(name, stream) for name in SPEAKERS for stream in ((False,) if name in WHOLE else (False, True))]
@@ -302,39 +277,36 @@ def test_ollama_completes_a_prompt(stream):
 # ---- vectors and ranks
 
 
-def vectors(make, **more):
-    def speak(url):
-        with make(url) as client:
-            return [one.embedding for one in client.embeddings.create(model="m", **more).data]
-
-    return speak
+def openai_vectors(url):
+    with CLIENTS["openai"](url) as client:
+        return [one.embedding for one in client.embeddings.create(model="m", input=["a", "b"]).data]
 
 
 def gemini_vectors(url):
-    client = gemini_client(url)
+    client = CLIENTS["gemini"](url)
     made = client.models.embed_content(model="gemini-embedding-001", contents=["a", "b"])
     return [one.values for one in made.embeddings]
 
 
 def vertex_vectors(url):
-    client = vertex_client(url)
+    client = CLIENTS["vertex"](url)
     made = [client.models.embed_content(model="text-embedding-005", contents=text) for text in "ab"]
     return [one.embeddings[0].values for one in made]
 
 
 def cohere_vectors(url):
     asked = {"texts": ["a", "b"], "input_type": "search_document", "embedding_types": ["float"]}
-    found = cohere_client(url).embed(model="m", **asked).embeddings
+    found = CLIENTS["cohere"](url).embed(model="m", **asked).embeddings
     return found.float_ if hasattr(found, "float_") else found.float
 
 
 def cohere_ranks(url):
-    made = cohere_client(url).rerank(model="m", query="q", documents=["a", "b"])
+    made = CLIENTS["cohere"](url).rerank(model="m", query="q", documents=["a", "b"])
     return [one.relevance_score for one in made.results]
 
 
 VECTORS = {
-    "openai": vectors(openai_client, input=["a", "b"]),
+    "openai": openai_vectors,
     "gemini": gemini_vectors,
     "vertex": vertex_vectors,
     "ollama": lambda url: ollama.Client(host=url).embed("m", ["a", "b"]).embeddings,
