@@ -137,17 +137,14 @@ def test_a_tool_of_any_api_is_one_of_the_conventions(api):
     assert genai.tools([TOOLS[api]]) == (TOOL,)
 
 
-def test_neighbours_of_one_role_are_one_message():
-    one, other = text("user", "a"), text("user", "b")
-    empty = {"role": "assistant", "parts": []}
-    assert genai.joined([one, empty, other]) == ({"role": "user", "parts": words("a", "b")},)
-
-
-def test_a_reply_is_a_message_and_what_is_no_json_stays():
+def test_a_reply_is_a_message_neighbours_of_one_role_are_one_and_what_is_no_json_stays():
     told = genai.reply(ReplyReading("I look.", (ToolUse("c1", "look", '{"q": 1}'),), ("tool_calls",)))
     assert told == {"role": "assistant", "parts": [*words("I look."), CALL], "finish_reason": "tool_calls"}
     assert genai.reply(ReplyReading()) == {"role": "assistant", "parts": [], "finish_reason": ""}
     assert [genai.parsed(one) for one in ('{"q": ', 7)] == ['{"q": ', 7]
+    one, other = text("user", "a"), text("user", "b")
+    empty = {"role": "assistant", "parts": []}
+    assert genai.joined([one, empty, other]) == ({"role": "user", "parts": words("a", "b")},)
 
 
 GOOGLE = "https://generativelanguage.googleapis.com/v1beta/models/gemini-3:generateContent"

@@ -28,18 +28,7 @@ def sent(**message):
 # ---- over HTTP
 
 
-def test_json_rpc_says_its_method_and_its_ids():
-    def read(body):
-        reading = READER.read_call(call(body, "https://m/mcp"))
-        return reading.operation, [*reading.client_ids][:1]
-
-    first, second = {"jsonrpc": "2.0", "id": 1, "method": "a"}, {"jsonrpc": "2.0", "method": "b"}
-    assert read(first | {"method": "x/y"}) == ("x/y", ["$.id"])
-    assert read([first, second]) == ("a, b", ["$[*].id"])
-    assert read({"jsonrpc": "2.0", "id": 1, "result": 1})[1] == []
-
-
-def test_an_mcp_tool_call_is_a_tool_call():
+def test_an_mcp_tool_call_is_a_tool_call_and_json_rpc_says_its_method_and_its_ids():
     asked = call(rpc("tools/call", name="look", arguments={"q": 1}, _meta={"progressToken": 3}), MCP)
     reading = READER.read_call(asked)
     assert (reading.kind, reading.name, reading.parameters, reading.dialect) == ("tool", "look", {"q": 1}, "mcp")
@@ -51,6 +40,15 @@ def test_an_mcp_tool_call_is_a_tool_call():
     found = [READER.read_reply(asked, one) for one in (reply(plain), streamed, reply([plain]))]
     for one in (*found, mcp.read_answer(plain)):
         assert (one.text, one.result, one.error) == ("found", {"n": 1}, "")
+
+    def read(body):
+        reading = READER.read_call(call(body, "https://m/mcp"))
+        return reading.operation, [*reading.client_ids][:1]
+
+    first, second = {"jsonrpc": "2.0", "id": 1, "method": "a"}, {"jsonrpc": "2.0", "method": "b"}
+    assert read(first | {"method": "x/y"}) == ("x/y", ["$.id"])
+    assert read([first, second]) == ("a, b", ["$[*].id"])
+    assert read({"jsonrpc": "2.0", "id": 1, "result": 1})[1] == []
 
 
 def test_an_mcp_tool_that_failed_and_a_call_that_failed():
@@ -73,6 +71,8 @@ def test_other_messages_of_mcp_are_told_by_their_method():
     assert READER.read_call(call(rpc("eth_call"), "https://chain.test/")).kind == "http"
     assert READER.read_call(call({"jsonrpc": "2.0", "id": 1, "result": {}}, MCP)).kind == "http"
     assert mcp.answer([{"method": "x"}, None, 5]) == {}
+    first, second = {"id": 7, "result": 1}, {"id": 8, "result": 2}
+    assert [mcp.answer([first, second], rpc("ping")), mcp.answer([[first], second])] == [first, second]
 
 
 # ---- over a lasting connection

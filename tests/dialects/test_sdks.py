@@ -116,13 +116,6 @@ def test_twice_the_same_keys_on_any_machine(name, monkeypatch):
         assert reading.kind == ("embeddings" if name == "embeddings" else "model")
 
 
-def test_uploads_draw_another_boundary_each_time_and_a_changed_one_is_another_call():
-    upload, again = (record(openai, DOES["files"][2]) for _ in range(2))
-    assert len({call.body.data for call in (*upload, *again)}) > 1, "else the keys show nothing"
-    other = record(openai, lambda c: c.files.create(file=("a.jsonl", b'{"a":2}\n'), purpose="batch"))
-    assert keys(upload) != keys(other)
-
-
 # ---- replies: what an SDK makes of a stream that we write is what the dialect reads in the same bytes
 
 

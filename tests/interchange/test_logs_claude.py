@@ -65,6 +65,13 @@ def test_the_newest_branch_is_taken_and_the_rest_is_said():
     lines = [{name: row[name] for name in row if name not in {"uuid", "parentUuid"}} for row in SESSION]
     web = one({"loglines": lines})
     assert (web.source.format, len(web.tool_runs), web.output) == ("claude-code", 2, "One file.")
+    boundary = {"type": "system", "uuid": "cb", "parentUuid": None, "logicalParentUuid": "a4", "sessionId": "s-1"}
+    summary = user("s1", "cb", "Summary: one file.", at=31, isCompactSummary=True)
+    fork = said("c1", "r2", "Another answer.", at=7, reply="m3")
+    trace = one(*SESSION, fork, boundary, summary, said("s2", "s1", "And on we go.", at=32, reply="m4"))
+    assert [message["parts"][0]["content"] for message in trace.model_calls[-1].messages] == ["Summary: one file."]
+    assert "Another answer." not in repr(trace.model_calls)
+    assert "1 rows are of branches that were gone back on: the newest branch is taken" in trace.losses
 
 
 def test_what_a_sub_agent_did_stands_beside_under_a_name_of_its_own():
@@ -83,16 +90,6 @@ def test_what_a_sub_agent_did_stands_beside_under_a_name_of_its_own():
     assert [step.agent for step in trace.steps if step.agent] == ["ab12", "ab12", "ab12", "sub-agent 2"]
     alone = beside(*(row | {"agentId": "ab12"} for row in SESSION), session=[])
     assert (len(alone.model_calls), alone.output) == (2, "One file."), "a file of one sub-agent is a run"
-
-
-def test_the_tree_leads_through_rows_that_are_no_messages():
-    boundary = {"type": "system", "uuid": "cb", "parentUuid": None, "logicalParentUuid": "a4", "sessionId": "s-1"}
-    summary = user("s1", "cb", "Summary: one file.", at=31, isCompactSummary=True)
-    fork = said("c1", "r2", "Another answer.", at=7, reply="m3")
-    trace = one(*SESSION, fork, boundary, summary, said("s2", "s1", "And on we go.", at=32, reply="m4"))
-    assert [message["parts"][0]["content"] for message in trace.model_calls[-1].messages] == ["Summary: one file."]
-    assert "Another answer." not in repr(trace.model_calls)
-    assert "1 rows are of branches that were gone back on: the newest branch is taken" in trace.losses
 
 
 def test_what_the_program_says_in_the_place_of_the_assistant_is_no_reply():

@@ -81,12 +81,19 @@ def test_a_session_gives_its_calls_and_what_ran():
     assert trace.missing == ()
 
 
-def test_a_session_that_was_cut_lacks_what_it_did_not_get_to():
+def test_a_session_that_was_cut_or_that_an_error_ended_and_a_fork():
     trace = one(*session(*ASKED, *LISTED))
     assert [run.executed for run in trace.tool_runs] == [True, False]
     assert (trace.status, trace.output, trace.missing) == ("", None, ("result of shell, call 2",))
     with pytest.raises(TraceIncomplete, match="holds no response_item"):
         read(*session(("session_meta", META)))
+    broken = event("error", message="exceeded retry limit, last status: 429")
+    forked = [("session_meta", {"id": "s-2", "forked_from_id": "s-1"}), *ASKED, *LISTED, *MENDED, broken]
+    other = [("session_meta", {"id": "s-9"}), said("user", "hey"), said("assistant", "ho")]
+    first, second = read(*session(*forked, *other))
+    assert (first.id, first.status, first.fault.type, first.limits) == ("s-2", "error", "error", "")
+    assert first.model_calls[0].messages[0]["role"] == "system"
+    assert (second.id, second.output) == ("s-9", "ho")
 
 
 def test_after_a_compaction_the_model_saw_the_summary():
@@ -97,16 +104,6 @@ def test_after_a_compaction_the_model_saw_the_summary():
     kept = ("compacted", {"message": "", "replacement_history": [said("user", "kept")[1]]})
     trace = one(*session(*ASKED, kept, said("assistant", "ok")))
     assert trace.model_calls[-1].messages[-1]["parts"] == [{"type": "text", "content": "kept"}]
-
-
-def test_an_error_ends_a_session_and_a_fork_is_one():
-    broken = event("error", message="exceeded retry limit, last status: 429")
-    forked = [("session_meta", {"id": "s-2", "forked_from_id": "s-1"}), *ASKED, *LISTED, *MENDED, broken]
-    other = [("session_meta", {"id": "s-9"}), said("user", "hey"), said("assistant", "ho")]
-    first, second = read(*session(*forked, *other))
-    assert (first.id, first.status, first.fault.type, first.limits) == ("s-2", "error", "error", "")
-    assert first.model_calls[0].messages[0]["role"] == "system"
-    assert (second.id, second.output) == ("s-9", "ho")
 
 
 def test_before_there_were_payloads_the_items_were_the_rows():

@@ -78,7 +78,7 @@ def blueprint(number, *messages):
     return {"success": True, "request_id": number} | told | used
 
 
-def test_requests_of_promptlayer_are_one_run_whose_reply_stands_last():
+def test_requests_of_promptlayer_are_one_run_whose_reply_stands_last_or_apart():
     calls = [{"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"id": 1}'}}]
     uses = {"role": "assistant", "content": [], "tool_calls": calls}
     result = {"role": "tool", "tool_call_id": "c1", "name": "look", "content": [{"type": "text", "text": "shipped"}]}
@@ -90,9 +90,6 @@ def test_requests_of_promptlayer_are_one_run_whose_reply_stands_last():
     assert (call.usage, [tool["name"] for tool in call.tools]) == ({"input_tokens": 12, "output_tokens": 25}, ["look"])
     with pytest.raises(TraceIncomplete, match="hold no messages"):
         read(blueprint(1))
-
-
-def test_a_request_that_was_logged_by_hand_has_its_reply_apart():
     row = {side: {"type": "chat", "messages": [one]} for side, one in (("input", USER), ("output", TOLD))}
     row |= {"provider": "anthropic", "model": "claude", "tags": ["prod"]}
     trace = one(row | {"metadata": {"user_id": "u-7", "session_id": "s-1"}})

@@ -184,7 +184,7 @@ def har(*entries):
     return text({"log": {"version": "1.2", "creator": creator, "entries": entries}}).encode()
 
 
-def test_a_har_in_base64_with_times_unpacked_by_a_browser_or_of_a_request_that_failed():
+def test_a_har_in_base64_unpacked_by_a_browser_of_a_failed_request_or_with_its_bodies_beside_it():
     encoded = base64.b64encode(text(REPLY).encode()).decode()
     trace = read(har(entry(came={"content": {"size": 3, "text": encoded, "encoding": "base64"}})))
     assert (trace.output, trace.source.version) == ("On its way ✅", "WebInspector 537")
@@ -197,9 +197,6 @@ def test_a_har_in_base64_with_times_unpacked_by_a_browser_or_of_a_request_that_f
     assert (trace.output, trace.source.fidelity) == ("On its way ✅", "body-json")
     trace = read(har(entry(came={"status": 0, "statusText": "", "_error": "net::ERR_CONNECTION_RESET"})))
     assert trace.model_calls[0].fault.message == "net::ERR_CONNECTION_RESET"
-
-
-def test_a_har_in_an_archive_has_its_bodies_beside_it_and_is_refused_without():
     one = entry(came={"content": {"size": 3, "_file": "abc.json", "mimeType": "application/json"}})
     trace = read(packed({"har.har": har(one), "abc.json": text(REPLY)}))
     assert (trace.source.format, trace.output) == ("har", "On its way ✅")

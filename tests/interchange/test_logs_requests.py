@@ -175,16 +175,13 @@ EVENTS = [
 ]
 
 
-def test_bedrock_in_the_words_of_the_provider():
+def test_bedrock_in_the_words_of_the_provider_even_without_what_it_demands():
     invoked = bedrock(CLAUDE, said("yes")), bedrock(CLAUDE, EVENTS, "InvokeModelWithResponseStream")
     for told, dialect in (*((told, "anthropic") for told in invoked), (bedrock(CONVERSE, CONVERSED), "bedrock")):
         trace = one(told)
         (call,) = trace.model_calls
         assert (call.dialect, call.provider, trace.output) == (dialect, "aws.bedrock", "yes")
         assert call.model == BEDROCK[0]["modelId"]
-
-
-def test_bedrock_bodies_that_leave_out_what_anthropic_demands_and_the_history():
     use = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "x"}}
     gave = {"type": "tool_result", "tool_use_id": "t1", "content": "scaled"}
     asked = [{"messages": [{"role": "user", "content": [one]}]} for one in ({"type": "text", "text": "scale it"}, gave)]

@@ -101,7 +101,7 @@ def test_calls_without_the_providers_bodies_are_read_in_the_words_of_inspect():
     assert trace.missing == ()
 
 
-def test_a_sample_that_broke_is_an_error_with_a_call_that_never_came_back():
+def test_a_sample_that_broke_is_an_error_and_a_log_without_samples_says_why():
     event = next(one for one in LOG["samples"][0]["events"] if one["event"] == "model")
     waiting = event | {"pending": True, "output": {"choices": []}, "call": None}
     error = {"message": "APIConnectionError('no way')", "traceback": "Traceback ..."}
@@ -110,9 +110,6 @@ def test_a_sample_that_broke_is_an_error_with_a_call_that_never_came_back():
     assert (trace.status, trace.output, trace.tool_runs) == ("error", None, ())
     assert (trace.fault.message, trace.fault.traceback) == ("APIConnectionError('no way')", "Traceback ...")
     assert trace.missing == ("reply of model call 1",)
-
-
-def test_a_log_without_samples_says_why():
     with pytest.raises(TraceIncomplete, match="no-log-samples"):
         inspect(samples=[])
     with pytest.raises(TraceIncomplete, match="no such model"):

@@ -175,7 +175,7 @@ def test_an_error_of_an_observation_is_a_fault_and_parameters_that_a_wrapper_mad
     assert trace.losses[1].endswith("temperature, top_p, frequency_penalty, max_tokens")
 
 
-def test_events_of_the_old_ingestion_are_merged():
+def test_events_of_the_old_ingestion_and_files_of_a_bucket_are_joined():
     about = {"id": "t", "name": "weather", "userId": "u-7", "sessionId": "s", "tags": ["prod"]}
     began = {"id": "g", "traceId": "t", "name": "chat", "startTime": "2026-01-01T00:00:00Z", "model": "gpt-5"}
     asked = {"input": [{"role": "user", "content": ASKED}]}
@@ -184,9 +184,6 @@ def test_events_of_the_old_ingestion_are_merged():
     bodies = {"trace-create": about, "generation-create": began | asked, "generation-update": ended | told}
     trace = one({"batch": [{"id": kind, "type": kind, "body": body} for kind, body in bodies.items()]})
     assert (trace.user, trace.session, trace.tags, trace.output) == ("u-7", "s", ("prod",), "Sunny.")
-
-
-def test_the_export_to_a_bucket_has_observations_and_traces_in_files_of_their_own():
     began, ended = "2026-11-20 10:00:00.000", "2026-11-20 10:00:01.000"
     ids = {"id": "o1", "trace_id": "t1", "project_id": "p", "parent_observation_id": None, "type": "GENERATION"}
     said = {"input": json.dumps([{"role": "user", "content": "hi"}])}

@@ -104,16 +104,7 @@ def test_hidden_inputs_are_refused_with_what_to_unset():
     assert one(*outputless).missing == tuple(f"reply of model call {number}" for number in (1, 2, 3))
 
 
-def test_a_handled_error_of_a_tool_is_an_error():
-    (told,) = (run for run in runs(BATCH) if run["name"] == "issue_refund")
-    assert (told.get("error"), told["outputs"]["output"]["status"]) == (None, "error")
-    trace = one(*runs(BATCH))
-    assert trace.status == "ok"
-    assert [fault.message for fault in trace.faults] == ["amount 45990 exceeds order total 4599 for A-1001"]
-    assert {step.agent for step in trace.steps} == {"refund-agent"}
-
-
-def test_a_call_that_was_refused_has_its_status_and_an_agent_that_was_stopped_its_limit():
+def test_a_call_that_was_refused_has_its_status_a_stopped_agent_its_limit_and_a_handled_error_is_one():
     root, call, *rest = runs()
     error = "RateLimitError(\"Error code: 429 - {'error': 1}\")Traceback (most recent call last):\n  x"
     (refused,) = one(root, call | {"outputs": None, "error": error}).model_calls
@@ -122,6 +113,12 @@ def test_a_call_that_was_refused_has_its_status_and_an_agent_that_was_stopped_it
     error = "GraphRecursionError('Recursion limit of 25 reached without hitting a stop condition.')"
     trace = one(root | {"status": "error", "error": error, "outputs": None}, call, *rest)
     assert (trace.status, trace.limits, trace.fault.type) == ("error", "GraphRecursionError", "GraphRecursionError")
+    (told,) = (run for run in runs(BATCH) if run["name"] == "issue_refund")
+    assert (told.get("error"), told["outputs"]["output"]["status"]) == (None, "error")
+    trace = one(*runs(BATCH))
+    assert trace.status == "ok"
+    assert [fault.message for fault in trace.faults] == ["amount 45990 exceeds order total 4599 for A-1001"]
+    assert {step.agent for step in trace.steps} == {"refund-agent"}
 
 
 ITEM = {"type": "function_call", "call_id": "call_1", "name": "look", "arguments": '{"at": 1}'}

@@ -154,7 +154,7 @@ def test_messages_are_texts_of_json_or_real_lists_and_instructions_stand_apart_o
     assert (trace.model_calls[0].messages, trace.input) == ((text("system", "be kind"), HI), "hi")
 
 
-def test_events_on_the_span_itself_or_in_an_attribute_of_it_tell_its_messages():
+def test_events_of_a_span_in_an_attribute_of_it_or_in_a_log_alone_tell_its_messages():
     held = {"gen_ai.system": "az.ai.inference", "gen_ai.request.model": "m", "gen_ai.operation.name": "chat"}
     told = {"message": {"content": "ho"}, "finish_reason": "stop"}
     bodies = {"gen_ai.user.message": {"role": "user", "content": "hi"}, "gen_ai.choice": told}
@@ -172,6 +172,12 @@ def test_events_on_the_span_itself_or_in_an_attribute_of_it_tell_its_messages():
     held = {"gen_ai.system": "openai", "gen_ai.request.model": "m", "events": json.dumps(kept)}
     trace = one(span(1, "chat m", held, scope="pydantic-ai"))
     assert (trace.model_calls[0].messages, trace.output) == ((text("system", "be kind"), HI), "ho")
+    held = MODEL | {"event.name": "gen_ai.client.inference.operation.details"}
+    held |= {"gen_ai.input.messages": [HI], "gen_ai.output.messages": [HO]}
+    record = {"traceId": f"{1:032x}", "timeUnixNano": "0", "attributes": pairs(held)}
+    trace = one({"resourceLogs": [{"scopeLogs": [{"logRecords": [record]}]}]})
+    assert [type(step) for step in trace.steps] == [ModelCall]
+    assert trace.output == "ho"
 
 
 def test_one_call_that_two_instrumentations_saw_is_one_step():
@@ -211,14 +217,12 @@ def test_steps_are_of_the_nearest_agent_and_spans_that_are_no_step_are_counted()
     assert (trace.name, [call.agent for call in trace.model_calls]) == ("boss", ["clerk", "boss"])
     assert "1 spans of the kind RETRIEVER are left out" in trace.losses
 
+    def until(number):
+        return {"endTimeUnixNano": str((20 - number) * SECOND)}
 
-def test_log_records_without_any_span_are_calls_of_their_own():
-    held = MODEL | {"event.name": "gen_ai.client.inference.operation.details"}
-    held |= {"gen_ai.input.messages": [HI], "gen_ai.output.messages": [HO]}
-    record = {"traceId": f"{1:032x}", "timeUnixNano": "0", "attributes": pairs(held)}
-    trace = one({"resourceLogs": [{"scopeLogs": [{"logRecords": [record]}]}]})
-    assert [type(step) for step in trace.steps] == [ModelCall]
-    assert trace.output == "ho"
+    inner, outer = (tool(n, "ask", arguments=f'{{"n": {n}}}', parent=n - 1, **until(n)) for n in (4, 2))
+    trace = one(inner, outer, agent(3, "a3", parent=2, **until(3)), agent(1, "a1", **until(1)))
+    assert [(run.arguments, run.agent) for run in trace.tool_runs] == [({"n": 2}, "a1"), ({"n": 4}, "a3")]
 
 
 def test_langfuse_without_its_own_spans_for_the_calls_and_a_mixed_file():
@@ -339,15 +343,6 @@ def test_what_the_ai_sdk_keeps_under_its_own_names():
         said = {"ai.prompt.messages": '[{"role": "user", "content": "hi"}]', "ai.response.text": "yo"}
         (call,) = one(span(1, generate, held | said, scope="ai")).model_calls
         assert (call.provider, call.dialect) == named
-
-
-def test_a_tool_that_calls_itself_through_an_agent_is_two_runs():
-    def until(number):
-        return {"endTimeUnixNano": str((20 - number) * SECOND)}
-
-    inner, outer = (tool(n, "ask", arguments=f'{{"n": {n}}}', parent=n - 1, **until(n)) for n in (4, 2))
-    trace = one(inner, outer, agent(3, "a3", parent=2, **until(3)), agent(1, "a1", **until(1)))
-    assert [(run.arguments, run.agent) for run in trace.tool_runs] == [({"n": 2}, "a1"), ({"n": 4}, "a3")]
 
 
 def test_runs_and_results_without_the_id_of_a_call_are_joined_by_order():

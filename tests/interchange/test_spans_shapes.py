@@ -162,7 +162,7 @@ def test_spans_that_stand_by_themselves(shape):
     assert trace.tool_runs[1].fault == usual.tool_runs[1].fault
 
 
-def test_files_that_were_cut_within_a_run_are_read_together():
+def test_files_of_one_run_are_read_together_runs_in_one_file_apart_and_what_is_no_json_is_counted():
     (page,) = rows_of("phoenix/rest_spans.json")
     pages = [page | {"data": page["data"][:2], "next_cursor": "x"}, page | {"data": page["data"][2:]}]
     (trace,) = traces([(f"page-{number}.json", lines(page)) for number, page in enumerate(pages)])
@@ -170,9 +170,6 @@ def test_files_that_were_cut_within_a_run_are_read_together():
     first, *rest = rows_of(GENAI)
     (trace,) = traces([("a.jsonl", lines(first)), ("b.jsonl", lines(*rest))])
     assert refund_facts(trace) == NO_TAGS
-
-
-def test_runs_in_one_file_are_told_apart_and_what_is_no_json_is_counted():
     mixed = [*rows_of(GENAI), *rows_of("otel-genai/otlp_refund_noargs_spanonly.jsonl")]
     random.Random(3).shuffle(mixed)
     found = read(*mixed)
