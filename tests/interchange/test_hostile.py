@@ -19,6 +19,7 @@ from pytest_agentreplay.interchange.reading import formats, traces
 from tests.interchange.neutral import INSPECT_JSON, TRACES, packed
 from tests.interchange.test_logs_codex import RUN as CODEX
 from tests.interchange.test_logs_joined import REPLIES, REQUESTS, TOLD, USER, blueprint
+from tests.interchange.test_spans_families import span, tool
 
 PACKED = sorted(path for top in ("generated", "public") for path in (TRACES / top).rglob("*.*") if path.is_file())
 FILES = [path.relative_to(TRACES).as_posix() for path in PACKED]
@@ -101,22 +102,7 @@ def damaged(draw, name):
     return rows
 
 
-def damage(name, data):
-    rows = data.draw(damaged(name))
-    imported("\n".join(json.dumps(row) for row in rows).encode())
-    if name in MADE or len(rows_of(name)) < 50_000:
-        by_every_format(rows)
-
-
 INSIDE = [b"", b"\x00", b"}", b'"', b"\xff\xfe", b"!!python/object:os.system", b"&a [*a]"]
-
-
-def tear(name, data):
-    whole = (TRACES / name).read_bytes()
-    at = data.draw(st.integers(0, len(whole)))
-    instead = data.draw(st.sampled_from(INSIDE) | st.binary(max_size=4))
-    imported(whole[:at] + instead + whole[at + data.draw(st.integers(0, 40)) :])
-    imported(whole[:at])
 
 
 SPANS = ("otel-", "open", "langfuse/otlp", "promptlayer/otlp", "phoenix", "appinsights")
@@ -133,14 +119,22 @@ def each(names):
 @settings(QUIET, max_examples=40)
 @given(data=st.data())
 def test_any_value_may_stand_anywhere_or_be_missing(files, data):
-    damage(data.draw(st.sampled_from(files)), data)
+    name = data.draw(st.sampled_from(files))
+    rows = data.draw(damaged(name))
+    imported("\n".join(json.dumps(row) for row in rows).encode())
+    if name in MADE or len(rows_of(name)) < 50_000:
+        by_every_format(rows)
 
 
 @pytest.mark.parametrize("files", [FILES, *each(FILES)])
 @settings(QUIET, max_examples=40)
 @given(data=st.data())
 def test_any_bytes_may_be_cut_or_changed(files, data):
-    tear(data.draw(st.sampled_from(files)), data)
+    whole = (TRACES / data.draw(st.sampled_from(files))).read_bytes()
+    at = data.draw(st.integers(0, len(whole)))
+    instead = data.draw(st.sampled_from(INSIDE) | st.binary(max_size=4))
+    imported(whole[:at] + instead + whole[at + data.draw(st.integers(0, 40)) :])
+    imported(whole[:at])
 
 
 def test_a_format_that_somebody_names_may_be_the_wrong_one():
@@ -160,20 +154,10 @@ def lying_archive():
     return bytes(data)
 
 
-def otlp(*spans):
-    return {"resourceSpans": [{"scopeSpans": [{"spans": [*spans]}]}]}
-
-
-def span(number="b", parent="", /, **held):
-    attributes = [{"key": key, "value": {"stringValue": value}} for key, value in held.items()]
-    ids = {"spanId": number * 16, "traceId": "a" * 32} | ({"parentSpanId": parent * 16} if parent else {})
-    return ids | {"attributes": attributes}
-
-
 def deep(levels):
     """A span with a value of lists in lists."""
     value = '{"arrayValue": {"values": [' * levels + '{"stringValue": "x"}' + "]}}" * levels
-    return json.dumps(otlp(span(**{"gen_ai.tool.name": "HERE"}))).replace('{"stringValue": "HERE"}', value).encode()
+    return json.dumps(tool(1, "HERE")).replace('{"stringValue": "HERE"}', value).encode()
 
 
 LAUGHS = ["a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
@@ -232,10 +216,6 @@ def test_references_may_not_copy_a_table_without_end():
     assert max(len(call.messages) for call in trace.model_calls) < 50
 
 
-def tool(number="b", parent="", name="t", result="1"):
-    return span(number, parent, **{"gen_ai.tool.name": name, "gen_ai.tool.call.result": result})
-
-
 def ring(*names):
     """Runs that are each other's parents."""
     common = {"inputs": {"messages": [{"role": "user", "content": "Hi"}]}, "outputs": {"role": "assistant"}}
@@ -263,14 +243,14 @@ RUN = {"id": "1", "run_type": "tool", "trace_id": "t", "name": "t", "outputs": {
 ROW = {"type": "user", "sessionId": "s", "message": {"role": "user", "content": "x"}}
 DEEP_ERROR = '{"error":' * 100 + "1" + "}" * 100
 HOSTILE = {
-    "a list with one far place": [otlp(span(**{f"{FAR}.role": "user", f"{FAR}.content": "x"} | MODEL))],
-    "numbers that are no places": [otlp(span(**{"gen_ai.prompt.²³.role": "user"} | MODEL))],
-    "a span that is its own parent": [otlp(tool("b", "b"))],
-    "two spans that are each other's parent": [otlp(tool("a", "b"), tool("b", "a"))],
-    "times beyond all bounds": [otlp(tool() | {"startTimeUnixNano": "9" * 400, "endTimeUnixNano": -1})],
-    "an escape in a name": [otlp(tool(name="\x1b[2J"))],
-    "a number of thousands of digits": [otlp(tool(result='{"a": ' + "9" * 5000 + "}"))],
-    "half a character": [otlp(tool(name="\ud83d", result="\ude00"))],
+    "a list with one far place": [span(1, "x", {f"{FAR}.role": "user", f"{FAR}.content": "x"} | MODEL)],
+    "numbers that are no places": [span(1, "x", {"gen_ai.prompt.²³.role": "user"} | MODEL)],
+    "a span that is its own parent": [tool(1, parent=1)],
+    "two spans that are each other's parent": [tool(1, parent=2), tool(2, parent=1)],
+    "times beyond all bounds": [tool(1, startTimeUnixNano="9" * 400, endTimeUnixNano=-1)],
+    "an escape in a name": [tool(1, "\x1b[2J")],
+    "a number of thousands of digits": [tool(1, result='{"a": ' + "9" * 5000 + "}")],
+    "half a character": [tool(1, "\ud83d", result="\ude00")],
     "a ring of parents": ring("a", "b", "c"),
     "its own parent": ring("a"),
     "many children": [nest("child_runs", {"id": "z", "run_type": "tool", "inputs": {"a": 1}, "trace_id": "t"})],
