@@ -114,10 +114,6 @@ def joined(pieces):
     return text, [(name, json.loads(arguments)) for name, arguments in calls.values()]
 
 
-def of_functions(calls):
-    return [(call.function.name, json.loads(call.function.arguments)) for call in calls or ()]
-
-
 def chat_pieces(chunks):
     for delta in (choice.delta for chunk in chunks for choice in chunk.choices):
         yield delta.content
@@ -128,7 +124,8 @@ def chat_said(reply, stream):
     if stream:
         return joined(chat_pieces(reply))
     message = reply.choices[0].message
-    return message.content or "", of_functions(message.tool_calls)
+    calls = [(call.function.name, json.loads(call.function.arguments)) for call in message.tool_calls or ()]
+    return message.content or "", calls
 
 
 def chat(name):
@@ -214,12 +211,9 @@ def cohere_pieces(events):
 
 
 def cohere_chat(url, stream, tools):
+    """Streams; tests/plugin/clients has an agent of whole replies."""
     asked = {"model": "command-x", "messages": USER} | given_tools(tools)
-    if stream:
-        return joined(cohere_pieces(CLIENTS["cohere"](url).chat_stream(**asked)))
-    message = CLIENTS["cohere"](url).chat(**asked).message
-    said = (message.tool_plan or "") + "".join(part.text for part in message.content or ())
-    return said, of_functions(message.tool_calls)
+    return joined(cohere_pieces(CLIENTS["cohere"](url).chat_stream(**asked)))
 
 
 SPEAKERS = {
@@ -236,9 +230,8 @@ SPEAKERS = {
     "claude on amazon": (claude("claude on amazon"), "anthropic", "aws.bedrock", "", "claude-x"),
     "claude on vertex": (claude("claude on vertex"), "anthropic", "gcp.vertex_ai", "europe-west1", "claude-x"),
 }
-WHOLE = ("converse", "claude on amazon", "claude on vertex")
-FORMS = [(name, stream) for name in SPEAKERS for stream in ((False,) if name in WHOLE else (False, True))]
-"""Who speaks, and dialect, provider, region and model that are read of it."""
+ONE_FORM = {"cohere": True, "converse": False, "claude on amazon": False, "claude on vertex": False}
+FORMS = [(name, stream) for name in SPEAKERS for stream in (False, True) if stream is ONE_FORM.get(name, stream)]
 
 
 @pytest.mark.parametrize(("name", "stream"), FORMS)
