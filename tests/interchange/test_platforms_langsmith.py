@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -151,43 +149,18 @@ def test_responses_and_messages_of_other_clients_are_read_in_their_dialect(diale
     assert all(call.stream and call.response is None for call in trace.model_calls)
 
 
-@pytest.fixture
-def sink():
-    """A server that takes runs; `taken` are the requests."""
-
-    class Take(BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))) or b"{}")
-            server.taken.append({"method": self.command, "path": self.path, "body": body})
-            self.send_response(202)
-            self.send_header("content-length", "2")
-            self.end_headers()
-            self.wfile.write(b"{}")
-
-        do_GET = do_PATCH = do_POST
-
-        def log_message(self, *_):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Take) as server:
-        server.taken = []
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server
-        server.shutdown()
-
-
 @pytest.mark.filterwarnings("ignore:langsmith.wrappers._openai_agents:DeprecationWarning")
-def test_what_the_real_client_and_its_wrappers_send_is_what_was_on_the_wire(sink, monkeypatch):
+def test_what_the_real_client_and_its_wrappers_send_is_what_was_on_the_wire(monkeypatch):
     langsmith = pytest.importorskip("langsmith")
     from anthropic import Anthropic
     from langsmith.wrappers import wrap_anthropic, wrap_openai
     from openai import OpenAI
 
     monkeypatch.setenv("LANGSMITH_PROJECT", "acme")
-    url = f"http://127.0.0.1:{sink.server_port}"
-    traced = {"client": langsmith.Client(api_url=url, api_key="ls-stub-key", auto_batch_tracing=False)}
     said = [{"role": "user", "content": "Refund A-17"}]
-    with ModelServer([Ask("look_up", {"order": "A-17"}), "Two", "Three", "No refund."]) as model:
+    script = [Ask("look_up", {"order": "A-17"}), "Two", "Three", "No refund."]
+    with ModelServer(lambda *_: "taken") as sink, ModelServer(script) as model:
+        traced = {"client": langsmith.Client(api_url=sink.url, api_key="ls-stub-key", auto_batch_tracing=False)}
         client = wrap_openai(OpenAI(base_url=f"{model.url}/v1", api_key="any"), tracing_extra=traced)
         claude = wrap_anthropic(Anthropic(base_url=model.url, api_key="any"), tracing_extra=traced)
 
@@ -210,8 +183,8 @@ def test_what_the_real_client_and_its_wrappers_send_is_what_was_on_the_wire(sink
 
         with langsmith.tracing_context(enabled=True):
             assert agent("Refund A-17") == "No refund."
-    traced["client"].flush()
-    trace = one(*sink.taken)
+        traced["client"].flush()
+    trace = one(*({"method": each.method, "path": each.path, "body": each.json or {}} for each in sink.requests))
     steps = [getattr(step, "name", getattr(step, "dialect", "")) for step in trace.steps]
     assert steps == ["openai_chat", "look_up", "anthropic", "openai_responses", "openai_chat"]
     assert (trace.name, trace.user, trace.tags, trace.status) == ("agent", "u-7", ("prod",), "ok")
