@@ -15,26 +15,14 @@ from pytest_agentreplay.interchange.formats import choose
 from pytest_agentreplay.interchange.opening import opened
 from pytest_agentreplay.interchange.reading import formats, traces
 from pytest_agentreplay.interchange.trace import UNKNOWN
-from tests.interchange.neutral import (
-    ASKED,
-    DONE,
-    INSPECT_EVAL,
-    INSPECT_JSON,
-    LOOK_UP,
-    ORDER,
-    PAY,
-    REFUND,
-    SYSTEM,
-    TRACES,
-    imported,
-    refund_facts,
-)
+from tests.interchange.neutral import INSPECT_EVAL, INSPECT_JSON, REFUND, TRACES, imported, refund_facts
 
 # What a source says otherwise than the refund's truth.
 TOLD = "RefundError: amount 45990 exceeds order total 4599 for A-1001"
 HIDDEN = "An error occurred while running the tool. Please try again."
-FIRST = [("system", SYSTEM), ("user", ASKED)]
-LOOKED = [("lookup_order", LOOK_UP), ("result", ORDER)]
+FIRST, LOOKED, _ = REFUND["asked"]
+ORDER, ASKED, DONE = REFUND["seen"][0], REFUND["input"], REFUND["output"]
+LOOK_UP, PAY = (given for _, given, _ in REFUND["tools"])
 NO_TAGS = {"tags": ()}
 NOBODY = {"user": "", "session": "", "tenant": "", "tags": ()}
 ROOTLESS = {"name": "", "status": ""} | NOBODY

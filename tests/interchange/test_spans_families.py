@@ -9,22 +9,8 @@ import pytest
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.reading import traces
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall
-from tests.interchange.neutral import (
-    AI_SDK,
-    CONTENTS,
-    REFUND,
-    TRACES,
-    WEATHER,
-    adk,
-    asks,
-    imported,
-    lines,
-    one,
-    read,
-    refund_facts,
-    text,
-    tools,
-)
+from tests.interchange import neutral
+from tests.interchange.neutral import REFUND, TRACES, asks, imported, lines, one, read, refund_facts, text, tools
 
 FLATTENED = "generated/openllmetry/otlp_compare_flattened.json"
 ANTHROPIC = "generated/openinference/otlp_compare_anthropic_stream.json"
@@ -263,20 +249,20 @@ def test_what_google_adk_keeps_under_its_own_names():
     model = {"gen_ai.system": system, "gen_ai.request.model": "gemini-2.5-flash", f"{system}.session_id": "s-1"}
 
     def call(number, contents, told):
-        held = {"llm_request": adk(contents), "llm_response": {"content": told}}
+        held = {"llm_request": neutral.adk(contents), "llm_response": {"content": told}}
         held = {f"{system}.{name}": json.dumps(one) for name, one in held.items()}
         return span(number, "call_llm", model | held, parent=1)
 
     ran = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "get_weather"}
     ran |= {f"{system}.tool_call_args": '{"city": "Tokyo"}', f"{system}.tool_response": '{"sky": "sunny"}'}
     steps = (
-        call(2, CONTENTS[:1], CONTENTS[1]),
+        call(2, neutral.CONTENTS[:1], neutral.CONTENTS[1]),
         span(3, "execute_tool", ran, parent=1),
-        call(4, CONTENTS[:3], CONTENTS[3]),
+        call(4, neutral.CONTENTS[:3], neutral.CONTENTS[3]),
     )
     trace = one(agent(1, "desk"), *steps)
     first = trace.model_calls[0]
-    assert first.messages == (text("system", "Be brief."), text("user", WEATHER))
+    assert first.messages == (text("system", "Be brief."), text("user", neutral.WEATHER))
     assert (first.dialect, [tool["name"] for tool in first.tools]) == ("gemini", ["get_weather"])
     assert tools(trace) == [("get_weather", {"city": "Tokyo"}, {"sky": "sunny"})]
     assert (trace.tool_runs[0].result, trace.output, trace.session, trace.missing) == (
@@ -313,14 +299,14 @@ def test_what_the_ai_sdk_keeps_under_its_own_names():
 
     generate = "ai.generateText.doGenerate"
     schema = json.dumps({"type": "function", "name": "get_weather", "inputSchema": {"type": "object"}})
-    calls = {"prompt_tools": [schema], "response_toolCalls": json.dumps([AI_SDK[1]["content"][0]])}
+    calls = {"prompt_tools": [schema], "response_toolCalls": json.dumps([neutral.AI_SDK[1]["content"][0]])}
     ran = {"toolCall_name": "get_weather", "toolCall_id": "call_1", "toolCall_args": '{"city": "Tokyo"}'}
     root = {"prompt": '{"prompt": "hi"}', "response_text": "ho", "telemetry_functionId": "desk"}
     trace = one(
         ai(1, "ai.generateText", **root),
-        ai(2, generate, prompt_messages=json.dumps(AI_SDK[:1]), **calls),
+        ai(2, generate, prompt_messages=json.dumps(neutral.AI_SDK[:1]), **calls),
         ai(3, "ai.toolCall", **ran, toolCall_result='{"sky": "sunny"}'),
-        ai(4, generate, prompt_messages=json.dumps(AI_SDK), response_text="ho"),
+        ai(4, generate, prompt_messages=json.dumps(neutral.AI_SDK), response_text="ho"),
     )
     assert (trace.name, trace.input, trace.output, trace.missing) == ("desk", "hi", "ho", ())
     assert [(run.call_id, run.arguments, run.seen) for run in trace.tool_runs] == [
