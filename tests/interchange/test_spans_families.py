@@ -162,13 +162,13 @@ def test_events_of_a_span_in_an_attribute_of_it_or_in_a_log_alone_tell_its_messa
 
 
 def test_one_call_that_two_instrumentations_saw_is_one_step():
-    spread = {f"{SAID}.role": "user", f"{SAID}.content": "hi"}
+    spread = {f"{SAID}.role": "user", f"{SAID}.content": "h..."}
     outer = span(2, "C", {"openinference.span.kind": "LLM", "llm.model_name": "m"} | spread, parent=1)
     held = {"openinference.span.kind": "TOOL", "tool.name": "look", "input.value": '{"x": 1}'}
     nested = tool(5, id="c1", result="7", parent=4)
     trace = one(chat(3, parent=2), outer, nested, span(4, "look", held, parent=1), agent(1, "a"))
     (call,), (run,) = trace.model_calls, trace.tool_runs
-    assert (call.reply["parts"][0]["content"], call.agent) == ("ho", "a")
+    assert (call.messages, call.reply["parts"][0]["content"], call.agent) == ((HI,), "ho", "a"), "as the richer has it"
     assert (run.arguments, run.result, run.call_id) == ({"x": 1}, 7, "c1")
 
 
