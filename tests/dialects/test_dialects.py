@@ -299,28 +299,28 @@ FAILED = {**RESPONSE_REPLY, "status": "failed", "error": {"code": "c", "message"
 HTML = b"<html>\n Bad   Gateway</html>"
 
 
-@pytest.mark.parametrize(
-    ("name", "outcome", "error"),
-    [
-        ("openai_chat", reply(SLOW, status=429), "429 rate_limit: slow down"),
-        ("openai_chat", reply(KEY, status=401), "401 invalid_api_key: bad key"),
-        ("openai_chat", reply({"error": "plain words"}, status=400), "400 plain words"),
-        ("openai_chat", reply(sse(chunk({"content": "x"}), {"error": {"message": "full"}}), SSE_TYPE), "full"),
-        ("openai_responses", reply(sse({"type": "error", "code": "e", "message": "boom"}), SSE_TYPE), "e: boom"),
-        ("openai_responses", reply(FAILED), "c: m"),
-        ("anthropic", reply(BUSY, status=529), "529 overloaded_error: busy"),
-        ("anthropic", reply(sse(BUSY, named=True), SSE_TYPE), "overloaded_error: busy"),
-        ("openai_chat", reply(HTML, (("content-type", "text/html"),), 502), "502 <html> Bad Gateway</html>"),
-        ("openai_chat", reply(b"", (), 503, reason="Service Unavailable"), "503 Service Unavailable"),
-        ("openai_chat", reply(b"", (), 503), "503 no body"),
-        ("openai_chat", reply(b'{"er', status=429, failure=Failure("h.ReadError")), '429 {"er; h.ReadError'),
-        ("openai_chat", Failure("httpx2.ConnectTimeout", "timed out"), "httpx2.ConnectTimeout: timed out"),
-        ("openai_chat", None, ""),
-        ("openai_chat", ToolReply(1), ""),
-    ],
-)
-def test_errors_in_the_words_of_the_reply(name, outcome, error):
-    assert READER.read_reply(CALLS[name], outcome).error == error
+ERRORS = [
+    ("openai_chat", reply(SLOW, status=429), "429 rate_limit: slow down"),
+    ("openai_chat", reply(KEY, status=401), "401 invalid_api_key: bad key"),
+    ("openai_chat", reply({"error": "plain words"}, status=400), "400 plain words"),
+    ("openai_chat", reply(sse(chunk({"content": "x"}), {"error": {"message": "full"}}), SSE_TYPE), "full"),
+    ("openai_responses", reply(sse({"type": "error", "code": "e", "message": "boom"}), SSE_TYPE), "e: boom"),
+    ("openai_responses", reply(FAILED), "c: m"),
+    ("anthropic", reply(BUSY, status=529), "529 overloaded_error: busy"),
+    ("anthropic", reply(sse(BUSY, named=True), SSE_TYPE), "overloaded_error: busy"),
+    ("openai_chat", reply(HTML, (("content-type", "text/html"),), 502), "502 <html> Bad Gateway</html>"),
+    ("openai_chat", reply(b"", (), 503, reason="Service Unavailable"), "503 Service Unavailable"),
+    ("openai_chat", reply(b"", (), 503), "503 no body"),
+    ("openai_chat", reply(b'{"er', status=429, failure=Failure("h.ReadError")), '429 {"er; h.ReadError'),
+    ("openai_chat", Failure("httpx2.ConnectTimeout", "timed out"), "httpx2.ConnectTimeout: timed out"),
+    ("openai_chat", None, ""),
+    ("openai_chat", ToolReply(1), ""),
+]
+
+
+def test_errors_in_the_words_of_the_reply():
+    found = [READER.read_reply(CALLS[name], outcome).error for name, outcome, _ in ERRORS]
+    assert found == [error for *_, error in ERRORS]
 
 
 def test_a_reply_to_unknown_http_is_its_text():
