@@ -143,8 +143,8 @@ def said(out):
 
 ODD = st.sampled_from(["on", "no", "~", "1e3", "2026-01-01", "a: b"])
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text() | ODD,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text() | ODD, inner, max_size=3),
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20) | ODD,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=20) | ODD, inner, max_size=3),
     max_leaves=8,
 )
 
