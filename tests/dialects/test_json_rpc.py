@@ -1,4 +1,4 @@
-"""Messages of MCP over a lasting connection: which belongs to which, whatever came between."""
+"""JSON-RPC and MCP, over HTTP and over a lasting connection: which message belongs to which, and which is a tool call."""
 
 import json
 
@@ -7,18 +7,75 @@ import pytest
 from pytest_agentreplay.core.matching import ClientIds, Matching
 from pytest_agentreplay.core.model import Body, Exchange, Frame, FrameCall, FramesReply
 from pytest_agentreplay.core.turns import label, tool_of
-from pytest_agentreplay.dialects import READER, RULES, json_rpc, stream_json
+from pytest_agentreplay.dialects import READER, RULES, json_rpc, mcp, stream_json
+from tests.support.exchanges import JSON_TYPE, SSE_TYPE, call, reply, sse
+
+MCP = "https://m.test/mcp"
+
+
+def rpc(method, **params):
+    return {"jsonrpc": "2.0", "id": 7, "method": method, "params": params}
 
 
 def data(**message):
     return json.dumps({"jsonrpc": "2.0", **message}).encode()
 
 
-def call(**message):
+def sent(**message):
     return FrameCall("stdio:python orders.py", 1, body=Body(data(**message)), boundary="mcp")
 
 
-ASKED = data(id=3, method="tools/call", params={"name": "t", "_meta": {"progressToken": 3}})
+# ---- over HTTP
+
+
+def test_an_mcp_tool_call_is_a_tool_call_and_json_rpc_says_its_method_and_its_ids():
+    asked = call(rpc("tools/call", name="look", arguments={"q": 1}, _meta={"progressToken": 3}), MCP)
+    reading = READER.read_call(asked)
+    assert (reading.kind, reading.name, reading.parameters, reading.dialect) == ("tool", "look", {"q": 1}, "mcp")
+    assert label(asked, READER) == "tool look"
+    assert "$.id" in reading.client_ids
+    result = {"content": [{"type": "text", "text": "found"}], "structuredContent": {"n": 1}, "isError": False}
+    plain = {"jsonrpc": "2.0", "id": 7, "result": result}
+    streamed = reply(sse({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}}, plain), SSE_TYPE)
+    found = [READER.read_reply(asked, one) for one in (reply(plain), streamed, reply([plain]))]
+    for one in (*found, mcp.read_answer(plain)):
+        assert (one.text, one.result, one.error) == ("found", {"n": 1}, "")
+
+    def read(body):
+        reading = READER.read_call(call(body, "https://m/mcp"))
+        return reading.operation, [*reading.client_ids][:1]
+
+    first, second = {"jsonrpc": "2.0", "id": 1, "method": "a"}, {"jsonrpc": "2.0", "method": "b"}
+    assert read(first | {"method": "x/y"}) == ("x/y", ["$.id"])
+    assert read([first, second]) == ("a, b", ["$[*].id"])
+    assert read({"jsonrpc": "2.0", "id": 1, "result": 1})[1] == []
+
+
+def test_an_mcp_tool_that_failed_and_a_call_that_failed():
+    def error(*answered):
+        return READER.read_reply(call(rpc("tools/call", name="look"), MCP), reply(*answered)).error
+
+    told = {"content": [{"type": "text", "text": "no such order"}], "isError": True}
+    assert error({"id": 7, "result": told}) == "no such order"
+    assert mcp.read_answer({"result": {"isError": True}}).error == "the tool failed"
+    assert error({"id": 7, "error": {"code": -32602, "message": "unknown tool"}}) == "-32602: unknown tool"
+    assert error(b"<html>", (), 502) == "502 <html>"
+    assert error({"detail": "x"}, JSON_TYPE, 401).startswith("401 ")
+
+
+def test_other_messages_of_mcp_are_told_by_their_method():
+    listing = call(rpc("tools/list"), MCP)
+    assert (READER.read_call(listing).kind, label(listing, READER)) == ("mcp", "mcp tools/list")
+    assert READER.read_reply(listing, reply({"id": 7, "result": {"tools": []}})).text == '{"tools":[]}'
+    assert READER.read_call(call([rpc("tools/call", name="a"), rpc("ping")], MCP)).name == "tools/call, ping"
+    assert READER.read_call(call(rpc("eth_call"), "https://chain.test/")).kind == "http"
+    assert READER.read_call(call({"jsonrpc": "2.0", "id": 1, "result": {}}, MCP)).kind == "http"
+    assert mcp.answer([{"method": "x"}, None, 5]) == {}
+    first, second = {"id": 7, "result": 1}, {"id": 8, "result": 2}
+    assert [mcp.answer([first, second], rpc("ping")), mcp.answer([[first], second])] == [first, second]
+
+
+# ---- over a lasting connection
 
 
 @pytest.mark.parametrize(
@@ -35,7 +92,8 @@ ASKED = data(id=3, method="tools/call", params={"name": "t", "_meta": {"progress
     ],
 )
 def test_a_question_and_what_answers_it_have_one_subject(said, by_agent, same):
-    question = json_rpc.subject(ASKED, by_agent=True)
+    asked = data(id=3, method="tools/call", params={"name": "t", "_meta": {"progressToken": 3}})
+    question = json_rpc.subject(asked, by_agent=True)
     assert question is not None
     assert (json_rpc.subject(said, by_agent=by_agent) == question) is same
 
@@ -51,21 +109,19 @@ def test_answers_and_progress_come_under_the_ids_of_today():
 
 
 def test_an_answer_is_found_though_others_were_asked_meanwhile():
-    frames = [Frame(data(id=2, result={"of": 2})), Frame(data(id=1, result={"of": 1}))]
-    exchanges = [
-        Exchange(FrameCall("stdio:python orders.py", boundary="mcp"), FramesReply(), 1, 2),
-        Exchange(call(id=1, method="tools/call", params={"name": "slow"}), FramesReply(), 3, 4),
-        Exchange(call(id=2, method="tools/call", params={"name": "quick"}), FramesReply.of(frames), 5, 6),
-        Exchange(call(id=3, method="tools/call", params={"name": "never"}), FramesReply(), 7, 8),
-    ]
-    found = json_rpc.answers(exchanges)
+    frames = [Frame(data(id=number, result={"of": number})) for number in (2, 1)]
+    opened = FrameCall("stdio:python orders.py", boundary="mcp")
+    asked = [sent(id=number, method="tools/call", params={"name": "t"}) for number in (1, 2, 3)]
+    outcomes = [FramesReply(), FramesReply(), FramesReply.of(frames), FramesReply()]
+    calls = zip([opened, *asked], outcomes, (1, 3, 5, 7), strict=True)
+    found = json_rpc.answers([Exchange(one, outcome, start, start + 1) for one, outcome, start in calls])
     assert {start: answer["result"] for start, answer in found.items()} == {3: {"of": 1}, 5: {"of": 2}}
 
 
 def test_a_tool_call_is_told_as_one_and_its_ids_and_the_version_of_the_client_are_not_compared():
     def look(number, argument):
         params = {"name": "look", "arguments": {"n": argument}, "_meta": {"progressToken": number}}
-        return call(id=number, method="tools/call", params=params)
+        return sent(id=number, method="tools/call", params=params)
 
     first, later, other = look(1, 1), look(9, 1), look(1, 2)
     tool = tool_of(first, READER)
@@ -73,7 +129,7 @@ def test_a_tool_call_is_told_as_one_and_its_ids_and_the_version_of_the_client_ar
     matching = Matching(READER, RULES)
     assert matching.key(first, ClientIds()) == matching.key(later, ClientIds()) != matching.key(other, ClientIds())
     clients = ({"protocolVersion": "1", "clientInfo": {"name": "a", "version": version}} for version in ("1.0", "2.0"))
-    hello = [call(id=0, method="initialize", params=params) for params in clients]
+    hello = [sent(id=0, method="initialize", params=params) for params in clients]
     assert len({matching.key(one, ClientIds()) for one in hello}) == 1
     assert [one.path for one in matching.drift(*hello)] == ["$.params.clientInfo.version"]
 
@@ -88,13 +144,9 @@ def test_lines_of_a_child_process_are_tied_by_their_request_ids():
     assert about != stream_json.subject(asked, by_agent=False)
     assert stream_json.renamed(answer, {"req_1_ab": "req_1_cd"})["response"]["request_id"] == "req_1_cd"
     assert stream_json.subject(b'{"type": "user", "message": {}}', by_agent=True) is None
-
-
-@pytest.mark.parametrize("kind", [[], {}, ["control_request"], None, 1])
-def test_a_line_whose_type_is_no_text_is_about_nothing(kind):
-    line = {"type": kind, "request_id": "req_1_ab", "response": {"request_id": "req_1_ab"}}
-    said = json.dumps(line).encode()
-    assert stream_json.subject(said, by_agent=True) is None
-    assert stream_json.asked(said) == ""
-    assert stream_json.client_ids(line) == ()
-    assert stream_json.renamed(line, {"req_1_ab": "req_1_cd"}) == line
+    for kind in ([], {}, ["control_request"], None, 1):
+        line = {"type": kind, "request_id": "req_1_ab", "response": {"request_id": "req_1_ab"}}
+        said = json.dumps(line).encode()
+        assert (stream_json.subject(said, by_agent=True), stream_json.asked(said)) == (None, "")
+        assert stream_json.client_ids(line) == ()
+        assert stream_json.renamed(line, {"req_1_ab": "req_1_cd"}) == line

@@ -14,9 +14,6 @@ import pytest
 from pytest_agentreplay.core.matching import ClientIds, Matching
 from pytest_agentreplay.core.model import Body, HttpCall, HttpReply
 from pytest_agentreplay.core.rules import MATCHED_HEADERS, RuleTable
-from pytest_agentreplay.demo.replies import anthropic as anthropic_replies
-from pytest_agentreplay.demo.replies import openai_chat, openai_responses
-from pytest_agentreplay.demo.script import Ask, Say
 from pytest_agentreplay.dialects import READER, RULES, encode
 from tests.interchange.neutral import asks, text
 from tests.support.exchanges import JSON_TYPE, SSE_TYPE
@@ -64,6 +61,7 @@ STREAM = {"stream": True, "stream_options": {"include_usage": True}, "prompt_cac
 RESPONSE = {"model": "gpt-5", "instructions": "be kind", "input": HI, "tools": [FLAT], "previous_response_id": "resp_1"}
 CLAUDE = {"model": "claude", "max_tokens": 10, "messages": HI}
 CLAUDE_TOOLS = {"system": "be kind", "tools": [{"name": "look", "input_schema": {"type": "object"}}]}
+CLAUDE_TOOLS |= {"extra_headers": {"anthropic-beta": "x-2025"}}
 VOICE = ("a.wav", b"\x00\xff\x01")
 DOES = {
     "chat": (openai, "openai_chat", lambda c: c.chat.completions.create(**CHAT, tools=[TOOL], temperature=0.2)),
@@ -73,10 +71,7 @@ DOES = {
     "voice": (openai, "", lambda c: c.audio.transcriptions.create(file=VOICE, model="whisper-1", language="en")),
     "embeddings": (openai, "openai_embeddings", lambda c: c.embeddings.create(model="e", input=["a", "b"])),
     "listing": (openai, "", lambda c: c.files.list(limit=3, order="asc")),
-    "messages": (
-        *(anthropic, "anthropic"),
-        lambda c: c.messages.create(**CLAUDE, **CLAUDE_TOOLS, extra_headers={"anthropic-beta": "x-2025"}),
-    ),
+    "messages": (anthropic, "anthropic", lambda c: c.messages.create(**CLAUDE, **CLAUDE_TOOLS)),
     "message stream": (anthropic, "anthropic", lambda c: c.messages.create(**CLAUDE, stream=True).close()),
 }
 
@@ -121,87 +116,44 @@ def test_twice_the_same_keys_on_any_machine(name, monkeypatch):
         assert reading.kind == ("embeddings" if name == "embeddings" else "model")
 
 
-def test_uploads_draw_another_boundary_each_time_and_a_changed_one_is_another_call():
-    upload, again = (record(openai, DOES["files"][2]) for _ in range(2))
-    assert len({call.body.data for call in (*upload, *again)}) > 1, "else the keys show nothing"
-    other = record(openai, lambda c: c.files.create(file=("a.jsonl", b'{"a":2}\n'), purpose="batch"))
-    assert keys(upload) != keys(other)
+# ---- replies: what an SDK makes of a stream that we write is what the dialect reads in the same bytes
 
 
-# ---- replies: what the SDKs' own helpers make of a stream is what the dialects read in the same bytes
-
-
-def chat(client, stream):
-    if stream:
-        with client.chat.completions.stream(model="m", messages=HI) as events:
-            final = events.get_final_completion().choices[0]
-    else:
-        final = client.chat.completions.create(model="m", messages=HI).choices[0]
+def chat(client):
+    with client.chat.completions.stream(model="m", messages=HI) as events:
+        final = events.get_final_completion().choices[0]
     uses = [(c.id, c.function.name, c.function.arguments) for c in final.message.tool_calls]
     return final.message.content, uses, final.finish_reason
 
 
-def responses(client, stream):
-    if stream:
-        with client.responses.stream(model="m", input="hi") as events:
-            final = events.get_final_response()
-    else:
-        final = client.responses.create(model="m", input="hi")
+def responses(client):
+    with client.responses.stream(model="m", input="hi") as events:
+        final = events.get_final_response()
     uses = [(item.call_id, item.name, item.arguments) for item in final.output if item.type == "function_call"]
     return final.output_text, uses, None
 
 
-def messages(client, stream):
-    if stream:
-        with client.messages.stream(model="m", max_tokens=9, messages=HI) as events:
-            final = events.get_final_message()
-    else:
-        final = client.messages.create(model="m", max_tokens=9, messages=HI)
+def messages(client):
+    with client.messages.stream(model="m", max_tokens=9, messages=HI) as events:
+        final = events.get_final_message()
     said = "".join(block.text for block in final.content if block.type == "text")
     return said, [(b.id, b.name, b.input) for b in final.content if b.type == "tool_use"], final.stop_reason
 
 
-SAY = Say("Let me see, é 😀", (Ask("look", {"q": 1}), Ask("now", {})))
-SPEAKERS = {
-    "openai_chat": (openai, chat, openai_chat.chat_stream),
-    "openai_responses": (openai, responses, openai_responses.responses_stream),
-    "anthropic": (anthropic, messages, anthropic_replies.messages_stream),
-}
-
-
-def demonstrated(dialect):
-    """A stream of the demonstration server."""
-    return b"".join(SPEAKERS[dialect][2]({"model": "m", "messages": [], "input": "hi"}, SAY))
-
-
-def written(dialect, stream):
-    """What we write in a dialect."""
-    call = encode.request(dialect, model="m", messages=(text("user", "hi"),), stream=stream)
-    parts = [
-        *text("assistant", SAY.text)["parts"],
-        *asks(*((f"toolu_{ask.name}", ask.name, ask.arguments) for ask in SAY.asks))["parts"],
-    ]
-    return encode.reply(call, {"role": "assistant", "parts": parts, "finish_reason": ""}, model="m-1").body.data
+SPEAKERS = {"openai_chat": (openai, chat), "openai_responses": (openai, responses), "anthropic": (anthropic, messages)}
+SAID = "Let me see, é 😀"
+MESSAGE = asks(("toolu_look", "look", {"q": 1}), ("toolu_now", "now", {}), words=SAID) | {"finish_reason": ""}
 
 
 @pytest.mark.parametrize("dialect", SPEAKERS)
-@pytest.mark.parametrize(
-    ("stream", "make"),
-    [
-        (True, demonstrated),
-        (True, lambda dialect: written(dialect, stream=True)),
-        (False, lambda dialect: written(dialect, stream=False)),
-    ],
-    ids=["demonstrated", "written, streamed", "written, whole"],
-)
-def test_the_sdks_read_the_same(dialect, stream, make):
-    sdk, ask, _ = SPEAKERS[dialect]
-    headers, body = SSE_TYPE if stream else JSON_TYPE, make(dialect)
-    wire = Wire(sdk, (200, headers, body))
+def test_a_stream_that_is_written_is_read_the_same_by_the_sdk_and_by_the_dialect(dialect):
+    sdk, ask = SPEAKERS[dialect]
+    asked = encode.request(dialect, model="m", messages=(text("user", "hi"),), stream=True)
+    body = encode.reply(asked, MESSAGE, model="m-1").body.data
+    wire = Wire(sdk, (200, SSE_TYPE, body))
     with wire.client:
-        said, uses, stopped = ask(wire.client, stream)
-    read = READER.read_reply(wire.calls[0], HttpReply(200, headers=headers, body=Body(body)))
+        said, uses, stopped = ask(wire.client)
+    read = READER.read_reply(wire.calls[0], HttpReply(200, headers=SSE_TYPE, body=Body(body)))
     assert (read.text, [(use.id, use.name, use.arguments) for use in read.tool_uses]) == (said, uses)
-    assert said == SAY.text
-    assert [name for _, name, _ in uses] == ["look", "now"]
+    assert (said, [name for _, name, _ in uses]) == (SAID, ["look", "now"])
     assert stopped is None or read.finish_reasons == (stopped,)

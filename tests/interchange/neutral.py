@@ -102,16 +102,39 @@ def text(role: str, content: str) -> dict[str, Any]:
     return {"role": role, "parts": [{"type": "text", "content": content}]}
 
 
-def asks(*calls: tuple[str, str, Any]) -> dict[str, Any]:
-    """A reply that asks for tools: of each call the id, the name and the arguments."""
+def asks(*calls: tuple[str, str, Any], words: str = "") -> dict[str, Any]:
+    """A reply that asks for tools, after some words: of each call the id, the name and the arguments."""
     parts = [{"type": "tool_call", "id": known, "name": name, "arguments": given} for known, name, given in calls]
-    return {"role": "assistant", "parts": parts}
+    return {"role": "assistant", "parts": [*(text("assistant", words)["parts"] if words else ()), *parts]}
 
 
 def gives(*results: tuple[str, Any], **more: Any) -> dict[str, Any]:
     """A message with what tools gave, by the ids of their calls."""
     parts = [{"type": "tool_call_response", "id": known, "response": told} | more for known, told in results]
     return {"role": "tool", "parts": parts}
+
+
+WEATHER = "What's the weather in Tokyo?"
+CONTENTS = [
+    {"role": "user", "parts": [{"text": WEATHER}]},
+    {"role": "model", "parts": [{"function_call": {"name": "get_weather", "args": {"city": "Tokyo"}}}]},
+    {"role": "user", "parts": [{"function_response": {"name": "get_weather", "response": {"sky": "sunny"}}}]},
+    {"role": "model", "parts": [{"text": "Sunny."}]},
+]
+"""A question, a call of a tool, its result and the answer, as Google's ADK keeps them."""
+AI_TOOL = {"toolCallId": "call_1", "toolName": "get_weather"}
+AI_SDK = [
+    {"role": "user", "content": [{"type": "text", "text": WEATHER}]},
+    {"role": "assistant", "content": [{"type": "tool-call", **AI_TOOL, "input": {"city": "Tokyo"}}]},
+    {"role": "tool", "content": [{"type": "tool-result", **AI_TOOL, "output": {"type": "json", "value": {"sky": "sunny"}}}]},
+]  # fmt: skip
+"""The same but for the answer, as the AI SDK keeps it."""
+
+
+def adk(contents: list[Any]) -> dict[str, Any]:
+    """A request of Google's ADK."""
+    config = {"system_instruction": "Be brief.", "tools": [{"function_declarations": [{"name": "get_weather"}]}]}
+    return {"model": "gemini-2.5-flash", "config": config, "contents": contents}
 
 
 def tools(trace: Trace) -> list[tuple[str, Any, Any]]:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from pytest_agentreplay.interchange import chains
 from pytest_agentreplay.interchange.assembling import assembled, conversations, rewritten, whole
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace, TraceFault
-from pytest_agentreplay.interchange.wire import json_call
 from tests.interchange.neutral import asks, gives, text
 
 
@@ -26,44 +23,34 @@ def told(steps):
     return [(run.name, run.arguments, run.seen) for run in steps if isinstance(run, ToolRun)]
 
 
-@pytest.mark.parametrize("ids", ["ab", ["weather", "weather"], ["", ""]], ids=["by id", "by name", "by order"])
-def test_two_calls_of_one_tool_in_one_turn_keep_their_own_results(ids):
-    asked = asks((ids[0], *OSLO), (ids[1], *KRAKOW)) if ids == "ab" else asks(("", *OSLO), ("", *KRAKOW))
-    answers = [(ids[0], 9), (ids[1], 18)]
-    answer = gives(*(reversed(answers) if ids == "ab" else answers))
-    steps, missing = assembled([call(USER, reply=asked), call(USER, asked, answer, reply=DONE)])
-    assert told(steps) == [(*OSLO, 9), (*KRAKOW, 18)]
-    assert [type(step).__name__ for step in steps] == ["ModelCall", "ToolRun", "ToolRun", "ModelCall"]
-    assert missing == ()
-
-
-def test_results_of_different_tools_without_ids_are_joined_by_name():
+def test_two_calls_in_one_turn_keep_their_own_results_by_id_by_name_or_by_order():
+    for ids in (["a", "b"], ["weather", "weather"], ["", ""]):
+        named = ids == ["a", "b"]
+        asked = asks((ids[0], *OSLO), (ids[1], *KRAKOW)) if named else asks(("", *OSLO), ("", *KRAKOW))
+        answers = [(ids[0], 9), (ids[1], 18)]
+        answer = gives(*(reversed(answers) if named else answers))
+        steps, missing = assembled([call(USER, reply=asked), call(USER, asked, answer, reply=DONE)])
+        assert told(steps) == [(*OSLO, 9), (*KRAKOW, 18)]
+        assert [type(step).__name__ for step in steps] == ["ModelCall", "ToolRun", "ToolRun", "ModelCall"]
+        assert missing == ()
     asked = asks(("", "look", {}), ("", "pay", {}))
     log = [call(USER, reply=asked), call(USER, asked, gives(("pay", 2), ("look", 1)), reply=DONE)]
-    assert told(assembled(log)[0]) == [("look", {}, 1), ("pay", {}, 2)]
+    assert told(assembled(log)[0]) == [("look", {}, 1), ("pay", {}, 2)], "different tools, in another order"
+    again, later = asks(("a", "weather", {"city": "Rome"})), gives(("a", "25"))
+    log = [call(USER, reply=TWICE), call(USER, TWICE, BOTH, reply=again)]
+    steps, _ = assembled([*log, call(USER, TWICE, BOTH, again, later, reply=DONE)])
+    assert [seen for _, _, seen in told(steps)] == [9, 18, 25], "an id that comes again belongs to its turn"
 
 
-def test_results_of_one_tool_of_gemini_are_joined_by_order():
-    calls = [{"functionCall": {"name": "weather", "args": {"city": city}}} for city in ("Oslo", "Kraków")]
-    results = [{"functionResponse": {"name": "weather", "response": {"c": one}}} for one in (9, 18)]
-    asked = [{"role": "user", "parts": [{"text": "compare"}]}]
-    onward = [*asked, {"role": "model", "parts": calls}, {"role": "user", "parts": results}]
-
-    def answer(*parts):
-        return {"candidates": [{"content": {"role": "model", "parts": [*parts]}, "finishReason": "STOP"}]}
-
-    turns = [(asked, answer(*calls)), (onward, answer({"text": "Kraków"}))]
-    steps, missing = assembled([json_call("gemini", {"contents": contents}, reply) for contents, reply in turns])
-    assert told(steps) == [(*OSLO, {"c": 9}), (*KRAKOW, {"c": 18})]
-    assert (missing, rewritten(steps)) == ((), ())
-
-
-def test_what_nobody_answered_was_not_executed_and_is_missing():
+def test_what_nobody_answered_was_not_executed_and_is_missing_and_a_marked_error_is_a_fault():
     log = [call(USER, reply=TWICE), call(USER, TWICE, gives(("a", "9")), reply=asks(("c", "pay", {})))]
     steps, missing = assembled(log)
     ran = [(run.call_id, run.executed, run.seen) for run in steps if isinstance(run, ToolRun)]
     assert ran == [("a", True, 9), ("b", False, UNKNOWN), ("c", False, UNKNOWN)]
     assert missing == ("result of weather, call 2", "result of pay, call 1")
+    answer = gives(("a", "no such city"), is_error=True)
+    steps, _ = assembled([call(USER, reply=TWICE), call(USER, TWICE, answer, reply=DONE)])
+    assert (steps[1].fault, steps[1].seen) == (TraceFault(message="no such city"), "no such city")
 
 
 def test_records_get_what_they_lack_and_keep_what_they_have():
@@ -78,19 +65,6 @@ def test_records_get_what_they_lack_and_keep_what_they_have():
     assert assembled([record, call(USER, reply=DONE)])[0][0] is record, "nobody asked for it"
 
 
-def test_ids_that_come_again_in_later_turns_belong_to_their_turn():
-    again, later = asks(("a", "weather", {"city": "Rome"})), gives(("a", "25"))
-    log = [call(USER, reply=TWICE), call(USER, TWICE, BOTH, reply=again)]
-    steps, _ = assembled([*log, call(USER, TWICE, BOTH, again, later, reply=DONE)])
-    assert [seen for _, _, seen in told(steps)] == [9, 18, 25]
-
-
-def test_a_marked_error_is_a_fault():
-    answer = gives(("a", "no such city"), is_error=True)
-    steps, _ = assembled([call(USER, reply=TWICE), call(USER, TWICE, answer, reply=DONE)])
-    assert (steps[1].fault, steps[1].seen) == (TraceFault(message="no such city"), "no such city")
-
-
 def test_the_reply_is_the_authority_and_a_changed_history_is_told():
     changed = asks(("a", "weather", {"city": "Bergen"}))
     log = [call(USER, reply=asks(("a", *OSLO))), call(USER, changed, gives(("a", "9")), reply=DONE)]
@@ -98,6 +72,10 @@ def test_the_reply_is_the_authority_and_a_changed_history_is_told():
     assert told(done) == [(*OSLO, 9)]
     assert rewritten(done) == ("model call 2 resends another history than what was said before it; both are kept",)
     assert done[2].messages == log[1].messages
+    thought = {"type": "reasoning", "content": "hm"}
+    reply = {"role": "assistant", "parts": [thought, *asks(("a", "w", {"x": 1, "y": 2}))["parts"]]}
+    resent = asks(("a", "w", '{"y": 2, "x": 1}'))
+    assert rewritten([call(USER, reply=reply), call(USER, resent, gives(("a", "9")), reply=DONE)]) == ()
 
 
 def test_a_history_that_was_cut_or_that_the_provider_keeps_is_joined():
@@ -110,14 +88,7 @@ def test_a_history_that_was_cut_or_that_the_provider_keeps_is_joined():
     assert rewritten(steps) == ()
 
 
-def test_thoughts_and_forms_of_json_are_no_change():
-    thought = {"type": "reasoning", "content": "hm"}
-    reply = {"role": "assistant", "parts": [thought, *asks(("a", "w", {"x": 1, "y": 2}))["parts"]]}
-    resent = asks(("a", "w", '{"y": 2, "x": 1}'))
-    assert rewritten([call(USER, reply=reply), call(USER, resent, gives(("a", "9")), reply=DONE)]) == ()
-
-
-def test_conversations_are_split_by_their_beginnings_and_dialects():
+def test_conversations_are_split_by_their_beginnings_and_dialects_and_another_try_is_none():
     other = text("user", "other")
     log = [call(USER, reply=TWICE), call(other, reply=DONE), call(USER, TWICE, BOTH, reply=DONE)]
     log += [call(other, DONE, USER, reply=DONE), call(USER, reply=TWICE)]
@@ -125,9 +96,6 @@ def test_conversations_are_split_by_their_beginnings_and_dialects():
     calls = [call(USER, reply=TWICE, dialect=one) for one in ("openai_chat", "anthropic")]
     onward = [call(USER, TWICE, gives(("a", "9")), reply=DONE, dialect=one) for one in ("anthropic", "openai_chat")]
     assert conversations([*calls, *onward]) == ((calls[0], onward[1]), (calls[1], onward[0]))
-
-
-def test_the_same_request_after_a_failure_is_another_try():
     tried, answered = call(USER, fault=TraceFault("Timeout")), call(USER, reply=DONE)
     assert conversations([tried, answered]) == ((tried, answered),)
     assert conversations([answered, answered]) == ((answered,), (answered,))

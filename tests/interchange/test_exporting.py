@@ -52,24 +52,23 @@ def test_the_same_case_gives_the_same_files():
         assert exported(folder, target) == exported(folder, target), (folder, target)
 
 
-def loading(folder):
-    """The call that loads the run of a case, wherever pytest is run."""
-    return f"load({(folder / 'run.snapshot.json').as_posix()!r})"
-
-
 @pytest.mark.process
 def test_pytest_files_are_green_on_the_frozen_runs_and_red_on_others(tmp_path):
-    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    def write(name, text, folder=None):
+        if folder:  # load the run of this case, wherever pytest is run
+            text = LOADING.sub(f"load({(folder / 'run.snapshot.json').as_posix()!r})", text)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+
+    write("pytest.ini", "[pytest]\n")
     for folder in CASES:
         for name, text in exported(folder, "pytest")[0].items():
             assert f"load(pytestconfig.rootpath / 'cases/{folder.name}/run.snapshot.json')" in text
-            (tmp_path / name).write_text(LOADING.sub(loading(folder), text), encoding="utf-8")
+            write(name, text, folder)
     other = exported(CASES[0], "pytest")[0]["test_order_lookup_privacy.py"]
-    (tmp_path / "test_other.py").write_text(LOADING.sub(loading(CASES[1]), other), encoding="utf-8")
-    (tmp_path / "test_nowhere.py").write_text(other, encoding="utf-8")
-    plugins = ["-p", "no:cacheprovider", "-p", "pytest_agentreplay.plugin"]
+    write("test_other.py", other, CASES[1])
+    write("test_nowhere.py", other)
     environ = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    command = [sys.executable, "-m", "pytest", "-q", *plugins]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "pytest_agentreplay.plugin"]
     done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=120)
     told = done.stdout + done.stderr
     assert f"2 failed, {2 * len(CASES)} passed, {len(CASES) + 1} xfailed, 3 errors" in told
@@ -89,21 +88,19 @@ def test_promptfoo_asserts_what_is_desired():
 
 
 STEP = {"name": "t", "arguments": {"a": 1}}
+WANTED = [
+    ("tool_called", {"name": "t", "at_most": 2}, [{"name": "t", "min": 1, "max": 2}]),
+    ("tool_called", {"name": "t", "at_least": 0, "at_most": 2}, [{"name": "t", "min": 0, "max": 2}]),
+    ("tool_called", STEP | {"times": 2}, [{"a": 1}, "times"]),
+    ("tool_called", STEP | {"at_least": 1}, [{"a": 1}]),
+    ("tool_called", STEP | {"at_least": 0, "at_most": 1}, []),
+    ("tool_called", {"name": "t", "arguments": {"$..a": 1}}, []),
+    ("tool_not_called", STEP, [{"a": 1}]),
+    ("tool_order", {"equal": [STEP]}, [{"mode": "exact", "steps": ["t"]}, "arguments"]),
+]
 
 
-@pytest.mark.parametrize(
-    ("word", "wanted", "told"),
-    [
-        ("tool_called", {"name": "t", "at_most": 2}, [{"name": "t", "min": 1, "max": 2}]),
-        ("tool_called", {"name": "t", "at_least": 0, "at_most": 2}, [{"name": "t", "min": 0, "max": 2}]),
-        ("tool_called", STEP | {"times": 2}, [{"a": 1}, "times"]),
-        ("tool_called", STEP | {"at_least": 1}, [{"a": 1}]),
-        ("tool_called", STEP | {"at_least": 0, "at_most": 1}, []),
-        ("tool_called", {"name": "t", "arguments": {"$..a": 1}}, []),
-        ("tool_not_called", STEP, [{"a": 1}]),
-        ("tool_order", {"equal": [STEP]}, [{"mode": "exact", "steps": ["t"]}, "arguments"]),
-    ],
-)
+@pytest.mark.parametrize(("word", "wanted", "told"), WANTED)
 def test_promptfoo_is_told_no_more_and_no_less_than_the_case_wants(word, wanted, told):
     found = list(promptfoo.assertions(word, wanted))
     assert [one if isinstance(one, str) else one["value"].get("args", one["value"]) for one in found] == told
@@ -114,25 +111,16 @@ CHECKS = [
     ("status", "ok"),
     ("output", {"contains": "a", "not_contains": "b", "equals": "c", "matches": "d", "exists": True}),
     ("output", {"path": "$.a", "equals": 1}),
-    ("tool_called", "t"),
     ("tool_called", {"name": "t", "arguments": {"$.a.b": 1, "c": None}, "times": 2}),
     ("tool_called", {"name": "t", "arguments": {"$.a[*]": 1}}),
-    ("tool_not_called", "t"),
+    *((word, "t") for word in ("tool_called", "tool_not_called", "tool_failed", "repeated_call")),
     ("forbidden_tools", ["t", "u"]),
-    ("tool_failed", "t"),
-    ("tool_order", {"equal": ["t", "u"]}),
-    ("tool_order", {"multiset": ["t", "u"]}),
-    ("repeated_call", "t"),
+    *(("tool_order", {order: ["t", "u"]}) for order in ("equal", "multiset")),
     ("repeated_call", {"name": "t", "at_least": 3}),
-    ("turns", {"at_most": 3}),
-    ("tokens", {"at_most": 3}),
-    ("cost", {"at_most": 0.5}),
-    ("duration", {"at_most": 1.5}),
+    *((word, {"at_most": 3}) for word in ("turns", "tokens", "cost", "duration")),
     ("error", {"class": "KeyError"}),
     ("exchange", {"at": 1, "side": "reply", "path": "$.a", "exists": True}),
-    ("no_secret_in_output", True),
-    ("no_identity_but", "$.user_id"),
-    ("a_word_of_a_hook", {"any": ["thing"]}),
+    *(("no_secret_in_output", True), ("no_identity_but", "$.user_id"), ("a_word_of_a_hook", {"any": ["thing"]})),
 ]
 
 
@@ -155,8 +143,8 @@ def said(out):
 
 ODD = st.sampled_from(["on", "no", "~", "1e3", "2026-01-01", "a: b"])
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text() | ODD,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text() | ODD, inner, max_size=3),
+    st.none() | st.booleans() | st.integers() | st.text(max_size=20) | ODD,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=20) | ODD, inner, max_size=3),
     max_leaves=8,
 )
 
@@ -170,22 +158,16 @@ def test_what_is_written_as_yaml_is_read_as_the_same(value):
 @settings(max_examples=40)
 @given(st.text(), st.text(), st.text())
 def test_a_pytest_file_is_python_whatever_a_case_holds(title, words, name):
-    subject = Subject(
-        id=name,
-        title=title,
-        folder=words,
-        trace=LITTLE,
-        calls=((name, {words: title}),),
-        observed=(("tool_called", {"name": name, "arguments": {words: title}}), ("theirs", {"text": words})),
-        desired=(("output", {"not_contains": words, "matches": title}), ("tool_not_called", name)),
-        semantic=(words,),
-    )
+    called = ("tool_called", {"name": name, "arguments": {words: title}})
+    told = {"observed": (called, ("theirs", {"text": words})), "calls": ((name, {words: title}),), "semantic": (words,)}
+    desired = (("output", {"not_contains": words, "matches": title}), ("tool_not_called", name))
+    subject = Subject(id=name, title=title, folder=words, trace=LITTLE, desired=desired, **told)
     ((file, text),) = pytest_file.write(subject).files
     compile(text, file, "exec")
     assert file.isascii()
 
 
-def test_evals_rows_are_two_forms():
+def test_evals_rows_are_two_forms_and_without_an_ideal_there_is_no_sample():
     files, losses = exported(REFUND, "openai-evals")
     row = json.loads(files["refund_claims_success.evals.jsonl"])
     sample = json.loads(files["refund_claims_success.registry.jsonl"])
@@ -196,9 +178,6 @@ def test_evals_rows_are_two_forms():
     assert row["sample"]["output_text"].startswith("Done! I have refunded")
     assert sample["ideal"] == ["refund was not made"]
     assert losses[0].startswith("tools and their frozen results")
-
-
-def test_without_an_ideal_there_is_no_sample():
     out = openai_evals.write(Subject(id="x", trace=LITTLE, desired=(("output", {"not_contains": "a"}),)))
     assert [name for name, _ in out.files] == ["x.evals.jsonl"]
     assert any("registry" in loss for loss in out.losses)
@@ -250,26 +229,22 @@ def test_the_verb_writes_once_and_over_nothing(project, capsys):
     assert file.read_text() == "mine"
     assert main([*words, "--force"]) == 0
     assert file.read_text().startswith("# Made of cases/refund-claims-success")
+    (project / "refund_claims_success.registry.jsonl").write_text("mine")
+    assert main([*words[:-1], "openai-evals"]) == 2
+    assert not (project / "refund_claims_success.evals.jsonl").exists(), "one file in the way keeps all from it"
+
+
+EVALS, SAMPLES = "refund_claims_success.evals.jsonl", "refund_claims_success.registry.jsonl"
 
 
 @pytest.mark.parametrize(
     ("out", "there"),
-    [
-        ([], ["refund_claims_success.evals.jsonl", "refund_claims_success.registry.jsonl"]),
-        (["-o", "rows.jsonl"], ["refund_claims_success.registry.jsonl", "rows.jsonl"]),
-        (["--out", "cases"], []),
-    ],
+    [([], [EVALS, SAMPLES]), (["-o", "rows.jsonl"], [SAMPLES, "rows.jsonl"]), (["--out", "cases"], [])],
 )
 def test_the_verb_writes_where_it_is_told_to(project, out, there):
     assert main(["export", "cases/refund-claims-success/case.yaml", "--to", "openai-evals", *out]) == 0
     assert sorted(file.name for file in project.glob("*.jsonl")) == there
     assert len([*project.rglob("*.jsonl")]) == 2
-
-
-def test_one_file_in_the_way_keeps_all_from_being_written(project):
-    (project / "refund_claims_success.registry.jsonl").write_text("mine")
-    assert main(["export", "cases/refund-claims-success", "--to", "openai-evals"]) == 2
-    assert not (project / "refund_claims_success.evals.jsonl").exists()
 
 
 def test_a_cold_case_cannot_go_out(project, capsys):

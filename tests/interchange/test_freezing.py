@@ -80,10 +80,10 @@ def test_a_trace_comes_back_from_a_snapshot_with_its_turns_tools_and_facts():
 
 
 def test_bytes_that_the_trace_has_are_taken_as_they_are():
-    sent = Body(b'{"model":"m",  "messages":[]}')
-    request = HttpCall("POST", "https://api.openai.com/v1/chat/completions", body=sent)
-    body = Body(b'{"price": 12.5, "cur')
-    response = HttpReply(429, headers=(("retry-after", "1"),), body=body, cuts=(20,))
+    request = HttpCall(
+        "POST", "https://api.openai.com/v1/chat/completions", body=Body(b'{"model":"m",  "messages":[]}')
+    )
+    response = HttpReply(429, headers=(("retry-after", "1"),), body=Body(b'{"price": 12.5, "cur'), cuts=(20,))
     (exchange,) = stored(said(None, 1, 0, request=request, response=response, status=429)).exchanges
     assert (exchange.call, exchange.outcome) == (request, response)
 
@@ -93,9 +93,11 @@ def test_what_overlapped_overlaps_and_what_came_after_comes_after():
     run = stored(said(asks(*((f"c-{n}", "lookup_order", {}) for n in (1, 2))), 1, 0), *tools, said(FINAL, 1, 4))
     asked, first, second, last = run.exchanges
     assert asked.finish < first.start < second.start < second.finish < first.finish < last.start
-    assert (asked.lane, last.lane) == ("main", "main")
-    assert len({first.lane, second.lane}) == 2
-    assert len(turns(run, READER)) == 2
+    assert (asked.lane, last.lane, len({first.lane, second.lane}), len(turns(run, READER))) == ("main", "main", 2, 2)
+    inside = said(FINAL, 1, 2, parent="t", agent="researcher")
+    run = stored(ASK, looked(1, 5, seen="ok", id="t"), inside, said(FINAL, 3, 7))
+    assert (run.exchanges[2].parent, run.exchanges[2].agent) == (run.exchanges[1].start, "researcher")
+    assert len(turns(run, READER)) == 2, "what happened inside a tool stands inside it"
 
 
 def test_no_clock_makes_a_tool_run_before_it_was_asked_for():
@@ -108,35 +110,21 @@ def test_no_clock_makes_a_tool_run_before_it_was_asked_for():
         assert [type(x.call).__name__ for x in found[:3]] == ["HttpCall", "ToolCall", "HttpCall"]
 
 
-def test_what_happened_inside_a_tool_stands_inside_it():
-    inside = said(FINAL, 1, 2, parent="t", agent="researcher")
-    run = stored(ASK, looked(1, 5, seen="ok", id="t"), inside, said(FINAL, 3, 7))
-    assert run.exchanges[2].parent == run.exchanges[1].start
-    assert run.exchanges[2].agent == "researcher"
-    assert len(turns(run, READER)) == 2
+MISSING = [
+    ((said(None, 1, 0),), {}, ["reply of model call 1"]),
+    ((ASK, looked(1)), {}, ["result of lookup_order, call 1"]),
+    ((ASK, looked(executed=False)), {}, ["result of lookup_order, call 1"]),
+    ((ASK, looked(executed=False)), {"limits": "max_turns"}, []),
+    ((), {"missing": ("messages of model call 1",)}, ["messages of model call 1"]),
+]
 
 
-@pytest.mark.parametrize(
-    ("steps", "more", "missing"),
-    [
-        ((said(None, 1, 0),), {}, ["reply of model call 1"]),
-        ((ASK, looked(1)), {}, ["result of lookup_order, call 1"]),
-        ((ASK, looked(executed=False)), {}, ["result of lookup_order, call 1"]),
-        ((ASK, looked(executed=False)), {"limits": "max_turns"}, []),
-        ((), {"missing": ("messages of model call 1",)}, ["messages of model call 1"]),
-    ],
-)
+@pytest.mark.parametrize(("steps", "more", "missing"), MISSING)
 def test_what_is_missing_is_listed_and_never_made_up(steps, more, missing):
     run = stored(*steps, **more)
     assert run.header.kit["case"].get("missing", []) == missing
     assert all(x.finish is None for x in run.exchanges if x.outcome is None)
     assert not [x for x in run.exchanges if isinstance(x.call, ToolCall) and x.outcome is not None]
-
-
-def test_an_unknown_api_is_written_as_the_usual_one_and_told():
-    run = stored(ModelCall(model="m", messages=(QUESTION,), reply=FINAL, **at(0)))
-    assert READER.read_call(run.exchanges[0].call).dialect == "openai_chat"
-    assert any("API that was spoken" in loss for loss in run.header.kit["case"]["losses"])
 
 
 def test_a_failed_call_of_a_model_is_its_status_or_its_exception():
@@ -148,17 +136,14 @@ def test_a_failed_call_of_a_model_is_its_status_or_its_exception():
     assert second.outcome == Failure("APIConnectionError", "connection reset", ("connection reset",))
 
 
-@pytest.mark.parametrize(
-    ("told", "value"),
-    [
+def test_the_model_saw_the_truth_and_the_tool_knows_its_type():
+    for told, value in (
         ({"seen": '{"a": 1}', "result": {"a": 1}}, {"a": 1}),
         ({"seen": "no order", "result": {"a": 1}}, "no order"),
         ({"seen": UNKNOWN, "result": None}, None),
         ({"seen": {"$ref": 1}}, {"$$ref": 1}),
-    ],
-)
-def test_the_model_saw_the_truth_and_the_tool_knows_its_type(told, value):
-    assert stored(ASK, looked(1, **told)).exchanges[1].outcome.value == value
+    ):
+        assert stored(ASK, looked(1, **told)).exchanges[1].outcome.value == value
 
 
 @pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "anthropic", "gemini", "bedrock"])
@@ -171,3 +156,6 @@ def test_the_run_is_the_same_in_every_api(dialect):
     assert [use.name for reply in replies for use in reply.tool_uses] == ["lookup_order", "issue_refund"]
     roles = [message["role"] for message in genai.conversation(READER.read_call(told[2].call))]
     assert roles[:2] == ["user", "assistant"]
+    unknown = stored(ModelCall(model="m", messages=(QUESTION,), reply=FINAL, **at(0)))
+    assert READER.read_call(unknown.exchanges[0].call).dialect == "openai_chat"
+    assert any("API that was spoken" in loss for loss in unknown.header.kit["case"]["losses"])

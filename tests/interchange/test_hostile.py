@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import zipfile
-from functools import cache
+from functools import cache, reduce
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -19,6 +19,7 @@ from pytest_agentreplay.interchange.reading import formats, traces
 from tests.interchange.neutral import INSPECT_JSON, TRACES, packed
 from tests.interchange.test_logs_codex import RUN as CODEX
 from tests.interchange.test_logs_joined import REPLIES, REQUESTS, TOLD, USER, blueprint
+from tests.interchange.test_spans_families import span, tool
 
 PACKED = sorted(path for top in ("generated", "public") for path in (TRACES / top).rglob("*.*") if path.is_file())
 FILES = [path.relative_to(TRACES).as_posix() for path in PACKED]
@@ -101,79 +102,39 @@ def damaged(draw, name):
     return rows
 
 
-def damage(name, data):
+INSIDE = [b"", b"\x00", b"}", b'"', b"\xff\xfe", b"!!python/object:os.system", b"&a [*a]"]
+
+
+SPANS = ("otel-", "open", "langfuse/otlp", "promptlayer/otlp", "phoenix", "appinsights")
+PLATFORMS = ("langsmith", "mlflow", "opik", "braintrust", "weave", "galileo", "openai-agents", "public/langfuse")
+FAMILIES = [[name for name in NAMES if any(word in name for word in words)] for words in (SPANS, PLATFORMS, ("",))]
+
+
+def each(names):
+    """The files by themselves, each tried as often as a family is."""
+    return [pytest.param([name], id=name, marks=pytest.mark.exhaustive) for name in names]
+
+
+@pytest.mark.parametrize("files", [*FAMILIES, *each(NAMES)])
+@settings(QUIET, max_examples=40)
+@given(data=st.data())
+def test_any_value_may_stand_anywhere_or_be_missing(files, data):
+    name = data.draw(st.sampled_from(files))
     rows = data.draw(damaged(name))
     imported("\n".join(json.dumps(row) for row in rows).encode())
     if name in MADE or len(rows_of(name)) < 50_000:
         by_every_format(rows)
 
 
-def tear(name, data):
-    whole = (TRACES / name).read_bytes()
+@pytest.mark.parametrize("files", [FILES, *each(FILES)])
+@settings(QUIET, max_examples=40)
+@given(data=st.data())
+def test_any_bytes_may_be_cut_or_changed(files, data):
+    whole = (TRACES / data.draw(st.sampled_from(files))).read_bytes()
     at = data.draw(st.integers(0, len(whole)))
-    inside = [b"", b"\x00", b"}", b'"', b"\xff\xfe", b"!!python/object:os.system", b"&a [*a]"]
-    instead = data.draw(st.sampled_from(inside) | st.binary(max_size=4))
+    instead = data.draw(st.sampled_from(INSIDE) | st.binary(max_size=4))
     imported(whole[:at] + instead + whole[at + data.draw(st.integers(0, 40)) :])
     imported(whole[:at])
-
-
-FAMILIES = {
-    "spans": ("otel-", "open", "langfuse/otlp", "promptlayer/otlp", "phoenix", "appinsights"),
-    "platforms": ("langsmith", "mlflow", "opik", "braintrust", "weave", "galileo", "openai-agents", "public/langfuse"),
-    "logs": ("",),
-}
-
-
-def of_family(family, names):
-    return [name for name in names if any(word in name for word in FAMILIES[family])]
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-@settings(QUIET, max_examples=40)
-@given(data=st.data())
-def test_any_value_may_stand_anywhere_or_be_missing(family, data):
-    damage(data.draw(st.sampled_from(of_family(family, NAMES))), data)
-
-
-@settings(QUIET, max_examples=40)
-@given(data=st.data())
-def test_any_bytes_may_be_cut_or_changed(data):
-    tear(data.draw(st.sampled_from(FILES)), data)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("name", NAMES)
-@settings(QUIET, max_examples=60)
-@given(data=st.data())
-def test_any_value_of_each_file_may_be_another(name, data):
-    damage(name, data)
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("name", FILES)
-@settings(QUIET, max_examples=30)
-@given(data=st.data())
-def test_any_bytes_of_each_file_may_be_cut_or_changed(name, data):
-    tear(name, data)
-
-
-WORDS = st.sampled_from([
-    *("id", "trace_id", "run_type", "inputs", "outputs", "messages", "body", "type", "spans", "trace", "data", "llm"),
-    *("observations", "op_name", "output", "input", "span_id", "root_span_id", "info", "object", "kwargs", "tool"),
-    *("span_attributes", "span_data", "metadata", "attributes", "choices", "generations", "role", "content"),
-    *("resourceSpans", "request", "response"),
-])  # fmt: skip
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | WORDS,
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS, inner, max_size=6),
-    max_leaves=25,
-)
-
-
-@settings(QUIET, max_examples=40)
-@given(st.lists(JSON, max_size=4))
-def test_rows_of_anything_are_read_or_refused(rows):
-    by_every_format(rows)
 
 
 def test_a_format_that_somebody_names_may_be_the_wrong_one():
@@ -193,24 +154,30 @@ def lying_archive():
     return bytes(data)
 
 
+def deep(levels):
+    """A span with a value of lists in lists."""
+    value = '{"arrayValue": {"values": [' * levels + '{"stringValue": "x"}' + "]}}" * levels
+    return json.dumps(tool(1, "HERE")).replace('{"stringValue": "HERE"}', value).encode()
+
+
 LAUGHS = ["a0: &a0 [lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
 LAUGHS += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10)]
 REFUSED = {
     "a list without end": (b"[" * 100_000 + b"]" * 100_000, "neither JSON"),
     "a list in a HAR": (b'{"log": ' + b"[" * 500 + b"]" * 500 + b"}", "nested deeper than 200"),
     "a number": (b'{"interactions": [' + b"{}," * 20 + b"{}]" + b',"x":' + b"9" * 5000 + b"}", "neither JSON"),
-    "many brackets": (b"[" + b"[]," * (opening.FULLEST // 3 + 1) + b"[]]", "16,000,000 brackets and commas"),
-    "a bomb": (gzip.compress(b"0" * (opening.LARGEST + 1)), "bytes are not read"),
+    "many brackets": (lambda: b"[" + b"[]," * (opening.FULLEST // 3 + 1) + b"[]]", "16,000,000 brackets and commas"),
+    "a bomb": (lambda: gzip.compress(b"0" * (opening.LARGEST + 1), 1), "bytes are not read"),
     "a cut gzip": (gzip.compress(b'{"a": 1}')[:-9], "ends too early"),
-    "many in one": (gzip.compress(b"{}") * (opening.MEMBERS + 1), "more than 10,000 files in one"),
-    "packed four times": (
-        gzip.compress(gzip.compress(gzip.compress(gzip.compress(b"{}")))),
-        "packed more than 3 times",
-    ),
+    "many in one": (lambda: gzip.compress(b"{}") * (opening.MEMBERS + 1), "more than 10,000 files in one"),
+    "packed four times": (reduce(lambda data, _: gzip.compress(data), range(4), b"{}"), "packed more than 3 times"),
     "no zstandard": (b"\x28\xb5\x2f\xfd no frame", "not packed by zstandard so that"),
     "no archive": (b"PK\x03\x04 no archive", "no archive that can be unpacked"),
     "a small archive": (lying_archive(), "Bad CRC-32"),
-    "an archive of many": (packed(dict.fromkeys(map(str, range(opening.MEMBERS + 1)), b"")), "more than 10,000 files"),
+    "an archive of many": (
+        lambda: packed(dict.fromkeys(map(str, range(opening.MEMBERS + 1)), b"")),
+        "more than 10,000 files",
+    ),
     "an alias in itself": (b"interactions: &a [*a]", r"\*a names nothing before it"),
     "an alias of nothing": (b"interactions: [*nobody]", r"\*nobody names nothing"),
     "a billion aliases": ("\n".join(LAUGHS).encode(), "more than 500,000 values, its aliases spelled out"),
@@ -219,6 +186,7 @@ REFUSED = {
     "a bare text": (b"hello", "is a bare text"),
     "two documents": (b"a: 1\n--- \nb: 2\n", "more than one document"),
     "an object of Python": (b"interactions:\n- request: !!python/object/apply:os.system ['true']\n", "tag"),
+    **{f"{levels} values in each other": (deep(levels), "^x: ") for levels in (100, 300, 5000)},
 }
 
 
@@ -226,7 +194,7 @@ REFUSED = {
 def test_files_that_are_made_to_hurt_are_refused(name):
     data, said = REFUSED[name]
     with pytest.raises(TraceError, match=said):
-        traces([("x", data)])
+        traces([("x", data() if callable(data) else data)])
 
 
 def test_yaml_may_be_larger_than_a_policy_and_not_larger_than_its_bound():
@@ -237,9 +205,8 @@ def test_yaml_may_be_larger_than_a_policy_and_not_larger_than_its_bound():
 
 
 def test_names_in_an_archive_open_nothing():
-    header = json.dumps({"eval": {}, "plan": {}, "status": "success"})
-    sample = json.dumps({"id": 1, "events": []})
-    (trace,) = traces([("x", packed({"header.json": header, "samples/../../../etc/passwd.json": sample}))])
+    sample = {"samples/../../../etc/passwd.json": '{"id": 1, "events": []}'}
+    (trace,) = traces([("x", packed({"header.json": '{"eval": {}, "plan": {}, "status": "success"}'} | sample))])
     assert (trace.steps, trace.metadata["sample"]) == ((), 1)
 
 
@@ -250,20 +217,6 @@ def test_references_may_not_copy_a_table_without_end():
             event |= {"input_refs": [[0, 6]] * 1000, "call": {**event["call"], "call_refs": [[0, 6]] * 1000}}
     (trace,) = imported(json.dumps(log).encode())
     assert max(len(call.messages) for call in trace.model_calls) < 50
-
-
-def otlp(*spans):
-    return {"resourceSpans": [{"scopeSpans": [{"spans": [*spans]}]}]}
-
-
-def span(number="b", parent="", /, **held):
-    attributes = [{"key": key, "value": {"stringValue": value}} for key, value in held.items()]
-    ids = {"spanId": number * 16, "traceId": "a" * 32} | ({"parentSpanId": parent * 16} if parent else {})
-    return ids | {"attributes": attributes}
-
-
-def tool(number="b", parent="", name="t", result="1"):
-    return span(number, parent, **{"gen_ai.tool.name": name, "gen_ai.tool.call.result": result})
 
 
 def ring(*names):
@@ -279,20 +232,28 @@ def nest(key, inner):
     return inner
 
 
+def nested_arguments(levels):
+    """Spans whose arguments are JSON in a text, of objects in objects."""
+    spans = (TRACES / "generated/otel-genai/otlp_refund_spanonly.jsonl").read_text(encoding="utf-8")
+    asked, value = '{\\"order_id\\":\\"A-1001\\"}', '{\\"a\\":' * levels + "1" + "}" * levels
+    assert asked in spans
+    return [json.loads(line) for line in spans.replace(asked, value).splitlines()]
+
+
 FAR = f"gen_ai.prompt.{10**9 - 1}"
 MODEL = {"gen_ai.request.model": "m", "gen_ai.system": "openai"}
 RUN = {"id": "1", "run_type": "tool", "trace_id": "t", "name": "t", "outputs": {"output": 1}}
 ROW = {"type": "user", "sessionId": "s", "message": {"role": "user", "content": "x"}}
 DEEP_ERROR = '{"error":' * 100 + "1" + "}" * 100
 HOSTILE = {
-    "a list with one far place": [otlp(span(**{f"{FAR}.role": "user", f"{FAR}.content": "x"} | MODEL))],
-    "numbers that are no places": [otlp(span(**{"gen_ai.prompt.²³.role": "user"} | MODEL))],
-    "a span that is its own parent": [otlp(tool("b", "b"))],
-    "two spans that are each other's parent": [otlp(tool("a", "b"), tool("b", "a"))],
-    "times beyond all bounds": [otlp(tool() | {"startTimeUnixNano": "9" * 400, "endTimeUnixNano": -1})],
-    "an escape in a name": [otlp(tool(name="\x1b[2J"))],
-    "a number of thousands of digits": [otlp(tool(result='{"a": ' + "9" * 5000 + "}"))],
-    "half a character": [otlp(tool(name="\ud83d", result="\ude00"))],
+    "a list with one far place": [span(1, "x", {f"{FAR}.role": "user", f"{FAR}.content": "x"} | MODEL)],
+    "numbers that are no places": [span(1, "x", {"gen_ai.prompt.²³.role": "user"} | MODEL)],
+    "a span that is its own parent": [tool(1, parent=1)],
+    "two spans that are each other's parent": [tool(1, parent=2), tool(2, parent=1)],
+    "times beyond all bounds": [tool(1, startTimeUnixNano="9" * 400, endTimeUnixNano=-1)],
+    "an escape in a name": [tool(1, "\x1b[2J")],
+    "a number of thousands of digits": [tool(1, result='{"a": ' + "9" * 5000 + "}")],
+    "half a character": [tool(1, "\ud83d", result="\ude00")],
     "a ring of parents": ring("a", "b", "c"),
     "its own parent": ring("a"),
     "many children": [nest("child_runs", {"id": "z", "run_type": "tool", "inputs": {"a": 1}, "trace_id": "t"})],
@@ -300,6 +261,7 @@ HOSTILE = {
     "many outputs": [{**ring("a")[0], "outputs": nest("output", {})}],
     "many exceptions": [{"op_name": "weave:///a/b/op/c:1", "id": "1", "trace_id": "t", "exception": DEEP_ERROR}],
     "a long repr": [{**RUN, "inputs": {"input": "[" * 90_000}}],
+    **{f"JSON in a text, {levels} deep": nested_arguments(levels) for levels in (500, 900, 50_000)},
     "rows whose parents go in a ring": [ROW | {"uuid": str(n), "parentUuid": str((n + 1) % 3)} for n in range(3)],
 }
 
@@ -316,11 +278,3 @@ def test_a_repr_is_read_and_never_run(tmp_path):
     for written in (text, f"{{'a': {text}}}", f"[{text}]"):
         by_every_format([{**RUN, "inputs": {"input": written}}])
     assert not ran.exists()
-
-
-@pytest.mark.parametrize("levels", [100, 300, 5000])
-def test_values_that_are_nested_without_end_are_refused(levels):
-    value = '{"arrayValue": {"values": [' * levels + '{"stringValue": "x"}' + "]}}" * levels
-    deep = json.dumps(otlp(span(**{"gen_ai.tool.name": "HERE"}))).replace('{"stringValue": "HERE"}', value)
-    with pytest.raises(TraceError):
-        traces([("deep.json", deep.encode())])

@@ -61,36 +61,10 @@ def test_the_newest_branch_is_taken_and_the_rest_is_said():
     longer = one(*SESSION, again, said("b1", "u2", "None is hidden.", at=11, reply="m9"))
     assert (longer.output, len(longer.model_calls)) == ("None is hidden.", 1)
     assert told.format(7) in longer.losses
-
-
-def test_what_a_sub_agent_did_stands_beside_under_a_name_of_its_own():
-    beside = [
-        user("x1", None, "search", at=2),
-        said("x2", "x1", use(7, command="grep"), at=3, reply="m7"),
-        user("x3", "x2", result(7, "found"), at=3),
-        said("x4", "x3", "Found it.", at=4, reply="m8"),
-    ]
-    trace = one(*SESSION, *(row | {"isSidechain": True} for row in beside))
-    assert trace.output == "One file."
-    assert {step.agent for step in trace.steps} == {"", "sub-agent 1"}
-    assert [(run.name, run.seen) for run in trace.tool_runs if run.agent] == [("Bash", "found")]
-    assert trace.model_calls[0].messages[0]["parts"][0]["content"] == "list the files"
-
-
-def test_the_rows_of_a_sub_agent_hang_together_though_only_some_name_it():
-    beside = [
-        said("x1", None, "I search.", use(7, command="grep"), at=2, reply="m7"),
-        user("x2", "x1", result(7, "found"), at=3, agentId="ab12"),
-        said("x3", "x2", "Found it.", at=4, reply="m8"),
-        said("y1", None, "Another one.", at=5, reply="m9"),
-    ]
-    trace = one(*SESSION, *(row | {"isSidechain": True} for row in beside))
-    assert [step.agent for step in trace.steps if step.agent] == ["ab12", "ab12", "ab12", "sub-agent 2"]
-    alone = one(*({**row, "isSidechain": True, "agentId": "ab12"} for row in SESSION))
-    assert (len(alone.model_calls), alone.output) == (2, "One file."), "a file of one sub-agent is a run"
-
-
-def test_the_tree_leads_through_rows_that_are_no_messages():
+    assert [run.id for run in read(*SESSION, *({**row, "sessionId": "s-2"} for row in SESSION))] == ["s-1", "s-2"]
+    lines = [{name: row[name] for name in row if name not in {"uuid", "parentUuid"}} for row in SESSION]
+    web = one({"loglines": lines})
+    assert (web.source.format, len(web.tool_runs), web.output) == ("claude-code", 2, "One file.")
     boundary = {"type": "system", "uuid": "cb", "parentUuid": None, "logicalParentUuid": "a4", "sessionId": "s-1"}
     summary = user("s1", "cb", "Summary: one file.", at=31, isCompactSummary=True)
     fork = said("c1", "r2", "Another answer.", at=7, reply="m3")
@@ -100,11 +74,22 @@ def test_the_tree_leads_through_rows_that_are_no_messages():
     assert "1 rows are of branches that were gone back on: the newest branch is taken" in trace.losses
 
 
-def test_sessions_in_one_file_and_the_export_of_a_web_session():
-    assert [run.id for run in read(*SESSION, *({**row, "sessionId": "s-2"} for row in SESSION))] == ["s-1", "s-2"]
-    lines = [{name: row[name] for name in row if name not in {"uuid", "parentUuid"}} for row in SESSION]
-    web = one({"loglines": lines})
-    assert (web.source.format, len(web.tool_runs), web.output) == ("claude-code", 2, "One file.")
+def test_what_a_sub_agent_did_stands_beside_under_a_name_of_its_own():
+    def beside(*rows, session=SESSION):
+        return one(*session, *(row | {"isSidechain": True} for row in rows))
+
+    found, end = user("x3", "x2", result(7, "found"), at=3), said("x4", "x3", "Found it.", at=4, reply="m8")
+    searched = said("x2", "x1", use(7, command="grep"), at=3, reply="m7")
+    trace = beside(user("x1", None, "search", at=2), searched, found, end)
+    assert trace.output == "One file."
+    assert {step.agent for step in trace.steps} == {"", "sub-agent 1"}
+    assert [(run.name, run.seen) for run in trace.tool_runs if run.agent] == [("Bash", "found")]
+    assert trace.model_calls[0].messages[0]["parts"][0]["content"] == "list the files"
+    other = said("y1", None, "Another one.", at=5, reply="m9")
+    trace = beside(searched | {"parentUuid": None}, found | {"agentId": "ab12"}, end, other)
+    assert [step.agent for step in trace.steps if step.agent] == ["ab12", "ab12", "ab12", "sub-agent 2"]
+    alone = beside(*(row | {"agentId": "ab12"} for row in SESSION), session=[])
+    assert (len(alone.model_calls), alone.output) == (2, "One file."), "a file of one sub-agent is a run"
 
 
 def test_what_the_program_says_in_the_place_of_the_assistant_is_no_reply():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from itertools import count
 
 import pytest
 
@@ -13,11 +12,8 @@ from tests.interchange.neutral import one, read
 
 def session(*rows):
     """The rows, a second after each other."""
-    clock = count()
-    return [
-        {"timestamp": f"2026-11-20T10:00:{next(clock):02}.000Z", "type": kind, "payload": payload}
-        for kind, payload in rows
-    ]
+    times = [f"2026-11-20T10:00:{second:02}.000Z" for second in range(len(rows))]
+    return [{"timestamp": at, "type": kind, "payload": held} for at, (kind, held) in zip(times, rows, strict=True)]
 
 
 def item(kind, **more):
@@ -33,6 +29,9 @@ def event(told, **more):
     return "event_msg", {"type": told, **more}
 
 
+LOOK = item("function_call", name="shell", arguments='{"command": ["ls"]}', call_id="c1")
+
+
 def spent(given, made):
     total = {"input_tokens": 90_000, "output_tokens": 9000}
     last = {"input_tokens": given, "cached_input_tokens": 4, "output_tokens": made, "reasoning_output_tokens": 2}
@@ -41,17 +40,12 @@ def spent(given, made):
 
 META = {"id": "s-1", "cwd": "/shop", "cli_version": "0.65.0", "git": {"branch": "main"}, "instructions": "Be exact."}
 ASKED = [
-    ("session_meta", META),
-    said("user", "<environment_context/>"),
-    said("user", "mend it"),
-    event("user_message", message="mend it"),
-    ("turn_context", {"model": "gpt-5-codex", "effort": "high"}),
+    *(("session_meta", META), said("user", "<environment_context/>"), said("user", "mend it")),
+    *(event("user_message", message="mend it"), ("turn_context", {"model": "gpt-5-codex", "effort": "high"})),
 ]
 LISTED = [
     item("reasoning", summary=[{"type": "summary_text", "text": "look"}], encrypted_content="gAAA"),
-    item("function_call", name="shell", arguments='{"command": ["ls"]}', call_id="c1"),
-    item("function_call", name="shell", arguments='{"command": ["cat", "x"]}', call_id="c2"),
-    spent(100, 20),
+    *(LOOK, item("function_call", name="shell", arguments='{"command": ["cat", "x"]}', call_id="c2"), spent(100, 20)),
     item("function_call_output", call_id="c1", output=json.dumps({"output": "a b", "metadata": {"exit_code": 0}})),
 ]
 MENDED = [
@@ -87,12 +81,19 @@ def test_a_session_gives_its_calls_and_what_ran():
     assert trace.missing == ()
 
 
-def test_a_session_that_was_cut_lacks_what_it_did_not_get_to():
+def test_a_session_that_was_cut_or_that_an_error_ended_and_a_fork():
     trace = one(*session(*ASKED, *LISTED))
     assert [run.executed for run in trace.tool_runs] == [True, False]
     assert (trace.status, trace.output, trace.missing) == ("", None, ("result of shell, call 2",))
     with pytest.raises(TraceIncomplete, match="holds no response_item"):
         read(*session(("session_meta", META)))
+    broken = event("error", message="exceeded retry limit, last status: 429")
+    forked = [("session_meta", {"id": "s-2", "forked_from_id": "s-1"}), *ASKED, *LISTED, *MENDED, broken]
+    other = [("session_meta", {"id": "s-9"}), said("user", "hey"), said("assistant", "ho")]
+    first, second = read(*session(*forked, *other))
+    assert (first.id, first.status, first.fault.type, first.limits) == ("s-2", "error", "error", "")
+    assert first.model_calls[0].messages[0]["role"] == "system"
+    assert (second.id, second.output) == ("s-9", "ho")
 
 
 def test_after_a_compaction_the_model_saw_the_summary():
@@ -103,16 +104,6 @@ def test_after_a_compaction_the_model_saw_the_summary():
     kept = ("compacted", {"message": "", "replacement_history": [said("user", "kept")[1]]})
     trace = one(*session(*ASKED, kept, said("assistant", "ok")))
     assert trace.model_calls[-1].messages[-1]["parts"] == [{"type": "text", "content": "kept"}]
-
-
-def test_an_error_ends_a_session_and_a_fork_is_one():
-    broken = event("error", message="exceeded retry limit, last status: 429")
-    forked = [("session_meta", {"id": "s-2", "forked_from_id": "s-1"}), *ASKED, *LISTED, *MENDED, broken]
-    other = [("session_meta", {"id": "s-9"}), said("user", "hey"), said("assistant", "ho")]
-    first, second = read(*session(*forked, *other))
-    assert (first.id, first.status, first.fault.type, first.limits) == ("s-2", "error", "error", "")
-    assert first.model_calls[0].messages[0]["role"] == "system"
-    assert (second.id, second.output) == ("s-9", "ho")
 
 
 def test_before_there_were_payloads_the_items_were_the_rows():

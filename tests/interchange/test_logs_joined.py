@@ -38,20 +38,21 @@ def test_the_files_of_a_batch_are_joined_in_any_order(files):
     found = read_files(*files)
     assert [(trace.id, trace.input) for trace in found] == [(name, name) for name in "cab"]
     assert [trace.output for trace in found] == ["On its way", None, None]
-    assert [(one.type, one.message) for trace in found for one in trace.faults] == [
-        ("HTTP 404", "404 invalid_request_error: no such model"),
-        ("batch_expired", "too late"),
-    ]
+    faults = [(one.type, one.message) for trace in found for one in trace.faults]
+    assert faults == [("HTTP 404", "404 invalid_request_error: no such model"), ("batch_expired", "too late")]
     assert found[0].source.fidelity == "body-json"
     assert "1 requests have no reply in any file, and are left out" in found[0].losses
+    (trace, *_) = read_files(*files, lines(came("z", REPLY)))
+    assert "1 replies are to requests that are in no file, and left out" in trace.losses
 
 
-@pytest.mark.parametrize(
-    ("file", "lacking"), [(REQUESTS, r"replies \(output_file_id\)"), (REPLIES, r"requests \(input_file_id\)")]
-)
-def test_half_a_batch_is_refused_with_the_other_half(file, lacking):
-    with pytest.raises(TraceIncomplete, match=lacking):
-        read_files(file)
+def test_half_a_batch_is_refused_with_the_other_half():
+    for file, lacking in ((REQUESTS, r"replies \(output_file_id\)"), (REPLIES, r"requests \(input_file_id\)")):
+        with pytest.raises(TraceIncomplete, match=lacking):
+            read_files(file)
+    rows = [{"request": asked("a", messages=[USER])["body"], "response": REPLY, "run_id": name} for name in "ab"]
+    pages = read({"data": rows[:1], "has_more": True}, {"data": rows[1:], "has_more": False})
+    assert [trace.id for trace in pages] == ["a", "b"], "pages behind each other are one list"
 
 
 def test_a_batch_of_anthropic():
@@ -69,22 +70,15 @@ def test_a_batch_of_anthropic():
     assert [one.type for trace in found for one in trace.faults] == ["overloaded_error", "canceled"]
 
 
-def blueprint(number, *messages, **more):
+def blueprint(number, *messages):
     model = {"provider": "openai", "name": "gpt-4", "parameters": {"temperature": 0.5}}
     template = {"type": "chat", "messages": [*messages], "tools": [{"type": "function", "function": {"name": "look"}}]}
-    return {
-        "success": True,
-        "prompt_blueprint": {"prompt_template": template, "metadata": {"model": model}},
-        "request_id": number,
-        "provider": "openai",
-        "input_tokens": 12,
-        "output_tokens": 25,
-        "request_start_time": f"2026-04-03T20:57:0{number}",
-        **more,
-    }
+    told = {"prompt_blueprint": {"prompt_template": template, "metadata": {"model": model}}, "provider": "openai"}
+    used = {"input_tokens": 12, "output_tokens": 25, "request_start_time": f"2026-04-03T20:57:0{number}"}
+    return {"success": True, "request_id": number} | told | used
 
 
-def test_requests_of_promptlayer_are_one_run_whose_reply_stands_last():
+def test_requests_of_promptlayer_are_one_run_whose_reply_stands_last_or_apart():
     calls = [{"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"id": 1}'}}]
     uses = {"role": "assistant", "content": [], "tool_calls": calls}
     result = {"role": "tool", "tool_call_id": "c1", "name": "look", "content": [{"type": "text", "text": "shipped"}]}
@@ -96,32 +90,11 @@ def test_requests_of_promptlayer_are_one_run_whose_reply_stands_last():
     assert (call.usage, [tool["name"] for tool in call.tools]) == ({"input_tokens": 12, "output_tokens": 25}, ["look"])
     with pytest.raises(TraceIncomplete, match="hold no messages"):
         read(blueprint(1))
-
-
-def test_a_request_that_was_logged_by_hand_has_its_reply_apart():
-    row = {
-        "provider": "anthropic",
-        "model": "claude",
-        "input": {"type": "chat", "messages": [USER]},
-        "output": {"type": "chat", "messages": [TOLD]},
-        "metadata": {"user_id": "u-7", "session_id": "s-1"},
-        "tags": ["prod"],
-    }
-    trace = one(row)
+    row = {side: {"type": "chat", "messages": [one]} for side, one in (("input", USER), ("output", TOLD))}
+    row |= {"provider": "anthropic", "model": "claude", "tags": ["prod"]}
+    trace = one(row | {"metadata": {"user_id": "u-7", "session_id": "s-1"}})
     assert (trace.input, trace.output) == ("Where is A-1?", "On its way")
     assert (trace.user, trace.session, trace.tags) == ("u-7", "s-1", ("prod",))
-    text = [{"type": "text", "text": "so"}]
-    failed = {
-        "input": {"type": "completion", "content": text},
-        "output": None,
-        "error_type": "E",
-        "error_message": "no",
-    }
-    trace = one(row | failed)
+    failed = {"input": {"type": "completion", "content": [{"type": "text", "text": "so"}]}, "output": None}
+    trace = one(row | failed | {"error_type": "E", "error_message": "no"})
     assert (trace.input, trace.output, trace.faults[0].type) == ("so", None, "E")
-
-
-def test_pages_behind_each_other_are_one_list():
-    rows = [{"request": asked("a", messages=[USER])["body"], "response": REPLY, "run_id": name} for name in "ab"]
-    found = read({"data": rows[:1], "has_more": True}, {"data": rows[1:], "has_more": False})
-    assert [trace.id for trace in found] == ["a", "b"]

@@ -51,42 +51,45 @@ TOOLS = [{"type": "function", "function": {"name": "lookup_order", "parameters":
 
 def ask_twice(url):
     client = OpenAI(base_url=f"{url}/v1", api_key="sk-not-a-key", max_retries=0)
-    messages = [{"role": "user", "content": "Where is A-1, Zoë?"}]
-    said = client.chat.completions.create(model="m", messages=messages, tools=TOOLS).choices[0].message
-    messages += [said, {"role": "tool", "tool_call_id": said.tool_calls[0].id, "content": '{"status": "shipped"}'}]
-    return client.chat.completions.create(model="m", messages=messages, tools=TOOLS).choices[0].message.content
+    asked = {"model": "m", "messages": [*ASKED["messages"]], "tools": TOOLS}
+    said = client.chat.completions.create(**asked).choices[0].message
+    asked["messages"] += [
+        said,
+        {"role": "tool", "tool_call_id": said.tool_calls[0].id, "content": '{"status": "shipped"}'},
+    ]
+    return client.chat.completions.create(**asked).choices[0].message.content
 
 
 @pytest.mark.parametrize("serializer", ["yaml", "json"])
 def test_what_vcrpy_records_today_is_a_run_to_the_byte(tmp_path, serializer):
     file = tmp_path / f"recorded.{serializer}"
-    with ModelServer(script=[Ask("lookup_order", {"order_id": "A-1"}), "It is on its way ✅"]) as server:
+    with ModelServer(script=[Ask("lookup_order", {"order_id": "A-1"}), "It is on its way ✅", "hello"]) as server:
         with vcr.use_cassette(str(file), serializer=serializer):
             said = ask_twice(server.url)
         received = [request.body for request in server.requests]
+        with vcr.use_cassette(str(tmp_path / "httpx"), serializer=serializer):
+            httpx.post(f"{server.url}/v1/chat/completions", json=ASKED).raise_for_status()
     trace = read(file.read_bytes())
     assert trace.source.fidelity == "bytes"
     assert [call.request.body.data for call in trace.model_calls] == received
     assert tools(trace) == [("lookup_order", {"order_id": "A-1"}, {"status": "shipped"})]
     assert trace.output == said == "It is on its way ✅"
     assert "sk-not-a-key" not in repr([call.request.headers for call in trace.model_calls])
-
-
-def test_what_vcrpy_records_of_httpx_is_read_as_well(tmp_path):
-    file = tmp_path / "httpx.yaml"
-    with ModelServer(script=["hello"]) as server, vcr.use_cassette(str(file)):
-        httpx.post(f"{server.url}/v1/chat/completions", json=ASKED).raise_for_status()
-    trace = read(file.read_bytes())
+    trace = read((tmp_path / "httpx").read_bytes())
     assert (trace.output, trace.model_calls[0].operation) == ("hello", "chat")
 
 
-def test_other_http_is_counted_by_where_it_went():
+def test_other_http_is_counted_by_where_it_went_and_embeddings_are_calls_of_a_model():
     weather = interaction("https://weather.example/today?q=Oslo", "GET", sent={"body": None})
     trace = read(recording(weather, interaction(), weather))
     assert len(trace.steps) == 1
     assert "other HTTP is left out: 2 x GET weather.example" in trace.losses
     with pytest.raises(TraceError, match=r"no call of a model.*1 x GET weather\.example"):
         read(recording(weather))
+    vectors = {"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": [0.5]}]}
+    embeddings = "https://api.openai.com/v1/embeddings", "POST", {"model": "e", "input": ["refunds"]}, vectors
+    found = read(recording(interaction(*embeddings), interaction())).model_calls
+    assert [call.operation for call in found] == ["embeddings", "chat"]
 
 
 def test_a_call_of_a_tool_over_mcp_is_an_execution():
@@ -102,7 +105,7 @@ def test_a_call_of_a_tool_over_mcp_is_an_execution():
     assert len(trace.losses) == 1
 
 
-def test_a_body_that_is_still_packed_is_kept_as_it_is():
+def test_a_packed_body_is_kept_as_it_is_and_one_that_was_unpacked_is_no_longer_to_the_byte():
     body = gzip.compress(text(REPLY).encode(), mtime=0)
     headers = TYPES | {"content-encoding": ["gzip"], "content-length": [str(len(body))]}
     trace = read_reply(headers=headers, body={"string": body})
@@ -110,37 +113,23 @@ def test_a_body_that_is_still_packed_is_kept_as_it_is():
     assert call.response.body.data == body
     assert ("content-encoding", "gzip") in call.response.headers
     assert (trace.source.fidelity, trace.output) == ("bytes", "On its way ✅")
-
-
-def test_a_body_that_was_unpacked_is_no_longer_to_the_byte():
     trace = read_reply(headers=TYPES | {"Content-Encoding": ["gzip"], "Content-Length": ["17"]})
     assert (trace.source.fidelity, trace.output) == ("body-json", "On its way ✅")
     assert trace.model_calls[0].response.headers == (("content-type", "application/json"),)
-
-
-def test_a_packing_that_nobody_reads_here_is_said():
     trace = read_reply(headers=TYPES | {"content-encoding": ["br"]}, body={"string": b"\x8b\x02\x80\x03"})
     assert any("packed in a way that is not read" in loss for loss in trace.losses)
     assert trace.model_calls[0].response.body.data == b"\x8b\x02\x80\x03"
 
 
-def parsed_bodies():
-    one = interaction()
-    del one["request"]["body"], one["response"]["body"]
-    one["request"]["parsed_body"], one["response"]["parsed_body"] = ASKED, REPLY
-    return recording(one)
-
-
-def apart():
-    one = interaction()
-    return gzip.compress(yaml.safe_dump({"requests": [one["request"]], "responses": [one["response"]]}).encode())
-
-
 BASE64 = {"base64_string": base64.b64encode(text(REPLY).encode()).decode()}
+APART = interaction()
+PARSED = {side: {name: one for name, one in APART[side].items() if name != "body"} for side in APART}
+PARSED["request"]["parsed_body"], PARSED["response"]["parsed_body"] = ASKED, REPLY
+TWO_LISTS = yaml.safe_dump({"requests": [APART["request"]], "responses": [APART["response"]]}).encode()
 OLDER = {
     "bodies in base64": (recording(interaction(came={"body": BASE64})), "bytes"),
-    "bodies that a serializer has parsed": (parsed_bodies(), "body-json"),
-    "requests and replies in two lists": (apart(), "bytes"),
+    "bodies that a serializer has parsed": (recording(PARSED), "body-json"),
+    "requests and replies in two lists": (gzip.compress(TWO_LISTS), "bytes"),
     "bodies in lists of bytes": (recording(interaction(came={"body": [*text(REPLY).encode()]})), "bytes"),
     "bodies in objects": (recording(interaction(came={"body": {"string": text(REPLY), "encoding": "utf-8"}})), "bytes"),
 }
@@ -154,20 +143,7 @@ def test_forms_of_older_releases(form):
     assert json.loads(trace.model_calls[0].request.body.data) == ASKED
 
 
-def test_a_body_that_cannot_be_unpacked_is_kept_as_its_text():
-    for body, data in (({"base64_string": "no base64!"}, b"no base64!"), ({"string": "\ud800"}, b"?")):
-        trace = read(json.dumps({"version": 1, "interactions": [interaction(came={"body": body})]}).encode())
-        assert (trace.model_calls[0].response.body.data, trace.source.fidelity) == (data, "body-json")
-
-
-def test_aliases_stand_for_what_they_name():
-    shared = interaction()
-    data = recording(shared, shared)
-    assert b"*id001" in data
-    assert len(read(data).model_calls) == 2
-
-
-def test_a_reply_that_failed_is_a_fault_and_no_reply():
+def test_replies_that_failed_broke_off_or_cannot_be_unpacked_are_told_and_kept():
     status = {"code": 429, "message": "Too Many Requests"}
     failed = {"status": status, "body": {"string": '{"error": {"message": "slow down"}}'}}
     trace = read(recording(interaction(came=failed), interaction()))
@@ -175,19 +151,15 @@ def test_a_reply_that_failed_is_a_fault_and_no_reply():
     assert (first.status, first.reply, first.fault.type) == (429, None, "HTTP 429")
     assert "slow down" in first.fault.message
     assert (second.fault, trace.output) == (None, "On its way ✅")
-
-
-def test_a_reply_whose_json_breaks_off_is_told_and_kept():
     half = '{"object": "chat.completion", "choices": [{"mess'
     (call,) = read_reply(body={"string": half}).model_calls
     assert (call.fault.message, call.response.body.data) == ("the reply is JSON that breaks off", half.encode())
-
-
-def test_embeddings_are_calls_of_a_model_too():
-    asked = {"model": "text-embedding-3-small", "input": ["refunds"]}
-    vectors = {"object": "list", "data": [{"object": "embedding", "index": 0, "embedding": [0.5]}]}
-    one = interaction("https://api.openai.com/v1/embeddings", asked=asked, reply=vectors)
-    assert [call.operation for call in read(recording(one, interaction())).model_calls] == ["embeddings", "chat"]
+    for body, data in (({"base64_string": "no base64!"}, b"no base64!"), ({"string": "\ud800"}, b"?")):
+        trace = read(json.dumps({"version": 1, "interactions": [interaction(came={"body": body})]}).encode())
+        assert (trace.model_calls[0].response.body.data, trace.source.fidelity) == (data, "body-json")
+    aliased = recording(APART, APART)
+    assert b"*id001" in aliased
+    assert len(read(aliased).model_calls) == 2
 
 
 # HAR
@@ -212,7 +184,7 @@ def har(*entries):
     return text({"log": {"version": "1.2", "creator": creator, "entries": entries}}).encode()
 
 
-def test_a_har_in_base64_with_times():
+def test_a_har_in_base64_unpacked_by_a_browser_of_a_failed_request_or_with_its_bodies_beside_it():
     encoded = base64.b64encode(text(REPLY).encode()).decode()
     trace = read(har(entry(came={"content": {"size": 3, "text": encoded, "encoding": "base64"}})))
     assert (trace.output, trace.source.version) == ("On its way ✅", "WebInspector 537")
@@ -221,9 +193,10 @@ def test_a_har_in_base64_with_times():
     bare = {"headers": []}
     (call,) = read(har(entry(sent=bare, came=bare))).model_calls
     assert call.request.headers == call.response.headers == (("content-type", "application/json"),)
-
-
-def test_a_har_in_an_archive_has_its_bodies_beside_it_and_is_refused_without():
+    trace = read(har(entry(came={"headers": [{"name": "content-encoding", "value": "br"}, JSON_TYPE]})))
+    assert (trace.output, trace.source.fidelity) == ("On its way ✅", "body-json")
+    trace = read(har(entry(came={"status": 0, "statusText": "", "_error": "net::ERR_CONNECTION_RESET"})))
+    assert trace.model_calls[0].fault.message == "net::ERR_CONNECTION_RESET"
     one = entry(came={"content": {"size": 3, "_file": "abc.json", "mimeType": "application/json"}})
     trace = read(packed({"har.har": har(one), "abc.json": text(REPLY)}))
     assert (trace.source.format, trace.output) == ("har", "On its way ✅")
@@ -236,16 +209,6 @@ def test_a_har_in_an_archive_has_its_bodies_beside_it_and_is_refused_without():
     assert read(har(bodiless, again)).missing == ("reply of model call 1",)
 
 
-def test_a_har_that_a_browser_unpacked_is_no_longer_to_the_byte():
-    trace = read(har(entry(came={"headers": [{"name": "content-encoding", "value": "br"}, JSON_TYPE]})))
-    assert (trace.output, trace.source.fidelity) == ("On its way ✅", "body-json")
-
-
-def test_a_request_that_the_browser_could_not_make_is_a_fault():
-    trace = read(har(entry(came={"status": 0, "statusText": "", "_error": "net::ERR_CONNECTION_RESET"})))
-    assert trace.model_calls[0].fault.message == "net::ERR_CONNECTION_RESET"
-
-
 def go(version=2, **more):
     request = {"url": CHAT, "method": "POST", "body": text(ASKED), "headers": {"Content-Type": ["application/json"]}}
     response = {"status": "200 OK", "code": 200, "body": text(REPLY), "headers": request["headers"], "duration": "1.5s"}
@@ -253,13 +216,12 @@ def go(version=2, **more):
     return read(yaml.safe_dump({"version": version, "interactions": [one]}).encode())
 
 
-@pytest.mark.parametrize(
-    ("version", "changed", "fidelity"),
-    [(1, {}, "bytes"), (2, {}, "bytes"), (2, {"content_length": 3}, "body-json"), (2, {"headers": {}}, "body-json")],
-    ids=["version 1", "version 2", "the length of another body", "headers were taken"],
-)
-def test_recordings_of_every_go_vcr(version, changed, fidelity):
-    trace = go(version, **changed)
-    assert (trace.source.format, trace.source.version, trace.output) == ("go-vcr", str(version), "On its way ✅")
-    assert trace.source.fidelity == fidelity
-    assert ("content-type", "application/json") in {(k.lower(), v) for k, v in trace.model_calls[0].response.headers}
+def test_recordings_of_every_go_vcr():
+    whole = (1, {}, "bytes"), (2, {}, "bytes")
+    otherwise = (2, {"content_length": 3}, "body-json"), (2, {"headers": {}}, "body-json")
+    for version, changed, fidelity in (*whole, *otherwise):
+        trace = go(version, **changed)
+        assert (trace.source.format, trace.source.version, trace.output) == ("go-vcr", str(version), "On its way ✅")
+        assert trace.source.fidelity == fidelity
+        headers = trace.model_calls[0].response.headers
+        assert ("content-type", "application/json") in {(name.lower(), value) for name, value in headers}

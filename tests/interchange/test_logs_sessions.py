@@ -7,6 +7,7 @@ import pytest
 
 from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.interchange.reading import traces
+from pytest_agentreplay.interchange.trace import TraceFault
 from tests.interchange.neutral import INSPECT_EVAL, INSPECT_JSON, TRACES, one, packed, read, rows_of, tools
 
 KIT = {
@@ -22,7 +23,7 @@ KIT = {
 }
 
 
-def test_a_trace_of_replaykit():
+def test_traces_of_replaykit():
     trace = one(KIT)
     assert (trace.source.format, trace.id, trace.status) == ("replaykit", "run-1", "error")
     assert (trace.input, trace.output) == ("Where is my order?", None)
@@ -33,9 +34,6 @@ def test_a_trace_of_replaykit():
     assert (trace.missing, trace.model_calls) == (("result of search, call 2",), ())
     with pytest.raises(TraceError, match=r"holds no run \(trace of ReplayKit\)"):
         read({"run_id": "r", "status": "ok", "events": []})
-
-
-def test_several_traces_of_replaykit_in_lines_with_ids_and_failing_tools():
     events = [
         {"type": "tool_call", "tool_name": "a", "call_id": "1"},
         {"type": "tool_call", "tool_name": "b", "call_id": "2"},
@@ -46,25 +44,28 @@ def test_several_traces_of_replaykit_in_lines_with_ids_and_failing_tools():
     first, second = read(KIT, {"run_id": "run-2", "status": "success", "user_id": "u-7", "events": events})
     assert (first.id, second.status, second.user, second.output) == ("run-1", "ok", "u-7", "done")
     assert [(run.replayable if not run.fault else run.fault.type) for run in second.tool_runs] == ["KeyError", "of b"]
-    classed = one({**KIT, "events": [*KIT["events"][:2], {"type": "error", "error": "shop.TimeoutError: late"}]})
-    assert (classed.fault.type, classed.fault.message) == ("TimeoutError", "late")
+    assert stopped_by("shop.TimeoutError: late").fault == TraceFault("TimeoutError", "late")
 
 
-@pytest.mark.parametrize(
-    ("error", "limits"),
-    [
-        ({"type": "MaxTurnsExceeded", "message": "Max turns (10) exceeded"}, "MaxTurnsExceeded"),
-        ({"type": "GraphRecursionError", "message": "Recursion limit of 25 reached"}, "GraphRecursionError"),
-        ("tool call limit reached", "tool call limit"),
-        ({"type": "pydantic_ai.UsageLimitExceeded", "message": "The next request would"}, "UsageLimitExceeded"),
-        ({"type": "ValueError", "message": "no such order"}, ""),
-        ({"type": "RecursionError", "message": "maximum recursion depth exceeded"}, ""),
-        ({"type": "APIError", "message": "Rate limit reached for gpt-4o on tokens per min"}, ""),
-        ({"type": "HTTP 429", "message": "request limit exceeded"}, ""),
-    ],
-)
-def test_the_error_that_stopped_an_agent_is_known_by_its_words(error, limits):
-    assert one({**KIT, "events": [*KIT["events"][:3], {"type": "error", "error": error}]}).limits == limits
+def stopped_by(error):
+    return one({**KIT, "events": [*KIT["events"][:3], {"type": "error", "error": error}]})
+
+
+LIMITS = [
+    ("MaxTurnsExceeded", "Max turns (10) exceeded", "MaxTurnsExceeded"),
+    ("GraphRecursionError", "Recursion limit of 25 reached", "GraphRecursionError"),
+    ("pydantic_ai.UsageLimitExceeded", "The next request would", "UsageLimitExceeded"),
+    ("ValueError", "no such order", ""),
+    ("RecursionError", "maximum recursion depth exceeded", ""),
+    ("APIError", "Rate limit reached for gpt-4o on tokens per min", ""),
+    ("HTTP 429", "request limit exceeded", ""),
+]
+
+
+def test_the_error_that_stopped_an_agent_is_known_by_its_words():
+    found = [stopped_by({"type": kind, "message": words}).limits for kind, words, _ in LIMITS]
+    assert found == [limits for *_, limits in LIMITS]
+    assert stopped_by("tool call limit reached").limits == "tool call limit"
 
 
 (LOG,) = rows_of(INSPECT_JSON)
@@ -76,7 +77,7 @@ def inspect(sample=None, **more):
     return one({**LOG, **changed, **more})
 
 
-def test_the_third_request_of_inspect_holds_all_six_messages():
+def test_a_log_of_inspect_has_whole_requests_and_each_sample_and_epoch_is_a_run():
     trace = inspect()
     *_, last = trace.model_calls
     assert [message["role"] for message in last.messages] == ["system", "user", *["assistant", "tool"] * 2]
@@ -84,6 +85,10 @@ def test_the_third_request_of_inspect_holds_all_six_messages():
     assert last.parameters == {"tool_choice": "auto", "max_tokens": 256, "seed": 7, "temperature": 0.2}
     assert trace.grades == {"includes": "I"}
     assert (trace.metadata["target"], trace.metadata["sample"]) == ("cannot refund", "refund-1")
+    assert inspect({"limit": {"type": "message", "limit": 10}}).limits == "message limit 10"
+    assert any("attachments are not in the log" in loss for loss in inspect({"attachments": {}}).losses)
+    samples = [{**LOG["samples"][0], "epoch": epoch, "uuid": f"u{epoch}"} for epoch in (1, 2)]
+    assert [(run.id, run.metadata["epoch"]) for run in read({**LOG, "samples": samples})] == [("u1", 1), ("u2", 2)]
 
 
 def test_calls_without_the_providers_bodies_are_read_in_the_words_of_inspect():
@@ -96,47 +101,26 @@ def test_calls_without_the_providers_bodies_are_read_in_the_words_of_inspect():
     assert trace.missing == ()
 
 
-def test_every_sample_and_epoch_is_a_run():
-    samples = [{**LOG["samples"][0], "epoch": epoch, "uuid": f"u{epoch}"} for epoch in (1, 2)]
-    assert [(run.id, run.metadata["epoch"]) for run in read({**LOG, "samples": samples})] == [("u1", 1), ("u2", 2)]
-
-
-def test_a_sample_that_broke_is_an_error_with_a_call_that_never_came_back():
+def test_a_sample_that_broke_is_an_error_and_a_log_without_samples_says_why():
     event = next(one for one in LOG["samples"][0]["events"] if one["event"] == "model")
-    trace = inspect(
-        {
-            "events": [event | {"pending": True, "output": {"choices": []}, "call": None}],
-            "error": {"message": "APIConnectionError('no way')", "traceback": "Traceback ..."},
-            "output": {"choices": [], "completion": ""},
-        },
-        status="error",
-    )
+    waiting = event | {"pending": True, "output": {"choices": []}, "call": None}
+    error = {"message": "APIConnectionError('no way')", "traceback": "Traceback ..."}
+    broken = {"events": [waiting], "error": error, "output": {"choices": [], "completion": ""}}
+    trace = inspect(broken, status="error")
     assert (trace.status, trace.output, trace.tool_runs) == ("error", None, ())
     assert (trace.fault.message, trace.fault.traceback) == ("APIConnectionError('no way')", "Traceback ...")
     assert trace.missing == ("reply of model call 1",)
-
-
-def test_limits_of_a_sample_and_attachments_that_are_not_there_are_told():
-    assert inspect({"limit": {"type": "message", "limit": 10}}).limits == "message limit 10"
-    assert any("attachments are not in the log" in loss for loss in inspect({"attachments": {}}).losses)
-
-
-def test_a_log_without_samples_says_why():
     with pytest.raises(TraceIncomplete, match="no-log-samples"):
         inspect(samples=[])
     with pytest.raises(TraceIncomplete, match="no such model"):
         inspect(samples=None, status="error", error={"message": "no such model"})
 
 
-def test_an_archive_that_was_not_finished_has_its_beginning_for_a_header():
+def test_an_archive_that_was_not_finished_has_its_beginning_for_a_header_and_a_broken_member_is_named():
     header = json.dumps({name: LOG[name] for name in ("version", "eval", "plan")})
-    sample = json.dumps(LOG["samples"][0])
-    held = packed({"_journal/start.json": header, "samples/refund-1_epoch_1.json": sample})
-    (trace,) = traces([("log.eval", held)])
+    held = {"_journal/start.json": header, "samples/refund-1_epoch_1.json": json.dumps(LOG["samples"][0])}
+    (trace,) = traces([("log.eval", packed(held))])
     assert (trace.status, len(trace.model_calls), trace.name) == ("", 3, "refund")
-
-
-def test_a_broken_member_is_named():
     with pytest.raises(TraceError, match=r"samples/1\.json: is no JSON"):
         traces([("log.eval", packed({"header.json": '{"eval": {}}', "samples/1.json": "{"}))])
 
@@ -152,12 +136,9 @@ def waza(**run):
     return one({"eval_id": "e", "summary": {}, "tasks": [{"test_id": "t", "runs": [{"run_number": 1, **run}]}]})
 
 
-def test_an_unfinished_run_of_waza_tells_of_its_error():
+def test_an_unfinished_run_of_waza_tells_of_its_error_and_a_newer_one_of_whole_executions():
     trace = waza(status="error", error_msg="step limit reached", transcript=[])
     assert (trace.id, trace.status, trace.limits) == ("e/t/1", "error", "step limit")
-
-
-def test_newer_results_of_waza_list_whole_executions():
     event = {"tool_call_id": "c", "tool_name": "read_file", "args": {"path": "a"}, "result": "ready", "success": True}
     failed = {**event, "success": False, "error": "no such file"}
     trace = waza(status="passed", tool_events=[event, failed], final_output="ready")

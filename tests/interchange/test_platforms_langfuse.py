@@ -8,10 +8,10 @@ import pytest
 
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.reading import traces
-from tests.interchange.neutral import TRACES, imported, lines, one, text, tools
+from tests.interchange.neutral import AI_SDK, CONTENTS, TRACES, WEATHER, adk, imported, lines, one, text, tools
 
 AGENTS = "public/langfuse/openai-agents-2025-09-30.trace.json"
-ASKED = "What's the weather in Tokyo?"
+ASKED = WEATHER
 
 
 def held(file=AGENTS):
@@ -85,28 +85,12 @@ EVENTS = [
     {"role": "assistant", "tool_calls": [CALL], "event.name": "gen_ai.assistant.message"},
     {"role": "tool", "content": json.dumps(SUNNY), "id": "call_1", "name": "get_weather", "event.name": "gen_ai.tool.message"},
 ]  # fmt: skip
-CONTENTS = [
-    {"role": "user", "parts": [{"text": ASKED}]},
-    {"role": "model", "parts": [{"function_call": {"name": "get_weather", "args": {"city": "Tokyo"}}}]},
-    {"role": "user", "parts": [{"function_response": {"name": "get_weather", "response": SUNNY}}]},
-    {"role": "model", "parts": [{"text": "Sunny."}]},
-]
-SDK = [
-    {"role": "user", "content": [{"type": "text", "text": ASKED}]},
-    {"role": "assistant", "content": [{"type": "tool-call", "toolCallId": "call_1", "toolName": "get_weather", "input": {"city": "Tokyo"}}]},
-    {"role": "tool", "content": [{"type": "tool-result", "toolCallId": "call_1", "toolName": "get_weather", "output": {"type": "json", "value": SUNNY}}]},
-]  # fmt: skip
 LANGCHAIN = [
     {"role": "user", "content": ASKED},
     {"role": "assistant", "content": "", "additional_kwargs": {"tool_calls": [CALL]}},
     {"role": "tool", "content": json.dumps(SUNNY), "tool_call_id": "call_1"},
     {"role": "tool", "content": SCHEMA},
 ]
-
-
-def adk(contents):
-    config = {"system_instruction": "Be brief.", "tools": [{"function_declarations": [{"name": "get_weather"}]}]}
-    return {"model": "gemini-2.5-flash", "config": config, "contents": contents}
 
 
 FRAMEWORKS = {
@@ -137,9 +121,9 @@ FRAMEWORKS = {
     ],
     "ai sdk": [
         observed("GENERATION", "ai.generateText", {"prompt": ASKED}, "Sunny.", model="gpt-5"),
-        observed("GENERATION", "ai.generateText.doGenerate", {"messages": SDK[:1], "tools": [SCHEMA]}, [{"toolCallId": "call_1", "toolName": "get_weather", "input": '{"city": "Tokyo"}'}], at=1, model="gpt-5", parentObservationId="ai.generateText-0"),
+        observed("GENERATION", "ai.generateText.doGenerate", {"messages": AI_SDK[:1], "tools": [SCHEMA]}, [{"toolCallId": "call_1", "toolName": "get_weather", "input": '{"city": "Tokyo"}'}], at=1, model="gpt-5", parentObservationId="ai.generateText-0"),
         observed("TOOL", "ai.toolCall", {"city": "Tokyo"}, SUNNY, at=2, attributes={"ai.toolCall.name": "get_weather", "ai.toolCall.id": "call_1"}, parentObservationId="ai.generateText-0"),
-        observed("GENERATION", "ai.generateText.doGenerate", {"messages": SDK, "tools": [SCHEMA]}, "Sunny.", at=3, model="gpt-5", parentObservationId="ai.generateText-0"),
+        observed("GENERATION", "ai.generateText.doGenerate", {"messages": AI_SDK, "tools": [SCHEMA]}, "Sunny.", at=3, model="gpt-5", parentObservationId="ai.generateText-0"),
     ],
     "langgraph": [
         observed("CHAIN", "LangGraph", {"messages": [{"type": "human", "content": ASKED}]}, {"messages": [{"type": "ai", "content": "Sunny."}]}),
@@ -180,34 +164,26 @@ def test_a_framework_is_read_by_what_it_leaves(name, form):
     assert (trace.output, trace.missing) == ("Sunny.", ())
 
 
-def test_parameters_that_a_wrapper_made_up_are_left_out():
-    trace = trace_of(*FRAMEWORKS["the OpenAI wrapper"])
-    assert trace.model_calls[0].parameters == {"seed": 7}
-    assert trace.losses[1].endswith("temperature, top_p, frequency_penalty, max_tokens")
-
-
-def test_an_error_of_an_observation_is_a_fault():
+def test_an_error_of_an_observation_is_a_fault_and_parameters_that_a_wrapper_made_up_are_left_out():
     error = {"level": "ERROR", "statusMessage": "ValueError('no such city')", "output": None}
     root, asked, tool, answered = FRAMEWORKS["langgraph"]
     trace = trace_of(root, asked, tool | error, answered)
     assert trace.status == "ok"
     assert [(fault.type, fault.message) for fault in trace.faults] == [("ValueError", "no such city")]
+    trace = trace_of(*FRAMEWORKS["the OpenAI wrapper"])
+    assert trace.model_calls[0].parameters == {"seed": 7}
+    assert trace.losses[1].endswith("temperature, top_p, frequency_penalty, max_tokens")
 
 
-def test_events_of_the_old_ingestion_are_merged():
+def test_events_of_the_old_ingestion_and_files_of_a_bucket_are_joined():
     about = {"id": "t", "name": "weather", "userId": "u-7", "sessionId": "s", "tags": ["prod"]}
     began = {"id": "g", "traceId": "t", "name": "chat", "startTime": "2026-01-01T00:00:00Z", "model": "gpt-5"}
+    asked = {"input": [{"role": "user", "content": ASKED}]}
     ended = {"id": "g", "traceId": "t", "endTime": "2026-01-01T00:00:01Z"}
-    bodies = {
-        "trace-create": about,
-        "generation-create": began | {"input": [{"role": "user", "content": ASKED}]},
-        "generation-update": ended | {"output": {"role": "assistant", "content": "Sunny."}},
-    }
+    told = {"output": {"role": "assistant", "content": "Sunny."}}
+    bodies = {"trace-create": about, "generation-create": began | asked, "generation-update": ended | told}
     trace = one({"batch": [{"id": kind, "type": kind, "body": body} for kind, body in bodies.items()]})
     assert (trace.user, trace.session, trace.tags, trace.output) == ("u-7", "s", ("prod",), "Sunny.")
-
-
-def test_the_export_to_a_bucket_has_observations_and_traces_in_files_of_their_own():
     began, ended = "2026-11-20 10:00:00.000", "2026-11-20 10:00:01.000"
     ids = {"id": "o1", "trace_id": "t1", "project_id": "p", "parent_observation_id": None, "type": "GENERATION"}
     said = {"input": json.dumps([{"role": "user", "content": "hi"}])}

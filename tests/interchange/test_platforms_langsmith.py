@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -20,10 +18,6 @@ BATCH = "langsmith/langchain_agent_batch.jsonl"
 
 def runs(file=EXPORT):
     return [run for row in rows_of(file) for run in (row["body"]["post"] if "body" in row else [row])]
-
-
-def same(file, *rows):
-    assert refund_facts(one(*rows)) == refund_facts(imported(f"generated/{file}")[0])
 
 
 def but(run, *names):
@@ -44,6 +38,11 @@ def serialised(run):
     return run | {"outputs": {"output": told}, "inputs": {"input": str(run["inputs"])}}
 
 
+def untyped(run):
+    """A function with the name of a tool that nobody called one."""
+    return run | ({"run_type": "chain"} if run["run_type"] == "tool" else {})
+
+
 def framed(held):
     """The runs of a client that was traced inside a framework, which traces the same calls."""
     inner, outer = [], []
@@ -61,21 +60,18 @@ SHAPES = {
     "a list": (EXPORT, lambda held: [held]),
     "runs": (EXPORT, lambda held: [{"trace_id": "t", "runs": held}]),
     "nested": (EXPORT, lambda held: [nested(held)]),
-    "a batch": (EXPORT, lambda held: [{"post": held, "patch": []}]),
+    "a batch": (EXPORT, lambda held: [{"post": held, "patch": [{"id": "elsewhere", "outputs": {}}]}]),
     "no trace id": (EXPORT, lambda held: [but(run, "trace_id") for run in held]),
-    "untyped functions with the names of tools": (
-        EXPORT,
-        lambda held: [run | ({"run_type": "chain"} if run["run_type"] == "tool" else {}) for run in held],
-    ),
+    "untyped functions with the names of tools": (EXPORT, lambda held: [*map(untyped, held)]),
     "a client inside a framework": (EXPORT, framed),
-    "serialised objects of LangChain": (BATCH, lambda held: [serialised(run) for run in held]),
+    "serialised objects of LangChain": (BATCH, lambda held: [*map(serialised, held)]),
 }
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_runs_in_any_shape_are_one_run(shape):
     file, shaped = SHAPES[shape]
-    same(file, *shaped(runs(file)))
+    assert refund_facts(one(*shaped(runs(file)))) == refund_facts(imported(f"generated/{file}")[0])
 
 
 def test_several_traces_in_a_file_are_split():
@@ -85,22 +81,15 @@ def test_several_traces_in_a_file_are_split():
     assert {trace.id[:8] for trace in found} == {"01a1f92f", "02b2f92f"}
 
 
-def test_the_project_is_no_session():
-    assert one(*runs()).session == "conv-42"
-    assert one(*(run | {"extra": {}} for run in runs())).session == ""
-
-
 def test_what_a_run_tells_of_itself_is_kept_but_for_secrets_and_the_environment():
     root, *rest = runs()
-    told = {
-        "team": {"names": ["a"], "api_key": "hidden-1"},
-        "LANGSMITH_PROJECT": "hidden-2",
-        "deep": json.loads("[" * 99 + "1" + "]" * 99),
-    }
-    trace = one(root | {"extra": {"metadata": told}}, *rest)
-    assert trace.metadata["team"] == {"names": ["a"]}
-    assert "hidden" not in repr(trace.metadata)
-    assert "1" not in repr(trace.metadata["deep"])
+    deep = json.loads("[" * 99 + "1" + "]" * 99)
+    told = {"team": {"names": ["a"], "api_key": "hidden-1"}, "LANGSMITH_PROJECT": "hidden-2", "deep": deep}
+    metadata = one(root | {"extra": {"metadata": told}}, *rest).metadata
+    assert metadata["team"] == {"names": ["a"]}
+    assert "hidden" not in repr(metadata)
+    assert "1" not in repr(metadata["deep"])
+    assert one(*(run | {"extra": {}} for run in runs())).session == "", "the project is no session"
 
 
 def test_hidden_inputs_are_refused_with_what_to_unset():
@@ -113,7 +102,15 @@ def test_hidden_inputs_are_refused_with_what_to_unset():
     assert one(*outputless).missing == tuple(f"reply of model call {number}" for number in (1, 2, 3))
 
 
-def test_a_handled_error_of_a_tool_is_an_error():
+def test_a_call_that_was_refused_has_its_status_a_stopped_agent_its_limit_and_a_handled_error_is_one():
+    root, call, *rest = runs()
+    error = "RateLimitError(\"Error code: 429 - {'error': 1}\")Traceback (most recent call last):\n  x"
+    (refused,) = one(root, call | {"outputs": None, "error": error}).model_calls
+    assert (refused.status, refused.fault.type, refused.reply) == (429, "RateLimitError", None)
+    assert refused.fault.traceback.startswith("Traceback")
+    error = "GraphRecursionError('Recursion limit of 25 reached without hitting a stop condition.')"
+    trace = one(root | {"status": "error", "error": error, "outputs": None}, call, *rest)
+    assert (trace.status, trace.limits, trace.fault.type) == ("error", "GraphRecursionError", "GraphRecursionError")
     (told,) = (run for run in runs(BATCH) if run["name"] == "issue_refund")
     assert (told.get("error"), told["outputs"]["output"]["status"]) == (None, "error")
     trace = one(*runs(BATCH))
@@ -122,33 +119,16 @@ def test_a_handled_error_of_a_tool_is_an_error():
     assert {step.agent for step in trace.steps} == {"refund-agent"}
 
 
-def test_a_call_that_was_refused_has_its_status():
-    root, call = runs()[:2]
-    error = "RateLimitError(\"Error code: 429 - {'error': 1}\")Traceback (most recent call last):\n  x"
-    (call,) = one(root, call | {"outputs": None, "error": error}).model_calls
-    assert (call.status, call.fault.type, call.reply) == (429, "RateLimitError", None)
-    assert call.fault.traceback.startswith("Traceback")
-
-
-def test_an_agent_that_was_stopped_at_its_limit_says_so():
-    root, *rest = runs()
-    error = "GraphRecursionError('Recursion limit of 25 reached without hitting a stop condition.')"
-    trace = one(root | {"status": "error", "error": error, "outputs": None}, *rest)
-    assert (trace.status, trace.limits, trace.fault.type) == ("error", "GraphRecursionError", "GraphRecursionError")
-
-
 ITEM = {"type": "function_call", "call_id": "call_1", "name": "look", "arguments": '{"at": 1}'}
 USE = {"type": "tool_use", "id": "call_1", "name": "look", "input": {"at": 1}}
 SAID = [{"role": "user", "content": "Hi"}]
+
+
+RESPONSE = {"object": "response", "id": "resp_1", "model": "gpt-5-1", "status": "completed", "output": [ITEM]}
+MESSAGE = {"type": "message", "id": "msg_1", "role": "assistant", "stop_reason": "tool_use", "content": [USE]}
 CLIENTS = {
-    "openai_responses": (
-        {"model": "gpt-5", "instructions": "Be brief.", "input": "Hi"},
-        {"object": "response", "id": "resp_1", "model": "gpt-5-1", "status": "completed", "output": [ITEM]},
-    ),
-    "anthropic": (
-        {"model": "claude-sonnet-4-5", "max_tokens": 9, "system": "Be brief.", "messages": SAID},
-        {"type": "message", "id": "msg_1", "role": "assistant", "stop_reason": "tool_use", "content": [USE]},
-    ),
+    "openai_responses": ({"model": "gpt-5", "instructions": "Be brief.", "input": "Hi"}, RESPONSE),
+    "anthropic": ({"model": "claude", "max_tokens": 9, "system": "Be brief.", "messages": SAID}, MESSAGE),
 }
 
 
@@ -156,69 +136,31 @@ CLIENTS = {
 def test_responses_and_messages_of_other_clients_are_read_in_their_dialect(dialect):
     root, call = runs()[:2]
     asked, told = CLIENTS[dialect]
-    trace = one(
-        root,
-        {
-            **call,
-            "extra": {},
-            "inputs": asked,
-            "outputs": told | {"usage_metadata": {"input_tokens": 5, "output_tokens": True}},
-        },
-    )
+    told = told | {"usage_metadata": {"input_tokens": 5, "output_tokens": True}}
+    trace = one(root, {**call, "extra": {}, "inputs": asked, "outputs": told})
     (call,), (run,) = trace.model_calls, trace.tool_runs
     assert (call.dialect, call.usage) == (dialect, {"input_tokens": 5})
     assert [message["role"] for message in call.messages] == ["system", "user"]
     assert (run.name, run.arguments, run.call_id, run.executed) == ("look", {"at": 1}, "call_1", False)
     assert (run.replayable, trace.missing) == (UNKNOWN, ("result of look, call 1",))
     assert trace.source.fidelity == "body-json"
-
-
-def test_a_stream_is_no_body():
     trace = one(*({**run, "inputs": run["inputs"] | {"stream": True}} for run in runs()))
-    assert trace.source.fidelity == "semantic"
+    assert trace.source.fidelity == "semantic", "a stream is no body"
     assert all(call.stream and call.response is None for call in trace.model_calls)
 
 
-@pytest.fixture
-def sink():
-    """A server that takes runs; `taken` are the requests."""
-
-    class Take(BaseHTTPRequestHandler):
-        def do_POST(self):
-            body = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))) or b"{}")
-            server.taken.append({"method": self.command, "path": self.path, "body": body})
-            self.send_response(202)
-            self.send_header("content-length", "2")
-            self.end_headers()
-            self.wfile.write(b"{}")
-
-        do_GET = do_PATCH = do_POST
-
-        def log_message(self, *_):
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Take)
-    server.taken = []
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
 @pytest.mark.filterwarnings("ignore:langsmith.wrappers._openai_agents:DeprecationWarning")
-def test_what_the_real_client_and_its_wrappers_send_is_what_was_on_the_wire(sink, monkeypatch):
+def test_what_the_real_client_and_its_wrappers_send_is_what_was_on_the_wire(monkeypatch):
     langsmith = pytest.importorskip("langsmith")
     from anthropic import Anthropic
     from langsmith.wrappers import wrap_anthropic, wrap_openai
     from openai import OpenAI
 
     monkeypatch.setenv("LANGSMITH_PROJECT", "acme")
-    url = f"http://127.0.0.1:{sink.server_port}"
-    traced = {"client": langsmith.Client(api_url=url, api_key="ls-stub-key", auto_batch_tracing=False)}
     said = [{"role": "user", "content": "Refund A-17"}]
-    with ModelServer([Ask("look_up", {"order": "A-17"}), "Two", "Three", "No refund."]) as model:
+    script = [Ask("look_up", {"order": "A-17"}), "Two", "Three", "No refund."]
+    with ModelServer(lambda *_: "taken") as sink, ModelServer(script) as model:
+        traced = {"client": langsmith.Client(api_url=sink.url, api_key="ls-stub-key", auto_batch_tracing=False)}
         client = wrap_openai(OpenAI(base_url=f"{model.url}/v1", api_key="any"), tracing_extra=traced)
         claude = wrap_anthropic(Anthropic(base_url=model.url, api_key="any"), tracing_extra=traced)
 
@@ -241,8 +183,8 @@ def test_what_the_real_client_and_its_wrappers_send_is_what_was_on_the_wire(sink
 
         with langsmith.tracing_context(enabled=True):
             assert agent("Refund A-17") == "No refund."
-    traced["client"].flush()
-    trace = one(*sink.taken)
+        traced["client"].flush()
+    trace = one(*({"method": each.method, "path": each.path, "body": each.json or {}} for each in sink.requests))
     steps = [getattr(step, "name", getattr(step, "dialect", "")) for step in trace.steps]
     assert steps == ["openai_chat", "look_up", "anthropic", "openai_responses", "openai_chat"]
     assert (trace.name, trace.user, trace.tags, trace.status) == ("agent", "u-7", ("prod",), "ok")

@@ -10,6 +10,7 @@ import pytest
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.trace import UNKNOWN
 from tests.interchange.neutral import DONE, imported, one, read, refund_facts, rows_of
+from tests.support.exchanges import chat_use
 
 MLFLOW = "mlflow/trace_to_json.json"
 OPIK = "opik/trace_01a1f934-0627-7269-9cb4-95074a254024.json"
@@ -33,15 +34,12 @@ def of(row, *names):
     return {name: row[name] for name in names}
 
 
-def mlflow_row(trace):
-    return {"trace_id": trace["info"]["trace_id"], "trace": json.dumps(trace), "request": "{}", "response": '"x"'}
-
-
 def test_mlflow_tables_hold_several_runs():
     (trace,) = rows_of(MLFLOW)
     other = json.loads(json.dumps(trace).replace("tr-8448", "tr-9559"))
     other["data"]["spans"][0]["name"] = other["info"]["tags"]["mlflow.traceName"] = "another"
-    found = [(run.id[:7], run.name, len(run.steps)) for run in read(mlflow_row(trace), mlflow_row(other))]
+    rows = [{"trace_id": one["info"]["trace_id"], "trace": json.dumps(one), "request": "{}"} for one in (trace, other)]
+    found = [(run.id[:7], run.name, len(run.steps)) for run in read(*rows)]
     assert found == [("tr-8448", "refund-agent", 5), ("tr-9559", "another", 5)]
 
 
@@ -62,17 +60,14 @@ def test_mlflow_of_schema_2_is_the_same_run():
     assert same(MLFLOW, trace).source.version == "2"
 
 
-def test_mlflow_tells_a_fault_by_its_status_where_no_event_does():
+def test_mlflow_tells_a_fault_by_its_status_where_no_event_does_and_is_refused_without_its_spans():
     (trace,) = rows_of(MLFLOW)
     for span in trace["data"]["spans"]:
         span["events"] = []
     (fault,) = one(trace).faults
     assert (fault.type, fault.message) == ("RefundError", "amount 45990 exceeds order total 4599 for A-1001")
-
-
-def test_mlflow_without_its_spans_is_refused():
     with pytest.raises(TraceIncomplete, match="include_spans"):
-        read(rows_of(MLFLOW)[0] | {"data": {"spans": []}})
+        read(trace | {"data": {"spans": []}})
 
 
 def ends(call):
@@ -82,22 +77,30 @@ def ends(call):
     return [{"mode": "end", "req": end}, {"mode": "start", "req": start}]
 
 
+def queried(rows):
+    return [{"data": [row | {"metadata": json.dumps(row["metadata"])} for row in rows]}]
+
+
+def redacted(traces):
+    for span in traces[0]["spans"][0]["spans"]:
+        for side in ("input", "output"):
+            span[f"redacted_{side}"], span[side] = span[side], None
+    return traces
+
+
+INGEST = "/v1/traces/ingest"
 SHAPES = {
     "braintrust, fetched": (BRAINTRUST, lambda rows: [{"events": rows, "cursor": None}]),
     "braintrust, sent": (BRAINTRUST, lambda rows: [{"rows": rows, "api_version": 2}]),
-    "braintrust, queried": (
-        BRAINTRUST,
-        lambda rows: [{"data": [row | {"metadata": json.dumps(row["metadata"])} for row in rows]}],
-    ),
+    "braintrust, queried": (BRAINTRUST, queried),
     "braintrust, merges first": (BRAINTRUST, lambda _: rows_of("braintrust/logs3_ingest_bodies.json")[0][::-1]),
     "weave, complete": (WEAVE, lambda calls: [{"batch": calls}]),
     "weave, sent": (WEAVE, lambda calls: [{"path": "/v2/x/y/calls/complete", "body": {"batch": calls}}]),
     "weave, starts and ends": (WEAVE, lambda calls: [part for call in calls for part in ends(call)]),
     "agents, sent": (AGENTS, lambda rows: [{"data": rows}]),
-    "agents, a request each": (
-        AGENTS,
-        lambda rows: [{"path": "/v1/traces/ingest", "body": {"data": [row]}} for row in rows],
-    ),
+    "agents, a request each": (AGENTS, lambda rows: [{"path": INGEST, "body": {"data": [row]}} for row in rows]),
+    "galileo, redacted": (GALILEO, redacted),
+    "galileo, a list of redacted": (GALILEO, lambda traces: [{"traces": redacted(traces)}]),
 }
 
 
@@ -123,14 +126,11 @@ def test_opik_ingested_in_batches_is_the_same_run():
     same(OPIK, requests)
 
 
-def test_weave_tells_an_exception_in_plain_text_too():
-    told = 'Traceback (most recent call last):\n  File "x"\nshop.RefundError: no\n'
-    trace = one(*(call | {"exception": call["exception"] and told} for call in rows_of(WEAVE)))
-    assert [(fault.type, fault.message) for fault in trace.faults] == [("RefundError", "no")]
-
-
 def test_weave_references_are_refused_in_a_model_call_and_missing_in_a_tool():
     calls = rows_of(WEAVE)
+    plain = 'Traceback (most recent call last):\n  File "x"\nshop.RefundError: no\n'
+    trace = one(*(call | {"exception": call["exception"] and plain} for call in calls))
+    assert [(fault.type, fault.message) for fault in trace.faults] == [("RefundError", "no")]
     tool = next(call for call in calls if "lookup_order" in call["op_name"])
     tool["output"] = "weave:///demo-org/acme/object/order:abc"
     run = one(*calls).tool_runs[0]
@@ -139,15 +139,6 @@ def test_weave_references_are_refused_in_a_model_call_and_missing_in_a_tool():
     model["inputs"]["messages"] = "weave:///demo-org/acme/object/messages:abc"
     with pytest.raises(TraceIncomplete, match="expand_columns"):
         read(*calls)
-
-
-def test_galileo_redacted_content_is_taken_where_there_is_no_other():
-    (trace,) = rows_of(GALILEO)
-    for span in trace["spans"][0]["spans"]:
-        for side in ("input", "output"):
-            span[f"redacted_{side}"], span[side] = span[side], None
-    same(GALILEO, trace)
-    same(GALILEO, {"traces": [trace]})
 
 
 def test_agents_responses_with_messages_are_whole():
@@ -171,10 +162,7 @@ def test_agents_responses_with_messages_are_whole():
 
 def compare(span):
     cities = [("call_a", "Oslo", 9), ("call_b", "Kraków", 18)]
-    calls = [
-        {"id": known, "type": "function", "function": {"name": "get_weather", "arguments": json.dumps({"city": city})}}
-        for known, city, _ in cities
-    ]
+    calls = [chat_use(known, "get_weather", json.dumps({"city": city})) for known, city, _ in cities]
     asked = [{"role": "user", "content": "Which is warmer?"}]
     turn = {"role": "assistant", "content": None, "tool_calls": calls}
     answers = [{"role": "tool", "tool_call_id": known, "content": str(degrees)} for known, _, degrees in cities]
@@ -185,55 +173,24 @@ def compare(span):
     ]
 
 
-def braintrust(kind, at, given, told, name="Chat Completion"):
-    output = [{"message": told, "finish_reason": "stop"}] if kind == "llm" else told
-    ids = {"id": f"row-{at}", "span_id": f"s{at}", "root_span_id": "r", "span_parents": None}
-    about = {"metrics": {"start": 1795182239.0 + at}, "metadata": {"model": "m-1"}}
-    return ids | about | {"input": given, "output": output, "span_attributes": {"type": kind, "name": name}}
-
-
-def langfuse(kind, at, given, told, name="chat"):
-    ids = {"id": f"o{at}", "traceId": "t", "type": {"llm": "GENERATION", "tool": "TOOL"}[kind], "name": name}
-    return ids | {"startTime": f"2026-11-20T13:40:2{at}.000Z", "input": given, "output": told, "model": "gpt-5"}
-
-
-def langsmith(kind, at, given, told, name="chat"):
-    ids = {"id": f"r{at}", "trace_id": "t", "run_type": kind, "name": name, "start_time": f"2026-11-20T13:40:2{at}"}
-    if kind == "tool":
-        return ids | {"inputs": given, "outputs": {"output": told}}
-    return ids | {"inputs": {"messages": given, "model": "gpt-5"}, "outputs": {"choices": [{"message": told}]}}
-
-
-@pytest.mark.parametrize("span", [braintrust, langfuse, langsmith])
-def test_parallel_calls_of_one_tool_keep_their_own_results(span):
-    trace = one(*compare(span))
-    told = {run.call_id: (run.arguments, run.seen, run.result) for run in trace.tool_runs}
-    assert told == {"call_a": ({"city": "Oslo"}, 9, 9), "call_b": ({"city": "Kraków"}, 18, 18)}
-    assert (trace.output, trace.missing) == ("Kraków", ())
-
-
 def opik(kind, at, given, told, name="ChatOpenAI"):
     ids = {"id": f"p{at}", "trace_id": "t", "type": kind, "name": name, "start_time": f"2026-11-20 13:40:2{at}+00:00"}
     if kind == "tool":
         return ids | {"input": {"input_str": "?", **given}, "output": {"output": told}}
-    calls = {"tool_calls": told.get("tool_calls", [])}
     about = {"model_name": "gpt-5-1", "system_fingerprint": "fp_1", "finish_reason": "stop", "id": f"chatcmpl-{at}"}
-    message = {"type": "ai", "content": told.get("content") or "", "additional_kwargs": calls}
-    message |= {"response_metadata": about}
-    output = {"generations": [[{"text": "", "message": message}]]}
-    return ids | {"input": {"messages": [list(given)]}, "output": output}
+    calls = {"additional_kwargs": {"tool_calls": told.get("tool_calls", [])}, "response_metadata": about}
+    message = {"type": "ai", "content": told.get("content") or "", **calls}
+    return ids | {"input": {"messages": [given]}, "output": {"generations": [[{"text": "", "message": message}]]}}
 
 
 def mlflow(kind, at, given, told, name="ChatOpenAI"):
     row = opik(kind, at, given, told, name)
+    if kind == "llm":
+        held = {"Type": "CHAT_MODEL", "Inputs": row["input"]["messages"], "Outputs": row["output"]}
+    else:
+        held = {"Type": "TOOL", "Inputs": given, "Outputs": told}
+    attributes = {f"mlflow.span{key}": json.dumps(value) for key, value in held.items()}
     times = {"start_time_unix_nano": 10**18 + at, "end_time_unix_nano": 10**18 + at}
-    llm = kind == "llm"
-    held = {
-        "mlflow.spanType": "CHAT_MODEL" if llm else "TOOL",
-        "mlflow.spanInputs": row["input"]["messages"] if llm else given,
-        "mlflow.spanOutputs": row["output"] if llm else told,
-    }
-    attributes = {key: json.dumps(value) for key, value in held.items()}
     return {"span_id": row["id"], "parent_id": None, "name": name, "attributes": attributes} | times
 
 
@@ -241,8 +198,10 @@ def mlflow(kind, at, given, told, name="ChatOpenAI"):
 def test_langchain_is_read_wherever_its_callbacks_write(span):
     rows = compare(span)
     trace = one(*rows) if span is opik else one({"info": {"trace_id": "tr-1"}, "data": {"spans": rows}})
-    assert {run.call_id: run.seen for run in trace.tool_runs} == {"call_a": 9, "call_b": 18}
-    assert trace.output == "Kraków"
+    told = {run.call_id: (run.arguments["city"], run.seen, run.result) for run in trace.tool_runs}
+    assert {known: seen for known, (_, seen, _) in told.items()} == {"call_a": 9, "call_b": 18}
+    assert span is opik or told == {"call_a": ("Oslo", 9, 9), "call_b": ("Kraków", 18, 18)}
+    assert (trace.output, trace.missing) == ("Kraków", ())
     for call in trace.model_calls:
         assert (call.response_model, call.fingerprint, call.finish_reasons) == ("gpt-5-1", "fp_1", ("stop",))
         assert call.response_id.startswith("chatcmpl-")

@@ -9,7 +9,7 @@ import pytest
 from pytest_agentreplay.errors import TraceError, TraceUnknown
 from pytest_agentreplay.interchange import reading
 from pytest_agentreplay.interchange.reading import traces
-from tests.interchange.neutral import TRACES, imported, read
+from tests.interchange.neutral import imported, read
 
 MODULE = """
 from pytest_agentreplay.interchange.formats import Format
@@ -47,70 +47,43 @@ def installed(tmp_path, monkeypatch):
     sys.modules.pop("acme_traces", None)
 
 
-def test_a_format_of_another_package_is_met(installed):
-    installed(acme="acme_traces:ACME")
+def test_a_format_of_another_package_is_met_and_takes_no_name_of_ours(installed):
+    installed(acme="acme_traces:ACME", har="acme_traces:TWICE")
     (trace,) = traces([("x.json", b'{"acme": "run-1"}')])
     assert (trace.id, trace.source.file) == ("run-1", "x.json")
     assert traces([("x.json", b'{"acme": "run-1"}')], wanted="acme") == [trace]
-
-
-def test_a_broken_one_is_told_and_keeps_nobody_from_reading(installed):
-    installed(acme="acme_traces:ACME", broken="acme_traces:NOT_THERE", none="acme_traces:NONE")
-    with pytest.warns(UserWarning, match="the trace format") as told:
-        (trace,) = read({"acme": "run-1"})
-    assert trace.id == "run-1"
-    first, second = (str(one.message) for one in told)
-    assert "the trace format broken cannot be loaded" in first
-    assert "the trace format none is no Format but int" in second
-
-
-def test_one_that_fails_at_the_question_is_left_out(installed):
-    installed(acme="acme_traces:ACME", raises="acme_traces:RAISES")
-    with pytest.warns(UserWarning, match=r"the trace format raises is left out: IndexError"):
-        (trace,) = read({"acme": "run-1"})
-    assert trace.id == "run-1"
-
-
-def test_nobody_takes_the_name_of_one_of_ours(installed):
-    installed(har="acme_traces:TWICE")
     assert [one.title for one in reading.formats() if one.name == "har"] == ["HAR of a proxy or a browser"]
 
 
-def test_no_format_fits_and_a_format_that_is_not_there():
-    with pytest.raises(TraceUnknown, match=r"x\.json: no format fits what it holds; name it with --from: .*otlp-genai"):
-        traces([("x.json", b'{"some": "thing"}')])
-    with pytest.raises(TraceUnknown, match=r"there is no format 'otel'"):
-        traces([("x.json", b"{}")], wanted="otel")
-    with pytest.raises(TraceUnknown, match=r"there is no format 'langsmth-runs': did you mean langsmith-runs\?$"):
-        traces([("x.json", b"{}")], wanted="langsmth-runs")
+def test_broken_ones_are_told_and_keep_nobody_from_reading(installed):
+    broken = {"broken": "acme_traces:NOT_THERE", "none": "acme_traces:NONE", "raises": "acme_traces:RAISES"}
+    installed(acme="acme_traces:ACME", **broken)
+    with pytest.warns(UserWarning, match="the trace format") as told:
+        (trace,) = read({"acme": "run-1"})
+    assert trace.id == "run-1"
+    said = [str(one.message) for one in told]
+    ends = ("broken cannot be loaded", "none is no Format but int", "raises is left out: IndexError")
+    assert len(said) == len(ends)
+    assert all(f"the trace format {end}" in one for end, one in zip(ends, said, strict=True))
 
 
-def test_a_format_that_was_named_and_does_not_fit_says_so():
-    with pytest.raises(TraceError, match=r"x\.json: holds no"):
-        traces([("x.json", b'{"some": "thing"}')], wanted="otlp-genai")
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        ("", r"x\.json: no format fits what it holds; name it with --from: .*otlp-genai"),
+        ("otel", r"there is no format 'otel'"),
+        ("langsmth-runs", r"there is no format 'langsmth-runs': did you mean langsmith-runs\?$"),
+        ("otlp-genai", r"x\.json: holds no"),
+    ],
+)
+def test_no_format_fits_or_it_is_not_there_or_not_the_one_that_was_named(wanted, said):
+    with pytest.raises(TraceError if wanted == "otlp-genai" else TraceUnknown, match=said):
+        traces([("x.json", b'{"some": "thing"}')], wanted=wanted)
 
 
-def test_files_that_do_not_belong_together_are_read_apart():
-    names = ["generated/openai/chat_completions_log.jsonl", "generated/openinference/otlp_refund.jsonl"]
-    found = imported(*names)
-    assert [trace.source.file for trace in found] == names
-
-
-def test_several_span_files_give_their_runs_once():
-    names = ["generated/openinference/otlp_refund.jsonl", "generated/otel-genai/otlp_refund_spanonly.jsonl"]
-    found = imported(*names, "generated/otel-genai/otlp_logs_refund_eventonly.jsonl")
+def test_files_that_do_not_belong_together_are_read_apart_and_several_of_spans_once():
+    names = [f"generated/{name}" for name in ("openai/chat_completions_log.jsonl", "openinference/otlp_refund.jsonl")]
+    assert [trace.source.file for trace in imported(*names)] == names
+    more = [f"generated/otel-genai/otlp_{name}.jsonl" for name in ("refund_spanonly", "logs_refund_eventonly")]
+    found = imported(names[1], *more)
     assert len({trace.id for trace in found}) == len(found) == 3
-
-
-@pytest.mark.parametrize("levels", [500, 900, 50_000])
-def test_json_in_a_text_that_is_nested_beyond_reading_is_read_or_one_error(levels):
-    whole = (TRACES / "generated/otel-genai/otlp_refund_spanonly.jsonl").read_text(encoding="utf-8")
-    deep = '{\\"a\\":' * levels + "1" + "}" * levels
-    text = whole.replace('{\\"order_id\\":\\"A-1001\\"}', deep)
-    assert deep in text
-    said = ""
-    try:
-        traces([("deep.json", text.encode())])
-    except TraceError as error:
-        said = str(error)
-    assert said in {"", "deep.json: is nested too deeply to be read"}

@@ -9,7 +9,8 @@ import pytest
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.reading import traces
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall
-from tests.interchange.neutral import REFUND, TRACES, imported, lines, one, read, refund_facts, text, tools
+from tests.interchange import neutral
+from tests.interchange.neutral import REFUND, TRACES, asks, imported, lines, one, read, refund_facts, text, tools
 
 FLATTENED = "generated/openllmetry/otlp_compare_flattened.json"
 ANTHROPIC = "generated/openinference/otlp_compare_anthropic_stream.json"
@@ -18,19 +19,12 @@ SECOND = 1_000_000_000
 
 
 def value(held):
-    match held:
-        case bool():
-            return {"boolValue": held}
-        case int():
-            return {"intValue": str(held)}
-        case float():
-            return {"doubleValue": held}
-        case list():
-            return {"arrayValue": {"values": [value(one) for one in held]}}
-        case dict():
-            return {"kvlistValue": {"values": pairs(held)}}
-        case _:
-            return {"stringValue": held}
+    if isinstance(held, list):
+        return {"arrayValue": {"values": [value(one) for one in held]}}
+    if isinstance(held, dict):
+        return {"kvlistValue": {"values": pairs(held)}}
+    kinds = {bool: "boolValue", int: "intValue", float: "doubleValue"}
+    return {kinds.get(type(held), "stringValue"): str(held) if type(held) is int else held}
 
 
 def pairs(held):
@@ -47,13 +41,13 @@ def span(number, name, attributes, *, parent=0, events=(), scope="acme", **more)
 
 
 MODEL = {"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "m"}
-HI, HO = text("user", "hi"), text("assistant", "ho")
-ASKS = {"role": "assistant", "parts": [{"type": "tool_call", "id": "c1", "name": "look", "arguments": {"x": 1}}]}
+HI, HO, ASKS = text("user", "hi"), text("assistant", "ho"), asks(("c1", "look", {"x": 1}))
 
 
-def chat(number, asked=(HI,), told=HO, *, attributes=None, **more):
+def chat(number, asked=(HI,), told=HO, **more):
+    """A span of a call of a model; `attributes` are further ones."""
     held = {"gen_ai.input.messages": json.dumps([*asked]), "gen_ai.output.messages": json.dumps([told])}
-    return span(number, "chat m", MODEL | held | (attributes or {}), **more)
+    return span(number, "chat m", MODEL | held | more.pop("attributes", {}), **more)
 
 
 def agent(number, name="", **more):
@@ -73,21 +67,10 @@ def test_attributes_that_openllmetry_spread_over_many_names():
     first = trace.model_calls[0]
     assert [run.call_id for run in trace.tool_runs] == ["call_0", "call_1"]
     assert tools(trace) == [("get_weather", {"city": "Oslo"}, {"c": 9}), ("get_weather", {"city": "Kraków"}, {"c": 18})]
-    assert (trace.name, first.provider, first.dialect, first.fingerprint) == (
-        *("compare", "openai", "openai_chat", "fp_1"),
-    )
-    assert first.usage == {"input_tokens": 10, "output_tokens": 5}
+    assert (trace.name, first.provider, first.dialect) == ("compare", "openai", "openai_chat")
+    assert (first.usage, first.fingerprint) == ({"input_tokens": 10, "output_tokens": 5}, "fp_1")
     assert first.tools[0]["parameters"] == {"type": "object", "properties": {"city": {"type": "string"}}}
     assert [call.finish_reasons for call in trace.model_calls] == [("tool_calls",), ("stop",)]
-
-
-def test_whole_bodies_of_another_provider():
-    (trace,) = imported(ANTHROPIC)
-    first = trace.model_calls[0]
-    assert (first.dialect, first.stream, trace.source.fidelity) == ("anthropic", True, "body-json")
-    assert json.loads(first.request.body.data)["system"] == "Be brief."
-    assert [(run.call_id, run.seen) for run in trace.tool_runs] == [("toolu_0", {"c": 9}), ("toolu_1", {"c": 18})]
-    assert first.reply["parts"][0] == {"type": "text", "content": "Let me see."}
 
 
 @pytest.mark.parametrize("name", [OPENINFERENCE, ANTHROPIC])
@@ -95,143 +78,81 @@ def test_openinference_without_whole_bodies_says_the_same_but_less(name):
     (usual,) = imported(name)
     data = (TRACES / name).read_bytes().replace(b'"input.value"', b'"hidden"').replace(b'"output.value"', b'"hidden"')
     (trace,) = traces([(name, data)])
-    assert trace.source.fidelity == "semantic"
+    assert (usual.source.fidelity, trace.source.fidelity) == ("body-json", "semantic")
     for mine, whole in zip(trace.model_calls, usual.model_calls, strict=True):
         assert (mine.messages, mine.reply) == (whole.messages, whole.reply)
         assert (mine.model, mine.finish_reasons) == (whole.model, whole.finish_reasons)
         assert mine.usage.items() <= whole.usage.items()
         assert [tool["name"] for tool in mine.tools] == [tool["name"] for tool in whole.tools]
     assert [run.seen for run in trace.tool_runs] == [run.seen for run in usual.tool_runs]
+    if name == ANTHROPIC:
+        first = usual.model_calls[0]
+        assert (first.dialect, first.stream) == ("anthropic", True)
+        assert json.loads(first.request.body.data)["system"] == "Be brief."
+        assert [(run.call_id, run.seen) for run in usual.tool_runs] == [("toolu_0", {"c": 9}), ("toolu_1", {"c": 18})]
+        assert first.reply["parts"][0] == {"type": "text", "content": "Let me see."}
 
 
 SAID = "llm.input_messages.0.message"
+
+
 BARE = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m", "gen_ai.system": "openai"}
 REDACTED = {"openinference.span.kind": "LLM", "llm.model_name": "m", "input.value": "__REDACTED__"}
 REDACTED |= {f"{SAID}.role": "user", f"{SAID}.content": "__REDACTED__"}
 GENERATION = {"langfuse.observation.type": "generation", "langfuse.observation.model.name": "m"}
+SETTINGS = [
+    ("opentelemetry.instrumentation.openai.v1", "TRACELOOP_TRACE_CONTENT=true", BARE),
+    ("opentelemetry.instrumentation.openai_v2", "INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true", BARE),
+    ("opentelemetry.instrumentation.genai.openai", "GENAI_CAPTURE_MESSAGE_CONTENT=span_only", BARE),
+    ("langfuse-sdk", "LANGFUSE_OBSERVE_DECORATOR_IO_CAPTURE_ENABLED=true", BARE),
+    ("langfuse-sdk", "LANGFUSE_OBSERVE_DECORATOR_IO_CAPTURE_ENABLED=true", GENERATION),
+    ("pydantic-ai", "include_content=True", BARE),
+    ("agent_framework", "ENABLE_SENSITIVE_DATA=true", BARE),
+    ("ai", "recordInputs: true", BARE),
+    ("@opentelemetry/instrumentation-openai", "together with the spans", BARE),
+    ("Experimental.Microsoft.Extensions.AI", "EnableSensitiveData = true", BARE),
+    ("org.springframework.boot", "log-completion=true", BARE),
+    ("haystack.tracing.opentelemetry", "HAYSTACK_CONTENT_TRACING_ENABLED=true", BARE),
+    ("litellm", "turn_off_message_logging = False", BARE),
+    ("azure.ai.projects", "AZURE_TRACING_GEN_AI_CONTENT_RECORDING_ENABLED=true", BARE),
+    ("gcp.vertex.agent", "ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS=true", BARE),
+    ("openinference.instrumentation.openai", "OPENINFERENCE_HIDE_INPUTS=false", REDACTED),
+]
 
 
-@pytest.mark.parametrize(
-    ("scope", "setting", "held"),
-    [
-        ("opentelemetry.instrumentation.openai.v1", "TRACELOOP_TRACE_CONTENT=true", BARE),
-        ("opentelemetry.instrumentation.openai_v2", "INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT=true", BARE),
-        ("opentelemetry.instrumentation.genai.openai", "GENAI_CAPTURE_MESSAGE_CONTENT=span_only", BARE),
-        ("langfuse-sdk", "LANGFUSE_OBSERVE_DECORATOR_IO_CAPTURE_ENABLED=true", BARE),
-        ("langfuse-sdk", "LANGFUSE_OBSERVE_DECORATOR_IO_CAPTURE_ENABLED=true", GENERATION),
-        ("pydantic-ai", "include_content=True", BARE),
-        ("agent_framework", "ENABLE_SENSITIVE_DATA=true", BARE),
-        ("ai", "recordInputs: true", BARE),
-        ("@opentelemetry/instrumentation-openai", "together with the spans", BARE),
-        ("Experimental.Microsoft.Extensions.AI", "EnableSensitiveData = true", BARE),
-        ("org.springframework.boot", "log-completion=true", BARE),
-        ("haystack.tracing.opentelemetry", "HAYSTACK_CONTENT_TRACING_ENABLED=true", BARE),
-        ("litellm", "turn_off_message_logging = False", BARE),
-        ("azure.ai.projects", "AZURE_TRACING_GEN_AI_CONTENT_RECORDING_ENABLED=true", BARE),
-        ("gcp.vertex.agent", "ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS=true", BARE),
-        ("openinference.instrumentation.openai", "OPENINFERENCE_HIDE_INPUTS=false", REDACTED),
-    ],
-)
-def test_the_setting_is_that_of_the_library(scope, setting, held):
-    with pytest.raises(TraceIncomplete, match=setting):
-        read(span(1, "chat m", held, scope=scope))
+def test_spans_without_content_name_the_setting_of_their_library():
+    for scope, setting, held in SETTINGS:
+        with pytest.raises(TraceIncomplete, match=setting):
+            read(span(1, "chat m", held, scope=scope))
 
 
-def test_messages_are_texts_of_json_or_real_lists():
+def test_messages_are_texts_of_json_or_real_lists_and_instructions_stand_apart_or_among_them():
     real = one(span(1, "chat", MODEL | {"gen_ai.input.messages": [HI], "gen_ai.output.messages": [HO]}))
     written = one(chat(1))
     assert real.model_calls[0].messages == written.model_calls[0].messages == (HI,)
     assert real.output == written.output == "ho"
+    trace = one(chat(1, attributes={"gen_ai.system_instructions": json.dumps(text("", "be kind")["parts"])}))
+    assert (trace.model_calls[0].messages, trace.input) == ((text("system", "be kind"), HI), "hi")
 
 
-def test_instructions_stand_apart_or_among_the_messages():
-    apart = {"gen_ai.system_instructions": json.dumps([{"type": "text", "content": "be kind"}])}
-    trace = one(chat(1, attributes=apart))
-    assert trace.model_calls[0].messages == (text("system", "be kind"), HI)
-    assert trace.input == "hi"
-
-
-def test_a_result_without_a_call_id_is_joined_by_order():
-    """Foundry tells a tool's result as a text of the role "tool"."""
-    told = {"role": "tool", "parts": [{"type": "text", "content": '{"y": 2}'}]}
-    trace = one(chat(1, told=ASKS), chat(2, [HI, ASKS, told]), agent(9, "a"))
-    assert [(run.name, run.seen, run.executed) for run in trace.tool_runs] == [("look", {"y": 2}, True)]
-
-
-def test_events_on_the_span_itself_tell_its_messages():
+def test_events_of_a_span_in_an_attribute_of_it_or_in_a_log_alone_tell_its_messages():
     held = {"gen_ai.system": "az.ai.inference", "gen_ai.request.model": "m", "gen_ai.operation.name": "chat"}
     told = {"message": {"content": "ho"}, "finish_reason": "stop"}
     bodies = {"gen_ai.user.message": {"role": "user", "content": "hi"}, "gen_ai.choice": told}
     events = [(name, {"gen_ai.event.content": json.dumps(body)}) for name, body in bodies.items()]
     trace = one(span(1, "chat m", held, events=events))
     (call,) = trace.model_calls
-    assert (trace.input, trace.output) == ("hi", "ho")
-    assert (call.finish_reasons, call.provider) == (("stop",), "azure.ai.inference")
-
-
-def test_events_kept_in_an_attribute_of_the_span():
-    kept = [
-        {"event.name": "gen_ai.system.message", "role": "system", "content": "be kind"},
-        {"event.name": "gen_ai.user.message", "role": "user", "content": "hi"},
-        {"event.name": "gen_ai.choice", "index": 0, "message": {"role": "assistant", "content": "ho"}},
-    ]
+    assert (trace.input, trace.output, call.finish_reasons, call.provider) == (
+        "hi",
+        "ho",
+        ("stop",),
+        "azure.ai.inference",
+    )
+    kept = [{"event.name": name, **body} for name, body in bodies.items()]
+    kept.insert(0, {"event.name": "gen_ai.system.message", "role": "system", "content": "be kind"})
     held = {"gen_ai.system": "openai", "gen_ai.request.model": "m", "events": json.dumps(kept)}
     trace = one(span(1, "chat m", held, scope="pydantic-ai"))
-    assert trace.model_calls[0].messages == (text("system", "be kind"), HI)
-    assert trace.output == "ho"
-
-
-def test_one_call_that_two_instrumentations_saw_is_one_step():
-    spread = {f"{SAID}.role": "user", f"{SAID}.content": "hi"}
-    outer = span(2, "C", {"openinference.span.kind": "LLM", "llm.model_name": "m"} | spread, parent=1)
-    held = {"openinference.span.kind": "TOOL", "tool.name": "look", "input.value": '{"x": 1}'}
-    nested = tool(5, id="c1", result="7", parent=4)
-    trace = one(chat(3, parent=2), outer, nested, span(4, "look", held, parent=1), agent(1, "a"))
-    (call,), (run,) = trace.model_calls, trace.tool_runs
-    assert (call.reply["parts"][0]["content"], call.agent) == ("ho", "a")
-    assert (run.arguments, run.result, run.call_id) == ({"x": 1}, 7, "c1")
-
-
-def test_a_tool_that_was_called_by_order_gets_the_arguments_that_the_model_asked_with():
-    root = span(1, "w", {"traceloop.span.kind": "workflow", "traceloop.entity.name": "w"})
-    by_order = {"traceloop.span.kind": "tool", "traceloop.entity.name": "look"}
-    by_order |= {"traceloop.entity.input": '{"args": [1], "kwargs": {}}'}
-    trace = one(root, chat(2, told=ASKS, parent=1), span(3, "look.tool", by_order, parent=1))
-    assert [(run.arguments, run.call_id, run.result) for run in trace.tool_runs] == [({"x": 1}, "c1", UNKNOWN)]
-    assert trace.missing == ("result of look, call 1",)
-
-
-def exception(kind, message, **more):
-    return [("exception", {"exception.type": kind, "exception.message": message} | more)]
-
-
-def test_faults_of_tools_models_and_the_root():
-    late = exception("openai.APITimeoutError", "late", **{"exception.stacktrace": "T"})
-    asked = MODEL | {"gen_ai.input.messages": json.dumps([HI])}
-    call = span(2, "chat m", asked, parent=1, events=late, status={"code": "STATUS_CODE_ERROR"})
-    trace = one(agent(1, events=exception("agents.MaxTurnsExceeded", "10"), status={"code": 2}), call)
-    assert (trace.status, trace.fault.type, trace.limits) == ("error", "agents.MaxTurnsExceeded", "MaxTurnsExceeded")
-    fault = trace.model_calls[0].fault
-    assert (fault.type, fault.message, fault.traceback) == ("openai.APITimeoutError", "late", "T")
-    assert (trace.model_calls[0].reply, trace.missing) == (None, ())
-    limited = agent(1, events=exception("openai.RateLimitError", "429"), status={"code": 2})
-    assert one(limited, chat(2, parent=1)).limits == "", "a rate limit is no limit of the agent"
-
-
-def test_sub_agents_and_their_steps():
-    other = [text("user", "c")], text("assistant", "d")
-    trace = one(agent(1, "boss"), agent(2, "clerk", parent=1), chat(3, parent=2), chat(4, *other, parent=1))
-    assert (trace.name, [call.agent for call in trace.model_calls]) == ("boss", ["clerk", "boss"])
-
-
-def test_spans_that_are_no_step_are_counted():
-    root = span(1, "agent", {"openinference.span.kind": "AGENT"})
-    retrieval = span(2, "retrieve", {"openinference.span.kind": "RETRIEVER"}, parent=1)
-    trace = one(root, retrieval, chat(3, parent=1))
-    assert "1 spans of the kind RETRIEVER are left out" in trace.losses
-
-
-def test_log_records_without_any_span_are_calls_of_their_own():
+    assert (trace.model_calls[0].messages, trace.output) == ((text("system", "be kind"), HI), "ho")
     held = MODEL | {"event.name": "gen_ai.client.inference.operation.details"}
     held |= {"gen_ai.input.messages": [HI], "gen_ai.output.messages": [HO]}
     record = {"traceId": f"{1:032x}", "timeUnixNano": "0", "attributes": pairs(held)}
@@ -240,17 +161,59 @@ def test_log_records_without_any_span_are_calls_of_their_own():
     assert trace.output == "ho"
 
 
-def test_langfuse_without_its_own_spans_for_the_calls():
+def test_one_call_that_two_instrumentations_saw_is_one_step():
+    spread = {f"{SAID}.role": "user", f"{SAID}.content": "h..."}
+    outer = span(2, "C", {"openinference.span.kind": "LLM", "llm.model_name": "m"} | spread, parent=1)
+    held = {"openinference.span.kind": "TOOL", "tool.name": "look", "input.value": '{"x": 1}'}
+    nested = tool(5, id="c1", result="7", parent=4)
+    trace = one(chat(3, parent=2), outer, nested, span(4, "look", held, parent=1), agent(1, "a"))
+    (call,), (run,) = trace.model_calls, trace.tool_runs
+    assert (call.messages, call.reply["parts"][0]["content"], call.agent) == ((HI,), "ho", "a"), "as the richer has it"
+    assert (run.arguments, run.result, run.call_id) == ({"x": 1}, 7, "c1")
+
+
+def failed(kind, message, **more):
+    """A status and an event that tell of an exception."""
+    told = {"exception.type": kind, "exception.message": message} | more
+    return {"events": [("exception", told)], "status": {"code": 2}}
+
+
+def test_faults_of_models_and_the_root():
+    asked = MODEL | {"gen_ai.input.messages": json.dumps([HI])}
+    late = failed("openai.APITimeoutError", "late", **{"exception.stacktrace": "T"})
+    call = span(2, "chat m", asked, parent=1, **late | {"status": {"code": "STATUS_CODE_ERROR"}})
+    trace = one(agent(1, **failed("agents.MaxTurnsExceeded", "10")), call)
+    assert (trace.status, trace.fault.type, trace.limits) == ("error", "agents.MaxTurnsExceeded", "MaxTurnsExceeded")
+    fault = trace.model_calls[0].fault
+    assert (fault.type, fault.message, fault.traceback) == ("openai.APITimeoutError", "late", "T")
+    assert (trace.model_calls[0].reply, trace.missing) == (None, ())
+    limited = one(agent(1, **failed("openai.RateLimitError", "429")), chat(2, parent=1))
+    assert limited.limits == "", "a rate limit is no limit of the agent"
+
+
+def test_steps_are_of_the_nearest_agent_and_spans_that_are_no_step_are_counted():
+    other = [text("user", "c")], text("assistant", "d")
+    retrieval = span(5, "retrieve", {"openinference.span.kind": "RETRIEVER"}, parent=1)
+    trace = one(agent(1, "boss"), agent(2, "clerk", parent=1), chat(3, parent=2), chat(4, *other, parent=1), retrieval)
+    assert (trace.name, [call.agent for call in trace.model_calls]) == ("boss", ["clerk", "boss"])
+    assert "1 spans of the kind RETRIEVER are left out" in trace.losses
+
+    def until(number):
+        return {"endTimeUnixNano": str((20 - number) * SECOND)}
+
+    inner, outer = (tool(n, "ask", arguments=f'{{"n": {n}}}', parent=n - 1, **until(n)) for n in (4, 2))
+    trace = one(inner, outer, agent(3, "a3", parent=2, **until(3)), agent(1, "a1", **until(1)))
+    assert [(run.arguments, run.agent) for run in trace.tool_runs] == [({"n": 2}, "a1"), ({"n": 4}, "a3")]
+
+
+def test_langfuse_without_its_own_spans_for_the_calls_and_a_mixed_file():
     """Another instrumentation's spans, sent through Langfuse, keep their own attributes."""
     marks = {"langfuse.trace.tags": ["prod"], "user.id": "u-7", "langfuse.trace.metadata.tenant": '"acme"'}
     trace = one(chat(1, attributes=marks))
     assert trace.source.format == "otlp-langfuse"
     assert (trace.user, trace.tenant, trace.tags, trace.output) == ("u-7", "acme", ("prod",), "ho")
-
-
-def test_the_first_word_of_a_mixed_file_is_the_richer_family():
     found = traces([("mixed.jsonl", (TRACES / OPENINFERENCE).read_bytes() + lines(chat(1)))])
-    assert {trace.source.format for trace in found} == {"otlp-openinference"}
+    assert {trace.source.format for trace in found} == {"otlp-openinference"}, "the richer family has the first word"
     assert refund_facts(found[-1]) == REFUND
 
 
@@ -262,60 +225,52 @@ def phoenix(number, name, kind, attributes, parent=None):
 
 def test_spans_of_phoenix_in_lists_by_name_with_ids_of_any_form():
     """As projects keep them for tests: made-up ids, a root of nothing but zeros, schemas for parameters."""
-    root = "0" * 16
-    calls = "llm.output_messages.0.message.tool_calls.0.tool_call"
-    called = {f"{calls}.id": "c1", f"{calls}.function.name": "list", f"{calls}.function.arguments": ""}
-    asked = {f"{SAID}.role": "user", f"{SAID}.content": "hi", "llm.tools.0.tool.json_schema": "{}"}
-    schema = {"tool.parameters.type": "object", "tool.parameters.properties.x.type": "string"}
-    told = {"output.value": "[1]", "output.mime_type": "application/json"}
-    trace = one(
-        {
-            "first": [
-                phoenix(root, "turn", "AGENT", {"input.value": "hi", "output.value": "ho", "user.id": "u@example.com"}),
-                phoenix("s02", "m", "LLM", asked | called | {"input.value": "{}", "output.value": "{}"}, root),
-            ],
-            "second": [phoenix("s03", "list", "TOOL", {"tool.name": "list", "tool.id": "c1"} | schema | told, root)],
-        }
-    )
+    root, calls = "0" * 16, "llm.output_messages.0.message.tool_calls.0.tool_call"
+    held = {f"{calls}.id": "c1", f"{calls}.function.name": "list", f"{calls}.function.arguments": ""}
+    held |= {f"{SAID}.role": "user", f"{SAID}.content": "hi", "llm.tools.0.tool.json_schema": "{}"}
+    ran = {"tool.parameters.type": "object", "tool.parameters.properties.x.type": "string", "tool.name": "list"}
+    ran |= {"tool.id": "c1", "output.value": "[1]", "output.mime_type": "application/json"}
+    turn = phoenix(root, "turn", "AGENT", {"input.value": "hi", "output.value": "ho", "user.id": "u@example.com"})
+    call = phoenix("s02", "m", "LLM", held | {"input.value": "{}", "output.value": "{}"}, root)
+    trace = one({"first": [turn, call], "second": [phoenix("s03", "list", "TOOL", ran, root)]})
     assert (trace.source.format, trace.id, trace.name) == ("openinference-spans", "t-1", "turn")
     assert (trace.input, trace.output) == ("hi", "ho")
     assert [(run.call_id, run.arguments, run.result) for run in trace.tool_runs] == [("c1", {}, [1])]
     assert (trace.model_calls[0].tools, trace.missing, trace.user) == ((), (), "u@example.com")
-
-
-def test_an_input_that_is_no_message_is_one():
     trace = one([phoenix("s1", "m", "LLM", {"input.value": "hi", "output.value": "ho", "llm.model_name": "m"})])
-    assert trace.model_calls[0].messages == (HI,)
-    assert trace.output == "ho"
+    assert (trace.model_calls[0].messages, trace.output) == ((HI,), "ho")
+    block = {f"{SAID}.role": "user", f"{SAID}.contents.0.message_content.type": ["text"], f"{SAID}.contents.1.x": 1}
+    told = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.content": "yo"}
+    assert one(span(1, "llm", block | told)).output == "yo", "the kind of a block may be anything"
 
 
 def test_what_google_adk_keeps_under_its_own_names():
-    asked = {"role": "user", "parts": [{"text": "hi"}]}
-    asks = {"role": "model", "parts": [{"function_call": {"name": "look", "args": {"x": 1}}}]}
-    gives = {"role": "user", "parts": [{"function_response": {"name": "look", "response": {"y": 2}}}]}
-    declared = [{"function_declarations": [{"name": "look", "description": "d"}]}]
-    request = {"model": "gemini-2.5-flash", "config": {"system_instruction": "be kind", "tools": declared}}
     system = "gcp.vertex.agent"
     model = {"gen_ai.system": system, "gen_ai.request.model": "gemini-2.5-flash", f"{system}.session_id": "s-1"}
 
     def call(number, contents, told):
-        sent, came = json.dumps(request | {"contents": contents}), json.dumps({"content": told})
-        held = {f"{system}.llm_request": sent, f"{system}.llm_response": came}
+        held = {"llm_request": neutral.adk(contents), "llm_response": {"content": told}}
+        held = {f"{system}.{name}": json.dumps(one) for name, one in held.items()}
         return span(number, "call_llm", model | held, parent=1)
 
-    ran = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "look"}
-    ran |= {f"{system}.tool_call_args": '{"x": 1}', f"{system}.tool_response": '{"y": 2}'}
-    trace = one(
-        agent(1, "desk"),
-        call(2, [asked], asks),
-        span(3, "execute_tool look", ran, parent=1),
-        call(4, [asked, asks, gives], {"role": "model", "parts": [{"text": "ho"}]}),
+    ran = {"gen_ai.operation.name": "execute_tool", "gen_ai.tool.name": "get_weather"}
+    ran |= {f"{system}.tool_call_args": '{"city": "Tokyo"}', f"{system}.tool_response": '{"sky": "sunny"}'}
+    steps = (
+        call(2, neutral.CONTENTS[:1], neutral.CONTENTS[1]),
+        span(3, "execute_tool", ran, parent=1),
+        call(4, neutral.CONTENTS[:3], neutral.CONTENTS[3]),
     )
+    trace = one(agent(1, "desk"), *steps)
     first = trace.model_calls[0]
-    assert first.messages == (text("system", "be kind"), HI)
-    assert (first.dialect, [tool["name"] for tool in first.tools]) == ("gemini", ["look"])
-    assert [(run.arguments, run.seen, run.result) for run in trace.tool_runs] == [({"x": 1}, {"y": 2}, {"y": 2})]
-    assert (trace.output, trace.session, trace.missing) == ("ho", "s-1", ())
+    assert first.messages == (text("system", "Be brief."), text("user", neutral.WEATHER))
+    assert (first.dialect, [tool["name"] for tool in first.tools]) == ("gemini", ["get_weather"])
+    assert tools(trace) == [("get_weather", {"city": "Tokyo"}, {"sky": "sunny"})]
+    assert (trace.tool_runs[0].result, trace.output, trace.session, trace.missing) == (
+        {"sky": "sunny"},
+        "Sunny.",
+        "s-1",
+        (),
+    )
 
 
 def test_what_strands_tells_in_events_of_its_spans():
@@ -336,63 +291,52 @@ def test_what_strands_tells_in_events_of_its_spans():
     assert [(run.call_id, run.result) for run in trace.tool_runs] == [("t1", 42)]
 
 
-@pytest.mark.parametrize(
-    ("told", "provider", "dialect"),
-    [
-        ("openai.responses", "openai", "openai_responses"),
-        ("anthropic.messages", "anthropic", "anthropic"),
-        ("amazon-bedrock", "aws.bedrock", "bedrock"),
-        ("google.generative-ai", "google", "gemini"),
-        ("azure-openai.chat", "azure.ai.openai", "openai_chat"),
-    ],
-)
-def test_the_ai_sdk_names_provider_and_api_in_one(told, provider, dialect):
-    held = {"ai.operationId": "ai.generateText.doGenerate", "ai.model.provider": told, "gen_ai.system": told}
-    said = {"ai.prompt.messages": '[{"role": "user", "content": "hi"}]', "ai.response.text": "yo"}
-    (call,) = one(span(1, "ai.generateText.doGenerate", held | said, scope="ai")).model_calls
-    assert (call.provider, call.dialect) == (provider, dialect)
-
-
 def test_what_the_ai_sdk_keeps_under_its_own_names():
-    call = {"toolCallId": "c1", "toolName": "look", "input": {"x": 1}}
-    output = {"toolCallId": "c1", "toolName": "look", "output": {"type": "json", "value": {"y": 2}}}
-    user = {"role": "user", "content": [{"type": "text", "text": "hi"}]}
-    asks = {"role": "assistant", "content": [{"type": "tool-call", **call}]}
-    gives = {"role": "tool", "content": [{"type": "tool-result", **output}]}
-    schema = json.dumps({"type": "function", "name": "look", "inputSchema": {"type": "object"}})
-
     def ai(number, operation, **held):
         told = {"ai.operationId": operation} | {f"ai.{key.replace('_', '.')}": one for key, one in held.items()}
         model = {"gen_ai.system": "openai.chat", "gen_ai.request.model": "m"} if "do" in operation else {}
         return span(number, operation, told | model, parent=int(number > 1))
 
     generate = "ai.generateText.doGenerate"
-    calls = {"prompt_tools": [schema], "response_toolCalls": json.dumps([call])}
-    ran = {"toolCall_name": "look", "toolCall_id": "c1", "toolCall_args": '{"x": 1}', "toolCall_result": '{"y": 2}'}
+    schema = json.dumps({"type": "function", "name": "get_weather", "inputSchema": {"type": "object"}})
+    calls = {"prompt_tools": [schema], "response_toolCalls": json.dumps([neutral.AI_SDK[1]["content"][0]])}
+    ran = {"toolCall_name": "get_weather", "toolCall_id": "call_1", "toolCall_args": '{"city": "Tokyo"}'}
     root = {"prompt": '{"prompt": "hi"}', "response_text": "ho", "telemetry_functionId": "desk"}
     trace = one(
         ai(1, "ai.generateText", **root),
-        ai(2, generate, prompt_messages=json.dumps([user]), **calls),
-        ai(3, "ai.toolCall", **ran),
-        ai(4, generate, prompt_messages=json.dumps([user, asks, gives]), response_text="ho"),
+        ai(2, generate, prompt_messages=json.dumps(neutral.AI_SDK[:1]), **calls),
+        ai(3, "ai.toolCall", **ran, toolCall_result='{"sky": "sunny"}'),
+        ai(4, generate, prompt_messages=json.dumps(neutral.AI_SDK), response_text="ho"),
     )
     assert (trace.name, trace.input, trace.output, trace.missing) == ("desk", "hi", "ho", ())
-    assert [(run.call_id, run.arguments, run.seen) for run in trace.tool_runs] == [("c1", {"x": 1}, {"y": 2})]
+    assert [(run.call_id, run.arguments, run.seen) for run in trace.tool_runs] == [
+        ("call_1", {"city": "Tokyo"}, {"sky": "sunny"})
+    ]
     assert trace.model_calls[0].tools[0]["parameters"] == {"type": "object"}
     assert len(trace.model_calls) == 2
+    providers = {
+        "openai.responses": ("openai", "openai_responses"), "anthropic.messages": ("anthropic", "anthropic"),
+        "amazon-bedrock": ("aws.bedrock", "bedrock"), "google.generative-ai": ("google", "gemini"),
+        "azure-openai.chat": ("azure.ai.openai", "openai_chat"),
+    }  # fmt: skip
+    for told, named in providers.items():
+        held = {"ai.operationId": generate, "ai.model.provider": told, "gen_ai.system": told}
+        said = {"ai.prompt.messages": '[{"role": "user", "content": "hi"}]', "ai.response.text": "yo"}
+        (call,) = one(span(1, generate, held | said, scope="ai")).model_calls
+        assert (call.provider, call.dialect) == named
 
 
-def test_a_tool_that_calls_itself_through_an_agent_is_two_runs():
-    def until(number):
-        return {"endTimeUnixNano": str((20 - number) * SECOND)}
-
-    inner, outer = (tool(n, "ask", arguments=f'{{"n": {n}}}', parent=n - 1, **until(n)) for n in (4, 2))
-    trace = one(inner, outer, agent(3, "a3", parent=2, **until(3)), agent(1, "a1", **until(1)))
-    assert [(run.arguments, run.agent) for run in trace.tool_runs] == [({"n": 2}, "a1"), ({"n": 4}, "a3")]
-
-
-def test_spans_that_began_at_once_come_in_the_order_of_their_ends():
-    """Clocks of whole milliseconds: the model's call and the tool that it asked for begin at one time."""
+def test_runs_and_results_without_the_id_of_a_call_are_joined_by_order():
+    """Foundry tells a tool's result as a text of the role "tool"; clocks of whole milliseconds begin all at one time."""
+    told = {"role": "tool", "parts": [{"type": "text", "content": '{"y": 2}'}]}
+    trace = one(chat(1, told=ASKS), chat(2, [HI, ASKS, told]), agent(9, "a"))
+    assert [(run.name, run.seen, run.executed) for run in trace.tool_runs] == [("look", {"y": 2}, True)]
+    root = span(1, "w", {"traceloop.span.kind": "workflow", "traceloop.entity.name": "w"})
+    by_order = {"traceloop.span.kind": "tool", "traceloop.entity.name": "look"}
+    by_order |= {"traceloop.entity.input": '{"args": [1], "kwargs": {}}'}
+    trace = one(root, chat(2, told=ASKS, parent=1), span(3, "look.tool", by_order, parent=1))
+    assert [(run.arguments, run.call_id, run.result) for run in trace.tool_runs] == [({"x": 1}, "c1", UNKNOWN)]
+    assert trace.missing == ("result of look, call 1",)
     at = {"startTimeUnixNano": str(5 * SECOND), "parent": 1}
     call = chat(2, told=ASKS, **at, endTimeUnixNano=str(5 * SECOND))
     ran = tool(3, result="2", **at, endTimeUnixNano=str(6 * SECOND))
@@ -405,19 +349,10 @@ def chain(number, parent):
     return span(number, "step", {"openinference.span.kind": "CHAIN"}, parent=parent)
 
 
-def test_spans_that_stand_around_each_other_in_a_ring_come_to_an_end():
+def test_spans_around_each_other_in_a_ring_or_in_a_long_chain_come_to_an_end():
     trace = one(*(chain(number, number % 300 + 1) for number in range(1, 301)), chat(400, parent=7))
     assert (trace.output, trace.model_calls[0].agent) == ("ho", "")
-
-
-def test_a_chain_of_thousands_of_spans_is_passed_once():
     held = {"openinference.span.kind": "TOOL", "tool.name": "t", "input.value": "{}"}
-    rows = [chain(number, number - 1) for number in range(1, 3_001)]
-    trace = one(*rows, span(3_001, "t", held | {"input.mime_type": "application/json"}, parent=3_000))
+    rows = [chain(number, number - 1) for number in range(1, 1_201)]
+    trace = one(*rows, span(1_201, "t", held | {"input.mime_type": "application/json"}, parent=1_200))
     assert [run.name for run in trace.tool_runs] == ["t"]
-
-
-def test_a_kind_of_a_block_may_be_anything():
-    block = {f"{SAID}.role": "user", f"{SAID}.contents.0.message_content.type": ["text"], f"{SAID}.contents.1.x": 1}
-    told = {"openinference.span.kind": "LLM", "llm.output_messages.0.message.content": "yo"}
-    assert one(span(1, "llm", block | told)).output == "yo"

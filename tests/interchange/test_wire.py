@@ -1,8 +1,7 @@
 """A model call off the wire: what its bytes say, and that nothing else comes through."""
 
 import json
-
-import pytest
+from itertools import product
 
 from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply
 from pytest_agentreplay.interchange import wire
@@ -36,27 +35,22 @@ BODIES = {
 }
 
 
-@pytest.mark.parametrize("dialect", sorted(wire.ADDRESSES))
-def test_the_address_of_a_dialect_is_one_that_this_dialect_knows(dialect):
-    body = BODIES.get(dialect, ASKED | {"max_tokens": 1})
-    for stream in (False, True):
+def test_the_address_of_a_dialect_is_one_that_this_dialect_knows():
+    for dialect, stream in product(sorted(wire.ADDRESSES), (False, True)):
+        body = BODIES.get(dialect, ASKED | {"max_tokens": 1})
         call = wire.json_call(wire.address(dialect, model="a/b:1", stream=stream), body, None)
         assert (call.dialect, call.reply) == (dialect, None)
 
 
-def test_a_failure_and_an_error_reply_are_faults():
+def test_a_failure_an_error_reply_and_one_that_broke_off_are_faults():
     broken = wire.model_call(SENT, Failure("httpx.ReadTimeout", "too slow"))
     refused = wire.json_call(CHAT, ASKED, {"error": {"message": "slow down", "type": "rate_limit"}}, status=429)
     assert (broken.fault.type, broken.fault.message, broken.reply) == ("httpx.ReadTimeout", "too slow", None)
     assert (refused.fault.type, refused.reply, refused.status) == ("HTTP 429", None, 429)
     assert "slow down" in refused.fault.message
-
-
-def test_a_reply_that_broke_off_is_both_what_came_and_a_fault():
-    came = b'data: {"choices": [{"delta": {"content": "ye"}}]}\n\n'
-    stream = (("content-type", "text/event-stream"),)
+    came, stream = b'data: {"choices": [{"delta": {"content": "ye"}}]}\n\n', (("content-type", "text/event-stream"),)
     call = wire.model_call(SENT, HttpReply(200, headers=stream, body=Body(came), failure=Failure("E", "cut")))
-    assert call.reply["parts"] == [{"type": "text", "content": "ye"}]
+    assert call.reply["parts"] == [{"type": "text", "content": "ye"}], "and what came is kept"
     assert "cut" in call.fault.message
 
 
@@ -71,11 +65,6 @@ def test_credentials_of_headers_and_url_stay_outside():
     assert call.response.headers == (("x-request-id", "r1"),)
 
 
-def test_half_a_character_is_written_as_an_escape():
-    assert wire.compact({"a": "\ud800é"}) == b'{"a":"\\ud800\\u00e9"}'
-    assert wire.compact({"a": "é"}) == '{"a":"é"}'.encode()
-
-
 def test_one_moment_in_the_ways_of_logs():
     texts = ["2026-11-20T13:51:50.5Z", "2026-11-20 13:51:50.500000 UTC", "2026-11-20T15:51:50.500+02:00"]
     texts += ["2026-11-20T11:51:50.5-0200", "2026-11-20T13:51:50,500000000"]
@@ -83,8 +72,7 @@ def test_one_moment_in_the_ways_of_logs():
     assert [moment(one) for one in (*texts, *numbers)] == [1795182710500000000] * 9
     none = ["", "yesterday", "2026-13-40T99:00:00Z", "2026-11-20T13:51:50+99:00", None, True, -1, 0, 1e300, []]
     assert [moment(one) for one in (*none, float("nan"))] == [None] * 11
-
-
-def test_a_duration_needs_a_beginning():
     assert after(10, 1.5) == 1_500_010
     assert [after(None, 1.5), *(after(10, one) for one in ("1.5", True, 1e300, -1))] == [None] * 5
+    assert wire.compact({"a": "\ud800é"}) == b'{"a":"\\ud800\\u00e9"}', "half a character is an escape"
+    assert wire.compact({"a": "é"}) == '{"a":"é"}'.encode()
