@@ -128,7 +128,7 @@ def pieces_left(pieces, text):
     return [piece for piece in pieces if len(piece) > 4 and (piece in text or piece in spelled(text))]
 
 
-@settings(derandomize=True, max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(at=st.lists(st.integers(0, 999), min_size=1, max_size=4), known=st.booleans())
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("content_type", ["text/event-stream", "application/json", "text/plain", ""])
@@ -171,7 +171,7 @@ ITEMS = {
 }
 
 
-@settings(derandomize=True, max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(at=st.lists(st.integers(0, 999), min_size=1, max_size=4), known=st.booleans())
 @pytest.mark.parametrize("form", ITEMS)
 def test_a_secret_that_a_generator_yields_in_pieces_is_gone(form, at, known):

@@ -505,14 +505,12 @@ LEFT_LATER = f"{said('beta')} was not called before {said('gamma')}"
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ("alpha beta gamma", None),
-        ("beta alpha gamma", (Kind.ORDER, 2, CAME, "agent.py:0")),
+        ("alpha beta gamma", None), ("beta alpha gamma", (Kind.ORDER, 2, CAME, "agent.py:0")),
         ("beta gamma alpha", (Kind.ORDER, 2, CAME, "agent.py:0")),
-        ("beta gamma", (Kind.MISSING, 1, LEFT, "agent.py:0")),
-        ("beta", (Kind.MISSING, 1, LEFT, "agent.py:0")),
+        ("beta gamma", (Kind.MISSING, 1, LEFT, "agent.py:0")), ("beta", (Kind.MISSING, 1, LEFT, "agent.py:0")),
         ("alpha gamma", (Kind.MISSING, 2, LEFT_LATER, "agent.py:1")),
     ],
-)
+)  # fmt: skip
 def test_calls_of_one_shape_are_moved_or_left_out_by_what_comes_after(three, words, told):
     assert asked(three, *words.split()) == told
 
