@@ -7,7 +7,6 @@ import pytest
 
 from pytest_agentreplay.core import diagnose
 from pytest_agentreplay.core.backends.backend import Moment, Refused
-from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.diagnose import results
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.matching import Matching
@@ -15,6 +14,8 @@ from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply, To
 from pytest_agentreplay.core.rules import Rule
 from pytest_agentreplay.core.tolerance import Tolerances
 from pytest_agentreplay.dialects import READER, RULES
+from tests.core.conftest import JSON
+from tests.support.backends import replayer
 
 ASK = {"role": "user", "content": "Where is order 7?"}
 
@@ -64,7 +65,7 @@ SUMMARY = {"role": "assistant", "content": "Summary: one order"}
 HM = {"role": "assistant", "content": "Hm"}
 PIRATE = "Speak like a pirate."
 OTHER_URL = "https://api.other.test/v1/chat/completions"
-BETA = (("content-type", "application/json"), ("openai-beta", "x"))
+BETA = (*JSON, ("openai-beta", "x"))
 DELAYED = '{"status": "delayed", "eta": "Tuesday"}'
 OTHER_WORDS = "the agent tells a tool result otherwise"
 EXTRA = "called, which is not recorded here"
@@ -192,16 +193,16 @@ NOISE = [
 ]
 
 
-@pytest.mark.parametrize(("recorded", "now", "name"), NOISE)
-def test_what_changes_in_every_run_is_called_noise_and_what_an_author_changed_is_not(writing, recorded, now, name):
-    book = writing.Book()
-    book.model([{"role": "user", "content": recorded}])
-    found = diagnose.miss(book.run(), READER, (), writing.chat([{"role": "user", "content": now}]), "main")
-    assert found.kind is (Kind.NOISE if name else Kind.PROMPT)
-    assert not name or (f"look like {name}:" in found.cause and found.hints == ())
+def test_what_changes_in_every_run_is_called_noise_and_what_an_author_changed_is_not(writing):
+    for recorded, now, name in NOISE:
+        book = writing.Book()
+        book.model([{"role": "user", "content": recorded}])
+        found = diagnose.miss(book.run(), READER, (), writing.chat([{"role": "user", "content": now}]), "main")
+        assert found.kind is (Kind.NOISE if name else Kind.PROMPT), now
+        assert not name or (f"look like {name}:" in found.cause and found.hints == ()), now
 
 
-def test_noise_in_arguments(writing):
+def test_noise_in_arguments_is_told_as_such(writing):
     book = writing.Book()
     book.tool("log", at=1762077600.5, tags=["b", "a"])
     call = ToolCall("log", {"at": 1763661600.25, "tags": ["a", "b"]})
@@ -245,7 +246,7 @@ def test_a_left_out_model_call(writing):
 
 
 def posted(url, **body):
-    return HttpCall("POST", url, (("content-type", "application/json"),), Body(json.dumps(body).encode()))
+    return HttpCall("POST", url, JSON, Body(json.dumps(body).encode()))
 
 
 def test_requests_to_no_model_are_told_by_what_differs_and_by_its_hash_where_it_is_binary(writing):
@@ -359,15 +360,13 @@ def test_a_tool_reply_of_items_is_a_source(writing):
 
 
 def anthropic(messages, *, system="Be kind.\nBe brief."):
-    return posted(
-        "https://api.anthropic.com/v1/messages", model="claude-x", max_tokens=9, system=system, messages=messages
-    )
+    body = {"model": "claude-x", "max_tokens": 9, "system": system, "messages": messages}
+    return posted("https://api.anthropic.com/v1/messages", **body)
 
 
 def claude(*content):
     body = {"id": "msg_000001", "type": "message", "role": "assistant", "model": "claude-x", "content": list(content)}
-    headers = (("content-type", "application/json"),)
-    return HttpReply(200, headers=headers, body=Body(json.dumps(body).encode()))
+    return HttpReply(200, headers=JSON, body=Body(json.dumps(body).encode()))
 
 
 def test_texts_and_tool_results_of_anthropic_are_found_in_their_shape(writing):
@@ -425,19 +424,14 @@ def test_where_a_text_came_from(writing):
     def told(*messages):
         return diagnose.miss(run, READER, {0, 2}, writing.chat([*messages]), "main").detail
 
-    (line,) = told(
-        ASK,
-        history[1] | {"content": "The parcel left Bremen at noon"},
-        {"role": "user", "content": "see Hamburg harbour, 7"},
-    )
+    bremen = history[1] | {"content": "The parcel left Bremen at noon"}
+    (line,) = told(ASK, bremen, {"role": "user", "content": "see Hamburg harbour, 7"})
     assert line == 'the recorded text "Hamburg" came from model gpt-x (turn 1, call 1)'
     # A short word of a prompt may stand anywhere.
     assert told(*history, {"role": "user", "content": "see Bremen harbour, 7"}) == ()
     assert told(*history, {"role": "user", "content": "see Hamburg harbour, 8"}) == ()
-    book.exchanges[2] = replace(
-        run.exchanges[2], call=writing.chat([ASK, history[1] | {"content": "from the harbour"}])
-    )
-    changed = writing.chat([ASK, history[1] | {"content": "from the station"}])
+    before, changed = (writing.chat([ASK, history[1] | {"content": f"from the {x}"}]) for x in ("harbour", "station"))
+    book.exchanges[2] = replace(run.exchanges[2], call=before)
     found = diagnose.miss(book.run(), READER, {0, 2}, changed, "main")
     assert found.detail == ('the recorded text "harbour" came from tool rows (turn 1, call 2)',)
     assert diagnose.miss(run, READER, {0}, ToolCall("rows", {"q": "right"}), "main").detail == ()
@@ -468,28 +462,27 @@ def test_how_far_a_run_came_names_the_turn_and_the_call_that_was_next(shop, writ
 # Calls of one shape that were put in, left out, moved or changed.
 
 
-@pytest.fixture
 def three(writing):
     """Three model calls that do not know of each other, and a replayer that looks ahead."""
     book = writing.Book()
     calls = {word: book.model([{"role": "user", "content": word}]).call for word in ("alpha", "beta", "gamma")}
-    replayer = ReplayBackend(book.run(), Matching(READER, RULES), READER)
-    replayer.looks_ahead = True
-    return replayer, calls
+    backend = replayer(book.run())
+    backend.looks_ahead = True
+    return backend, calls
 
 
-def asked(three, *words):
+def asked(replay, *words):
     """Ask in this order until a call is refused; what the run says then."""
-    replayer, calls = three
+    backend, calls = replay
     for number, word in enumerate(words):
-        verdict = replayer.decide(calls[word], Moment("main", number))
+        verdict = backend.decide(calls[word], Moment("main", number))
         if isinstance(verdict, Refused):
-            replayer.latch(verdict.divergence, f"agent.py:{number}")
+            backend.latch(verdict.divergence, f"agent.py:{number}")
             break
         if verdict.early is not None:
             verdict.early(f"agent.py:{number}")
         verdict.handed()
-    found = replayer.finish()
+    found = backend.finish()
     return found and (found.kind, found.turn, found.summary, found.origin)
 
 
@@ -502,23 +495,24 @@ LEFT = f"{said('alpha')} was not called before {said('beta')}"
 LEFT_LATER = f"{said('beta')} was not called before {said('gamma')}"
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        ("alpha beta gamma", None), ("beta alpha gamma", (Kind.ORDER, 2, CAME, "agent.py:0")),
-        ("beta gamma alpha", (Kind.ORDER, 2, CAME, "agent.py:0")),
-        ("beta gamma", (Kind.MISSING, 1, LEFT, "agent.py:0")), ("beta", (Kind.MISSING, 1, LEFT, "agent.py:0")),
-        ("alpha gamma", (Kind.MISSING, 2, LEFT_LATER, "agent.py:1")),
-    ],
-)  # fmt: skip
-def test_calls_of_one_shape_are_moved_or_left_out_by_what_comes_after(three, words, told):
-    assert asked(three, *words.split()) == told
+ASKED = {
+    "alpha beta gamma": None,
+    "beta alpha gamma": (Kind.ORDER, 2, CAME, "agent.py:0"),
+    "beta gamma alpha": (Kind.ORDER, 2, CAME, "agent.py:0"),
+    "beta gamma": (Kind.MISSING, 1, LEFT, "agent.py:0"),
+    "beta": (Kind.MISSING, 1, LEFT, "agent.py:0"),
+    "alpha gamma": (Kind.MISSING, 2, LEFT_LATER, "agent.py:1"),
+}
 
 
-def test_a_call_that_differs_ends_the_look_ahead(three, writing):
-    replayer, calls = three
-    assert replayer.decide(calls["beta"], Moment("main", 0)).early is not None
-    verdict = replayer.decide(writing.chat([{"role": "user", "content": "delta"}]), Moment("main", 1))
+def test_calls_of_one_shape_are_moved_or_left_out_by_what_comes_after(writing):
+    assert {words: asked(three(writing), *words.split()) for words in ASKED} == ASKED
+
+
+def test_a_call_that_differs_ends_the_look_ahead(writing):
+    backend, calls = three(writing)
+    assert backend.decide(calls["beta"], Moment("main", 0)).early is not None
+    verdict = backend.decide(writing.chat([{"role": "user", "content": "delta"}]), Moment("main", 1))
     assert (verdict.divergence.kind, verdict.divergence.summary) == (Kind.MISSING, LEFT)
 
 
@@ -540,8 +534,6 @@ def test_a_recorded_call_that_was_left_out_before_a_changed_one_is_missing(writi
 
 def test_a_result_of_the_same_elements_in_another_order(writing):
     book = writing.Book()
-    rows = book.tool("rows", ["new", "old", "lost"])
-    found = results.changed(
-        book.run(), READER, rows, rows.call, ToolReply(["old", "new", "lost"]), tolerances=Tolerances(())
-    )
+    rows, now = book.tool("rows", ["new", "old", "lost"]), ToolReply(["old", "new", "lost"])
+    found = results.changed(book.run(), READER, rows, rows.call, now, tolerances=Tolerances(()))
     assert found.summary == "tool rows: result: $ came in another order"

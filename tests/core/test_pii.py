@@ -162,27 +162,21 @@ IDS_FOUND = [
 ]
 
 
-def test_a_national_id_is_found_behind_its_name():
+def test_a_national_id_is_found_behind_its_name_and_keeps_its_rules():
     for name, number, category in IDS_FOUND:
         assert found(f"{name}: {number} on file") == [(number, category)]
         assert found(json.dumps({name: number, "n": 1})) == [(number, category)]
         assert found(f"part no {number} on file") == []
     assert len(FORMS) == 11, "every form has its rows above and below"
-
-
-def test_a_national_id_keeps_its_rules():
     assert [(name, number) for name, number in NO_IDS if found(f"{name}: {number}")] == []
 
 
-def test_hits_are_in_order_and_apart():
+def test_hits_are_in_order_and_apart_and_names_tell_of_persons():
     text = f"ada{AT}x.io, {iban('DE')}, +48 601 234 567, {card('4')}"
     hits = find_pii(text.encode())
     assert [category for _, _, category in hits] == ["email", "iban", "phone", "credit-card"]
     assert all(first[1] <= second[0] for first, second in pairwise(hits))
     assert {category for _, _, category in hits} < PERSONAL
-
-
-def test_names_a_person():
     told = {name: names_a_person(name) for name in ("ssn", "phoneNumber", "order", "total")}
     assert told == {"ssn": True, "phoneNumber": True, "order": False, "total": False}
 
