@@ -8,7 +8,6 @@ from itertools import product
 import pytest
 
 from pytest_agentreplay.core import diagnose
-from pytest_agentreplay.core.align import divergences
 from pytest_agentreplay.core.backends.backend import Moment
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
@@ -174,14 +173,3 @@ def test_what_comes_after_a_refusal_in_its_own_lane_or_above_is_no_place_of_its_
         call = writing.chat([{"role": "user", "content": f"sorry, {lane}"}])
         backend.latch(backend.decide(call, Moment(lane, 0, agent=agent)).divergence, "")
     assert not backend.finish().detail
-
-
-def test_two_recordings_part_in_agents_side_by_side(writing):
-    other = team(writing)
-    changed = [
-        replace(x, call=writing.chat([{"role": "user", "content": f"{x.agent} else"}])) if at < 2 else x
-        for at, x in enumerate(other.exchanges)
-    ]
-    first = divergences(team(writing), replace(other, exchanges=tuple(changed)), READER)[0]
-    assert findings.place(first) == "researcher turn 1 (call 1 of 4)"
-    assert any(one.startswith("also, independently, in writer: AR-PROMPT") for one in first.detail)

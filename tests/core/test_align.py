@@ -55,7 +55,7 @@ PARTS = {
     "a tool result, recorded": (12, {}, {"result": lost_at_nine}, [(Kind.RESULT, 9)], ["$.value.status"], "$.value.status"),
     "the prompt": (30, {}, CREDIT, [(Kind.PROMPT, 1)], ["$.messages[0].content"], "line 3: refund -> credit"),
     "ids and the prompt": (8, {}, BRIEF | {"ids": "b"}, [(Kind.PROMPT, 1)], ["$.messages[0].content"], "short -> brief"),
-    "two hundred turns": (200, {}, CREDIT | {"ids": "b"}, [(Kind.PROMPT, 1)], ["$.messages[0].content"], "credit"),
+    "a hundred turns": (100, {}, CREDIT | {"ids": "b"}, [(Kind.PROMPT, 1)], ["$.messages[0].content"], "credit"),
     "a result and a parameter": (30, UNSEEN, UNSEEN | HOT | {"result": lost_at_nine}, [(Kind.RESULT, 10), (Kind.MODEL, 20)],
         ["$.messages[19].content", "$.temperature"], "$.temperature"),
     "a trimmed history": (30, {}, TRIMMED, [(Kind.HISTORY, 15)], ["$.messages[2..5]"], "messages[2..5] dropped"),

@@ -139,6 +139,7 @@ for outer in KINDS:
 """
 
 
+@pytest.mark.process
 def test_the_hash_seed_of_a_process_changes_no_key():
     told = set()
     for seed in "12":

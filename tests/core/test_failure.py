@@ -65,23 +65,19 @@ def missing_file():
         return error
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        ValueError("no such order"), ValueError(), KeyError("id"), KeyError(("a", 1)), LookupError("a", 2, b"\xff"),
-        StopIteration(3), TimeoutError("slow"), OSError(111, "refused"), ConnectionRefusedError(111, "refused"),
-        missing_file(), unicode_error(), SyntaxError("bad", ("f.py", 1, 2, "x =", 1, 3)), ImportError("no shop"),
-        ZeroDivisionError("division by zero"),
-    ],
-)  # fmt: skip
+BUILT_IN = [
+    ValueError("no such order"), ValueError(), KeyError("id"), KeyError(("a", 1)), LookupError("a", 2, b"\xff"),
+    StopIteration(3), TimeoutError("slow"), OSError(111, "refused"), ConnectionRefusedError(111, "refused"),
+    missing_file(), unicode_error(), SyntaxError("bad", ("f.py", 1, 2, "x =", 1, 3)), ImportError("no shop"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("error", BUILT_IN)
 def test_a_built_in_exception_comes_back_as_it_was(error):
     back = there_and_back(error)
-    assert type(back) is type(error)
-    assert str(back) == str(error)
-    assert back.args == error.args
     assert back is not error
-    assert getattr(back, "errno", None) == getattr(error, "errno", None)
-    assert getattr(back, "filename", None) == getattr(error, "filename", None)
+    for told in (type, str, lambda one: one.args, lambda one: [getattr(one, x, None) for x in ("errno", "filename")]):
+        assert told(back) == told(error)
 
 
 def test_a_loaded_class_comes_back_with_its_attributes_and_without_its_init():

@@ -425,4 +425,4 @@ def test_the_cost_of_near_misses_is_that_of_their_length():
     for read, units in NEAR_MISSES.items():
         for unit in units:
             seconds(read, unit, 1000)
-            assert seconds(read, unit, 80_000) < 10 * seconds(read, unit, 20_000) + 0.2, unit
+            assert seconds(read, unit, 40_000) < 10 * seconds(read, unit, 10_000) + 0.2, unit

@@ -95,18 +95,6 @@ def test_the_events_that_others_stand_between_are_the_same(exchanges):
     assert told(thin, lambda start: start) == told(exchanges, now)
 
 
-@given(st.lists(st.integers(0, 5), min_size=1, max_size=30))
-def test_a_run_without_concurrency_is_numbered_by_its_calls(chunks):
-    exchanges, reading = [], 0
-    for count in chunks:
-        parts = tuple((reading + 2 + at, at) for at in range(count))
-        exchanges.append(Exchange(ToolCall("look"), ToolReply(1), reading + 1, reading + count + 2, parts=parts))
-        reading += count + 2
-    thin, _ = thinned(exchanges)
-    assert [(x.start, x.finish) for x in thin] == [(2 * n + 1, 2 * n + 2) for n in range(len(chunks))]
-    assert not any(x.parts for x in thin)
-
-
 def test_two_streams_that_interleave_keep_where_they_do():
     one = Exchange(ToolCall("a"), ToolReply(1), 1, 9, parts=((3, 0), (4, 1), (7, 2)), suspended=True, at_once=0)
     two = Exchange(ToolCall("b"), ToolReply(1), 2, 8, parts=((5, 1), (6, 2)))

@@ -67,13 +67,6 @@ def test_windows_paths_come_back_however_deep_in_json(depth):
     assert served == r"open D:\t\a.txt of Bob"
 
 
-def test_file_uris_and_percent_of_windows_paths():
-    here = places(**WINDOWS)
-    for text in ("file:///C:/Users/Ada/x", quote(r"C:\Users\Ada\x", safe="")):
-        assert "Users" not in here.mark(text)
-        assert here.reveal(here.mark(text)) == text
-
-
 @pytest.mark.parametrize(
     ("text", "marked"),
     [

@@ -153,7 +153,7 @@ def fan(calls):
     ]
 
 
-@pytest.mark.parametrize("calls", [100, 1000, 5000])
+@pytest.mark.parametrize("calls", [100, pytest.param(5000, marks=pytest.mark.exhaustive)])
 def test_the_work_of_a_call_does_not_grow_with_their_number(calls):
     schedule = ReleaseSchedule(fan(calls))
     schedule._released = Counting()

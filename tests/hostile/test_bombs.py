@@ -10,6 +10,7 @@ from making import changed, sealed, stored
 from pytest_agentreplay.codec import journal, parsing
 from pytest_agentreplay.codec.styles import LARGEST
 
+pytestmark = pytest.mark.process
 DOUBLINGS = 40
 
 

@@ -7,6 +7,8 @@ from hostile_rows import CHECKS, ROWS, refused
 from making import sealed, stored
 from shown import forbidden, speaks_to_ci
 
+pytestmark = pytest.mark.process
+
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links, pipes and limits of memory are those of POSIX")
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["id"])
