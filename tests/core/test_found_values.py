@@ -8,25 +8,27 @@ import random
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pytest_agentreplay.core.model import Body, HttpCall, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.core.redaction import Redaction
-from pytest_agentreplay.core.redaction.credentials import find_nearby, find_spoken
+from pytest_agentreplay.core.redaction.credentials import find_nearby, find_paths, find_spoken, values
 from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.core.redaction.policy import Policy
 from pytest_agentreplay.core.redaction.secret_names import believed, is_stand_in, strength
+from pytest_agentreplay.core.rules import compile_path
 
 VALUE = "7Kd" + "x9Qm" + "2Lp4Tz"
 SPOKEN = "v9zs00ZE1" + "MKZXggWhJ5"
 LONG = VALUE + "-" + VALUE[::-1] + "_Ab12Cd34Ef56Gh78"
 POST = HttpCall("POST", "https://api.test/v1/x")
-JSON = (("Content-Type", "application/json"),)
 
 
-def redacted(text, policy=None):
-    redaction = Redaction(Places({}), policy=policy or Policy())
-    data = text.encode()
-    return redaction.outcome(POST, HttpReply(200, headers=JSON, body=Body(data), cuts=(len(data),))).body.data.decode()
+def redacted(text, policy=None, kind="application/json"):
+    redaction, data = Redaction(Places({}), policy=policy or Policy()), text.encode()
+    reply = HttpReply(200, headers=(("Content-Type", kind),), body=Body(data), cuts=(len(data),))
+    return redaction.outcome(POST, reply).body.data.decode()
 
 
 def wrappings(text):
@@ -398,6 +400,55 @@ def test_a_path_is_stored_without_its_credential_in_calls_and_in_texts_and_ids_s
         assert said.arguments == {"line": f"POST {stored} HTTP/1.1 404"}
     for url in (host + path for path in KEPT):
         assert Redaction(Places({})).call(HttpCall("GET", url)).url == url
+
+
+# --- at the paths of a project
+
+
+DOCUMENTS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(st.lists(DOCUMENTS, max_size=3) | st.dictionaries(st.text(max_size=5), DOCUMENTS, max_size=3), st.booleans())
+def test_every_value_is_where_its_place_says(tree, pretty):
+    data = json.dumps(tree, indent=2 if pretty else None, ensure_ascii=pretty).encode("utf-8", "surrogatepass")
+    for place, start, end in values(data):
+        there = tree
+        for step in place:
+            there = there[step]
+        text = data[start:end] if data[start - 1 : start] != b'"' else b'"' + data[start:end] + b'"'
+        assert json.loads(text) == there
+
+
+def at_paths(*paths):
+    return Policy(paths=tuple(("patient", compile_path(path)) for path in paths))
+
+
+def test_values_go_by_their_path_and_nothing_else_does():
+    text = '{"rows": [{"name": "Ada", "age": 36, "city": "Ada"}, {"name": "Bob"}], "total": 2}'
+    kept = json.loads(redacted(text, at_paths("$.rows[*].name", "$.rows[*].age")))
+    assert [row["name"] for row in kept["rows"]] == ["[[redacted:patient:1]]", "[[redacted:patient:3]]"]
+    assert kept["rows"][0]["age"] == "[[redacted:patient:2]]"
+    assert kept["total"] == 2
+    whole = json.loads(redacted('{"who": {"first": "Ada", "tags": ["x1", true, null]}}', at_paths("$.who")))
+    assert whole == {"who": {"first": "[[redacted:patient:1]]", "tags": ["[[redacted:patient:2]]", True, None]}}
+    redaction = Redaction(Places({}), policy=at_paths("$.who.name"))
+    arguments = redaction.call(ToolCall("t", {"who": {"name": "Ada"}, "name": "x"})).arguments
+    assert arguments == {"who": {"name": "[[redacted:patient:1]]"}, "name": "x"}
+
+
+def test_lines_of_a_stream_are_documents_and_what_is_no_json_has_no_paths():
+    text = 'data: {"row": {"name": "Ada"}}\n\ndata: [DONE]\n\ndata: {"row": {"name": "Bob"}}\n\n'
+    kept = redacted(text, at_paths("$.row.name"), "text/event-stream")
+    assert kept.count("[[redacted:patient:") == 2
+    assert "Ada" not in kept
+    assert "Bob" not in kept
+    assert "data: [DONE]" in kept
+    assert [*find_paths(b"name: Ada", at_paths("$.name").paths)] == []
+    assert [*find_paths(b'{"name": "Ada"', at_paths("$.name").paths)] == []
 
 
 # --- in time
