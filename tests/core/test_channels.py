@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agentreplay.core.model import Body, FramesReply, HttpCall, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.core.model import Body, Closed, FrameCall, FramesReply, HttpCall, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.core.model import Frame as Message
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.places import Places
@@ -190,7 +191,11 @@ WRAPPED = [str, lambda piece: json.dumps({"delta": piece}), lambda piece: json.d
 def test_a_secret_in_the_messages_of_a_connection_is_gone(wrapped, binary):
     pieces = cut(KEY, [3, 9])
     frames = [Message(wrapped(piece).encode(), binary) for piece in ("I use ", *pieces, " today")]
-    after = redaction().outcome(POST, FramesReply.of(frames))
+    made = redaction()
+    asked = made.call(FrameCall("wss://api.test/", 1, body=Body(wrapped(KEY).encode())))
+    assert "[[redacted:key:1]]" in asked.body.data.decode()
+    after = made.outcome(asked, replace(FramesReply.of(frames), closed=Closed(1000, f"bye {KEY}")))
+    assert after.closed.reason == "bye [[redacted:key:1]]"
     kept = [frame.data.decode() for frame in after.frames()]
     assert len(kept) == len(frames)
     assert "[[redacted:key:1]]" in kept[1]

@@ -214,10 +214,7 @@ def replayed(before, now):
 
 BOTH = [get(8001), get(8002)]
 SAME_SERVICES = [
-    (BOTH, [get(9001), get(9002)]),
     (BOTH, [get(9001, host="localhost"), get(9002, host="[::1]")]),
-    ([get(1, "/a"), get(2, "/b")], [get(11, "/a"), get(12, "/b")]),
-    ([get(1, "/a"), get(1, "/b"), get(2, "/a")], [get(5, "/a"), get(5, "/b"), get(6, "/a")]),
     ([FrameCall("ws://127.0.0.1:1/"), get(2)], [FrameCall("ws://localhost:7/"), get(8)]),
 ]
 OTHER_SERVICES = [

@@ -93,14 +93,3 @@ def test_the_events_that_others_stand_between_are_the_same(exchanges):
     exchanges = [x for x in exchanges if not isinstance(x.call, FrameCall)]
     thin, now = thinned(exchanges)
     assert told(thin, lambda start: start) == told(exchanges, now)
-
-
-def test_two_streams_that_interleave_keep_where_they_do():
-    one = Exchange(ToolCall("a"), ToolReply(1), 1, 9, parts=((3, 0), (4, 1), (7, 2)), suspended=True, at_once=0)
-    two = Exchange(ToolCall("b"), ToolReply(1), 2, 8, parts=((5, 1), (6, 2)))
-    (first, second), _ = thinned([one, two])
-    assert (first.start, first.parts, first.finish) == (1, ((3, 1), (5, 2)), 7)
-    assert (second.start, second.parts, second.finish) == (2, ((4, 2),), 6)
-    assert first.at_once == 0
-    thin, now = thinned([])
-    assert (thin, now(0)) == ((), 0)

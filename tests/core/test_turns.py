@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_agentreplay.core.model import HttpCall, ToolCall
-from pytest_agentreplay.core.turns import home, homes, label, place, turns
+from pytest_agentreplay.core.model import ToolCall
+from pytest_agentreplay.core.turns import home, homes, place, turns
 from pytest_agentreplay.dialects import READER
 
 HI = [{"role": "user", "content": "hi"}]
@@ -103,8 +103,3 @@ def test_an_exchange_of_another_run_has_no_place(writing):
     ):
         with pytest.raises(ValueError, match="not of this run"):
             place(run, READER, x)
-
-
-def test_how_calls_are_told(writing):
-    calls = writing.chat(HI), ToolCall("refund"), HttpCall("GET", "https://api.test/v1?x=1")
-    assert [label(call, READER) for call in calls] == ["model gpt-x", "tool refund", "GET api.test/v1"]
