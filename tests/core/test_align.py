@@ -150,6 +150,10 @@ def test_another_tool_another_order_and_one_more_or_less(writing):
     (one,) = divergences(run("a", "b", "c"), run("b", "c", "a"), READER)
     assert (one.kind, one.recorded.call.name) == (Kind.ORDER, "a")
     assert "later" in one.summary
+    other = tools(writing, "b", "c", "a", before=[(writing.chat([HI]), writing.completion("other"))])
+    assert kinds(run("a", "b", "c"), other) == [(Kind.REPLY, 1)], (
+        "what follows from another reply is no place of its own"
+    )
     assert kinds(tools(writing, "a", "b", "c"), tools(writing, "c", "a", "b")) == [(Kind.ORDER, 0)]
     overlapping = tools(writing, together=("c", "a", "b"))
     assert divergences(tools(writing, together=("a", "b", "c")), overlapping, READER) == (), "it moved and overlapped"

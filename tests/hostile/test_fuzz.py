@@ -4,7 +4,7 @@ import pytest
 from fuzzing import journal_is_legal, journal_of, legal, one
 
 BATCH = 60
-BATCHES = [*range(4), *(pytest.param(number, marks=pytest.mark.exhaustive) for number in range(4, 40))]
+BATCHES = [*range(8), *(pytest.param(number, marks=pytest.mark.exhaustive) for number in range(8, 40))]
 
 
 @pytest.mark.parametrize("batch", BATCHES)
