@@ -111,7 +111,7 @@ def run_of(writing, *exchanges):
 def tools(writing, *names, before=(), together=()):
     book = writing.Book()
     if together:
-        book.together(*((ToolCall(name), ToolReply(name)) for name in together))
+        book.together(*((ToolCall(name, {"id": 1}), ToolReply(name)) for name in together))
     for call, outcome in before:
         book.add(call, outcome)
     for name in names:
@@ -155,8 +155,8 @@ def test_another_tool_another_order_and_one_more_or_less(writing):
         "what follows from another reply is no place of its own"
     )
     assert kinds(tools(writing, "a", "b", "c"), tools(writing, "c", "a", "b")) == [(Kind.ORDER, 0)]
-    overlapping = tools(writing, together=("c", "a", "b"))
-    assert divergences(tools(writing, together=("a", "b", "c")), overlapping, READER) == (), "it moved and overlapped"
+    overlapping = tools(writing, together=("a", "b", "c"))
+    assert divergences(overlapping, tools(writing, "c", "a", "b"), READER) == (), "it moved and overlapped"
     polls = ["poll"] * 700
     assert kinds(tools(writing, *polls), tools(writing, *polls, "poll", "poll")) == [(Kind.EXTRA, 0)] * 2
 
