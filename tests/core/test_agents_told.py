@@ -8,70 +8,48 @@ from itertools import product
 import pytest
 
 from pytest_agentreplay.core import diagnose
-from pytest_agentreplay.core.align import divergences
-from pytest_agentreplay.core.backends.backend import Moment, Refused, Replayed
-from pytest_agentreplay.core.backends.replay import ReplayBackend
+from pytest_agentreplay.core.backends.backend import Moment
 from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.core.turns import turns
-from pytest_agentreplay.dialects import READER, RULES
+from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.report import findings
+from tests.support.backends import replayer
 
 LOOK = ToolCall("look")
 
 
-def replayer(run):
-    return ReplayBackend(run, Matching(READER, RULES), READER)
-
-
-def twins(*where):
-    """Equal calls that overlap, each of a lane and an agent."""
+def given(recorded, *asked):
+    """Lane and agent of what equal calls that overlap get, each of a lane and an agent."""
     made = [
         Exchange(LOOK, ToolReply(agent), start, 99 - start, lane, agent=agent)
-        for start, (lane, agent) in enumerate(where)
+        for start, (lane, agent) in enumerate(recorded)
     ]
-    return replayer(Run(Header("t::x"), tuple(made)))
+    backend = replayer(Run(Header("t::x"), tuple(made)))
+    served = [backend.decide(LOOK, Moment(lane, 0, agent=agent)).exchange for lane, agent in asked]
+    return [(x.lane, x.agent) for x in served]
 
 
-def given(backend, lane, agent):
-    verdict = backend.decide(LOOK, Moment(lane, 0, agent=agent))
-    assert isinstance(verdict, Replayed), verdict
-    return verdict.exchange.lane, verdict.exchange.agent
+def test_of_twins_the_one_of_the_lane_goes_before_that_of_the_agent_and_then_any():
+    twins = [("main", "r"), ("main.1", "w"), ("main", "w")]
+    assert given(twins, ("main", "w"), ("main", "w"), ("main", "r")) == [twins[2], twins[0], twins[1]]
+    twins = [("main.1", "r"), ("main.2", "w"), ("main.3", "r"), ("main.4", "w")]
+    assert given(twins, ("main.1", "w"), ("main.9", "w"), ("main.9", "")) == twins[:3], (
+        "who has no name takes the first"
+    )
 
 
-def test_of_twins_the_one_of_the_lane_and_the_agent_goes_first():
-    backend = twins(("main", "r"), ("main.1", "w"), ("main", "w"))
-    assert given(backend, "main", "w") == ("main", "w")
-    assert given(backend, "main", "w") == ("main", "r"), "then any of the lane"
-    assert given(backend, "main", "r") == ("main.1", "w"), "then any"
-
-
-def test_a_lane_goes_before_a_name_and_a_name_before_nothing():
-    backend = twins(("main.1", "r"), ("main.2", "w"), ("main.3", "r"), ("main.4", "w"))
-    assert given(backend, "main.1", "w") == ("main.1", "r")
-    assert given(backend, "main.9", "w") == ("main.2", "w")
-    assert given(backend, "main.9", "") == ("main.3", "r"), "who has no name takes the first"
-
-
-@pytest.mark.parametrize("names", list(product(["", "r", "w", "x"], repeat=3)))
-def test_no_name_ever_fails_a_run(writing, names):
-    book = writing.Book()
+def test_no_name_ever_fails_a_run(writing):
+    book, lanes = writing.Book(), writing.Book()
     for agent in ("r", "w", "r"):
         book.add(LOOK, ToolReply(agent), agent=agent)
-    backend = replayer(book.run())
-    served = [backend.decide(LOOK, Moment("main", 0, agent=agent)) for agent in names]
-    assert [one.exchange.outcome.value for one in served] == ["r", "w", "r"]
-    assert backend.finish() is None
-
-
-@pytest.mark.parametrize("lane", ["main.1", "main.7"])
-def test_no_name_fails_a_run_of_several_lanes(writing, lane):
-    book = writing.Book()
-    for agent in ("r", "w"):
-        book.add(LOOK, ToolReply(agent), lane="main.1", agent=agent)
-    backend = replayer(book.run())
-    assert [backend.decide(LOOK, Moment(lane, 0, agent=agent)).exchange.agent for agent in ("w", "r")] == ["r", "w"]
+        lanes.add(LOOK, ToolReply(agent), lane="main.1", agent=agent)
+    for names in product(["", "r", "w", "x"], repeat=3):
+        for run, lane in ((book.run(), "main"), (lanes.run(), "main.1"), (lanes.run(), "main.7")):
+            backend = replayer(run)
+            served = [backend.decide(LOOK, Moment(lane, 0, agent=agent)) for agent in names]
+            assert [one.exchange.outcome.value for one in served] == ["r", "w", "r"], names
+            assert backend.finish() is None
 
 
 def named(book, agent, *, said="hi", lane="main"):
@@ -107,17 +85,13 @@ def test_a_handoff_in_one_lane_counts_each_agent(writing):
     ]
 
 
-def test_a_handoff_stays_in_order(writing):
+def test_a_handoff_stays_in_order_and_one_agent_alone_is_counted_as_ever(writing):
     book = writing.Book()
     named(book, "triage")
     named(book, "billing")
     run = book.run()
-    verdict = replayer(run).decide(run.exchanges[1].call, Moment("main", 0, agent="billing"))
-    assert verdict.divergence.kind is Kind.MISSING
-    assert findings.place(verdict.divergence) == "triage turn 1 (call 1 of 2)"
-
-
-def test_one_agent_alone_is_counted_as_ever(writing):
+    found = replayer(run).decide(run.exchanges[1].call, Moment("main", 0, agent="billing")).divergence
+    assert (found.kind, findings.place(found)) == (Kind.MISSING, "triage turn 1 (call 1 of 2)")
     book = writing.Book()
     named(book, "researcher")
     named(book, "researcher", said="then")
@@ -141,29 +115,22 @@ def test_a_task_around_each_call_of_an_agent_is_no_lane_of_its_own(writing):
     assert "researcher main.3 turn 1" in told, "two of one name that overlap are two"
 
 
-def test_a_divergence_is_told_by_the_agent_and_the_call_of_the_run(writing):
+def missed(writing, said, lane, agent, served=0):
     run = team(writing)
-    served = {x.start for x in run.exchanges[:3]}
-    call = writing.chat([{"role": "user", "content": "writer D"}])
-    found = diagnose.miss(run, READER, served, call, "main.2", agent="writer")
+    call = writing.chat([{"role": "user", "content": said}])
+    return diagnose.miss(run, READER, {x.start for x in run.exchanges[:served]}, call, lane, agent=agent)
+
+
+def test_a_divergence_is_told_by_the_agent_and_the_call_of_the_run(writing):
+    found = missed(writing, "writer D", "main.2", "writer", served=3)
     assert (found.turn, found.turns, found.agent) == (2, 2, "writer")
     assert findings.place(found) == "writer turn 2 (call 4 of 4)"
-
-
-def test_a_lane_that_has_another_number_now_is_known_by_its_agent(writing):
-    run = team(writing)
-    call = writing.chat([{"role": "user", "content": "writer B"}])
-    found = diagnose.miss(run, READER, (), call, "main.1", agent="writer")
-    assert found.recorded == run.exchanges[1]
+    found = missed(writing, "writer B", "main.1", "writer")
+    assert found.recorded == team(writing).exchanges[1], "a lane of another number is known by its agent"
     assert findings.place(found) == "writer turn 1 (call 2 of 4)"
-
-
-def test_who_calls_instead_is_told(writing):
-    run = team(writing)
-    call = writing.chat([{"role": "user", "content": "editor a"}])
-    found = diagnose.miss(run, READER, (), call, "main.1", agent="editor")
+    found = missed(writing, "editor a", "main.1", "editor")
     assert found.detail[-1] == "editor makes this call; the recording has researcher here"
-    same = diagnose.miss(run, READER, (), call, "main.1", agent="researcher")
+    same = missed(writing, "editor a", "main.1", "researcher")
     assert not any("makes this call" in one for one in same.detail)
 
 
@@ -193,9 +160,7 @@ def test_lanes_that_part_side_by_side_have_one_headline(writing, order):
     lanes = {"researcher": "main.1", "writer": "main.2"}
     for agent in order:
         call = writing.chat([{"role": "user", "content": f"{agent} else"}])
-        verdict = backend.decide(call, Moment(lanes[agent], 0, agent=agent))
-        assert isinstance(verdict, Refused)
-        backend.latch(verdict.divergence, "")
+        backend.latch(backend.decide(call, Moment(lanes[agent], 0, agent=agent)).divergence, "")
     found = backend.finish()
     assert findings.place(found) == "researcher turn 1 (call 1 of 4)"
     (also,) = found.detail
@@ -208,14 +173,3 @@ def test_what_comes_after_a_refusal_in_its_own_lane_or_above_is_no_place_of_its_
         call = writing.chat([{"role": "user", "content": f"sorry, {lane}"}])
         backend.latch(backend.decide(call, Moment(lane, 0, agent=agent)).divergence, "")
     assert not backend.finish().detail
-
-
-def test_two_recordings_part_in_agents_side_by_side(writing):
-    other = team(writing)
-    changed = [
-        replace(x, call=writing.chat([{"role": "user", "content": f"{x.agent} else"}])) if at < 2 else x
-        for at, x in enumerate(other.exchanges)
-    ]
-    first = divergences(team(writing), replace(other, exchanges=tuple(changed)), READER)[0]
-    assert findings.place(first) == "researcher turn 1 (call 1 of 4)"
-    assert any(one.startswith("also, independently, in writer: AR-PROMPT") for one in first.detail)

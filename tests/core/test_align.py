@@ -14,6 +14,8 @@ from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply, To
 from pytest_agentreplay.dialects import READER
 from tests.core.conftest import SYSTEM, conversation
 
+HI = {"role": "user", "content": "hi"}
+
 
 def kinds(a, b):
     return [(one.kind, one.turn) for one in divergences(a, b, READER)]
@@ -53,7 +55,7 @@ PARTS = {
     "a tool result, recorded": (12, {}, {"result": lost_at_nine}, [(Kind.RESULT, 9)], ["$.value.status"], "$.value.status"),
     "the prompt": (30, {}, CREDIT, [(Kind.PROMPT, 1)], ["$.messages[0].content"], "line 3: refund -> credit"),
     "ids and the prompt": (8, {}, BRIEF | {"ids": "b"}, [(Kind.PROMPT, 1)], ["$.messages[0].content"], "short -> brief"),
-    "two hundred turns": (200, {}, CREDIT | {"ids": "b"}, [(Kind.PROMPT, 1)], ["$.messages[0].content"], "credit"),
+    "a hundred turns": (100, {}, CREDIT | {"ids": "b"}, [(Kind.PROMPT, 1)], ["$.messages[0].content"], "credit"),
     "a result and a parameter": (30, UNSEEN, UNSEEN | HOT | {"result": lost_at_nine}, [(Kind.RESULT, 10), (Kind.MODEL, 20)],
         ["$.messages[19].content", "$.temperature"], "$.temperature"),
     "a trimmed history": (30, {}, TRIMMED, [(Kind.HISTORY, 15)], ["$.messages[2..5]"], "messages[2..5] dropped"),
@@ -98,26 +100,39 @@ def test_overlapping_tools_may_come_in_any_order(writing):
     assert [(x.recorded, x.now) for x in one.differences] == [("EUR", "CHF")]
 
 
+def run_of(writing, *exchanges):
+    """A run of calls with their outcomes, one after the other."""
+    book = writing.Book()
+    for call, outcome in exchanges:
+        book.add(call, outcome, **({"finish": None} if outcome is None else {}))
+    return book.run()
+
+
+def tools(writing, *names, before=(), together=()):
+    book = writing.Book()
+    if together:
+        book.together(*((ToolCall(name, {"id": 1}), ToolReply(name)) for name in together))
+    for call, outcome in before:
+        book.add(call, outcome)
+    for name in names:
+        book.tool(name, name, id=1)
+    return book.run()
+
+
 def test_white_space_of_a_body_and_the_date_of_a_model_are_no_difference(writing):
     runs = []
     for model, indent in (("gpt-x-1", None), ("gpt-x-2", 1)):
-        book = writing.Book()
-        book.model([{"role": "user", "content": "hi"}], writing.completion("ho", model=model, system_fingerprint=model))
-        call = book.exchanges[0].call
+        call = writing.chat([HI])
         spaced = Body(json.dumps(json.loads(call.body.data), indent=indent).encode())
-        book.exchanges[0] = replace(book.exchanges[0], call=replace(call, body=spaced))
-        runs.append(book.run())
+        reply = writing.completion("ho", model=model, system_fingerprint=model)
+        runs.append(run_of(writing, (replace(call, body=spaced), reply)))
     assert runs[0].exchanges[0].call.body != runs[1].exchanges[0].call.body
     assert divergences(*runs, READER) == ()
 
 
 def test_other_arguments_under_the_same_reply(writing):
-    runs = []
-    for number in (7, 8):
-        book = writing.Book()
-        book.model([{"role": "user", "content": "x"}], writing.completion("", [("call_000001", "lookup", {"id": 7})]))
-        book.tool("lookup", "row", id=number)
-        runs.append(book.run())
+    asked = writing.chat([HI]), writing.completion("", [("call_000001", "lookup", {"id": 7})])
+    runs = [run_of(writing, asked, (ToolCall("lookup", {"id": number}), ToolReply("row"))) for number in (7, 8)]
     (one,) = divergences(*runs, READER)
     assert one.kind is Kind.ARGS
     assert "asked for the recorded arguments" in one.cause
@@ -125,31 +140,33 @@ def test_other_arguments_under_the_same_reply(writing):
     assert "exactly these arguments" in back.cause
 
 
-def test_another_tool_and_another_order(writing):
+def test_another_tool_another_order_and_one_more_or_less(writing):
     def run(*names):
-        book = writing.Book()
-        book.model([{"role": "user", "content": "x"}])
-        for name in names:
-            book.tool(name, id=1)
-        return book.run()
+        return tools(writing, *names, before=[(writing.chat([HI]), writing.completion("ok"))])
 
     assert kinds(run("a", "b", "c"), run("a", "x", "c")) == [(Kind.TOOL, 1)]
     assert kinds(run("a", "b", "c"), run("a", "c")) == [(Kind.MISSING, 1)]
     assert kinds(run("a", "c"), run("a", "b", "c")) == [(Kind.EXTRA, 1)]
     (one,) = divergences(run("a", "b", "c"), run("b", "c", "a"), READER)
-    assert one.kind is Kind.ORDER
-    assert one.recorded.call.name == "a"
+    assert (one.kind, one.recorded.call.name) == (Kind.ORDER, "a")
     assert "later" in one.summary
+    other = tools(writing, "b", "c", "a", before=[(writing.chat([HI]), writing.completion("other"))])
+    assert kinds(run("a", "b", "c"), other) == [(Kind.REPLY, 1)], (
+        "what follows from another reply is no place of its own"
+    )
+    assert kinds(tools(writing, "a", "b", "c"), tools(writing, "c", "a", "b")) == [(Kind.ORDER, 0)]
+    overlapping = tools(writing, together=("a", "b", "c"))
+    assert divergences(overlapping, tools(writing, "c", "a", "b"), READER) == (), "it moved and overlapped"
+    polls = ["poll"] * 700
+    assert kinds(tools(writing, *polls), tools(writing, *polls, "poll", "poll")) == [(Kind.EXTRA, 0)] * 2
 
 
 def test_requests_that_no_dialect_knows(writing):
     def run(amount, answer):
         call = HttpCall("POST", "https://rates.test/v1/pay", writing.JSON, Body(json.dumps({"n": amount}).encode()))
-        broken = isinstance(answer, Failure)
-        body = Body(b"" if broken else json.dumps(answer).encode())
-        book = writing.Book()
-        book.add(call, answer if broken else HttpReply(200, headers=writing.JSON, body=body))
-        return book.run()
+        if not isinstance(answer, Failure):
+            answer = HttpReply(200, headers=writing.JSON, body=Body(json.dumps(answer).encode()))
+        return run_of(writing, (call, answer))
 
     assert kinds(run(1, 1), run(2, 1)) == [(Kind.REQUEST, 0)]
     assert kinds(run(1, {"a": 1}), run(1, {"a": 2})) == [(Kind.RESULT, 0)]
@@ -166,67 +183,38 @@ def test_the_end_of_the_test_comes_last():
     assert divergences(a, replace(a, header=replace(a.header, outcome={})), READER) == ()
 
 
-def test_an_answer_that_failed_or_never_came(writing):
-    def run(outcome):
-        book = writing.Book()
-        book.add(writing.chat([{"role": "user", "content": "hi"}]), outcome, finish=None if outcome is None else 1)
-        return book.run()
-
-    answers = [
-        writing.completion("ok"),
-        HttpReply(429, headers=writing.JSON, body=type(writing.chat([]).body)(b'{"error": {"message": "slow down"}}')),
-        Failure("httpx2.ReadTimeout", "too late"),
-        None,
-    ]
-    for one in answers:
-        for other in answers:
-            assert [x.kind for x in divergences(run(one), run(other), READER)] == [Kind.REPLY] * (one is not other)
-
-
-def test_items_and_what_broke_them_off(writing):
-    def run(reply):
-        book = writing.Book()
-        book.add(ToolCall("rows"), reply)
-        return book.run()
-
+def test_an_answer_that_failed_broke_off_or_never_came(writing):
+    slow = HttpReply(429, headers=writing.JSON, body=Body(b'{"error": {"message": "slow down"}}'))
+    answers = [writing.completion("ok"), slow, Failure("httpx2.ReadTimeout", "too late"), None]
+    runs = [run_of(writing, (writing.chat([HI]), outcome)) for outcome in answers]
+    for one in runs:
+        for other in runs:
+            assert [x.kind for x in divergences(one, other, READER)] == [Kind.REPLY] * (one is not other)
     whole, broken = ToolReply(items=(1, 2)), ToolReply(items=(1, 2), failure=Failure("ValueError", "bad row"))
-    (one,) = divergences(run(whole), run(broken), READER)
+    sides = (run_of(writing, (ToolCall("rows"), reply)) for reply in (whole, broken))
+    (one,) = divergences(*sides, READER)
     assert [(x.path, x.now) for x in one.differences] == [("$.raised", "ValueError: bad row")]
 
 
 def test_a_changed_answer_is_told_beside_its_changed_request(writing):
     def run(prompt, words, amount, result, url):
-        book = writing.Book()
-        book.model([{"role": "user", "content": prompt}], writing.completion(words))
-        book.tool("refund", result, amount=amount)
-        book.add(HttpCall("GET", url), HttpReply(200, body=Body(result.encode())))
-        return book.run()
+        return run_of(
+            writing,
+            (writing.chat([{"role": "user", "content": prompt}]), writing.completion(words)),
+            (ToolCall("refund", {"amount": amount}), ToolReply(result)),
+            (HttpCall("GET", url), HttpReply(200, body=Body(result.encode()))),
+        )
 
-    recorded = run("Refund A-17", "done", 18, "paid 18", "https://shop.example/a?x=1")
-    now = run("Refund A-18", "refused", 1, "paid 1", "https://shop.example/a?x=2")
-    told = divergences(recorded, now, READER)
+    url = "https://shop.example/a?x="
+    recorded = run("Refund A-17", "done", 18, "paid 18", url + "1")
+    told = divergences(recorded, run("Refund A-18", "refused", 1, "paid 1", url + "2"), READER)
     assert [one.kind for one in told] == [Kind.PROMPT, Kind.REPLY], "the rest follows"
-    same_model = run("Refund A-17", "done", 1, "paid 1", "https://shop.example/a?x=2")
-    told = divergences(recorded, same_model, READER)
+    told = divergences(recorded, run("Refund A-17", "done", 1, "paid 1", url + "2"), READER)
     assert [one.kind for one in told] == [Kind.ARGS, Kind.RESULT, Kind.REQUEST, Kind.RESULT]
     assert "18 -> 1" in told[1].summary
     assert "another one too" in told[1].cause
-    only_asked = run("Refund A-17", "done", 1, "paid 18", "https://shop.example/a?x=1")
-    assert [one.kind for one in divergences(recorded, only_asked, READER)] == [Kind.ARGS]
-
-
-def test_a_call_that_moved_and_overlapped_is_no_divergence(writing):
-    def run(*names, together=()):
-        book = writing.Book()
-        book.together(*((ToolCall(name), ToolReply(name)) for name in together))
-        for name in names:
-            book.tool(name, name)
-        return book.run()
-
-    assert divergences(run(together=("a", "b", "c")), run("c", "a", "b"), READER) == ()
-    assert kinds(run("a", "b", "c"), run("c", "a", "b")) == [(Kind.ORDER, 0)]
-    polls = ["poll"] * 700
-    assert kinds(run(*polls), run(*polls, "poll", "poll")) == [(Kind.EXTRA, 0)] * 2
+    told = divergences(recorded, run("Refund A-17", "done", 1, "paid 18", url + "1"), READER)
+    assert [one.kind for one in told] == [Kind.ARGS]
 
 
 def lanes(writing, *, names=("main.1", "main.2"), words=("shoes", "hats")):
@@ -245,8 +233,7 @@ def test_lanes_part_by_what_they_say_and_not_by_their_numbers(writing):
     a = lanes(writing)
     assert divergences(a, lanes(writing, names=("main.2", "main.1")), READER) == ()
     first, second = divergences(a, lanes(writing, words=("boots", "caps")), READER)[:2]
-    assert {first.lane, second.lane} == {"main.1", "main.2"}
-    assert {first.who, second.who} == {"lane main.1", "lane main.2"}
+    assert {(x.lane, x.who) for x in (first, second)} == {(name, f"lane {name}") for name in ("main.1", "main.2")}
     assert any("also, independently, in lane main.2" in line for line in first.detail)
     b = replace(a, exchanges=tuple(x for x in a.exchanges if x.lane == "main.1"))
     assert [one.kind for one in divergences(a, b, READER)] == [Kind.MISSING] * 2
@@ -271,7 +258,7 @@ def written(writing, steps):
     return book.run()
 
 
-@settings(derandomize=True, max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(suppress_health_check=list(HealthCheck))
 @given(one=STEPS, other=STEPS)
 def test_no_run_parts_from_itself_and_the_other_way_round_is_the_mirror_image(writing, one, other):
     a, b = written(writing, one), written(writing, other)

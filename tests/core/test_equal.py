@@ -1,17 +1,17 @@
 """Values that differ by environment and are declared equal; everything around them is compared."""
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.core.matching import ClientIds, Matching
-from pytest_agentreplay.core.model import Body, FrameCall, HttpCall, ToolCall
+from pytest_agentreplay.core.matching import Matching
+from pytest_agentreplay.core.model import Body, FrameCall, ToolCall
 from pytest_agentreplay.core.rules import Rule
 from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.settings.parsers import ignored_of, rules_of
+from tests.core.test_matching import JSON_TYPE, http
+from tests.core.test_matching import same as matching_same
 
 BEDROCK = "https://bedrock-runtime.{}.amazonaws.com/model/m/converse"
 VERTEX = "https://{0}-aiplatform.googleapis.com/v1/projects/{1}/locations/{0}/publishers/google/models/{2}:{3}"
@@ -23,15 +23,11 @@ def matching(*lines):
 
 
 def call(url, body=None, headers=()):
-    headers = (("content-type", "application/json"), *headers)
-    return HttpCall("POST", url, headers, Body(json.dumps(body or {}).encode()))
+    return http(body or {}, url, (JSON_TYPE, *headers))
 
 
 def same(rules, one, other):
-    equal = rules.key(one, ClientIds()) == rules.key(other, ClientIds())
-    if rules.fingerprint(one) == rules.fingerprint(other):
-        assert equal, "equal fingerprints mean equal keys"
-    return equal
+    return matching_same(one, other, rules)
 
 
 @given(NAMES, NAMES)
@@ -41,20 +37,20 @@ def test_a_host_is_equal_where_the_star_stands(here, there):
     assert same(matching(), call(BEDROCK.format(here)), call(BEDROCK.format(there))) is (here == there)
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        "https://bedrock.us-east-1.amazonaws.com/model/m/converse",
-        "https://bedrock-runtime.a.b.amazonaws.com/model/m/converse",
-        "https://bedrock-runtime.us-east-1.amazonaws.com.evil.example/model/m/converse",
-        "http://bedrock-runtime.us-east-1.amazonaws.com/model/m/converse",
-        "https://bedrock-runtime.us-east-1.amazonaws.com:444/model/m/converse",
-        "https://bedrock-runtime.us-east-1.amazonaws.com/model/other/converse",
-        "https://bedrock-runtime.us-east-1.amazonaws.com/model/m/converse?x=1",
-    ],
-)
-def test_what_the_host_pattern_does_not_match_is_compared(other):
-    assert not same(matching("host: bedrock-runtime.*.amazonaws.com"), call(BEDROCK.format("eu-west-1")), call(other))
+OTHER_HOSTS = [
+    "https://bedrock.us-east-1.amazonaws.com/model/m/converse",
+    "https://bedrock-runtime.a.b.amazonaws.com/model/m/converse",
+    "https://bedrock-runtime.us-east-1.amazonaws.com.evil.example/model/m/converse",
+    "http://bedrock-runtime.us-east-1.amazonaws.com/model/m/converse",
+    "https://bedrock-runtime.us-east-1.amazonaws.com:444/model/m/converse",
+    "https://bedrock-runtime.us-east-1.amazonaws.com/model/other/converse",
+    "https://bedrock-runtime.us-east-1.amazonaws.com/model/m/converse?x=1",
+]
+
+
+def test_what_the_host_pattern_does_not_match_is_compared():
+    rules, one = matching("host: bedrock-runtime.*.amazonaws.com"), call(BEDROCK.format("eu-west-1"))
+    assert [other for other in OTHER_HOSTS if same(rules, one, call(other))] == []
 
 
 @given(st.tuples(NAMES, NAMES, NAMES, NAMES), st.tuples(NAMES, NAMES, NAMES, NAMES))
@@ -113,29 +109,18 @@ def test_values_that_are_equal_are_drift_and_not_watched():
     assert {difference.path for difference in rules.drift(one, changed)} == {"url"}, "$.at differs beside its number"
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
-        ("host: *", "every host"),
-        ("host: api.example.com", "no *"),
-        ("path: v1/*", "no / at the beginning"),
-        ("path: /v1/projects", "no *"),
-        ("$.x ~", "missing"),
-        ("$.x ~ (", "a regular expression"),
-        ("$.x ~ a*", "empty text"),
-        ("user ~ a", "starts with $"),
-        ("host: *.x.com ~ a", "starts with $"),
-    ],
-)
-def test_a_line_that_is_invalid_is_named(line, words):
-    with pytest.raises(SettingsError) as error:
-        ignored_of([f"{line}  # differs"], "pytest.ini: agentreplay_ignore")
-    assert words in str(error.value)
-    assert "pytest.ini: agentreplay_ignore" in str(error.value)
-    assert line in str(error.value)
+INVALID = {
+    "host: *": "every host", "host: api.example.com": "no *", "path: v1/*": "no / at the beginning",
+    "path: /v1/projects": "no *", "$.x ~": "missing", "$.x ~ (": "a regular expression", "$.x ~ a*": "empty text",
+    "user ~ a": "starts with $", "host: *.x.com ~ a": "starts with $",
+}  # fmt: skip
 
 
-def test_a_rule_that_cannot_be_equal_is_refused():
+def test_a_line_that_is_invalid_is_named_and_a_rule_that_cannot_be_equal_refused():
+    for line, words in INVALID.items():
+        with pytest.raises(SettingsError) as error:
+            ignored_of([f"{line}  # differs"], "pytest.ini: agentreplay_ignore")
+        assert all(word in str(error.value) for word in (words, "pytest.ini: agentreplay_ignore", line)), line
     with pytest.raises(SettingsError, match="no pattern"):
         Rule("http", "body", "$.x", "equal", "why")
     with pytest.raises(SettingsError, match="equal, for a host"):

@@ -7,7 +7,7 @@ import json
 
 import pytest
 from botocore.eventstream import EventStreamBuffer
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.core.model import Body, HttpCall, HttpReply
@@ -71,7 +71,6 @@ def test_what_was_cut_off_is_looked_at_as_it_stands():
     assert list(read(kept[: len(parts[0])])) == ["whole"]
 
 
-@settings(max_examples=80, deadline=None, derandomize=True)
 @given(st.binary(max_size=60), st.integers(0, 80), st.integers(0, 255))
 def test_damaged_streams_are_no_frames_and_no_error(noise, at, byte):
     data = bytearray(b"".join(converse("one", "two")) + noise)

@@ -7,7 +7,6 @@ import pytest
 
 from pytest_agentreplay.core import diagnose
 from pytest_agentreplay.core.backends.backend import Moment, Refused
-from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.diagnose import results
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.matching import Matching
@@ -15,6 +14,8 @@ from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply, To
 from pytest_agentreplay.core.rules import Rule
 from pytest_agentreplay.core.tolerance import Tolerances
 from pytest_agentreplay.dialects import READER, RULES
+from tests.core.conftest import JSON, Book, chat, completion
+from tests.support.backends import replayer
 
 ASK = {"role": "user", "content": "Where is order 7?"}
 
@@ -51,6 +52,19 @@ def shop(writing):
     return Shop(writing)
 
 
+def missed(call, *recorded, served=(), **options):
+    """What is told of a call, behind calls or pairs of call and outcome of which `served` have been made."""
+    book = Book()
+    for one in recorded:
+        asked, outcome = one if isinstance(one, tuple) else (one, None)
+        book.add(asked, outcome or (ToolReply(1) if isinstance(asked, ToolCall) else completion("ok")))
+    return diagnose.miss(book.run(), READER, {2 * number for number in served}, call, "main", **options)
+
+
+def asking(text):
+    return chat([{"role": "user", "content": text}])
+
+
 def paths(divergence):
     return [one.path for one in divergence.differences]
 
@@ -64,7 +78,7 @@ SUMMARY = {"role": "assistant", "content": "Summary: one order"}
 HM = {"role": "assistant", "content": "Hm"}
 PIRATE = "Speak like a pirate."
 OTHER_URL = "https://api.other.test/v1/chat/completions"
-BETA = (("content-type", "application/json"), ("openai-beta", "x"))
+BETA = (*JSON, ("openai-beta", "x"))
 DELAYED = '{"status": "delayed", "eta": "Tuesday"}'
 OTHER_WORDS = "the agent tells a tool result otherwise"
 EXTRA = "called, which is not recorded here"
@@ -192,33 +206,27 @@ NOISE = [
 ]
 
 
-@pytest.mark.parametrize(("recorded", "now", "name"), NOISE)
-def test_what_changes_in_every_run_is_called_noise_and_what_an_author_changed_is_not(writing, recorded, now, name):
-    book = writing.Book()
-    book.model([{"role": "user", "content": recorded}])
-    found = diagnose.miss(book.run(), READER, (), writing.chat([{"role": "user", "content": now}]), "main")
-    assert found.kind is (Kind.NOISE if name else Kind.PROMPT)
-    assert not name or (f"look like {name}:" in found.cause and found.hints == ())
+def test_what_changes_in_every_run_is_called_noise_and_what_an_author_changed_is_not():
+    for recorded, now, name in NOISE:
+        found = missed(asking(now), asking(recorded))
+        assert found.kind is (Kind.NOISE if name else Kind.PROMPT), now
+        assert not name or (f"look like {name}:" in found.cause and found.hints == ()), now
 
 
-def test_noise_in_arguments(writing):
-    book = writing.Book()
-    book.tool("log", at=1762077600.5, tags=["b", "a"])
-    call = ToolCall("log", {"at": 1763661600.25, "tags": ["a", "b"]})
-    found = diagnose.miss(book.run(), READER, (), call, "main")
+def test_noise_in_arguments_is_told_as_such():
+    log = ToolCall("log", {"at": 1762077600.5, "tags": ["b", "a"]})
+    found = missed(ToolCall("log", {"at": 1763661600.25, "tags": ["a", "b"]}), log)
     assert found.kind is Kind.NOISE
     assert "a clock and the order of a set" in found.cause
     assert found.hints[0] == 'or do not compare it: agentreplay_ignore = ["$.at = a clock and the order of a set"]'
-    real = diagnose.miss(book.run(), READER, (), ToolCall("log", {"at": 1763661600.25, "tags": ["c"]}), "main")
+    real = missed(ToolCall("log", {"at": 1763661600.25, "tags": ["c"]}), log)
     assert (real.kind, paths(real)[0]) == (Kind.ARGS, "$.tags[0]")
 
 
-def test_the_nearest_call_of_that_name_is_the_counterpart_and_nobody_asked_for_it(writing):
-    book = writing.Book()
-    book.tool("put", a=1, b=2, c=3)
-    near = book.tool("put", a=5, b=6, c=7)
-    found = diagnose.miss(book.run(), READER, (), ToolCall("put", {"a": 5, "b": 6, "c": 8}), "main")
-    assert found.recorded == near
+def test_the_nearest_call_of_that_name_is_the_counterpart_and_nobody_asked_for_it():
+    far, near, now = (ToolCall("put", dict(zip("abc", values, strict=True))) for values in ("123", "567", "568"))
+    found = missed(now, far, near)
+    assert found.recorded.call == near
     assert "your code makes other arguments" in found.cause
 
 
@@ -245,26 +253,20 @@ def test_a_left_out_model_call(writing):
 
 
 def posted(url, **body):
-    return HttpCall("POST", url, (("content-type", "application/json"),), Body(json.dumps(body).encode()))
+    return HttpCall("POST", url, JSON, Body(json.dumps(body).encode()))
 
 
-def test_requests_to_no_model_are_told_by_what_differs_and_by_its_hash_where_it_is_binary(writing):
-    book = writing.Book()
-    rates = book.add(posted("https://rates.test/v1", n=1), HttpReply(200))
-    book.add(HttpCall("GET", "https://files.test/a", (), Body(b"\xff\x00")), HttpReply(200))
-    book.add(posted("https://a.test/v1/embeddings", model="e", input=["late orders"]), HttpReply(200))
-
-    def missed(call):
-        return diagnose.miss(book.run(), READER, (), call, "main")
-
-    found = missed(posted("https://rates.test/v1", n=2))
-    assert (found.kind, found.recorded, found.turn, found.position) == (Kind.REQUEST, rates, 0, 1)
+def test_requests_to_no_model_are_told_by_what_differs_and_by_its_hash_where_it_is_binary():
+    rates, files = posted("https://rates.test/v1", n=1), HttpCall("GET", "https://files.test/a", (), Body(b"\xff\x00"))
+    embedded = posted("https://a.test/v1/embeddings", model="e", input=["late orders"])
+    recorded = [(call, HttpReply(200)) for call in (rates, files, embedded)]
+    found = missed(posted("https://rates.test/v1", n=2), *recorded)
+    assert (found.kind, found.recorded.call, found.turn, found.position) == (Kind.REQUEST, rates, 0, 1)
     assert "$.n changed, 1 -> 2" in found.summary
-    assert missed(posted("https://else.test/v1", n=2)).kind is Kind.REQUEST
-    binary = HttpCall("GET", "https://files.test/a", (), Body(b"\xff\x01"))
-    assert "sha256" in missed(binary).differences[0].recorded
-    assert missed(HttpCall("GET", "https://new.test/z", (), Body(b""))).kind is Kind.EXTRA
-    words = missed(posted("https://a.test/v1/embeddings", model="e", input=["old orders"]))
+    assert missed(posted("https://else.test/v1", n=2), *recorded).kind is Kind.REQUEST
+    assert "sha256" in missed(replace(files, body=Body(b"\xff\x01")), *recorded).differences[0].recorded
+    assert missed(HttpCall("GET", "https://new.test/z", (), Body(b"")), *recorded).kind is Kind.EXTRA
+    words = missed(posted("https://a.test/v1/embeddings", model="e", input=["old orders"]), *recorded)
     assert (words.kind, paths(words)) == (Kind.REQUEST, ["$.input[0]"]), "words that are embedded are no prompt"
     assert words.summary.startswith("embeddings e: ")
 
@@ -273,18 +275,12 @@ def test_ids_that_a_client_makes_are_no_differences(writing):
     def call(number, tool):
         return posted("https://mcp.test/mcp", jsonrpc="2.0", id=number, method="tools/call", params={"name": tool})
 
-    book = writing.Book()
-    book.add(call(1, "a"), HttpReply(200))
-    assert paths(diagnose.miss(book.run(), READER, (), call(9, "b"), "main")) == ["call"]
-    book = writing.Book()
+    assert paths(missed(call(9, "b"), (call(1, "a"), HttpReply(200)))) == ["call"]
     first, again = (posted("https://mcp.test/mcp", jsonrpc="2.0", id=number, method="tools/list") for number in (1, 2))
-    book.add(first, HttpReply(200))
-    found = diagnose.miss(book.run(), READER, (), again, "main")
+    found = missed(again, (first, HttpReply(200)))
     assert (found.kind, found.summary) == (Kind.REQUEST, "mcp tools/list: the same request, written otherwise")
-    book = writing.Book()
-    book.model([ASK])
-    fragment = writing.chat([ASK], url=writing.URL + "#x")
-    assert "the same call, written otherwise" in diagnose.miss(book.run(), READER, (), fragment, "main").summary
+    fragment = chat([ASK], url=writing.URL + "#x")
+    assert "the same call, written otherwise" in missed(fragment, chat([ASK])).summary
 
 
 def test_what_is_not_compared_is_no_difference(shop, writing):
@@ -295,7 +291,7 @@ def test_what_is_not_compared_is_no_difference(shop, writing):
 
 
 def test_an_empty_recording_and_a_lane_that_it_does_not_know(shop, writing):
-    found = diagnose.miss(writing.Book().run(), READER, (), writing.chat([ASK]), "main")
+    found = missed(chat([ASK]))
     assert (found.kind, found.turns, found.positions, found.lane) == (Kind.EXTRA, 0, 0, "main")
     found = shop.miss(writing.chat(shop.opening("else")), lane="main.4")
     assert (found.kind, found.lane, found.who) == (Kind.PROMPT, "main", "")
@@ -344,14 +340,12 @@ def test_calls_that_never_came_are_told_but_for_those_that_were_given_up(shop):
     assert diagnose.unused(replace(shop.run, exchanges=(shop.first, *gave_up)), READER, {shop.first.start}) is None
 
 
-def test_a_tool_reply_of_items_is_a_source(writing):
-    book = writing.Book()
-    book.model([ASK], writing.completion("", [("call_0001", "rows", {})]))
-    book.add(ToolCall("rows"), ToolReply(items=("alpha centauri", "vega")))
-    messages = [ASK, {"role": "tool", "tool_call_id": "call_0001", "content": "alpha centauri, vega"}]
-    book.model(messages)
-    call = writing.chat([ASK, messages[1] | {"content": "proxima, vega"}])
-    found = diagnose.miss(book.run(), READER, {0, 2}, call, "main")
+def test_a_tool_reply_of_items_is_a_source():
+    asked = chat([ASK]), completion("", [("call_0001", "rows", {})])
+    rows = ToolCall("rows"), ToolReply(items=("alpha centauri", "vega"))
+    told = {"role": "tool", "tool_call_id": "call_0001", "content": "alpha centauri, vega"}
+    now = chat([ASK, told | {"content": "proxima, vega"}])
+    found = missed(now, asked, rows, chat([ASK, told]), served=(0, 1))
     assert "came from tool rows (turn 1, call 2)" in found.detail[0]
 
 
@@ -359,15 +353,13 @@ def test_a_tool_reply_of_items_is_a_source(writing):
 
 
 def anthropic(messages, *, system="Be kind.\nBe brief."):
-    return posted(
-        "https://api.anthropic.com/v1/messages", model="claude-x", max_tokens=9, system=system, messages=messages
-    )
+    body = {"model": "claude-x", "max_tokens": 9, "system": system, "messages": messages}
+    return posted("https://api.anthropic.com/v1/messages", **body)
 
 
 def claude(*content):
     body = {"id": "msg_000001", "type": "message", "role": "assistant", "model": "claude-x", "content": list(content)}
-    headers = (("content-type", "application/json"),)
-    return HttpReply(200, headers=headers, body=Body(json.dumps(body).encode()))
+    return HttpReply(200, headers=JSON, body=Body(json.dumps(body).encode()))
 
 
 def test_texts_and_tool_results_of_anthropic_are_found_in_their_shape(writing):
@@ -403,12 +395,11 @@ OUTPUT = {"type": "function_call_output", "call_id": "call_0001"}
         ({"input": [ASK, FUNCTION, OUTPUT | {"output": "new"}]}, Kind.RESULT, "$.input[2].output"),
     ],
 )
-def test_texts_and_tool_results_of_openai_responses_are_found_in_their_shape(writing, now, kind, summary):
+def test_texts_and_tool_results_of_openai_responses_are_found_in_their_shape(now, kind, summary):
     before = {"model": "gpt-x", "input": "Where is my order?", "instructions": "Be kind."}
     before |= {"input": [ASK, FUNCTION, OUTPUT | {"output": "old"}]} if kind is Kind.RESULT else {}
-    book = writing.Book()
-    book.add(posted("https://api.openai.com/v1/responses", **before), HttpReply(200))
-    found = diagnose.miss(book.run(), READER, (), posted("https://api.openai.com/v1/responses", **before | now), "main")
+    url = "https://api.openai.com/v1/responses"
+    found = missed(posted(url, **before | now), (posted(url, **before), HttpReply(200)))
     assert found.kind is kind
     assert found.summary.startswith("model gpt-x: ")
     assert summary in found.summary
@@ -425,19 +416,14 @@ def test_where_a_text_came_from(writing):
     def told(*messages):
         return diagnose.miss(run, READER, {0, 2}, writing.chat([*messages]), "main").detail
 
-    (line,) = told(
-        ASK,
-        history[1] | {"content": "The parcel left Bremen at noon"},
-        {"role": "user", "content": "see Hamburg harbour, 7"},
-    )
+    bremen = history[1] | {"content": "The parcel left Bremen at noon"}
+    (line,) = told(ASK, bremen, {"role": "user", "content": "see Hamburg harbour, 7"})
     assert line == 'the recorded text "Hamburg" came from model gpt-x (turn 1, call 1)'
     # A short word of a prompt may stand anywhere.
     assert told(*history, {"role": "user", "content": "see Bremen harbour, 7"}) == ()
     assert told(*history, {"role": "user", "content": "see Hamburg harbour, 8"}) == ()
-    book.exchanges[2] = replace(
-        run.exchanges[2], call=writing.chat([ASK, history[1] | {"content": "from the harbour"}])
-    )
-    changed = writing.chat([ASK, history[1] | {"content": "from the station"}])
+    before, changed = (writing.chat([ASK, history[1] | {"content": f"from the {x}"}]) for x in ("harbour", "station"))
+    book.exchanges[2] = replace(run.exchanges[2], call=before)
     found = diagnose.miss(book.run(), READER, {0, 2}, changed, "main")
     assert found.detail == ('the recorded text "harbour" came from tool rows (turn 1, call 2)',)
     assert diagnose.miss(run, READER, {0}, ToolCall("rows", {"q": "right"}), "main").detail == ()
@@ -468,28 +454,27 @@ def test_how_far_a_run_came_names_the_turn_and_the_call_that_was_next(shop, writ
 # Calls of one shape that were put in, left out, moved or changed.
 
 
-@pytest.fixture
 def three(writing):
     """Three model calls that do not know of each other, and a replayer that looks ahead."""
     book = writing.Book()
     calls = {word: book.model([{"role": "user", "content": word}]).call for word in ("alpha", "beta", "gamma")}
-    replayer = ReplayBackend(book.run(), Matching(READER, RULES), READER)
-    replayer.looks_ahead = True
-    return replayer, calls
+    backend = replayer(book.run())
+    backend.looks_ahead = True
+    return backend, calls
 
 
-def asked(three, *words):
+def asked(replay, *words):
     """Ask in this order until a call is refused; what the run says then."""
-    replayer, calls = three
+    backend, calls = replay
     for number, word in enumerate(words):
-        verdict = replayer.decide(calls[word], Moment("main", number))
+        verdict = backend.decide(calls[word], Moment("main", number))
         if isinstance(verdict, Refused):
-            replayer.latch(verdict.divergence, f"agent.py:{number}")
+            backend.latch(verdict.divergence, f"agent.py:{number}")
             break
         if verdict.early is not None:
             verdict.early(f"agent.py:{number}")
         verdict.handed()
-    found = replayer.finish()
+    found = backend.finish()
     return found and (found.kind, found.turn, found.summary, found.origin)
 
 
@@ -502,48 +487,46 @@ LEFT = f"{said('alpha')} was not called before {said('beta')}"
 LEFT_LATER = f"{said('beta')} was not called before {said('gamma')}"
 
 
-@pytest.mark.parametrize(
-    ("words", "told"),
-    [
-        ("alpha beta gamma", None),
-        ("beta alpha gamma", (Kind.ORDER, 2, CAME, "agent.py:0")),
-        ("beta gamma alpha", (Kind.ORDER, 2, CAME, "agent.py:0")),
-        ("beta gamma", (Kind.MISSING, 1, LEFT, "agent.py:0")),
-        ("beta", (Kind.MISSING, 1, LEFT, "agent.py:0")),
-        ("alpha gamma", (Kind.MISSING, 2, LEFT_LATER, "agent.py:1")),
-    ],
-)
-def test_calls_of_one_shape_are_moved_or_left_out_by_what_comes_after(three, words, told):
-    assert asked(three, *words.split()) == told
+ASKED = {
+    "alpha beta gamma": None,
+    "beta alpha gamma": (Kind.ORDER, 2, CAME, "agent.py:0"),
+    "beta gamma alpha": (Kind.ORDER, 2, CAME, "agent.py:0"),
+    "beta gamma": (Kind.MISSING, 1, LEFT, "agent.py:0"),
+    "beta": (Kind.MISSING, 1, LEFT, "agent.py:0"),
+    "alpha gamma": (Kind.MISSING, 2, LEFT_LATER, "agent.py:1"),
+}
 
 
-def test_a_call_that_differs_ends_the_look_ahead(three, writing):
-    replayer, calls = three
-    assert replayer.decide(calls["beta"], Moment("main", 0)).early is not None
-    verdict = replayer.decide(writing.chat([{"role": "user", "content": "delta"}]), Moment("main", 1))
+def test_calls_of_one_shape_are_moved_or_left_out_by_what_comes_after(writing):
+    assert {words: asked(three(writing), *words.split()) for words in ASKED} == ASKED
+
+
+def test_a_call_that_differs_ends_the_look_ahead(writing):
+    backend, calls = three(writing)
+    assert backend.decide(calls["beta"], Moment("main", 0)).early is not None
+    verdict = backend.decide(writing.chat([{"role": "user", "content": "delta"}]), Moment("main", 1))
     assert (verdict.divergence.kind, verdict.divergence.summary) == (Kind.MISSING, LEFT)
 
 
-def test_two_calls_that_differ_far_behind_their_beginning_are_told_by_what_differs(writing):
-    book, long = writing.Book(), "Sort this letter into one of the known folders, please, and say why: " * 3
+def test_two_calls_that_differ_far_behind_their_beginning_are_told_by_what_differs():
+    book, long = Book(), "Sort this letter into one of the known folders, please, and say why: " * 3
     first, second = (book.model([{"role": "user", "content": f"{long}{word} {long}"}]) for word in ("rent", "tax"))
     found = diagnose.order(book.run(), READER, (), second.call, second, came=first)
     assert found.summary == "model gpt-x (...tax...) came before model gpt-x (...rent...), which is recorded first"
 
 
 def test_a_recorded_call_that_was_left_out_before_a_changed_one_is_missing(writing):
-    book = writing.Book()
-    guard = book.model([GUARD, {"role": "user", "content": "Is this safe?"}], tools=...)
-    asked = [{"role": "system", "content": writing.SYSTEM}, {"role": "user", "content": "Where is it?"}]
-    book.model(asked)
-    found = diagnose.miss(book.run(), READER, (), writing.chat([asked[0], {"role": "user", "content": "Now?"}]), "main")
-    assert (found.kind, found.recorded) == (Kind.MISSING, guard)
-
-
-def test_a_result_of_the_same_elements_in_another_order(writing):
-    book = writing.Book()
-    rows = book.tool("rows", ["new", "old", "lost"])
-    found = results.changed(
-        book.run(), READER, rows, rows.call, ToolReply(["old", "new", "lost"]), tolerances=Tolerances(())
+    guard = chat([GUARD, {"role": "user", "content": "Is this safe?"}], tools=...)
+    asked, now = (
+        chat([{"role": "system", "content": writing.SYSTEM}, {"role": "user", "content": text}])
+        for text in ("Where is it?", "Now?")
     )
+    found = missed(now, guard, asked)
+    assert (found.kind, found.recorded.call) == (Kind.MISSING, guard)
+
+
+def test_a_result_of_the_same_elements_in_another_order_is_told_as_such():
+    book = Book()
+    rows, now = book.tool("rows", ["new", "old", "lost"]), ToolReply(["old", "new", "lost"])
+    found = results.changed(book.run(), READER, rows, rows.call, now, tolerances=Tolerances(()))
     assert found.summary == "tool rows: result: $ came in another order"

@@ -7,6 +7,7 @@ import enum
 import json
 import math
 import threading
+import types
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -30,7 +31,7 @@ from zoneinfo import ZoneInfo
 import attrs
 import pydantic
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.core.serialize import Codec, freeze, freeze_arguments, load, same
@@ -177,31 +178,31 @@ NO_TAGS = {"$object": {"amount": {"$decimal": "2"}, "currency": "EUR", "tags": {
 ORDER = {"id": 1, "total": NO_TAGS, "lines": {"$tuple": []}, "pet": None, "parent": None}
 
 
-@pytest.mark.parametrize(
-    ("value", "hint", "frozen"),
-    [
-        ({"id": 7, "tags": ["a", None, True, 1.5]}, None, {"id": 7, "tags": ["a", None, True, 1.5]}),
-        ((1, "a"), None, {"$tuple": [1, "a"]}),
-        (b"plain", None, {"$bytes": "plain"}),
-        (b"\xff", None, {"$bytes": ["/w=="]}),
-        ({1: "a"}, None, {"$dict": [[1, "a"]]}),
-        ({"$ref": {"$$x": 1}}, None, {"$$ref": {"$$$x": 1}}),
-        ({"b", "a", "c", "d"}, None, {"$set": ["a", "b", "c", "d"]}),
-        (Decimal("1.50"), None, {"$decimal": "1.50"}),
-        (dt.datetime(2026, 11, 20, 9, tzinfo=dt.UTC), None, {"$datetime": "2026-11-20T09:00:00+00:00"}),
-        (Path("a/b"), None, {"$path": "a/b"}),
-        (math.nan, None, {"$float": "nan"}),
-        (-0.0, None, {"$float": "-0.0"}),
-        (2**64, None, {"$int": "18446744073709551616"}),
-        ("\ud800", None, {"$str": "\\ud800"}),
-        (Order(1, Money(Decimal(2))), Order, {"$object": ORDER}),
-        ([Color.RED], list[Color], [{"$enum": "RED"}]),
-        (CAT, Cat | None, TOM),
-        (Dog("Tom"), Cat | Dog, {"$arm": [1, f"{__name__}.Dog", TOM]}),
-    ],
-)
-def test_what_a_reader_sees(value, hint, frozen):
-    assert json.dumps(freeze(value, hint=hint)) == json.dumps(frozen)
+SEEN = [
+    ({"id": 7, "tags": ["a", None, True, 1.5]}, None, {"id": 7, "tags": ["a", None, True, 1.5]}),
+    ((1, "a"), None, {"$tuple": [1, "a"]}),
+    (b"plain", None, {"$bytes": "plain"}),
+    (b"\xff", None, {"$bytes": ["/w=="]}),
+    ({1: "a"}, None, {"$dict": [[1, "a"]]}),
+    ({"$ref": {"$$x": 1}}, None, {"$$ref": {"$$$x": 1}}),
+    ({"b", "a", "c", "d"}, None, {"$set": ["a", "b", "c", "d"]}),
+    (Decimal("1.50"), None, {"$decimal": "1.50"}),
+    (dt.datetime(2026, 11, 20, 9, tzinfo=dt.UTC), None, {"$datetime": "2026-11-20T09:00:00+00:00"}),
+    (Path("a/b"), None, {"$path": "a/b"}),
+    (math.nan, None, {"$float": "nan"}),
+    (-0.0, None, {"$float": "-0.0"}),
+    (2**64, None, {"$int": "18446744073709551616"}),
+    ("\ud800", None, {"$str": "\\ud800"}),
+    (Order(1, Money(Decimal(2))), Order, {"$object": ORDER}),
+    ([Color.RED], list[Color], [{"$enum": "RED"}]),
+    (CAT, Cat | None, TOM),
+    (Dog("Tom"), Cat | Dog, {"$arm": [1, f"{__name__}.Dog", TOM]}),
+]
+
+
+def test_what_a_reader_sees():
+    for value, hint, frozen in SEEN:
+        assert json.dumps(freeze(value, hint=hint)) == json.dumps(frozen)
 
 
 def _zones():
@@ -226,17 +227,12 @@ LEAVES = st.one_of(
     st.timedeltas(),
     st.times(timezones=_zones()),
     st.datetimes(dt.datetime(2, 1, 1), dt.datetime(9000, 1, 1), timezones=_zones()),
-    st.sampled_from(
-        [dt.UTC, BERLIN, ..., Path("a") / "b", PureWindowsPath("C:\\x"), PurePosixPath("/x"), range(3, 9, 2)]
-    ),
+    st.sampled_from([dt.UTC, BERLIN, ..., Path("a/b"), PureWindowsPath("C:\\x"), PurePosixPath("/x"), range(3, 9, 2)]),
     st.sampled_from([2**64, -(2**64), IPv4Address("10.0.0.1"), IPv6Network("fe80::/64"), "$tuple", "$$"]),
 )
-KEYS = st.one_of(
-    st.text("$ab\ud800", max_size=3), st.integers(), st.booleans(), st.none(), st.floats(), st.tuples(st.text())
-)
-HASHABLE = st.one_of(
-    KEYS, st.decimals(allow_nan=False), st.dates(), st.binary(max_size=2), st.frozensets(st.integers())
-)
+KEYS = st.one_of(st.text("$ab\ud800", max_size=3), st.integers(), st.booleans(), st.none(), st.floats())
+KEYS = KEYS | st.tuples(st.text())
+HASHABLE = KEYS | st.decimals(allow_nan=False) | st.dates() | st.binary(max_size=2) | st.frozensets(st.integers())
 VALUES = st.recursive(
     LEAVES,
     lambda below: st.one_of(
@@ -254,7 +250,6 @@ VALUES = st.recursive(
 )
 
 
-@settings(derandomize=True, deadline=None, max_examples=40)
 @given(VALUES, VALUES)
 def test_every_standard_value_comes_back(value, other):
     data = freeze(value)
@@ -285,89 +280,58 @@ def _rows():
     yield {"id": 1}
 
 
-@pytest.mark.parametrize(
-    ("value", "hint"),
-    [
-        ([-(10**5000)], None),
-        ({"at": (1, 2), "total": Decimal("1.50")}, dict[str, Any]),
-        ([dt.datetime(2026, 1, 1, tzinfo=dt.UTC), {"a", "b"}], None),
-        ([(1, 2)], list),
-        ({1: "a", 2: "b"}, dict[int, str]),
-        (Order(1, Money(Decimal("2.50"))), Order),
-        ([CAT], list[Cat]),
-        ({"a": Model(id=1)}, dict[str, Model]),
-        (Model(id=1, when=dt.datetime(2026, 1, 1)), Model),
-        (SubModel(id=1), Model),
-        (Dog("Rex"), Cat | Dog),
-        (Level.LOW, Level),
-        (pydantic.SecretStr("hunter2"), pydantic.SecretStr),
-        (Point(1, dt.date(2026, 1, 1)), Point),
-        (Parcel(Decimal(1)), Parcel),
-        (CAT, Annotated[Cat, "note"]),
-        (CAT, Known),
-        (CAT, Optional[Cat]),  # noqa: UP045  as users write it
-        (None, Optional[Cat]),  # noqa: UP045  as users write it
-        ("text", Cat | str),
-        ([CAT], Sequence[Cat]),
-        ((CAT,), Iterable[Cat]),
-        ({"a": CAT}, Mapping[str, Cat]),
-        ({Color.RED: CAT}, dict[Color, Cat]),
-        ((CAT, 1), tuple[Cat, int]),
-        ((CAT, Cat("Kit")), tuple[Cat, ...]),
-        ({Level.LOW}, set[Level]),
-        (frozenset({Money(Decimal(1))}), frozenset[Money]),
-        (collections.deque([CAT]), collections.deque[Cat]),
-        (collections.OrderedDict(a=CAT), collections.OrderedDict[str, Cat]),
-        (Color.BLUE, Literal[Color.BLUE]),
-        ("a", Literal["a", "b"]),
-        ([Dog("a"), Cat("b")], list[Cat | Dog]),
-        ([Dog("a")], list[Cat] | list[Dog]),
-        ({"a": {"b": [Cat("c"), None]}}, dict[str, dict[str, list[Cat | None]]]),
-        (Right.READ | Right.WRITE, Right),
-        (State.OPEN, State),
-        (Page([CAT], Cat("Kit")), Page[Cat]),
-        (Page([Page([1])]), Page[Page[int]]),
-        (Row(id=1, color=Color.RED, note=CAT), Row),
-        (Row(id=1, color=Color.RED), Row | None),
-        (Pair(1, (2,)), Pair),
-        (UserId("u"), UserId),
-        (Order(1, Money(Decimal(1)), (Money(Decimal(2)),), Dog("Rex"), Order(2, Money(Decimal(3)))), Order),
-        (VipOrder(1, Money(Decimal(1))), Order),
-        (Open(id=1, more=(1, 2)), Open),
-        (GenericModel[Cat](value=CAT), GenericModel[Cat]),
-        (GenericModel[Cat](value=CAT), GenericModel),
-        (pydantic.SecretBytes(b"\xff"), pydantic.SecretBytes),
-        (1, Any),
-        ((1,), T),
-        ((1,), ForwardRef("Gone")),
-        ((1,), "Gone"),
-    ],
-)
-def test_a_hint_brings_classes_back(value, hint):
-    assert_comes_back(value, hint)
+MAYBE = Optional[Cat]  # noqa: UP045  as users write it
+HINTED = [
+    ([-(10**5000)], None), ({"at": (1, 2), "total": Decimal("1.50")}, dict[str, Any]),
+    ([dt.datetime(2026, 1, 1, tzinfo=dt.UTC), {"a", "b"}], None), ([(1, 2)], list),
+    ({1: "a", 2: "b"}, dict[int, str]), (Order(1, Money(Decimal("2.50"))), Order), ([CAT], list[Cat]),
+    ({"a": Model(id=1)}, dict[str, Model]), (Model(id=1, when=dt.datetime(2026, 1, 1)), Model),
+    (SubModel(id=1), Model), (Dog("Rex"), Cat | Dog), (Level.LOW, Level),
+    (pydantic.SecretStr("hunter2"), pydantic.SecretStr), (Point(1, dt.date(2026, 1, 1)), Point),
+    (Parcel(Decimal(1)), Parcel), (CAT, Annotated[Cat, "note"]), (CAT, Known), (CAT, MAYBE), (None, MAYBE),
+    ("text", Cat | str), ([CAT], Sequence[Cat]), ((CAT,), Iterable[Cat]), ({"a": CAT}, Mapping[str, Cat]),
+    ({Color.RED: CAT}, dict[Color, Cat]), ((CAT, 1), tuple[Cat, int]), ((CAT, Cat("Kit")), tuple[Cat, ...]),
+    ({Level.LOW}, set[Level]), (frozenset({Money(Decimal(1))}), frozenset[Money]),
+    (collections.deque([CAT]), collections.deque[Cat]),
+    (collections.OrderedDict(a=CAT), collections.OrderedDict[str, Cat]), (Color.BLUE, Literal[Color.BLUE]),
+    ("a", Literal["a", "b"]), ([Dog("a"), Cat("b")], list[Cat | Dog]), ([Dog("a")], list[Cat] | list[Dog]),
+    ({"a": {"b": [Cat("c"), None]}}, dict[str, dict[str, list[Cat | None]]]), (Right.READ | Right.WRITE, Right),
+    (State.OPEN, State), (Page([CAT], Cat("Kit")), Page[Cat]), (Page([Page([1])]), Page[Page[int]]),
+    (Row(id=1, color=Color.RED, note=CAT), Row), (Row(id=1, color=Color.RED), Row | None), (Pair(1, (2,)), Pair),
+    (UserId("u"), UserId),
+    (Order(1, Money(Decimal(1)), (Money(Decimal(2)),), Dog("Rex"), Order(2, Money(Decimal(3)))), Order),
+    (VipOrder(1, Money(Decimal(1))), Order), (Open(id=1, more=(1, 2)), Open),
+    (GenericModel[Cat](value=CAT), GenericModel[Cat]), (GenericModel[Cat](value=CAT), GenericModel),
+    (pydantic.SecretBytes(b"\xff"), pydantic.SecretBytes), (1, Any), ((1,), T), ((1,), ForwardRef("Gone")),
+    ((1,), "Gone"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("value", "hint", "where", "line"),
-    [
-        ({"level": Level.LOW}, dict[str, Any], "$.level", "returns=dict[str, {m}.Level]"),
-        (Cat("Tom"), None, "$", "returns={m}.Cat"),
-        ([Cat("a"), Dog("b"), None], list, "$[0]", "returns=list[{m}.Cat | {m}.Dog | None]"),
-        ({1: (Cat("a"), 2)}, None, "$[1][0]", "returns=dict[int, tuple[{m}.Cat, int]]"),
-        (Opaque(1), Opaque, "$", "agentreplay.codec({m}.Opaque, vars, lambda data: {m}.Opaque(**data))"),
-        ([Page([Color.RED])], list[Page], "$[0].items[0]", "agentreplay.codec({m}.Color, lambda value: value.name, lambda name: {m}.Color[name])"),
-        ([1, UserId("u")], None, "$[1]", "returns=list[int | {m}.UserId]"),
-        ((Open(id=1),), None, "$[0]", "returns=tuple[{m}.Open]"),
-        ({"a": {"at": dt.datetime(2026, 1, 1, tzinfo=Zone())}}, None, "$.a.at", "tzinfo"),
-    ],
-)  # fmt: skip
-def test_a_refusal_names_the_place_and_prints_the_line(value, hint, where, line):
-    with pytest.raises(CannotFreeze) as refused:
-        freeze(value, hint=hint)
-    assert refused.value.path == where
-    assert f"at {where} " in str(refused.value)
-    assert line.format(m=__name__) in str(refused.value)
-    assert refused.value.kind in str(refused.value)
+def test_a_hint_brings_classes_back():
+    for value, hint in HINTED:
+        assert_comes_back(value, hint)
+
+
+REFUSED = [
+    ({"level": Level.LOW}, dict[str, Any], "$.level", "returns=dict[str, {m}.Level]"),
+    (Cat("Tom"), None, "$", "returns={m}.Cat"),
+    ([Cat("a"), Dog("b"), None], list, "$[0]", "returns=list[{m}.Cat | {m}.Dog | None]"),
+    ({1: (Cat("a"), 2)}, None, "$[1][0]", "returns=dict[int, tuple[{m}.Cat, int]]"),
+    (Opaque(1), Opaque, "$", "agentreplay.codec({m}.Opaque, vars, lambda data: {m}.Opaque(**data))"),
+    ([Page([Color.RED])], list[Page], "$[0].items[0]", "agentreplay.codec({m}.Color, lambda value: value.name, lambda name: {m}.Color[name])"),
+    ([1, UserId("u")], None, "$[1]", "returns=list[int | {m}.UserId]"),
+    ((Open(id=1),), None, "$[0]", "returns=tuple[{m}.Open]"),
+    ({"a": {"at": dt.datetime(2026, 1, 1, tzinfo=Zone())}}, None, "$.a.at", "tzinfo"),
+]  # fmt: skip
+
+
+def test_a_refusal_names_the_place_and_prints_the_line():
+    for value, hint, where, line in REFUSED:
+        with pytest.raises(CannotFreeze) as refused:
+            freeze(value, hint=hint)
+        said = str(refused.value)
+        assert refused.value.path == where
+        assert all(word in said for word in (f"at {where} ", line.format(m=__name__), refused.value.kind)), said
 
 
 def test_what_cannot_be_kept_is_refused_and_never_told_as_text():
@@ -385,12 +349,9 @@ def test_what_cannot_be_kept_is_refused_and_never_told_as_text():
 def test_the_line_that_is_printed_works():
     with pytest.raises(CannotFreeze) as refused:
         freeze({"a": [Cat("Tom"), None]})
-    line = str(refused.value).splitlines()[-1].strip()
-    returns = {}
-    eval(
-        line.replace(f"{__name__}.", ""),
-        globals() | {"agentreplay": type("A", (), {"tool": lambda fn, **kw: returns.update(kw)}), "fn": None},
-    )
+    line, returns = str(refused.value).splitlines()[-1].strip().replace(f"{__name__}.", ""), {}
+    agentreplay = types.SimpleNamespace(tool=lambda fn, **kw: returns.update(kw))
+    eval(line, globals() | {"agentreplay": agentreplay, "fn": None})
     assert_comes_back({"a": [Cat("Tom"), None]}, returns["returns"])
 
 
@@ -468,13 +429,10 @@ FOREIGN = [
 ]
 
 
-@pytest.mark.parametrize(("data", "hint"), FOREIGN)
-def test_hostile_or_foreign_data_is_refused_by_name(data, hint):
-    with pytest.raises(CannotFreeze):
-        load({"rows": [data]}, hint=dict[str, list[hint]] if hint else None)
-
-
-def test_a_subclass_is_looked_up_below_the_hint_alone():
+def test_hostile_or_foreign_data_is_refused_by_name_and_a_subclass_looked_up_below_the_hint_alone():
+    for data, hint in FOREIGN:
+        with pytest.raises(CannotFreeze):
+            load({"rows": [data]}, hint=dict[str, list[hint]] if hint else None)
     data = freeze(VipOrder(1, Money(Decimal(1))), hint=Order)
     assert data["$object"][0] == f"{__name__}.VipOrder"
     with pytest.raises(CannotFreeze, match="not a loaded subclass"):
@@ -486,28 +444,22 @@ def test_a_codec_carries_a_class_wherever_it_sits():
     back = assert_comes_back({"a": [Opaque((1, b"\xff"))]}, None, codecs)
     assert type(back["a"][0]) is Opaque
     assert freeze(Opaque(1), codecs=codecs) == {"$codec": [f"{__name__}.Opaque", 1]}
+    with pytest.raises(CannotFreeze, match=r"agentreplay\.codec\(shop\.Money"):
+        load({"$codec": ["shop.Money", 1]})
 
 
 def test_a_codec_that_loses_something_raises_or_is_missing_is_named():
-    lossy, raising = (
-        Codec(Opaque, lambda o: o.rows, lambda rows: Opaque(list(rows))),
-        Codec(Opaque, lambda o: 1 / 0, Opaque),
-    )
+    lossy = Codec(Opaque, lambda o: o.rows, lambda rows: Opaque(list(rows)))
+    raising = Codec(Opaque, lambda o: 1 / 0, Opaque)
     with pytest.raises(CannotFreeze, match="comes back unequal") as refused:
         freeze({"a": [1, Opaque((1,))]}, codecs=[lossy])
     assert refused.value.path == "$.a[1]"
     with pytest.raises(CannotFreeze, match="refused by its codec: ZeroDivisionError"):
         freeze(Opaque(1), codecs=[raising])
-    with pytest.raises(CannotFreeze, match=r"agentreplay\.codec\(shop\.Money"):
-        load({"$codec": ["shop.Money", 1]})
-
-
-class Broken(pydantic.BaseModel):
-    id: int = 1
 
 
 def test_arguments_are_compared_by_content_where_there_is_some():
-    broken = Broken.model_construct()
+    broken = Open.model_construct()
     object.__delattr__(broken, "__pydantic_fields_set__")  # it raises when it is looked at
     held = {"cat": CAT, "color": Color.RED, "fn": len, "it": iter([1]), "gone": [object()], "broken": broken}
     frozen = freeze_arguments(held)
@@ -517,7 +469,7 @@ def test_arguments_are_compared_by_content_where_there_is_some():
         "fn": {"$state": ["builtin_function_or_method", "builtins.len"]},
         "it": {"$state": ["list_iterator", [[1], 0]]},
         "gone": [{"$opaque": "object"}],
-        "broken": {"$opaque": f"{__name__}.Broken"},
+        "broken": {"$opaque": f"{__name__}.Open"},
     }
     json.dumps(freeze_arguments({"model": Model(id=1), **held}), allow_nan=False)
 
@@ -533,14 +485,9 @@ NOT_SAME = [
 ]
 NAN = float("nan")
 SAME = [
-    *(
-        (math.nan, NAN),
-        ({math.nan, 1}, {1, NAN}),
-        ({"a": 1, "b": 2}, {"b": 2, "a": 1}),
-        ({(math.nan,): 1}, {(NAN,): 1}),
-    ),
-    *((Opaque([math.nan]), Opaque([NAN])), (Fraction(1, 3), Fraction(2, 6)), ({"a": [], "b": 1}, {"b": 1, "a": []})),
-]
+    (math.nan, NAN), ({math.nan, 1}, {1, NAN}), ({"a": 1, "b": 2}, {"b": 2, "a": 1}), ({(math.nan,): 1}, {(NAN,): 1}),
+    (Opaque([math.nan]), Opaque([NAN])), (Fraction(1, 3), Fraction(2, 6)), ({"a": [], "b": 1}, {"b": 1, "a": []}),
+]  # fmt: skip
 
 
 def test_same_is_equal_in_type_and_content():

@@ -9,12 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.core.backends.adopt import AdoptBackend, endpoint
-from pytest_agentreplay.core.backends.backend import Moment, PassThrough, RecordBackend, Refused, Replayed
-from pytest_agentreplay.core.backends.replay import ReplayBackend
+from pytest_agentreplay.core.backends.backend import Moment, RecordBackend, Refused, Replayed
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.model import Body, Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.core.model import (
+    Body,
+    Failure,
+    FrameCall,
+    Header,
+    HttpCall,
+    HttpReply,
+    Run,
+    ToolCall,
+    ToolReply,
+)
 from pytest_agentreplay.dialects import READER, RULES
+from tests.support.backends import recorded, replayer
 
 JSON_TYPE = (("content-type", "application/json"),)
 
@@ -32,21 +42,8 @@ def at(lane="main", moment=0, parent=None):
     return Moment(lane, moment, parent=parent)
 
 
-def recorded(steps):
-    """A run of (lane, call) in order, each over before the next begins."""
-    backend = RecordBackend()
-    for number, (lane, call) in enumerate(steps):
-        verdict = backend.decide(call, at(lane, number))
-        assert isinstance(verdict, PassThrough)
-        outcome = (
-            ToolReply(number) if isinstance(call, ToolCall) else HttpReply(200, body=Body(b"%d" % number), cuts=(1,))
-        )
-        backend.settle(verdict.ticket, outcome, at=number, first=None, suspended=False)
-    return Run(Header("t::x"), backend.exchanges())
-
-
-def replayer(run):
-    return ReplayBackend(run, Matching(READER, RULES), READER)
+def in_main(*calls):
+    return recorded([("main", call) for call in calls])
 
 
 def test_a_recorder_numbers_starts_and_finishes_by_one_counter():
@@ -56,29 +53,25 @@ def test_a_recorder_numbers_starts_and_finishes_by_one_counter():
     backend.settle(second.ticket, ToolReply("b"), at=40, first=30, suspended=True)
     backend.settle(first.ticket, Failure("builtins.OSError"), at=50, first=None, suspended=False)
     assert not backend.recognise(tool(1))
-    assert [(x.start, x.finish, x.lane, x.parent, x.suspended) for x in backend.exchanges()] == [
-        (1, 4, "main", None, False),
-        (2, 3, "main.1", 1, True),
-    ]
+    told = [(x.start, x.finish, x.lane, x.parent, x.suspended) for x in backend.exchanges()]
+    assert told == [(1, 4, "main", None, False), (2, 3, "main.1", 1, True)]
     assert [x.start for x in noted] == [2, 1]
     assert backend.count() == 4
     assert backend.exchanges()[1].timing.first == 30
 
 
 def test_each_exchange_is_served_once_in_order_of_start():
-    backend = replayer(recorded([("main", tool(1)), ("main", tool(1))]))
+    backend = replayer(in_main(tool(1), tool(1)))
     assert backend.recognise(tool(1))
     assert not backend.recognise(tool(2))
     served = [backend.decide(tool(1), at()) for _ in range(3)]
     assert [answer.exchange.outcome.value for answer in served[:2]] == [0, 1]
-    assert isinstance(served[2], Refused)
     assert served[2].divergence.kind is Kind.EXTRA
 
 
 def test_a_refusal_is_for_good_and_the_first_one_is_kept():
-    backend = replayer(recorded([("main", tool(1))]))
-    refused = backend.decide(tool(9), at())
-    kept = backend.latch(refused.divergence, "agent.py:1 in f")
+    backend = replayer(in_main(tool(1)))
+    kept = backend.latch(backend.decide(tool(9), at()).divergence, "agent.py:1 in f")
     again = backend.decide(tool(1), at())
     assert isinstance(again, Refused)
     assert backend.latch(again.divergence, "elsewhere") is kept
@@ -87,7 +80,7 @@ def test_a_refusal_is_for_good_and_the_first_one_is_kept():
 
 
 def test_what_was_not_made_is_told_at_the_end_and_what_came_later_is_waited_for():
-    run = recorded([("main", tool(1)), ("main", tool(2))])
+    run = in_main(tool(1), tool(2))
     backend = replayer(run)
     backend.decide(tool(1), at())
     assert backend.finish(until=run.exchanges[0].finish) is None, "teardown has still to ask"
@@ -96,7 +89,7 @@ def test_what_was_not_made_is_told_at_the_end_and_what_came_later_is_waited_for(
 
 
 def test_another_key_order_is_the_same_call_and_a_watched_field_is_drift():
-    backend = replayer(recorded([("main", chat("a", prompt_cache_key="k1"))]))
+    backend = replayer(in_main(chat("a", prompt_cache_key="k1")))
     body = {"prompt_cache_key": "k2", "messages": [{"content": "a", "role": "user"}], "model": "m"}
     now = HttpCall("POST", "http://h/v1/chat/completions", JSON_TYPE, Body(json.dumps(body).encode()))
     assert isinstance(backend.decide(now, at()), Replayed)
@@ -115,11 +108,8 @@ def test_children_belong_to_their_parent_and_are_never_awaited():
     assert isinstance(replay.decide(tool(1), at()), Replayed)
     assert replay.finish() is None
     assert len(replay.replayed()) == 2
-
-
-def test_a_replayer_settles_nothing():
     with pytest.raises(AssertionError, match="arrival 3"):
-        replayer(recorded([])).settle(3, ToolReply(), at=0, first=None, suspended=False)
+        replay.settle(3, ToolReply(), at=0, first=None, suspended=False)
 
 
 STEPS = st.lists(st.tuples(st.sampled_from(["main.1", "main.2", "main.3"]), st.integers(0, 3)), min_size=1, max_size=12)
@@ -127,53 +117,46 @@ STEPS = st.lists(st.tuples(st.sampled_from(["main.1", "main.2", "main.3"]), st.i
 
 @given(STEPS, st.randoms(use_true_random=False))
 def test_lanes_may_interleave_in_any_way_and_every_call_gets_its_own_reply(steps, dice):
-    calls = [(lane, ToolCall("look", {"n": n, "lane": lane})) for lane, n in steps]
-    run = recorded(calls)
-    waiting = {lane: [x for x in run.exchanges if x.lane == lane] for lane, _ in calls}
+    run = recorded([(lane, ToolCall("look", {"n": n, "lane": lane})) for lane, n in steps])
+    waiting = {lane: [x for x in run.exchanges if x.lane == lane] for lane, _ in steps}
     backend = replayer(run)
     while any(waiting.values()):
         lane = dice.choice([lane for lane, left in waiting.items() if left])
         x = waiting[lane].pop(0)
-        answer = backend.decide(x.call, at(lane))
-        assert isinstance(answer, Replayed)
-        assert answer.exchange.start == x.start
+        assert backend.decide(x.call, at(lane)).exchange.start == x.start
     assert backend.finish() is None
 
 
 @given(st.lists(st.integers(0, 9), min_size=2, max_size=8, unique=True), st.data())
 def test_two_calls_of_one_lane_never_change_places(numbers, data):
-    run = recorded([("main", tool(n)) for n in numbers])
+    run = in_main(*map(tool, numbers))
     late = data.draw(st.integers(1, len(numbers) - 1))
     backend = replayer(run)
     for x in run.exchanges[: late - 1]:
         backend.decide(x.call, at())
-    verdict = backend.decide(run.exchanges[late].call, at())
-    assert isinstance(verdict, Refused)
-    assert verdict.divergence.kind in {Kind.ORDER, Kind.MISSING}
+    assert backend.decide(run.exchanges[late].call, at()).divergence.kind in {Kind.ORDER, Kind.MISSING}
 
 
 @pytest.mark.parametrize("held", [chat, lambda text: ToolCall("pay", {"with": text})])
 def test_a_token_of_one_reply_is_not_taken_for_that_of_another(held):
     ada, eve, own = (f"[[redacted:key:{number}]]" for number in (2, 3, 1))
 
-    def run(first, second, key=own):
-        steps = [ToolCall("login", {"key": key}), ToolCall("logout"), held(f"pay {first}"), held(f"pay {second}")]
-        backend = RecordBackend()
-        for number, call in enumerate(steps):
-            ticket = backend.decide(call, at("main", number)).ticket
-            reply = ToolReply([ada, eve]) if number == 0 else ToolReply(number)
-            backend.settle(ticket, reply, at=number, first=None, suspended=False)
-        return steps, Run(Header("t::x"), backend.exchanges())
+    def steps(first, second, key=own):
+        return [ToolCall("login", {"key": key}), ToolCall("logout"), held(f"pay {first}"), held(f"pay {second}")]
 
-    def refused(steps, recorded=(ada, eve)):
-        backend = replayer(run(*recorded)[1])
-        return [isinstance(backend.decide(call, at()), Refused) for call in steps]
+    def refused(now, before=(ada, eve)):
+        calls = [("main", call) for call in steps(*before)]
+        backend = replayer(recorded(calls, lambda number, _: ToolReply([ada, eve] if number == 0 else number)))
+        return any(isinstance(backend.decide(call, at()), Refused) for call in now)
 
-    assert not any(refused(run(ada, eve)[0]))
-    assert not any(refused(run(ada, eve, key="[[redacted:key:9]]")[0])), "the key of another machine"
-    assert any(refused(run(eve, ada)[0]))
-    assert any(refused(run(eve, eve)[0]))
-    assert any(refused(run(eve, eve)[0], recorded=(ada, ada))), "renamed alike throughout"
+    assert not refused(steps(ada, eve))
+    assert not refused(steps(ada, eve, key="[[redacted:key:9]]")), "the key of another machine"
+    assert refused(steps(eve, ada))
+    assert refused(steps(eve, eve))
+    assert refused(steps(eve, eve), before=(ada, ada)), "renamed alike throughout"
+
+
+# Replies of a recording for requests that have changed.
 
 
 def adopter(run):
@@ -181,7 +164,7 @@ def adopter(run):
 
 
 def test_changed_requests_get_the_replies_of_their_places():
-    run = recorded([("main", chat("a")), ("main", tool(1)), ("main", chat("b"))])
+    run = in_main(chat("a"), tool(1), chat("b"))
     backend = adopter(run)
     assert not backend.recognise(chat("a"))
     answers = [backend.decide(call, at()) for call in (chat("A"), tool(1), chat("b"))]
@@ -189,33 +172,95 @@ def test_changed_requests_get_the_replies_of_their_places():
     assert backend.finish() is None
     new, changed = backend.adopted()
     assert [(aligned.recorded, aligned.now) for aligned in changed] == [(run.exchanges[0], chat("A"))]
-    assert new.exchanges[0].call == chat("A")
-    assert new.exchanges[0].outcome == run.exchanges[0].outcome
+    assert (new.exchanges[0].call, new.exchanges[0].outcome) == (chat("A"), run.exchanges[0].outcome)
 
 
 def test_a_call_more_or_less_has_no_old_reply():
-    run = recorded([("main", tool(1)), ("main", tool(2))])
-    more = adopter(run)
+    run = in_main(tool(1), tool(2))
+    more, less = adopter(run), adopter(run)
     for call in (tool(1), tool(2)):
         more.decide(call, at())
-    refused = more.decide(tool(3), at())
-    assert isinstance(refused, Refused)
-    kept = more.latch(refused.divergence, "a.py:1 in f")
+    kept = more.latch(more.decide(tool(3), at()).divergence, "a.py:1 in f")
     assert kept.origin == "a.py:1 in f"
     assert more.decide(tool(1), at()).divergence is kept
     assert more.finish() is kept
-    less = adopter(run)
     less.decide(tool(1), at())
     assert less.finish().kind is Kind.MISSING
 
 
-@pytest.mark.parametrize(
-    ("call", "is_put_to"),
-    [
-        (tool(1), "look"),
-        (HttpCall("POST", "http://127.0.0.1:8123/v1/chat?x=1"), "POST http://localhost/v1/chat"),
-        (HttpCall("GET", "https://u:p@api.test"), "GET https://api.test/"),
-    ],
-)
-def test_an_endpoint_is_named_without_port_query_or_credentials(call, is_put_to):
-    assert endpoint(call) == is_put_to
+def test_an_endpoint_is_named_without_port_query_or_credentials():
+    calls = HttpCall("POST", "http://127.0.0.1:8123/v1/chat?x=1"), HttpCall("GET", "https://u:p@api.test")
+    told = [endpoint(call) for call in (tool(1), *calls)]
+    assert told == ["look", "POST http://localhost/v1/chat", "GET https://api.test/"]
+
+
+# Local services: a port of a recording stands for one port of now, and for no other.
+
+
+def get(port, path="/", host="127.0.0.1"):
+    return HttpCall("GET", f"http://{host}:{port}{path}")
+
+
+def replayed(before, now):
+    """The URLs whose replies `now` gets, up to the first refusal, and that refusal."""
+    backend, got = replayer(in_main(*before)), []
+    for call in now:
+        verdict = backend.decide(call, at())
+        if isinstance(verdict, Refused):
+            return got, verdict.divergence
+        got.append(verdict.exchange.call.url)
+    return got, backend.finish()
+
+
+BOTH = [get(8001), get(8002)]
+SAME_SERVICES = [
+    (BOTH, [get(9001, host="localhost"), get(9002, host="[::1]")]),
+    ([FrameCall("ws://127.0.0.1:1/"), get(2)], [FrameCall("ws://localhost:7/"), get(8)]),
+]
+OTHER_SERVICES = [
+    (BOTH, [get(9001), get(9001)], Kind.REQUEST),
+    (BOTH, [get(8002), get(8001)], Kind.ORDER),
+    ([get(8001)] * 2, [get(9001), get(9002)], None),
+    ([get(8001, "/a"), get(8002, "/b")], [get(8002, "/a"), get(8001, "/b")], Kind.REQUEST),
+    ([get(1, "/a"), get(1, "/b"), get(2, "/a"), get(2, "/b")], [get(5, "/a"), get(6, "/b")], None),
+    ([get(1, host="tenant-a.localhost")], [get(1, host="tenant-b.localhost")], None),
+]
+
+
+def test_new_ports_stand_for_the_recorded_ones_and_another_service_is_refused():
+    for before, now in SAME_SERVICES:
+        assert replayed(before, now) == ([call.url for call in before], None)
+    for before, now, kind in OTHER_SERVICES:
+        got, refusal = replayed(before, now)
+        assert len(got) < len(now), now
+        assert refusal.kind is (kind or refusal.kind), now
+
+
+def test_the_report_names_both_services_and_the_address_that_the_recorded_one_does_not_have():
+    refusal = replayed(BOTH, [get(9001), get(9001)])[1]
+    assert "localhost:9001" in refusal.summary
+    assert "localhost:8002" in refusal.summary
+    assert "localhost:9001 stands for the recorded localhost:8001" in refusal.cause
+    refusal = replayed([get(8001, "/a"), get(8001, "/b")], [get(9001, "/a"), get(8001, "/b")])[1]
+    assert refusal.summary.endswith("goes to localhost:8001, and the calls before it went to localhost:9001 instead")
+    assert refusal.cause.endswith("stands for the recorded localhost:8001, which has one address in a run")
+
+
+ASKED = st.lists(st.tuples(st.integers(0, 3), st.sampled_from("ab")), min_size=1, max_size=12)
+
+
+@given(ASKED, st.permutations(range(4)))
+def test_a_run_on_any_new_ports_gets_its_own_replies(calls, ports):
+    before = [get(8000 + service, f"/{path}") for service, path in calls]
+    now = [get(9000 + ports[service], f"/{path}") for service, path in calls]
+    assert replayed(before, now) == ([call.url for call in before], None)
+
+
+@given(ASKED, ASKED)
+def test_no_reply_of_one_service_is_given_to_two(calls, asked):
+    """Whatever is asked, ports of now and recorded ports stand in a one to one relation."""
+    before = [get(8000 + service, f"/{path}") for service, path in calls]
+    now = [get(9000 + service, f"/{path}") for service, path in asked]
+    got, _ = replayed(before, now)
+    pairs = {(call.url[:21], url[:21]) for call, url in zip(now, got, strict=False)}
+    assert len(pairs) == len({one for one, _ in pairs}) == len({other for _, other in pairs})

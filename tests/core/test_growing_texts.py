@@ -2,50 +2,52 @@
 
 from __future__ import annotations
 
-import json
 import random
 
-import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pytest_agentreplay.core.model import Body, HttpCall
-from pytest_agentreplay.core.redaction import Redaction
+from pytest_agentreplay.core.redaction import Redaction, known
+from pytest_agentreplay.core.redaction.known import Remembering, overlap
 from pytest_agentreplay.core.redaction.placeholders import splice
 from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.core.redaction.policy import Policy
 
-WORDS = [
-    "the", "order", "was", "sent", "back", "because", "its", "key", "and", "the", "token", "of", "page", "two",
-    "said", "so,", "%20", "and", "a", "\\n", "more",
-]  # fmt: skip
+SECRET = "sk-demo-Q7wE9rTy2Zx4"
+PIECES = st.sampled_from([
+    SECRET, SECRET[:7], SECRET[7:], "/tmp/pytest-7/x", "/tmp/pyt", "est-7/x", "ada", "a", "{{tmp}}", "{{", "}}", " ",
+    "\\n", "[[redacted:key:1]]", "word " * 20, "x" * 90, '"password": "7Kdx9Qm2' + 'Lp4Tz"', "mail ada.love@example.org",
+    "Bearer Qw3rTy8u" + "Io9pAs5dFg", "sk-" + "proj-aB3dE6gH9jK2mN5pQ8rT1vW4", "postgres://u:7Kdx9Qm2" + "Lp@h/db",
+    '\\"', "%20",
+])  # fmt: skip
 
 
-def secret(dice):
-    return "".join(dice.choices("abcdefghjkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789", k=dice.randint(14, 60)))
+@given(st.lists(st.tuples(PIECES, st.floats(0, 1), st.integers(0, 30)), min_size=5, max_size=30), st.integers(0, 10))
+def test_a_text_that_grows_and_changes_is_redacted_as_if_it_were_new(edits, seed):
+    small, known.SMALL = known.SMALL, 0
+    try:
+        growing = Redaction(Places({"tmp": "/tmp/pytest-7/x", "user": "ada"}), policy=Policy(pii=True))
+        growing.learn("key", SECRET)
+        text = "".join(random.Random(seed).choices("abc /", k=3000))
+        for piece, where, gone in edits:
+            at = int(where * len(text))
+            text = text[:at] + piece + text[at + gone :]
+            kept = growing.call(HttpCall("POST", "https://x.test", body=Body(text.encode()))).body.data
+            assert kept == splice(text.encode(), growing._both(text.encode()))
+    finally:
+        known.SMALL = small
 
 
-def message(dice):
-    text = " ".join(dice.choices(WORDS, k=dice.randint(5, 120)))
-    kinds = [
-        '"password": "{}"', "Bearer {}", "sk-" + "proj-{}", "postgres://u:{}@h/db", "mail ada{}@example.org",
-        "plain {}",
-    ]  # fmt: skip
-    if dice.random() < 0.4:
-        text += dice.choice(kinds).format(secret(dice)) + " " + " ".join(dice.choices(WORDS, k=20))
-    return json.dumps({"inner": text}) if dice.random() < 0.3 else text
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_every_turn_is_stored_as_if_it_were_looked_at_alone(seed):
-    dice = random.Random(seed)
-    redaction = Redaction(Places({"root": "/home/ada/shop", "user": "adalove"}), policy=Policy(pii=seed % 3 == 0))
-    said = [{"role": "system", "content": message(dice) * 6}]
-    for _ in range(14):
-        said.append({"role": "user", "content": message(dice)})
-        if dice.random() < 0.2:
-            said[dice.randrange(len(said))]["content"] = message(dice)  # an edited history
-        if dice.random() < 0.1:
-            del said[1 : dice.randint(1, 4)]
-        body = json.dumps({"model": "m", "messages": said}).encode()
-        kept = redaction.call(HttpCall("POST", "https://api.test/v1/chat", body=Body(body))).body.data
-        assert kept == splice(body, redaction._both(body))
-        assert redaction._both(kept) == []
+def test_only_what_is_new_is_scanned_and_an_overlap_counts_nothing_twice():
+    seen = []
+    remember = Remembering(lambda data: seen.append(len(data)) or [])
+    history = b'{"messages":['
+    for turn in range(50):
+        history += b'{"role":"user","content":"%d %s"},' % (turn, b"word " * 300)
+        remember(history + b'],"tools":[' + b"schema" * 2000 + b"]}", 100, 0)
+    assert sum(seen[1:]) < 50 * (1600 + 4 * 100)
+    remember(history, 100, 1)
+    assert seen[-1] == len(history), "under another state nothing is taken over"
+    pairs = ((b"aaaa", b"aaaaaa"), (b"abcd", b"abXcd"), (b"", b"x"))
+    assert [overlap(*pair) for pair in pairs] == [(4, 0), (2, 2), (0, 0)]

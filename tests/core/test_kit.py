@@ -44,87 +44,68 @@ def fields(run, **options):
     return {field.name: field for field in kit_of(run, READER, digest="9" * 64, **options).fields}
 
 
-def test_every_field_is_captured_with_its_value(run):
+TOLD = {
+    "model asked": "gpt-x", "region": "eu-central-1", "sampling seed": "7", "the run's input": "Where is it?",
+    "clock": "stepped, from 2026-11-20T10:00:00+00:00", "time zone": "Europe/Berlin +02:00", "locale": "C, de_DE.UTF-8",
+    "random numbers, ids": "seed 42: numpy, random, uuid", "order of sets": "PYTHONHASHSEED=0",
+    "environment": "SHOP_REGION=eu", "fixture files": "data/rates.json ab12ab12", "places": "as marks: home",
+    "commit": "c0ffeec0ffee, and changes that are not in it", "pinned by": "uv.lock cd34cd34",
+    "ids and flags": "tenant=acme, new_prompt=false", "trace": f"{'t' * 32}, span {'s' * 16}",
+    "redacted": "openai-key 2", "digest": "sha256 999999999999", "tool schemas": "1 schema",
+    "tool calls": "1 call with arguments and result",
+}  # fmt: skip
+
+
+def test_every_field_is_captured_with_its_value_and_a_kit_that_holds_nothing_says_absent(run):
     values = {name: field.value for name, field in fields(run).items() if field.status is Status.CAPTURED}
-    assert values["model asked"] == "gpt-x"
-    assert (values["region"], values["sampling seed"]) == ("eu-central-1", "7")
+    assert {name: values[name] for name in TOLD} == TOLD
     assert "temperature 0.5" in values["parameters"]
-    assert values["the run's input"] == "Where is it?"
-    assert values["clock"] == "stepped, from 2026-11-20T10:00:00+00:00"
-    assert values["time zone"] == "Europe/Berlin +02:00"
-    assert values["locale"] == "C, de_DE.UTF-8"
-    assert values["random numbers, ids"] == "seed 42: numpy, random, uuid"
-    assert values["order of sets"] == "PYTHONHASHSEED=0"
-    assert values["environment"] == "SHOP_REGION=eu"
-    assert values["fixture files"] == "data/rates.json ab12ab12"
-    assert values["places"] == "as marks: home"
-    assert values["commit"] == "c0ffeec0ffee, and changes that are not in it"
-    assert values["pinned by"] == "uv.lock cd34cd34"
-    assert values["ids and flags"] == "tenant=acme, new_prompt=false"
-    assert values["trace"] == f"{'t' * 32}, span {'s' * 16}"
-    assert values["redacted"] == "openai-key 2"
-    assert values["digest"] == "sha256 999999999999"
-    assert values["tool schemas"] == "1 schema"
-    assert values["tool calls"] == "1 call with arguments and result"
-    assert kit_of(run, READER).grade is Grade.A
-    assert kit_of(run, READER).reasons == ()
-
-
-def test_a_kit_that_holds_nothing_says_absent_and_not_nothing(run):
+    assert (kit_of(run, READER).grade, kit_of(run, READER).reasons) == (Grade.A, ())
     bare = fields(replace(run, header=Header("t", outcome=PASSED)))
     absent = {name for name, field in bare.items() if field.status is Status.ABSENT}
     assert {"clock", "time zone", "locale", "random numbers, ids", "commit", "python", "packages", "region"} <= absent
     assert bare["environment"].status is bare["trace"].status is Status.NOT_APPLICABLE
 
 
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"unfrozen": [{"tool": "refund", "path": "shop.refund"}]}, "tool refund ran unseen"),
-        ({"gaps": ["3 connects to db:5432"]}, "no boundary took 3 connects to db:5432"),
-        ({"clock": {"mode": "real", "ran_on": False}}, "the clock was real"),
-        ({"clock": {"mode": "stepped", "ran_on": True}}, "the clock ran on"),
-        ({"clock": None}, "it says nothing of the clock"),
-    ],
-)
-def test_a_known_gap_makes_it_b(run, changes, reason):
-    kit = kit_of(replace(run, header=replace(run.header, kit=KIT | changes)), READER)
-    assert kit.grade is Grade.B
-    assert [one for one in kit.reasons if one.startswith(reason)]
+GAPS = [
+    ({"unfrozen": [{"tool": "refund", "path": "shop.refund"}]}, "tool refund ran unseen"),
+    ({"gaps": ["3 connects to db:5432"]}, "no boundary took 3 connects to db:5432"),
+    ({"clock": {"mode": "real", "ran_on": False}}, "the clock was real"),
+    ({"clock": {"mode": "stepped", "ran_on": True}}, "the clock ran on"),
+    ({"clock": None}, "it says nothing of the clock"),
+]
 
 
-def test_an_edit_makes_it_b(run):
+def with_kit(run, kit):
+    return kit_of(replace(run, header=replace(run.header, kit=kit)), READER)
+
+
+def test_a_known_gap_or_an_edit_makes_it_b_an_unknown_end_c_and_what_never_came_back_cold(run):
+    for changes, reason in GAPS:
+        kit = with_kit(run, KIT | changes)
+        assert kit.grade is Grade.B
+        assert [one for one in kit.reasons if one.startswith(reason)]
     assert kit_of(run, READER, digest="9", sealed=False).grade is Grade.B
     assert fields(run, sealed=False)["digest"].status is Status.ABSENT
-
-
-def test_a_run_whose_end_nobody_knows_is_c(run):
     assert kit_of(replace(run, header=replace(run.header, outcome={})), READER).grade is Grade.C
-
-
-def test_a_run_of_which_nothing_came_back_is_cold(run):
-    unended = tuple(replace(x, outcome=None, finish=None) for x in run.exchanges)
-    for exchanges in ((), unended):
+    for exchanges in ((), tuple(replace(x, outcome=None, finish=None) for x in run.exchanges)):
         kit = kit_of(replace(run, exchanges=exchanges), READER)
-        assert kit.grade is Grade.COLD
-        assert not kit.grade.replays
+        assert (kit.grade, kit.grade.replays) == (Grade.COLD, False)
 
 
 @pytest.mark.parametrize("stored", [None, 7, "x", ["x"], {"a": ["b"]}, [{"tool": 3}], [None]])
 def test_whatever_a_file_holds_can_be_told(run, stored):
-    kit = dict.fromkeys([*KIT, "unfrozen", "gaps"], stored)
-    assert kit_of(replace(run, header=replace(run.header, kit=kit)), READER).grade in Grade
+    assert with_kit(run, dict.fromkeys([*KIT, "unfrozen", "gaps"], stored)).grade in Grade
 
 
-@pytest.mark.parametrize(
-    ("url", "region"),
-    [
-        ("https://bedrock-runtime.eu-central-1.amazonaws.com/model/x", "eu-central-1"),
-        ("https://us-central1-aiplatform.googleapis.com/v1", "us-central1"),
-        ("https://bedrock-runtime.us-gov-west-1.amazonaws.com", "us-gov-west-1"),
-        ("https://api.openai.com/v1/us-east-1", ""),
-        ("https://plus-east-1x.example.com", ""),
-    ],
-)
-def test_the_region_is_read_from_the_host(url, region):
-    assert region_of(url) == region
+REGIONS = {
+    "https://bedrock-runtime.eu-central-1.amazonaws.com/model/x": "eu-central-1",
+    "https://us-central1-aiplatform.googleapis.com/v1": "us-central1",
+    "https://bedrock-runtime.us-gov-west-1.amazonaws.com": "us-gov-west-1",
+    "https://api.openai.com/v1/us-east-1": "",
+    "https://plus-east-1x.example.com": "",
+}
+
+
+def test_the_region_is_read_from_the_host():
+    assert {url: region_of(url) for url in REGIONS} == REGIONS

@@ -10,10 +10,10 @@ import pytest
 
 from pytest_agentreplay.core import diagnose, media
 from pytest_agentreplay.core.backends.backend import Moment, Refused, Replayed
-from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall
 from pytest_agentreplay.dialects import READER, RULES
+from tests.support.backends import replayer
 
 ONE, OTHER = b"\x89PNG\r\n\x1a\n" + b"one" * 9, b"\x89PNG\r\n\x1a\n" + b"other" * 9
 SOUND, NOISE = b"RIFF\0\0\0\0WAVEfmt " + b"\xff" * 8, b"RIFF\0\0\0\0WAVEfmt " + b"\xfe" * 8
@@ -29,9 +29,7 @@ def chat(block):
 
 JSON_PLACES = {
     "openai chat": lambda d: chat({"type": "image_url", "image_url": {"url": f"data:image/png;base64,{b64(d)}"}}),
-    "openai responses": lambda d: {
-        "input": [{"role": "user", "content": [{"type": "input_image", "image_url": f"data:image/png;base64,{b64(d)}"}]}]
-    },
+    "openai responses": lambda d: {"input": [{"content": [{"image_url": f"data:image/png;base64,{b64(d)}"}]}]},
     "openai file": lambda d: chat({"type": "file", "file": {"file_data": f"data:image/png;base64,{b64(d)}"}}),
     "anthropic": lambda d: chat({"type": "image", "source": {"media_type": "image/png", "data": b64(d)}}),
     "gemini": lambda d: {"contents": [{"parts": [{"inlineData": {"mimeType": "image/png", "data": b64(d)}}]}]},
@@ -65,67 +63,64 @@ CALLS = {
 }  # fmt: skip
 
 
-def replayer(*calls, lanes=()):
+def replaying(*calls, near=None, lanes=()):
+    """What replays calls; `near` says of two files whether one is near enough to the other."""
     lanes = lanes or ["main"] * len(calls)
     exchanges = [
         Exchange(one, HttpReply(200, body=Body(b"%d" % n)), n * 2, n * 2 + 1, lane=lane)
         for n, (one, lane) in enumerate(zip(calls, lanes, strict=True))
     ]
-    return ReplayBackend(Run(Header("t"), tuple(exchanges)), Matching(READER, RULES), READER)
+    backend = replayer(Run(Header("t"), tuple(exchanges)))
+    if near is not None:
+        backend.media(near)
+    return backend
 
 
 def ask(backend, sent, lane="main"):
     return backend.decide(sent, Moment(lane=lane, at=0, attempt=1))
 
 
-@pytest.mark.parametrize(("recorded", "now", "kind"), CALLS.values(), ids=CALLS)
-class TestEveryPlace:
-    def test_another_picture_is_told_by_type_and_digest(self, recorded, now, kind):
-        run = replayer(recorded).run
-        (found,) = diagnose.miss(run, READER, (), now, "main", matching=Matching(READER, RULES)).differences
-        word = "picture" if kind == "image/png" else "sound"
-        assert found.note.startswith(f"{kind}: another {word} (sha256:")
-        assert found.recorded.startswith(f"<{kind} ")
-        for side in (found.recorded, found.now):
-            assert side[-9:-1] in found.note
+def always(*_):
+    return True
 
-    def test_it_is_another_call_until_the_test_says_that_it_is_near_enough(self, recorded, now, kind):
-        assert isinstance(ask(replayer(recorded), now), Refused)
-        strict, lenient, seen = replayer(recorded), replayer(recorded), []
-        strict.media(lambda *_: False)
-        lenient.media(lambda *sides: seen.append(sides) or True)
-        assert isinstance(ask(strict, now), Refused)
-        answer = ask(lenient, now)
-        assert isinstance(answer, Replayed)
-        assert answer.exchange.outcome.body.data == b"0"
-        assert {side[0] for side in seen} == {kind}
-        assert all(old != new for _, old, new in seen)
-        [(_, [drift])] = lenient.drift
-        assert drift.note.startswith("watch: near enough")
+
+@pytest.mark.parametrize(("recorded", "now", "kind"), CALLS.values(), ids=CALLS)
+def test_another_picture_is_told_by_type_and_digest_and_is_another_call_until_it_is_near_enough(recorded, now, kind):
+    run = replaying(recorded).run
+    (found,) = diagnose.miss(run, READER, (), now, "main", matching=Matching(READER, RULES)).differences
+    word = "picture" if kind == "image/png" else "sound"
+    assert found.note.startswith(f"{kind}: another {word} (sha256:")
+    assert found.recorded.startswith(f"<{kind} ")
+    assert all(side[-9:-1] in found.note for side in (found.recorded, found.now))
+    assert isinstance(ask(replaying(recorded), now), Refused)
+    assert isinstance(ask(replaying(recorded, near=lambda *_: False), now), Refused)
+    seen = []
+    lenient = replaying(recorded, near=lambda *sides: seen.append(sides) or True)
+    assert ask(lenient, now).exchange.outcome.body.data == b"0"
+    assert {side[0] for side in seen} == {kind}
+    assert all(old != new for _, old, new in seen)
+    [(_, [drift])] = lenient.drift
+    assert drift.note.startswith("watch: near enough")
+
+
+ANTHROPIC, OLLAMA = JSON_PLACES["anthropic"], JSON_PLACES["ollama"]
 
 
 def test_what_stands_beside_the_picture_still_counts():
-    backend = replayer(call(JSON_PLACES["anthropic"](ONE)))
-    backend.media(lambda *_: True)
-    assert isinstance(ask(backend, call(JSON_PLACES["anthropic"](OTHER) | {"temperature": 1})), Refused)
-    backend = replayer(call({"a": [{"mime_type": "image/png", "data": b64(ONE)}]}))
-    backend.media(lambda *_: True)
-    for body in (
-        {"a": [{"mime_type": "image/gif", "data": b64(ONE)}]},
-        {"a": [{"mime_type": "image/png", "data": b64(ONE)}] * 2},
-        {"a": []},
-    ):
-        assert isinstance(ask(backend, call(body)), Refused)
-    assert isinstance(ask(backend, ToolCall("look")), Refused)
+    backend = replaying(call(ANTHROPIC(ONE)), near=always)
+    assert isinstance(ask(backend, call(ANTHROPIC(OTHER) | {"temperature": 1})), Refused)
+    png = {"mime_type": "image/png", "data": b64(ONE)}
+    backend = replaying(call({"a": [png]}), near=always)
+    others = [call({"a": held}) for held in ([{**png, "mime_type": "image/gif"}], [png] * 2, [])]
+    for other in (*others, ToolCall("look")):
+        assert isinstance(ask(backend, other), Refused)
 
 
 def test_each_exchange_is_served_once_in_its_lane_first():
-    sent = [call(JSON_PLACES["ollama"](ONE + bytes([n]))) for n in range(4)]
-    backend = replayer(*sent, lanes=["main.1", "main", "main.1", "main"])
-    backend.media(lambda *_: True)
-    now = [call(JSON_PLACES["ollama"](OTHER + bytes([n]))) for n in range(5)]
+    recorded = [call(OLLAMA(ONE + bytes([n]))) for n in range(4)]
+    backend = replaying(*recorded, near=always, lanes=["main.1", "main", "main.1", "main"])
     lanes = ["main", "main.1", "main", "main", "main"]
-    answers = [ask(backend, one, lane) for one, lane in zip(now, lanes, strict=True)]
+    answers = [ask(backend, call(OLLAMA(OTHER + bytes([n]))), lane) for n, lane in enumerate(lanes)]
     assert [answer.exchange.start for answer in answers[:4]] == [2, 0, 6, 4]
     assert isinstance(answers[4], Refused)
 
@@ -135,47 +130,40 @@ def test_only_the_pictures_that_differ_are_asked_about_and_all_must_be_near():
         return call({"prompt": "?", "images": [b64(first), b64(second)]})
 
     seen = []
-    backend = replayer(two(ONE, OTHER))
-    backend.media(lambda *sides: seen.append(sides) or sides[2] != SOUND)
+    backend = replaying(two(ONE, OTHER), near=lambda *sides: seen.append(sides) or sides[2] != SOUND)
     assert isinstance(ask(backend, two(ONE, SOUND)), Refused)
-    assert isinstance(ask(backend, two(ONE, NOISE)), Replayed) is False
-    backend = replayer(two(ONE, OTHER))
-    backend.media(lambda *sides: seen.append(sides) or True)
+    assert isinstance(ask(backend, two(ONE, NOISE)), Refused)
+    backend = replaying(two(ONE, OTHER), near=lambda *sides: seen.append(sides) or True)
     assert isinstance(ask(backend, two(ONE, OTHER + b"!")), Replayed)
     assert all(old != new for _, old, new in seen)
 
 
 def test_a_later_difference_is_told_without_the_pictures_that_are_near():
     def turn(picture, text):
-        history = JSON_PLACES["anthropic"](picture)
+        history = ANTHROPIC(picture)
         return call({**history, "messages": [*history["messages"], {"role": "user", "content": text}]})
 
-    backend = replayer(call(JSON_PLACES["anthropic"](ONE)), turn(ONE, "and then?"))
-    backend.media(lambda *_: True)
-    assert isinstance(ask(backend, call(JSON_PLACES["anthropic"](OTHER))), Replayed)
+    backend = replaying(call(ANTHROPIC(ONE)), turn(ONE, "and then?"), near=always)
+    assert isinstance(ask(backend, call(ANTHROPIC(OTHER))), Replayed)
     refused = ask(backend, turn(OTHER, "and now?"))
     assert [one.note for one in refused.divergence.differences] == ["then -> now"]
 
 
-@pytest.mark.parametrize(
-    ("text", "mark"),
-    [
-        (f"data:;base64,{b64(SOUND)}", f"<audio/wav 24 B sha256:{hashlib.sha256(SOUND).hexdigest()[:8]}>"),
-        (f"data:image/png;name=a.png;base64,{b64(ONE)}", f"<image/png 35 B sha256:{hashlib.sha256(ONE).hexdigest()[:8]}>"),
-        ("data:image/svg+xml,%3Csvg", None),
-        ("data:image/png;base64,%%%", None),
-        ("x" * 3000 + " y", None),
-        ("", None),
-    ],
-)  # fmt: skip
-def test_what_is_a_file_and_what_is_text(text, mark):
-    found = media.encoded(text)
-    assert (None if found is None else str(found)) == mark
+def sha(data):
+    return f"sha256:{hashlib.sha256(data).hexdigest()[:8]}"
 
 
-def test_plain_text_beside_a_type_is_no_file():
+FILES = {
+    f"data:;base64,{b64(SOUND)}": f"<audio/wav 24 B {sha(SOUND)}>",
+    f"data:image/png;name=a.png;base64,{b64(ONE)}": f"<image/png 35 B {sha(ONE)}>",
+    **dict.fromkeys(["data:image/svg+xml,%3Csvg", "data:image/png;base64,%%%", "x" * 3000 + " y", ""], "None"),
+}
+
+
+def test_what_is_a_file_and_what_is_text():
+    assert {text: str(media.encoded(text)) for text in FILES} == FILES
     document = {"source": {"type": "text", "media_type": "text/plain", "data": "abcd"}}
-    assert media.told(document) == document
+    assert media.told(document) == document, "plain text beside a type is no file"
     assert media.told("plain") == "plain"
     assert str(media.of(b"x" * 2_500_000, "Image/PNG; q=1")).startswith("<image/png 2.5 MB sha256:")
     assert media.swap("<image/png 3 B sha256:00000000>", "text") == ""

@@ -55,6 +55,9 @@ def test_what_is_kept_stands_in_the_same_order_without_gaps(exchanges):
             assert new.call.connection == now(old.call.connection)
         same = replace(new, call=old.call, start=old.start, finish=old.finish, parent=old.parent, parts=old.parts)
         assert same == old
+    again, further = thinned(thin)
+    assert again == thin, "a second time changes nothing"
+    assert [further(x.start) for x in thin] == [x.start for x in thin]
 
 
 @given(runs())
@@ -69,14 +72,6 @@ def test_a_part_is_left_out_only_where_nothing_else_happened_before_more_of_the_
             assert all(followed[reading] != old.start for reading, _ in old.parts if reading not in left)
         else:
             assert not new.parts
-
-
-@given(runs())
-def test_a_second_time_changes_nothing(exchanges):
-    once, _ = thinned(exchanges)
-    again, now = thinned(once)
-    assert again == once
-    assert [now(x.start) for x in once] == [x.start for x in once]
 
 
 @given(runs())
@@ -98,30 +93,3 @@ def test_the_events_that_others_stand_between_are_the_same(exchanges):
     exchanges = [x for x in exchanges if not isinstance(x.call, FrameCall)]
     thin, now = thinned(exchanges)
     assert told(thin, lambda start: start) == told(exchanges, now)
-
-
-@given(st.lists(st.integers(0, 5), min_size=1, max_size=30))
-def test_a_run_without_concurrency_is_numbered_by_its_calls(chunks):
-    exchanges, reading = [], 0
-    for count in chunks:
-        parts = tuple((reading + 2 + at, at) for at in range(count))
-        exchanges.append(Exchange(ToolCall("look"), ToolReply(1), reading + 1, reading + count + 2, parts=parts))
-        reading += count + 2
-    thin, _ = thinned(exchanges)
-    assert [(x.start, x.finish) for x in thin] == [(2 * n + 1, 2 * n + 2) for n in range(len(chunks))]
-    assert not any(x.parts for x in thin)
-
-
-def test_two_streams_that_interleave_keep_where_they_do():
-    one = Exchange(ToolCall("a"), ToolReply(1), 1, 9, parts=((3, 0), (4, 1), (7, 2)), suspended=True, at_once=0)
-    two = Exchange(ToolCall("b"), ToolReply(1), 2, 8, parts=((5, 1), (6, 2)))
-    (first, second), _ = thinned([one, two])
-    assert (first.start, first.parts, first.finish) == (1, ((3, 1), (5, 2)), 7)
-    assert (second.start, second.parts, second.finish) == (2, ((4, 2),), 6)
-    assert first.at_once == 0
-
-
-def test_of_nothing_nothing_is_left():
-    thin, now = thinned([])
-    assert thin == ()
-    assert now(0) == 0

@@ -43,33 +43,20 @@ def test_all_legal_orders_are_found_and_no_other(recorded):
 
 
 @given(recordings(most=6), st.integers(1, 40), st.integers(0, 3))
-def test_a_limit_is_filled_with_legal_orders(recorded, limit, seed):
-    found = orders(recorded, limit=limit, seed=seed)
-    there = all_legal(recorded)
+def test_a_limit_is_filled_with_legal_orders_neighbours_that_change_places_first(recorded, limit, seed):
+    came, found, there = starts(recorded), orders(recorded, limit=limit, seed=seed), all_legal(recorded)
     assert len(found) == len(set(found)) == min(limit, len(there))
     assert set(found) <= there
     assert found == orders(recorded, limit=limit, seed=seed)
-
-
-@given(recordings(most=6), st.integers(1, 40))
-def test_neighbours_that_change_places_come_first(recorded, limit):
-    came = starts(recorded)
-    distances = [len(swapped(came, order)) for order in orders(recorded, limit=limit)]
+    distances = [len(swapped(came, order)) for order in found]
     pairs = sum(a.there > b.start for a, b in pairwise(recorded))
     assert distances.count(1) == min(pairs, limit)
     assert distances[: min(pairs, limit)] == [1] * min(pairs, limit)
-    if len(all_legal(recorded)) <= limit:
-        assert distances == sorted(distances)
-
-
-@given(recordings(most=6))
-def test_the_pairs_that_changed_places_are_named_as_they_come(recorded):
-    came = starts(recorded)
-    for order in orders(recorded, limit=20):
-        pairs = swapped(came, order)
-        assert pairs
-        for first, then in pairs:
-            assert order.index(first) < order.index(then)
+    assert len(there) > limit or distances == sorted(distances)
+    for order in found[:20]:
+        assert swapped(came, order)
+        for first, then in swapped(came, order):
+            assert order.index(first) < order.index(then), "named as they come"
             assert came.index(first) > came.index(then)
 
 
@@ -77,26 +64,19 @@ def overlapping(count):
     return [ReleasedAnswer(call, 10_000 + call) for call in range(count)]
 
 
-def test_five_overlapping_calls_are_tried_in_every_order():
+def test_few_overlapping_calls_are_tried_in_every_order_and_many_are_no_work():
     assert len(orders(overlapping(5))) == 119
     assert len(orders(overlapping(6))) == LIMIT
+    found = orders(overlapping(600))
+    assert len(set(found)) == LIMIT
+    assert all(len(swapped(starts(overlapping(600)), order)) == 1 for order in found[:3])
+    assert orders([ReleasedAnswer(1, 2), ReleasedAnswer(3, 4), ReleasedAnswer(5, 6)]) == orders([]) == []
 
 
 def test_another_seed_draws_other_orders_behind_the_same_neighbours():
     one, two = (orders(overlapping(9), seed=seed) for seed in (0, 1))
     assert one[:8] == two[:8]
     assert one != two
-
-
-def test_a_run_of_many_calls_is_no_work():
-    found = orders(overlapping(600))
-    assert len(set(found)) == LIMIT
-    assert all(len(swapped(starts(overlapping(600)), order)) == 1 for order in found[:3])
-
-
-def test_calls_one_after_the_other_have_no_other_order():
-    assert orders([ReleasedAnswer(1, 2), ReleasedAnswer(3, 4), ReleasedAnswer(5, 6)]) == []
-    assert orders([]) == []
 
 
 # What of a run takes part.
@@ -108,17 +88,11 @@ def call(start, finish, *, parts=(), outcome=None, **more):
     return Exchange(ToolCall(f"t{start}"), outcome, start, finish, parts=parts, timing=timing, **more)
 
 
-def test_a_stream_counts_from_where_something_else_went_on():
+def test_what_of_a_run_takes_part():
     stream = call(1, 6, parts=((2, 1),), outcome=HttpReply(200, cuts=(1, 1)))
-    assert answers(ReleaseSchedule([stream, call(3, 4), call(5, 7)])) == (
-        ReleasedAnswer(1, 2),
-        ReleasedAnswer(3, 4),
-        ReleasedAnswer(5, 7),
-    )
+    counted = ReleasedAnswer(1, 2), ReleasedAnswer(3, 4), ReleasedAnswer(5, 7)
+    assert answers(ReleaseSchedule([stream, call(3, 4), call(5, 7)])) == counted, "from where something else went on"
     assert orders(answers(ReleaseSchedule([stream, call(3, 4)]))) == []
-
-
-def test_what_never_ended_and_what_is_inside_another_call_takes_no_part():
     inside, never = call(2, 3, parent=1), Exchange(ToolCall("gone"), None, 5, None)
     assert answers(ReleaseSchedule([call(1, 4), inside, never])) == (ReleasedAnswer(1, 4),)
 

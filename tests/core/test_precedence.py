@@ -1,11 +1,13 @@
 """What must precede a recorded call: strict in a lane, after its beginner in a begun lane, and free between lanes."""
 
+from collections import Counter
+
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.core.model import Exchange, Failure, ToolCall, ToolReply
-from pytest_agentreplay.core.release_order import Precedence, above, late_lanes
+from pytest_agentreplay.core.release_order import Label, Precedence, Started, above, late_lanes
 
 DONE = ToolReply()
 
@@ -22,14 +24,11 @@ def test_inside_a_lane_the_order_is_strict():
     assert not order.early(second)
 
 
-def test_agents_side_by_side_are_free_of_each_other():
+def test_agents_and_jobs_side_by_side_are_free_of_each_other():
     a1, b1, a2 = call("main.1", 1, 4), call("main.2", 2, 3), call("main.1", 5, 6)
     order = Precedence([a1, b1, a2])
     order.answer(a1)
     assert not order.early(a2), "main.2 had answered before a2 began, by chance"
-
-
-def test_jobs_of_a_small_pool_are_free_of_each_other():
     jobs = [call(f"main.{n}", 2 * n, 2 * n + 1) for n in range(1, 5)]
     assert not any(Precedence(jobs).early(job) for job in jobs)
 
@@ -50,11 +49,7 @@ def test_calls_that_were_given_up_bind_nobody():
     gone = call("main", 1, 2, Failure("asyncio.exceptions.CancelledError"))
     never = call("main", 3, None, None)
     assert not Precedence([gone, never, last := call("main", 4, 5)]).early(last)
-
-
-def test_the_lanes_above():
-    assert list(above("main.2.11")) == ["main.2", "main"]
-    assert not above("main")
+    assert ([*above("main.2.11")], [*above("main")]) == (["main.2", "main"], [])
 
 
 def test_what_its_beginner_was_answered_beside_a_job_does_not_bind_the_job():
@@ -88,9 +83,8 @@ def runs(draw):
     return sorted(calls, key=lambda x: x.start)
 
 
-@settings(derandomize=True, max_examples=200)
 @given(runs(), st.randoms(use_true_random=False))
-def test_the_quick_answer_is_the_plain_one(calls, chance):
+def test_the_quick_answer_is_the_plain_one_and_what_binds_a_call_had_ended_before_it(calls, chance):
     order, answered = Precedence(calls), []
     for x in chance.sample(calls, len(calls)):
         assert order.early(x) == any(y not in answered for y in order.binding(x))
@@ -101,10 +95,35 @@ def test_the_quick_answer_is_the_plain_one(calls, chance):
         answered.append(x)
 
 
-@settings(derandomize=True, max_examples=200)
-@given(runs())
-def test_the_recorded_order_is_always_legal(calls):
-    order = Precedence(calls)
-    for x in calls:
-        assert not order.early(x)
-        order.answer(x)
+# Lanes of threads and jobs are found again by what was started, in which order, and not by who calls first.
+
+RECORDED = {"main.2": ["shop.fetch", 1], "main.3": ["shop.fetch", 2], "main.2.1": ["shop.parse", 1]}
+
+
+def labelled(started, *names, above="main"):
+    """The recorded lanes of functions that are started in this order, asked for from the last one to the first."""
+    starts = Counter()
+    labels = []
+    for name in names:
+        starts[name] += 1
+        labels.append(Label(name, starts[name]))
+    return [started.lane(above, label, starts) for label in reversed(labels)][::-1]
+
+
+def test_a_lane_is_found_by_what_was_started():
+    assert labelled(Started(RECORDED), "shop.fetch", "shop.fetch") == ["main.2", "main.3"]
+    beside = ("log.flush", "shop.fetch", "log.flush", "shop.fetch")
+    assert labelled(Started(RECORDED), *beside) == [None, "main.2", None, "main.3"], "others move no number"
+    assert labelled(Started(RECORDED), *["shop.fetch"] * 3)[2] is None, "one more than recorded"
+    started = Started(RECORDED)
+    assert labelled(started, "shop.fetch_all", "shop.fetch_all") == ["main.2", "main.3"], "renamed"
+    assert labelled(started, "shop.parse", above="main.2") == ["main.2.1"]
+    for recorded in ({}, [], "main.1", {"main.1": "shop.fetch"}, {"main.1": [1, "shop.fetch"]}):
+        assert labelled(Started(recorded), "shop.fetch") == [None], "not of the form"
+
+
+def test_a_recording_keeps_the_labels_of_the_lanes_that_it_has():
+    started = Started()
+    for nth in (1, 2):
+        started.note(f"main.{nth}", Label("shop.fetch", nth))
+    assert started.kept({"main", "main.2"}) == {"main.2": ["shop.fetch", 2]}

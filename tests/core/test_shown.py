@@ -77,20 +77,16 @@ def test_a_repr_tells_nothing(value):
         assert SECRET.encode().hex()[:12] not in shown
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("'s3cret-of-a...0815-4711'", "'[[redacted:key:1]]'"),
-        ("'s3cret-of...'", "'[[redacted:key:1]]'"),
-        ("'...test-0815-4711'", "'[[redacted:key:1]]'"),
-        (f"{SECRET}... and so on", "[[redacted:key:1]]... and so on"),
-        ("s3cret... 4711", "s3cret... 4711"),
-        ("wait ... for it...", "wait ... for it..."),
-        ("s3cret-of-a...4711 s3cret-of-b...0815-4711", "[[redacted:key:1]]4711 s3cret-of-b[[redacted:key:1]]"),
-    ],
-)
-def test_halves_of_a_shortened_secret_are_hidden(text, shown):
-    assert knowing().hide(text) == shown
+HALVES = {
+    "'s3cret-of-a...0815-4711'": "'[[redacted:key:1]]'", "'s3cret-of...'": "'[[redacted:key:1]]'",
+    "'...test-0815-4711'": "'[[redacted:key:1]]'", f"{SECRET}... and so on": "[[redacted:key:1]]... and so on",
+    "s3cret... 4711": "s3cret... 4711", "wait ... for it...": "wait ... for it...",
+    "s3cret-of-a...4711 s3cret-of-b...0815-4711": "[[redacted:key:1]]4711 s3cret-of-b[[redacted:key:1]]",
+}  # fmt: skip
+
+
+def test_halves_of_a_shortened_secret_are_hidden():
+    assert {text: knowing().hide(text) for text in HALVES} == HALVES
 
 
 def test_what_is_shown_loses_what_is_known_and_keys_alone():

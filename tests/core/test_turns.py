@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_agentreplay.core.model import HttpCall, ToolCall
-from pytest_agentreplay.core.turns import home, homes, label, place, turns
+from pytest_agentreplay.core.model import ToolCall
+from pytest_agentreplay.core.turns import home, homes, place, turns
 from pytest_agentreplay.dialects import READER
 
 HI = [{"role": "user", "content": "hi"}]
@@ -30,13 +30,10 @@ def test_a_turn_is_a_model_call_and_what_it_set_off(writing):
 
 
 def test_no_turn_zero_when_the_model_comes_first_and_only_it_without_a_model(writing):
-    book = writing.Book()
-    book.model(HI)
-    assert shape(book.run()) == [("main", 1, 1)]
-    book = writing.Book()
-    book.tool("a")
-    assert shape(book.run()) == [("main", 0, 1)]
-    assert turns(writing.Book().run(), READER) == ()
+    model, tool = writing.Book(), writing.Book()
+    model.model(HI)
+    tool.tool("a")
+    assert [shape(book.run()) for book in (model, tool, writing.Book())] == [[("main", 1, 1)], [("main", 0, 1)], []]
 
 
 def test_what_happens_inside_a_tool_belongs_to_it(writing):
@@ -62,17 +59,14 @@ def test_the_retries_of_an_sdk_are_one_turn(writing):
     assert turns(run, READER)[0].model.attempt == 3
 
 
-def test_tasks_around_tools_count_where_they_were_started(writing):
+def test_a_task_around_a_call_is_no_lane_of_its_own(writing):
     book = writing.Book()
     book.model(HI)
     book.together((ToolCall("a"), None), (ToolCall("b"), None))
     book.model(HI)
     run = book.run()
-    assert shape(run) == [("main", 1, 3), ("main", 2, 1)]
+    assert shape(run) == [("main", 1, 3), ("main", 2, 1)], "tasks around tools count where they were started"
     assert homes(run, READER) == {"main": "main", "main.1": "main", "main.2": "main"}
-
-
-def test_a_task_around_each_model_call_is_no_lane_of_its_own(writing):
     book = writing.Book()
     for number in range(1, 5):
         book.model(HI, lane=f"main.{number}")
@@ -93,34 +87,19 @@ def test_agents_that_talk_at_the_same_time_are_lanes(writing):
     book.clock = 100
     book.model(HI)
     assert shape(book.run()) == [("main.1", 1, 1), ("main.2", 1, 1), ("main", 1, 1)]
-
-
-def test_an_agent_that_talks_while_its_parent_does_is_a_lane(writing):
-    assert shape(overlapping(writing, "main", "main.1").run()) == [("main", 1, 1), ("main.1", 1, 1)]
-    assert shape(overlapping(writing, "main.1", "main").run()) == [("main.1", 1, 1), ("main", 1, 1)]
-
-
-def test_the_lane_of_a_task_that_was_never_seen(writing):
+    for lanes in (("main", "main.1"), ("main.1", "main")):
+        assert shape(overlapping(writing, *lanes).run()) == [(lane, 1, 1) for lane in lanes], "beside its parent"
     told = {"main": "main", "main.1": "main", "main.2": "main.2"}
-    assert [home(told, lane) for lane in ("main.1", "main.2.7", "main.9.1", "other")] == [
-        "main",
-        "main.2",
-        "main",
-        "other",
-    ]
+    never_seen = [home(told, lane) for lane in ("main.1", "main.2.7", "main.9.1", "other")]
+    assert never_seen == ["main", "main.2", "main", "other"]
 
 
-def test_an_exchange_of_another_run(writing):
+def test_an_exchange_of_another_run_has_no_place(writing):
     book = writing.Book()
     book.tool("a")
-    with pytest.raises(ValueError, match="not of this run"):
-        place(book.run(), READER, replace(book.exchanges[0], start=99))
-    orphan = replace(book.exchanges[0], parent=77)
-    with pytest.raises(ValueError, match="not of this run"):
-        place(replace(book.run(), exchanges=()), READER, orphan)
-
-
-def test_how_calls_are_told(writing):
-    assert label(writing.chat(HI), READER) == "model gpt-x"
-    assert label(ToolCall("refund"), READER) == "tool refund"
-    assert label(HttpCall("GET", "https://api.test/v1?x=1"), READER) == "GET api.test/v1"
+    for run, x in (
+        (book.run(), replace(book.exchanges[0], start=99)),
+        (replace(book.run(), exchanges=()), replace(book.exchanges[0], parent=77)),
+    ):
+        with pytest.raises(ValueError, match="not of this run"):
+            place(run, READER, x)

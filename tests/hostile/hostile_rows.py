@@ -1,7 +1,4 @@
-"""What must come of each row of the hostile corpus, by its class: `CHECKS[class](row, folder)` raises AssertionError.
-
-A class whose reader is not here has no check; whoever brings one adds it to `policy_rows.CHECKS`, and nothing else changes.
-"""
+"""What must come of each row of the hostile corpus, by its class: `CHECKS[class](row, folder)` raises AssertionError."""
 
 from __future__ import annotations
 
@@ -153,13 +150,9 @@ def symlink(row: Row, folder: Path) -> None:
         shutil.rmtree(link, ignore_errors=True)
         away.mkdir()
         link.symlink_to(away, target_is_directory=True)
-        for write in (store.save, store.save_pending):
-            if link.name == layout.PRIVATE and write == store.save:
-                continue
-            if link.name != layout.PRIVATE and write == store.save_pending:
-                continue
-            said = error_of(CannotWrite, lambda write=write: write(where, codec.dumps(run_of("x"))))
-            assert "link" in said, f"{link} was followed"
+        write = store.save_pending if link.name == layout.PRIVATE else store.save
+        said = error_of(CannotWrite, lambda write=write: write(where, codec.dumps(run_of("x"))))
+        assert "link" in said, f"{link} was followed"
         assert not list(away.iterdir())
         link.unlink()
         away.rmdir()
@@ -220,21 +213,16 @@ def preserved(row: Row, folder: Path) -> None:
     text = row["payload"]
     value = json.loads(text)
     answer = Body(text.encode())
-    for data in (
-        text,
-        f'{{"model": "m", "messages": [{{"role": "user", "content": {text}}}]}}',
-        f"data: {text}\n\n" * 4,
-    ):
+    asked_of_model = f'{{"model": "m", "messages": [{{"role": "user", "content": {text}}}]}}'
+    for data in (text, asked_of_model, f"data: {text}\n\n" * 4):
         asked = HttpCall("POST", "http://127.0.0.1:1/v1/chat/completions", (), Body(data.encode()))
         reply = HttpReply(200, body=answer, cuts=(len(answer),))
-        run = Run(
-            Header(test=TEST),
-            (
-                Exchange(asked, reply, start=0, finish=1),
-                Exchange(asked, HttpReply(200, body=asked.body, cuts=(len(asked.body),)), start=2, finish=3),
-                Exchange(ToolCall("t", {"a": value}), ToolReply(value), start=4, finish=5),
-            ),
+        exchanges = (
+            Exchange(asked, reply, start=0, finish=1),
+            Exchange(asked, HttpReply(200, body=asked.body, cuts=(len(asked.body),)), start=2, finish=3),
+            Exchange(ToolCall("t", {"a": value}), ToolReply(value), start=4, finish=5),
         )
+        run = Run(Header(test=TEST), exchanges)
         back = codec.loads(codec.dumps(run), file="f").run
         assert [x.call.body.data for x in back.exchanges[:2]] == [data.encode()] * 2
         assert [x.outcome.body.data for x in back.exchanges[:2]] == [text.encode(), data.encode()]
@@ -250,34 +238,33 @@ def encoding(row: Row, folder: Path) -> None:
 
 def grown(statement: str) -> str:
     """A program that runs `statement` and prints by how many kB it has grown."""
-    return (
-        "import resource, sys\n"
-        "from pytest_agentreplay import codec\n"
-        "from pytest_agentreplay.core import content_coding\n"
-        "from pytest_agentreplay.core.matching.address import content\n"
-        "from pytest_agentreplay.core.model import Body\n"
-        "from pytest_agentreplay.errors import SnapshotError\n"
-        "from pytest_agentreplay.store import files, reading\n"
-        "from pathlib import Path\n"
-        "now = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "data = Path(sys.argv[1]).read_bytes() if sys.argv[1:] and not sys.argv[2:] else b''\n"
-        "before = now()\n"
-        f"{statement}\n"
-        "print('grown', (now() - before) // (1024 if sys.platform == 'darwin' else 1))\n"
-    )
+    return f"""import resource, sys
+from pytest_agentreplay import codec
+from pytest_agentreplay.core import content_coding
+from pytest_agentreplay.core.matching.address import content
+from pytest_agentreplay.core.model import Body
+from pytest_agentreplay.errors import SnapshotError
+from pytest_agentreplay.store import files, reading
+from pathlib import Path
+now = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+data = Path(sys.argv[1]).read_bytes() if sys.argv[1:] and not sys.argv[2:] else b''
+before = now()
+{statement}
+print('grown', (now() - before) // (1024 if sys.platform == 'darwin' else 1))
+"""
+
+
+def ran(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    """A Python of its own that ran to its end."""
+    options = {"capture_output": True, "encoding": "utf-8", "timeout": MINUTE, "check": False, **options}
+    done = subprocess.run([sys.executable, *words], **options)
+    assert done.returncode == 0, done.stdout + done.stderr[-800:]
+    return done
 
 
 def in_child(statement: str, *words: str | Path) -> str:
     """What `statement` prints in a process of its own, which must not grow by 64 MB."""
-    done = subprocess.run(
-        [sys.executable, "-c", grown(statement), *map(str, words)],
-        capture_output=True,
-        encoding="utf-8",
-        timeout=MINUTE,
-        check=False,
-        cwd=Path(__file__).parents[2],
-    )
-    assert done.returncode == 0, done.stderr[-500:]
+    done = ran("-c", grown(statement), *map(str, words), cwd=Path(__file__).parents[2])
     kilobytes = int(done.stdout.rpartition("grown")[2])
     assert kilobytes < 64 * 1024, f"it grew by {kilobytes} kB"
     return done.stdout
@@ -311,21 +298,10 @@ def bomb(row: Row, folder: Path) -> None:
         assert "opaque" in said
         assert "bytes" in said
         if len(data) > 64:
-            reply = HttpReply(200, headers=(("content-encoding", coding),), body=Body(data), cuts=(len(data),))
-            doc = stored(Run(Header(test=TEST), (Exchange(ToolCall("t"), ToolReply(1), start=0, finish=1),)))
-            doc["exchanges"][0]["response"] = bare(reply, data)
-            doc["exchanges"][0].pop("result")
-            doc["exchanges"][0]["request"] = {"method": "GET", "url": "http://x/"}
-            doc["exchanges"][0].pop("tool")
-            refused(sealed(doc), "decodes to more than", "exchange 1")
-
-
-def bare(reply: HttpReply, data: bytes) -> dict[str, Any]:
-    return {
-        "status": reply.status,
-        "headers": [f"{name}: {value}" for name, value in reply.headers],
-        "body": {"size": len(data), "sha256": reply.body.sha256, "base64": [base64.b64encode(data).decode()]},
-    }
+            body = {"size": len(data), "sha256": Body(data).sha256, "base64": [base64.b64encode(data).decode()]}
+            response = {"status": 200, "headers": [f"content-encoding: {coding}"], "body": body}
+            told = {"order": [0, 1], "request": {"method": "GET", "url": "http://x/"}, "response": response}
+            refused(changed(lambda doc, told=told: doc.update(exchanges=[told])), "decodes to more than", "exchange 1")
 
 
 def b64_bomb(row: Row, folder: Path) -> None:
@@ -375,21 +351,10 @@ def html(row: Row, folder: Path) -> None:
 
 def inert(row: Row, folder: Path) -> None:
     """A literal text through record, read, show, diff and replay; nothing opens, dials, starts or imports."""
-    done = subprocess.run(
-        [sys.executable, str(Path(__file__).with_name("inert.py"))],
-        input=json.dumps(row["payload"]),
-        capture_output=True,
-        encoding="utf-8",
-        timeout=MINUTE,
-        check=False,
-        cwd=folder,
-        env={
-            **os.environ,
-            "OPENAI_API_KEY": "value-of-the-key",
-            "PYTHONPATH": os.pathsep.join(map(str, (Path(__file__).parents[2], Path(__file__).parent))),
-        },
-    )
-    assert done.returncode == 0, done.stdout + done.stderr[-800:]
+    paths = os.pathsep.join(map(str, (Path(__file__).parents[2], Path(__file__).parent)))
+    environ = {**os.environ, "OPENAI_API_KEY": "value-of-the-key", "PYTHONPATH": paths}
+    program = str(Path(__file__).with_name("inert.py"))
+    done = ran(program, input=json.dumps(row["payload"]), cwd=folder, env=environ)
     assert done.stdout.splitlines()[-1] == "inert", done.stdout
     assert "value-of-the-key" not in done.stdout
     assert not list(folder.iterdir())
@@ -465,34 +430,11 @@ def exit_(row: Row, folder: Path) -> None:
 
 
 CHECKS: dict[str, Callable[[Row, Path], None]] = {
-    "path": path,
-    "symlink": symlink,
-    "fifo": fifo,
-    "device": device,
-    "json-depth-size": not_json,
-    "json-dup": doubled,
-    "json-nonfinite": not_json,
-    "surrogate": surrogate,
-    "json-bignum": preserved,
-    "json-float": preserved,
-    "encoding": encoding,
-    "bomb": bomb,
-    "b64-bomb": b64_bomb,
-    "terminal": terminal,
-    "ci-command": ci_command,
-    "markdown": markdown,
-    "html": html,
-    "env-exfil": inert,
-    "command": command,
-    "pickle": inert,
-    "tool-shadow": inert,
-    "url": inert,
-    "schema": schema,
-    "merge": merge,
-    "lfs": lfs,
-    "empty": empty,
-    "header-smuggle": header_smuggle,
-    "exit": exit_,
-    **policy_rows.CHECKS,
-}
+    "path": path, "symlink": symlink, "fifo": fifo, "device": device, "json-depth-size": not_json,
+    "json-dup": doubled, "json-nonfinite": not_json, "surrogate": surrogate, "json-bignum": preserved,
+    "json-float": preserved, "encoding": encoding, "bomb": bomb, "b64-bomb": b64_bomb, "terminal": terminal,
+    "ci-command": ci_command, "markdown": markdown, "html": html, "env-exfil": inert, "command": command,
+    "pickle": inert, "tool-shadow": inert, "url": inert, "schema": schema, "merge": merge, "lfs": lfs, "empty": empty,
+    "header-smuggle": header_smuggle, "exit": exit_, **policy_rows.CHECKS,
+}  # fmt: skip
 """What a class must come to."""

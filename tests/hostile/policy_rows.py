@@ -1,15 +1,16 @@
-"""What must come of rows about policies and YAML, where their readers are there; see `rows`."""
+"""What must come of rows about policies and YAML; see `hostile_rows`."""
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import json
 import re
 import time
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.errors import AgentReplayError
+from pytest_agentreplay import policies
+from pytest_agentreplay.codec import strict_yaml
+from pytest_agentreplay.errors import AgentReplayError, PolicyError
+from pytest_agentreplay.policies.difference import difference
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,11 +19,6 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 PATIENCE = 5.0
-
-
-def there(module: str) -> bool:
-    """Whether a module of ours is there."""
-    return importlib.util.find_spec(f"pytest_agentreplay.{module}") is not None
 
 
 def typed(action: Callable[[], object]) -> str:
@@ -39,9 +35,6 @@ def typed(action: Callable[[], object]) -> str:
 
 
 def yaml(row: Row, folder: Path) -> None:
-    from pytest_agentreplay.codec import strict_yaml
-    from pytest_agentreplay.errors import PolicyError
-
     text = row["payload"]
     if sizes := re.match(r"(\d+) anchors x (\d+) aliases", text):
         anchors, aliases = map(int, sizes.groups())
@@ -54,17 +47,12 @@ def yaml(row: Row, folder: Path) -> None:
         assert said, "it was read"
     elif not said:
         told = dict(line.split(": ", 1) for line in text.splitlines())
-        words = {
-            key: json.loads(word) if re.fullmatch(r"true|false|null|-?\d+", word) else word
-            for key, word in told.items()
-        }
-        assert found == [words], found
+        plain = re.compile(r"true|false|null|-?\d+")
+        assert found == [{key: json.loads(word) if plain.fullmatch(word) else word for key, word in told.items()}]
     assert not list(folder.iterdir())
 
 
 def policy(rows: str) -> Any:
-    from pytest_agentreplay import policies
-
     return policies.parse(f'schemaVersion: "1.0"\n{rows}\n'.encode(), "some.yaml")
 
 
@@ -88,16 +76,15 @@ def jsonpath(row: Row, folder: Path) -> None:
 
 
 def weaken(row: Row, folder: Path) -> None:
-    from pytest_agentreplay.policies.difference import difference
-
     strong = policy("patterns:\n  - category: customer\n    regex: CUST-[0-9]{6}\n    reason: tried")
     for weak in (policy(""), policy("keep_headers: [X-Shop]")):
         assert any(change.weaker for change in difference(weak, strong))
     assert not any(change.weaker for change in difference(strong, strong))
 
 
-CHECKS: dict[str, Callable[[Row, Path], None]] = {}
-if there("codec.strict_yaml"):
-    CHECKS |= {f"yaml-{name}": yaml for name in ("tag", "bomb", "merge", "types", "dup", "multi")}
-if there("policies"):
-    CHECKS |= {"redos": redos, "policy-jsonpath": jsonpath, "policy-weaken": weaken}
+CHECKS: dict[str, Callable[[Row, Path], None]] = {
+    **{f"yaml-{name}": yaml for name in ("tag", "bomb", "merge", "types", "dup", "multi")},
+    "redos": redos,
+    "policy-jsonpath": jsonpath,
+    "policy-weaken": weaken,
+}

@@ -10,6 +10,7 @@ from making import changed, sealed, stored
 from pytest_agentreplay.codec import journal, parsing
 from pytest_agentreplay.codec.styles import LARGEST
 
+pytestmark = pytest.mark.process
 DOUBLINGS = 40
 
 
@@ -34,45 +35,32 @@ def chained(first, later):
     return sealed(doc)
 
 
+def messages(*held):
+    return with_body({"json": {"messages": [*held]}})
+
+
+def likes():
+    for n in range(2, DOUBLINGS):
+        yield {f"m{n}": {"$like": f"m{n - 1}", "edits": [{"at": [], "lines": [[0, 10**9], [0, 10**9]]}]}}
+
+
+EDITS = [{"at": [7], "now": 1}] * 100_000
+TEMPLATE = {"e1": {"data": {"a": "x" * 100_000, "b": {"$hole": 0}}}}
 BOMBS = {
     "splices": lambda: chained({"text": "x" * 1000}, lambda n: {"splice": n - 1, "parts": [[0, 2], [0, 2]] * 10**3}),
-    "doubled splices": lambda: chained(
-        {"text": "x" * 4}, lambda n: {"splice": n - 1, "parts": [[0, 2 ** (n + 0)]] * 2}
-    ),
-    "likes of empty lines": lambda: with_body(
-        {
-            "json": {
-                "messages": [
-                    {"m1": "\n" * 8},
-                    *(
-                        {f"m{n}": {"$like": f"m{n - 1}", "edits": [{"at": [], "lines": [[0, 10**9], [0, 10**9]]}]}}
-                        for n in range(2, DOUBLINGS)
-                    ),
-                    f"m{DOUBLINGS - 1}",
-                ]
-            }
-        }
-    ),
-    "runs of short items": lambda: with_body(
-        {"json": {"messages": [*({f"m{n}": 0} for n in range(1, 1001)), *["m1..m1000"] * 50_000]}}
-    ),
-    "a run without end": lambda: with_body({"json": {"messages": [{"m1": 0}, "m1..m999999999"]}}),
-    "a run without end of newest": lambda: with_body({"json": {"messages": [{"m1": 0}, "m1..m999999999~"]}}),
-    "edits of a long list": lambda: with_body(
-        {
-            "json": {
-                "messages": [{"m1": [0] * 100_000}, {"m2": {"$like": "m1", "edits": [{"at": [7], "now": 1}] * 100_000}}]
-            }
-        }
-    ),
+    "doubled splices": lambda: chained({"text": "x" * 4}, lambda n: {"splice": n - 1, "parts": [[0, 2**n]] * 2}),
+    "likes of empty lines": lambda: messages({"m1": "\n" * 8}, *likes(), f"m{DOUBLINGS - 1}"),
+    "runs of short items": lambda: messages(*({f"m{n}": 0} for n in range(1, 1001)), *["m1..m1000"] * 50_000),
+    "a run without end": lambda: messages({"m1": 0}, "m1..m999999999"),
+    "a run without end of newest": lambda: messages({"m1": 0}, "m1..m999999999~"),
+    "edits of a long list": lambda: messages({"m1": [0] * 100_000}, {"m2": {"$like": "m1", "edits": EDITS}}),
     "indents": lambda: with_body({"style": "i8", "json": {"input": nested(40, [0] * 500_000)}}),
-    "rows of a large template": lambda: with_body(
-        {"templates": {"e1": {"data": {"a": "x" * 100_000, "b": {"$hole": 0}}}}, "events": [["e1", *"x" * 100_000]]}
-    ),
+    "rows of a large template": lambda: with_body({"templates": TEMPLATE, "events": [["e1", *"x" * 100_000]]}),
     "a file of brackets": lambda: "[" + "[]," * 1_500_000 + "[]]",
     "a file of openings": lambda: "[" * 30_000_000,
     "backslashes": lambda: '"' + "\\" * 20_000_000,
 }
+HEAVIEST = {"a file of brackets", "a file of openings", "a run without end", "likes of empty lines"}
 
 
 def nested(levels, value):
@@ -86,51 +74,36 @@ def nested(levels, value):
 def test_a_small_file_cannot_ask_for_much(name, tmp_path):
     text = BOMBS[name]()
     refused(text)
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="the growth of a process is asked for as POSIX has it")
-@pytest.mark.parametrize(
-    "name", ["a file of brackets", "a file of openings", "a run without end", "likes of empty lines"]
-)
-def test_nor_for_memory(name, tmp_path):
-    file = tmp_path / "one.snapshot.json"
-    file.write_text(BOMBS[name](), encoding="utf-8")
-    statement = (
-        "text = Path(sys.argv[1]).read_bytes(); before = now()\n"
-        "try:\n"
-        "    for x in codec.loads(text, file='f').run.exchanges: getattr(x.call, 'body', b'') and x.call.body.data\n"
-        "except SnapshotError as error: print(error)"
-    )
-    assert "f: " in in_child(statement, file, "")
+    if name in HEAVIEST:
+        file = tmp_path / "one.snapshot.json"
+        file.write_text(text, encoding="utf-8")
+        statement = (
+            "text = Path(sys.argv[1]).read_bytes(); before = now()\n"
+            "try:\n"
+            "    for x in codec.loads(text, file='f').run.exchanges: getattr(x.call, 'body', b'') and x.call.body.data\n"
+            "except SnapshotError as error: print(error)"
+        )
+        assert "f: " in in_child(statement, file, ""), "nor for memory"
 
 
 def test_a_journal_cannot_unfold_without_end():
-    model = {"order": [0, 1], "request": {"method": "GET", "url": "http://x/"}}
     records = [journal._record({"header": {"test": "t.py::t"}})]
     for n in range(DOUBLINGS):
-        parts = ["xx"] if n == 0 else [[0, 10**12], [0, 10**12]]
-        records.append(
-            journal._record(
-                {
-                    "exchange": {
-                        **model,
-                        "order": [2 * n, None],
-                        "request": {**model["request"], "body": {"parts": parts}},
-                    }
-                }
-            )
-        )
+        body = {"parts": [[0, 10**12], [0, 10**12]] if n else ["xx"]}
+        request = {"method": "GET", "url": "http://x/", "body": body}
+        records.append(journal._record({"exchange": {"order": [2 * n, None], "request": request}}))
     run, torn = journal.read(b"".join(records))
     assert torn
     assert sum(len(x.call.body) for x in run.exchanges) <= 8 * LARGEST
 
 
-@pytest.mark.parametrize("levels", [parsing.DEEPEST - 1, parsing.DEEPEST])
-@pytest.mark.parametrize(
-    "inside", ['"]}"', '"\\\\"', '"\\"]"', '"' + "\\\\" * 7 + '\\""', '"' + "x" * (1 << 20) + ']\\\\"']
-)
-def test_depth_is_counted_outside_of_strings(levels, inside):
-    text = "[" * levels + inside + ", 1" + "]" * levels
-    json.loads(text)
-    assert parsing.exceeded(text.encode()) == ""
-    assert parsing.exceeded(f"[{inside}, {'[' * parsing.DEEPEST}".encode()) == "nested too deep"
+STRINGS = ['"]}"', '"\\\\"', '"\\"]"', '"' + "\\\\" * 7 + '\\""', '"' + "x" * (1 << 20) + ']\\\\"']
+
+
+def test_depth_is_counted_outside_of_strings():
+    for levels in (parsing.DEEPEST - 1, parsing.DEEPEST):
+        for inside in STRINGS:
+            text = "[" * levels + inside + ", 1" + "]" * levels
+            json.loads(text)
+            assert parsing.exceeded(text.encode()) == ""
+            assert parsing.exceeded(f"[{inside}, {'[' * parsing.DEEPEST}".encode()) == "nested too deep"

@@ -7,23 +7,15 @@ from hostile_rows import CHECKS, ROWS, refused
 from making import sealed, stored
 from shown import forbidden, speaks_to_ci
 
-LATER = {
-    "yaml-tag", "yaml-bomb", "yaml-merge", "yaml-types", "yaml-dup", "yaml-multi", "redos", "policy-weaken",
-    "policy-jsonpath",
-}  # fmt: skip
-"""Classes of policies and cases, which have tests of their own."""
+pytestmark = pytest.mark.process
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links, pipes and limits of memory are those of POSIX")
-@pytest.mark.parametrize("row", [row for row in ROWS if row["class"] in CHECKS], ids=lambda row: row["id"])
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["id"])
 def test_a_row_comes_to_what_is_stated(row, tmp_path):
     folder = tmp_path / "project"
     folder.mkdir()
     CHECKS[row["class"]](row, folder)
-
-
-def test_no_class_is_left_out():
-    assert {row["class"] for row in ROWS} <= {*CHECKS, *LATER}
 
 
 def test_what_a_row_is_refused_for_is_checked_at_all(tmp_path, monkeypatch):
