@@ -12,6 +12,7 @@ from pytest_agentreplay.runs.run_session import EndedRun, Location
 from pytest_agentreplay.runs.session_factory import begin
 from pytest_agentreplay.settings import Settings, resolve
 from pytest_agentreplay.store.snapshots import Store
+from tests.support.finished import ended
 
 HEAD = 'schemaVersion: "1.0"\n'
 ORDERS = HEAD + 'patterns: [{category: order, regex: "A-[0-9]{2}"}]\n'
@@ -63,8 +64,7 @@ def test_a_policy_in_its_own_file_is_in_force_and_an_earlier_recording_replays_u
     put(project, OWN, ORDERS)
     # What is sent byte for byte as it was recorded needs no redaction to be recognised.
     assert project.offline().returncode == 0
-    done = project.command("redact", project.files[0], "--reason", "orders are nobody's business")
-    assert done.returncode == 0, done.stderr
+    ended(project.command("redact", project.files[0], "--reason", "orders are nobody's business"))
     assert project.offline().returncode == 0
     project.files[0].unlink()
     assert project.record().returncode == 0
@@ -80,8 +80,7 @@ def test_flag_ini_and_own_file_together_and_a_file_of_the_ini_stands_beside_it(p
     (project.root / "below").mkdir()
     project.furnish(ini="agentreplay_redact =\n    strict\n    orders.yaml\n")
     words = [*project.options, "--snapshot-record", "--redact", "pii", ".."]
-    done = project.child("pytest", *words, cwd=project.root / "below")
-    assert done.returncode == 0, done.stdout + done.stderr
+    ended(project.child("pytest", *words, cwd=project.root / "below"))
     assert "A-17" not in stored(project)
     assert '"late"' not in stored(project)
     assert {name: kept(project)[name] for name in ("pii", "strict")} == {"pii": True, "strict": True}
@@ -125,11 +124,9 @@ def test_variables_that_a_policy_names(project):
 def test_a_policy_holds_in_every_worker_and_a_divergence_under_another_one_says_how_to_go_on(project):
     pytest.importorskip("xdist")
     put(project, "orders.yaml", ORDERS)
-    done = project.record("--redact", "orders.yaml", "-p", "xdist", "-n", "2")
-    assert done.returncode == 0, done.stdout
+    done = ended(project.record("--redact", "orders.yaml", "-p", "xdist", "-n", "2"))
     assert "A-17" not in stored(project)
-    done = project.offline()
-    assert done.returncode == 1
+    done = ended(project.offline(), 1)
     assert "recorded under another policy" in done.stdout
     assert "give the --redact of its recording again" in done.stdout
     put(project, OWN, STATUS)
