@@ -63,7 +63,7 @@ def test_a_policy_in_its_own_file_is_in_force_and_an_earlier_recording_replays_u
     assert "policy" not in kept(project)
     put(project, OWN, ORDERS)
     # What is sent byte for byte as it was recorded needs no redaction to be recognised.
-    assert project.offline().returncode == 0
+    ended(project.offline())
     ended(project.command("redact", project.files[0], "--reason", "orders are nobody's business"))
     assert project.offline().returncode == 0
     project.files[0].unlink()
@@ -87,15 +87,6 @@ def test_flag_ini_and_own_file_together_and_a_file_of_the_ini_stands_beside_it(p
     assert project.offline("--redact", "orders.yaml", "--redact=pii").returncode == 0
 
 
-def test_the_marker_adds_for_one_test(project):
-    plain = '\ndef test_{name}(agentreplay):\n    agent.answer("I am ann.li@shop.example")\n'
-    marked = '\n@pytest.mark.agentreplay(redact="pii")' + plain.format(name="marked")
-    project.write(test_shop=f"import agent, pytest\n{plain.format(name='plain')}{marked}")
-    assert project.record().returncode == 0
-    pii = [snapshot.run.header.kit.get("redactions", {}).get("pii", False) for snapshot in project.snapshots]
-    assert pii == [True, False]
-
-
 def test_what_cannot_be_read_stops_pytest_before_any_test(project):
     project.edit("test_shop.py", "def test_refund", "open('ran', 'w').close()\n\ndef test_refund")
     put(project, OWN, ORDERS + "allow: ['.*']\n")
@@ -112,12 +103,16 @@ def test_what_cannot_be_read_stops_pytest_before_any_test(project):
     assert not project.files
 
 
-def test_variables_that_a_policy_names(project):
+def test_variables_that_a_policy_names_and_what_the_marker_adds_for_one_test(project):
     put(project, OWN, f"{HEAD}environment: [SHOP_REGION]\nsecret_environment: [SHOP_NICK]\n")
     nick = "quiet-otter-4711"
-    project.edit("test_shop.py", "Where is A-17?", f"I am {nick}. Where is A-17?")
-    assert project.record(SHOP_REGION="north", SHOP_NICK=nick).returncode == 0
-    assert project.snapshots[0].run.header.kit["environment"] == {"SHOP_REGION": "north"}
+    plain = f'\ndef test_{{name}}(agentreplay):\n    agent.answer("I am {nick}, ann.li@shop.example")\n'
+    marked = '\n@pytest.mark.agentreplay(redact="pii")' + plain.format(name="marked")
+    project.write(test_shop=f"import agent, pytest\n{plain.format(name='plain')}{marked}")
+    ended(project.record(SHOP_REGION="north", SHOP_NICK=nick))
+    kits = [snapshot.run.header.kit for snapshot in project.snapshots]
+    assert [kit["environment"] for kit in kits] == [{"SHOP_REGION": "north"}] * 2
+    assert [kit.get("redactions", {}).get("pii", False) for kit in kits] == [True, False]
     assert nick not in stored(project)
 
 
@@ -165,13 +160,13 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_another_customer_is_another_request_unless_the_policy_says_that_the_category_is_of_credentials(kind, tmp_path):
-    policy = HEAD + KINDS[kind]
-    assert finding_of(tmp_path, policy, "record", "CUST-123456") is None
-    (snapshot,) = tmp_path.rglob("*.snapshot.json")
-    placeholder = "customer-redacted-1" if kind == "placeholders" else "[[redacted:customer:1]]"
-    assert placeholder in snapshot.read_text("utf-8")
-    assert "CUST-" not in snapshot.read_text("utf-8") or kind in {"paths", "names"}
-    assert finding_of(tmp_path, policy, "replay", "CUST-123456") is None
-    assert (finding_of(tmp_path, policy, "replay", "CUST-654321") is None) is (kind == "secrets")
+def test_another_customer_is_another_request_unless_the_policy_says_that_the_category_is_of_credentials(tmp_path):
+    for kind, text in KINDS.items():
+        root, policy = tmp_path / kind, HEAD + text
+        assert finding_of(root, policy, "record", "CUST-123456") is None
+        (snapshot,) = root.rglob("*.snapshot.json")
+        placeholder = "customer-redacted-1" if kind == "placeholders" else "[[redacted:customer:1]]"
+        assert placeholder in snapshot.read_text("utf-8")
+        assert "CUST-" not in snapshot.read_text("utf-8") or kind in {"paths", "names"}
+        assert finding_of(root, policy, "replay", "CUST-123456") is None
+        assert (finding_of(root, policy, "replay", "CUST-654321") is None) is (kind == "secrets")
