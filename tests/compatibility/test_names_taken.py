@@ -83,13 +83,9 @@ def test_a_test_that_gets_the_fixture_of_another_plugin_fails_and_says_whose_it_
     cured = ended(rival.record("-p", "no:agentreplay", "-p", "pytest_agentreplay"))
     assert "another plugin" not in cured.stdout
     ended(rival.run("-p", "no:pytest_agentreplay", "--co", "-q"))
-
-
-def test_where_ours_comes_last_it_is_served_and_the_header_says_so(rival):
     rival.plugins = ("agentreplay", OURS)
-    recorded = ended(rival.record())
-    assert "agentreplay: another plugin has the fixture agentreplay too (agentreplay" in recorded.stdout
-    assert rival.offline().returncode == 0
+    header = "agentreplay: another plugin has the fixture agentreplay too (agentreplay"
+    assert header in ended(rival.offline()).stdout, "where ours comes last it is served, and the header says so"
 
 
 FIXTURE = "import pytest\n\n@pytest.fixture\ndef agentreplay({}):\n    {}\n"

@@ -40,7 +40,7 @@ def flaky(shop):
     return project
 
 
-def test_the_last_try_is_recorded(flaky):
+def test_the_last_try_is_recorded_and_replays(flaky):
     told = flaky.recorded.stdout
     assert "3 passed, 1 rerun" in told, told
     assert "test_flaky.snapshot.json (created, 5 calls, test passed at try 2)" in told
@@ -49,9 +49,7 @@ def test_the_last_try_is_recorded(flaky):
     assert run.header.outcome == {"status": "passed"}
     assert len(run.exchanges) == 5, "nothing of the first try"
     assert not list(flaky.root.rglob("*.jsonl"))
-
-
-def test_each_try_of_a_replay_starts_anew(flaky):
+    # Each try of a replay starts anew.
     (flaky.root / "tries.txt").unlink()
     done = ended(flaky.offline(FAILS="1"))
     assert "3 passed, 1 rerun" in done.stdout
