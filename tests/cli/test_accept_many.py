@@ -2,6 +2,7 @@
 
 import pytest
 
+from pytest_agentreplay.runs.snapshot_selection import snapshots_meant
 from tests.support.kept_files import contents, put_back
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
@@ -76,15 +77,15 @@ def test_one_command_takes_the_changed_requests_of_all_tests_and_a_dry_run_says_
 
 
 def test_those_of_a_folder_a_file_a_function_or_of_ids_are_chosen(recorded):
-    reword(recorded)
     for words, count in (
+        ([], 4),
         (["."], 4),
         (["test_shop.py"], 4),
         (["test_shop.py::test_refund"], 3),
         (["test_shop.py::test_refund[A-17]", "test_shop.py::test_other"], 2),
+        (["test_shop.py::test_other", OTHER], 1),
     ):
-        told = accept(recorded, *words, "--requests", "--dry-run").stdout
-        assert f"requests of {count} snapshots: {count} to accept" in told, told
+        assert len(snapshots_meant(words, recorded.root)) == count, words
 
 
 def test_a_code_leaves_snapshots_with_other_changes_whole_and_one_that_fails_leaves_its_own(recorded):
@@ -105,9 +106,11 @@ def test_a_damaged_snapshot_is_told_and_the_others_are_taken(recorded):
     reword(recorded)
     broken = recorded.root / OTHER
     broken.write_bytes(broken.read_bytes()[:-40])
-    done = accept(recorded, FOLDER, *REASON, code=DAMAGED)
+    done = accept(
+        recorded, "test_shop.py::test_refund[A-17]", "test_shop.py::test_refund[A-18]", OTHER, *REASON, code=DAMAGED
+    )
     assert "test_other.snapshot.json" in done.stderr
-    assert "requests of 3 snapshots: 3 accepted" in done.stdout
+    assert "requests of 2 snapshots: 2 accepted" in done.stdout
 
 
 def test_an_id_of_no_test_and_a_word_that_is_no_code_are_usage(recorded, typed):

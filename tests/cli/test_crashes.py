@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import errno
-import io
 import os
 import threading
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -154,23 +152,6 @@ def test_two_that_make_one_case_at_once_make_it_once(tmp_path):
         thread.join()
     assert sorted(map(len, told)) == [0, 0, 0, len(CASE)]
     assert contents(tmp_path) == {f"x/{name}": data for name, data in CASE.items()}
-
-
-def test_a_bundle_holds_the_whole_case_or_is_none(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    assert main(["scaffold", str(REFUND), "--out", "cases/x"]) == 0
-    assert main(["bundle", "cases/x", "-o", "x.zip"]) == 0
-    names = zipfile.ZipFile(io.BytesIO(Path("x.zip").read_bytes())).namelist()
-    for disk in each_call(fails(errno.EIO), counted={"listdir", "lstat"}):
-        Path("x.zip").unlink(missing_ok=True)
-        with instead_of(disk):
-            code = main(["bundle", "cases/x", "-o", "x.zip"])
-        said = capsys.readouterr().err
-        if code:
-            assert "input/output error" in said.lower()
-            assert not Path("x.zip").exists()
-        else:
-            assert zipfile.ZipFile(io.BytesIO(Path("x.zip").read_bytes())).namelist() == names
 
 
 def test_evidence_that_cannot_be_kept_is_told_and_holds_no_half_file(tmp_path):

@@ -147,9 +147,8 @@ def test_what_has_no_race_is_the_same_under_all_orders_or_under_as_many_as_are_t
     three, six = (snapshot(recorded, name) for name in ("three", "six"))
     for words in ([], ["--", "test_shop.py::test_fine[three]", "-p", "xdist", "-n", "2"]):
         assert orders("three", *words) == (f"same under all 5 other orders of its answers: {three}\n", "")
-    more = f"other orders of its answers (there are more: --limit, --seed): {six}\n"
-    assert orders("six")[0] == f"same under 120 {more}"
-    assert orders("six", "--limit", "7", "--seed", "3")[0] == f"same under 7 {more}"
+    more = f"same under 7 other orders of its answers (there are more: --limit, --seed): {six}\n"
+    assert orders("six", "--limit", "7", "--seed", "3")[0] == more
     said, _ = orders("test_stamps")
     assert said == (
         f"same under 1 of 1 other orders of its answers: {snapshot(recorded, 'test_stamps')}\n"
