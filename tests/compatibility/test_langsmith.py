@@ -62,8 +62,6 @@ def test_traces_are_sent_while_recording_and_by_no_replay(project, collector):
     assert sent > 0
     replayed = ended(project.offline())
     assert "AR-" not in replayed.stdout
-    told, _ = project.diverged()
-    assert "[AR-PROMPT] turn 1/" in told["test_refund"]
     assert len(collector.taken) == sent
     # What a marked test asks of langsmith is a call of the test.
     project.edit("test_shop.py", "import agent\n", "import agent, pytest\n")
