@@ -129,15 +129,43 @@ def test_without_any_configuration_or_repository_a_pytest_ini_is_written_alone(r
 # What is found
 
 
-def test_a_package_in_src_with_a_second_name_for_a_function(root, named):
-    agent = "from shop import refund as back\nfrom . import tools as t\nbank = t.Bank()\n"
-    lines = named(
-        src__shop____init__="from .tools import refund\n",
-        src__shop__tools="def refund(order): ...\nclass Bank:\n    def pay(self): ...\n",
-        src__shop__agent=f"{agent}tools = {{'refund': back, 'again': t.refund, 'pay': bank.pay}}\n",
-    )
-    assert lines == [*TOOLS, "shop.tools.Bank.pay", "shop.tools.refund"]
-    assert ini_lines(root, "pythonpath")[0] == [".", "src"]
+SHOP = """
+from shop import refund as back
+from . import tools as t
+bank = t.Bank()
+tools = {'refund': back, 'again': t.refund, 'pay': bank.pay}
+"""
+BANK = "def refund(order): ...\nclass Bank:\n    def pay(self): ...\n"
+PAY = "def pay(): ...\nTOOLS = [pay]\n"
+LIKE = "def tool(f): return f\n@tool\ndef x(): ...\nTOOLS = [x]\n"
+FOUND = {
+    "a second name in a package": (
+        {"src__shop____init__": "from .tools import refund\n", "src__shop__tools": BANK, "src__shop__agent": SHOP},
+        ["shop.tools.Bank.pay", "shop.tools.refund"],
+        [".", "src"],
+    ),
+    "a script that its neighbour imports": (
+        {"desk__bank": PAY, "desk__main": "import bank\n"},
+        ["bank.pay"],
+        [".", "desk"],
+    ),
+    "a folder on the path": ({"lib__till": PAY, "tests__test_a": "import till\n"}, ["till.pay"], ["."]),
+    "a package called like a framework": ({"agents____init__": "", "agents__desk": LIKE}, ["agents.desk.x"], ["."]),
+    "tests and environments": (
+        {"venv3__x": SMALL, "tests__helper": SMALL, "test_x": SMALL, "conftest": SMALL, "desk": PAY},
+        ["desk.pay"],
+        ["."],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", FOUND)
+def test_tools_are_found_by_the_names_that_they_are_imported_by(root, named, monkeypatch, kind):
+    modules, lines, places = FOUND[kind]
+    put(root, "venv3/pyvenv.cfg", "")
+    monkeypatch.setattr(sys, "path", [*sys.path, str(root / "lib")])
+    assert named(**modules) == [*TOOLS, *lines]
+    assert ini_lines(root, "pythonpath")[0] == places
 
 
 WAYS = """
@@ -187,19 +215,6 @@ def test_ways_to_register_a_tool_and_what_only_looks_like_one(named):
     assert named(more=NOT_TOOLS) == [*TOOLS, *found, "more.a", "more.b"]
 
 
-def test_a_script_has_the_name_that_its_neighbours_import_it_by(root, named):
-    lines = named(desk__bank="def pay(): ...\nTOOLS = [pay]\n", desk__main="import bank\n")
-    assert lines == [*TOOLS, "bank.pay"]
-    assert ini_lines(root, "pythonpath")[0] == [".", "desk"]
-
-
-def test_a_folder_that_is_on_the_path_gets_no_line(root, named, monkeypatch):
-    monkeypatch.setattr(sys, "path", [*sys.path, str(root / "lib")])
-    lines = named(lib__till="def pay(): ...\nTOOLS = [pay]\n", tests__test_a="import till\n")
-    assert lines == [*TOOLS, "till.pay"]
-    assert ini_lines(root, "pythonpath")[0] == ["."]
-
-
 CHAINS = """
 from langchain_core.tools import tool as make, StructuredTool
 @make
@@ -239,23 +254,12 @@ def test_tools_of_frameworks_need_no_line(named):
     assert "more.spin (strands.tool is not intercepted" in named.told.out
 
 
-def test_a_package_of_the_project_may_be_called_like_a_framework(named):
-    lines = named(agents____init__="", agents__desk="def tool(f): return f\n@tool\ndef x(): ...\nTOOLS = [x]\n")
-    assert lines == [*TOOLS, "agents.desk.x"]
-
-
 def test_reads_are_suggested_and_a_schema_without_one_function_is_reported(named):
     text = "S = [{'name': 'ship', 'input_schema': {}}, {'name': 'lost', 'input_schema': {}}]\n"
     assert named(wire=text, one="def ship(): ...\n", two="def ship(): ...\n") == TOOLS
     for said in ("write agent.lookup_order = read", "ship (a schema in wire.py)", "lost (a schema in wire.py)"):
         assert said in named.told.out
     assert "agent.refund = read" not in named.told.out
-
-
-def test_tests_and_environments_are_not_searched(root, named):
-    put(root, "venv3/pyvenv.cfg", "")
-    lines = named(venv3__x=SMALL, tests__helper=SMALL, test_x=SMALL, conftest=SMALL, _build=SMALL)
-    assert lines == ["_build.lookup_order", "_build.refund", *TOOLS]
 
 
 def test_lines_that_are_there_are_kept(root, typed):

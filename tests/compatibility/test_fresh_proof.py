@@ -64,7 +64,7 @@ def test_in(agentreplay):
 """
 
 
-def test_inline_snapshot_writes_each_value_once_and_fails_nothing(project):
+def test_inline_snapshot_writes_each_value_once_fails_nothing_and_fixes_none_in_a_run_that_diverged(project):
     project.plugins += ("inline_snapshot",)
     project.write(test_shop=INLINE)
     created = project.record("--inline-snapshot=create,fix")
@@ -76,6 +76,9 @@ def test_inline_snapshot_writes_each_value_once_and_fails_nothing(project):
     again = project.record()
     assert "4 passed in" in again.stdout, again.stdout
     assert again.stdout.count(PROVED) == 4, again.stdout
+    for words, environ in [(["--inline-snapshot=fix"], {}), ([], {"CI": "1"})]:
+        told, _ = project.diverged(*words, **environ)
+        assert [" [AR-PROMPT] turn 1/" in said for said in told.values()] == [True] * 4
     assert (project.root / "test_shop.py").read_text(encoding="utf-8") == text
 
 
