@@ -146,14 +146,6 @@ def edited_copy(typed, recorded):
     return make
 
 
-def test_what_a_model_said_cannot_drive_the_terminal(typed, edited_copy):
-    edited_copy("evil.json", "Here is your refund", "Here \\u001b]0;owned\\u0007 is \\u202eyours")
-    for words in (["show"], ["diff", SNAPSHOT], ["bisect", "--json", SNAPSHOT]):
-        told = typed(*words, "evil.json").out
-        assert told
-        assert not {"\x1b", "\x07", "\u202e"} & set(told)
-
-
 def test_the_same_run_is_the_same_and_a_damaged_side_is_named(typed, recorded):
     shutil.copy(recorded.home, "copy.json")
     (recorded.root / "half.json").write_bytes(recorded.kept[SNAPSHOT][:900])

@@ -118,19 +118,6 @@ def test_a_tool_result_is_answered_with_text():
             assert "shipped" in client.post(path, json=body).text
 
 
-def test_a_function_as_script_sees_body_and_number():
-    seen = []
-
-    def script(body, number):
-        seen.append((body["messages"][-1]["content"], number))
-        return Ask("clock") if number == 1 else "done"
-
-    with ModelServer(script) as server, openai.OpenAI(base_url=server.url, api_key="any") as client:
-        assert chat(client, stream=False)[2] == [("clock", "{}")]
-        assert chat(client, stream=False)[1] == "done"
-    assert seen == [(USER[0]["content"], 1), (USER[0]["content"], 2)]
-
-
 def test_past_the_end_of_a_list_it_says_so():
     with ModelServer(["one"]) as server, httpx.Client(base_url=server.url) as client:
         client.post("/x")
