@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 
-from pytest_agentreplay import policies
+from pytest_agentreplay import cli, policies
 from pytest_agentreplay.core.redaction.policy import PLAIN, Policy
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.runs.fixture_handle import AgentReplay
@@ -12,6 +12,7 @@ from pytest_agentreplay.runs.run_session import EndedRun, Location
 from pytest_agentreplay.runs.session_factory import begin
 from pytest_agentreplay.settings import Settings, resolve
 from pytest_agentreplay.store.snapshots import Store
+from tests.support.finished import ended
 
 HEAD = 'schemaVersion: "1.0"\n'
 ORDERS = HEAD + 'patterns: [{category: order, regex: "A-[0-9]{2}"}]\n'
@@ -56,22 +57,21 @@ def kept(project):
     return project.snapshots[0].run.header.kit.get("redactions", {})
 
 
-def test_a_policy_in_its_own_file_is_in_force_and_an_earlier_recording_replays_until_it_differs(project):
+def test_a_policy_in_its_own_file_is_in_force_and_an_earlier_recording_replays_until_it_differs(project, monkeypatch):
+    monkeypatch.chdir(project.root)
     assert project.record().returncode == 0
     assert "A-17" in stored(project), "prompts and tool data are kept where nobody says otherwise"
     assert "policy" not in kept(project)
     put(project, OWN, ORDERS)
     # What is sent byte for byte as it was recorded needs no redaction to be recognised.
-    assert project.offline().returncode == 0
-    done = project.command("redact", project.files[0], "--reason", "orders are nobody's business")
-    assert done.returncode == 0, done.stderr
+    ended(project.offline())
+    assert cli.main(["redact", str(project.files[0]), "--reason", "orders are nobody's business"]) == 0
     assert project.offline().returncode == 0
     project.files[0].unlink()
     assert project.record().returncode == 0
     assert "A-17" not in stored(project)
     assert "[[redacted:order:1]]" in stored(project)
     assert len(kept(project)["policy"]) == 64
-    assert project.offline().returncode == 0
 
 
 def test_flag_ini_and_own_file_together_and_a_file_of_the_ini_stands_beside_it(project):
@@ -80,21 +80,11 @@ def test_flag_ini_and_own_file_together_and_a_file_of_the_ini_stands_beside_it(p
     (project.root / "below").mkdir()
     project.furnish(ini="agentreplay_redact =\n    strict\n    orders.yaml\n")
     words = [*project.options, "--snapshot-record", "--redact", "pii", ".."]
-    done = project.child("pytest", *words, cwd=project.root / "below")
-    assert done.returncode == 0, done.stdout + done.stderr
+    ended(project.child("pytest", *words, cwd=project.root / "below"))
     assert "A-17" not in stored(project)
     assert '"late"' not in stored(project)
     assert {name: kept(project)[name] for name in ("pii", "strict")} == {"pii": True, "strict": True}
     assert project.offline("--redact", "orders.yaml", "--redact=pii").returncode == 0
-
-
-def test_the_marker_adds_for_one_test(project):
-    plain = '\ndef test_{name}(agentreplay):\n    agent.answer("I am ann.li@shop.example")\n'
-    marked = '\n@pytest.mark.agentreplay(redact="pii")' + plain.format(name="marked")
-    project.write(test_shop=f"import agent, pytest\n{plain.format(name='plain')}{marked}")
-    assert project.record().returncode == 0
-    pii = [snapshot.run.header.kit.get("redactions", {}).get("pii", False) for snapshot in project.snapshots]
-    assert pii == [True, False]
 
 
 def test_what_cannot_be_read_stops_pytest_before_any_test(project):
@@ -113,23 +103,25 @@ def test_what_cannot_be_read_stops_pytest_before_any_test(project):
     assert not project.files
 
 
-def test_variables_that_a_policy_names(project):
+def test_variables_that_a_policy_names_and_what_the_marker_adds_for_one_test(project):
     put(project, OWN, f"{HEAD}environment: [SHOP_REGION]\nsecret_environment: [SHOP_NICK]\n")
     nick = "quiet-otter-4711"
-    project.edit("test_shop.py", "Where is A-17?", f"I am {nick}. Where is A-17?")
-    assert project.record(SHOP_REGION="north", SHOP_NICK=nick).returncode == 0
-    assert project.snapshots[0].run.header.kit["environment"] == {"SHOP_REGION": "north"}
+    plain = f'\ndef test_{{name}}(agentreplay):\n    agent.answer("I am {nick}, ann.li@shop.example")\n'
+    marked = '\n@pytest.mark.agentreplay(redact="pii")' + plain.format(name="marked")
+    project.write(test_shop=f"import agent, pytest\n{plain.format(name='plain')}{marked}")
+    ended(project.record(SHOP_REGION="north", SHOP_NICK=nick))
+    kits = [snapshot.run.header.kit for snapshot in project.snapshots]
+    assert [kit["environment"] for kit in kits] == [{"SHOP_REGION": "north"}] * 2
+    assert [kit.get("redactions", {}).get("pii", False) for kit in kits] == [True, False]
     assert nick not in stored(project)
 
 
 def test_a_policy_holds_in_every_worker_and_a_divergence_under_another_one_says_how_to_go_on(project):
     pytest.importorskip("xdist")
     put(project, "orders.yaml", ORDERS)
-    done = project.record("--redact", "orders.yaml", "-p", "xdist", "-n", "2")
-    assert done.returncode == 0, done.stdout
+    done = ended(project.record("--redact", "orders.yaml", "-p", "xdist", "-n", "2"))
     assert "A-17" not in stored(project)
-    done = project.offline()
-    assert done.returncode == 1
+    done = ended(project.offline(), 1)
     assert "recorded under another policy" in done.stdout
     assert "give the --redact of its recording again" in done.stdout
     put(project, OWN, STATUS)
@@ -168,13 +160,13 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_another_customer_is_another_request_unless_the_policy_says_that_the_category_is_of_credentials(kind, tmp_path):
-    policy = HEAD + KINDS[kind]
-    assert finding_of(tmp_path, policy, "record", "CUST-123456") is None
-    (snapshot,) = tmp_path.rglob("*.snapshot.json")
-    placeholder = "customer-redacted-1" if kind == "placeholders" else "[[redacted:customer:1]]"
-    assert placeholder in snapshot.read_text("utf-8")
-    assert "CUST-" not in snapshot.read_text("utf-8") or kind in {"paths", "names"}
-    assert finding_of(tmp_path, policy, "replay", "CUST-123456") is None
-    assert (finding_of(tmp_path, policy, "replay", "CUST-654321") is None) is (kind == "secrets")
+def test_another_customer_is_another_request_unless_the_policy_says_that_the_category_is_of_credentials(tmp_path):
+    for kind, text in KINDS.items():
+        root, policy = tmp_path / kind, HEAD + text
+        assert finding_of(root, policy, "record", "CUST-123456") is None
+        (snapshot,) = root.rglob("*.snapshot.json")
+        placeholder = "customer-redacted-1" if kind == "placeholders" else "[[redacted:customer:1]]"
+        assert placeholder in snapshot.read_text("utf-8")
+        assert "CUST-" not in snapshot.read_text("utf-8") or kind in {"paths", "names"}
+        assert finding_of(root, policy, "replay", "CUST-123456") is None
+        assert (finding_of(root, policy, "replay", "CUST-654321") is None) is (kind == "secrets")

@@ -30,27 +30,27 @@ def test_nothing_said_is_replay():
     assert settings.headline() == "agentreplay: model frozen, tools frozen, clock stepped, network closed (L1)"
 
 
-@pytest.mark.parametrize(
-    ("given", "mode", "strict"),
-    [
-        ({"agentreplay_record": True}, "record", False),
-        ({"agentreplay_replay": "model"}, "replay", True),
-        ({"agentreplay_replay": "off"}, "off", False),
-        ({"agentreplay_mode": "record"}, "record", False),
-        ({"agentreplay_mode": "model", "agentreplay_replay": "model"}, "replay", True),
-        ({"environ": {"AGENTREPLAY": "record"}}, "record", False),
-        ({"environ": {"AGENTREPLAY": "model"}}, "replay", True),
-        ({"environ": {"AGENTREPLAY": "record"}, "agentreplay_replay": "model"}, "replay", True),
-        ({"environ": {"AGENTREPLAY": ""}, "ini": {"agentreplay_mode": "off"}}, "off", False),
-        ({"environ": {"AGENTREPLAY": "model"}, "ini": {"agentreplay_mode": "off"}}, "replay", True),
-        ({"environ": {"CI": "true"}}, "replay", True),
-        ({"environ": {"CI": "false"}}, "replay", False),
-        ({"environ": {"CI": "1"}, "agentreplay_record": True, "ini": {"agentreplay_ci_record": True}}, "record", True),
-    ],
-)
-def test_who_wins(given, mode, strict):
-    settings = made(**given)
-    assert (settings.mode, settings.strict) == (mode, strict)
+WINNERS = [
+    ({"agentreplay_record": True}, "record", False),
+    ({"agentreplay_replay": "model"}, "replay", True),
+    ({"agentreplay_replay": "off"}, "off", False),
+    ({"agentreplay_mode": "record"}, "record", False),
+    ({"agentreplay_mode": "model", "agentreplay_replay": "model"}, "replay", True),
+    ({"environ": {"AGENTREPLAY": "record"}}, "record", False),
+    ({"environ": {"AGENTREPLAY": "model"}}, "replay", True),
+    ({"environ": {"AGENTREPLAY": "record"}, "agentreplay_replay": "model"}, "replay", True),
+    ({"environ": {"AGENTREPLAY": ""}, "ini": {"agentreplay_mode": "off"}}, "off", False),
+    ({"environ": {"AGENTREPLAY": "model"}, "ini": {"agentreplay_mode": "off"}}, "replay", True),
+    ({"environ": {"CI": "true"}}, "replay", True),
+    ({"environ": {"CI": "false"}}, "replay", False),
+    ({"environ": {"CI": "1"}, "agentreplay_record": True, "ini": {"agentreplay_ci_record": True}}, "record", True),
+]
+
+
+def test_who_wins():
+    for given, mode, strict in WINNERS:
+        settings = made(**given)
+        assert (settings.mode, settings.strict) == (mode, strict), given
 
 
 def test_what_cannot_be_is_refused_with_its_place_and_the_nearest_word():

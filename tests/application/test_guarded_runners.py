@@ -116,18 +116,15 @@ def after_another_divergence(messages):
     calls_home()
 
 
-@pytest.mark.parametrize("expect", ["reproduces", "fixed"])
-@pytest.mark.parametrize("runner", [at_once, at_the_end, after_another_divergence])
-def test_one_that_swallows_the_refusal_fails_both_halves_whatever_is_expected(runner, expect, tmp_path):
-    for half in verdicts(tmp_path, runner, expect=expect):
-        assert (half.word, half.outcome) == ("cannot say", "failed"), half.headline
-        (note,) = (note for note in half.notes if note.startswith("refused: "))
-        assert note.startswith("refused: 1 connect to 127.0.0.1:9 from ")
-        assert [label for label, _ in half.next] == ["see the frozen run"]
-
-
-def test_without_it_they_come_to_what_is_expected(tmp_path):
-    assert [half.outcome for half in verdicts(tmp_path, answer)] == ["passed", "expected"]
+def test_one_that_swallows_the_refusal_fails_both_halves_whatever_is_expected(tmp_path):
+    for runner in (at_once, at_the_end, after_another_divergence):
+        for expect in ("reproduces", "fixed"):
+            for half in verdicts(tmp_path / f"{runner.__name__}-{expect}", runner, expect=expect):
+                assert (half.word, half.outcome) == ("cannot say", "failed"), half.headline
+                (note,) = (note for note in half.notes if note.startswith("refused: "))
+                assert note.startswith("refused: 1 connect to 127.0.0.1:9 from ")
+                assert [label for label, _ in half.next] == ["see the frozen run"]
+    assert [half.outcome for half in verdicts(tmp_path, answer)] == ["passed", "expected"], "those who ask nobody"
 
 
 def test_a_command_may_ask_its_proxy_for_the_hosts_that_the_project_allows(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import datetime
@@ -37,6 +38,17 @@ def test_one_that_floods_and_leaves_a_child_that_holds_its_outputs_is_read_withi
     for output in (said, ended.stderr):
         assert len(output) < command.KEPT + 100
         assert b"more bytes are left out" in output
+
+
+@pytest.mark.process
+@pytest.mark.skipif(os.name == "nt", reason="sh")
+def test_one_that_runs_out_of_time_is_ended_with_its_children(tmp_path):
+    beats = "sh -c 'while :; do echo >> beat; sleep 0.02; done' & wait"
+    ended = command.run(["sh", "-c", beats], environ=os.environ, folder=tmp_path, given=b"", limit=0.5)
+    assert ended.code is None
+    size = (tmp_path / "beat").stat().st_size
+    time.sleep(0.2)
+    assert (tmp_path / "beat").stat().st_size == size > 0, "its child is dead, too"
 
 
 def test_what_is_kept_of_several_runs_in_one_second_lies_apart(tmp_path):

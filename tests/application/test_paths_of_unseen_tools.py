@@ -1,11 +1,11 @@
 """The import path that a report of an unseen tool prints: a line that works, also for tools that are no plain functions."""
 
-import json
 import sys
 
-from pytest_agentreplay.core.model import Body, Exchange, HttpCall, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.core.model import Exchange, ToolCall, ToolReply
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.runs import replay_kit
+from tests.support import exchanges
 
 MODULE = """
 def look_up(order): ...
@@ -33,18 +33,12 @@ PATHS = {
 
 def run(tool, *between):
     """A model asks for `tool`, and is told a result of it."""
-    use = {"id": "call_0001", "type": "function", "function": {"name": tool, "arguments": "{}"}}
-    said = {"role": "assistant", "content": None, "tool_calls": [use]}
-    reply = json.dumps({"id": "c", "model": "m", "choices": [{"message": said, "finish_reason": "tool_calls"}]})
-    headers = (("content-type", "application/json"),)
-    first, last = (
-        HttpCall("POST", "https://api.openai.com/v1/chat/completions", headers, Body(json.dumps(body).encode()))
-        for body in (
-            {"model": "m", "messages": [{"role": "user", "content": "Where?"}]},
-            {"model": "m", "messages": [said, {"role": "tool", "tool_call_id": "call_0001", "content": "here"}]},
-        )
-    )
-    calls = [(first, HttpReply(200, "OK", headers=headers, body=Body(reply.encode()))), *between, (last, None)]
+    said = {"role": "assistant", "content": None, "tool_calls": [exchanges.chat_use("call_0001", tool, "{}")]}
+    answer = {"id": "c", "model": "m", "choices": [{"message": said, "finish_reason": "tool_calls"}]}
+    first = exchanges.call({"model": "m", "messages": [{"role": "user", "content": "Where?"}]})
+    told = {"role": "tool", "tool_call_id": "call_0001", "content": "here"}
+    last = exchanges.call({"model": "m", "messages": [said, told]})
+    calls = [(first, exchanges.reply(answer)), *between, (last, None)]
     return tuple(Exchange(call, outcome, 2 * n, 2 * n + 1) for n, (call, outcome) in enumerate(calls))
 
 

@@ -63,14 +63,11 @@ def test_lines_are_added_and_nothing_else_changes(file):
     assert all(character in rest for character in text), "each character that was there is there, in its order"
 
 
-def test_a_text_becomes_a_list():
+def test_a_text_becomes_a_list_and_a_form_that_cannot_be_extended_is_refused_with_what_to_add():
     for value in ('"m.a"', '"""\nm.a\n"""', "'m.a'"):
         text = f"[tool.pytest.ini_options]\n{KEY} = {value}  # kept\nx = 1\n"
         after = configuration("pyproject.toml", text).extended(KEY, NEW)
         assert after.text == f'[tool.pytest.ini_options]\n{KEY} = ["m.a", "n.x", "n.y = read"]  # kept\nx = 1\n'
-
-
-def test_a_form_that_cannot_be_extended_is_refused_with_what_to_add():
     before = configuration("pyproject.toml", f"[tool.pytest]\nini_options.{KEY} = ['m.a']\n")
     with pytest.raises(SettingsError, match=r"pyproject\.toml: .*add them by hand: n\.x, n\.y = read"):
         before.extended(KEY, NEW)

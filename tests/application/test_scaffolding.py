@@ -50,9 +50,15 @@ def read_back(made):
     return case, run, fixtures.read(kept)
 
 
-def test_every_trace_makes_a_case_that_is_true_of_its_run_and_what_is_kept_of_it_is_still_that_source():
-    assert len(FILES) > 50
-    for file in FILES:
+FIRST = [*{(file.parent, file.suffix): file for file in reversed(FILES)}.values()]
+
+
+@pytest.mark.parametrize(
+    "files", [FIRST, pytest.param(FILES, marks=pytest.mark.exhaustive)], ids=["one of each", "all"]
+)
+def test_every_trace_makes_a_case_that_is_true_of_its_run_and_what_is_kept_of_it_is_still_that_source(files):
+    assert len(files) > 20
+    for file in files:
         found = imported([file], PLAIN, {})
         for made in made_of(found):
             case, run, answers = read_back(made)
@@ -103,9 +109,7 @@ SAID = "it arrived broken."
 
 
 def test_nothing_secret_or_personal_of_the_source_reaches_a_file(tmp_path):
-    told = (
-        f"it arrived broken. Mail ada.lovelace@example.org or call +49 30 901820, key {KEY}, word correct-horse-battery"
-    )
+    told = f"{SAID} Mail ada.lovelace@example.org or call +49 30 901820, key {KEY}, word correct-horse-battery"
     text = REFUND.read_text(encoding="utf-8")
     assert SAID in text
     file = tmp_path / "trace.jsonl"
@@ -122,41 +126,20 @@ def test_nothing_secret_or_personal_of_the_source_reaches_a_file(tmp_path):
     assert run.header.kit["redactions"]["pii"] is True
 
 
-def test_a_packed_file_is_kept_unpacked(tmp_path):
+def test_a_packed_file_is_kept_unpacked_and_of_several_runs_a_case_keeps_its_own_rows(tmp_path):
     file = tmp_path / "trace.json.gz"
     file.write_bytes(gzip.compress(REFUND.read_bytes()))
-    [made] = made_of(imported([file], PLAIN, {}))
-
-    assert made.contents["source-trace.jsonl"] == REFUND.read_bytes()
-
-
-def test_of_several_runs_a_case_keeps_its_own_rows(tmp_path):
+    first, second = (made_of(imported([file], PLAIN, {}))[0].contents for _ in range(2))
+    assert first["source-trace.jsonl"] == REFUND.read_bytes()
+    assert first == second, "the same trace makes the same bytes"
     other = re.sub(r'(?<="traceId":")[0-9a-f]{32}', "0" * 31 + "1", REFUND.read_text(encoding="utf-8"))
     file = tmp_path / "two.jsonl"
     file.write_text(REFUND.read_text(encoding="utf-8") + other, encoding="utf-8")
     found = imported([file], PLAIN, {})
 
     assert len(found.traces) == 2
-    assert {bytes(data) for trace in found.traces for data in found.kept(trace).values()} == {
-        REFUND.read_bytes(),
-        other.encode(),
-    }
-
-
-def test_what_was_not_captured_makes_a_cold_case_with_the_way_out():
-    [made] = made_of(imported([TRACES / "generated/otel-genai/otlp_refund_noargs_nocontent.jsonl"], PLAIN, {}))
-    case, run, _ = read_back(made)
-
-    assert case.expect == "cold"
-    assert "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT" in case.reason
-    assert case.missing
-    assert not run.exchanges
-
-
-def test_the_same_trace_makes_the_same_bytes():
-    first, second = (made_of(imported([REFUND], PLAIN, {}))[0].contents for _ in range(2))
-
-    assert first == second
+    kept = {bytes(data) for trace in found.traces for data in found.kept(trace).values()}
+    assert kept == {REFUND.read_bytes(), other.encode()}
 
 
 def test_an_input_has_one_of_two_forms():

@@ -26,10 +26,12 @@ from tests.application.shop import (
     script,
     tried,
 )
+from tests.support.exhaustive import rare
 
 pytestmark = pytest.mark.env("main")
 
-EVERY_CLIENT = pytest.mark.parametrize("client", CLIENTS)
+EVERY_CLIENT = pytest.mark.parametrize("client", ["chat", "responses", "claude_stream", *rare("chat_stream", "claude")])
+OF_TWO = pytest.mark.parametrize("client", ["chat", "claude_stream", *rare("chat_stream", "responses", "claude")])
 FIXES = {
     "another prompt": ({"prompt": "You help customers. Tell nobody of others' orders."}, Kind.PROMPT),
     "another tool schema": ({"about": "Where an order of this customer is."}, Kind.SCHEMA),
@@ -99,28 +101,24 @@ def test_a_tool_that_is_asked_anew_parts_where_nobody_knows_and_says_what_to_wri
     assert line.endswith('{"order_id": "A-17", "user_id": "u-9"}, "result": "...", "written": true, "why": "..."}')
 
 
-def test_a_broken_fixture_is_told_with_its_place(tmp_path):
+def test_a_broken_fixture_is_told_with_its_place_and_an_agent_that_asks_more_often_so(tmp_path):
+    parted = tried(tmp_path, run_of(), lambda said: [agent()(said) for _ in range(2)], half="desired").divergence
+    assert (parted.kind, "--live" in parted.hints[0]) == (Kind.EXTRA, True)
     file = furnished(tmp_path, *ANSWERS) / "cases/order/fixtures/refund-1.yaml"
     file.write_text("tool: refund\nanswers: {}\n", encoding="utf-8")
     with pytest.raises(CaseError, match=r"refund-1\.yaml:2:\d+: answers is a list"):
         tried(tmp_path, run_of(), agent(), half="desired")
 
 
-def test_an_agent_that_asks_more_often_is_told_so(tmp_path):
-    parted = tried(tmp_path, run_of(), lambda said: [agent()(said) for _ in range(2)], half="desired").divergence
-    assert parted.kind is Kind.EXTRA
-    assert "--live" in parted.hints[0]
-
-
 @pytest.mark.parametrize("frozen_as", ["chat", "claude_stream"])
-@EVERY_CLIENT
+@OF_TWO
 def test_by_position_an_agent_may_ask_in_another_api(client, frozen_as, tmp_path):
     evidence = tried(furnished(tmp_path, *ANSWERS), run_of(frozen_as), agent(client), half="desired")
     assert evidence.divergence is None, evidence.divergence
     assert (evidence.output, len(evidence.tool_calls)) == (OUTPUT, 1)
 
 
-@EVERY_CLIENT
+@OF_TWO
 def test_a_run_that_was_frozen_by_hand_reproduces_by_its_meaning_and_another_word_is_another_call(client, tmp_path):
     for dialect in ("openai_chat", "openai_responses", "anthropic", "gemini", "bedrock"):
         evidence = tried(tmp_path, by_hand(dialect), agent(client), fidelity="semantic")
@@ -155,8 +153,7 @@ def test_a_fixed_agent_may_refuse_what_the_model_asks_for(tmp_path, monkeypatch)
     assert (evidence.divergence, evidence.tool_calls) == (None, ())
 
 
-@pytest.mark.parametrize("how", ["gathered", "in threads"])
-def test_calls_at_once_are_each_given_their_own(how, tmp_path):
+def test_calls_at_once_are_each_given_their_own(tmp_path):
     """Two agents at once, in tasks or threads of their own: the lanes that they open are not those of the recording."""
 
     def look(user):
@@ -169,8 +166,7 @@ def test_calls_at_once_are_each_given_their_own(how, tmp_path):
         with ThreadPoolExecutor() as pool:
             return [*pool.map(look, ("", "u-7", ""))]
 
-    runner = gathered if how == "gathered" else threads
-    evidence = tried(furnished(tmp_path, *ANSWERS), run_of(), runner, half="desired")
-    assert evidence.divergence is None
-    assert evidence.output == [ORDERS, MINE, ORDERS]
-    assert len(evidence.tool_calls) == 3
+    for runner in (gathered, threads):
+        evidence = tried(furnished(tmp_path, *ANSWERS), run_of(), runner, half="desired")
+        assert (evidence.divergence, evidence.output) == (None, [ORDERS, MINE, ORDERS])
+        assert len(evidence.tool_calls) == 3

@@ -2,11 +2,15 @@
 
 import pytest
 
+from pytest_agentreplay.runs.snapshot_selection import snapshots_meant
+from tests.support.kept_files import contents, put_back
+
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
 
 SAME, DIVERGED, USAGE, DAMAGED, NOTHING = 0, 1, 2, 4, 5
-WHY = "the wording alone has changed"
+REASON = ("--requests", "--reason", "the wording alone has changed")
 FOLDER = "__agent_snapshots__/test_shop"
+OTHER = f"{FOLDER}/test_other.snapshot.json"
 
 TESTS = """
 import agent, pytest
@@ -18,148 +22,135 @@ def test_refund(order, agentreplay):
 def test_other(agentreplay):
     assert "refund" in agent.answer("Where is B-1?", top_p=1)
 """
-RECORDED = {}
+
+
+@pytest.fixture(scope="module")
+def shop(shared_project):
+    project = shared_project()
+    project.furnish(TESTS)
+    assert project.record().returncode == SAME
+    project.kept = contents(project.root)
+    return project
 
 
 @pytest.fixture
-def recorded(project):
-    """Four recorded tests that share one prompt; recorded once for this module."""
-    project.write(test_shop=TESTS)
-    folder = project.root / FOLDER
-    if not RECORDED:
-        assert project.record().returncode == SAME
-        RECORDED.update({file.name: file.read_bytes() for file in folder.iterdir()})
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, data in RECORDED.items():
-        (folder / name).write_bytes(data)
-    project.asked = project.server.hits
-    return project
+def recorded(shop, monkeypatch):
+    """Four recorded tests that share one prompt, in whose root commands are typed."""
+    put_back(shop.root, shop.kept)
+    monkeypatch.chdir(shop.root)
+    shop.asked = shop.server.hits
+    return shop
 
 
 def changed(project):
     """The names of the snapshots that are not as they were recorded."""
-    return sorted(name for name, data in RECORDED.items() if (project.root / FOLDER / name).read_bytes() != data)
+    found = contents(project.root)
+    names = (name for name in project.kept if name.startswith(FOLDER))
+    return [name for name in names if found[name] != project.kept[name]]
 
 
-def accept(project, *words, code=SAME, **environ):
-    done = project.command("accept", *words, **environ)
+def accept(project, *words, code=SAME):
+    done = project.command("accept", *words)
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     assert project.server.hits == project.asked, "nothing goes live"
     return done
 
 
-@pytest.mark.parametrize(
-    ("words", "count"),
-    [
-        (["--all"], 4),
-        (["--all", "--code", "AR-PROMPT"], 4),
-        (["."], 4),
-        (["test_shop.py"], 4),
-        (["test_shop.py::test_refund"], 3),
-        (["test_shop.py::test_refund[A-17]", "test_shop.py::test_other"], 2),
-    ],
-    ids=["all", "code", "folder", "test file", "function", "two ids"],
-)
-def test_one_command_takes_the_changed_requests_of_many_tests(recorded, words, count):
-    recorded.edit("agent.py", "Be brief.", "Be short.")
-    told = accept(recorded, *words, "--requests", "--reason", WHY).stdout
-    assert told.count("3 changed requests") == count == len(changed(recorded)), told
-    assert f"requests of {count} snapshots: {count} accepted" in told
-    again = recorded.replay()
-    assert f"{count} passed" in again.stdout
+def reword(project):
+    project.edit("agent.py", "Be brief.", "Be short.")
 
 
-def test_a_dry_run_says_the_same_and_writes_nothing(recorded):
-    recorded.edit("agent.py", "Be brief.", "Be short.")
+def test_one_command_takes_the_changed_requests_of_all_tests_and_a_dry_run_says_the_same(recorded):
+    told = accept(recorded, "--all", *REASON).stdout
+    assert "requests of 4 snapshots: 4 unchanged" in told
+    assert "accepted  nothing" not in told
+    reword(recorded)
     told = accept(recorded, "--all", "--requests", "--dry-run").stdout
     assert told.count("to accept") == 5, told
     assert "requests of 4 snapshots: 4 to accept" in told
     assert changed(recorded) == []
+    told = accept(recorded, "--all", *REASON).stdout
+    assert told.count("3 changed requests") == len(changed(recorded)) == 4
+    assert "requests of 4 snapshots: 4 accepted" in told
+    assert "4 passed" in recorded.replay().stdout
 
 
-def test_a_code_leaves_snapshots_with_other_changes_whole(recorded):
-    recorded.edit("agent.py", "Be brief.", "Be short.")
+def test_those_of_a_folder_a_file_a_function_or_of_ids_are_chosen(recorded):
+    for words, count in (
+        ([], 4),
+        (["."], 4),
+        (["test_shop.py"], 4),
+        (["test_shop.py::test_refund"], 3),
+        (["test_shop.py::test_refund[A-17]", "test_shop.py::test_other"], 2),
+        (["test_shop.py::test_other", OTHER], 1),
+    ):
+        assert len(snapshots_meant(words, recorded.root)) == count, words
+
+
+def test_a_code_leaves_snapshots_with_other_changes_whole_and_one_that_fails_leaves_its_own(recorded):
+    reword(recorded)
     recorded.edit("test_shop.py", "top_p=1", "top_p=0.5")
-    told = accept(recorded, "--all", "--requests", "--reason", WHY, "--code", "ar-prompt").stdout
+    told = accept(recorded, "--all", *REASON, "--code", "ar-prompt").stdout
     assert "requests of 4 snapshots: 3 accepted, 1 left" in told
-    assert f"left      {FOLDER}/test_other.snapshot.json: its changes are " in told
+    assert f"left      {OTHER}: its changes are " in told
     assert "AR-MODEL" in told
-    assert len(changed(recorded)) == 3
-    assert "test_other.snapshot.json" not in changed(recorded)
-
-
-def test_one_that_fails_leaves_its_own_file_and_no_other(recorded):
-    recorded.edit("agent.py", "Be brief.", "Be short.")
-    recorded.edit("test_shop.py", '("Where is B-1?", top_p=1)', '("Where is B-1?", top_p=1) and agent.ask([])')
-    told = accept(recorded, "--all", "--requests", "--reason", WHY, code=DIVERGED).stdout
+    recorded.edit("agent.py", "Be kind.", "Be nice.")
+    recorded.edit("test_shop.py", '("Where is B-1?", top_p=0.5)', '("Where is B-1?", top_p=1) and agent.ask([])')
+    told = accept(recorded, "--all", *REASON, code=DIVERGED).stdout
     assert "requests of 4 snapshots: 3 accepted, 1 failed" in told
-    assert len(changed(recorded)) == 3
-    assert "test_other.snapshot.json" not in changed(recorded)
-
-
-def test_unchanged_snapshots_are_counted_alone(recorded):
-    told = accept(recorded, "--all", "--requests", "--reason", WHY).stdout
-    assert "requests of 4 snapshots: 4 unchanged" in told
-    assert "accepted  nothing" not in told
-    assert changed(recorded) == []
-
-
-def test_an_id_of_no_test_and_a_word_that_is_no_code_are_usage(recorded):
-    said = accept(recorded, "test_shop.py::test_gone", "--requests", "--reason", WHY, code=USAGE).stderr
-    assert "test_shop.py::test_gone: no snapshot" in said
-    said = accept(recorded, "--all", "--requests", "--reason", WHY, "--code", "PROMPT", code=USAGE).stderr
-    assert "the nearest is AR-PROMPT" in said
-    said = accept(recorded, ".", "--all", "--requests", "--reason", WHY, code=USAGE).stderr
-    assert "--all takes those of the whole project" in said
+    assert (len(changed(recorded)), OTHER in changed(recorded)) == (3, False)
 
 
 def test_a_damaged_snapshot_is_told_and_the_others_are_taken(recorded):
-    recorded.edit("agent.py", "Be brief.", "Be short.")
-    broken = recorded.root / FOLDER / "test_other.snapshot.json"
+    reword(recorded)
+    broken = recorded.root / OTHER
     broken.write_bytes(broken.read_bytes()[:-40])
-    done = accept(recorded, FOLDER, "--requests", "--reason", WHY, code=DAMAGED)
+    done = accept(
+        recorded, "test_shop.py::test_refund[A-17]", "test_shop.py::test_refund[A-18]", OTHER, *REASON, code=DAMAGED
+    )
     assert "test_other.snapshot.json" in done.stderr
-    assert "requests of 3 snapshots: 3 accepted" in done.stdout
+    assert "requests of 2 snapshots: 2 accepted" in done.stdout
 
 
-# Pending runs.
+def test_an_id_of_no_test_and_a_word_that_is_no_code_are_usage(recorded, typed):
+    for words, said in (
+        (["test_shop.py::test_gone"], "test_shop.py::test_gone: no snapshot"),
+        (["--all", "--code", "PROMPT"], "the nearest is AR-PROMPT"),
+        ([".", "--all"], "--all takes those of the whole project"),
+    ):
+        told = typed("accept", *words, *REASON)
+        assert (told.code, said in told.err) == (USAGE, True)
 
 
 def fail_and_record(project):
     project.edit("test_shop.py", '"refund" in', '"never" in')
     assert project.record().returncode == DIVERGED
-    project.asked = project.server.hits
 
 
-def test_pending_runs_are_shown_and_taken_together(recorded):
+def test_pending_runs_are_shown_and_taken_together_and_a_damaged_one_is_told(recorded, typed):
     fail_and_record(recorded)
-    told = accept(recorded, "--all", "--dry-run").stdout
-    assert told.count("to take   __agent_snapshots__/test_shop/") == 4
-    assert "5 calls, test failed, changes: 1 AR-OUTCOME" in told
+    told = typed("accept", "--all", "--dry-run")
+    assert (told.code, told.out.count("to take   __agent_snapshots__/test_shop/")) == (SAME, 4)
+    assert "5 calls, test failed, changes: 1 AR-OUTCOME" in told.out
     assert changed(recorded) == []
-    told = accept(recorded, "test_shop.py::test_refund").stdout
+    told = typed("accept", "test_shop.py::test_refund").out
     assert (told.count("take      "), told.count(": taken for ")) == (3, 3)
     assert len(changed(recorded)) == 3
-    told = accept(recorded, "--all").stdout
-    assert told == f"{FOLDER}/test_other.snapshot.json: taken for test_shop.py::test_other\n"
-    accept(recorded, "--all", code=NOTHING)
+    broken = recorded.root / ".pytest_agentreplay" / "pending" / OTHER
+    whole = broken.read_bytes()
+    broken.write_bytes(whole[:-40])
+    told = typed("accept", "--all")
+    assert (told.code, "test_other.snapshot.json" in told.err) == (DAMAGED, True)
+    broken.write_bytes(whole)
+    assert typed("accept", "--all") == (SAME, f"{OTHER}: taken for test_shop.py::test_other\n", "")
+    assert typed("accept", "--all").code == NOTHING
 
 
-def test_pending_runs_with_other_changes_than_the_code_are_left(recorded):
-    recorded.edit("agent.py", "Be brief.", "Be short.")
+def test_pending_runs_with_other_changes_than_the_code_are_left(recorded, typed):
+    reword(recorded)
     fail_and_record(recorded)
-    told = accept(recorded, FOLDER, "--code", "AR-OUTCOME", code=NOTHING).stdout
-    assert told.count("left      ") == 4
-    told = accept(recorded, FOLDER, "--code", "AR-OUTCOME", "--code", "AR-PROMPT").stdout
-    assert told.count(": taken for ") == 4
-    assert len(changed(recorded)) == 4
-
-
-def test_a_damaged_pending_run_is_told_and_the_others_are_taken(recorded):
-    fail_and_record(recorded)
-    broken = recorded.root / ".pytest_agentreplay" / "pending" / FOLDER / "test_other.snapshot.json"
-    broken.write_bytes(broken.read_bytes()[:-40])
-    done = accept(recorded, "--all", code=DAMAGED)
-    assert "test_other.snapshot.json" in done.stderr
-    assert len(changed(recorded)) == 3
+    left = typed("accept", FOLDER, "--code", "AR-OUTCOME")
+    assert (left.code, left.out.count("left      ")) == (NOTHING, 4)
+    taken = typed("accept", FOLDER, "--code", "AR-OUTCOME", "--code", "AR-PROMPT")
+    assert (taken.code, taken.out.count(": taken for "), len(changed(recorded))) == (SAME, 4, 4)

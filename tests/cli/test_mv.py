@@ -4,13 +4,15 @@ import os
 
 import pytest
 
-from pytest_agentreplay import cli, codec
+from pytest_agentreplay import codec
 from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.errors import CannotWrite
 from pytest_agentreplay.store import files, layout
+from tests.support.kept_files import contents
 
 DONE, USAGE, DAMAGED = 0, 2, 4
 OLD, NEW = "tests/test_old.py::test_a", "tests/test_new.py::test_a"
+FILES = ("mv", "tests/test_old.py", "tests/test_new.py")
 
 
 def text_of(test, say="hi"):
@@ -18,14 +20,12 @@ def text_of(test, say="hi"):
 
 
 @pytest.fixture
-def root(tmp_path, monkeypatch):
-    """A project with two test files, in whose root a person types."""
-    (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-    (tmp_path / "tests").mkdir()
+def root(root):
+    """A project with two test files."""
+    (root / "tests").mkdir()
     for name in ("test_old.py", "test_new.py"):
-        (tmp_path / "tests" / name).write_text("", encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+        (root / "tests" / name).touch()
+    return root
 
 
 def home(root, test, directory=layout.DIRECTORY):
@@ -37,10 +37,6 @@ def put(root, test, place=None):
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text_of(test), encoding="utf-8")
     return file
-
-
-def all_of(root):
-    return {file: file.read_bytes() for file in root.rglob("*") if file.is_file()}
 
 
 def states(file):
@@ -58,94 +54,79 @@ def states(file):
         ("tests/test_old.py::TestA::test_a[p]", "tests/test_old.py::TestA::test_a[P]"),
     ],
 )
-def test_one_snapshot_moves(root, capsys, old, new):
+def test_one_snapshot_moves_and_the_emptied_folder_goes(root, typed, old, new):
     was = put(root, old)
-    assert cli.main(["mv", old, new]) == DONE
-    assert not was.exists()
+    (root / "tests" / "old").mkdir()
+    told = typed("mv", old, new)
+    assert (told.code, new in told.out, was.exists()) == (DONE, True, False)
     assert states(home(root, new)) == new
     assert home(root, new).read_text(encoding="utf-8") == text_of(new)
-    assert new in capsys.readouterr().out
+    assert was.parent.exists() == (was.parent == home(root, new).parent)
+    assert (root / "tests" / "old").is_dir(), "no other folder goes"
+
+
+RESTS = ["test_a", "TestX::test_a[p]", "TestX::test_b", "test_a_b"]
 
 
 @pytest.mark.parametrize(
     ("old", "new", "rests"),
     [
-        ("tests/test_old.py", "tests/test_new.py", ["test_a", "TestX::test_a[p]", "TestX::test_b", "test_a_b"]),
+        ("tests/test_old.py", "tests/test_new.py::", RESTS),
         ("tests/test_old.py::TestX", "tests/test_old.py::TestY", ["::test_a[p]", "::test_b"]),
         ("tests/test_old.py::TestX::test_a", "tests/test_old.py::TestX::test_c", ["[p]"]),
     ],
 )
-def test_a_file_a_class_and_a_parametrised_test_move_whole(root, old, new, rests):
-    tests = [f"tests/test_old.py::{rest}" for rest in ("test_a", "TestX::test_a[p]", "TestX::test_b", "test_a_b")]
-    for test in tests:
-        put(root, test)
-    assert cli.main(["mv", old, new]) == DONE
-    wanted = {f"{new}::{rest}" if "::" not in new else f"{new}{rest}" for rest in rests}
+def test_a_file_a_class_and_a_parametrised_test_move_whole(root, typed, old, new, rests):
+    for rest in RESTS:
+        put(root, f"tests/test_old.py::{rest}")
+    assert typed("mv", old, new.removesuffix("::")).code == DONE
     found = {states(file) for file in root.rglob(f"*{layout.SUFFIX}")}
-    assert wanted <= found
-    assert len(found) == len(tests)
+    assert {f"{new}{rest}" for rest in rests} <= found
+    assert len(found) == len(RESTS)
     assert not any(test.startswith((f"{old}::", f"{old}[")) for test in found)
-    for test in found:
-        assert home(root, test).is_file()
+    assert all(home(root, test).is_file() for test in found)
 
 
-def test_the_emptied_folders_go_and_no_other(root):
-    put(root, OLD)
-    (root / "tests" / "old").mkdir()
-    assert cli.main(["mv", OLD, NEW]) == DONE
-    assert not home(root, OLD).parent.exists()
-    assert (root / "tests" / "old").is_dir()
-
-
-def test_the_pending_run_is_taken_along(root):
+def test_the_pending_run_is_taken_along(root, typed):
     put(root, OLD)
     waiting = put(root, OLD, layout.pending_path(root, home(root, OLD)))
-    assert cli.main(["mv", OLD, NEW]) == DONE
+    assert typed("mv", OLD, NEW).code == DONE
     assert not waiting.exists()
     assert states(layout.pending_path(root, home(root, NEW))) == NEW
-    assert cli.main(["accept", str(home(root, NEW))]) == DONE
+    assert typed("accept", home(root, NEW)).code == DONE
 
 
-@pytest.mark.parametrize(
-    "old", ["tests\\test_old.py::test_a", "./tests/test_old.py::test_a", ".\\tests\\test_old.py::test_a"]
-)
-def test_slashes_are_taken_either_way(root, old):
-    put(root, OLD)
-    assert cli.main(["mv", old, old.replace("old.py", "new.py")]) == DONE
-    assert states(home(root, NEW)) == NEW
-
-
-def test_names_are_taken_from_the_folder_where_one_types_too(root, monkeypatch):
-    put(root, OLD)
-    monkeypatch.chdir(root / "tests")
-    assert cli.main(["mv", "test_old.py::test_a", "test_new.py::test_a"]) == DONE
-    assert states(home(root, NEW)) == NEW
-
-
-def test_a_snapshot_that_went_with_its_folder_is_found(root):
-    there = put(root, "gone/test_new.py::test_a", home(root, NEW))
-    assert cli.main(["mv", "gone/test_new.py::test_a", NEW]) == DONE
+def test_names_are_taken_with_either_slash_and_from_the_folder_where_one_types(root, typed, monkeypatch):
+    for old in (r"tests\test_old.py::test_a", "./tests/test_old.py::test_a", r".\tests\test_old.py::test_a"):
+        put(root, OLD)
+        assert typed("mv", old, old.replace("old.py", "new.py")).code == DONE
+        assert states(home(root, NEW)) == NEW
+        home(root, NEW).unlink()
+    there = put(root, "gone/test_new.py::test_a", home(root, NEW))  # it went with its folder
+    assert typed("mv", "gone/test_new.py::test_a", NEW).code == DONE
     assert states(there) == NEW
+    monkeypatch.chdir(root / "tests")
+    assert typed("mv", "test_new.py::test_a", "test_old.py::test_a").code == DONE
+    assert states(home(root, OLD)) == OLD
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
+def test_the_folder_that_the_project_has_chosen(root, typed):
+    (root / "pytest.ini").unlink()
+    for name, text in (
         ("pytest.ini", "[pytest]\nagentreplay_dir = data/runs\n"),
         ("pytest.toml", '[pytest]\nagentreplay_dir = "data/runs"\n'),
         ("pyproject.toml", '[tool.pytest.ini_options]\nagentreplay_dir = "data/runs"\n'),
         ("pyproject.toml", '[tool.pytest]\nagentreplay_dir = "data/runs"\n'),
         ("tox.ini", "[pytest]\nagentreplay_dir: data/runs\n"),
         ("setup.cfg", "[tool:pytest]\nagentreplay_dir = data/runs\n"),
-    ],
-)
-def test_the_folder_that_the_project_has_chosen(root, name, text):
-    (root / "pytest.ini").unlink()
-    (root / name).write_text(text, encoding="utf-8")
-    put(root, OLD, home(root, OLD, "data/runs"))
-    assert cli.main(["mv", OLD, NEW]) == DONE
-    assert states(home(root, NEW, "data/runs")) == NEW
-    assert not (root / "tests" / layout.DIRECTORY).exists()
+    ):
+        (root / name).write_text(text, encoding="utf-8")
+        put(root, OLD, home(root, OLD, "data/runs"))
+        assert typed("mv", OLD, NEW).code == DONE
+        assert states(home(root, NEW, "data/runs")) == NEW
+        assert not (root / "tests" / layout.DIRECTORY).exists()
+        home(root, NEW, "data/runs").unlink()
+        (root / name).unlink()
 
 
 def damage(file):
@@ -156,72 +137,71 @@ def edit(file):
     file.write_text(file.read_text(encoding="utf-8").replace('"hi"', '"ho"'), encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "spoil", "code", "said"),
-    [
-        ("tests/test_old.py::test_z", NEW, None, USAGE, f"no snapshot states tests/test_old.py::test_z; the nearest: agentreplay mv {OLD} {NEW}"),
-        ("tests/test_odl.py", "tests/test_new.py", None, USAGE, "the nearest: agentreplay mv tests/test_old.py tests/test_new.py"),
-        (OLD, NEW, damage, DAMAGED, "not JSON any more"),
-        (OLD, NEW, edit, DAMAGED, "was edited after it was sealed; if the edit is meant: agentreplay reseal"),
-        (OLD, NEW, lambda file: put(file.parents[3], NEW), USAGE, f"{NEW} has one already, so nothing was moved"),
-        (OLD, "tests/test_new.py", None, USAGE, "mv takes two node ids, or two test files"),
-        (OLD, OLD, None, USAGE, "is its name already"),
-        (OLD, "tests/test_none.py::test_a", None, USAGE, "tests/test_none.py: there is no such test file"),
-        (OLD, "../test_new.py::test_a", None, USAGE, "is no node id of a test"),
-        (OLD, "/test_new.py::test_a", None, USAGE, "is no node id of a test"),
-        (OLD, "tests/test_new.py::", None, USAGE, "is no node id of a test"),
-        ("::test_a", NEW, None, USAGE, "is no node id of a test"),
-    ],
-    ids=lambda value: getattr(value, "__name__", None),
-)  # fmt: skip
-def test_what_is_refused_moves_nothing(root, capsys, old, new, spoil, code, said):  # noqa: PLR0917  one table
-    file = put(root, OLD)
-    if spoil:
-        spoil(file)
-    before = all_of(root)
-    assert cli.main(["mv", old, new]) == code
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert said in told.err.replace("\\\\", "/").replace(os.sep, "/")
-    assert all_of(root) == before
+def occupy(file):
+    put(file.parents[3], NEW)
 
 
-def test_one_that_cannot_move_keeps_all_where_they_are(root):
-    tests = [f"tests/test_old.py::test_{name}" for name in "abc"]
-    for test in tests:
-        put(root, test)
-    put(root, "tests/test_new.py::test_c")
-    before = all_of(root)
-    assert cli.main(["mv", "tests/test_old.py", "tests/test_new.py"]) == USAGE
-    assert all_of(root) == before
+REFUSED = [
+    ("tests/test_old.py::test_z", NEW, None, USAGE, f"no snapshot states tests/test_old.py::test_z; the nearest: agentreplay mv {OLD} {NEW}"),
+    ("tests/test_odl.py", "tests/test_new.py", None, USAGE, "the nearest: agentreplay mv tests/test_old.py tests/test_new.py"),
+    (OLD, NEW, damage, DAMAGED, "not JSON any more"),
+    (OLD, NEW, edit, DAMAGED, "was edited after it was sealed; if the edit is meant: agentreplay reseal"),
+    (OLD, NEW, occupy, USAGE, f"{NEW} has one already, so nothing was moved"),
+    (OLD, "tests/test_new.py", None, USAGE, "mv takes two node ids, or two test files"),
+    (OLD, OLD, None, USAGE, "is its name already"),
+    (OLD, "tests/test_none.py::test_a", None, USAGE, "tests/test_none.py: there is no such test file"),
+    (OLD, "../test_new.py::test_a", None, USAGE, "is no node id of a test"),
+    (OLD, "/test_new.py::test_a", None, USAGE, "is no node id of a test"),
+    (OLD, "tests/test_new.py::", None, USAGE, "is no node id of a test"),
+    ("::test_a", NEW, None, USAGE, "is no node id of a test"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("call", ["replace", "unlink"])
-@pytest.mark.parametrize("nth", [0, 1, 2])
-def test_a_disk_that_fails_midway_leaves_all_where_they_were(root, monkeypatch, capsys, call, nth):
+def test_what_is_refused_moves_nothing(root, typed):
+    for old, new, spoil, code, said in REFUSED:
+        home(root, NEW).unlink(missing_ok=True)
+        file = put(root, OLD)
+        if spoil:
+            spoil(file)
+        before = contents(root)
+        told = typed("mv", old, new)
+        assert (told.code, told.out, contents(root) == before) == (code, "", True)
+        assert said in told.err.replace("\\\\", "/").replace(os.sep, "/")
+
+
+def test_one_that_cannot_move_keeps_all_where_they_are(root, typed):
     for name in "abc":
         put(root, f"tests/test_old.py::test_{name}")
-    before = all_of(root)
-    real, calls = getattr(os, call), iter(range(100))
-
-    def failing(*words, **more):
-        if not str(words[0]).endswith(".lock") and next(calls) == nth:
-            raise PermissionError(13, "Permission denied")
-        return real(*words, **more)
-
-    monkeypatch.setattr(files.os, call, failing)
-    assert cli.main(["mv", "tests/test_old.py", "tests/test_new.py"]) == USAGE
-    monkeypatch.undo()
-    assert "ermission denied" in capsys.readouterr().err
-    assert all_of(root) == before
-
-
-def test_two_files_that_state_one_test_are_a_question_for_people(root):
-    for name in ("one", "two"):
+    taken = put(root, "tests/test_new.py::test_c")
+    before = contents(root)
+    assert (typed(*FILES).code, contents(root) == before) == (USAGE, True)
+    taken.unlink()
+    home(root, OLD).unlink()
+    for name in ("one", "two"):  # two files that state one test
         put(root, OLD, home(root, OLD).with_name(f"{name}{layout.SUFFIX}"))
-    before = all_of(root)
-    assert cli.main(["mv", "tests/test_old.py", "tests/test_new.py"]) == USAGE
-    assert all_of(root) == before
+    before = contents(root)
+    assert (typed(*FILES).code, contents(root) == before) == (USAGE, True)
+
+
+def test_a_disk_that_fails_midway_leaves_all_where_they_were(root, typed, monkeypatch):
+    for name in "abc":
+        put(root, f"tests/test_old.py::test_{name}")
+    before = contents(root)
+    for call in ("replace", "unlink"):
+        real = getattr(os, call)
+        for at in range(3):
+            calls = iter(range(100))
+
+            def failing(*words, real=real, calls=calls, at=at, **more):
+                if not str(words[0]).endswith(".lock") and next(calls) == at:
+                    raise PermissionError(13, "Permission denied")
+                return real(*words, **more)
+
+            with monkeypatch.context() as patch:
+                patch.setattr(files.os, call, failing)
+                told = typed(*FILES)
+            assert (told.code, "ermission denied" in told.err) == (USAGE, True), (call, at)
+            assert contents(root) == before, (call, at)
 
 
 def test_a_text_put_back_is_the_one_that_was_there(tmp_path, monkeypatch):
@@ -232,13 +212,12 @@ def test_a_text_put_back_is_the_one_that_was_there(tmp_path, monkeypatch):
     monkeypatch.setattr(files, "unlink", lambda path: real(path / "no"))
     with pytest.raises(CannotWrite):
         files.move_all([(file, file, "new"), (other, tmp_path / "c", "moved")])
-    assert {one.name: one.read_bytes() for one in tmp_path.iterdir()} == {"a": b"as it was", "b": b"other"}
+    assert contents(tmp_path) == {"a": b"as it was", "b": b"other"}
 
 
-def test_a_link_that_leads_out_is_nobodys(root, tmp_path_factory):
+def test_a_link_that_leads_out_is_nobodys(root, typed, tmp_path_factory):
     outside = tmp_path_factory.mktemp("outside")
     put(root, OLD, outside / "test_old" / "test_a.snapshot.json")
     (root / "tests" / layout.DIRECTORY).symlink_to(outside, target_is_directory=True)
-    before = all_of(outside)
-    assert cli.main(["mv", OLD, NEW]) == USAGE
-    assert all_of(outside) == before
+    before = contents(outside)
+    assert (typed("mv", OLD, NEW).code, contents(outside) == before) == (USAGE, True)

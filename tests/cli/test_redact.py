@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pytest_agentreplay import cli, codec
+from pytest_agentreplay import codec
 from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.errors import CannotWrite
 from pytest_agentreplay.store import files, layout
@@ -12,22 +12,23 @@ from pytest_agentreplay.store import files, layout
 DONE, USAGE, DAMAGED, NOTHING = 0, 2, 4, 5
 CUSTOMER, OTHER = "CUST-123456", "CUST-654321"
 POLICY = 'schemaVersion: "1.0"\npatterns: [{category: customer, regex: "CUST-[0-9]{6}"}]\n'
-PLAIN = {"test": "tests/test_a.py::test_a", "seed": 7}
+UNDER = ("--policy", "p.yaml")
 
 
-def run_of(test="tests/test_a.py::test_a", say=CUSTOMER, kit=None):
+def run_of(test, say):
     answer = json.dumps({"text": f"you are {say}, not {OTHER}"}).encode()
     kind = (("content-type", "application/json"), ("content-length", str(len(answer))))
     call = HttpCall("POST", f"http://h/v1?who={say}", kind[:1], Body(json.dumps({"messages": [say]}).encode()))
     reply = HttpReply(200, headers=kind, body=Body(answer), cuts=(5, len(answer) - 5))
     tool = Exchange(ToolCall("t", {"who": say}), ToolReply([say]), 3, 4)
-    return Run(Header(test, seed=7, kit=kit or {}), (Exchange(call, reply, 1, 2), tool))
+    return Run(Header(test, seed=7), (Exchange(call, reply, 1, 2), tool))
 
 
-def put(root, name="a", **said):
-    file = layout.snapshot_path(root, f"tests/test_{name}.py", f"tests/test_{name}.py::test_{name}")
+def put(root, name="a", say=CUSTOMER):
+    test = f"tests/test_{name}.py::test_{name}"
+    file = layout.snapshot_path(root, test.partition("::")[0], test)
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(codec.dumps(run_of(f"tests/test_{name}.py::test_{name}", **said)), encoding="utf-8")
+    file.write_text(codec.dumps(run_of(test, say)), encoding="utf-8")
     return file
 
 
@@ -36,24 +37,26 @@ def read(file):
 
 
 @pytest.fixture
-def root(tmp_path, monkeypatch):
-    (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-    (tmp_path / "p.yaml").write_text(POLICY, encoding="utf-8")
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def root(root):
+    (root / "p.yaml").write_text(POLICY, encoding="utf-8")
+    return root
 
 
-def test_it_redacts_everywhere_and_seals_with_the_reason(root, capsys):
+def test_it_redacts_everywhere_and_seals_with_the_reason_and_twice_is_once(root, typed):
     file = put(root)
     before = read(file)
-    assert cli.main(["redact", str(file), "--policy", "p.yaml", "--reason", "customers asked"]) == DONE
+    would = typed("redact", file, *UNDER, "--dry-run")
+    assert (would.code, read(file) == before) == (DONE, True)
+    assert "1 of 1 snapshot would be redacted" in would.out
+    told = typed("redact", file, *UNDER, "--reason", f"{CUSTOMER} asked")
+    assert (told.code, "customer" in told.out, OTHER in told.out) == (DONE, True, False)
     text = file.read_text(encoding="utf-8")
-    assert CUSTOMER not in text
-    assert OTHER not in text
+    assert (CUSTOMER in text, OTHER in text) == (False, False), "not in the reason, either"
     after = read(file)
     assert after.sealed
-    assert [(one["from"], one["reason"]) for one in after.revisions] == [(before.digest, "customers asked")]
-    assert after.revisions[0]["to"] == after.digest
+    reason = "[[redacted:customer:1]] asked"
+    ((seen, said),) = [(one["from"], one["reason"]) for one in after.revisions]
+    assert (seen, said, after.revisions[0]["to"]) == (before.digest, reason, after.digest)
     http, tool = after.run.exchanges
     assert http.outcome.body.data == b'{"text": "you are [[redacted:customer:1]], not [[redacted:customer:2]]"}'
     assert sum(http.outcome.cuts) == len(http.outcome.body.data)
@@ -61,74 +64,48 @@ def test_it_redacts_everywhere_and_seals_with_the_reason(root, capsys):
     assert tool.call.arguments == {"who": "[[redacted:customer:1]]"}, "the same value has the same placeholder"
     assert [x.start for x in after.run.exchanges] == [x.start for x in before.run.exchanges]
     record = after.run.header.kit["redactions"]
-    assert record["placeholders"]["customer"] >= 5
-    assert len(record["policy"]) == 64
-    said = capsys.readouterr().out
-    assert "customer" in said
-    assert CUSTOMER not in said
+    assert (record["placeholders"]["customer"] >= 5, len(record["policy"])) == (True, 64)
+    again = typed("redact", file, *UNDER)
+    assert (again.code, "0 of 1 snapshot" in again.out) == (NOTHING, True)
+    assert file.read_text(encoding="utf-8") == text
 
 
-def test_twice_is_once(root, capsys):
-    file = put(root)
-    assert cli.main(["redact", str(file), "--policy", "p.yaml"]) == DONE
-    once = file.read_bytes()
-    assert cli.main(["redact", str(file), "--policy", "p.yaml"]) == NOTHING
-    assert file.read_bytes() == once
-    assert "0 of 1 snapshot" in capsys.readouterr().out
-
-
-def test_a_dry_run_only_tells(root, capsys):
-    file = put(root)
-    before = file.read_bytes()
-    assert cli.main(["redact", str(file), "--policy", "p.yaml", "--dry-run"]) == DONE
-    assert file.read_bytes() == before
-    assert "1 of 1 snapshot would be redacted" in capsys.readouterr().out
-
-
-def test_numbers_go_on_where_the_recording_stopped(root):
+def test_numbers_go_on_where_the_recording_stopped(root, typed):
     """A new value must not be taken for the one that had the number already."""
     file = put(root, say=f"{CUSTOMER} and [[redacted:customer:3]]")
-    assert cli.main(["redact", str(file), "--policy", "p.yaml"]) == DONE
+    assert typed("redact", file, *UNDER).code == DONE
     call = read(file).run.exchanges[1].call
     assert call.arguments == {"who": "[[redacted:customer:4]] and [[redacted:customer:3]]"}
 
 
-def test_a_folder_is_all_its_snapshots_and_pending_runs(root, capsys):
+def test_a_folder_is_all_its_snapshots_and_pending_runs(root, typed):
     kept = [put(root, "a"), put(root, "b")]
     pending = layout.pending_path(root, kept[0])
     pending.parent.mkdir(parents=True)
     pending.write_bytes(kept[0].read_bytes())
-    clean = put(root, "c", say="nobody")
+    clean = put(root, "c")
     clean.write_text(codec.dumps(Run(Header("tests/test_c.py::test_c"), ())), encoding="utf-8")
     before = clean.read_bytes()
-    assert cli.main(["redact", ".", "--policy", "p.yaml"]) == DONE
-    assert "3 of 4 snapshots redacted" in capsys.readouterr().out
+    assert "3 of 4 snapshots redacted" in typed("redact", ".", *UNDER).out
     assert all(CUSTOMER not in file.read_text("utf-8") for file in (*kept, pending))
     assert clean.read_bytes() == before
 
 
-def test_the_projects_own_policy_counts_without_being_named(root):
-    (root / "p.yaml").rename(root / "agentreplay-policy.yaml")
-    file = put(root)
-    assert cli.main(["redact", str(file)]) == DONE
-    assert CUSTOMER not in file.read_text("utf-8")
-
-
-def test_the_ini_counts_too(root):
-    (root / "pytest.ini").write_text("[pytest]\nagentreplay_redact =\n    p.yaml\n", encoding="utf-8")
-    file = put(root)
-    assert cli.main(["redact", str(file)]) == DONE
-
-
-def test_shipped_rules_need_no_policy(root, monkeypatch):
+def test_the_rules_are_those_of_the_project_of_its_ini_file_and_the_shipped_ones(root, typed, monkeypatch):
     key = "tok-" + "one-two-three-41"[::-1]
     monkeypatch.setenv("SHOP_API_KEY", key)
     file = put(root, say=key)
-    assert cli.main(["redact", str(file)]) == DONE
-    assert key not in file.read_text("utf-8")
+    assert (typed("redact", file).code, key in file.read_text("utf-8")) == (DONE, False)
+    (root / "pytest.ini").write_text("[pytest]\nagentreplay_redact =\n    p.yaml\n", encoding="utf-8")
+    file = put(root)
+    assert (typed("redact", file).code, CUSTOMER in file.read_text("utf-8")) == (DONE, False)
+    (root / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    (root / "p.yaml").rename(root / "agentreplay-policy.yaml")
+    file = put(root)
+    assert (typed("redact", file).code, CUSTOMER in file.read_text("utf-8")) == (DONE, False)
 
 
-def test_all_or_none(root, monkeypatch):
+def test_all_or_none(root, typed, monkeypatch):
     both = [put(root, "a"), put(root, "b")]
     before = [file.read_bytes() for file in both]
     write, count = files.write_whole, []
@@ -139,45 +116,20 @@ def test_all_or_none(root, monkeypatch):
             raise CannotWrite(f"{path}: no space left on device")
         write(path, text)
 
-    monkeypatch.setattr(files, "write_whole", full)
-    assert cli.main(["redact", ".", "--policy", "p.yaml"]) == USAGE
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "write_whole", full)
+        assert typed("redact", ".", *UNDER).code == USAGE
     assert [file.read_bytes() for file in both] == before
+    text = both[0].read_text("utf-8").replace("tests/test_a.py::test_a", "tests/test_a.py::test_x")
+    both[0].write_text(text, "utf-8")
+    refused = typed("redact", ".", *UNDER)
+    assert (refused.code, "agentreplay reseal" in refused.err) == (DAMAGED, True)
+    assert (both[0].read_text("utf-8"), both[1].read_bytes()) == (text, before[1])
 
 
-def test_an_edited_snapshot_is_refused_and_nothing_is_written(root, capsys):
-    edited, other = put(root, "a"), put(root, "b")
-    edited.write_text(edited.read_text("utf-8").replace("tests/test_a.py::test_a", "tests/test_a.py::test_x"), "utf-8")
-    before = [edited.read_bytes(), other.read_bytes()]
-    assert cli.main(["redact", ".", "--policy", "p.yaml"]) == DAMAGED
-    assert "agentreplay reseal" in capsys.readouterr().err
-    assert [edited.read_bytes(), other.read_bytes()] == before
-
-
-def test_a_reason_is_redacted_too(root):
-    file = put(root)
-    assert cli.main(["redact", str(file), "--policy", "p.yaml", "--reason", f"{CUSTOMER} asked"]) == DONE
-    assert CUSTOMER not in file.read_text("utf-8")
-
-
-@pytest.mark.parametrize("words", [["nothing"], ["p.yaml"]])
-def test_what_is_no_snapshot(root, words, capsys):
-    assert cli.main(["redact", *words]) in {USAGE, DAMAGED}
-    assert len(capsys.readouterr().err.splitlines()) == 1
-
-
-def test_an_empty_folder_is_nothing_to_do(root):
+def test_what_is_no_snapshot_is_a_line_and_an_empty_folder_nothing(root, typed):
+    for name, code in (("nothing", USAGE), ("p.yaml", DAMAGED)):
+        told = typed("redact", name)
+        assert (told.code, len(told.err.splitlines())) == (code, 1)
     (root / "empty").mkdir()
-    assert cli.main(["redact", "empty"]) == NOTHING
-
-
-def test_a_redacted_recording_replays(project):
-    """Record plainly, redact with a policy, replay under it: nothing live, and green."""
-    (project.root / "p.yaml").write_text(
-        'schemaVersion: "1.0"\npatterns: [{category: order, regex: "A-[0-9]{2}"}]\n', encoding="utf-8"
-    )
-    assert project.record().returncode == 0
-    done = project.command("redact", project.root, "--policy", "p.yaml", "--reason", "orders are people's")
-    assert done.returncode == 0, done.stderr
-    assert "A-17" not in project.files[0].read_text("utf-8")
-    done = project.offline("--redact", "p.yaml")
-    assert done.returncode == 0, done.stdout
+    assert typed("redact", "empty").code == NOTHING

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.support.finished import ended
+
 pytestmark = pytest.mark.env("main")
 
 ASYNCIO = """
@@ -69,35 +71,21 @@ WAYS = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=WAYS)
-def way(request, shop):
-    tests, plugin, ini, ids = WAYS[request.param]
-    project = shop(tests, plugin, ini=ini)
-    return project, {*ids.split()}, project.record()
-
-
-def test_what_crosses_in_tests_and_fixtures_is_recorded_and_replays(way):
-    project, ids, recorded = way
-    assert recorded.returncode == 0, recorded.stdout
+@pytest.mark.parametrize("way", WAYS)
+def test_what_crosses_in_tests_and_fixtures_is_recorded_replays_and_a_divergence_is_told_once(shop, way):
+    tests, plugin, ini, names = WAYS[way]
+    project, ids = shop(tests, plugin, ini=ini), names.split()
+    recorded = ended(project.record())
     assert recorded.stdout.count("test passed)") == 4
-    assert {one.run.header.test.removeprefix("test_shop.py::") for one in project.snapshots} == ids
+    assert {one.run.header.test.removeprefix("test_shop.py::") for one in project.snapshots} == {*ids}
     assert all(one.run.exchanges for one in project.snapshots)
-    done = project.offline()
-    assert done.returncode == 0, done.stdout
+    done = ended(project.offline())
     assert "replayed 4 tests" in done.stdout
-
-
-def test_a_divergence_is_told_once(way):
-    project, ids, _ = way
     told, done = project.diverged("-k", "auto or module or session or body")
     assert told.keys() == {test for test in ids if "fixture" not in test}
     assert all(" [AR-PROMPT] turn 1/" in said for said in told.values())
     assert "never retrieved" not in done.stdout + done.stderr
-
-
-def test_a_divergence_in_a_fixture_is_told_whatever_a_runner_makes_of_it(way):
-    """One backend at a time: after a fixture of anyio was refused, its runner serves no other."""
-    project, ids, _ = way
+    # One backend at a time: after a fixture of anyio was refused, its runner serves no other.
     for test in (test for test in ids if "fixture" in test):
         told, _ = project.diverged(f"test_shop.py::{test}")
         assert told.keys() == {test}

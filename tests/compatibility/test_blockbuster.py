@@ -7,6 +7,7 @@ import pytest
 
 from pytest_agentreplay.demo.script import Ask
 from pytest_agentreplay.intercept.ordering import idle
+from tests.support.finished import ended
 
 pytestmark = pytest.mark.env("main")
 
@@ -94,18 +95,15 @@ def test_nothing_of_ours_blocks_the_event_loop_of_an_agent_and_what_it_blocks_is
     project.write(agent=AGENT, test_shop=TESTS)
     ini = "[pytest]\npythonpath = .\nasyncio_default_fixture_loop_scope = function\nagentreplay_tools = agent.lookup_order = read\n"
     (project.root / "pytest.ini").write_text(ini, encoding="utf-8")
-    recorded = project.record()
-    assert recorded.returncode == 0, recorded.stdout
+    recorded = ended(project.record())
     assert "BlockingError" not in recorded.stdout
-    replayed = project.offline()
-    assert replayed.returncode == 0, replayed.stdout
+    replayed = ended(project.offline())
     assert "replayed 5 tests" in replayed.stdout
     told, done = project.diverged()
     assert len(told) == 5
     assert all("[AR-PROMPT]" in line for line in told.values()), told
     assert "BlockingError" not in done.stdout
-    blocked = project.record("-k", "loop_of_its_own", "--tb=short", BLOCKS="1")
-    assert blocked.returncode == 1
+    blocked = ended(project.record("-k", "loop_of_its_own", "--tb=short", BLOCKS="1"), 1)
     assert "BlockingError: Blocking call to time.sleep" in blocked.stdout
 
 

@@ -6,6 +6,8 @@ import re
 
 import pytest
 
+from tests.support.finished import ended
+
 pytestmark = [pytest.mark.env("main"), pytest.mark.proves]
 PROVED = "test passed)   replays"
 RAN_ON = ": the clock ran on: the agent waits on wall time"
@@ -16,36 +18,6 @@ def lines_by_test(done):
     """What is said of each recording, by its test."""
     lines = re.findall(r"^recorded .*/test_(\w+?)(?:-.*?)?\.snapshot\.json \(.*?\)   (.*)$", done.stdout, re.MULTILINE)
     return {test: told.removesuffix(RAN_ON) for test, told in lines}
-
-
-MOVING = """
-import os
-import agent
-
-def test_set(agentreplay):
-    agent.answer("Which of " + ", ".join({f"order-{n}" for n in range(40)}))
-
-def test_hash(agentreplay):
-    agent.answer(f"Key {hash('A-17')}")
-
-def test_pid(agentreplay):
-    agent.answer(f"Process {os.getpid()}")
-
-def test_calm(agentreplay):
-    agent.answer("Where is A-17?")
-"""
-
-
-def test_what_moves_with_the_process_does_not_replay(project):
-    project.plugins += ("xdist.plugin",)
-    project.write(test_shop=MOVING)
-    done = project.record("-n", "2", COLUMNS="200")
-    assert done.returncode == 0, done.stdout + done.stderr
-    told = lines_by_test(done)
-    assert told.pop("calm") == "replays"
-    assert told.keys() == {"set", "hash", "pid"}
-    assert all(line.startswith("does not replay: [AR-PROMPT] turn 1/") for line in told.values()), told
-    assert project.server.hits == 12, "the proof asked no model"
 
 
 ODD = """
@@ -66,8 +38,7 @@ def test_odd_ids_below_another_directory_and_ini_file_are_replayed(project):
     project.write(**{"some tests__inner__test_odd": ODD})
     place = project.root / "some tests"
     words = [*project.options, "--snapshot-record", "-c", project.root / "other.ini", "-k", "not out", "-x", "inner"]
-    done = project.child("pytest", *words, cwd=place)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = ended(project.child("pytest", *words, cwd=place))
     assert done.stdout.count(PROVED) == 6, done.stdout
 
 
@@ -93,7 +64,7 @@ def test_in(agentreplay):
 """
 
 
-def test_inline_snapshot_writes_each_value_once_and_fails_nothing(project):
+def test_inline_snapshot_writes_each_value_once_fails_nothing_and_fixes_none_in_a_run_that_diverged(project):
     project.plugins += ("inline_snapshot",)
     project.write(test_shop=INLINE)
     created = project.record("--inline-snapshot=create,fix")
@@ -105,6 +76,9 @@ def test_inline_snapshot_writes_each_value_once_and_fails_nothing(project):
     again = project.record()
     assert "4 passed in" in again.stdout, again.stdout
     assert again.stdout.count(PROVED) == 4, again.stdout
+    for words, environ in [(["--inline-snapshot=fix"], {}), ([], {"CI": "1"})]:
+        told, _ = project.diverged(*words, **environ)
+        assert [" [AR-PROMPT] turn 1/" in said for said in told.values()] == [True] * 4
     assert (project.root / "test_shop.py").read_text(encoding="utf-8") == text
 
 
@@ -112,29 +86,41 @@ AILING = """
 import os, uuid
 import agent, pytest
 
-def test_ends_the_process(agentreplay):
+def test_set(agentreplay):
+    agent.answer("Which of " + ", ".join({f"order-{n}" for n in range(40)}))
+
+def test_hash(agentreplay):
+    agent.answer(f"Key {hash('A-17')}")
+
+def test_pid(agentreplay):
+    agent.answer(f"Process {os.getpid()}")
+
+def test_calm(agentreplay):
     agent.answer("Where is A-17?")
-    if agentreplay.mode == "replay":
-        os._exit(3)
 
 @pytest.mark.parametrize("n", [str(uuid.uuid4())])
 def test_anew(n, agentreplay):
     agent.answer("Where is A-18?")
 
+def replayed(agentreplay, question="Where is A-19?"):
+    agent.answer(question)
+    return agentreplay.mode == "replay"
+
+def test_ends_the_process(agentreplay):
+    if replayed(agentreplay):
+        os._exit(3)
+
 def test_skips(agentreplay):
-    agent.answer("Where is A-19?")
-    if agentreplay.mode == "replay":
+    if replayed(agentreplay):
         pytest.skip("there is no machine")
 
 def test_leaves(agentreplay):
-    agent.answer("Where is A-20?")
-    if agentreplay.mode == "replay":
+    if replayed(agentreplay):
         pytest.exit("enough")
 
 def test_stops(agentreplay):
     import pdb
-    agent.answer("Where is A-21?")
-    if agentreplay.mode == "replay":
+    if replayed(agentreplay):
         pdb.set_trace()
 """
 
@@ -151,11 +137,15 @@ def test_second(agentreplay):
 """
 
 
-def test_what_a_fresh_process_cannot_replay_is_reported_with_the_reason(project):
+def test_what_moves_with_the_process_or_cannot_be_replayed_in_a_fresh_one_is_reported_with_the_reason(project):
     project.write(test_shop=AILING, test_second=SECOND)
-    done = project.record(COLUMNS="200")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert lines_by_test(done) == {
+    done = ended(project.record(COLUMNS="200"))
+    told = lines_by_test(done)
+    for moving in ("set", "hash", "pid"):
+        assert told.pop(moving).startswith("does not replay: [AR-PROMPT] turn 1/")
+    assert project.server.hits == 30, "the proof asked no model"
+    assert told == {
+        "calm": "replays",
         "ends_the_process": "does not replay: the process ended in this test (exit status 3)",
         "anew": "not replayed: a fresh process does not collect it",
         "skips": "not replayed: the test is skipped in its replay: there is no machine",
@@ -169,8 +159,7 @@ def test_a_process_that_does_not_begin_is_reported(project):
     project.write(
         conftest="import os\nif os.environ.get('PYTHONHASHSEED') == '1':\n    raise RuntimeError('no seed')\n"
     )
-    done = project.record()
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = ended(project.record())
     assert "not replayed: no process replayed it (exit status 4: E   RuntimeError: no seed)" in done.stdout
 
 
@@ -197,8 +186,7 @@ def test_nothing_that_the_session_has_written_is_written_again(project):
     project.plugins += ("pytest_cov.plugin",)
     project.write(test_shop=WRITES)
     words = ["--junitxml=junit.xml", "--log-file=log.txt", "--basetemp=temporary", "--cov=agent", "--cov-report=json"]
-    done = project.record(*words, COLUMNS="200")
-    assert done.returncode == 1, done.stdout + done.stderr
+    done = ended(project.record(*words, COLUMNS="200"), 1)
     assert "1 failed, 2 passed" in done.stdout
     assert lines_by_test(done) == {"first": "replays", "second": FAILED, "third": "replays"}
     assert 'tests="3"' in (project.root / "junit.xml").read_text(encoding="utf-8")
@@ -224,8 +212,7 @@ def test_second(agentreplay):
 
 def test_an_interrupted_session_is_not_made_longer(project):
     project.write(test_shop=INTERRUPTED)
-    done = project.record()
-    assert done.returncode == 2, done.stdout + done.stderr
+    done = ended(project.record(), 2)
     assert "test passed)   not replayed: the session was interrupted\n" in done.stdout
     assert project.server.hits == 6
 
@@ -246,8 +233,7 @@ sys.exit(pytest.main(sys.argv[1:], plugins=[Plugin()]))
 def test_a_session_with_plugins_of_its_own_process_is_proved_there(project):
     test = "import agent\n\ndef test_it(agentreplay, question):\n    agent.answer(question)\n"
     project.write(main=MAIN, test_shop=test)
-    done = project.child("main", *project.options, "--snapshot-record")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = ended(project.child("main", *project.options, "--snapshot-record"))
     assert PROVED in done.stdout
 
 
@@ -273,8 +259,7 @@ def test_both(agentreplay):
 def test_the_proof_is_one_replay_and_not_one_in_each_order(project):
     project.server.pace = 0.2
     project.write(test_shop=ORDERS)
-    done = project.record()
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = ended(project.record())
     assert PROVED in done.stdout
     assert "replay" in project.ledger
     assert project.ledger[0] == "record"

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.support.finished import ended
+
 pytestmark = pytest.mark.env("main")
 
 TESTS = """
@@ -35,8 +37,7 @@ SAID = "Failed: a hypothesis test cannot be recorded or replayed: it is one test
 def test_a_property_is_refused_with_advice(shop):
     project = shop(TESTS, "_hypothesis_pytestplugin", COLUMNS="160")
     for start in (project.record, project.replay):
-        done = start("-W", "ignore::pytest.PytestWarning")
-        assert done.returncode == 1, done.stdout
+        done = ended(start("-W", "ignore::pytest.PytestWarning"), 1)
         assert done.stdout.count(f" - {SAID}") == 2, done.stdout
         assert "@pytest.mark.parametrize" in done.stdout
         assert '@pytest.mark.agentreplay(mode="off")' in done.stdout

@@ -7,6 +7,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from tests.support.finished import ended
+
 pytestmark = pytest.mark.env("main")
 
 TRACED = """
@@ -54,21 +56,16 @@ def test_traces_are_sent_while_recording_and_by_no_replay(project, collector):
         "LANGSMITH_ENDPOINT": f"http://127.0.0.1:{collector.server_port}",
         "LANGSMITH_TRACING": "true",
     }
-    recorded = project.record()
-    assert recorded.returncode == 0, recorded.stdout
+    recorded = ended(project.record())
     assert "not recorded" not in recorded.stdout
     sent = len(collector.taken)
     assert sent > 0
-    replayed = project.offline()
-    assert replayed.returncode == 0, replayed.stdout + replayed.stderr
+    replayed = ended(project.offline())
     assert "AR-" not in replayed.stdout
-    told, _ = project.diverged()
-    assert "[AR-PROMPT] turn 1/" in told["test_refund"]
     assert len(collector.taken) == sent
     # What a marked test asks of langsmith is a call of the test.
     project.edit("test_shop.py", "import agent\n", "import agent, pytest\n")
     project.edit("test_shop.py", "def test", "@pytest.mark.langsmith\ndef test")
-    refused = project.replay(LANGSMITH_TRACING="false")
-    assert refused.returncode == 1
+    refused = ended(project.replay(LANGSMITH_TRACING="false"), 1)
     assert "GET 127.0.0.1/" in refused.stdout
     assert project.replay(LANGSMITH_TEST_TRACKING="false").returncode == 0

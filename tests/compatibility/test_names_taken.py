@@ -6,6 +6,8 @@ import importlib.util
 
 import pytest
 
+from tests.support.finished import ended
+
 pytestmark = [pytest.mark.env("main"), pytest.mark.real_process]  # ours is loaded by its entry point, in each order
 
 OURS = "pytest_agentreplay"
@@ -17,42 +19,32 @@ def test_a_flag_that_another_plugin_has_is_left_to_it(project, theirs):
     for order in [(theirs, OURS), (OURS, theirs)]:
         project.plugins = order
         refused = project.replay()
-        assert refused.returncode == 4
-        assert SAID in refused.stderr
-        assert "Traceback" not in refused.stderr
-    recorded = project.run("--agentreplay-mode=record")
-    assert recorded.returncode == 0, recorded.stdout + recorded.stderr
+        assert (refused.returncode, SAID in refused.stderr, "Traceback" in refused.stderr) == (4, True, False)
+    recorded = ended(project.run("--agentreplay-mode=record"))
     assert f"\nagentreplay: {SAID}\n" in recorded.stdout
     project.server.stop()
     project.plugins = (theirs, OURS)
-    replayed = project.run("--agentreplay-mode=model")
-    assert replayed.returncode == 0, replayed.stdout + replayed.stderr
-    project.edit("agent.py", "Be brief.", "Be short.")
-    assert " - [AR-PROMPT] turn 1/" in project.run("--agentreplay-mode=model").stdout
+    ended(project.run("--agentreplay-mode=model"))
 
 
 def test_pytest_replay_takes_its_files_beside_us(project):
     project.plugins = (OURS, "replay")
     test = (project.root / "test_shop.py").read_text(encoding="utf-8")
     project.write(test_shop=test + test.replace("test_refund", "test_again"))
-    recorded = project.run("--agentreplay-mode=record", "--replay-record-dir=done", "-k", "again")
-    assert recorded.returncode == 0, recorded.stdout + recorded.stderr
+    ended(project.run("--agentreplay-mode=record", "--replay-record-dir=done", "-k", "again"))
     project.server.stop()
     [done] = (project.root / "done").iterdir()
     done.rename(project.root / "model")  # a file by one of our words is still a file
-    replayed = project.run("--replay=model", "-v")
-    assert replayed.returncode == 0, replayed.stdout + replayed.stderr
+    replayed = ended(project.run("--replay=model", "-v"))
     assert "1 passed, 1 deselected" in replayed.stdout
 
 
 def test_the_command_replays_where_a_conftest_has_the_flag(project):
-    before = project.run("--co", "--nonsense")
-    assert before.returncode == 4
+    before = ended(project.run("--co", "--nonsense"), 4)
     assert "another plugin" not in before.stderr, "nothing is said where nobody else has it"
     option = '    parser.getgroup("replay").addoption("--replay", dest="replay", default=None)\n'
     project.write(conftest=f"def pytest_addoption(parser):\n{option}")
-    recorded = project.record()
-    assert recorded.returncode == 0, recorded.stdout + recorded.stderr
+    recorded = ended(project.record())
     assert SAID in recorded.stdout
     assert project.command("replay", project.files[0]).returncode == 0
     assert "--agentreplay-mode" in project.run("--help").stdout
@@ -83,25 +75,17 @@ def rival(project):
 def test_a_test_that_gets_the_fixture_of_another_plugin_fails_and_says_whose_it_is(rival):
     rival.plugins = (OURS, "agentreplay")
     for start in (rival.record, rival.replay):
-        refused = start("--agentreplay=replay")
-        assert refused.returncode == 1, refused.stdout + refused.stderr
+        refused = ended(start("--agentreplay=replay"), 1)
         assert "\nanother plugin owns the fixture agentreplay of this test: agentreplay" in refused.stdout
         assert "pytest -p no:agentreplay -p pytest_agentreplay\n" in refused.stdout
         assert " - Failed: another plugin owns the fixture" in refused.stdout.partition("short test summary info")[2]
     assert (rival.files, rival.ledger) == ([], [])
-    cured = rival.record("-p", "no:agentreplay", "-p", "pytest_agentreplay")
-    assert cured.returncode == 0, cured.stdout + cured.stderr
+    cured = ended(rival.record("-p", "no:agentreplay", "-p", "pytest_agentreplay"))
     assert "another plugin" not in cured.stdout
-    left = rival.run("-p", "no:pytest_agentreplay", "--co", "-q")
-    assert left.returncode == 0, left.stdout + left.stderr
-
-
-def test_where_ours_comes_last_it_is_served_and_the_header_says_so(rival):
+    ended(rival.run("-p", "no:pytest_agentreplay", "--co", "-q"))
     rival.plugins = ("agentreplay", OURS)
-    recorded = rival.record()
-    assert recorded.returncode == 0, recorded.stdout
-    assert "agentreplay: another plugin has the fixture agentreplay too (agentreplay" in recorded.stdout
-    assert rival.offline().returncode == 0
+    header = "agentreplay: another plugin has the fixture agentreplay too (agentreplay"
+    assert header in ended(rival.offline()).stdout, "where ours comes last it is served, and the header says so"
 
 
 FIXTURE = "import pytest\n\n@pytest.fixture\ndef agentreplay({}):\n    {}\n"
@@ -117,7 +101,6 @@ def test_a_fixture_of_the_project_may_build_on_ours_and_is_told_when_it_does_not
     assert project.offline().returncode == 0
     assert [snapshot.run.header.kit.get("annotations") for snapshot in project.snapshots] == [None, {"team": "shop"}]
     project.write(stead__conftest=FIXTURE.format("", 'return {"a": "dict"}'), stead__test_stead=TEST)
-    refused = project.replay("stead")
-    assert refused.returncode == 1
+    refused = ended(project.replay("stead"), 1)
     assert "\nthe fixture agentreplay of this test is that of stead/conftest.py:3" in refused.stdout.replace("\\", "/")
     assert "build it on ours: def agentreplay(agentreplay)" in refused.stdout

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.finished import ended
+
 pytestmark = pytest.mark.env("main")
 
 ONE_OF_EACH = """
@@ -21,15 +23,13 @@ def test_theirs():
 def test_pytest_recording_and_ours_each_serve_their_own_tests(project):
     project.plugins += ("recording",)
     project.write(test_shop=ONE_OF_EACH)
-    recorded = project.record("--record-mode=once")
-    assert recorded.returncode == 0, recorded.stdout
+    ended(project.record("--record-mode=once"))
     assert [file.stem for file in project.files] == ["test_ours.snapshot"]
     [theirs] = project.root.rglob("cassettes/test_shop/*.yaml")
     before = theirs.read_bytes()
     project.server.stop()
     for words in [(), ("--record-mode=once", "--block-network")]:
-        replayed = project.replay(*words)
-        assert replayed.returncode == 0, replayed.stdout
+        ended(project.replay(*words))
     assert (theirs.name, theirs.read_bytes()) == ("test_theirs.yaml", before)
     project.edit("agent.py", "Be brief.", "Be short.")
     diverged = project.replay("--block-network")
@@ -45,8 +45,7 @@ def test_a_test_with_both_recorders_is_refused_before_either_starts(project):
     theirs.parent.mkdir(parents=True)
     theirs.write_text("interactions: []\nversion: 1\n", encoding="utf-8")
     for start in (project.record, project.replay):
-        refused = start("--record-mode=rewrite")
-        assert refused.returncode == 1
+        refused = ended(start("--record-mode=rewrite"), 1)
         assert "\nthis test has two recorders: the mark vcr of pytest-recording, and agentreplay" in refused.stdout
         assert "run with --disable-recording" in refused.stdout
         assert theirs.exists(), "rewriting begins with deleting"
@@ -106,8 +105,7 @@ def test_what_a_closed_network_said_is_never_recorded(project):
         ),
         ("test_vcr.py", "vcrpy refused the call"),
     ):
-        refused = project.record(*words.split(), *([] if "vcr" in words else ["test_shop.py"]))
-        assert refused.returncode == 1
+        refused = ended(project.record(*words.split(), *([] if "vcr" in words else ["test_shop.py"])), 1)
         assert f"::test_refund: {said}" in refused.stdout.partition("recorded  nothing of test_")[2]
         assert ("record without --block-network" in refused.stdout) is ("--block" in words)
     assert project.files == []
@@ -118,7 +116,6 @@ def test_a_closed_network_is_told_even_when_the_agent_swallows_it(project):
     calm = "def answer(question):\n    try:\n        return calm(question)\n    except Exception:\n        return 'refund'\n\n"
     project.edit("agent.py", "def answer(", f"{calm}def calm(")
     project.edit("test_shop.py", '    agentreplay.run.assert_tool_calls(["lookup_order", "refund"])\n', "")
-    refused = project.record("--disable-socket")
-    assert refused.returncode == 1
+    refused = ended(project.record("--disable-socket"), 1)
     assert "\n[AR-FREEZE] pytest-socket refused the call" in refused.stdout
     assert project.files == []

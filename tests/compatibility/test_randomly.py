@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.support.finished import ended
+
 pytestmark = pytest.mark.env("main")
 
 TESTS = """
@@ -31,17 +33,14 @@ CONFTEST = "import random\n\ndef pytest_collection_finish():\n    random.seed(12
 def test_any_order_and_any_seed_replay_and_what_was_seeded_outside_goes_on(shop):
     project, ours = shop(TESTS, "pytest_randomly"), ("-k", "it or within")
     project.write(conftest=CONFTEST)
-    recorded = project.record("--randomly-seed=7", *ours)
-    assert recorded.returncode == 0, recorded.stdout
+    ended(project.record("--randomly-seed=7", *ours))
     orders = set()
     for seed in (1, 2):
-        done = project.offline(f"--randomly-seed={seed}", "-v", *ours)
-        assert done.returncode == 0, done.stdout
+        done = ended(project.offline(f"--randomly-seed={seed}", "-v", *ours))
         orders.add(tuple(line.partition(" ")[0] for line in done.stdout.splitlines() if "PASSED" in line))
     assert len(orders) == 2
     plain = ("--randomly-dont-reorganize", "--randomly-dont-reset-seed", "-k", "before or within or after")
-    done = project.offline(*plain)
-    assert done.returncode == 0, done.stdout
+    done = ended(project.offline(*plain))
     told, _ = project.diverged("--randomly-seed=3", *ours)
     assert len(told) == 5
     assert all(said.startswith("FAILED [AR-PROMPT] turn 1/3: model m-1") for said in told.values())

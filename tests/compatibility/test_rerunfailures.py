@@ -5,6 +5,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from tests.support.case_project import opened
+from tests.support.finished import ended
 
 pytestmark = pytest.mark.env("main")
 
@@ -39,7 +40,7 @@ def flaky(shop):
     return project
 
 
-def test_the_last_try_is_recorded(flaky):
+def test_the_last_try_is_recorded_and_replays(flaky):
     told = flaky.recorded.stdout
     assert "3 passed, 1 rerun" in told, told
     assert "test_flaky.snapshot.json (created, 5 calls, test passed at try 2)" in told
@@ -48,12 +49,9 @@ def test_the_last_try_is_recorded(flaky):
     assert run.header.outcome == {"status": "passed"}
     assert len(run.exchanges) == 5, "nothing of the first try"
     assert not list(flaky.root.rglob("*.jsonl"))
-
-
-def test_each_try_of_a_replay_starts_anew(flaky):
+    # Each try of a replay starts anew.
     (flaky.root / "tries.txt").unlink()
-    done = flaky.offline(FAILS="1")
-    assert done.returncode == 0, done.stdout
+    done = ended(flaky.offline(FAILS="1"))
     assert "3 passed, 1 rerun" in done.stdout
     assert "replayed 3 tests (9 turns, 15 calls served, 0 live)" in done.stdout
 
@@ -72,8 +70,7 @@ def test_a_divergence_is_not_tried_again_but_where_a_marker_decides_itself(flaky
 def test_tries_that_all_fail_leave_the_snapshot_alone(flaky):
     before = {file: file.read_bytes() for file in flaky.files}
     (flaky.root / "tries.txt").unlink(missing_ok=True)
-    done = flaky.record("-k", "test_flaky", FAILS="9")
-    assert done.returncode == 1
+    done = ended(flaky.record("-k", "test_flaky", FAILS="9"), 1)
     assert "1 failed" in done.stdout
     assert "2 rerun" in done.stdout
     assert {file: file.read_bytes() for file in flaky.files} == before

@@ -5,6 +5,8 @@ import signal
 
 import pytest
 
+from tests.support.finished import ended
+
 pytestmark = [pytest.mark.env("main"), pytest.mark.proves]
 SIGNAL = pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="the method needs SIGALRM")
 
@@ -32,8 +34,7 @@ def slow(shop):
 
 @SIGNAL
 def test_a_test_that_the_signal_cuts_off_is_not_recorded(slow):
-    done = slow.record("--timeout-method=signal", SLOW="60")
-    assert done.returncode == 1
+    done = ended(slow.record("--timeout-method=signal", SLOW="60"), 1)
     assert "1 failed, 2 passed" in done.stdout, "the run is closed: the next test is recorded"
     assert "recorded  nothing of test_shop.py::test_slow: it was cut short" in done.stdout
     assert [one.run.header.test for one in slow.snapshots] == ["test_shop.py::test_calm", "test_shop.py::test_warm"]
@@ -42,20 +43,17 @@ def test_a_test_that_the_signal_cuts_off_is_not_recorded(slow):
 
 
 def test_a_process_that_the_thread_ends_leaves_a_journal(slow):
-    done = slow.record("--timeout-method=thread", "-k", "slow", SLOW="60")
-    assert done.returncode == 1
+    ended(slow.record("--timeout-method=thread", "-k", "slow", SLOW="60"), 1)
     assert "test_slow.snapshot.json" not in {file.name for file in slow.files}
     (journal,) = slow.root.glob(".pytest_agentreplay/journal/**/test_slow.*.jsonl")
-    recovered = slow.command("recover", journal)
-    assert recovered.returncode == 0, recovered.stdout + recovered.stderr
+    recovered = ended(slow.command("recover", journal))
     assert "5 calls" in recovered.stdout
 
 
 @SIGNAL
 def test_a_proof_has_the_time_of_a_test_and_a_divergence_comes_before_any_timeout(slow):
     # What the recording took is not taken from its proof, and one timer does not outlive the other.
-    recorded = slow.record(SLOW="2", LIMIT="3.5")
-    assert recorded.returncode == 0, recorded.stdout
+    recorded = ended(slow.record(SLOW="2", LIMIT="3.5"))
     assert recorded.stdout.count(" 5 calls, test passed)   replays") == 3
     told, _ = slow.diverged(SLOW="60")
     assert len(told) == 3

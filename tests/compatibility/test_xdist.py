@@ -4,6 +4,9 @@ import re
 
 import pytest
 
+from tests.support.exhaustive import rare
+from tests.support.finished import ended
+
 pytestmark = [pytest.mark.env("main"), pytest.mark.proves]
 
 TESTS = """
@@ -82,14 +85,10 @@ def test_the_proof_runs_in_a_process_of_its_own(crashed):
     assert {workers[0], workers[2]} <= {"gw0", "gw1", "gw2"}
 
 
-MORE = [pytest.param(dist, marks=pytest.mark.exhaustive) for dist in ("loadfile", "worksteal")]
-
-
-@pytest.mark.parametrize("dist", ["load", "loadgroup", *MORE])
+@pytest.mark.parametrize("dist", ["load", *rare("loadgroup", "loadfile", "worksteal")])
 def test_the_controller_says_what_one_process_says(crashed, dist):
     project, *_ = crashed
-    spread = project.offline("-v", "-n", "2", f"--dist={dist}")
-    assert spread.returncode == 0, spread.stdout
+    spread = ended(project.offline("-v", "-n", "2", f"--dist={dist}"))
     assert footer(spread) == ["replayed 6 tests (18 turns, 30 calls served, 0 live)"]
 
 
@@ -106,8 +105,7 @@ def test_divergences_are_counted_and_told_once(crashed):
 
 def test_a_worker_that_dies_in_a_replay_is_told(crashed):
     project, *_ = crashed
-    done = project.offline("-n", "2", CRASH="kill")
-    assert done.returncode == 1
+    done = ended(project.offline("-n", "2", CRASH="kill"), 1)
     assert {
         "incomplete: the worker process crashed in test_shop.py::test_crash, which told nothing",
         "replayed 5 tests (15 turns, 25 calls served, 0 live)",

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from tests.support.finished import ended
+
 pytestmark = [pytest.mark.env("main"), pytest.mark.real_process]  # ours is loaded by its entry point
 
 CLASHES = ["replay", "cassetteai", "snapshot", "agentreplay"]
@@ -40,13 +42,11 @@ def test_the_three_acts_among_all_of_them(project):
     with (project.root / "pytest.ini").open("a", encoding="utf-8") as ini:
         ini.write("asyncio_default_fixture_loop_scope = function\ntimeout = 80\n")
     project.write(test_more=MORE)
-    recorded = project.record("-n", "2")
-    assert recorded.returncode == 0, recorded.stdout + recorded.stderr
+    recorded = ended(project.record("-n", "2"))
     loaded = ["httpx", "icdiff", "clarity", "inline-snapshot", "randomly", "recording", "socket", "langsmith"]
     assert [plugin for plugin in loaded if f" {plugin}-" not in recorded.stdout] == (["langsmith"] if AILING else [])
     assert recorded.stdout.count("(created, ") == 5, recorded.stdout
-    replayed = project.offline("--reruns=1", "--block-network", CI="1")
-    assert replayed.returncode == 0, replayed.stdout + replayed.stderr
+    ended(project.offline("--reruns=1", "--block-network", CI="1"))
     told, diverged = project.diverged()
     assert len([said for said in told.values() if " [AR-PROMPT] turn 1/" in said]) == 5, told
     assert " failed, 1 passed" in diverged.stdout

@@ -31,11 +31,8 @@ def chat(client, stream, **more):
     if not stream:
         reply = client.chat.completions.create(model="gpt-x", messages=USER, **more)
         message = reply.choices[0].message
-        return (
-            reply.id,
-            message.content or "",
-            [(c.function.name, c.function.arguments) for c in message.tool_calls or []],
-        )
+        calls = [(call.function.name, call.function.arguments) for call in message.tool_calls or []]
+        return reply.id, message.content or "", calls
     ids, text, calls, usage = set(), "", {}, None
     for chunk in client.chat.completions.create(
         model="gpt-x", messages=USER, stream=True, stream_options={"include_usage": True}, **more
@@ -76,41 +73,35 @@ def messages(client, stream, **more):
     return reply.id, text, calls
 
 
-APIS = [
-    pytest.param(chat, openai.OpenAI, "/v1", CHAT_TOOLS, id="chat"),
-    pytest.param(responses, openai.OpenAI, "/v1", FLAT_TOOLS, id="responses"),
-    pytest.param(messages, anthropic.Anthropic, "", ANTHROPIC_TOOLS, id="messages"),
-]
+APIS = {
+    "chat": (chat, openai.OpenAI, "/v1", CHAT_TOOLS),
+    "responses": (responses, openai.OpenAI, "/v1", FLAT_TOOLS),
+    "messages": (messages, anthropic.Anthropic, "", ANTHROPIC_TOOLS),
+}
+BOTH = Say("Let me  look.\n", (Ask("clock"), Ask("refund", {"order": "ü", "cents": 5})))
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-@pytest.mark.parametrize(("speak", "sdk", "base", "tools"), APIS)
-class TestEveryApi:
-    def test_never_the_same_twice(self, speak, sdk, base, tools, stream):
-        with ModelServer() as server, sdk(base_url=server.url + base, api_key="any") as client:
-            (first, said, none), (second, other, _) = speak(client, stream), speak(client, stream)
-        assert first != second
-        assert said != other
-        assert said.endswith("Where is my order A-1001?")
-        assert none == []
-        assert server.hits == 2
-        assert server.requests[1].json["model"] in {"gpt-x", "claude-x"}
-
-    def test_default_script_asks_for_the_tool_that_the_user_means(self, speak, sdk, base, tools, stream):
-        with ModelServer() as server, sdk(base_url=server.url + base, api_key="any") as client:
-            _, text, calls = speak(client, stream, tools=tools)
-        assert text == ""
-        assert [(name, json.loads(arguments)) for name, arguments in calls] == [("lookup_order", {"order": "A-1001"})]
-
-    def test_a_script_says_text_and_several_calls(self, speak, sdk, base, tools, stream):
-        both = Say("Let me  look.\n", (Ask("clock"), Ask("refund", {"order": "ü", "cents": 5})))
-        with ModelServer([both]) as server, sdk(base_url=server.url + base, api_key="any") as client:
-            _, text, calls = speak(client, stream)
-        assert text == "Let me  look.\n"
-        assert [(name, json.loads(arguments)) for name, arguments in calls] == [
-            ("clock", {}),
-            ("refund", {"order": "ü", "cents": 5}),
-        ]
+@pytest.mark.parametrize("api", APIS)
+def test_every_api_is_spoken_never_the_same_twice_and_as_the_script_says(api, stream):
+    speak, sdk, base, tools = APIS[api]
+    with ModelServer() as server, sdk(base_url=server.url + base, api_key="any") as client:
+        (first, said, none), (second, other, _) = speak(client, stream), speak(client, stream)
+        assert (server.hits, server.requests[1].json["model"][-2:]) == (2, "-x")
+        _, text, calls = speak(client, stream, tools=tools)
+        assert (text, [(name, json.loads(given)) for name, given in calls]) == (
+            "",
+            [("lookup_order", {"order": "A-1001"})],  # the tool that the user means
+        )
+        server._replies = lambda body, number: BOTH
+        _, text, calls = speak(client, stream)
+    assert first != second
+    assert said != other
+    assert said.endswith("Where is my order A-1001?")
+    assert none == []
+    assert text == "Let me  look.\n"
+    wanted = [("clock", {}), ("refund", {"order": "ü", "cents": 5})]
+    assert [(name, json.loads(given)) for name, given in calls] == wanted
 
 
 def test_a_tool_result_is_answered_with_text():
@@ -125,19 +116,6 @@ def test_a_tool_result_is_answered_with_text():
     with ModelServer() as server, httpx.Client(base_url=server.url) as client:
         for path, body in zip(["/chat/completions", "/responses", "/messages"], results, strict=True):
             assert "shipped" in client.post(path, json=body).text
-
-
-def test_a_function_as_script_sees_body_and_number():
-    seen = []
-
-    def script(body, number):
-        seen.append((body["messages"][-1]["content"], number))
-        return Ask("clock") if number == 1 else "done"
-
-    with ModelServer(script) as server, openai.OpenAI(base_url=server.url, api_key="any") as client:
-        assert chat(client, stream=False)[2] == [("clock", "{}")]
-        assert chat(client, stream=False)[1] == "done"
-    assert seen == [(USER[0]["content"], 1), (USER[0]["content"], 2)]
 
 
 def test_past_the_end_of_a_list_it_says_so():
@@ -181,11 +159,11 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("raw", "error"), FAULTS)
-def test_faults_happen_on_the_wire(raw, error):
-    with ModelServer([raw]) as server, httpx.Client(timeout=0.3) as client, pytest.raises(error):
-        client.get(server.url)
-    assert server.hits == 1
+def test_faults_happen_on_the_wire():
+    for raw, error in FAULTS:
+        with ModelServer([raw]) as server, httpx.Client(timeout=0.3) as client, pytest.raises(error):
+            client.get(server.url)
+        assert server.hits == 1
 
 
 def test_after_stop_nobody_listens_and_no_thread_is_left():
@@ -203,17 +181,13 @@ def test_after_stop_nobody_listens_and_no_thread_is_left():
     assert set(threading.enumerate()) <= before
 
 
-def test_by_hand_it_prints_where_it_listens():
+@pytest.mark.process
+def test_by_hand_it_prints_where_it_listens_and_loads_the_standard_library_only():
     command = [sys.executable, "-m", "pytest_agentreplay.demo.server"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         url = process.stdout.readline().strip()
         assert httpx.get(url).status_code == 200
         process.terminate()
-
-
-def test_it_loads_the_standard_library_only():
     code = "import sys, pytest_agentreplay.demo.server; print(*{name.partition('.')[0] for name in sys.modules})"
-    loaded = set(subprocess.check_output([sys.executable, "-c", code], text=True).split())
-    assert {name for name in loaded - sys.stdlib_module_names if not name.startswith(("_", "sitecustomize"))} <= {
-        "pytest_agentreplay"
-    }
+    loaded = set(subprocess.check_output([sys.executable, "-c", code], text=True).split()) - sys.stdlib_module_names
+    assert {name for name in loaded if not name.startswith(("_", "sitecustomize"))} <= {"pytest_agentreplay"}

@@ -3,56 +3,45 @@
 import os
 import subprocess
 import sys
+from importlib.metadata import entry_points
 
 import pytest
 
+from pytest_agentreplay import cli
 from pytest_agentreplay.demo.walk import NEW_LINE, OLD_LINE, lay_out
 
-pytestmark = pytest.mark.env("main")
-
-
-def started(folder, *words):
-    environ = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "AGENTREPLAY", "COV"))}
-    command = [sys.executable, "-m", *words]
-    return subprocess.run(
-        command, cwd=folder, env=environ, capture_output=True, text=True, encoding="utf-8", timeout=120
-    )
+pytestmark = [pytest.mark.env("main"), pytest.mark.process]
 
 
 def test_the_demo_walks_where_other_plugins_clash(tmp_path):
-    clash = started(tmp_path, "pytest", "--co")
-    assert "conflicting option string" in clash.stderr, "nothing clashes here, so this test says nothing"
-    walked = started(tmp_path, "pytest_agentreplay", "demo", "--dir", str(tmp_path / "shop"))
+    installed = {plugin.name for plugin in entry_points(group="pytest11")}
+    assert installed >= {"syrupy", "snapshot"}, "nothing clashes here, so this test says nothing"
+    environ = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "AGENTREPLAY", "COV"))}
+    command = [sys.executable, "-m", "pytest_agentreplay", "demo", "--dir", str(tmp_path / "shop")]
+    said = {"capture_output": True, "encoding": "utf-8", "timeout": 120}
+    walked = subprocess.run(command, cwd=tmp_path, env=environ, check=False, **said)
     assert walked.returncode == 0, walked.stdout + walked.stderr
     assert "[AR-PROMPT] turn" in walked.stdout
 
 
-def demo(folder, *words):
-    done = started(folder, "pytest_agentreplay", "demo", "--dir", str(folder / "shop"), *words)
-    return done.returncode, done.stdout + done.stderr
-
-
-def test_a_second_demo_keeps_what_the_reader_edited(tmp_path):
-    shop = tmp_path / "shop"
-    assert demo(tmp_path)[0] == 0
-    assert demo(tmp_path)[0] == 0, "nobody has edited anything"
-
-    agent = shop / "shop.py"
-    edited = agent.read_text(encoding="utf-8").replace("cheerful", "stern")
-    agent.write_text(edited, encoding="utf-8")
-    (shop / "test_mine.py").write_text("def test_mine(): pass\n", encoding="utf-8")
-    snapshots = {file: file.read_bytes() for file in shop.rglob("*.snapshot.json")}
-    code, said = demo(tmp_path)
-    assert code == 125, said
+def test_a_second_demo_keeps_what_the_reader_edited_unless_forced(tmp_path, capsys):
+    lay_out(tmp_path)
+    agent, mine = tmp_path / "shop.py", tmp_path / "test_mine.py"
+    snapshot = tmp_path / "__agent_snapshots__/test_shop/test_a.snapshot.json"
+    snapshot.parent.mkdir(parents=True)
+    snapshot.touch()
+    before = agent.read_text(encoding="utf-8")
+    agent.write_text(before.replace("cheerful", "stern").replace("brief", "stern"), encoding="utf-8")
+    mine.touch()
+    edited = agent.read_text(encoding="utf-8")
+    assert edited != before
+    assert cli.main(["demo", "--dir", str(tmp_path)]) == 125
+    said = capsys.readouterr().err
     assert "holds your edits (shop.py, test_mine.py), which the demo would write over" in said
-    assert f"cd {shop} && pytest" in said
-    assert agent.read_text(encoding="utf-8") == edited
-    assert {file: file.read_bytes() for file in shop.rglob("*.snapshot.json")} == snapshots
-
-    (shop / "test_mine.py").unlink()
-    code, said = demo(tmp_path, "--force")
-    assert code == 0, said
-    assert "stern" not in agent.read_text(encoding="utf-8")
+    assert f"cd {tmp_path} && pytest" in said
+    assert (agent.read_text(encoding="utf-8"), snapshot.exists()) == (edited, True)
+    lay_out(tmp_path, force=True)
+    assert (agent.read_text(encoding="utf-8"), snapshot.exists()) == (before, False)
 
 
 def test_undoing_the_edit_of_the_demo_is_no_edit(tmp_path):
