@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.small_projects import edited, furnished, recorded, runs, sections
+from tests.support.small_projects import edited, flat, furnished, recorded, runs, sections
 
 pytestmark = pytest.mark.env("main")
 uvloop = pytest.importorskip("uvloop", reason="uvloop is not made for this system")
@@ -114,6 +114,8 @@ def test_a_recording_lists_them(loops):
     gaps = {name: " ".join(map(str, run.header.kit.get("gaps", []))) for name, run in runs(loops).items()}
     assert not [way for way, said in reached(loops).items() if said not in gaps[way]], gaps
     assert not gaps["serving"]
+    said = flat(loops.recording)
+    assert not [gap for gap in reached(loops).values() if f"not recorded: {gap}" not in said]
 
 
 def test_a_replay_refuses_them(loops):
@@ -125,6 +127,8 @@ def test_a_replay_refuses_them(loops):
     found = sections(done)
     for way, said in reached(loops).items():
         assert f"[AR-NET] refused in a closed replay: {said}" in found[way]
+    assert "agentreplay_allow_hosts = api.shop.invalid:443" in found["way[by_dns]"]
+    assert "agentreplay_allow_subprocess = tee" in found["way[by_child]"]
 
 
 ALLOWED = "agentreplay_allow_hosts =\n    127.0.0.1\n    api.shop.invalid\nagentreplay_allow_subprocess = tee\n"
@@ -134,3 +138,4 @@ def test_what_is_allowed_passes(loops):
     with edited(loops, "pytest.ini", "pythonpath = .\n", "pythonpath = .\n" + ALLOWED):
         done = loops.replay()
     assert "2 failed, 7 passed" in done.stdout, done.stdout
+    assert "open to 127.0.0.1, api.shop.invalid" in done.stdout

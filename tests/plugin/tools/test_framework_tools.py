@@ -47,6 +47,21 @@ def refund(order_id: str, amount: float) -> str:
     """
     note(f"refund {order_id} {amount}")
     return f"refunded {amount} for {order_id}"
+
+KNOWN = []
+
+def known(text):
+    return f"{text} Known: {KNOWN}"
+
+def at_once(ask):
+    "Three at once: what each was told stands in the next prompts of the others."
+    async def one(name):
+        KNOWN.append(await ask(f"I am {name}. Where is my order?"))
+    async def all_of_them():
+        await asyncio.gather(*map(one, "abc"))
+    KNOWN.clear()
+    LOOP.run_until_complete(all_of_them())
+    assert len({*KNOWN}) == 3
 '''
 
 
@@ -66,10 +81,6 @@ def shop(body, number):
             asks = [] if "answer" in said else [Ask("expert", {"input": "Where is my order?"})]
         case _ if "Write code" in said:
             return CODE
-        case _ if "two orders" in said:
-            asks = [
-                Ask("lookup_order", {"order_id": order}) for order in ("A-1", "B-2") if f"{order} is late" not in said
-            ]
         case _ if "no order" in said:
             asks = [] if "no such order" in said else [Ask("lookup_order", {"order_id": "Z-0"})]
         case _ if "is late" not in said:
@@ -138,12 +149,12 @@ def model():
 def react(tools=TOOLS):
     return create_agent(model(), tools, system_prompt=PROMPT)
 
-def graph(tools=TOOLS, **more):
-    def think(state):
+def graph(tools=TOOLS, think=None, **more):
+    def think_plainly(state):
         return {"messages": model().bind_tools(tools).invoke([SystemMessage(PROMPT), *state["messages"]])}
 
     made = StateGraph(MessagesState)
-    made.add_node("think", think)
+    made.add_node("think", think or think_plainly)
     made.add_node("tools", ToolNode(tools))
     made.add_edge(START, "think")
     made.add_conditional_edges("think", tools_condition)
@@ -169,6 +180,16 @@ def test_async(agentreplay, made):
 def test_by_hand(agentreplay):
     assert LOOKUP.invoke({"order_id": agent.HAND}) == f"order {agent.HAND} is late"
     agentreplay.run.assert_tool_calls(["lookup_order"])
+
+def test_at_once(agentreplay):
+    async def think(state):
+        asked = [SystemMessage(agent.known(PROMPT)), *state["messages"]]
+        return {"messages": await model().bind_tools(TOOLS).ainvoke(asked)}
+
+    async def ask(question):
+        return told(await graph(think=think).ainvoke(asked(question)))
+
+    agent.at_once(ask)
 
 @tool("lookup_order", response_format="content_and_artifact")
 def injected(
@@ -215,14 +236,6 @@ def test_named_as_well(agentreplay):
     assert "answer" in told(react([StructuredTool.from_function(agent.lookup_order), Refund()]).invoke(asked("Where is my order?")))
     agentreplay.run.assert_tool_calls(["lookup_order", "refund"])
 
-@pytest.mark.filterwarnings("ignore:This API is in beta")
-def test_agent_as_a_tool(agentreplay):
-    expert = create_agent(model(), TOOLS, system_prompt=PROMPT).as_tool(name="expert", description="Knows.", arg_types={"messages": list})
-    result = expert.invoke({"messages": [HumanMessage("Where is my order?")]})
-    assert "answer" in told(result)
-    agentreplay.run.assert_tool_calls(["lookup_order", "refund"])
-    assert len(agentreplay.run.turns) == 3
-
 def test_error(agentreplay):
     agent.EXCUSES = []
     result = agent.LOOP.run_until_complete(react([LATER]).ainvoke(asked("There is no order of mine.")))
@@ -233,7 +246,7 @@ def test_error(agentreplay):
 
 OPENAI_AGENTS = """
 import pytest
-from agents import Agent, FunctionTool, ModelSettings, OpenAIChatCompletionsModel, OpenAIResponsesModel, RunContextWrapper, Runner, function_tool, set_tracing_disabled
+from agents import Agent, FunctionTool, ModelSettings, OpenAIChatCompletionsModel, RunContextWrapper, Runner, function_tool, set_tracing_disabled
 from openai import AsyncOpenAI
 
 import agent
@@ -269,22 +282,25 @@ SCHEMA = {
     "additionalProperties": False,
 }
 REFUND = FunctionTool(name="refund", description="Pay back.", params_json_schema=SCHEMA, on_invoke_tool=by_hand)
-MODELS = {
-    "chat": OpenAIChatCompletionsModel("gpt-x", CLIENT),
-    "responses": OpenAIResponsesModel("gpt-x", CLIENT),
-}
+MODEL = OpenAIChatCompletionsModel("gpt-x", CLIENT)
 
-def clerk(*tools, api="chat"):
-    return Agent("clerk", instructions=PROMPT, tools=list(tools), model=MODELS[api])
+def clerk(*tools):
+    return Agent("clerk", instructions=lambda context, who: agent.known(PROMPT), tools=list(tools), model=MODEL)
 
 def answer(who, question):
     return agent.LOOP.run_until_complete(Runner.run(who, question)).final_output
 
-@pytest.mark.parametrize("api", ["chat", "responses"])
 @pytest.mark.parametrize("tool", [lookup_order, later], ids=["plain", "coroutine"])
-def test_order(agentreplay, tool, api):
-    assert "answer" in answer(clerk(tool, REFUND, api=api), "Where is my order?")
+def test_order(agentreplay, tool):
+    assert "answer" in answer(clerk(tool, REFUND), "Where is my order?")
     agentreplay.run.assert_tool_calls(["lookup_order", "refund"])
+
+def test_at_once(agentreplay):
+    async def ask(question):
+        return (await Runner.run(clerk(later, REFUND), question)).final_output
+
+    agent.at_once(ask)
+    agent.KNOWN.clear()
 
 def test_by_hand(agentreplay):
     given = '{"order_id": "%s", "amount": 1}' % agent.HAND
@@ -373,6 +389,13 @@ def test_order(agentreplay, made):
     agentreplay.run.assert_tool_calls(["lookup_order", "refund"])
     assert agent.EXCUSES == (["lookup_order", "refund"] if made is by_toolset else []), "a wrapper runs in a replay too"
 
+def test_at_once(agentreplay):
+    clerk = Agent(MODEL, instructions=lambda: agent.known(PROMPT), deps_type=str, tools=[lookup_order, agent.refund])
+    async def ask(question):
+        return (await clerk.run(question, deps="the deps")).output
+
+    agent.at_once(ask)
+
 def test_retry(agentreplay):
     assert "I saw no such order" in answer(by_tools(), "There is no order of mine.")
 
@@ -422,16 +445,9 @@ def test_order(agentreplay):
     assert "answer" in clerk().run("Where is my order?")
     agentreplay.run.assert_tool_calls(["lookup_order", "refund"])
 
-def test_parallel(agentreplay):
-    assert "answer" in clerk().run("Where are my two orders?")
-    agentreplay.run.assert_tool_calls(["lookup_order", "lookup_order"])
-
 def test_by_hand(agentreplay):
     assert LOOKUP(agent.HAND) == f"order {agent.HAND} is late"
     agentreplay.run.assert_tool_calls(["lookup_order"])
-
-def test_error(agentreplay):
-    assert "I saw no such order" in clerk().run("There is no order of mine.")
 
 def test_code(agentreplay):
     coder = CodeAgent([LOOKUP, Refund()], model(), instructions=PROMPT, verbosity_level=LogLevel.OFF)
@@ -476,10 +492,6 @@ def test_order(agentreplay, tool):
     assert "answer" in said
     agentreplay.run.assert_tool_calls(["lookup_order", "refund"])
     assert [result.tool_output.raw_output for result in results] == ["order A-17 is late", "refunded 18.5 for A-17"]
-
-def test_parallel(agentreplay):
-    answer(clerk(LATER), "Where are my two orders?")
-    agentreplay.run.assert_tool_calls(["lookup_order", "lookup_order"])
 
 def test_error(agentreplay):
     results, said = answer(clerk(LOOKUP), "There is no order of mine.")
