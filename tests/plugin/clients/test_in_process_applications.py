@@ -36,7 +36,6 @@ async def endpoint_async(question):
 """
 
 SHOP = """
-
 import agent
 import fastapi
 from aiohttp import web

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from pytest_agentreplay.demo.script import Raw
 from tests.ordering.driving import Stage
 from tests.support.exhaustive import rare
 from tests.support.small_projects import furnished, passed, recorded
@@ -14,9 +15,9 @@ from tests.support.small_projects import furnished, passed, recorded
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
 
 WAYS = """
-import asyncio, time
+import asyncio, os, time
 from concurrent.futures import ThreadPoolExecutor
-import trio
+import anthropic, openai, trio
 
 def slow(what, delay):
     time.sleep(delay)
@@ -55,6 +56,14 @@ def several_threads():
     with ThreadPoolExecutor(4) as pool:
         return sorted(pool.map(work, "abcd", (0.1, 0.15, 0.2, 0.25)))
 
+def retries():
+    with openai.OpenAI(base_url=os.environ["MODEL_URL"] + "/v1", api_key="k") as client:
+        return client.chat.completions.create(model="gpt-x", messages=[]).choices[0].message.content
+
+async def aretries():
+    async with anthropic.AsyncAnthropic(base_url=os.environ["MODEL_URL"], api_key="k") as client:
+        return (await client.messages.create(model="claude-x", max_tokens=9, messages=[])).content[0].text
+
 async def at_the_wall():
     import datetime
     first = datetime.datetime.now()
@@ -74,6 +83,13 @@ def test_ways(name, agentreplay):
     way = getattr(ways, name)
     said = asyncio.run(way()) if inspect.iscoroutinefunction(way) else way()
     assert said
+
+@pytest.mark.parametrize("way", [ways.retries, lambda: asyncio.run(ways.aretries())], ids=["sync", "async"])
+def test_an_sdk_that_tries_again(way, agentreplay):
+    began, shown = real(), time.monotonic()
+    assert way() == "It is late."
+    assert time.monotonic() - shown >= 2
+    assert (real() - began < 2) == (agentreplay.mode == "replay")
 
 @pytest.mark.asyncio
 async def test_pytest_asyncio(agentreplay):
@@ -105,12 +121,16 @@ def test_everything_is_as_before():
 
 @pytest.fixture(scope="module")
 def under(shared_project):
-    """Makes a project under a clock."""
+    """Makes a project under a clock, beside a model that refuses each call twice, for a second each time."""
+
+    def script(body, number):
+        wait = [("content-type", "application/json"), ("retry-after-ms", "1000")]
+        return Raw(429, wait, [b"{}"], "Too Many Requests") if number % 3 else "It is late."
 
     def make(clock, tools, **files):
         listed = "".join(f"    {tool}\n" for tool in tools)
         ini = f"agentreplay_clock = {clock}\nagentreplay_tools =\n{listed}"
-        return furnished(shared_project(), ini, **files)
+        return furnished(shared_project(script), ini, **files)
 
     return make
 
@@ -210,7 +230,7 @@ def test_ways_to_wait_replay_leave_all_as_it_was_and_only_trio_is_said_to_be_ste
     project = under("virtual", tools, ways=WAYS, test_ways=WAYS_TESTS)
     project.plugins += ("pytest_asyncio.plugin", "anyio")
     done = passed(recorded(project, "-W", "ignore").offline("-W", "ignore"))
-    assert "8 passed" in done.stdout
+    assert "10 passed" in done.stdout
     told = [line for line in done.stdout.splitlines() if line.startswith("clock")]
     assert told == ["clock     stepped, not virtual, in test_ways.py::test_trio: trio keeps a time of its own"]
 
