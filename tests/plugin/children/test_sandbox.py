@@ -84,25 +84,18 @@ desired: [{status: error}]
 """
 
 SWALLOWS = """
-import socket
+import ctypes, socket
 import agent
 
 def test_refund(agentreplay):
     assert "refund" in agent.answer("Where is A-17?")
+    if agent.os.environ.get("LOADS"):
+        ctypes.CDLL(None)
     if agent.os.environ.get("CURIOUS"):
         try:
             socket.create_connection(("127.0.0.1", 9))
         except BaseException:
             pass
-"""
-
-LOADS = """
-import ctypes
-import agent
-
-def test_refund(agentreplay):
-    assert "refund" in agent.answer("Where is A-17?")
-    ctypes.CDLL(None)
 """
 
 AUTO, REQUIRE = "--agentreplay-sandbox=auto", "--agentreplay-sandbox=require"
@@ -245,9 +238,10 @@ def test_a_session_without_replays_is_left_alone(project):
 
 
 def test_what_is_loaded_in_c_is_told_where_no_kernel_refuses_it(recorded):
-    project = recorded(LOADS)
-    assert "unheard test_shop.py:7 in test_refund loads the C library with ctypes" in flat(project.offline())
-    assert "unheard" not in project.offline(AUTO).stdout
+    project = recorded(SWALLOWS)
+    told = "unheard test_shop.py:8 in test_refund loads the C library with ctypes"
+    assert told in flat(project.offline(LOADS="1"))
+    assert "unheard" not in project.offline(AUTO, LOADS="1").stdout
 
 
 def test_a_job_that_replays_needs_no_credentials_and_is_told_of_those_it_has(recorded):

@@ -24,7 +24,7 @@ FUNCTION = {
     "description": "Where an order is.",
     "parameters": {"type": "object", "properties": {"order_id": {"type": "string"}}, "required": ["order_id"]},
 }
-CHAT_TOOLS = [{"type": "function", "function": FUNCTION}]
+CHAT_TOOLS = [{"type": "function", "function": {**FUNCTION, "strict": True}}]
 RESPONSE_TOOLS = [{"type": "function", "strict": False, **FUNCTION}]
 CLAUDE_TOOLS = [{**{k: FUNCTION[k] for k in ("name", "description")}, "input_schema": FUNCTION["parameters"]}]
 
