@@ -399,7 +399,9 @@ def test_at_once(agentreplay):
     made = FunctionToolset()
     made.add_function(later, name="lookup_order")
     made.add_function(agent.arefund, name="refund")
-    clerk = Agent(MODEL, instructions=lambda: agent.known(PROMPT), deps_type=str, toolsets=[made])
+    async def instructions():  # one that is no coroutine would run in a thread
+        return agent.known(PROMPT)
+    clerk = Agent(MODEL, instructions=instructions, deps_type=str, toolsets=[made])
     async def ask(question):
         return (await clerk.run(question, deps="the deps")).output
 
