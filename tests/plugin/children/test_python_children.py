@@ -5,7 +5,6 @@ in the midst of a call leaves a recording whose replay comes to its end.
 """
 
 import json
-import sys
 import time
 
 import pytest
@@ -45,10 +44,6 @@ class Desk:
         with LEDGER.open("a") as ledger:
             ledger.write(f"quote {order}\\n")
         return f"{self.country} {random.SystemRandom().random()}"
-
-    @classmethod
-    def open(cls, country):
-        return country, random.SystemRandom().random()
 """
 
 CHILD = """
@@ -76,10 +71,7 @@ def work(words):
     return [told, answer, receipt.order, receipt.number, random.random(), time.time(), str(uuid.uuid4())]
 
 def use_methods(order):
-    return [Desk("DE").quote(order), *Desk.open("FR")]
-
-def put(queue, words):
-    queue.put(work(words))
+    return Desk("DE").quote(order)
 
 def later(order):
     return f"later {order} {random.SystemRandom().random()}"
@@ -149,9 +141,6 @@ def run(*words, **more):
 def with_an_environment_of_its_own():
     return run(*SCRIPT, "own", env={"MODEL_URL": os.environ["MODEL_URL"], "CHILD_API_KEY": "only-the-child-knows-this"})
 
-def one_after_the_other():
-    return [run(*SCRIPT, words) for words in "xy"]
-
 def by_asyncio():
     async def child(words):
         process = await asyncio.create_subprocess_exec(*SCRIPT, words, stdout=subprocess.PIPE)
@@ -160,38 +149,15 @@ def by_asyncio():
         return await asyncio.gather(*(child("same") for _ in range(3)))
     return asyncio.run(main())
 
-def read_from(start):
+def by_fork():
     out, into = os.pipe()
-    process = start(into)
+    if not (process := os.fork()):
+        os.write(into, json.dumps(agent_child.work("fork")).encode())
+        os._exit(0)
     os.close(into)
     with os.fdopen(out) as said:
         found = json.loads(said.read())
     assert os.waitpid(process, 0)[1] == 0
-    return found
-
-def by_fork():
-    def start(into):
-        if process := os.fork():
-            return process
-        os.write(into, json.dumps(agent_child.work("fork")).encode())
-        os._exit(0)
-    return read_from(start)
-
-def by_fork_and_exec():
-    def start(into):
-        if process := os.fork():
-            return process
-        os.dup2(into, 1)
-        os.execv(sys.executable, [*SCRIPT, "exec"])
-    return read_from(start)
-
-def in_a_process(method):
-    context = multiprocessing.get_context(method)
-    queue = context.Queue()
-    process = context.Process(target=agent_child.put, args=(queue, "process"))
-    process.start()
-    found = queue.get(timeout=60)
-    process.join()
     return found
 
 def in_an_executor(method, jobs=4, workers=2):
@@ -210,33 +176,21 @@ def methods():
 
 WAYS = {
     "methods of a class": methods,
-    "a script": lambda: run(*SCRIPT, "script"),
-    "a console script": lambda: run("./console", "console"),
     "a shell": lambda: run(f"{sys.executable} agent_child.py shell", shell=True),
     "its own environment": with_an_environment_of_its_own,
-    "one after the other": one_after_the_other,
     "a grandchild": lambda: run(sys.executable, "grand.py"),
     "threads and tasks": lambda: run(sys.executable, "beside.py"),
     "asyncio": by_asyncio,
     "fork": by_fork,
-    "fork and exec": by_fork_and_exec,
-    "process spawn": lambda: in_a_process("spawn"),
     "executor spawn": lambda: in_an_executor("spawn"),
     "executor fork": lambda: in_an_executor("fork", 12, 12),
     "pool": in_a_pool,
-    "the gateway": lambda: None,
 }
 
 @pytest.mark.parametrize("way", WAYS)
 def test_child(agentreplay, way):
-    if way == "the gateway":
-        code = "import agent_child, json, os; print(json.dumps(agent_child.ask('x', os.environ['OPENAI_BASE_URL'][:-3])))"
-        environ = {**os.environ, **agentreplay.gateway.env}
-        found = run(sys.executable, "-c", code, env=environ)
-    else:
-        found = WAYS[way]()
     with SAID.open("a") as file:
-        file.write(json.dumps([way, found]) + "\\n")
+        file.write(json.dumps([way, WAYS[way]()]) + "\\n")
 """
 
 POOLS = """
@@ -252,11 +206,6 @@ def keep(request, result):
 def executor(method):
     return ProcessPoolExecutor(1, mp_context=multiprocessing.get_context(method))
 
-@pytest.fixture(scope="module")
-def opened():
-    with executor("fork") as pool:
-        yield pool
-
 @pytest.fixture(scope="module", params=["fork", "spawn"])
 def started(request):
     with executor(request.param) as pool:
@@ -264,18 +213,9 @@ def started(request):
         yield pool
 
 @pytest.fixture(scope="module")
-def used():
-    with executor("fork") as pool:
-        pool.submit(agent_child.work, "fixture").result()
-        yield pool
-
-@pytest.fixture(scope="module")
 def pool():
     with multiprocessing.get_context("fork").Pool(1) as pool:
         yield pool
-
-def test_opened(agentreplay, opened, request):
-    keep(request, [opened.submit(agent_child.work, job).result() for job in "ab"])
 
 def test_started(agentreplay, started, request):
     keep(request, [started.submit(agent_child.work, job).result() for job in "ab"])
@@ -283,9 +223,6 @@ def test_started(agentreplay, started, request):
 def test_started_again(agentreplay, started, request):
     agentreplay.tool(agent_child.later)
     keep(request, [started.submit(job, "c").result() for job in (agent_child.work, agent_child.use_later)])
-
-def test_used(agentreplay, used, request):
-    keep(request, used.submit(agent_child.work, "a").result())
 
 def test_pool(agentreplay, pool, request):
     keep(request, pool.map(agent_child.work, "ab"))
@@ -298,19 +235,16 @@ KILLED = """
 import multiprocessing, subprocess, sys
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-import pytest
 import agent_child
 
-@pytest.mark.parametrize("call", ["in_a_request", "in_a_tool"])
-def test_script(agentreplay, call):
-    subprocess.run([sys.executable, "agent_child.py", call], check=False, timeout=20)
+def test_script(agentreplay):
+    subprocess.run([sys.executable, "agent_child.py", "in_a_request"], check=False, timeout=20)
     agent_child.ask("after it")
 
-@pytest.mark.parametrize("call", ["in_a_request", "in_a_tool"])
-def test_worker(agentreplay, call):
+def test_worker(agentreplay):
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as pool:
         try:
-            pool.submit(getattr(agent_child, call)).result(timeout=20)
+            pool.submit(agent_child.in_a_tool).result(timeout=20)
         except BrokenProcessPool:
             pass
     agent_child.ask("after it")
@@ -321,10 +255,8 @@ agentreplay_tools =
     agent_tools.refund
     agent_tools.slow
     agent_tools.Desk.quote
-    agent_tools.Desk.open
     agent_child.own_tool
 """
-CONSOLE = f"#!{sys.executable}\nimport json, sys\nfrom agent_child import work\nprint(json.dumps(work(sys.argv[1])))\n"
 OFFLINE = {"OPENAI_API_KEY": "", "OPENAI_BASE_URL": NOBODY + "/v1"}
 
 
@@ -341,9 +273,6 @@ def project(shared_project):
     tests = {"test_children": TESTS, "test_pools": POOLS, "test_killed": KILLED}
     furnished(made, INI, agent_tools=TOOLS, agent_child=CHILD, beside=BESIDE, grand=GRAND, **tests)
     made.environ |= {"MODEL_URL": made.server.url, "OPENAI_BASE_URL": made.server.url + "/v1"}
-    console = made.root / "console"
-    console.write_text(CONSOLE, encoding="utf-8")
-    console.chmod(0o755)
     assert "not recorded" not in recorded(made).recording.stdout
     made.said = said(made)
     return made
@@ -393,6 +322,6 @@ def test_a_secret_that_only_the_child_knows_is_not_stored(project):
 
 
 def test_a_child_that_survives_a_call_without_an_answer_ends_with_a_report(project):
-    done = project.offline("test_killed.py", "-k", "script and request", SURVIVES="1", COLUMNS="200")
+    done = project.offline("test_killed.py", "-k", "script", SURVIVES="1", COLUMNS="200")
     (told,) = summary(done).values()
     assert told.startswith("[AR-EXTRA] no answer had come when the recorded run ended")

@@ -2,7 +2,6 @@
 
 import importlib
 import os
-import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -40,7 +39,7 @@ import agent
 def doubled(number):
     return 2 * number
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", range(2))
 @pytest.mark.agentreplay(allow_subprocess=["python", "fork", "bash"])
 def test_refund(agentreplay, number):
     async def nap():
@@ -48,15 +47,13 @@ def test_refund(agentreplay, number):
 
     assert "refund" in agent.answer("Where is A-17?")
     assert asyncio.run(nap()) == 2 * number
-    for way in ("fork", "spawn"):
-        with multiprocessing.get_context(way).Pool(1) as pool:
-            assert pool.map(abs, [-3]) == [3]
+    with multiprocessing.get_context("fork" if number else "spawn").Pool(1) as pool:
+        assert pool.map(abs, [-3]) == [3]
     # Not a Python process: that would join the replay, which refuses the connection itself.
     ask = f"exec 3<>/dev/tcp/127.0.0.1/{agent.os.environ['OPEN_PORT']}"
     done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True)
     assert ("Permission denied" in done.stderr) is agent.os.environ.get("L3", "").startswith("closed"), done.stderr
 """
-
 
 PROBING = """
 import sys
@@ -86,27 +83,19 @@ observed: [{status: ok}]
 desired: [{status: error}]
 """
 
-
 SWALLOWS = """
-import socket
+import ctypes, socket
 import agent
 
 def test_refund(agentreplay):
     assert "refund" in agent.answer("Where is A-17?")
+    if agent.os.environ.get("LOADS"):
+        ctypes.CDLL(None)
     if agent.os.environ.get("CURIOUS"):
         try:
             socket.create_connection(("127.0.0.1", 9))
         except BaseException:
             pass
-"""
-
-LOADS = """
-import ctypes
-import agent
-
-def test_refund(agentreplay):
-    assert "refund" in agent.answer("Where is A-17?")
-    ctypes.CDLL(None)
 """
 
 AUTO, REQUIRE = "--agentreplay-sandbox=auto", "--agentreplay-sandbox=require"
@@ -139,7 +128,7 @@ def level(project):
 def test_a_session_of_replays_is_closed_by_the_kernel(recorded, how, workers):
     project = recorded(TWICE)
     said = flat(passed(project.offline(how, "--junitxml=junit.xml", *workers, L3="closed")))
-    assert "replayed 4 tests (12 turns, 20 calls served, 0 live, network closed (L3)" in said, said
+    assert "replayed 2 tests (6 turns, 10 calls served, 0 live, network closed (L3)" in said, said
     assert ("agentreplay: network closed (L3): the kernel refuses" in said) is not workers
     assert f"network closed ({'L3' if how == REQUIRE else 'L1, L3 if every test replays'})" in said
     assert level(project) == ["L3"]
@@ -161,23 +150,17 @@ def put(project, ini):
 
 
 @pytest.mark.env("main")
-@pytest.mark.parametrize("how", ["off", "require"])
-def test_no_runner_of_a_case_gets_out_where_the_kernel_keeps_it(project, monkeypatch, how):
+def test_no_runner_of_a_case_gets_out_where_the_kernel_keeps_it(project, monkeypatch):
     safety = Path(__file__).parents[2] / "safety"
     monkeypatch.syspath_prepend(str(safety))
     probes = importlib.import_module("probes")
     project.write(probing=PROBING.format(safety=str(safety), folder=str(project.root)))
     put(project, "agentreplay_runners = probing = probing:run\nagentreplay_allow_subprocess = python\n")
     with probes.Listener(project.root) as listener:
-        done = project.run("cases", f"--agentreplay-sandbox={how}", "--junitxml=junit.xml", "-rP")
-        heard = listener.heard
-    # Without the kernel the two Python children are refused in their own process, and the rest gets out.
-    assert done.returncode == (1 if how == "off" else 0), done.stdout + done.stderr
-    assert ("refused: 2 connects to 127.0.0.1:" in done.stdout) is (how == "off")
+        done = passed(project.run("cases", REQUIRE, "--junitxml=junit.xml", "-rP"))
+        assert listener.heard == 0, done.stdout
     assert "tried" in done.stdout
-    assert (heard == 0) is (how == "require"), done.stdout
-    assert ("unheard   probing.py:" in done.stdout) is (how == "off")
-    assert level(project) == ["L1" if how == "off" else "L3"]
+    assert level(project) == ["L3"]
 
 
 def test_a_case_that_may_reach_a_host_keeps_the_sandbox_off(project):
@@ -198,7 +181,6 @@ def test_a_mixed_suite_keeps_its_network(recorded, workers):
     assert required.returncode == 4, required.stdout + required.stderr
     assert f"{REQUIRE}: test_shop.py::test_plain is not replayed" in flat(required) + required.stderr
     assert not {"passed", "INTERNALERROR>", "Traceback"} & {*(required.stdout + required.stderr).split()}
-    passed(project.offline(REQUIRE, "test_shop.py::test_refund"))
 
 
 def test_a_swallowed_refusal_of_the_kernel_fails_the_test(recorded):
@@ -213,7 +195,6 @@ def test_a_swallowed_refusal_of_the_kernel_fails_the_test(recorded):
     [
         ("allow_hosts=['127.0.0.1']", "test_shop.py::test_refund may reach 127.0.0.1"),
         ("children=['node *']", "test_shop.py::test_refund has children, which reach their gateway by loopback"),
-        ("mode='off'", "test_shop.py::test_refund is not replayed"),
     ],
 )
 def test_what_a_test_declares_keeps_the_sandbox_off(recorded, marker, why):
@@ -257,9 +238,10 @@ def test_a_session_without_replays_is_left_alone(project):
 
 
 def test_what_is_loaded_in_c_is_told_where_no_kernel_refuses_it(recorded):
-    project = recorded(LOADS)
-    assert "unheard test_shop.py:7 in test_refund loads the C library with ctypes" in flat(project.offline())
-    assert "unheard" not in project.offline(AUTO).stdout
+    project = recorded(SWALLOWS)
+    told = "unheard test_shop.py:8 in test_refund loads the C library with ctypes"
+    assert told in flat(project.offline(LOADS="1"))
+    assert "unheard" not in project.offline(AUTO, LOADS="1").stdout
 
 
 def test_a_job_that_replays_needs_no_credentials_and_is_told_of_those_it_has(recorded):
@@ -278,24 +260,15 @@ def test_a_job_that_replays_needs_no_credentials_and_is_told_of_those_it_has(rec
     assert "secrets" not in done.stdout, "nothing is replayed"
 
 
-def test_a_replay_without_any_network_gives_the_same_reports(recorded):
-    """In a network namespace of its own there is nothing to reach, not even by loopback."""
+def test_a_replay_in_a_namespace_without_any_network_passes(recorded):
+    """There is nothing to reach, not even by loopback."""
     apart = ["unshare", "--user", "--map-root-user", "--net"]
     if subprocess.run([*apart, "true"], capture_output=True).returncode:
         if os.environ.get("CI") and not os.environ.get("NO_NAMESPACES"):
             pytest.fail("CI must try this: permit user namespaces, or say NO_NAMESPACES=1 in the job")
         pytest.skip("this system permits no user namespaces")
     project = recorded(SWALLOWS)
-
-    def report(curious, *words):
-        command = [*words, sys.executable, "-m", "pytest", *project.options, "--junitxml=junit.xml"]
-        environ = project.surroundings(CURIOUS=curious, MODEL_URL=NOBODY)
-        done = subprocess.run(command, cwd=project.root, env=environ, capture_output=True, timeout=120)
-        said = re.sub(rb"in \d+\.\d+s", b"", done.stdout)
-        xml = re.sub(rb' (time|timestamp|hostname)="[^"]*"', b"", (project.root / "junit.xml").read_bytes())
-        return done.returncode, done.stderr, said, xml
-
-    for curious, code in (("", 0), ("1", 1)):
-        here = report(curious)
-        assert here == report(curious, *apart)
-        assert here[0] == code
+    command = [*apart, sys.executable, "-m", "pytest", *project.options]
+    environ = project.surroundings(MODEL_URL=NOBODY)
+    done = passed(subprocess.run(command, cwd=project.root, env=environ, capture_output=True, text=True, timeout=120))
+    assert "3 turns, 5 calls served, 0 live" in done.stdout

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.support.small_projects import edited, furnished, passed, recorded
+
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
 
 AGENT = """
@@ -31,7 +33,7 @@ async def work(name, question, before, answered, over):
             answers = [await aask(question)]
             answered.set()
             await before.wait()
-            return [*answers, await aask(f"{LAST} {name}")] if TWICE else answers
+            return [*answers, await aask(f"{LAST} {name}")]
         finally:
             over.set()
 
@@ -40,7 +42,6 @@ def write():
     return ask("Write it."), ask(LAST)
 
 LAST = "Shorter."
-TWICE = True
 """
 
 TESTS = """
@@ -65,60 +66,29 @@ def test_beside(agentreplay):
 """
 
 
+def answer(body, number):
+    asked = body["messages"][-1]["content"]
+    return f"answer {len(body['messages'])}, {({'Read it.': 1, 'Write it.': 2}).get(asked, 3)}"
+
+
 @pytest.fixture(scope="module")
-def recorded(shared_project):
-    project = shared_project(lambda body, number: f"answer {len(body['messages'])}, {said(body)}")
-    project.write(agent=AGENT, test_team=TESTS)
-    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
-    done = project.record()
-    assert done.returncode == 0, done.stdout + done.stderr
-    return project
+def team(shared_project):
+    return recorded(furnished(shared_project(answer), agent=AGENT, test_team=TESTS))
 
 
-def said(body):
-    return {"Read it.": 1, "Write it.": 2}.get(body["messages"][-1]["content"], 3)
-
-
-@pytest.fixture
-def parted(recorded):
-    """A replay with a changed agent; what its report says, test by test."""
-
-    def run(old, new, *words):
-        recorded.edit("agent.py", old, new)
-        try:
-            done = recorded.offline(*words)
-        finally:
-            recorded.edit("agent.py", new, old)
-        return done
-
-    return run
-
-
-def test_each_call_keeps_the_name_of_its_agent(recorded):
-    beside, handoff = recorded.snapshots
+def test_each_call_keeps_the_name_of_its_agent(team):
+    beside, handoff = team.snapshots
     assert [x.agent for x in handoff.run.exchanges] == ["reader", "writer", "writer"]
     assert {x.lane for x in handoff.run.exchanges} == {"main"}
     assert {(x.lane, x.agent) for x in beside.run.exchanges} == {("main.1", "reader"), ("main.2", "writer")}
 
 
-def test_it_replays_and_names_nobody_where_nothing_is_kept(recorded):
-    assert recorded.offline().returncode == 0
-    done = recorded.run("--replay=off")
-    assert done.returncode == 0, done.stdout
+def test_it_replays_by_any_name_and_names_nobody_where_nothing_is_kept(team):
+    with edited(team, "agent.py", 'READER = "reader"', 'READER = "writer"'):
+        passed(team.offline())
+    passed(team.run("--replay=off"))
 
 
-def test_another_name_fails_nothing(parted):
-    done = parted('READER = "reader"', 'READER = "writer"', "-k", "handoff")
-    assert "['writer', 'writer', 'writer']" not in done.stdout, "a replay tells the recorded names"
-    assert done.returncode == 0, done.stdout
-
-
-@pytest.mark.parametrize("test", ["handoff", "beside"])
-def test_the_turn_is_told_by_the_agent(parted, golden, test):
-    done = parted('LAST = "Shorter."', 'LAST = "Longer."', "-k", test)
-    assert done.returncode == 1
-    golden(f"agents.{test}", done)
-
-
-def test_what_both_leave_out_is_told_by_their_names(parted, golden):
-    golden("agents.left_out", parted("TWICE = True", "TWICE = False", "-k", "beside"))
+def test_the_turn_is_told_by_the_agent(team, golden):
+    with edited(team, "agent.py", 'LAST = "Shorter."', 'LAST = "Longer."'):
+        golden("agents.beside", team.offline("-k", "beside"))

@@ -4,10 +4,11 @@ The program itself needs its vendor; one of ours stands in for it, which speaks 
 each time. The SDK is the real one.
 """
 
-import json
 import sys
 
 import pytest
+
+from tests.support.small_projects import edited, furnished, passed, recorded
 
 pytestmark = [
     pytest.mark.env("frameworks"),
@@ -165,49 +166,31 @@ def test_no_program(agentreplay):
 
 @pytest.fixture(scope="module")
 def project(shared_project):
-    made = shared_project()
-    made.write(agent=AGENT, test_shop=TESTS)
+    made = furnished(shared_project(), agent=AGENT, test_shop=TESTS)
     program = made.root / "claude"
     program.write_text(f"#!{sys.executable}\n{PROGRAM}", encoding="utf-8")
     program.chmod(0o755)
-    (made.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
-    made.recorded = made.record("-q")
+    recorded(made, "-q")
+    assert made.ledger == ["the program was started", "the program was started", "lookup A-17"]
     return made
 
 
-def test_everything_is_recorded_and_proved(project):
-    assert project.recorded.returncode == 0, project.recorded.stdout + project.recorded.stderr
-    assert "all replay" in project.recorded.stdout, project.recorded.stdout
-    assert project.ledger == ["the program was started", "the program was started", "lookup A-17"]
-
-
 def test_a_replay_says_the_same_and_starts_nothing(project):
-    before = project.ledger
     (project.root / "claude").rename(project.root / "gone")
     try:
-        done = project.offline("-q")
+        passed(project.offline("-q"))
     finally:
         (project.root / "gone").rename(project.root / "claude")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert project.ledger == before
     for name in ("query", "client", "missing"):
-        lines = [json.loads(line) for line in (project.root / f"{name}.told").read_text(encoding="utf-8").splitlines()]
-        assert len(lines) in (3, 4)  # recorded, proved, replayed; the proof tries its first test again if slow
-        assert all(line == lines[0] for line in lines), name
+        first, again = (project.root / f"{name}.told").read_text(encoding="utf-8").splitlines()
+        assert first == again, name
 
 
 def test_another_question_or_system_prompt_is_a_divergence(project):
-    project.edit("test_shop.py", '"Thanks."', '"Thank you."')
-    try:
+    with edited(project, "test_shop.py", '"Thanks."', '"Thank you."'):
         done = project.offline("-q", "-k", "client")
-    finally:
-        project.edit("test_shop.py", '"Thank you."', '"Thanks."')
-    assert done.returncode == 1, done.stdout
     assert "[AR-REQUEST] call 9/9: SEND claude user: $.message.content changed" in done.stdout, done.stdout
-    project.edit("agent.py", "Be brief.", "Be short.")
-    try:
+    with edited(project, "agent.py", "Be brief.", "Be short."):
         done = project.offline("-q", "-k", "query")
-    finally:
-        project.edit("agent.py", "Be short.", "Be brief.")
     assert done.returncode == 1
     assert "Be short." in done.stdout, done.stdout

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from pytest_agentreplay.demo.script import Ask
+from tests.support.small_projects import edited, furnished, passed, recorded
 
 pytestmark = pytest.mark.env("crewai")
 
@@ -71,11 +72,8 @@ def shop(body, number):
     """The model of a bookshop."""
     said = json.dumps(body)
     if "There is no order" in said:
-        return (
-            f"answer {number}, I saw no such order"
-            if "no such order" in said
-            else Ask("lookup_order", {"order_id": "Z-0"})
-        )
+        seen = "no such order" in said
+        return f"answer {number}, I saw no such order" if seen else Ask("lookup_order", {"order_id": "Z-0"})
     if "is late" not in said:
         return Ask("lookup_order", {"order_id": "A-17"})
     return f"answer {number}" if "refunded" in said else Ask("refund", {"order_id": "A-17", "amount": 18.5})
@@ -85,31 +83,14 @@ THEIRS = ("-W", "ignore")
 """crewai and what it stands on warn of themselves."""
 
 
-@pytest.fixture
-def crew(shared_project):
+def test_crewai_is_recorded_replayed_and_told_where_it_parts(shared_project):
     quiet = {"CREWAI_DISABLE_TELEMETRY": "true", "OTEL_SDK_DISABLED": "true", "CREWAI_TRACING_ENABLED": "false"}
-    made = shared_project(shop, environ=quiet)
-    made.write(agent=AGENT, test_shop=TEST)
-    ini = "[pytest]\npythonpath = .\n"
-    (made.root / "pytest.ini").write_text(ini, encoding="utf-8")
-    return made
-
-
-def test_crewai_is_recorded_replayed_and_told_where_it_parts(crew):
-    recorded = crew.record(*THEIRS)
-    assert recorded.returncode == 0, recorded.stdout
-    assert "   replays" in recorded.stdout, recorded.stdout
-    assert "AR-UNFROZEN" not in recorded.stdout, recorded.stdout
-    tools = ["A-17", "refund A-17 18.5", "Z-0", "A-3", "A-4"]
-    assert crew.ledger == tools
+    crew = recorded(furnished(shared_project(shop, environ=quiet), agent=AGENT, test_shop=TEST), *THEIRS)
+    assert "AR-UNFROZEN" not in crew.recording.stdout
+    assert crew.ledger == ["A-17", "refund A-17 18.5", "Z-0", "A-3", "A-4"]
     assert "sk-live-0123456789abcdef" not in crew.files[0].read_text(encoding="utf-8")
-    crew.server.stop()
-    replayed = crew.replay(*THEIRS)
-    assert replayed.returncode == 0, replayed.stdout
-    assert "replayed 3 tests" in replayed.stdout
-    assert crew.ledger == tools
-    crew.edit("agent.py", "Tell customers", "Tell friends")
-    parted = crew.replay(*THEIRS, COLUMNS="200")
-    assert parted.returncode == 1
-    assert parted.stdout.count("[AR-PROMPT] turn 1/3: model gpt-4o: ") == 2, "in its report and in the summary"
-    assert parted.stdout.count("[AR-PROMPT] turn 1/") == 4
+    assert "replayed 3 tests" in passed(crew.offline(*THEIRS)).stdout
+    with edited(crew, "agent.py", "Tell customers", "Tell friends"):
+        parted = crew.offline(*THEIRS, COLUMNS="200").stdout
+    assert parted.count("[AR-PROMPT] turn 1/3: model gpt-4o: ") == 2, "in its report and in the summary"
+    assert parted.count("[AR-PROMPT] turn 1/") == 4

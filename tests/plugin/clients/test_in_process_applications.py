@@ -1,8 +1,8 @@
 """An application under test runs in a replay, whatever client calls it in its process; its model calls are frozen."""
 
-import re
-
 import pytest
+
+from tests.support.small_projects import edited, flat, furnished, passed, recorded, summary
 
 pytestmark = pytest.mark.env("clients")
 
@@ -36,12 +36,8 @@ async def endpoint_async(question):
 """
 
 SHOP = """
-import asyncio, json
-from urllib.parse import parse_qs
-
 import agent
-import django.conf, django.http, django.urls
-import fastapi, flask
+import fastapi
 from aiohttp import web
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
@@ -62,22 +58,6 @@ async def star_ask(request):
 
 star = Starlette(routes=[Route("/ask", star_ask)])
 
-bottle = flask.Flask(__name__)
-
-@bottle.get("/ask")
-def flask_ask():
-    return agent.endpoint(flask.request.args["q"])
-
-def django_ask(request):
-    return django.http.HttpResponse(agent.endpoint(request.GET["q"]))
-
-async def django_ask_async(request):
-    return django.http.HttpResponse(await agent.endpoint_async(request.GET["q"]))
-
-django.conf.settings.configure(ROOT_URLCONF=__name__, ALLOWED_HOSTS=["*"], SECRET_KEY="k", DEBUG_PROPAGATE_EXCEPTIONS=True)
-django.setup()
-urlpatterns = [django.urls.path("ask", django_ask), django.urls.path("ask-async", django_ask_async)]
-
 async def aiohttp_ask(request):
     return web.Response(text=await agent.endpoint_async(request.query["q"]))
 
@@ -88,12 +68,11 @@ def aiohttp_app():
 """
 
 TESTS = """
-import asyncio, socket, threading, time, urllib.request
+import asyncio, threading, time, urllib.request
 from contextlib import contextmanager
 
-import aiohttp, httpx, httpx2, pytest, requests, uvicorn
+import aiohttp, httpx, httpx2, pytest, uvicorn
 from aiohttp.test_utils import TestClient as AiohttpClient, TestServer as AiohttpServer
-from django.test import AsyncClient as DjangoAsyncClient, Client as DjangoClient
 from fastapi.testclient import TestClient
 
 import shop
@@ -103,10 +82,6 @@ WAYS = {}
 def way(function):
     WAYS[function.__name__] = function
     return function
-
-@way
-def fastapi_sync():
-    return TestClient(shop.fast).get("/ask?q=Paris").json()["text"]
 
 @way
 def fastapi_async():
@@ -119,56 +94,12 @@ def starlette_twice():
     return [client.get("/ask?q=Oslo").text, client.get("/ask?q=Bonn").text]
 
 @way
-def asgi_httpx():
-    async def main():
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(shop.fast), base_url="http://app") as client:
-            return (await client.get("/ask-async?q=Lima")).text
-    return asyncio.run(main())
-
-@way
-def asgi_mounted():
-    async def main():
-        mounts = {"http://app": httpx2.ASGITransport(shop.star)}
-        async with httpx2.AsyncClient(mounts=mounts) as client:
-            first, second = await asyncio.gather(client.get("http://app/ask?q=Lima"), client.get("http://app/ask?q=Quito"))
-            return first.text, second.text
-    return asyncio.run(main())
-
-@way
-def wsgi_httpx():
-    with httpx.Client(transport=httpx.WSGITransport(shop.bottle), base_url="http://app") as client:
-        return client.get("/ask?q=Cairo").text
-
-@way
-def flask_client():
-    shop.bottle.testing = True
-    return shop.bottle.test_client().get("/ask?q=Cairo").text
-
-@way
-def django_client():
-    return DjangoClient().get("/ask?q=Delhi").content
-
-@way
-def django_async_client():
-    async def main():
-        return (await DjangoAsyncClient().get("/ask-async?q=Delhi")).content
-    return asyncio.run(main())
-
-@way
 def aiohttp_client():
     async def main():
         async with AiohttpClient(AiohttpServer(shop.aiohttp_app())) as client:
             reply = await client.get("/ask?q=Dakar")
             assert reply.status == 200
             return await reply.text()
-    return asyncio.run(main())
-
-@way
-def aiohttp_server():
-    async def main():
-        async with AiohttpServer(shop.aiohttp_app()) as server, httpx2.AsyncClient() as client:
-            reply = await client.get(str(server.make_url("/ask?q=Tunis")))
-            return reply.raise_for_status().text
     return asyncio.run(main())
 
 @contextmanager
@@ -187,11 +118,6 @@ def served(app, loop):
 def get_httpx(url):
     return httpx.get(url).raise_for_status().text
 
-def get_requests(url):
-    reply = requests.get(url)
-    reply.raise_for_status()
-    return reply.text
-
 def get_urllib(url):
     with urllib.request.urlopen(url) as reply:
         return reply.read()
@@ -206,67 +132,44 @@ def get_aiohttp(url):
 def test_way(way, agentreplay):
     said = WAYS[way]()
     assert said
-    assert len(agentreplay.run.turns) == (2 if way in {"starlette_twice", "asgi_mounted"} else 1)
+    assert len(agentreplay.run.turns) == (2 if way == "starlette_twice" else 1)
 
 @pytest.mark.agentreplay(allow_hosts=["127.0.0.1"])
-@pytest.mark.parametrize("get", [get_httpx, get_requests, get_urllib, get_aiohttp])
+@pytest.mark.parametrize("get", [get_httpx, get_urllib, get_aiohttp])
 def test_uvicorn(get, agentreplay):
     with served(shop.fast, "asyncio" if get is get_httpx else "auto") as url:
         assert get(url + "/ask?q=Turin")
         assert get(url + "/ask-async?q=Turin")
     assert len(agentreplay.run.turns) == 2
-
-class OwnTransport(httpx.BaseTransport):
-    def __init__(self, app):
-        self.app = app
-    def handle_request(self, request):
-        return httpx.Response(200, text=self.app(request.url.params["q"]))
-
-def test_own_transport(agentreplay):
-    with httpx.Client(transport=OwnTransport(shop.agent.endpoint)) as client:
-        assert client.get("http://app/?q=Minsk").text
 """
 
 
 @pytest.fixture(scope="module")
 def shop(shared_project):
-    project = shared_project()
-    project.write(agent=AGENT, shop=SHOP, test_shop=TESTS)
-    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
-    done = project.record("-W", "ignore")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "does not replay" not in done.stdout, done.stdout
-    project.tests = int(re.search(r"(\d+) passed", done.stdout)[1])
-    return project
+    return recorded(furnished(shared_project(), agent=AGENT, shop=SHOP, test_shop=TESTS), "-W", "ignore")
 
 
-def test_only_model_calls_are_recorded(shop):
-    assert len(shop.snapshots) == shop.tests
+def test_only_model_calls_are_recorded_and_the_rest_replays_without_the_model(shop):
     for snapshot in shop.snapshots:
         urls = {x.call.url.partition("/v1/")[2] for x in snapshot.run.exchanges}
         assert urls <= {"chat/completions", "messages"}, snapshot.run.header.test
-
-
-def test_it_replays_without_the_model(shop):
-    done = shop.offline("-W", "ignore")
-    assert f"{shop.tests} passed" in done.stdout, done.stdout
+    assert f"{len(shop.files)} passed" in passed(shop.offline("-W", "ignore")).stdout
 
 
 def test_an_endpoint_that_fails_fails_in_the_replay(shop):
-    agent = (shop.root / "agent.py").read_text(encoding="utf-8")
-    shop.edit("agent.py", "    return answer(question)", '    raise RuntimeError("broken")')
-    shop.edit("agent.py", "    return await answer_async(question)", '    raise RuntimeError("broken")')
-    done = shop.offline("-W", "ignore")
-    shop.write(agent=agent)
-    assert f"{shop.tests} failed" in done.stdout, done.stdout
+    broken = '    raise RuntimeError("broken")'
+    with (
+        edited(shop, "agent.py", "    return answer(question)", broken),
+        edited(shop, "agent.py", "    return await answer_async(question)", broken),
+    ):
+        assert len(summary(shop.offline("-W", "ignore"))) == len(shop.files)
 
 
 def test_an_edited_prompt_diverges(shop):
-    shop.edit("agent.py", "Be brief.", "Be short.")
-    done = shop.offline("-W", "ignore", COLUMNS="200")
-    shop.edit("agent.py", "Be short.", "Be brief.")
-    assert f"{shop.tests} failed" in done.stdout, done.stdout
-    assert len(re.findall(r"^FAILED .*\[AR-PROMPT\]", done.stdout, re.MULTILINE)) == shop.tests, done.stdout
+    with edited(shop, "agent.py", "Be brief.", "Be short."):
+        told = summary(shop.offline("-W", "ignore", COLUMNS="200"))
+    assert len(told) == len(shop.files)
+    assert all("[AR-PROMPT]" in said for said in told.values()), told
 
 
 OLD = """
@@ -294,9 +197,9 @@ def test_old(agentreplay):
 
 def test_a_snapshot_of_a_test_client_is_reported_as_such(shop):
     shop.write(old__test_old=OLD)
-    assert "1 created, all replay" in shop.record("old", "-q").stdout
+    recorded(shop, "old", "-q")
     shop.edit("old/test_old.py", "httpx2.Client(transport=Network())", "TestClient(app)")
-    said = " ".join(shop.offline("old").stdout.split())
+    said = flat(shop.offline("old"))
     assert "the snapshot holds GET testserver/plain, which stays inside this process and is no longer recorded" in said
     assert "pytest --snapshot-record old/test_old.py::test_old" in said
     assert "git rm old/__agent_snapshots__/test_old/test_old.snapshot.json" in said

@@ -5,11 +5,12 @@ import json
 import pytest
 
 from pytest_agentreplay.demo.script import Ask
+from tests.support.small_projects import furnished, passed, recorded
 
 pytestmark = pytest.mark.env("litellm")
 
 AGENT = """
-import asyncio, inspect, json, os, pathlib
+import json, os, pathlib
 import litellm
 
 URL = os.environ["MODEL_URL"]
@@ -51,47 +52,48 @@ def go_on(messages, reply):
         result = TOOLS[call.function.name](**json.loads(call.function.arguments))
         messages.append({"role": "tool", "tool_call_id": call.id, "content": json.dumps(result)})
 
-def answer(way, question, **more):
-    messages = begin(question)
-    while True:
-        reply = litellm.completion(**asked(way, messages, **more))
-        if more.get("stream"):
-            reply = litellm.stream_chunk_builder(list(reply), messages=messages)
-        if (said := go_on(messages, reply)) is not None:
-            return said
+def answer(way, question):
+    messages, said = begin(question), None
+    while said is None:
+        said = go_on(messages, litellm.completion(**asked(way, messages)))
+    return said
 
-async def aanswer(way, question, **more):
-    messages = begin(question)
-    while True:
-        reply = await litellm.acompletion(**asked(way, messages, **more))
-        if more.get("stream"):
-            reply = litellm.stream_chunk_builder([chunk async for chunk in reply], messages=messages)
-        if (said := go_on(messages, reply)) is not None:
-            return said
+async def astreamed(way, question):
+    messages, said = begin(question), None
+    while said is None:
+        chunks = [chunk async for chunk in await litellm.acompletion(**asked(way, messages, stream=True))]
+        said = go_on(messages, litellm.stream_chunk_builder(chunks, messages=messages))
+    return said
 """
 
 TEST = """
 import asyncio, pytest, agent
 
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-@pytest.mark.parametrize("way", ["openai", "anthropic"])
-def test_order(agentreplay, way, stream):
-    assert "refund" in agent.answer(way, "Where is A-17?", stream=stream)
+@pytest.mark.parametrize("way", agent.WAYS)
+def test_order(agentreplay, way):
+    assert "refund" in agent.answer(way, "Where is A-17?")
     agentreplay.run.assert_tool_calls(["lookup_order", "refund"])
 
-@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
-@pytest.mark.parametrize("way", ["openai", "anthropic"])
-def test_async_order(agentreplay, way, stream):
-    assert "refund" in asyncio.run(agent.aanswer(way, "Where is A-17?", stream=stream))
+@pytest.mark.parametrize("way", agent.WAYS)
+def test_async_streamed_order(agentreplay, way):
+    assert "refund" in asyncio.run(agent.astreamed(way, "Where is A-17?"))
     agentreplay.run.assert_tool_calls(["lookup_order", "refund"])
+
+@pytest.mark.parametrize("way", agent.WAYS)
+def test_at_once(agentreplay, way):
+    "What one was told stands in the next question of all others."
+    known = []
+    async def one(name):
+        for number in range(3):
+            reply = await agent.litellm.acompletion(**agent.asked(way, agent.begin(f"{name}, {number}. Known: {known}")))
+            known.append(reply.choices[0].message.content)
+    async def all_of_them():
+        await asyncio.gather(*map(one, "abcd"))
+    asyncio.run(all_of_them())
+    assert len({*known}) == 12
 """
 
-INI = """[pytest]
-pythonpath = .
-agentreplay_tools =
-    agent.lookup_order = read
-    agent.refund
-"""
+INI = "agentreplay_tools =\n    agent.lookup_order = read\n    agent.refund\n"
 
 THEIRS = ("-W", "ignore")
 """litellm warns of itself."""
@@ -99,6 +101,8 @@ THEIRS = ("-W", "ignore")
 
 def script(body, number):
     said = json.dumps(body["messages"])
+    if "Known:" in said:
+        return f"answer {number}"
     match said.count('"role": "tool"') + said.count('"type": "tool_result"'):
         case 0:
             return Ask("lookup_order", {"order_id": "A-17"})
@@ -107,49 +111,16 @@ def script(body, number):
     return f"Here is your refund (answer {number})."
 
 
-@pytest.fixture
-def shop(shared_project):
-    made = shared_project(script, environ={"LITELLM_LOCAL_MODEL_COST_MAP": "True"})  # else its import asks the network
-    made.write(agent=AGENT, test_shop=TEST)
-    (made.root / "pytest.ini").write_text(INI, encoding="utf-8")
-    return made
-
-
-def test_litellm_is_recorded_replayed_and_told_where_it_parts(shop):
-    recorded = shop.record(*THEIRS)
-    assert recorded.returncode == 0, recorded.stdout
-    assert recorded.stdout.count("   replays") == 8, recorded.stdout
-    assert len(shop.files) == 8
-    assert shop.server.hits == 24, "one request for each model call, proofs included"
-    assert [len(snapshot.run.exchanges) for snapshot in shop.snapshots] == [5] * 8, "each wire call once"
-    assert shop.ledger == ["lookup A-17", "refund A-17 18.5"] * 8
+def test_litellm_is_recorded_replayed_and_told_where_it_parts(shared_project):
+    quiet = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}  # else its import asks the network
+    shop = furnished(shared_project(script, environ=quiet), INI, agent=AGENT, test_shop=TEST)
+    recorded(shop, *THEIRS)
+    assert len(shop.files) == 6
+    assert shop.server.hits == 4 * 3 + 2 * 12, "one request for each model call"
+    assert sorted(len(snapshot.run.exchanges) for snapshot in shop.snapshots) == [5] * 4 + [12] * 2, "each call once"
+    assert shop.ledger == ["lookup A-17", "refund A-17 18.5"] * 4
     assert not any("sk-live-0123456789abcdef" in file.read_text(encoding="utf-8") for file in shop.files)
-    replayed = shop.offline(*THEIRS)
-    assert replayed.returncode == 0, replayed.stdout
-    assert "replayed 8 tests (24 turns, 40 calls served, 0 live)" in replayed.stdout
-    told, _ = shop.diverged(*THEIRS, COLUMNS="200")
-    assert len(told) == 8
+    assert "replayed 6 tests (36 turns, 44 calls served, 0 live)" in passed(shop.offline(*THEIRS)).stdout
+    told, _ = shop.diverged(*THEIRS, "-k", "order", COLUMNS="200")
+    assert len(told) == 4
     assert all(said.startswith("FAILED [AR-PROMPT] turn 1/3: model ") for said in told.values()), told
-
-
-IMPORTED_LATE = """
-import pytest
-
-@pytest.mark.parametrize("name", ["first", "second"])
-def test_order(agentreplay, name):
-    import agent
-    assert "refund" in agent.answer("openai", f"Where is A-17, {name}?")
-"""
-
-
-def test_the_price_list_that_its_import_asks_for_is_no_part_of_a_test(shop):
-    shop.write(test_shop=IMPORTED_LATE)
-    prices = {"LITELLM_LOCAL_MODEL_COST_MAP": "", "LITELLM_MODEL_COST_MAP_URL": f"{shop.server.url}/prices.json"}
-    recorded = shop.record(*THEIRS, **prices)
-    assert recorded.returncode == 0, recorded.stdout
-    assert "import    litellm asks for 127.0.0.1" in recorded.stdout
-    assert shop.server.hits == 6, "two times three model calls, and no price list"
-    for word in ("first", "second"):
-        replayed = shop.offline(*THEIRS, "-k", word, **prices)
-        assert replayed.returncode == 0, replayed.stdout
-        assert "1 passed" in replayed.stdout

@@ -3,6 +3,7 @@
 import pytest
 
 from pytest_agentreplay.demo.server import Raw
+from tests.support.small_projects import edited, furnished, passed, runs
 
 AGENT = """
 import asyncio, os
@@ -99,35 +100,27 @@ def script(body, number):
 
 @pytest.fixture(scope="module")
 def shop(shared_project):
-    project = shared_project(script)
-    project.write(agent=AGENT, test_shop=TESTS)
-    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
+    project = furnished(shared_project(script), agent=AGENT, test_shop=TESTS)
     project.recording = project.record("-W", "ignore", COLUMNS="250")
     return project
 
 
-@pytest.mark.parametrize("way", OUTAGES)
-def test_an_outage_is_kept_as_pending(way, shop):
+def test_an_outage_is_kept_as_pending_and_all_else_is_recorded_as_ever(shop):
     lines = shop.recording.stdout.splitlines()
-    number, line = next((n, line) for n, line in enumerate(lines) if f"pending   test_shop.py::test_way[{way}]" in line)
-    assert f"no model call was answered ({OUTAGES[way]}" in line
-    assert line.endswith("was not written")
-    assert "if the outage is the point:   agentreplay accept .pytest_agentreplay/pending/" in lines[number + 1]
-
-
-def test_an_answer_and_a_run_without_a_model_are_recorded_as_ever(shop):
-    recorded = [s.run.header.test.partition("[")[2].rstrip("]") for s in shop.snapshots]
-    assert sorted(recorded) == ["answered_at_last", "bad_request", "no_model"]
+    for way, failure in OUTAGES.items():
+        number = next(n for n, line in enumerate(lines) if f"pending   test_shop.py::test_way[{way}]" in line)
+        assert f"no model call was answered ({failure}" in lines[number]
+        assert lines[number].endswith("was not written")
+        assert "if the outage is the point:   agentreplay accept .pytest_agentreplay/pending/" in lines[number + 1]
+    assert runs(shop).keys() == {f"way[{way}]" for way in ("answered_at_last", "bad_request", "no_model")}
 
 
 def test_an_accepted_outage_recurs_as_recorded(shop):
     shop.proves = True
     [pending] = (shop.root / ".pytest_agentreplay" / "pending").rglob("*refused*.json")
-    accepted = shop.command("accept", str(pending))
-    assert accepted.returncode == 0, accepted.stdout + accepted.stderr
+    passed(shop.command("accept", str(pending)))
     done = shop.offline("-k", "refused or bad_request", COLUMNS="200")
-    [accepted] = [s for s in shop.snapshots if "[refused]" in s.run.header.test]
-    date = accepted.run.header.recorded[:10]
+    date = runs(shop)["way[refused]"].header.recorded[:10]
     assert done.stdout.count(f"agentreplay: the test fails as recorded on {date}; nothing went live") == 2
     assert 'to record again:   pytest --snapshot-record "test_shop.py::test_way[refused]"' in done.stdout
     assert f"2 tests fail as recorded on {date}; nothing went live" in done.stdout
@@ -136,8 +129,7 @@ def test_an_accepted_outage_recurs_as_recorded(shop):
 
 
 def test_another_failure_is_not_said_to_be_the_recorded_one(shop):
-    shop.edit("test_shop.py", "    getattr(agent, way)()", "    raise ValueError('today')")
-    done = shop.offline("-k", "bad_request", COLUMNS="200")
-    shop.edit("test_shop.py", "    raise ValueError('today')", "    getattr(agent, way)()")
+    with edited(shop, "test_shop.py", "    getattr(agent, way)()", "    raise ValueError('today')"):
+        done = shop.offline("-k", "bad_request", COLUMNS="200")
     assert "1 failed" in done.stdout
     assert "as recorded" not in done.stdout

@@ -1,43 +1,34 @@
-"""Vector stores and retrievers of LangChain and llama-index, arrays of numpy: recorded, replayed, verified."""
-
-import importlib.util
+"""Vector stores and retrievers of LangChain, arrays of numpy: recorded, replayed, verified."""
 
 import pytest
 
+from tests.support.small_projects import flat, furnished, recorded
+
 pytestmark = pytest.mark.env("frameworks", "lastyear")
 
-COMMON = """
+SHOP = '''
 import pathlib
 import numpy as np
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.tools import tool
+from langchain_core.vectorstores import InMemoryVectorStore
 
 LEDGER = pathlib.Path(__file__).with_name("ledger.txt")
 STATUS = pathlib.Path(__file__).with_name("status.txt")
 WORDS = ["orders", "ship", "refunds", "week", "shoes"]
 TEXTS = {"doc-17": "Orders ship in two days.", "doc-4": "Refunds take a week."}
 
-
 def count(text):
     with LEDGER.open("a") as ledger:
         ledger.write("embed\\n")
     return [0.1 + text.lower().count(word) for word in WORDS]
 
-
 def embed(text: str) -> np.ndarray:
     return np.array(count(text), dtype=np.float32)
 
-
 def best(vectors) -> np.float32:
     return np.float32(0.5)
-"""
-
-LANGCHAIN = (
-    COMMON
-    + '''
-from langchain_core.documents import Document
-from langchain_core.embeddings import Embeddings
-from langchain_core.tools import tool
-from langchain_core.vectorstores import InMemoryVectorStore
-
 
 class Counting(Embeddings):
     def embed_documents(self, texts):
@@ -46,11 +37,9 @@ class Counting(Embeddings):
     def embed_query(self, text):
         return count(text)
 
-
 STORE = InMemoryVectorStore(Counting())
 STORE.add_documents([Document(text, id=name, metadata={"page": 1}) for name, text in TEXTS.items()])
 RETRIEVER = STORE.as_retriever(search_kwargs={"k": 1})
-
 
 @tool
 def look_up(order: str) -> str:
@@ -59,9 +48,8 @@ def look_up(order: str) -> str:
         ledger.write("look_up\\n")
     return STATUS.read_text()
 '''
-)
 
-LANGCHAIN_TEST = """
+TEST = """
 import asyncio
 import numpy as np
 import shop
@@ -89,52 +77,6 @@ def test_tool(agentreplay):
     assert shop.look_up.invoke({"order": "A-17"}) == "late"
 """
 
-LLAMA = (
-    COMMON
-    + """
-from llama_index.core import VectorStoreIndex
-from llama_index.core.base.embeddings.base import BaseEmbedding
-from llama_index.core.schema import TextNode
-
-
-class Counting(BaseEmbedding):
-    def _get_text_embedding(self, text):
-        return count(text)
-
-    def _get_query_embedding(self, text):
-        return count(text)
-
-    async def _aget_query_embedding(self, text):
-        return count(text)
-
-
-NODES = [TextNode(id_=name, text=text) for name, text in TEXTS.items()]
-RETRIEVER = VectorStoreIndex(NODES, embed_model=Counting()).as_retriever(similarity_top_k=2)
-"""
-)
-
-LLAMA_TEST = """
-import shop
-
-def test_store(agentreplay):
-    agentreplay.retrieval(shop.RETRIEVER._retrieve, name="retriever", embedding_model="counting")
-    nodes = shop.RETRIEVER.retrieve("When do orders ship?")
-    assert nodes[0].node.node_id == "doc-17" and nodes[0].text == "Orders ship in two days."
-    found, = agentreplay.run.retrievals
-    assert found.query == "When do orders ship?"
-    assert [chunk.id for chunk in found.chunks] == ["doc-17", "doc-4"]
-    assert found.chunks[0].score == nodes[0].score and found.chunks[0].content == "Orders ship in two days."
-"""
-
-
-def furnished(project, agent, tests, ini=""):
-    project.write(shop=agent, test_shop=tests)
-    (project.root / "pytest.ini").write_text(f"[pytest]\npythonpath = .\n{ini}", encoding="utf-8")
-    (project.root / "status.txt").write_text("late", encoding="utf-8")
-    done = project.run("--snapshot-record", "-W", "ignore")
-    assert done.returncode == 0, done.stdout
-    return project
-
 
 def replayed(project, *words):
     """A run whose calls of tools and embeddings are counted, past those of the import."""
@@ -145,7 +87,9 @@ def replayed(project, *words):
 
 
 def test_langchain(project):
-    furnished(project, LANGCHAIN, LANGCHAIN_TEST, "agentreplay_read_tools = look_up\n")
+    furnished(project, "agentreplay_read_tools = look_up\n", shop=SHOP, test_shop=TEST)
+    (project.root / "status.txt").write_text("late", encoding="utf-8")
+    recorded(project, "-W", "ignore")
     done, ran, embedded = replayed(project)
     assert (done.returncode, ran, embedded) == (0, [], 0), done.stdout
     done, ran, embedded = replayed(project, "--replay-tools=verify")
@@ -154,19 +98,10 @@ def test_langchain(project):
     (project.root / "status.txt").write_text("lost", encoding="utf-8")
     project.edit("shop.py", "Orders ship in two days.", "Shoes. Orders. Shoes.")
     done, ran, _ = replayed(project, "--replay-tools=verify")
-    told = " ".join(done.stdout.split())
-    assert "tool look_up: result changed, $ late -> lost" in told
-    assert "retrieval scored: chunk doc-17: score" in told
-    assert "chunk doc-17: its content changed" in told
+    for said in (
+        "tool look_up: result changed, $ late -> lost",
+        "retrieval scored: chunk doc-17: score",
+        "its content changed",
+    ):
+        assert said in flat(done)
     assert "assert " not in done.stdout.partition("short test summary")[0], done.stdout
-
-
-@pytest.mark.skipif(
-    importlib.util.find_spec("llama_index") is None, reason="the newest frameworks leave llama-index out"
-)
-def test_llama_index(project):
-    furnished(project, LLAMA, LLAMA_TEST)
-    done, _, embedded = replayed(project)
-    assert (done.returncode, embedded) == (0, 0), done.stdout
-    done, _, embedded = replayed(project, "--replay-tools=verify")
-    assert (done.returncode, embedded) == (0, 1), done.stdout

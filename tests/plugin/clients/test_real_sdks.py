@@ -1,11 +1,11 @@
 """The official SDKs, every way people call them: recorded, proved, and replayed equal with the server gone."""
 
 import json
-import re
 
 import pytest
 
 from pytest_agentreplay.demo.script import Raw, Say, default_script
+from tests.support.small_projects import edited, furnished, passed, recorded, runs, summary
 
 pytestmark = pytest.mark.env("main", "legacy", "lowest")
 
@@ -24,7 +24,7 @@ FUNCTION = {
     "description": "Where an order is.",
     "parameters": {"type": "object", "properties": {"order_id": {"type": "string"}}, "required": ["order_id"]},
 }
-CHAT_TOOLS = [{"type": "function", "function": FUNCTION}]
+CHAT_TOOLS = [{"type": "function", "function": {**FUNCTION, "strict": True}}]
 RESPONSE_TOOLS = [{"type": "function", "strict": False, **FUNCTION}]
 CLAUDE_TOOLS = [{**{k: FUNCTION[k] for k in ("name", "description")}, "input_schema": FUNCTION["parameters"]}]
 
@@ -50,10 +50,39 @@ AT_IMPORT = oai(), claude()
 def plain(model):
     return model.model_dump(mode="json")
 
-def chat_start():
-    return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": FIRST}]
+def conversation(given, feed, ask):
+    # Four turns; `ask` gives the events of a stream, and the reply.
+    seen = []
+    for _ in range(4):
+        events, reply = ask(given)
+        seen += [events, plain(reply)]
+        feed(given, reply)
+    return seen
 
-def chat_feed(messages, message):
+async def aconversation(given, feed, ask):
+    seen = []
+    for _ in range(4):
+        events, reply = await ask(given)
+        seen += [events, plain(reply)]
+        feed(given, reply)
+    return seen
+
+def streamed(stream, final):
+    with stream as events:
+        return [event.type for event in events], getattr(events, final)()
+
+async def astreamed(stream, final):
+    async with stream as events:
+        return [event.type async for event in events], await getattr(events, final)()
+
+def asked():
+    return [{"role": "user", "content": FIRST}]
+
+def chat_request(messages):
+    return {"model": "gpt-x", "messages": [{"role": "system", "content": SYSTEM}, *messages], "tools": CHAT_TOOLS}
+
+def chat_feed(messages, reply):
+    message = reply.choices[0].message
     messages.append({k: v for k, v in plain(message).items() if k in {"role", "content", "tool_calls"} and v})
     for call in message.tool_calls or []:
         result = lookup_order(**json.loads(call.function.arguments))
@@ -62,47 +91,20 @@ def chat_feed(messages, message):
         messages.append({"role": "user", "content": LAST})
 
 def chat(client):
-    seen, messages = [], chat_start()
-    for _ in range(4):
-        reply = client.chat.completions.create(model="gpt-x", messages=messages, tools=CHAT_TOOLS)
-        seen.append(plain(reply))
-        chat_feed(messages, reply.choices[0].message)
-    return seen
-
-def chat_stream(client):
-    seen, messages = [], chat_start()
-    for _ in range(4):
-        with client.chat.completions.stream(model="gpt-x", messages=messages, tools=CHAT_TOOLS) as stream:
-            seen.append([event.type for event in stream])
-            reply = stream.get_final_completion()
-        seen.append(plain(reply))
-        chat_feed(messages, reply.choices[0].message)
-    return seen
+    return conversation(asked(), chat_feed, lambda given: ([], client.chat.completions.create(**chat_request(given))))
 
 async def achat(client):
-    seen, messages = [], chat_start()
-    for _ in range(4):
-        reply = await client.chat.completions.create(model="gpt-x", messages=messages, tools=CHAT_TOOLS)
-        seen.append(plain(reply))
-        chat_feed(messages, reply.choices[0].message)
-    return seen
+    async def ask(given):
+        return [], await client.chat.completions.create(**chat_request(given))
+    return await aconversation(asked(), chat_feed, ask)
 
 async def achat_stream(client):
-    seen, messages = [], chat_start()
-    for _ in range(4):
-        stream = await client.chat.completions.create(
-            model="gpt-x", messages=messages, tools=CHAT_TOOLS, stream=True, stream_options={"include_usage": True})
-        chunks = [chunk async for chunk in stream]
-        seen.append([plain(chunk) for chunk in chunks])
-        text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
-        calls = [call for c in chunks if c.choices for call in c.choices[0].delta.tool_calls or []]
-        message = {"role": "assistant", "content": text}
-        if calls:
-            arguments = "".join(call.function.arguments or "" for call in calls)
-            use = {"id": calls[0].id, "type": "function", "function": {"name": "lookup_order", "arguments": arguments}}
-            message["tool_calls"] = [use]
-        chat_feed(messages, openai.types.chat.ChatCompletionMessage(**message))
-    return seen
+    def ask(given):
+        return astreamed(client.chat.completions.stream(**chat_request(given)), "get_final_completion")
+    return await aconversation(asked(), chat_feed, ask)
+
+def responses_request(given, **more):
+    return {"model": "gpt-x", "instructions": SYSTEM, "input": given, "tools": RESPONSE_TOOLS, **more}
 
 def responses_feed(given, reply):
     given += [item.model_dump(mode="json", exclude_none=True) for item in reply.output]
@@ -113,41 +115,25 @@ def responses_feed(given, reply):
     if not calls:
         given.append({"role": "user", "content": LAST})
 
-def responses(client):
-    seen, given = [], [{"role": "user", "content": FIRST}]
-    for _ in range(4):
-        reply = client.responses.create(model="gpt-x", instructions=SYSTEM, input=given, tools=RESPONSE_TOOLS)
-        seen.append(plain(reply))
-        responses_feed(given, reply)
-    return seen
-
 def responses_chained(client):
-    seen, given, before = [], [{"role": "user", "content": FIRST}], {}
-    for _ in range(4):
-        reply = client.responses.create(model="gpt-x", instructions=SYSTEM, input=given, tools=RESPONSE_TOOLS, **before)
-        seen.append(plain(reply))
-        given, before = [], {"previous_response_id": reply.id}
+    before = {}
+    def ask(given):
+        reply = client.responses.create(**responses_request(given, **before))
+        before["previous_response_id"] = reply.id
+        return [], reply
+    def feed(given, reply):
+        given.clear()
         responses_feed(given, reply)
-        given = [item for item in given if item.get("type") in {None, "function_call_output"}]
-    return seen
+        given[:] = [item for item in given if item.get("type") in {None, "function_call_output"}]
+    return conversation(asked(), feed, ask)
 
 def responses_stream(client):
-    seen, given = [], [{"role": "user", "content": FIRST}]
-    for _ in range(4):
-        with client.responses.stream(model="gpt-x", instructions=SYSTEM, input=given, tools=RESPONSE_TOOLS) as stream:
-            seen.append([event.type for event in stream])
-            reply = stream.get_final_response()
-        seen.append(plain(reply))
-        responses_feed(given, reply)
-    return seen
+    def ask(given):
+        return streamed(client.responses.stream(**responses_request(given)), "get_final_response")
+    return conversation(asked(), responses_feed, ask)
 
-async def aresponses(client):
-    seen, given = [], [{"role": "user", "content": FIRST}]
-    for _ in range(4):
-        reply = await client.responses.create(model="gpt-x", instructions=SYSTEM, input=given, tools=RESPONSE_TOOLS)
-        seen.append(plain(reply))
-        responses_feed(given, reply)
-    return seen
+def claude_request(messages):
+    return {"model": "claude-x", "max_tokens": 500, "system": SYSTEM, "messages": messages, "tools": CLAUDE_TOOLS}
 
 def claude_feed(messages, reply):
     messages.append({"role": "assistant", "content": [plain(block) for block in reply.content]})
@@ -157,53 +143,21 @@ def claude_feed(messages, reply):
     ]
     messages.append({"role": "user", "content": results or LAST})
 
-def claude_request(messages):
-    return {"model": "claude-x", "max_tokens": 500, "system": SYSTEM, "messages": messages, "tools": CLAUDE_TOOLS}
-
-def messages(client):
-    seen, said = [], [{"role": "user", "content": FIRST}]
-    for _ in range(4):
-        reply = client.messages.create(**claude_request(said))
-        seen.append(plain(reply))
-        claude_feed(said, reply)
-    return seen
-
 def messages_stream(client):
-    seen, said = [], [{"role": "user", "content": FIRST}]
-    for _ in range(4):
-        with client.messages.stream(**claude_request(said)) as stream:
-            seen.append([event.type for event in stream])
-            reply = stream.get_final_message()
-        seen.append(plain(reply))
-        claude_feed(said, reply)
-    return seen
-
-async def amessages(client):
-    seen, said = [], [{"role": "user", "content": FIRST}]
-    for _ in range(4):
-        reply = await client.messages.create(**claude_request(said))
-        seen.append(plain(reply))
-        claude_feed(said, reply)
-    return seen
+    def ask(given):
+        return streamed(client.messages.stream(**claude_request(given)), "get_final_message")
+    return conversation(asked(), claude_feed, ask)
 
 async def amessages_stream(client):
-    seen, said = [], [{"role": "user", "content": FIRST}]
-    for _ in range(4):
-        async with client.messages.stream(**claude_request(said)) as stream:
-            seen.append([event.type async for event in stream])
-            reply = await stream.get_final_message()
-        seen.append(plain(reply))
-        claude_feed(said, reply)
-    return seen
+    def ask(given):
+        return astreamed(client.messages.stream(**claude_request(given)), "get_final_message")
+    return await aconversation(asked(), claude_feed, ask)
 
 def question(text):
     return {"model": "gpt-x", "messages": [{"role": "user", "content": f"{text} {LAST}"}]}
 
 def texts(reply):
     return reply.choices[0].message.content
-
-async def gathered(client):
-    return [texts(r) for r in await asyncio.gather(*(client.chat.completions.create(**question(f"{n}.")) for n in range(5)))]
 
 async def alook(order_id: str) -> str:
     await asyncio.sleep(0.02)
@@ -216,14 +170,6 @@ async def in_the_background(client):
     calls = asyncio.create_task(turn(0)), asyncio.create_task(alook("A-1"))
     found = [await alook("A-2"), await alook("A-3"), texts(await turn(1)), await alook("A-4"), await alook("A-5")]
     return [[call.done() for call in calls], found]
-
-async def side_by_side(client):
-    async with aclaude() as other:
-        return await asyncio.gather(achat(client), amessages(other), achat_stream(client))
-
-def pooled(client):
-    with ThreadPoolExecutor(4) as pool:
-        return [texts(r) for r in pool.map(lambda n: client.chat.completions.create(**question(f"{n}.")), range(5))]
 
 def beside_its_job(client, job_first):
     go = threading.Event()
@@ -241,10 +187,6 @@ def beside_its_job(client, job_first):
 
 def retried(client):
     return texts(client.with_options(max_retries=3).chat.completions.create(**question("[429]")))
-
-def retried_claude(client):
-    said = [{"role": "user", "content": f"[429] {LAST}"}]
-    return plain(client.with_options(max_retries=3).messages.create(model="claude-x", max_tokens=9, messages=said))
 
 def refused(client):
     try:
@@ -309,64 +251,39 @@ def check(agentreplay, name, digest):
     assert digest
 
 SYNC = {
-    "chat": (sdks.chat, oai),
-    "chat_stream": (sdks.chat_stream, oai),
-    "responses": (sdks.responses, oai),
-    "responses_chained": (sdks.responses_chained, oai),
-    "responses_stream": (sdks.responses_stream, oai),
-    "messages": (sdks.messages, claude),
-    "messages_stream": (sdks.messages_stream, claude),
-    "pooled": (sdks.pooled, oai),
-    "retried": (sdks.retried, oai),
-    "retried_claude": (sdks.retried_claude, claude),
-    "refused": (sdks.refused, oai),
-    "early_close": (sdks.early_close, oai),
-    "timed_out": (sdks.timed_out, oai),
-    "broken_off": (sdks.broken_off, oai),
+    claude: [sdks.messages_stream],
+    oai: [sdks.responses_chained, sdks.responses_stream, sdks.retried, sdks.refused, sdks.early_close, sdks.timed_out, sdks.broken_off],
 }
 ASYNC = {
-    "achat": (sdks.achat, aoai),
-    "achat_stream": (sdks.achat_stream, aoai),
-    "aresponses": (sdks.aresponses, aoai),
-    "amessages": (sdks.amessages, aclaude),
-    "amessages_stream": (sdks.amessages_stream, aclaude),
-    "gathered": (sdks.gathered, aoai),
-    "in_the_background": (sdks.in_the_background, aoai),
-    "side_by_side": (sdks.side_by_side, aoai),
-    "given_up": (sdks.given_up, aoai),
-    "given_up_early": (sdks.given_up_before_an_answer, aoai),
+    aclaude: [sdks.amessages_stream],
+    aoai: [sdks.achat_stream, sdks.in_the_background, sdks.given_up, sdks.given_up_before_an_answer],
 }
 
-async def run(name):
-    agent, make = ASYNC[name]
+def every(table):
+    ways = [pytest.param(make, agent, id=agent.__name__) for make, agents in table.items() for agent in agents]
+    return pytest.mark.parametrize(("make", "agent"), ways)
+
+async def run(make, agent):
     async with make() as client:
         return await agent(client)
 
-@pytest.mark.parametrize("name", SYNC)
-def test_sync(name, agentreplay):
-    agent, make = SYNC[name]
+@every(SYNC)
+def test_sync(make, agent, agentreplay):
     with make() as client:
-        check(agentreplay, name, agent(client))
+        check(agentreplay, agent.__name__, agent(client))
 
 def test_clients_made_at_import(agentreplay):
-    check(agentreplay, "import", [sdks.chat(sdks.AT_IMPORT[0]), sdks.messages(sdks.AT_IMPORT[1])])
-
-def test_a_client_per_call(agentreplay):
-    found = []
-    for n in range(3):
-        with oai() as client:
-            found.append(sdks.plain(client.chat.completions.create(**sdks.question(f"{n}."))))
-    check(agentreplay, "call", found)
+    check(agentreplay, "import", [sdks.chat(sdks.AT_IMPORT[0]), sdks.messages_stream(sdks.AT_IMPORT[1])])
 
 @pytest.mark.asyncio
-@pytest.mark.parametrize("name", ASYNC)
-async def test_asyncio(name, agentreplay):
-    check(agentreplay, name, await run(name))
+@every(ASYNC)
+async def test_asyncio(make, agent, agentreplay):
+    check(agentreplay, agent.__name__, await run(make, agent))
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("name", ["achat", "aresponses", "amessages", "amessages_stream"])
-async def test_trio(name, agentreplay):
-    check(agentreplay, "trio_" + name, await run(name))
+@every({aoai: [sdks.achat], aclaude: [sdks.amessages_stream]})
+async def test_trio(make, agent, agentreplay):
+    check(agentreplay, "trio_" + agent.__name__, await run(make, agent))
 
 @pytest.mark.agentreplay(order="free")
 def test_a_job_may_come_before_what_ran_beside_it(agentreplay):
@@ -382,28 +299,17 @@ def test_client_of_a_fixture_older_than_ours(client, agentreplay):
     check(agentreplay, "fixture", sdks.chat(client))
 '''
 
-INI = """
-[pytest]
-pythonpath = .
-asyncio_default_fixture_loop_scope = function
+INI = """asyncio_default_fixture_loop_scope = function
 agentreplay_tools =
     sdks.lookup_order = read
     sdks.alook
 """
 
 # Which turn says the last word first. Loops ask, answer, and say it in the third.
-FIRST_TURN = {
-    "pooled",
-    "retried",
-    "retried_claude",
-    "refused",
-    "early_close",
-    "timed_out",
-    "broken_off",
-    "test_a_client_per_call",
-}
-FIRST_TURN |= {"gathered", "given_up", "in_the_background", "test_a_job_may_come_before_what_ran_beside_it"}
-SECOND_TURN = {"given_up_early"}  # the first need not come again, so what comes is held against the second
+FIRST_TURN = {"retried", "refused", "early_close", "timed_out", "broken_off"}
+FIRST_TURN |= {"given_up", "in_the_background", "a_job_may_come_before_what_ran_beside_it"}
+SECOND_TURN = {"given_up_before_an_answer"}  # the first need not come again: what comes is held against the second
+WAYS = 18
 
 
 def faults():
@@ -419,16 +325,12 @@ def faults():
                 tries[said] = tries.get(said, 0) + 1
                 if tries[said] > 2:
                     return f"At last ({number})."
-                half = (b'{"error": {"message": "slow do',)
-                return Raw(
-                    429, headers=[("retry-after-ms", "1"), ("x-try", str(tries[said]))], chunks=half, reason="Slow"
-                )
+                headers = [("retry-after-ms", "1"), ("x-try", str(tries[said]))]
+                return Raw(429, headers=headers, chunks=(b'{"error": {"message": "slow do',), reason="Slow")
             case "400":
-                error = {
-                    "error": {"message": f"bad {number}", "type": "invalid_request_error", "code": "c", "param": "p"}
-                }
+                error = {"message": f"bad {number}", "type": "invalid_request_error", "code": "c", "param": "p"}
                 headers = [("content-type", "application/json"), ("x-request-id", f"req_{number}")]
-                return Raw(400, headers=headers, chunks=(json.dumps(error).encode(),), reason="Bad Request")
+                return Raw(400, headers=headers, chunks=(json.dumps({"error": error}).encode(),), reason="Bad Request")
             case "long":
                 return Say("word " * 200 + str(number))
             case "hang":
@@ -436,9 +338,8 @@ def faults():
             case "silent":
                 return Raw(status=0, hang=True)
             case "cut":
-                return Raw(
-                    headers=events, chunks=tuple(chunk(word, number) for word in "abc"), break_after=2, delay=0.05
-                )
+                chunks = tuple(chunk(word, number) for word in "abc")
+                return Raw(headers=events, chunks=chunks, break_after=2, delay=0.05)
         return default_script(body, number)
 
     return reply
@@ -451,74 +352,42 @@ def chunk(text, number):
 
 
 @pytest.fixture(scope="module")
-def recorded(shared_project):
-    """The project recorded and proved, and its server gone."""
-    project = shared_project(faults())
-    project.plugins += ("pytest_asyncio.plugin", "anyio.pytest_plugin")
-    project.write(sdks=SDKS, test_sdks=TESTS)
-    (project.root / "pytest.ini").write_text(INI, encoding="utf-8")
-    (project.root / "conftest.py").write_text(
-        "import pytest\n@pytest.fixture\ndef anyio_backend():\n    return 'trio'\n", encoding="utf-8"
-    )
-    project.recording = project.record("-vv")
-    project.hits, project.entries = project.server.hits, project.ledger
-    project.server.stop()
-    return project
+def project(shared_project):
+    """The project recorded, and its server gone."""
+    made = shared_project(faults())
+    made.plugins += ("pytest_asyncio.plugin", "anyio.pytest_plugin")
+    conftest = "import pytest\n@pytest.fixture\ndef anyio_backend():\n    return 'trio'\n"
+    recorded(furnished(made, INI, sdks=SDKS, test_sdks=TESTS, conftest=conftest), "-vv")
+    made.hits, made.entries = made.server.hits, made.ledger
+    made.server.stop()
+    return made
 
 
-def names(stdout, verdict):
-    return set(re.findall(rf"^test_sdks\.py::(\S+) {verdict}", stdout, re.MULTILINE))
+def test_every_way_is_recorded_without_its_key_and_replays_equal_with_the_server_gone(project):
+    assert project.recording.stdout.count(", test passed)") == WAYS
+    assert "not recorded" not in project.recording.stdout
+    assert not [file for file in project.files if "sk-live-0123456789abcdef" in file.read_text(encoding="utf-8")]
+    assert f"{WAYS} passed" in passed(project.replay()).stdout
+    assert (project.server.hits, project.ledger) == (project.hits, project.entries)
 
 
-def test_every_way_is_recorded(recorded):
-    done = recorded.recording
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert len(names(done.stdout, "PASSED")) == 32
-    assert "does not replay" not in done.stdout
-    assert done.stdout.count(", test passed)") == 32
-    assert "not recorded" not in done.stdout
-
-
-def test_every_way_replays_equal_with_the_server_gone(recorded):
-    done = recorded.replay("-vv")
-    assert done.returncode == 0, done.stdout
-    assert len(names(done.stdout, "PASSED")) == 32
-    assert recorded.server.hits == recorded.hits
-    assert recorded.ledger == recorded.entries
-
-
-def test_no_key_is_in_any_file(recorded):
-    for file in recorded.files:
-        assert "sk-live-0123456789abcdef" not in file.read_text(encoding="utf-8")
-
-
-def test_retries_are_attempts_of_their_own(recorded):
-    runs = {snapshot.run.header.test: snapshot.run for snapshot in recorded.snapshots}
-    for name in ("retried", "retried_claude"):
-        run = runs[f"test_sdks.py::test_sync[{name}]"]
-        assert [x.attempt for x in run.exchanges] == [1, 2, 3]
-        assert [x.outcome.status for x in run.exchanges] == [429, 429, 200]
-    timed_out = runs["test_sdks.py::test_sync[timed_out]"].exchanges
+def test_one_exchange_is_kept_for_each_request_that_came_and_retries_are_attempts_of_their_own(project):
+    kept = runs(project)
+    assert sum(x.call.boundary == "http" for run in kept.values() for x in run.exchanges) == project.hits
+    attempts = kept["sync[retried]"].exchanges
+    assert [(x.attempt, x.outcome.status) for x in attempts] == [(1, 429), (2, 429), (3, 200)]
+    timed_out = kept["sync[timed_out]"].exchanges
     assert [x.outcome.type.rpartition(".")[2] for x in timed_out[:2]] == ["ReadTimeout", "ReadTimeout"]
 
 
-def test_one_exchange_is_kept_for_each_request_that_came(recorded):
-    kept = [x for snapshot in recorded.snapshots for x in snapshot.run.exchanges if x.call.boundary == "http"]
-    assert len(kept) == recorded.hits
-
-
-def test_one_changed_word_is_named_at_its_turn(recorded):
-    recorded.edit("sdks.py", "of A-18, now?", "of A-18, please?")
-    try:
-        done = recorded.replay("-rA", COLUMNS="300")
-    finally:
-        recorded.edit("sdks.py", "of A-18, please?", "of A-18, now?")
-    assert "32 failed" in done.stdout.splitlines()[-1]
-    told = dict(re.findall(r"^FAILED test_sdks\.py::(\S+) - (.*)$", done.stdout, re.MULTILINE))
-    assert len(told) == 32
+def test_one_changed_word_is_named_at_its_turn(project):
+    with edited(project, "sdks.py", "of A-18, now?", "of A-18, please?"):
+        done = project.replay(COLUMNS="300")
+    told = summary(done)
+    assert len(told) == WAYS
     for test, line in told.items():
         name = test.partition("[")[2].rstrip("]") or test
         turn = 1 if name in FIRST_TURN else 2 if name in SECOND_TURN else 3
-        assert re.match(rf"\[AR-PROMPT\] turn {turn}/", line), f"{test}: {line}"
+        assert line.startswith(f"[AR-PROMPT] turn {turn}/"), f"{test}: {line}"
     assert "Traceback" not in done.stdout
-    assert (recorded.server.hits, recorded.ledger) == (recorded.hits, recorded.entries)
+    assert (project.server.hits, project.ledger) == (project.hits, project.entries)

@@ -2,16 +2,8 @@
 
 import pytest
 
-from tests.support.mcp_orders import (
-    AGENT,
-    INI,
-    OPENAI_AGENTS,
-    SERVER,
-    Served,
-    assert_each_run_told_the_same,
-    script,
-    told,
-)
+from tests.support.mcp_orders import AGENT, INI, OPENAI_AGENTS, SERVER, Served, script, told
+from tests.support.mcp_orders import assert_each_run_told_the_same as assert_the_same
 from tests.support.small_projects import edited, furnished, passed, summary
 
 pytestmark = pytest.mark.env("frameworks", "lastyear")
@@ -40,24 +32,8 @@ async def pydantic():
 FRAMEWORKS = {"openai_agents": openai_agents, "pydantic": pydantic}
 """
 
-# Its adapters want the SDK 1.x.
-LANGCHAIN = """
-from langchain.agents import create_agent
-from langchain_mcp_adapters.client import MultiServerMCPClient
-from langchain_openai import ChatOpenAI
-
-async def langchain():
-    tools = await MultiServerMCPClient({"orders": {"transport": "stdio", **words()}}).get_tools()
-    asked = ChatOpenAI(model="m-1", base_url=os.environ["MODEL_URL"] + "/v1", api_key="sk-live-0123456789abcdef")
-    found = await create_agent(asked, tools, system_prompt=PROMPT).ainvoke({"messages": [("user", "Where is A-17?")]})
-    return found["messages"][-1].content
-
-FRAMEWORKS["langchain"] = langchain
-"""
-
 TESTS = """
 import asyncio
-import anyio
 import mcp.types
 import pytest
 import agent
@@ -155,25 +131,14 @@ def test_no_such_server(agentreplay):
         tell("missing", caught.value.errno)
 
     asyncio.run(main())
-
-def test_given_up(agentreplay):
-    async def main():
-        async with agent.connected("stdio") as session:
-            with anyio.move_on_after(1.5) as scope:
-                await session.call_tool("lookup_order", {"order_id": "never", "seconds": 60})
-            tell("given-up", scope.cancelled_caught)
-
-    asyncio.run(main())
 """
 
 
 @pytest.fixture(scope="module")
-def project(shared_project, pytestconfig):
+def project(shared_project):
     """Recorded with three servers at hand, which are gone afterwards."""
-    year_ago = pytestconfig.getoption("--env") == "lastyear"
-    agent = AGENT + OPENAI_AGENTS + PYDANTIC_AI + LANGCHAIN * year_ago
+    agent = AGENT + OPENAI_AGENTS + PYDANTIC_AI
     made = furnished(shared_project(script), INI, orders=SERVER, agent=agent, test_shop=TESTS)
-    made.frameworks = 3 if year_ago else 2
     with Served(made, "http") as http, Served(made, "sse") as sse:
         made.recording = passed(made.record("-q", HTTP_URL=http, SSE_URL=sse))
     made.environ |= {"HTTP_URL": "http://127.0.0.1:10", "SSE_URL": "http://127.0.0.1:11"}
@@ -183,9 +148,9 @@ def project(shared_project, pytestconfig):
 def test_a_replay_says_the_same_and_starts_nothing(project):
     assert "AR-UNFROZEN" not in project.recording.stdout
     passed(project.offline("-q"))
-    assert project.ledger.count("lookup A-17") == project.ledger.count("refund A-17 18.5") == 3 + project.frameworks
-    assert len(told(project)) == 9 + project.frameworks
-    assert_each_run_told_the_same(project)
+    assert project.ledger.count("lookup A-17") == project.ledger.count("refund A-17 18.5") == 5
+    assert len(told(project)) == 10
+    assert_the_same(project)
 
 
 def test_the_id_of_a_session_is_in_no_file(project):
@@ -199,7 +164,7 @@ def test_the_id_of_a_session_is_in_no_file(project):
 
 def test_a_changed_prompt_is_the_first_divergent_turn(project):
     found, done = project.diverged("-k", "order_status or order_of", COLUMNS="200")
-    assert len(found) == 3 + project.frameworks, done.stdout
+    assert len(found) == 5, done.stdout
     assert all("[AR-PROMPT] turn 1/3" in said for said in found.values()), found
 
 

@@ -1,136 +1,99 @@
 """Event loops in C: what they reach is listed while recording and refused in a replay; what is allowed works."""
 
+import asyncio
+import contextlib
+import socket
+import sys
+
+import httpx2
 import pytest
 
-from tests.support.small_projects import edited, furnished, recorded, runs, sections
+from pytest_agentreplay import codec
+from tests.ordering.driving import Stage
 
-pytestmark = pytest.mark.env("main")
+pytestmark = [pytest.mark.env("main"), pytest.mark.process]
 uvloop = pytest.importorskip("uvloop", reason="uvloop is not made for this system")
 
-AGENT = """
-import asyncio, os, pathlib, socket, sys
-import httpx2, uvloop
+loop = asyncio.get_running_loop
 
-URL = os.environ["MODEL_URL"]
-PORT = int(URL.rpartition(":")[2])
-LEDGER = pathlib.Path(__file__).with_name("ledger.txt")
 
-def loop():
-    return asyncio.get_running_loop()
-
-async def met():
-    async with httpx2.AsyncClient() as client:
-        assert (await client.get(URL + "/hello")).status_code == 200
-
-async def by_tcp():
-    transport, _ = await loop().create_connection(asyncio.Protocol, "127.0.0.1", PORT)
+async def by_tcp(port, ledger):
+    transport, _ = await loop().create_connection(asyncio.Protocol, "127.0.0.1", port)
     transport.close()
 
-async def by_udp():
+
+async def by_udp(port, ledger):
     transport, _ = await loop().create_datagram_endpoint(asyncio.DatagramProtocol, remote_addr=("127.0.0.1", 9))
     transport.sendto(b"x")
     transport.close()
 
-async def by_unix():
-    try:
-        await loop().create_unix_connection(asyncio.Protocol, "/run/nobody.sock")
-    except OSError:
-        pass
 
-async def by_dns():
-    try:
-        await loop().getaddrinfo("api.shop.invalid", 443)
-    except OSError:
-        pass
+async def by_unix(port, ledger):
+    await loop().create_unix_connection(asyncio.Protocol, "/run/nobody.sock")
 
-async def by_child():
-    child = await asyncio.create_subprocess_exec("tee", "-a", LEDGER, stdin=asyncio.subprocess.PIPE)
+
+async def by_dns(port, ledger):
+    await loop().getaddrinfo("api.shop.invalid", 443)
+
+
+async def by_child(port, ledger):
+    child = await asyncio.create_subprocess_exec("tee", "-a", ledger, stdin=asyncio.subprocess.PIPE)
     await child.communicate(b"child")
 
-async def by_shell():
-    child = await asyncio.create_subprocess_shell(f"echo shell >> {LEDGER}")
+
+async def by_shell(port, ledger):
+    child = await asyncio.create_subprocess_shell(f"echo shell >> {ledger}")
     await child.wait()
 
-async def by_socket():
-    sock = socket.socket()
-    sock.setblocking(False)
-    await loop().sock_connect(sock, ("127.0.0.1", PORT))
-    sock.close()
 
-async def serving():
+async def by_socket(port, ledger):
+    with socket.socket() as sock:
+        sock.setblocking(False)
+        await loop().sock_connect(sock, ("127.0.0.1", port))
+
+
+async def by_serving(port, ledger):
     server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
     server.close()
     await server.wait_closed()
     await loop().getaddrinfo("127.0.0.1", 80)
     child = await asyncio.create_subprocess_exec(sys.executable, "-c", "import os")
     assert await child.wait() == 0
-"""
 
-TESTS = """
-import pytest, agent, uvloop
-
-@pytest.mark.parametrize("way", [name for name in vars(agent) if name.startswith("by_")])
-def test_way(way, agentreplay):
-    async def run():
-        await agent.met()
-        await getattr(agent, way)()
-    uvloop.run(run())
-
-def test_serving(agentreplay):
-    async def run():
-        await agent.met()
-        await agent.serving()
-        await agent.met()
-    uvloop.run(run())
-
-def test_without():
-    uvloop.run(agent.by_tcp())
-    uvloop.run(agent.by_shell())
-"""
 
 WAYS = {
-    "tcp": "connect to 127.0.0.1:PORT",
-    "udp": "connect to 127.0.0.1:9",
-    "unix": "connect to /run/nobody.sock",
-    "dns": "look-up of api.shop.invalid:443",
-    "child": "child process tee",
-    "shell": "child process sh",
-    "socket": "connect to 127.0.0.1:PORT",
+    by_tcp: "connect to 127.0.0.1:PORT",
+    by_udp: "connect to 127.0.0.1:9",
+    by_unix: "connect to /run/nobody.sock",
+    by_dns: "look-up of api.shop.invalid:443",
+    by_child: "child process tee",
+    by_shell: "child process sh",
+    by_socket: "connect to 127.0.0.1:PORT",
+    by_serving: "",
 }
+ALLOWED = {"allow_hosts": ("api.shop.invalid",), "allow_subprocess": ("tee",)}
 
 
-@pytest.fixture(scope="module")
-def loops(shared_project):
-    return recorded(furnished(shared_project(), agent=AGENT, test_loops=TESTS))
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_what_a_loop_in_c_reaches_is_listed_and_refused_unless_it_is_allowed(tmp_path, server, way):
+    stage, ledger, port = Stage(tmp_path), tmp_path / "ledger.txt", int(server.url.rpartition(":")[2])
+    ledger.touch()
 
+    async def run():
+        async with httpx2.AsyncClient(verify=False) as client:
+            assert (await client.get(f"{server.url}/hello")).status_code == 200
+        with contextlib.suppress(OSError):
+            await way(port, ledger)
 
-def reached(project):
-    """What is said of each way, with the port of the day."""
-    port = project.server.url.rpartition(":")[2]
-    return {f"way[by_{way}]": f"1 {said.replace('PORT', port)} from agent.py:" for way, said in WAYS.items()}
-
-
-def test_a_recording_lists_them(loops):
-    gaps = {name: " ".join(map(str, run.header.kit.get("gaps", []))) for name, run in runs(loops).items()}
-    assert not [way for way, said in reached(loops).items() if said not in gaps[way]], gaps
-    assert not gaps["serving"]
-
-
-def test_a_replay_refuses_them(loops):
-    hits, ledger = loops.server.hits, loops.ledger
-    done = loops.replay()
-    assert loops.server.hits == hits, "nothing came through"
-    assert loops.ledger[len(ledger) :] == ["shell"], "that of the test without the plugin"
-    assert f"{len(WAYS)} failed, 2 passed" in done.stdout, done.stdout
-    found = sections(done)
-    for way, said in reached(loops).items():
-        assert f"[AR-NET] refused in a closed replay: {said}" in found[way]
-
-
-ALLOWED = "agentreplay_allow_hosts =\n    127.0.0.1\n    api.shop.invalid\nagentreplay_allow_subprocess = tee\n"
-
-
-def test_what_is_allowed_passes(loops):
-    with edited(loops, "pytest.ini", "pythonpath = .\n", "pythonpath = .\n" + ALLOWED):
-        done = loops.replay()
-    assert "2 failed, 7 passed" in done.stdout, done.stdout
+    stage.record(lambda: uvloop.run(run()))
+    (file,) = tmp_path.rglob("*.snapshot.json")
+    gaps = codec.loads(file.read_bytes(), file=str(file)).run.header.kit.get("gaps", [])
+    said = WAYS[way].replace("PORT", str(port))
+    assert [gap.partition(" from ")[0] for gap in gaps] == ([f"1 {said}"] if said else [])
+    before = server.hits, ledger.read_text(encoding="utf-8")
+    finding = stage.replay(lambda: uvloop.run(run())).finding
+    assert (server.hits, ledger.read_text(encoding="utf-8")) == before
+    assert bool(finding) == bool(said)
+    assert not said or finding.headline.startswith(f"[AR-NET] refused in a closed replay: 1 {said}")
+    if way in {by_dns, by_child}:
+        assert stage.replay(lambda: uvloop.run(run()), **ALLOWED).finding is None

@@ -9,8 +9,7 @@ from tests.support.small_projects import edited, furnished, passed, recorded, su
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
 
 ORDERS = """
-import asyncio, os, threading, time
-import httpx2
+import asyncio, threading, time
 
 CITIES = ["Rome", "Oslo", "Bern"]
 PAUSES = {"Rome": 0.01, "Oslo": 0.1, "Bern": 0.2}
@@ -19,15 +18,9 @@ async def look(city):
     await asyncio.sleep(PAUSES[city])
     return f"warm in {city}"
 
-async def book(city):
-    return f"booked {city}"
-
 async def fan_out(take, cities=CITIES):
     async def one(city):
-        said = await look(city)
-        result = take(city, said)
-        if asyncio.iscoroutine(result):
-            await result
+        take(city, await look(city))
     await asyncio.gather(*map(one, cities))
 
 async def last_wins(cities=CITIES):
@@ -39,25 +32,6 @@ async def each_its_own(cities=CITIES):
     memory = {}
     await fan_out(lambda city, said: memory.update({city: said}), cities)
     return [memory[city] for city in cities]
-
-async def books_unless_Bern_was_before_Rome():
-    came = []
-    await fan_out(lambda city, said: came.append(city))
-    if came.index("Rome") < came.index("Bern"):
-        await book("Rome")
-
-async def ask(client, question):
-    body = {"model": "m-1", "messages": [{"role": "user", "content": question}]}
-    reply = await client.post(os.environ["MODEL_URL"] + "/v1/chat/completions", json=body)
-    return reply.json()["choices"][0]["message"]["content"]
-
-async def sums_up_as_they_come():
-    said = []
-    async with httpx2.AsyncClient() as client:
-        async def one(number):
-            said.append(await ask(client, f"part {number}"))
-        await asyncio.gather(one(1), one(2))
-        return await ask(client, "Sum up: " + " ".join(said))
 
 BOTH, FIRST = threading.Event(), threading.Event()
 
@@ -84,7 +58,6 @@ def last_thread_wins():
 TOOLS = """agentreplay_tools =
     orders.look = read
     orders.weigh = read
-    orders.book
 """
 INI = "asyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n" + TOOLS
 
@@ -100,14 +73,6 @@ async def test_last_wins():
 @EVERY
 async def test_each_its_own():
     assert await orders.each_its_own() == [f"warm in {city}" for city in orders.CITIES]
-
-@EVERY
-async def test_effects():
-    await orders.books_unless_Bern_was_before_Rome()
-
-@EVERY
-async def test_requests():
-    assert await orders.sums_up_as_they_come()
 
 @EVERY
 def test_threads():
@@ -145,75 +110,63 @@ def outcomes(done):
     )
 
 
-def test_a_race_is_found_in_the_first_order_that_shows_it(orders):
-    done = orders.offline("-v", "-rs", "-k", "last_wins or threads or requests")
-    assert outcomes(done) == {
-        "last_wins": "PASSED",
-        "last_wins[order-1]": "PASSED",
-        "last_wins[order-2]": "FAILED",
-        **{f"last_wins[order-{number}]": "SKIPPED" for number in (3, 4, 5)},
-        "requests": "PASSED",
-        "requests[order-1]": "FAILED",
-        "threads": "PASSED",
-        "threads[order-1]": "FAILED",
-    }
-    assert "[AR-RACE] the test fails when tool look of lane main.3 is answered before that" in done.stdout
-    assert "now       failed (AssertionError: assert 1 == 2)" in done.stdout
-    assert re.search(
-        r"\[AR-RACE\] model m-1: user text [^\[]+\[0\][^\[]+ when model m-1 of lane\s+main\.\d", done.stdout
-    )
-    assert "order-2 has found a race: that comes first" in done.stdout
+@pytest.fixture(scope="module")
+def whole(orders):
+    """A full replay, which writes nothing."""
+    before = {file: file.read_bytes() for file in orders.files}
+    done = orders.offline("-v", "-rs")
+    assert {file: file.read_bytes() for file in orders.files} == before
+    return done
 
 
-def test_the_order_that_showed_it_is_run_again_by_its_name(orders):
+RACY = {
+    "last_wins": "PASSED",
+    "last_wins[order-1]": "PASSED",
+    "last_wins[order-2]": "FAILED",
+    **{f"last_wins[order-{number}]": "SKIPPED" for number in (3, 4, 5)},
+    "threads": "PASSED",
+    "threads[order-1]": "FAILED",
+}
+GREEN = {
+    *("each_its_own", "TestClass::test_inside", "unmarked", "several[1]", "several[2]", "several[3]"),
+    *(f"{name}[order-{number}]" for name in ("each_its_own", "TestClass::test_inside") for number in range(1, 6)),
+    *("several[2-order-1]", "several[3-order-1]", "several[3-order-2]"),
+}
+
+
+def test_a_race_is_found_in_the_first_order_that_shows_it_and_what_has_none_is_green(whole):
+    assert outcomes(whole) == RACY | dict.fromkeys(GREEN, "PASSED")
+    assert "[AR-RACE] the test fails when tool look of lane main.3 is answered before that" in whole.stdout
+    assert "now       failed (AssertionError: assert 1 == 2)" in whole.stdout
+    assert "order-2 has found a race: that comes first" in whole.stdout
+    assert "unused" not in whole.stdout
+
+
+def test_an_order_is_run_again_by_its_name(orders):
     name = "test_orders.py::test_last_wins[order-4]"
     done = orders.offline(name)
     assert "1 failed" in done.stdout
     assert re.search(rf'this order again: +pytest "{re.escape(name)}"', done.stdout)
 
 
-def test_side_effects_that_change_while_the_outcome_does_not_are_a_race_two_swaps_away(orders):
-    done = orders.offline("-v", "-k", "effects")
-    assert outcomes(done)["effects[order-2]"] == "PASSED"
-    assert outcomes(done)["effects[order-3]"] == "FAILED"
-    assert "[AR-RACE] tool book is not called any more when tool look of lane main.2" in done.stdout
-    assert '    recorded  tool book {"city":"Rome"}\n    now       (not made)\n' in done.stdout
-
-
-def test_what_has_no_race_is_green_in_all_orders_also_spread_by_xdist(orders):
+def test_the_workers_of_xdist_share_the_orders(orders):
     done = passed(orders.offline("-v", "-n", "2", "-k", "each_its_own or several or Class or unmarked"))
-    found = set(re.findall(r"PASSED test_orders\.py::(?:TestClass::)?test_(\S+)", done.stdout))
-    assert found == {
-        *("each_its_own", "inside", "unmarked", "several[1]", "several[2]", "several[3]"),
-        *(f"{name}[order-{number}]" for name in ("each_its_own", "inside") for number in range(1, 6)),
-        *("several[2-order-1]", "several[3-order-1]", "several[3-order-2]"),
-    }
-    assert [*outcomes(orders.offline("-v", "-k", "own and order-3"))] == ["each_its_own[order-3]"]
+    assert set(re.findall(r"PASSED test_orders\.py::(?:test_)?(\S+)", done.stdout)) == GREEN
 
 
-def test_no_order_is_tried_of_a_test_that_does_not_replay(orders):
-    with edited(orders, "orders.py", "part {number}", "portion {number}"):
-        done = orders.offline("-rs", "-k", "requests")
-    assert "1 failed, 1 skipped" in done.stdout
+def test_no_order_is_tried_of_a_test_that_does_not_replay_and_what_fails_in_all_is_told_once(orders):
+    last = "    await fan_out(lambda city, said: memory.update(weather=said), cities)"
+    other = edited(orders, "orders.py", last, f'    await look("Bern")\n{last}')
+    with other, edited(orders, "orders.py", "return [memory[city] for", "return [memory.get(city, 0) + 1 for"):
+        done = orders.offline("-rs", "-k", "last_wins or each_its_own")
+    assert "2 failed, 5 passed, 5 skipped" in done.stdout
     assert "it does not replay in its recorded order: that comes first" in done.stdout
 
 
-def test_what_fails_alike_in_all_orders_is_told_once(orders):
-    with edited(orders, "orders.py", "return [memory[city] for", "return [memory.get(city, 0) + 1 for"):
-        assert "1 failed, 5 passed" in orders.offline("-k", "each_its_own").stdout
-
-
-def test_a_full_run_writes_nothing_and_calls_no_snapshot_unused(orders):
-    before = {file: file.read_bytes() for file in orders.files}
-    done = orders.offline()
-    assert done.returncode == 1
-    assert "unused" not in done.stdout
-    assert {file: file.read_bytes() for file in orders.files} == before
-
-
-@pytest.mark.parametrize("mode", ["--snapshot-record", "--replay=off"])
-def test_recording_and_running_live_collect_the_plain_tests(orders, mode):
-    assert "order-" not in orders.run(mode, "--collect-only", "-q").stdout
+def test_running_live_collects_the_plain_tests_as_recording_does(orders):
+    collected = orders.run("--replay=off", "--collect-only", "-q").stdout
+    assert "test_last_wins" in collected
+    assert "order-" not in collected
 
 
 OTHERS = """

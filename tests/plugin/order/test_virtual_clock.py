@@ -1,128 +1,23 @@
 """The virtual clock: loops that poll, back off and time out see in a replay what they saw, and nobody sleeps."""
 
-import json
+import asyncio
+import hashlib
+import random
+import time
 
 import pytest
 
 from pytest_agentreplay.demo.script import Raw
-from tests.support.small_projects import edited, furnished, passed, recorded
+from tests.ordering.driving import Stage
+from tests.support.exhaustive import rare
+from tests.support.small_projects import furnished, passed, recorded
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
 
-RANDOM = '''
-"""Random trees of tasks that share a memory: what each asks for depends on all that any of them has seen."""
-
-import asyncio, hashlib, random, time
-
-async def fetch(what, delay):
-    await asyncio.to_thread(time.sleep, delay)
-    return f"{what}!"
-
-async def nap(what, delay):
-    await asyncio.sleep(delay)
-    return f"{what}?"
-
-class Program:
-    def __init__(self, seed):
-        self.dice = random.Random(seed)
-        self.memory = []
-        self.plan = self.tree(3)
-
-    def tree(self, depth):
-        kinds = ["all", "race", "in turn", "poll", "limit", "call"]
-        kind = self.dice.choice(kinds) if depth else "call"
-        if kind in {"all", "race", "in turn"}:
-            return kind, [self.tree(depth - 1) for _ in range(self.dice.randint(2, 3))]
-        return kind, self.dice.choice([fetch, nap]), self.dice.uniform(0.002, 0.03), self.dice.uniform(0.0015, 0.007)
-
-    def seen(self):
-        return " ".join(self.memory[-4:]) + hashlib.sha256("/".join(self.memory).encode()).hexdigest()
-
-    async def call(self, tool, delay):
-        try:
-            self.memory.append((await tool(self.seen(), delay))[-9:])
-        except asyncio.CancelledError:
-            self.memory.append("cancelled")
-            raise
-
-    async def run(self, node):
-        kind, given, *times = node
-        if kind == "call":
-            await self.call(given, times[0])
-        elif kind == "limit":
-            try:
-                await asyncio.wait_for(self.call(given, times[0]), 0.012)
-            except TimeoutError:
-                self.memory.append("too late")
-        elif kind == "poll":
-            task = asyncio.create_task(self.call(given, times[0]))
-            while not task.done():
-                await asyncio.sleep(times[1])
-                self.memory.append("tick")
-            await self.call(fetch, 0.002)
-        elif kind == "all":
-            await asyncio.gather(*(self.run(one) for one in given))
-        elif kind == "race":
-            tasks = [asyncio.create_task(self.run(one)) for one in given]
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for one in tasks:
-                one.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        else:
-            for one in given:
-                await self.run(one)
-
-    async def beat(self):
-        while True:
-            await asyncio.sleep(0.004)
-            self.memory.append("beat")
-
-async def answer(seed):
-    program = Program(seed)
-    beating = asyncio.create_task(program.beat())
-    await program.run(program.plan)
-    beating.cancel()
-    await program.call(nap, 0.001)
-    return program.seen()
-'''
-
-OVER_HTTP = """
-import os
-import httpx2
-
-async def fetch(what, delay):
-    async with httpx2.AsyncClient() as client:
-        asked = {"what": what, "delay": delay}
-        return (await client.post(os.environ["MODEL_URL"] + "/fetch", json=asked)).json()["what"] + "!"
-"""
-
-
-def script(body, number):
-    """What was asked, after a while."""
-    said = json.dumps(body).encode()
-    headers = [("content-type", "application/json"), ("content-length", str(len(said)))]
-    return Raw(headers=headers, chunks=(said,), delay=body["delay"])
-
-
-RANDOM_TESTS = """
-import asyncio, os, pathlib, pytest, agent
-
-KEPT = pathlib.Path(__file__).with_name("kept")
-
-@pytest.mark.parametrize("seed", range(int(os.environ["SEEDS"])))
-def test_random(seed, agentreplay):
-    seen = asyncio.run(agent.answer(seed))
-    kept = KEPT / str(seed)
-    if not kept.exists():
-        kept.write_text(seen)
-    assert kept.read_text() == seen
-"""
-
 WAYS = """
-import asyncio, pathlib, threading, time
+import asyncio, os, time
 from concurrent.futures import ThreadPoolExecutor
-
-HERE = pathlib.Path(__file__)
+import anthropic, openai, trio
 
 def slow(what, delay):
     time.sleep(delay)
@@ -130,6 +25,10 @@ def slow(what, delay):
 
 async def aslow(what, delay):
     await asyncio.to_thread(time.sleep, delay)
+    return what
+
+async def trio_slow(what):
+    await trio.sleep(0.01)
     return what
 
 def asked(what):
@@ -141,30 +40,6 @@ async def polls():
         await asyncio.sleep(0.04)
         looked += 1
     return asked(f"looked {looked} times")
-
-async def sleeps():
-    for _ in range(200):
-        await asyncio.sleep(0.005)
-    return asked("slept")
-
-async def gives_up():
-    try:
-        await asyncio.wait_for(aslow("never", 0.6), 0.2)
-    except TimeoutError:
-        return asked("gave up")
-
-async def blocks():
-    other = asyncio.create_task(asyncio.sleep(0.05))
-    time.sleep(0.1)
-    said = asked("blocked")
-    await other
-    return said
-
-def backs_off():
-    for wait in (0.05, 0.1, 0.2):
-        asked(f"wait {wait}")
-        time.sleep(wait)
-    return asked("done")
 
 def waits_on_the_clock():
     until, looked = time.monotonic() + 0.3, 0
@@ -181,36 +56,40 @@ def several_threads():
     with ThreadPoolExecutor(4) as pool:
         return sorted(pool.map(work, "abcd", (0.1, 0.15, 0.2, 0.25)))
 
-def two_loops():
-    async def polls_somehow():
-        task = asyncio.create_task(aslow("late", 0.3))
-        while not task.done():
-            await asyncio.sleep(0.04)
-        return asked("looked")
-    with ThreadPoolExecutor(1) as pool:  # at once they would be as two machines are
-        return [*pool.map(asyncio.run, (polls_somehow(), gives_up()))]
+def retries():
+    with openai.OpenAI(base_url=os.environ["MODEL_URL"] + "/v1", api_key="k") as client:
+        return client.chat.completions.create(model="gpt-x", messages=[]).choices[0].message.content
+
+async def aretries():
+    async with anthropic.AsyncAnthropic(base_url=os.environ["MODEL_URL"], api_key="k") as client:
+        return (await client.messages.create(model="claude-x", max_tokens=9, messages=[])).content[0].text
 
 async def at_the_wall():
     import datetime
     first = datetime.datetime.now()
     await asyncio.sleep(1.5)
     return asked(f"{first.isoformat()} {datetime.datetime.now().isoformat()}")
-
 """
 
 WAYS_TESTS = """
-import asyncio, inspect, sys, time
+import asyncio, inspect, time
 from time import monotonic as real, sleep as slept
-import anyio, pytest, ways
+import anyio, pytest, trio, ways
 
-NAMES = ["polls", "sleeps", "gives_up", "blocks", "backs_off", "waits_on_the_clock", "several_threads", "two_loops",
-         "at_the_wall"]
+NAMES = ["polls", "waits_on_the_clock", "several_threads", "at_the_wall"]
 
 @pytest.mark.parametrize("name", NAMES)
 def test_ways(name, agentreplay):
     way = getattr(ways, name)
     said = asyncio.run(way()) if inspect.iscoroutinefunction(way) else way()
     assert said
+
+@pytest.mark.parametrize("way", [ways.retries, lambda: asyncio.run(ways.aretries())], ids=["sync", "async"])
+def test_an_sdk_that_tries_again(way, agentreplay):
+    began, shown = real(), time.monotonic()
+    assert way() == "It is late."
+    assert time.monotonic() - shown >= 2
+    assert (real() - began < 2) == (agentreplay.mode == "replay")
 
 @pytest.mark.asyncio
 async def test_pytest_asyncio(agentreplay):
@@ -226,6 +105,9 @@ async def test_anyio(anyio_backend, agentreplay):
 def anyio_backend():
     return "asyncio"
 
+def test_trio(agentreplay):
+    assert trio.run(ways.trio_slow, "it") == "it"
+
 def test_everything_is_as_before():
     loop = asyncio.new_event_loop()
     began = real()
@@ -239,7 +121,11 @@ def test_everything_is_as_before():
 
 @pytest.fixture(scope="module")
 def under(shared_project):
-    """Makes a project under a clock."""
+    """Makes a project under a clock, beside a model that refuses each call twice, for a second each time."""
+
+    def script(body, number):
+        wait = [("content-type", "application/json"), ("retry-after-ms", "1000")]
+        return Raw(429, wait, [b"{}"], "Too Many Requests") if number % 3 else "It is late."
 
     def make(clock, tools, **files):
         listed = "".join(f"    {tool}\n" for tool in tools)
@@ -249,33 +135,112 @@ def under(shared_project):
     return make
 
 
-BY_TOOLS = ["agent.fetch", "agent.nap"], RANDOM
-BY_HTTP = ["agent.nap"], RANDOM.replace("class Program", OVER_HTTP + "class Program", 1)
+async def fetch(what, delay):
+    await asyncio.to_thread(time.sleep, delay)
+    return f"{what}!"
 
 
-@pytest.mark.parametrize("seeds", [8, pytest.param(40, marks=pytest.mark.exhaustive)])
-@pytest.mark.parametrize(("tools", "agent"), [BY_TOOLS, BY_HTTP], ids=["tools", "http"])
-def test_random_programs_with_polling_timers_come_back_all_of_them(under, tools, agent, seeds):
-    project = under("virtual", tools, agent=agent, test_random=RANDOM_TESTS)
-    (project.root / "kept").mkdir()
-    recorded(project, "-W", "ignore", SEEDS=str(seeds))
-    done = passed(project.offline("-W", "ignore", "--tb=short", SEEDS=str(seeds)))
-    assert f" {seeds} passed" in done.stdout
-    assert agent is not RANDOM or "clock-tight" not in done.stdout
+async def nap(what, delay):
+    await asyncio.sleep(delay)
+    return f"{what}?"
 
 
-def test_ways_to_wait_replay_and_leave_all_as_it_was(under):
-    project = under("virtual", ["ways.slow", "ways.aslow", "ways.asked"], ways=WAYS, test_ways=WAYS_TESTS)
+class Program:
+    """A random tree of tasks that share a memory: what each asks for depends on all that any of them has seen."""
+
+    def __init__(self, seed):
+        self.dice = random.Random(seed)
+        self.memory = []
+        self.plan = self.tree(3)
+
+    def tree(self, depth):
+        kind = self.dice.choice(["all", "race", "in turn", "poll", "limit", "call"]) if depth else "call"
+        if kind in {"all", "race", "in turn"}:
+            return kind, [self.tree(depth - 1) for _ in range(self.dice.randint(2, 3))]
+        return kind, self.dice.choice([fetch, nap]), self.dice.uniform(0.002, 0.03), self.dice.uniform(0.0015, 0.007)
+
+    async def call(self, tool, delay):
+        seen = " ".join(self.memory[-4:]) + hashlib.sha256("/".join(self.memory).encode()).hexdigest()
+        try:
+            self.memory.append((await tool(seen, delay))[-9:])
+        except asyncio.CancelledError:
+            self.memory.append("cancelled")
+            raise
+
+    async def poll(self, given, delay, between):
+        task = asyncio.create_task(self.call(given, delay))
+        while not task.done():
+            await asyncio.sleep(between)
+            self.memory.append("tick")
+        await self.call(fetch, 0.002)
+
+    async def limit(self, given, delay, _):
+        try:
+            await asyncio.wait_for(self.call(given, delay), 0.012)
+        except TimeoutError:
+            self.memory.append("too late")
+
+    async def race(self, tasks):
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for one in tasks:
+            one.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def run(self, node):
+        match node:
+            case "call", given, delay, _:
+                await self.call(given, delay)
+            case "poll" | "limit" as kind, *given:
+                await getattr(self, kind)(*given)
+            case "all", parts:
+                await asyncio.gather(*map(self.run, parts))
+            case "race", parts:
+                await self.race([asyncio.create_task(self.run(one)) for one in parts])
+            case _, parts:
+                for one in parts:
+                    await self.run(one)
+
+    async def beat(self):
+        while True:
+            await asyncio.sleep(0.004)
+            self.memory.append("beat")
+
+    async def seen(self):
+        beating = asyncio.create_task(self.beat())
+        await self.run(self.plan)
+        beating.cancel()
+        await self.call(nap, 0.001)
+        return self.memory
+
+
+@pytest.mark.parametrize("seed", [*range(8), *rare(*range(8, 40))])
+def test_a_random_program_with_polling_timers_comes_back(tmp_path, seed):
+    stage = Stage(tmp_path, tools=(fetch, nap))
+
+    def act():
+        return asyncio.run(Program(seed).seen())
+
+    recorded, replayed = stage.record(act, clock="virtual"), stage.replay(act, clock="virtual")
+    assert replayed.finding is None
+    assert replayed.result == recorded.result
+
+
+def test_ways_to_wait_replay_leave_all_as_it_was_and_only_trio_is_said_to_be_stepped(under):
+    tools = [f"ways.{name}" for name in ("slow", "aslow", "trio_slow", "asked")]
+    project = under("virtual", tools, ways=WAYS, test_ways=WAYS_TESTS)
     project.plugins += ("pytest_asyncio.plugin", "anyio")
-    recorded(project, "-W", "ignore")
-    for _ in range(2):
-        done = passed(project.offline("-W", "ignore"))
-        assert "12 passed" in done.stdout
-        assert "clock " not in done.stdout.partition("passed")[0].partition("replayed")[2]
+    done = passed(recorded(project, "-W", "ignore").offline("-W", "ignore"))
+    assert "10 passed" in done.stdout
+    told = [line for line in done.stdout.splitlines() if line.startswith("clock")]
+    assert told == ["clock     stepped, not virtual, in test_ways.py::test_trio: trio keeps a time of its own"]
 
 
 NEAR = """
 import asyncio, time
+
+def slow(what, delay):
+    time.sleep(delay)
+    return what
 
 async def aslow(what, delay):
     await asyncio.to_thread(time.sleep, delay)
@@ -302,98 +267,50 @@ async def looks_for(what):
 
 NEAR_TESTS = """
 import asyncio, os, ways
+from time import monotonic as real
 
 def test_near(agentreplay):
     assert asyncio.run(ways.looks_often())
 
 def test_polls(agentreplay):
     assert asyncio.run(ways.looks_for(os.environ.get("WHAT", "it")))
-"""
-
-
-def test_an_answer_close_to_a_timer_is_told_where_the_recording_ran_in_real_time(under):
-    project = recorded(under("stepped", ["ways.aslow"], ways=NEAR, test_near=NEAR_TESTS), "-k", "near")
-    assert "clock-tight" not in project.offline("-k", "near").stdout
-    project.edit("pytest.ini", "= stepped", "= virtual")
-    done = passed(project.offline("-k", "near"))
-    assert "clock-tight test_near.py::test_near: 1 answer came within 5 ms of a timer when recorded" in done.stdout
-    recorded(project, "-k", "near")
-    assert "clock-tight" not in project.offline("-k", "near").stdout
-
-
-def test_a_poll_for_a_call_that_never_comes_is_told_and_does_not_spin_for_ever(under):
-    project = recorded(under("virtual", ["ways.aslow"], ways=NEAR, test_near=NEAR_TESTS), "-k", "polls")
-    passed(project.offline("-k", "polls"))
-    done = project.offline("-k", "polls", WHAT="something else")
-    assert "[AR-ORDER]" in done.stdout, done.stdout
-    assert "aslow" in done.stdout.partition("[AR-ORDER]")[2].partition("\n")[0]
-
-
-TRIO = """
-import trio, ways
-
-def test_trio(agentreplay):
-    async def main():
-        await trio.sleep(0.01)
-        return await ways.fetch("it")
-    assert trio.run(main) == "it"
-
-def test_calm(agentreplay):
-    assert ways.asked("it") == "it"
-"""
-
-TRIO_WAYS = """
-import trio
-
-async def fetch(what):
-    await trio.sleep(0.01)
-    return what
-
-def asked(what):
-    return what
-"""
-
-
-def test_a_loop_that_keeps_a_time_of_its_own_is_said_to_be_stepped(under):
-    project = recorded(under("virtual", ["ways.fetch", "ways.asked"], ways=TRIO_WAYS, test_trio=TRIO))
-    told = [line for line in passed(project.offline()).stdout.splitlines() if line.startswith("clock ")]
-    assert told == ["clock     stepped, not virtual, in test_trio.py::test_trio: trio keeps a time of its own"]
-
-
-WAITS = """
-import time
-from time import monotonic as real
-
-def fetch(what, delay):
-    time.sleep(delay)
-    return what
-
-async def afetch(what, delay):
-    import asyncio
-    await asyncio.sleep(delay)
-    return what
-"""
-
-WAITS_TESTS = """
-import asyncio, os, ways
 
 def test_thread(agentreplay):
-    began = ways.real()
-    assert ways.fetch("a", 0.2) + ways.fetch("b", 0.2) == "ab"
-    assert ways.real() - began >= float(os.environ.get("AT_LEAST", 0.4))
+    began = real()
+    assert ways.slow("a", 0.2) + ways.slow("b", 0.2) == "ab"
+    assert real() - began >= float(os.environ.get("AT_LEAST", 0.4))
 
 def test_tasks(agentreplay):
     async def main():
-        return await asyncio.gather(ways.afetch("a", 0.2), ways.afetch("b", 0.4))
-    began = ways.real()
+        return await asyncio.gather(ways.aslow("a", 0.2), ways.aslow("b", 0.4))
+    began = real()
     assert asyncio.run(main()) == ["a", "b"]
-    assert ways.real() - began >= float(os.environ.get("AT_LEAST", 0.4))
+    assert real() - began >= float(os.environ.get("AT_LEAST", 0.4))
 """
 
 
-@pytest.mark.parametrize("clock", ["stepped", "real"])
-def test_answers_take_as_long_as_they_took_where_that_is_wanted(under, clock):
-    project = recorded(under(clock, ["ways.fetch", "ways.afetch"], ways=WAITS, test_waits=WAITS_TESTS))
-    assert " 2 failed" in project.offline().stdout, "without the setting nobody waits"
-    with edited(project, "pytest.ini", "agentreplay_tools", "agentreplay_waits = true\nagentreplay_tools"):
-        passed(project.offline(AT_LEAST="0.39"))
+@pytest.fixture(scope="module")
+def near(under):
+    """Recorded while real time passed."""
+    return recorded(under("stepped", ["ways.slow", "ways.aslow"], ways=NEAR, test_calls=NEAR_TESTS))
+
+
+def test_answers_take_as_long_as_they_took_where_that_is_wanted(near):
+    waits = ("-k", "thread or tasks")
+    done = near.offline()
+    assert " 2 failed" in done.stdout, "without the setting nobody waits"
+    assert "clock-tight" not in done.stdout
+    for clock in ("stepped", "real"):
+        settings = ("-o", f"agentreplay_clock={clock}", "-o", "agentreplay_waits=true")
+        passed(near.offline(*waits, *settings, AT_LEAST="0.39"))
+
+
+def test_an_answer_close_to_a_timer_is_told_where_the_recording_ran_in_real_time(near):
+    virtual = ("-k", "near or polls", "-o", "agentreplay_clock=virtual")
+    done = near.offline(*virtual)
+    assert "clock-tight test_calls.py::test_near: 1 answer came within 5 ms of a timer when recorded" in done.stdout
+    recorded(near, *virtual)
+    assert "clock-tight" not in passed(near.offline(*virtual)).stdout
+    lost = near.offline(*virtual, WHAT="something else")
+    assert "[AR-ORDER]" in lost.stdout, "a poll for a call that never comes does not spin for ever"
+    assert "aslow" in lost.stdout.partition("[AR-ORDER]")[2].partition("\n")[0]

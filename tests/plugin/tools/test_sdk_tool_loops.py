@@ -5,6 +5,7 @@ import json
 import pytest
 
 from pytest_agentreplay.demo.script import Ask
+from tests.support.small_projects import furnished, passed, recorded
 
 pytestmark = pytest.mark.env("clients", "lastyear")
 
@@ -87,25 +88,17 @@ def shop(body, number):
     """The model of a bookshop."""
     said = json.dumps(body)
     if "no order" in said or "no such order" in said:
-        return (
-            f"answer {number}, I saw no such order"
-            if "no such order" in said
-            else Ask("lookup_order", {"order_id": "Z-0"})
-        )
+        seen = "no such order" in said
+        return f"answer {number}, I saw no such order" if seen else Ask("lookup_order", {"order_id": "Z-0"})
     return f"answer {number}" if "is late" in said else Ask("lookup_order", {"order_id": "A-17"})
 
 
 def test_a_tool_loop_of_an_sdk_is_recorded_replayed_and_told_where_it_parts(shared_project):
     project = shared_project(shop, environ={"COLUMNS": "200"})
-    project.write(agent=AGENT, test_shop=TEST)
-    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\nagentreplay_prove = false\n", encoding="utf-8")
-    recorded = project.record(*THEIRS)
-    assert recorded.returncode == 0, recorded.stdout
-    assert "AR-UNFROZEN" not in recorded.stdout
+    recorded(furnished(project, agent=AGENT, test_shop=TEST), *THEIRS)
+    assert "AR-UNFROZEN" not in project.recording.stdout
     assert sorted(project.ledger) == ["lookup A-17"] * 4 + ["lookup Z-0"] * 4
-    replayed = project.offline(*THEIRS)
-    assert replayed.returncode == 0, replayed.stdout
+    passed(project.offline(*THEIRS))
     told, _ = project.diverged(*THEIRS)
     assert len(told) == 8
-    for said in told.values():
-        assert "[AR-PROMPT] turn 1/" in said
+    assert all("[AR-PROMPT] turn 1/" in said for said in told.values()), told

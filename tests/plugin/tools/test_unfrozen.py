@@ -1,18 +1,17 @@
-"""What no boundary took: told while recording, closed in a replay, whatever the agent swallows."""
+"""Tools that nobody has frozen, and tests without the plugin that ask a model: told while recording."""
 
 import pytest
 
 from pytest_agentreplay.demo.script import Ask
-from tests.support.small_projects import edited, flat, furnished, passed, recorded, runs, sections
+from tests.support.small_projects import flat, furnished, passed, recorded, runs
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
 
 AGENT = """
-import json, os, platform, socket, subprocess, sys, uuid
+import json, os
 import httpx2
 
 URL = os.environ["MODEL_URL"]
-PORT = int(URL.rpartition(":")[2])
 
 def find_parcel(code):
     with open("ledger.txt", "a") as ledger:
@@ -33,59 +32,7 @@ def agent():
 
 def hello():
     return post([{"role": "user", "content": "hello"}, {"role": "assistant", "content": "hi"}])
-
-def by_socket():
-    with socket.create_connection(("127.0.0.1", PORT)):
-        pass
-
-def by_child():
-    subprocess.run([sys.executable, "-I", "-c", "pass"], check=True)
-
-def by_child_that_joins():
-    subprocess.run([sys.executable, "-c", "pass"], check=True)
-
-def by_shell():
-    os.system("true")
-
-def by_name():
-    socket.getaddrinfo("db.internal.example", 5432)
-
-def probes():
-    platform.processor(), platform.uname(), platform.platform(), uuid.getnode()
 """
-
-TESTS = """
-import pytest, agent
-
-def swallowed(way):
-    try:
-        way()
-    except BaseException:
-        pass
-
-@pytest.mark.parametrize("way", ["by_socket", "by_child", "by_shell", "by_name"])
-def test_way(way, agentreplay):
-    agent.hello()
-    swallowed(getattr(agent, way))
-
-def test_probes(agentreplay):
-    agent.probes()
-    agent.hello()
-
-def test_child_that_joins(agentreplay):
-    agent.hello()
-    agent.by_child_that_joins()
-"""
-
-WAYS = {
-    "by_socket": ("1 connect to 127.0.0.1:{port} from {place}", "agentreplay_allow_hosts = 127.0.0.1:{port}"),
-    "by_child": ("1 child process python -I from {place}", "agentreplay_allow_subprocess = python"),
-    "by_shell": ("1 child process sh from {place}", "agentreplay_allow_subprocess = sh"),
-    "by_name": (
-        "1 look-up of db.internal.example:5432 from {place}",
-        "agentreplay_allow_hosts = db.internal.example:5432",
-    ),
-}
 
 
 def script(body, number):
@@ -93,51 +40,6 @@ def script(body, number):
     if asked and "parcel" in asked[0]["content"] and body["messages"][-1]["role"] == "user":
         return Ask("find_parcel", {"code": "P-1"})
     return f"Done ({number})."
-
-
-@pytest.fixture(scope="module")
-def ways(shared_project):
-    project = recorded(furnished(shared_project(script), agent=AGENT, test_ways=TESTS))
-    project.hits = project.server.hits
-    return project
-
-
-def filled(project, way):
-    """What is said of a way, with the port of the day, and the second line of the function as its place."""
-    place = f"agent.py:{AGENT.splitlines().index(f'def {way}():') + 2} in {way}"
-    return [text.format(port=project.server.url.rpartition(":")[2], place=place) for text in WAYS[way]]
-
-
-def test_a_gap_is_listed_with_its_place_and_kept_but_no_probe_and_no_child_that_joins(ways):
-    gaps = {name: run.header.kit.get("gaps") for name, run in runs(ways).items()}
-    lines = {way: filled(ways, way)[0] for way in WAYS}
-    assert gaps == {f"way[{way}]": [line] for way, line in lines.items()} | {"probes": None, "child_that_joins": None}
-    assert not [line for line in lines.values() if f"not recorded: {line}" not in flat(ways.recording)]
-
-
-def test_a_replay_is_closed_even_to_those_who_swallow(ways):
-    done = ways.replay()
-    assert ways.server.hits == ways.hits, "nothing came through"
-    assert "4 failed, 2 passed" in done.stdout
-    assert "Traceback" not in done.stdout
-    found = sections(done)
-    for way in WAYS:
-        line, allow = filled(ways, way)
-        said = found[f"way[{way}]"]
-        assert "[AR-NET]" in said
-        assert line.partition(" from ")[2] in said, said
-        assert allow in said, said
-
-
-ALLOWED = "agentreplay_allow_hosts =\n    127.0.0.1\n    db.internal.example\nagentreplay_allow_subprocess = python\n"
-
-
-def test_what_is_allowed_passes(ways):
-    with edited(ways, "pytest.ini", "pythonpath = .\n", "pythonpath = .\n" + ALLOWED):
-        done = ways.replay()
-    assert "open to 127.0.0.1, db.internal.example" in done.stdout
-    assert "1 failed, 5 passed" in done.stdout
-    assert "child process sh" in done.stdout
 
 
 UNFROZEN = """
@@ -196,7 +98,6 @@ def test_tests_without_the_plugin_that_ask_a_model_are_counted_while_recording(s
     project.plugins += ("xdist.plugin",)
     assert SAID in project.record("-n", "2").stdout
     assert SAID in project.record("-k", "not frozen").stdout, "also where nothing is recorded"
-    assert "model at" not in project.record("-k", "harmless or frozen").stdout
     assert "model at" not in project.run().stdout, "a replay listens to nobody else"
 
 

@@ -228,15 +228,6 @@ def test_every_kind_of_function_is_compared_and_the_agent_gets_the_recorded_resu
     assert not [(test, said) for test, lines in SAID.items() for said in lines if said not in found[test]], found
 
 
-ROW = ', {"id": 2, "score": 0.25}]'
-
-
-@pytest.mark.parametrize(("now", "place"), [(ROW[:-1] + ', {"id": 3, "score": 0}]', "$[2]"), ("]", "$[1]")])
-def test_more_and_fewer_items_of_a_generator_differ(shop, now, place):
-    with edited(shop, "world.json", ROW, now):
-        assert f"tool pages: result changed, {place}" in flat(verified(shop, "test_shop.py::test_pages"))
-
-
 def test_what_is_near_enough_is_no_difference(shop):
     rows = '[{"id": 1, "score": 0.5}, {"id": 2, "score": 0.25}]'
     near = '[{"id": 2, "score": 0.255}, {"id": 1, "score": 0.5}]'
@@ -272,17 +263,13 @@ def test_the_world_is_reached_inside_a_verified_tool_alone(shop):
         (shop.root / "test_leak.py").unlink()
 
 
-@pytest.mark.parametrize(
-    ("call", "said"),
-    [
-        ("refund(order)", "tool refund called inside tool look_up"),
-        ('model("psst")', "model m-1 called inside tool look_up"),
-    ],
-)
-def test_a_write_tool_or_a_model_that_is_not_recorded_there_is_refused_inside_a_verified_tool(shop, call, said):
+def test_what_is_not_recorded_there_is_refused_inside_a_verified_tool(shop):
     hits = shop.server.hits
-    with edited(shop, "agent.py", 'note("look_up")', f'note("look_up"); {call}'):
-        assert said in flat(verified(shop, "test_shop.py::test_plain"))
+    refunds = edited(shop, "agent.py", 'note("look_up")', 'note("look_up"); refund(order)')
+    with refunds, edited(shop, "agent.py", 'note("risky")', 'note("risky"); model("psst")'):
+        told = flat(verified(shop, "-k", "plain or risky"))
+    assert "tool refund called inside tool look_up" in told
+    assert "model m-1 called inside tool risky" in told
     assert "refund" not in shop.ledger
     assert shop.server.hits == hits
 
@@ -296,19 +283,9 @@ def test_verifying_nothing_is_a_usage_error(shop, words):
     assert "--replay-tools=verify had nothing to verify" in done.stdout
     assert "agentreplay_read_tools" in done.stdout
     assert shop.ledger == []
-    passed(verified(shop, "test_shop.py::test_plain", *words))
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["--snapshot-record"], "the mode is record: take one of them"),
-        (["--replay=off"], "the mode is off"),
-        (["-o", "agentreplay_tolerances=look_up $.x"], "write ignore, unordered, exact"),
-        (["-o", "agentreplay_tolerances=look_up = ignore"], "write it like lookup_order $.updated_at"),
-    ],
-)
-def test_what_cannot_be_meant_is_a_usage_error(shop, words, said):
-    done = verified(shop, *words)
+def test_verifying_a_recording_is_a_usage_error(shop):
+    done = verified(shop, "--snapshot-record")
     assert done.returncode == 4
-    assert said in done.stderr
+    assert "the mode is record: take one of them" in done.stderr
