@@ -153,9 +153,7 @@ def test_each_divergence_is_named_at_its_turn_and_beside_an_error_stands_how_far
     done = project.offline("-p", "xdist.plugin", "-n", "2", "--show-capture=no", PROGRAM="changed", COLUMNS="160")
     assert done.returncode == 1
     said = summary(done)
-    parts = re.split(
-        r"^_{3,} test_(\w+) _{3,}$", done.stdout.partition("short test summary info")[0], flags=re.MULTILINE
-    )
+    parts = re.split(r"^_{3,} test_(\w+) _{3,}$", done.stdout.rpartition("- agentreplay -")[0], flags=re.MULTILINE)
     reports = {name: " ".join(report.split()) for name, report in zip(parts[1::2], parts[2::2], strict=True)}
     codes = {name: line.partition(": ")[0] for name, line in said.items() if line.startswith("[AR-")}
     assert codes.pop("arguments").startswith("[AR-ARGS]")
