@@ -1,4 +1,4 @@
-"""Recordings that are killed, crash, are interrupted or have nowhere to write: the old snapshot stays, what was seen is kept."""
+"""Recordings that are killed, crash, are interrupted or fill the disk: the old snapshot stays, what was seen is kept."""
 
 import os
 import re
@@ -56,12 +56,11 @@ def around(agentreplay):
     bad_end("teardown")
 
 def pytest_sessionstart():
-    if WHEN.isdigit():
+    if HOW == "full":
         from pytest_agentreplay.store import files
-        from tests.store.faults.disk import LASTING, Disk, fails
-        code, counted = (errno.ENOSPC, {"write"}) if HOW == "full" else (errno.EROFS, LASTING[errno.EROFS])
-        files.os = Disk(int(WHEN), fails(code), counted=counted, lasting=counted)
-        files.os.struck = "" if HOW == "full" else HOW
+        from tests.store.faults.disk import Disk, fails
+        files.os = Disk(int(WHEN), fails(errno.ENOSPC), counted={"write"}, lasting={"write"})
+        files.os.struck = ""
 
 def pytest_unconfigure():
     if "SERVER_PORT" in os.environ:
@@ -202,7 +201,7 @@ def test_ctrl_c_while_the_model_answers_keeps_the_old_snapshot(shop, stream):
     assert "it was cut short" in done.stdout
 
 
-@pytest.mark.parametrize("left", [0, 3, *rare(1, 2, 4, 5, 6, 7)])
+@pytest.mark.parametrize("left", [3, *rare(0, 1, 2, 4, 5, 6, 7)])
 def test_a_full_disk_leaves_the_old_snapshot_and_a_journal_that_can_be_read(shop, left):
     """What is written: the journal's header, each of six calls, the snapshot."""
     hits = shop.server.hits
@@ -218,15 +217,3 @@ def test_a_full_disk_leaves_the_old_snapshot_and_a_journal_that_can_be_read(shop
         (file,) = shop.root.rglob("*.jsonl")
         assert f"agentreplay recover {file.relative_to(shop.root)}" in done.stdout
         assert f"{left - 1} call" in shop.command("recover").stdout
-
-
-def test_a_read_only_tree_replays_and_says_why_it_cannot_record(shop):
-    hits = shop.server.hits
-    passed(shop.replay(FAULT="read-only:0", WORD="brief"))
-    done = shop.record(FAULT="read-only:0")
-    assert intact(shop, done, 1)
-    assert "Traceback" not in done.stdout
-    assert "read-only file system" in done.stdout
-    assert "replay works here, recording needs a writable checkout" in done.stdout
-    assert ".pytest_agentreplay" in done.stdout
-    assert shop.server.hits == hits, "said before the model was asked"

@@ -2,21 +2,11 @@
 
 import pytest
 
+from tests.support.asking_tool import AGENT, INI, asked
 from tests.support.exhaustive import rare
 from tests.support.small_projects import edited, furnished, passed, recorded
 
 pytestmark = pytest.mark.env("main")
-
-AGENT = """
-import pathlib, uuid
-
-LEDGER = pathlib.Path(__file__).with_name("ledger.txt")
-
-def ask(question: str) -> str:
-    with LEDGER.open("a") as ledger:
-        ledger.write(question + "\\n")
-    return f"{question}: {uuid.uuid4() if 'chance' in question else len(question)}"
-"""
 
 CONFTEST = """
 import os, pytest, agent
@@ -158,19 +148,7 @@ CALLS = {
     "test_async.py::@by_anyio": ["anyio", "anyio after"],
 }
 
-INI = """
-asyncio_mode = strict
-asyncio_default_fixture_loop_scope = function
-agentreplay_tools =
-    agent.ask
-"""
-
-
 PROVED = ("-o", "agentreplay_prove=true")
-
-
-def asked(snapshot):
-    return [x.call.arguments["question"] for x in sorted(snapshot.run.exchanges, key=lambda x: x.start)]
 
 
 def of_fixtures(made):

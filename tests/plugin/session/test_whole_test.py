@@ -4,20 +4,10 @@ import re
 
 import pytest
 
+from tests.support.asking_tool import AGENT, INI, asked
 from tests.support.small_projects import furnished, passed, recorded, summary
 
 pytestmark = pytest.mark.env("main")
-
-AGENT = """
-import pathlib
-
-LEDGER = pathlib.Path(__file__).with_name("ledger.txt")
-
-def ask(question: str) -> str:
-    with LEDGER.open("a") as ledger:
-        ledger.write(question + "\\n")
-    return f"{question}: {len(question)}"
-"""
 
 CONFTEST = """
 import pytest, agent
@@ -145,17 +135,7 @@ CALLS = {
 }
 
 
-def asked(snapshot):
-    return [x.call.arguments["question"] for x in sorted(snapshot.run.exchanges, key=lambda x: x.start)]
-
-
-INI = """
-asyncio_mode = strict
-asyncio_default_fixture_loop_scope = function
-addopts = --doctest-modules
-agentreplay_paths = auto
-agentreplay_tools = agent.ask
-"""
+MORE = "addopts = --doctest-modules\nagentreplay_paths = auto\n"
 DOCTEST = '''
 def shown():
     """
@@ -168,7 +148,9 @@ def shown():
 
 @pytest.fixture(scope="module")
 def made(shared_project):
-    project = furnished(shared_project(), INI, agent=AGENT, conftest=CONFTEST, test_fixtures=FIXTURES, test_async=ASYNC)
+    project = furnished(
+        shared_project(), INI + MORE, agent=AGENT, conftest=CONFTEST, test_fixtures=FIXTURES, test_async=ASYNC
+    )
     project.plugins += ("pytest_asyncio.plugin", "anyio.pytest_plugin")
     project.write(auto__conftest=AUTOUSE, auto__answers=DOCTEST)
     project.write(auto__test_autouse="import agent\n\ndef test_autouse(agentreplay):\n    agent.ask('body')\n")
