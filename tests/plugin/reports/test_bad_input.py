@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from pytest_agentreplay.errors import SettingsError
-from pytest_agentreplay.settings import resolve
+from pytest_agentreplay.settings import Settings, resolve
 from tests.support.small_projects import recorded
 
 DAMAGED = {
@@ -135,17 +135,18 @@ def test_the_message_names_the_setting_and_what_it_takes(options, environ, ini, 
 
 MARKERS = {
     "unknown": ("expext='reproduces'", ["expext", "did you mean expect?"]),
-    "value": ("expect='passes'", ["expect", "reproduces"]),
-    "mode": ("mode='record'", ["mode", "--snapshot-record"]),
     "positional": ("'model'", ["keywords only"]),
-    "tools": ("tools='agent.refund'", ["tools", "list of strings"]),
     "no_such_tool": ("tools=['agent.refnud']", ["agent.refnud"]),
     "path": ("ignore=['$..[ = why']", ["$..["]),
-    **{
-        f"orders_{number}": (f"orders={value}", ["(orders=...) takes how many orders to try, like 120, or True"])
-        for number, value in enumerate(("'many'", "-1", "1.5", "None"))
-    },
+    "orders": ("orders=-1", ["(orders=...) takes how many orders to try, like 120, or True"]),
 }
+"""Those that need a session; the others are in tests/test_settings.py."""
+
+
+@pytest.mark.parametrize("orders", ["many", 1.5, None])
+def test_a_number_of_orders_that_cannot_be_meant_is_refused(orders):
+    with pytest.raises(SettingsError, match="takes how many orders to try"):
+        Settings().for_test([{"orders": orders}])
 
 
 def test_marker_keywords_that_cannot_be_meant_fail_their_test(project):

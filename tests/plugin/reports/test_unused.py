@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 
+from pytest_agentreplay.runs.unused_snapshots import FILTERS, narrowed
 from tests.support.exhaustive import rare
 from tests.support.small_projects import furnished, passed, recorded
 
@@ -84,24 +85,31 @@ def test_a_deleted_test_is_told_and_a_green_suite_says_nothing(suite, words):
     assert footer(passed(suite.replay(*strict))) == []
 
 
+def test_a_session_with_a_filter_or_over_some_of_the_testpaths_is_a_part(tmp_path):
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_first.py").touch()
+
+    def part(*words, testpaths=(), **options):
+        return narrowed(options, words, tmp_path, tmp_path, testpaths)
+
+    flags = {name: part(".", **{name: "x"}) for name in FILTERS}
+    assert flags == {name: f"{flag} left tests out" for name, flag in FILTERS.items()}
+    for words in (["."], ["tests/test_first.py", "tests", "."]):
+        assert part(*words) == ""
+        assert part(*words, testpaths=["tests"]) == ""
+    assert part("tests", testpaths=["t*"]) == ""
+    assert part("tests") == f"{tmp_path.name} was not run whole"
+    for words in (["tests/test_first.py"], ["tests::test_one"], ["tests/test_first.py::test_one"]):
+        assert part(*words, testpaths=["tests"]) == "tests was not run whole"
+
+
 @pytest.mark.parametrize(
     "words",
     [
         ("-k", "one"),
-        ("--ignore", "tests/test_second.py"),
-        ("--co",),
         ("tests/test_first.py", *XDIST),
         ("-o", "agentreplay_unused=ignore"),
-        *rare(
-            (("-k", "test"),),
-            (("-m", "not slow"),),
-            (("--deselect", "tests/test_second.py::test_three"),),
-            (("--ignore-glob", "*second*"),),
-            (("--setup-only",),),
-            (("tests/test_first.py",),),
-            (("tests/test_first.py::test_one", "tests/test_second.py"),),
-            (("-k", "one", *XDIST),),
-        ),
+        *rare((("--deselect", "tests/test_second.py::test_three"),), (("-k", "one", *XDIST),)),
     ],
     ids=" ".join,
 )
@@ -119,11 +127,8 @@ def test_the_last_failures_are_a_part_and_the_failed_first_are_all(suite):
     assert claimed(suite.child("pytest", *words, "--lf")) == []
 
 
-@pytest.mark.parametrize(
-    "words", [("tests",), *rare(((),), ((".",),), (("tests/test_first.py", "tests/test_second.py", "tests"),))]
-)
-def test_words_that_cover_the_testpaths_are_a_full_run(suite, words):
-    assert claimed(suite.replay("-o", "testpaths=tests", *words)) == [TWO]
+def test_words_that_cover_the_testpaths_are_a_full_run(suite):
+    assert claimed(suite.replay("-o", "testpaths=tests", "tests")) == [TWO]
 
 
 SPOILERS = {

@@ -155,10 +155,11 @@ def made(shared_project):
     project.write(auto__conftest=AUTOUSE, auto__answers=DOCTEST)
     project.write(auto__test_autouse="import agent\n\ndef test_autouse(agentreplay):\n    agent.ask('body')\n")
     (project.root / "auto" / "__init__.py").touch()
-    return recorded(project)
+    return recorded(project, "-o", "agentreplay_prove=true")
 
 
-def test_every_call_is_recorded_and_none_is_made_again(made):
+def test_every_call_is_recorded_and_proved_and_none_is_made_again(made):
+    assert made.recording.stdout.count("test passed)   replays") == len(CALLS), made.recording.stdout
     assert {s.run.header.test.rpartition("::")[2]: asked(s) for s in made.snapshots} == CALLS
     passed(made.offline())
 
