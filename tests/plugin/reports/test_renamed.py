@@ -3,9 +3,11 @@
 import re
 import shlex
 import shutil
+from types import SimpleNamespace
 
 import pytest
 
+from pytest_agentreplay.runs.renamed_tests import Suite
 from tests.support.exhaustive import rare
 from tests.support.small_projects import passed, recorded
 
@@ -134,24 +136,26 @@ def test_a_snapshot_whose_test_is_there_is_never_offered(renaming, words):
     assert offered(failed) == []
 
 
-def test_parameters_are_only_missed_where_all_of_them_were_collected(renaming):
-    renaming.edit("test_deep.py", 'id="a 1"', 'id="zzz"')
-    typed = renaming.replay("test_deep.py::TestShop::test_late[zzz]")
-    assert "[AR-NEW]" in typed.stdout
-    assert offered(typed) == []
-    assert offered(renaming.replay("test_deep.py::TestShop")) != []
+LATE = "test_deep.py::TestShop::test_late"
 
 
-def test_an_inherited_test_is_there(project):
-    project.write(
-        base="import agent\n\nclass Base:\n    def test_late(self, agentreplay):\n        agent.answer('Hm?')\n"
-    )
-    project.write(test_heirs="from base import Base\n\nclass TestShop(Base): pass\n\nclass TestMore(Base): pass\n")
-    recorded(project, "test_heirs.py::TestShop")
-    failed = project.replay("test_heirs.py::TestMore")
-    assert "[AR-NEW]" in failed.stdout
-    assert offered(failed) == []
-    project.edit("test_heirs.py", "class TestShop(Base): pass", "")
-    assert offered(project.replay("test_heirs.py::TestMore")) == [
-        ["test_heirs.py::TestShop::test_late", "test_heirs.py::TestMore::test_late"]
-    ]
+@pytest.mark.parametrize(
+    ("words", "module", "test", "there"),
+    [
+        ([], None, f"{LATE}[a]", True),
+        ([], None, f"{LATE}[b]", False),
+        ([], None, "test_gone.py::test_it", False),
+        ([], None, "test_not_collected.py::test_it", True),
+        ([f"{LATE}[a]"], None, f"{LATE}[b]", True),  # whether its parameters are all there is not known
+        (["test_deep.py::TestShop"], None, f"{LATE}[b]", False),
+        (["test_deep.py::TestMore"], SimpleNamespace(TestHeir=SimpleNamespace(test_it=1)), "test_deep.py::TestHeir::test_it", True),
+        (["test_deep.py::TestMore"], SimpleNamespace(TestHeir=SimpleNamespace()), "test_deep.py::TestHeir::test_it", False),
+        ([], SimpleNamespace(), "test_deep.py::@warm", False),
+        ([], SimpleNamespace(warm=1), "test_deep.py::@warm[a]", True),
+    ],
+)  # fmt: skip
+def test_what_a_session_over_a_part_of_the_tests_cannot_tell_is_taken_for_there(tmp_path, words, module, test, there):
+    for name in ("test_deep.py", "test_not_collected.py"):
+        (tmp_path / name).touch()
+    modules = {} if module is None else {"test_deep.py": module}
+    assert Suite(tmp_path, frozenset({f"{LATE}[a]", "test_deep.py::test_other"}), words, modules).has(test) == there
