@@ -3,7 +3,6 @@
 import hashlib
 import json
 import re
-import shutil
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -15,7 +14,7 @@ pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of 
 
 AGENT = '''
 import datetime, os, pathlib, random, socket, tempfile, time, uuid
-import openai
+import numpy, openai
 
 ROOT = pathlib.Path(__file__).parent
 PROMPT = "You sort orders."
@@ -27,7 +26,6 @@ def here(folder):
     }
 
 def scene(folder):
-    import numpy
     return {
         "now": datetime.datetime.now().isoformat(), "utc": datetime.datetime.now(datetime.UTC).isoformat(),
         "time": time.time(), "ns": time.time_ns(), "today": str(datetime.date.today()),
@@ -38,7 +36,6 @@ def scene(folder):
     }
 
 def write_report(path: str) -> str:
-    import numpy
     pathlib.Path(path).write_text("a report")
     numpy.random.rand()
     return f"written to {path} at {datetime.datetime.now().isoformat()} as {random.random()}"
@@ -186,22 +183,17 @@ def test_the_kit_holds_what_was_declared(made):
     assert "trace" not in kit
 
 
-def test_a_year_later_it_replays_here_and_elsewhere(made, tmp_path):
-    done = passed(made.offline())
+def test_a_year_later_it_replays(made):
+    """Elsewhere too: tests/plugin/order/test_machine_clock.py."""
+    done = passed(made.offline(PYTHONHASHSEED="99", OTHER_HOST="oak-12.example", TZ="Asia/Kolkata"))
     assert "5 passed" in done.stdout
     assert "changed" not in done.stdout
-    other = tmp_path / "checkout" / "elsewhere"
-    shutil.copytree(made.root, other, ignore=shutil.ignore_patterns(".pytest_agentreplay", "__pycache__"))
-    there = type(made)(other, made.server)
-    there.environ |= made.environ | folders_of_a_user(tmp_path / "user")
-    there.environ |= {"PYTHONHASHSEED": "99", "OTHER_HOST": "oak-12.example", "TZ": "Asia/Kolkata"}
-    assert "5 passed" in passed(there.offline("--basetemp", tmp_path / "base temp")).stdout
 
 
 @pytest.mark.parametrize("draws", ["random.random()", *rare("numpy.random.rand()")])
 def test_another_draw_is_a_divergence(made, draws):
     """The seeds do not hide what the agent draws beside its recording."""
-    with edited(made, "agent.py", "    import numpy\n    return {\n", f"    import numpy; {draws}\n    return {{\n"):
+    with edited(made, "agent.py", "def scene(folder):\n", f"def scene(folder):\n    {draws}\n"):
         done = made.offline("-k", "scene")
     assert done.returncode == 1
     assert re.search(r"\[AR-\w+\] turn 1/", done.stdout), done.stdout
@@ -243,3 +235,28 @@ def test_a_green_replay_tells_of_changed_files(made, elsewhere):
 
 def test_in_mode_off_a_fixture_file_is_where_it_was(made, tmp_path):
     passed(made.child("pytest", *made.options, "--replay=off", "-k", "sorts", made.root, cwd=tmp_path))
+
+
+JUMPS = """
+import itertools, os, time
+
+AT = itertools.cycle([1.7e9, 1.7e9 - 7200, 1.8e9, -5.0, 1.7e9 + 1, 0.0])
+time.time = lambda: next(AT)
+time.time_ns = lambda: int(next(AT) * 1e9)
+
+def pytest_fixture_setup(fixturedef):
+    os.environ["TZ"] = "Pacific/Kiritimati" if os.environ.get("TZ") != "Pacific/Kiritimati" else "America/Lima"
+    time.tzset()
+"""
+
+
+def test_clocks_that_jump_neither_order_nor_end_anything(project):
+    """Back and forth by hours, before 1970, and to other zones: what came first is told by numbers."""
+    test = "\n@pytest.mark.agentreplay(clock='{0}')\ndef test_{0}():\n    assert agent.answer('Where is A-17?')\n"
+    project.write(conftest=JUMPS, test_shop="import agent, pytest\n" + test.format("stepped") + test.format("real"))
+    recorded(project)
+    for snapshot in project.snapshots:
+        assert [x.call.boundary for x in snapshot.run.exchanges] == ["http", "tool", "http", "tool", "http"]
+        assert [x.start for x in snapshot.run.exchanges] == sorted(x.start for x in snapshot.run.exchanges)
+    project.write(conftest="")
+    passed(project.offline())
