@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.small_projects import furnished, passed
+
 GOLDEN = Path(__file__).with_name("golden")
 
 CONFTEST = """
@@ -41,11 +43,7 @@ def test_program(name, agentreplay):
         asyncio.run(result)
 """
 
-INI = """[pytest]
-pythonpath = .
-agentreplay_tools =
-    agent.ask
-"""
+INI = "agentreplay_tools =\n    agent.ask\n"
 
 
 class Programs:
@@ -58,13 +56,11 @@ class Programs:
         self.project = project
 
     def write(self, agent, ini=""):
-        self.project.write(agent=agent, test_programs=TESTS, conftest=CONFTEST)
-        (self.project.root / "pytest.ini").write_text(INI + ini, encoding="utf-8")
+        furnished(self.project, INI + ini, agent=agent, test_programs=TESTS, conftest=CONFTEST)
 
     def recorded(self, *words):
         """Record all programs; each must replay at once. Gives what was said."""
-        done = self.project.record(*words, COLUMNS="250")
-        assert done.returncode == 0, done.stdout + done.stderr
+        done = passed(self.project.record(*words, COLUMNS="250"))
         assert "does not replay" not in done.stdout, done.stdout
         return done.stdout
 
@@ -83,11 +79,6 @@ class Programs:
         assert max(map(float, took), default=0) < 20
         self.said = done.stdout
         return dict(told)
-
-    def replayed_in_threads(self, *words, **more):
-        """As `replayed`; which of several threads asked first, and so the number of a call, is chance: it is "?"."""
-        told = self.replayed(*words, **more)
-        return {name: [re.sub(r"call \d/", "call ?/", said) for said in each] for name, each in told.items()}
 
     def exchanges(self, name):
         """What was recorded of a program."""

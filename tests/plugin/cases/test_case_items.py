@@ -8,8 +8,10 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.docket import SHOP, STRICT, opened
+from tests.support.case_project import SHOP, STRICT, opened
 from tests.support.exhaustive import rare
+from tests.support.project import NOBODY
+from tests.support.small_projects import edited, passed
 
 
 @pytest.fixture(scope="module")
@@ -223,26 +225,21 @@ def test_what_people_are_told(docket, agent, words):
     assert said.splitlines() == golden.read_text(encoding="utf-8").splitlines()
 
 
-@pytest.mark.parametrize(
-    ("path", "said"),
-    [
-        ("shop:gone", "there is no gone in shop"),
-        *rare(("gone:run", "gone cannot be imported"), ("shop:PROMPT", "is str, and no function")),
-    ],
-)
-def test_a_runner_that_is_not_there_is_told(docket, path, said):
+def test_what_is_no_runner_is_told(docket):
     docket.case()
-    done = docket.pytest("-rA", "-o", f"agentreplay_runners=refunds = {path}", COLUMNS="200")
-    assert said in "\n".join(told(done))
-
-
-def test_a_hook_or_a_setting_that_gives_no_runner_is_told(docket):
-    docket.case(runner="told")
-    docket.project.write(cases__conftest="def pytest_agentreplay_runners():\n    return {'told': 'shop.run'}\n")
-    assert "gives a dict of functions by key" in "\n".join(told(docket.pytest("-rA", COLUMNS="200")))
+    for path, said in {
+        "shop:gone": "there is no gone in shop",
+        "gone:run": "gone cannot be imported",
+        "shop:PROMPT": "is str, and no function",
+    }.items():
+        done = docket.pytest("-rA", "-k", "observed", "-o", f"agentreplay_runners=refunds = {path}", COLUMNS="200")
+        assert said in "\n".join(told(done))
     done = docket.pytest("-o", "agentreplay_runners=refunds = shop.run")
     assert done.returncode == 4
     assert "names no runner; write it like refunds = shop.cases:run_refund" in done.stderr
+    docket.case(runner="told")
+    docket.project.write(cases__conftest="def pytest_agentreplay_runners():\n    return {'told': 'shop.run'}\n")
+    assert "gives a dict of functions by key" in "\n".join(told(docket.pytest("-rA", COLUMNS="200")))
 
 
 # Collection and other plugins.
@@ -253,14 +250,10 @@ def test_nothing_of_a_case_runs_while_it_is_collected_and_a_foreign_file_of_that
     other = docket.root / "suite" / "case.yaml"
     other.parent.mkdir(exist_ok=True)
     other.write_text("input: 1\noutput: 2\n", encoding="utf-8")
-    docket.project.write(shop="raise SystemExit('imported')")
-    try:
-        done = docket.pytest("--co", "-q", "cases", "suite")
-    finally:
-        docket.project.write(shop=SHOP)
+    with edited(docket.project, "shop.py", SHOP, "raise SystemExit('imported')"):
+        done = passed(docket.pytest("--co", "-q", "cases", "suite"))
     listed = [line for line in done.stdout.splitlines() if "::" in line]
     assert listed == ["cases/refund/case.yaml::observed", "cases/refund/case.yaml::desired"]
-    assert done.returncode == 0, done.stdout
 
 
 def test_selection_by_marker_label_and_word(docket):
@@ -270,9 +263,7 @@ def test_selection_by_marker_label_and_word(docket):
     two = [line.replace("one", "two") for line in one]
     wanted = {
         ("-m", "agentreplay_case"): [*one, *two],
-        ("-m", "slow_bank"): one,
-        ("-k", "slow-bank"): one,
-        ("-m", "label_skip"): one,  # a label is data, and skips nothing
+        ("-m", "slow_bank and label_skip", "-k", "slow-bank"): one,  # a label is data, and skips nothing
         ("-k", "observed and two"): two[:1],
         ("cases/one/case.yaml::desired",): one[1:],
     }
@@ -283,27 +274,19 @@ def test_selection_by_marker_label_and_word(docket):
 
 def test_last_failed_runs_the_failed_half_again_and_runxfail_shows_what_is_not_fixed(docket):
     docket.case()
-    docket.project.plugins = ("pytest_agentreplay.plugin",)
-    try:
-        done = docket.pytest("-rA", "--runxfail", COLUMNS="200")
-        assert missing(done, "FAILED refund desired - not fixed yet: 1 of 2 hold") == [], done.stdout
-        done = docket.pytest("--lf", "-q")
-        assert "1 xfailed" in done.stdout, done.stdout
-    finally:
-        docket.project.plugins = ("pytest_agentreplay.plugin", "no:cacheprovider")
+    words = ("-p", "pytest_agentreplay.plugin", "cases")
+    environ = {"AGENT": "broken", "MODEL_URL": NOBODY}
+    done = docket.project.child("pytest", *words, "-rA", "--runxfail", COLUMNS="200", **environ)
+    assert missing(done, "FAILED refund desired - not fixed yet: 1 of 2 hold") == [], done.stdout
+    assert "1 xfailed" in docket.project.child("pytest", *words, "--lf", "-q", **environ).stdout
 
 
 @pytest.mark.parametrize("dist", ["load", *rare("loadscope", "loadfile", "loadgroup", "worksteal", "each")])
 def test_xdist_brings_the_verdicts_together(docket, dist):
-    docket.project.plugins += ("xdist.plugin",)
-    try:
-        for name in ("a", "b", "c"):
-            docket.case(name)
-        done = docket.pytest("-n", "2", "--dist", dist, "-q")
-        assert done.returncode == 0, done.stdout
-        assert "3 cases: 3 reproduced, 3 not fixed" in done.stdout
-    finally:
-        docket.project.plugins = docket.project.plugins[:2]
+    for name in ("a", "b", "c"):
+        docket.case(name)
+    done = passed(docket.pytest("-p", "xdist.plugin", "-n", "2", "--dist", dist, "-q"))
+    assert "3 cases: 3 reproduced, 3 not fixed" in done.stdout
 
 
 ANNOTATING = """
@@ -354,13 +337,8 @@ def test_junit_has_the_facts_and_an_annotation_stands_at_the_check_that_failed(d
 def test_a_header_line_tells_of_cases_that_nobody_runs(docket, ini, args, said):
     docket.case()
     (docket.root / "tests").mkdir(exist_ok=True)
-    ini_file = docket.root / "pytest.ini"
-    before = ini_file.read_text(encoding="utf-8")
-    ini_file.write_text(before + ini + "\n", encoding="utf-8")
-    try:
+    with edited(docket.project, "pytest.ini", "pythonpath = .", f"pythonpath = .\n{ini}"):
         done = docket.project.run("--co", *args)
-    finally:
-        ini_file.write_text(before, encoding="utf-8")
     warned = [line for line in done.stdout.splitlines() if "WARNING" in line]
     assert len(warned) == bool(said), done.stdout
     assert not said or said in warned[0]
@@ -371,13 +349,9 @@ def test_secrets_are_not_shown_and_a_frozen_run_that_was_edited_is_no_evidence_o
     run = docket.case("edited").with_name("run.snapshot.json")
     run.write_text(run.read_text(encoding="utf-8").replace("Here is your refund", "Here is your new refund"), "utf-8")
     plain = 'return "The refund failed." if'
-    leaking = 'return "Here is your refund " + os.environ["MODEL_API_KEY"] if'
-    docket.project.edit("shop.py", plain, leaking)
-    try:
+    with edited(docket.project, "shop.py", plain, 'return "Here is your refund " + os.environ["MODEL_API_KEY"] if'):
         done = docket.pytest("-vv", "-rA", agent="fixed", CI="1", COLUMNS="200")
-    finally:
-        docket.project.edit("shop.py", leaking, plain)
-    edited = "FAILED edited observed - cases/edited/run.snapshot.json: was edited after it was sealed"
-    assert missing(done, edited) == [], done.stdout
+    told = "FAILED edited observed - cases/edited/run.snapshot.json: was edited after it was sealed"
+    assert missing(done, told) == [], done.stdout
     assert "[[redacted:" in done.stdout
     assert docket.project.environ["MODEL_API_KEY"] not in done.stdout + done.stderr

@@ -13,11 +13,9 @@ import pytest
 
 from pytest_agentreplay.demo.script import Raw
 from tests.support.exhaustive import rare
+from tests.support.small_projects import furnished, passed, recorded
 
-pytestmark = [
-    pytest.mark.env("main"),  # nothing in it depends on the release of a dependency
-    pytest.mark.proves,
-]
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
 
 KEY = "sk-" + "proj-" + "Vq7Rt2Lw9Xz4Bn6Mk1Jh8Gf3Ds5A"
 PARAMETER = 'tok"en/of+the=parameter\\99'
@@ -123,7 +121,7 @@ def test_leaky(request, agentreplay, token, record_property):
         os._exit(9)
 """
 
-INI = "[pytest]\npythonpath = .\nagentreplay_tools = agent.look_up\n"
+INI = "agentreplay_tools = agent.look_up\n"
 
 
 def reply(body, number):
@@ -169,22 +167,18 @@ def searched(project, *done, but=()):
     return [file.name for file in files]
 
 
+PROVED = ("-o", "agentreplay_prove=true")
+LONG = ("-vv", "-l", "--tb=long")
+
+
 @pytest.fixture(scope="module")
 def made(shared_project):
-    project = shared_project(reply)
+    project = furnished(shared_project(reply), INI, agent=AGENT, test_shop=TEST, conftest=CONFTEST)
     project.plugins = ("pytest_agentreplay.plugin",)
-    project.environ = {
-        "OPENAI_API_KEY": KEY,
-        "SHOP_TOKEN": PARAMETER,
-        **{f"PLANT_{name}": value for name, value in zip("ABCD", (HEADER, PASSWORD, SAID, WIDE), strict=True)},
-        "COLUMNS": "100",
-    }
-    project.write(agent=AGENT, test_shop=TEST, conftest=CONFTEST)
-    (project.root / "pytest.ini").write_text(INI, encoding="utf-8")
+    planted = {f"PLANT_{name}": value for name, value in zip("ABCD", (HEADER, PASSWORD, SAID, WIDE), strict=True)}
+    project.environ = planted | {"OPENAI_API_KEY": KEY, "SHOP_TOKEN": PARAMETER, "COLUMNS": "100"}
     project.words = ("-W", "default")
-    project.done = project.record(*project.words, "-v", "--junitxml=junit.xml", "-rA")
-    assert project.done.returncode == 0, project.done.stdout + project.done.stderr
-    return project
+    return recorded(project, *project.words, *PROVED, "-v", "--junitxml=junit.xml", "-rA")
 
 
 @pytest.fixture(autouse=True)
@@ -195,27 +189,29 @@ def swept(made):
 
 
 def test_a_recording_tells_none_and_replays_with_other_secrets(made):
-    assert re.search(r"created, 4 calls, test passed\) +replays\n", made.done.stdout), made.done.stdout
-    names = searched(made, made.done)
-    assert "junit.xml" in names
-    assert len(made.files) == 1
-    assert "out [[redacted:key:" in made.done.stdout, "the captured output is shown, without secrets"
-    assert "UserWarning: warned [[redacted:key:" in made.done.stdout
-    text = made.files[0].read_text(encoding="utf-8")
+    said = made.recording.stdout
+    assert re.search(r"created, 4 calls, test passed\) +replays\n", said), said
+    assert "junit.xml" in searched(made, made.recording)
+    assert "out [[redacted:key:" in said, "the captured output is shown, without secrets"
+    assert "UserWarning: warned [[redacted:key:" in said
+    (file,) = made.files
+    text = file.read_text(encoding="utf-8")
     assert made.snapshots[0].run.header.test == "test_shop.py::test_leaky[[[redacted:key:1]]#0]"
     assert "[[redacted:key:1]]#0]" in text
     assert "PHPSESSID=[[redacted:cookie:1]]; Path=/; HttpOnly" in text
     others = {"OPENAI_API_KEY": "another-key", "SHOP_TOKEN": "another-token-on-ci", "PLANT_C": "another-said-value"}
-    done = made.offline(*made.words, "-v", CI="1", **others)
-    assert done.returncode == 0, done.stdout
+    passed(made.offline(*made.words, CI="1", **others))
 
 
-@pytest.mark.parametrize("way", ["raise", "assert", "late", "socket"])
+@pytest.mark.parametrize("way", ["raise", "assert", "late", "socket", "diverge"])
 def test_a_failure_in_a_replay_tells_none(made, way):
-    done = made.offline(*made.words, "-vv", "-l", "--tb=long", "-rA", "--junitxml=junit.xml", WAY=way)
+    done = made.offline(*made.words, *LONG, "-rA", "--junitxml=junit.xml", WAY=way)
     assert done.returncode == 1, done.stdout
     assert "Traceback" not in done.stdout + done.stderr
     searched(made, done)
+    if way == "diverge":
+        assert "[AR-PROMPT]" in done.stdout
+        assert "[AR-PROMPT]" in (made.root / "junit.xml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("words", [["--tb=native"], ["--full-trace", "-l"], *rare(["--tb=short"], ["-q", "--tb=line"])])
@@ -232,7 +228,7 @@ def test_a_failure_while_recording_tells_none_and_keeps_none(made, words):
 
 @pytest.mark.parametrize("way", ["tool", "socket", "unreachable"])
 def test_a_recording_in_which_something_goes_wrong_tells_none(made, way):
-    done = made.record(*made.words, "-vv", "-l", "--tb=long", WAY=way)
+    done = made.record(*made.words, *LONG, WAY=way)
     assert (done.returncode == 1) == (way != "socket"), done.stdout
     assert "pytest_agentreplay/intercept/" not in done.stdout, "no frame of ours, whose locals are what was sent"
     searched(made, done, but=() if way == "socket" else (LATE,))  # it ends before that is named
@@ -240,36 +236,24 @@ def test_a_recording_in_which_something_goes_wrong_tells_none(made, way):
         assert "not recorded: 1 look-up of [[redacted:key:" in done.stdout
 
 
-def test_a_divergence_tells_none(made):
-    done = made.offline(*made.words, "-vv", "-l", "--junitxml=junit.xml", "-rA", WAY="diverge")
-    assert "[AR-PROMPT]" in done.stdout
-    searched(made, done)
-    assert "[AR-PROMPT]" in (made.root / "junit.xml").read_text(encoding="utf-8")
-
-
-def test_a_run_that_was_cut_short_tells_none(made):
+def test_a_run_that_was_cut_short_or_killed_tells_none(made):
     stopped = made.record(*made.words, WAY="interrupt")
     assert stopped.returncode == 2
     assert any(name.endswith(".jsonl") for name in searched(made, stopped))
     listed = made.command("recover")
-    taken = made.command(*re.search(r"agentreplay (recover \S+)", listed.stdout)[1].split())
-    assert taken.returncode == 0, taken.stderr
+    taken = passed(made.command(*re.search(r"agentreplay (recover \S+)", listed.stdout)[1].split()))
     searched(made, listed, taken)
-
-
-def test_a_process_that_was_killed_leaves_none_that_could_be_known(made):
     made.record(*made.words, WAY="killed")
-    names = searched(made, but=(LATE,))  # it was named after the kill
-    assert any(name.endswith(".jsonl") for name in names)
-    for file in made.root.rglob("*.jsonl"):
+    journals = [*made.root.rglob("*.jsonl")]
+    assert journals
+    searched(made, but=(LATE,))  # it was named after the kill
+    for file in journals:
         file.unlink()
 
 
 def test_the_command_line_tells_none(made):
     for words in (["show"], ["kit"], ["kit", "--json"], ["verify"]):
-        done = made.command(*words, made.files[0])
-        assert done.returncode == 0, done.stderr
-        searched(made, done)
+        searched(made, passed(made.command(*words, made.files[0])))
 
 
 def test_a_test_that_looks_at_a_secret_of_the_reply_is_told_so(made):
@@ -279,7 +263,7 @@ def test_a_test_that_looks_at_a_secret_of_the_reply_is_told_so(made):
     assert "docs/reference/codes.md#ar-redacted" in done.stdout
     assert "[AR-REDACTED]" not in made.offline(*made.words, WAY="own").stdout
     made.files[0].rename(aside := made.files[0].with_suffix(".aside"))
-    done = made.record(*made.words, WAY="live")
+    done = made.record(*made.words, *PROVED, WAY="live")
     assert "does not replay: redacted: its calls replay, but the test looks at a secret" in done.stdout, done.stdout
     searched(made, done)
     made.files[0].unlink()

@@ -7,6 +7,8 @@ import pytest
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.settings import resolve
 from tests.store.faults.spreading import recorded_twice
+from tests.support.project import NOBODY
+from tests.support.small_projects import passed, recorded, runs, sections, summary
 
 ANNOTATED = """
 import agent
@@ -50,54 +52,54 @@ def test_a_run_is_recorded_proved_and_replayed_offline(project):
 
 def test_without_a_snapshot_the_first_call_fails_and_no_call_needs_none(project):
     project.write(test_quiet="def test_quiet(agentreplay):\n    assert agentreplay.mode == 'replay'\n")
-    done = project.run()
+    done = project.offline(MODEL_URL=project.server.url)
     assert "1 failed, 1 passed" in done.stdout
     assert "[AR-NEW]" in done.stdout
     assert "pytest --snapshot-record test_shop.py::test_refund" in done.stdout
-    assert project.server.hits == 0
-    assert project.ledger == []
+
+
+FAILING = """
+import os
+import agent, pytest
+
+NOW = os.environ.get("PROGRAM")
+
+def test_fails_now(agentreplay):
+    assert ("never" if NOW else "refund") in agent.answer("Where is A-17?")
+
+def test_fails_no_longer(agentreplay):
+    assert ("refund" if NOW else "never") in agent.answer("Where is A-17?")
+
+@pytest.mark.agentreplay(expect="reproduces")
+@pytest.mark.parametrize("error", ["ValueError", "KeyError", ""])
+def test_kept(error):
+    said = agent.answer("Where is A-17?")[:24] + "\\nmore"
+    if error or not NOW:
+        raise (KeyError if NOW and error == "KeyError" else ValueError)(said)
+"""
 
 
 @pytest.mark.proves
-def test_a_failing_run_is_recorded_and_never_replaces_a_passing_snapshot(project):
-    project.edit("test_shop.py", '"refund" in', '"never" in')
-    assert "fails as recorded" in project.record().stdout
-    assert project.snapshots[0].run.header.outcome["type"] == "AssertionError"
-    project.edit("test_shop.py", '"never" in', '"refund" in')
-    assert project.record().returncode == 0
-    before = project.files[0].read_bytes()
-    project.edit("test_shop.py", '"refund" in', '"never" in')
-    done = project.record()
-    assert project.files[0].read_bytes() == before
-    assert "agentreplay accept" in done.stdout
-    assert list((project.root / ".pytest_agentreplay" / "pending").rglob("*.snapshot.json"))
-    assert (project.root / ".pytest_agentreplay" / ".gitignore").read_text(encoding="utf-8").strip() == "*"
-
-
-@pytest.mark.proves
-def test_a_kept_failure_is_green_while_it_recurs(project):
-    project.write(
-        test_kept=(
-            "import agent, pytest\n"
-            "@pytest.mark.agentreplay(expect='reproduces')\n"
-            "def test_kept():\n"
-            "    raise ValueError(agent.answer('Where is A-17?')[:24] + '\\nmore')\n"
-        )
-    )
-    assert "replays: fails as recorded" in project.record("test_kept.py").stdout
-    assert project.snapshots[0].run.header.outcome["message"].startswith("Here is your refund")
-    again = project.replay("test_kept.py", "-v")
-    assert again.returncode == 0, again.stdout
+def test_a_failing_run_is_recorded_and_a_kept_failure_is_green_while_it_recurs_and_each_replaces_no_other(project):
+    project.write(test_shop=FAILING)
+    first = project.record()
+    assert first.stdout.count("replays: fails as recorded") == 4, first.stdout
+    assert runs(project)["fails_no_longer"].header.outcome["type"] == "AssertionError"
+    assert runs(project)["kept[KeyError]"].header.outcome["message"].startswith("Here is your refund")
+    kept = {file: file.read_bytes() for file in project.files}
+    again = project.replay("-v", PROGRAM="changed", COLUMNS="200")
+    assert [name for name in summary(again) if "kept" in name] == ["kept[KeyError]", "kept[]"]
+    assert "fails differently" in sections(again)["kept[KeyError]"]
     assert "fails as recorded" in again.stdout
-    project.edit("test_kept.py", "raise ValueError(", "raise KeyError(")
-    other = project.replay("test_kept.py")
-    assert other.returncode == 1
-    assert "fails differently" in other.stdout
-    project.edit("test_kept.py", "raise KeyError(", "print(")
-    assert project.replay("test_kept.py").returncode == 1
-    before = project.files[0].read_bytes()
-    project.record("test_kept.py", "--agentreplay-no-prove")
-    assert project.files[0].read_bytes() == before, "nothing replaces a failure that its test keeps"
+    second = project.record("-o", "agentreplay_prove=false", PROGRAM="changed")
+    assert "agentreplay accept" in second.stdout
+    replaced = [file.name for file, data in kept.items() if file.read_bytes() != data]
+    assert replaced == ["test_fails_no_longer.snapshot.json"], (
+        "a passing run replaces one that failed, and no other does"
+    )
+    private = project.root / ".pytest_agentreplay"
+    assert [*(private / "pending").rglob("test_fails_now.snapshot.json")]
+    assert (private / ".gitignore").read_text(encoding="utf-8").strip() == "*"
 
 
 OFF = """
@@ -151,7 +153,6 @@ def test_old(agentreplay):
 def test_silent(agentreplay):
     pass
 """
-
 MORE = """
 def test_new(agentreplay):
     assert "refund" in agent.answer("Where is A-18?")
@@ -165,8 +166,8 @@ def test_by_fixture(agentreplay, shared):
 def grown(project):
     """A project with one recorded test, to which two more came; one needs a fixture that nobody has recorded."""
     project.write(test_shop=TESTS)
-    assert project.record("--agentreplay-no-prove").returncode == 0
-    (project.old,) = project.root.rglob("test_old.snapshot.json")
+    recorded(project)
+    (project.old,) = project.files
     project.before = project.old.read_bytes()
     project.write(test_shop=TESTS + MORE)
     project.asked = project.server.hits
@@ -176,8 +177,7 @@ def grown(project):
 @pytest.mark.proves
 @pytest.mark.parametrize("words", [[], ["-p", "xdist.plugin", "-n", "2"]], ids=["one process", "xdist"])
 def test_what_is_missing_is_recorded_and_the_rest_replayed(grown, words):
-    done = grown.run("--snapshot-record-missing", *words)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = passed(grown.run("--snapshot-record-missing", *words))
     assert "tests without a snapshot are RECORDED LIVE" in done.stdout
     assert done.stdout.count("(created, ") == 2, done.stdout
     assert done.stdout.count("   replays") == 2, "each recording is proved at once"
@@ -187,9 +187,8 @@ def test_what_is_missing_is_recorded_and_the_rest_replayed(grown, words):
     assert grown.server.hits == grown.asked + 6, "three replies for each of the two runs that were missing"
     assert grown.old.read_bytes() == grown.before
     assert len(grown.files) == 3
-    again = grown.run("--snapshot-record-missing", MODEL_URL="http://127.0.0.1:9")
-    assert again.returncode == 0, again.stdout
-    assert "created" not in again.stdout
+    if not words:
+        assert "created" not in passed(grown.run("--snapshot-record-missing", MODEL_URL=NOBODY)).stdout
 
 
 def test_a_recorded_test_that_diverges_or_cannot_be_read_is_not_missing(grown):
@@ -198,7 +197,6 @@ def test_a_recorded_test_that_diverges_or_cannot_be_read_is_not_missing(grown):
     assert "1 failed, 1 passed" in done.stdout, done.stdout
     assert "[AR-PROMPT]" in done.stdout
     assert grown.old.read_bytes() == grown.before
-    assert grown.server.hits == grown.asked + 3
     grown.old.write_bytes(grown.before[:-40])
     done = grown.run("--snapshot-record-missing", "-k", "test_old")
     assert "[AR-UNREADABLE]" in done.stdout

@@ -2,16 +2,19 @@
 
 import hashlib
 import json
-import shutil
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
+
+from tests.support.exhaustive import rare
+from tests.support.small_projects import edited, furnished, passed, recorded, runs
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
 
 AGENT = '''
 import datetime, os, pathlib, random, socket, tempfile, time, uuid
-import openai
+import numpy, openai
 
 ROOT = pathlib.Path(__file__).parent
 PROMPT = "You sort orders."
@@ -23,7 +26,6 @@ def here(folder):
     }
 
 def scene(folder):
-    import numpy
     return {
         "now": datetime.datetime.now().isoformat(), "utc": datetime.datetime.now(datetime.UTC).isoformat(),
         "time": time.time(), "ns": time.time_ns(), "today": str(datetime.date.today()),
@@ -34,7 +36,6 @@ def scene(folder):
     }
 
 def write_report(path: str) -> str:
-    import numpy
     pathlib.Path(path).write_text("a report")
     numpy.random.rand()
     return f"written to {path} at {datetime.datetime.now().isoformat()} as {random.random()}"
@@ -83,7 +84,7 @@ def test_traced(agentreplay):
     agent.traced()
 
 def test_sorts(agentreplay):
-    agentreplay.annotate(new_prompt=FLAG, tenant="acme")
+    agentreplay.annotate(new_prompt=False, tenant="acme")
     assert agentreplay.fixture_file("data/rates.json").read_text() != ""
     agent.ask(agent.PROMPT)
 
@@ -113,8 +114,6 @@ def pytest_runtest_protocol(item):
 """
 
 INI = """
-[pytest]
-pythonpath = .
 agentreplay_env = SHOP_*
 agentreplay_fixtures = data/orders*.json
 agentreplay_tools = agent.write_report
@@ -130,49 +129,38 @@ def echo(body, number):
     return f"({number}) " + " ".join(f"{name} is at {told[name]}." for name in places if name in told)
 
 
-def folders_of_a_user(home, temp):
-    """The environment that moves both, on POSIX and on Windows."""
-    for folder in (home, temp):
-        folder.mkdir(parents=True)
-    return dict.fromkeys(("HOME", "USERPROFILE"), str(home)) | dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temp))
+def folders_of_a_user(folder):
+    """The environment that moves home and the temporary folder, on POSIX and on Windows."""
+    for name in ("home", "tmp"):
+        (folder / name).mkdir(parents=True)
+    homes, temps = ("HOME", "USERPROFILE"), ("TMPDIR", "TEMP", "TMP")
+    return dict.fromkeys(homes, str(folder / "home")) | dict.fromkeys(temps, str(folder / "tmp"))
 
 
 @pytest.fixture(scope="module")
-def recorded(shared_project, tmp_path_factory):
+def made(shared_project, tmp_path_factory):
     """Recorded a year ago."""
-    project = shared_project(echo)
-    project.write(agent=AGENT, test_scene=TESTS.replace("FLAG", "False"), conftest=CONFTEST)
-    (project.root / "pytest.ini").write_text(INI, encoding="utf-8")
+    project = furnished(shared_project(echo), INI, agent=AGENT, test_scene=TESTS, conftest=CONFTEST)
     (project.root / "data").mkdir()
     for name in ("orders", "orders-2", "rates"):
         (project.root / "data" / f"{name}.json").write_text(f'["{name}"]', encoding="utf-8")
     (project.root / "uv.lock").write_text("version = 1\n", encoding="utf-8")
-    user = tmp_path_factory.mktemp("user")
-    project.environ |= folders_of_a_user(user / "home", user / "tmp")
+    project.environ |= folders_of_a_user(tmp_path_factory.mktemp("user") / "of")
     project.environ |= {"PYTHONHASHSEED": "3", "TZ": "Europe/Berlin", "OTHER_HOST": "maple-7"}
     project.environ |= {"SHOP_REGION": "eu", "SHOP_API_KEY": "k-99119911"}
-    project.recording = project.record("--agentreplay-no-prove", SECONDS_AGO=str(YEAR))
-    assert project.recording.returncode == 0, project.recording.stdout
-    return project
+    return recorded(project, SECONDS_AGO=str(YEAR))
 
 
-def run_of(project, name):
-    return next(snapshot.run for snapshot in project.snapshots if snapshot.run.header.test.endswith(f"::{name}"))
-
-
-def test_the_prompts_hold_the_time_of_the_recording_and_the_file_no_place_of_this_machine(recorded):
-    for file in recorded.files:
-        text = file.read_text(encoding="utf-8")
-        assert str(recorded.root) not in text
-        assert "maple-7" not in text
-    run = run_of(recorded, "test_scene")
+def test_the_prompts_hold_the_time_of_the_recording_and_the_file_no_place_of_this_machine(made):
+    text = "".join(file.read_text(encoding="utf-8") for file in made.files)
+    assert not [place for place in (str(made.root), "maple-7") if place in text]
+    run = runs(made)["scene"]
     then = datetime.now(UTC) - timedelta(seconds=YEAR)
     assert abs(datetime.fromisoformat(run.header.recorded) - then) < timedelta(minutes=10)
-    told = [
-        dict(line.split(": ", 1) for line in json.loads(x.call.body.data)["messages"][0]["content"].splitlines())
-        for x in run.exchanges
-        if x.call.boundary == "http"
+    contents = [
+        json.loads(x.call.body.data)["messages"][0]["content"] for x in run.exchanges if x.call.boundary == "http"
     ]
+    told = [dict(line.split(": ", 1) for line in content.splitlines()) for content in contents]
     times = [float(one["time"]) for one in told]
     assert all(abs(time - then.timestamp()) < 600 for time in times)
     assert times == sorted(times)
@@ -180,8 +168,8 @@ def test_the_prompts_hold_the_time_of_the_recording_and_the_file_no_place_of_thi
         assert len({one[name] for one in told}) == 3, "each turn has its own, the request with a tool result repeats it"
 
 
-def test_the_kit_holds_what_was_declared(recorded):
-    kit = run_of(recorded, "test_sorts").header.kit
+def test_the_kit_holds_what_was_declared(made):
+    kit = runs(made)["sorts"].header.kit
     sha256 = {name: hashlib.sha256(f'["{name}"]'.encode()).hexdigest() for name in ("orders", "orders-2", "rates")}
     assert kit["fixtures"] == {f"data/{name}.json": digest for name, digest in sha256.items()}
     assert kit["environment"] == {"SHOP_REGION": "eu"}
@@ -189,57 +177,41 @@ def test_the_kit_holds_what_was_declared(recorded):
     assert kit["hash"] == {"seed": 3}
     assert set(kit["locale"]["now"]) == {"LC_COLLATE", "LC_MONETARY", "LC_NUMERIC", "LC_TIME"}
     assert list(kit["locks"]) == ["uv.lock"]
-    assert "numpy" in run_of(recorded, "test_scene").header.kit["generators"]
-    trace = run_of(recorded, "test_traced").header.kit["trace"]
+    assert "numpy" in runs(made)["scene"].header.kit["generators"]
+    trace = runs(made)["traced"].header.kit["trace"]
     assert (len(trace["trace_id"]), len(trace["span_id"])) == (32, 16)
     assert "trace" not in kit
 
 
-def test_a_year_later_it_replays_here_and_elsewhere(recorded, tmp_path):
-    done = recorded.offline()
-    assert done.returncode == 0, done.stdout
+def test_a_year_later_it_replays(made):
+    """Elsewhere too: tests/plugin/order/test_machine_clock.py."""
+    done = passed(made.offline(PYTHONHASHSEED="99", OTHER_HOST="oak-12.example", TZ="Asia/Kolkata"))
     assert "5 passed" in done.stdout
     assert "changed" not in done.stdout
-    other = tmp_path / "checkout" / "elsewhere"
-    shutil.copytree(recorded.root, other, ignore=shutil.ignore_patterns(".pytest_agentreplay", "__pycache__"))
-    there = type(recorded)(other, recorded.server)
-    there.environ |= recorded.environ | folders_of_a_user(tmp_path / "h", tmp_path / "t")
-    there.environ |= {"PYTHONHASHSEED": "99", "OTHER_HOST": "oak-12.example", "TZ": "Asia/Kolkata"}
-    done = there.offline("--basetemp", str(tmp_path / "base temp"))
-    assert done.returncode == 0, done.stdout
-    assert "5 passed" in done.stdout
 
 
-@pytest.mark.parametrize("draws", ["random.random()", "numpy.random.rand()"])
-def test_another_draw_is_a_divergence(recorded, draws):
+@pytest.mark.parametrize("draws", ["random.random()", *rare("numpy.random.rand()")])
+def test_another_draw_is_a_divergence(made, draws):
     """The seeds do not hide what the agent draws beside its recording."""
-    recorded.edit("agent.py", "    import numpy\n    return {\n", f"    import numpy; {draws}\n    return {{\n")
-    try:
-        done = recorded.offline("-k", "scene")
-    finally:
-        recorded.write(agent=AGENT)
+    with edited(made, "agent.py", "def scene(folder):\n", f"def scene(folder):\n    {draws}\n"):
+        done = made.offline("-k", "scene")
     assert done.returncode == 1
-    assert "[AR-" in done.stdout
-    assert "turn 1/" in done.stdout
+    assert re.search(r"\[AR-\w+\] turn 1/", done.stdout), done.stdout
 
 
 @pytest.fixture
-def elsewhere(recorded):
+def elsewhere(made):
     """Another machine: other variables, flags, locale and files."""
-    file = recorded.root / "data" / "orders.json"
-    file.write_text('["other"]', encoding="utf-8")
-    recorded.write(test_scene=TESTS.replace("FLAG", "True"))
-    yield {"SHOP_REGION": "us", "PYTHONHASHSEED": "0", "SHOP_API_KEY": "k-00000000"}
-    recorded.write(test_scene=TESTS.replace("FLAG", "False"))
-    file.write_text('["orders"]', encoding="utf-8")
+    with (
+        edited(made, "data/orders.json", "orders", "other"),
+        edited(made, "test_scene.py", "new_prompt=False", "new_prompt=True"),
+    ):
+        yield {"SHOP_REGION": "us", "PYTHONHASHSEED": "0", "SHOP_API_KEY": "k-00000000"}
 
 
-def test_a_divergence_names_what_has_changed_around_it(recorded, elsewhere):
-    recorded.edit("agent.py", "You sort orders.", "You sort all orders.")
-    try:
-        done = recorded.offline("-k", "sorts", **elsewhere)
-    finally:
-        recorded.write(agent=AGENT)
+def test_a_divergence_names_what_has_changed_around_it(made, elsewhere):
+    with edited(made, "agent.py", "You sort orders.", "You sort all orders."):
+        done = made.offline("-k", "sorts", **elsewhere)
     assert done.returncode == 1
     assert '  changed since environment SHOP_REGION: "eu" -> "us"' in done.stdout
     assert "  changed since fixture file data/orders.json has another content" in done.stdout
@@ -250,22 +222,19 @@ def test_a_divergence_names_what_has_changed_around_it(recorded, elsewhere):
     assert len(report.strip().splitlines()) <= 24 + 2
 
 
-def test_a_green_replay_tells_of_changed_files(recorded, elsewhere):
-    (recorded.root / "data" / "orders-2.json").rename(recorded.root / "data" / "orders-3.json")
-    try:
-        done = recorded.offline(**elsewhere)
-    finally:
-        (recorded.root / "data" / "orders-3.json").rename(recorded.root / "data" / "orders-2.json")
-    assert done.returncode == 0, done.stdout
+def test_a_green_replay_tells_of_changed_files(made, elsewhere):
+    before, after = (made.root / "data" / f"orders-{number}.json" for number in (2, 3))
+    before.rename(after)
+    done = passed(made.offline(**elsewhere))
+    after.rename(before)
     told = "fixture file data/orders.json has another content since it was recorded; 4 tests replayed all the same"
     assert f"changed   {told}" in done.stdout
     assert "fixture file data/orders-2.json is declared no longer" in done.stdout
     assert "fixture file data/orders-3.json is new" in done.stdout
 
 
-def test_in_mode_off_a_fixture_file_is_where_it_was(recorded, tmp_path):
-    done = recorded.child("pytest", *recorded.options, "--replay=off", "-k", "sorts", recorded.root, cwd=tmp_path)
-    assert done.returncode == 0, done.stdout
+def test_in_mode_off_a_fixture_file_is_where_it_was(made, tmp_path):
+    passed(made.child("pytest", *made.options, "--replay=off", "-k", "sorts", made.root, cwd=tmp_path))
 
 
 JUMPS = """
@@ -285,12 +254,9 @@ def test_clocks_that_jump_neither_order_nor_end_anything(project):
     """Back and forth by hours, before 1970, and to other zones: what came first is told by numbers."""
     test = "\n@pytest.mark.agentreplay(clock='{0}')\ndef test_{0}():\n    assert agent.answer('Where is A-17?')\n"
     project.write(conftest=JUMPS, test_shop="import agent, pytest\n" + test.format("stepped") + test.format("real"))
-    done = project.record("--agentreplay-no-prove")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "Traceback" not in done.stdout + done.stderr
+    recorded(project)
     for snapshot in project.snapshots:
         assert [x.call.boundary for x in snapshot.run.exchanges] == ["http", "tool", "http", "tool", "http"]
         assert [x.start for x in snapshot.run.exchanges] == sorted(x.start for x in snapshot.run.exchanges)
     project.write(conftest="")
-    done = project.offline()
-    assert done.returncode == 0, done.stdout + done.stderr
+    passed(project.offline())

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from pytest_agentreplay.demo.server import Say
+from tests.support.small_projects import passed, recorded
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
 
@@ -17,13 +18,16 @@ import httpx2, trio  # which httpx2 imports in the first thread that asks
 NOW = os.environ.get("PROGRAM") == "changed"
 SYSTEM = "Be calm, and cite the guide." if NOW else "Be brief."
 
-def request(question, **more):
-    messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
-    return {"model": "m-1", "messages": messages, **more}
+def chat(question, system=SYSTEM):
+    messages = [{"role": "system", "content": system}, {"role": "user", "content": question}]
+    reply = httpx2.post(os.environ["MODEL_URL"] + "/v1/chat/completions", json={"model": "m-1", "messages": messages})
+    return reply.json()["choices"][0]["message"]["content"]
 
-def chat(question, **more):
-    url = os.environ["MODEL_URL"] + "/v1/chat/completions"
-    return httpx2.post(url, json=request(question, **more)).json()["choices"][0]["message"]["content"]
+def at_once(*threads):
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 def ask(word):
     return word
@@ -39,11 +43,7 @@ def one_after_the_other(first, second):
         time.sleep(0.05)
         chat(question)
     jobs = [(late, first), (early, second)] if NOW else [(early, first), (late, second)]
-    threads = [threading.Thread(target=job, args=(question,)) for job, question in jobs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(*(threading.Thread(target=job, args=(question,)) for job, question in jobs))
 
 def other_thread_first():
     one_after_the_other("Paris?", "Rome?")
@@ -62,11 +62,7 @@ def three_turns_each():
         for hour in ("morning", "noon", "night"):
             chat(f"{city}, {hour}")
     cities = ["Paris", "Rome"]
-    threads = [threading.Thread(target=talk, args=(city,)) for city in (reversed(cities) if NOW else cities)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    at_once(*(threading.Thread(target=talk, args=(city,)) for city in (reversed(cities) if NOW else cities)))
 
 def one_after_another():
     for city in ("Paris", "Rome", "Oslo"):
@@ -75,18 +71,16 @@ def one_after_another():
 def wholly_reworded():
     for question in ("Where does it rain?", "And why there?") if NOW else ("Paris", "Rome"):
         chat(question)
-'''
 
-REFUSED = """
+# What stays ambiguous.
+
 def in_one_lane():
     for city in ("Rome", "Paris") if NOW else ("Paris", "Rome"):
         chat(f"{city}?")
 
 def unchanged_in_one_lane():
-    global SYSTEM
-    SYSTEM = "Be brief."
     for city in ("Rome", "Paris", "Osloer Fjord") if NOW else ("Paris", "Rome", "Oslo"):
-        chat(f"{city}?")
+        chat(f"{city}?", "Be brief.")
 
 def nothing_in_common():
     one, other = ("Capitale d'Italie", "Capitale de France") if NOW else ("Paris?", "Rome?")
@@ -97,15 +91,13 @@ def both_named():
     one_after_the_other(one, other)
 
 def in_front():
-    global SYSTEM
-    SYSTEM = "Be brief."
     for city in ("Oslo", "Paris", "Rome") if NOW else ("Paris", "Rome", "Bern"):
-        chat(f"{city}?")
+        chat(f"{city}?", "Be brief.")
 
 def asked_twice():
     for city in ("Paris", "Paris") if NOW else ("Paris", "Rome"):
-        chat(f"{city}?")
-"""
+        chat(f"{city}?", "Be brief.")
+'''
 
 CITY = re.compile("Paris|Rome|Oslo|Bern")
 
@@ -122,55 +114,39 @@ def pairs(programs, name):
         yield asked[-1]["content"], json.loads(x.outcome.body.data)["choices"][0]["message"]["content"]
 
 
-def accept_all(programs):
-    """All programs run on their recorded replies, with changed requests."""
-    return programs.project.run("--agentreplay-adopt=tone", PROGRAM="changed", COLUMNS="250")
-
-
-@pytest.fixture(scope="module")
-def accepted(programs):
-    """The programs with what was said when their changed requests were taken, and what a replay then says of each."""
-    made = programs(AGENT, script=echo)
-    done = accept_all(made)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return made, done.stdout, made.replayed(changed=True)
-
-
 CITIES = ["other_thread_first", "pool", "template_too", "three_turns_each", "one_after_another"]
+REFUSED = {
+    "in_one_lane": "AR-ORDER",
+    "unchanged_in_one_lane": "AR-MISSING",
+    "nothing_in_common": "AR-REQUEST",
+    "both_named": "AR-REQUEST",
+    "in_front": "AR-REQUEST",
+    "asked_twice": "AR-EXTRA",
+}
 
 
-def test_a_reply_stays_with_its_question(accepted):
-    programs, told, replayed = accepted
+def test_a_reply_stays_with_its_question_and_what_stays_ambiguous_is_refused(programs):
+    made = programs(AGENT, script=echo)
+    before = {file: file.read_bytes() for file in made.project.files}
+    done = made.project.run("--agentreplay-adopt=tone", PROGRAM="changed", COLUMNS="250")
+    told = done.stdout
+    assert dict(re.findall(r"FAILED \S+\[(\w+)\] - \[(AR-\w+)\]", told)) == REFUSED, told
+    assert told.count("accepted  nothing") == len(REFUSED)
+    unchanged = {file.name.split("-")[1] for file, data in before.items() if file.read_bytes() == data}
+    assert unchanged == {name.replace("_", "-") for name in REFUSED} or unchanged == {*REFUSED}
     wrong = []
     for name in CITIES:
-        found = list(pairs(programs, name))
+        found = list(pairs(made, name))
         wrong += [(name, asked, said) for asked, said in found if CITY.search(asked)[0] != CITY.search(said)[0]]
         alignment = told.rpartition(f"test_program-{name}-")[2].partition("accepted ")[0]
         assert alignment.count(" answers model m-1, last message: ") == len(found), "the alignment is shown"
     assert not wrong
+    first = told.rpartition("test_program-other_thread_first-")[2]
+    assert re.search(r"call \d \(turn 1[^)]*\) answers model m-1, last message: (\w+\?)   \[by '\1'\]", first), told
+    reworded = [CITY.search(answer)[0] for _, answer in pairs(made, "wholly_reworded")]
+    assert reworded == ["Paris", "Rome"], "one lane without a word in common keeps its order"
+    replayed = made.replayed("-k", " or ".join([*CITIES, "wholly_reworded"]), changed=True)
     assert set(map(tuple, replayed.values())) == {("",)}
-    told = told.rpartition("test_program-other_thread_first-")[2]
-    assert re.search(r"call \d \(turn 1[^)]*\) answers model m-1, last message: (\w+\?)   \[by '\1'\]", told), told
-    assert [CITY.search(answer)[0] for _, answer in pairs(programs, "wholly_reworded")] == ["Paris", "Rome"], (
-        "one lane without a word in common keeps its order"
-    )
-
-
-def test_what_stays_ambiguous_is_refused(programs):
-    made = programs(AGENT.partition("def other_thread_first")[0] + REFUSED, script=echo)
-    before = [file.read_bytes() for file in made.project.files]
-    done = accept_all(made)
-    codes = dict(re.findall(r"FAILED \S+\[(\w+)\] - \[(AR-\w+)\]", done.stdout))
-    assert codes == {
-        "in_one_lane": "AR-ORDER",
-        "unchanged_in_one_lane": "AR-MISSING",
-        "nothing_in_common": "AR-REQUEST",
-        "both_named": "AR-REQUEST",
-        "in_front": "AR-REQUEST",
-        "asked_twice": "AR-EXTRA",
-    }, done.stdout
-    assert done.stdout.count("accepted  nothing") == len(codes)
-    assert [file.read_bytes() for file in made.project.files] == before
 
 
 SHOP = """
@@ -219,8 +195,7 @@ def offers(project):
     project.server._replies = lambda body, number: Say("It is on its way.")
     project.write(shop=SHOP, test_offers=TESTS)
     project.environ |= {"COLUMNS": "160"}
-    recorded = project.record("--agentreplay-no-prove")
-    assert recorded.returncode == 0, recorded.stdout + recorded.stderr
+    recorded(project)
     project.server.stop()
     return project
 
@@ -236,4 +211,4 @@ def test_it_is_offered_where_a_recorded_reply_can_answer_and_a_run_that_refuses_
     reports = done.stdout.partition("short test summary info")[0]
     assert "agentreplay accept" not in reports.replace("(agentreplay accept)", "")
     assert done.stdout.count("accepted  nothing") == 3
-    assert offers.replay("-k", "wording", CHANGED="yes").returncode == 0
+    passed(offers.replay("-k", "wording", CHANGED="yes"))

@@ -1,8 +1,8 @@
 """`xfail` in all its forms excuses what a test does wrong, and no divergence; its reason is shown without secrets."""
 
-import re
-
 import pytest
+
+from tests.support.small_projects import edited, furnished, passed, summary
 
 AGENT = """
 import os
@@ -29,21 +29,24 @@ import unittest
 import agent, pytest
 from pytest_agentreplay import ReplayDiverged
 
-@pytest.mark.xfail(reason="a known bug")
-def test_plain(agentreplay):
+def forms(**marks):
+    return pytest.mark.parametrize("form", [pytest.param(name, marks=mark, id=name) for name, mark in marks.items()])
+
+xfail = pytest.mark.xfail
+
+@forms(
+    plain=xfail(reason="a known bug"), strict=xfail(strict=True), raises=xfail(raises=ValueError),
+    anything=xfail(raises=(ValueError, BaseException)),
+)
+def test_expected(form, agentreplay):
     agent.answer()
 
-@pytest.mark.xfail(strict=True)
-def test_strict(agentreplay):
-    agent.answer()
-
-@pytest.mark.xfail(raises=ValueError)
-def test_raises(agentreplay):
-    agent.answer()
-
-@pytest.mark.xfail(raises=(ValueError, BaseException))
-def test_anything(agentreplay):
-    agent.answer()
+@forms(
+    alone=xfail(raises=ReplayDiverged, strict=True), among_others=xfail(raises=(ReplayDiverged, ValueError)),
+    without_hold=[xfail, xfail(False, raises=ReplayDiverged)],
+)
+def test_named(form, agentreplay):
+    agent.ask("one?")
 
 def test_call(agentreplay):
     try:
@@ -80,65 +83,44 @@ class TestCase(unittest.TestCase):
     def test_unittest(self):
         agent.answer()
 
-@pytest.mark.xfail(raises=ReplayDiverged, strict=True)
-def test_named(agentreplay):
-    agent.ask("one?")
-
-@pytest.mark.xfail(raises=(ReplayDiverged, ValueError))
-def test_named_among_others(agentreplay):
-    agent.ask("one?")
-
-@pytest.mark.xfail(False, raises=ReplayDiverged)
-@pytest.mark.xfail
-def test_named_by_a_marker_that_does_not_hold(agentreplay):
-    agent.ask("one?")
-
-@pytest.mark.xfail(run=False)
+@xfail(run=False)
 def test_never_run(agentreplay):
     agent.ask("one?")
 """
-
-NAMES = ["anything", "call", "dynamic", "fixture", "plain", "raises", "strict", "teardown", "unittest"]
-EXPECTING = ["named", "named_among_others", "named_by_a_marker_that_does_not_hold"]
+FORMS = {f"expected[{form}]" for form in ("plain", "strict", "raises", "anything")}
+NAMES = {*FORMS, "call", "dynamic", "fixture", "teardown", "TestCase::test_unittest"}
 
 
 @pytest.fixture(scope="module")
 def expecting(shared_project):
-    project = shared_project()
-    project.write(agent=AGENT, test_expecting=TESTS)
-    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
+    project = furnished(shared_project(), agent=AGENT, test_expecting=TESTS)
     recorded = project.record()
-    assert len(project.files) == len(NAMES) + len(EXPECTING), recorded.stdout
+    assert len(project.files) == len(NAMES) + 3, recorded.stdout
     return project
 
 
 def told(done):
-    """The names of the tests that failed or ended in an error, with the code that each was told."""
+    """The code that each test was told that failed or ended in an error."""
     assert done.returncode == 1, done.stdout
     assert "Traceback" not in done.stdout
-    summary = done.stdout.partition("short test summary")[2]
-    return dict(re.findall(r"^(?:FAILED|ERROR) \S+::test_(\w+) - (\[[A-Z-]+\])", summary, re.MULTILINE))
+    return {name: said.partition("]")[0] for name, said in summary(done).items()}
 
 
 def test_an_expected_failure_that_fails_as_recorded_stays_one(expecting):
-    done = expecting.offline("-k", "not named")
-    assert done.returncode == 0, done.stdout
-    assert f"{len(NAMES) + 1} xfailed" in done.stdout
+    assert f"{len(NAMES) + 1} xfailed" in passed(expecting.offline("-k", "not named")).stdout
 
 
 def test_a_divergence_fails_the_test_unless_its_marker_names_the_exception(expecting):
-    expecting.edit("agent.py", "Be brief.", "Be short.")
-    done = expecting.offline(COLUMNS="200")
-    expecting.edit("agent.py", "Be short.", "Be brief.")
-    assert told(done) == dict.fromkeys([*NAMES, EXPECTING[-1]], "[AR-REQUEST]"), done.stdout
+    with edited(expecting, "agent.py", "Be brief.", "Be short."):
+        done = expecting.offline(COLUMNS="200")
+    assert told(done) == dict.fromkeys({*NAMES, "named[without_hold]"}, "[AR-REQUEST"), done.stdout
     assert "4 xfailed" in done.stdout
 
 
 def test_a_call_that_is_no_longer_made_fails_the_test(expecting):
-    expecting.edit("agent.py", "SECOND = True", "SECOND = False")
-    done = expecting.offline("-k", "not named and not teardown")
-    expecting.edit("agent.py", "SECOND = False", "SECOND = True")
-    assert told(done) == {name: "[AR-MISSING]" for name in NAMES if name != "teardown"}, done.stdout
+    with edited(expecting, "agent.py", "SECOND = True", "SECOND = False"):
+        done = expecting.offline("-k", "not named and not teardown", COLUMNS="200")
+    assert told(done) == dict.fromkeys(NAMES - {"teardown"}, "[AR-MISSING"), done.stdout
     assert "as recorded on" not in done.stdout
 
 

@@ -5,6 +5,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from tests.support.small_projects import furnished, recorded, sections, summary
+
 AGENT = """
 import os
 import httpx2
@@ -34,15 +36,6 @@ import openai, pytest, trio
 import agent
 from agent import URL, aask, ask, body
 
-def test_plain(agentreplay):
-    assert ask()
-
-def test_except_exception(agentreplay):
-    try:
-        ask()
-    except Exception:
-        pass
-
 def test_retries_of_everything(agentreplay):
     for _ in range(5):
         try:
@@ -65,11 +58,6 @@ def test_raised_while_handling(agentreplay):
 def test_openai_retries(agentreplay):
     with openai.OpenAI(base_url=URL + "/v1", api_key="k", max_retries=4) as client:
         client.chat.completions.create(**body("Where?"))
-
-def test_gather(agentreplay):
-    async def all_of_them():
-        return await asyncio.gather(*(aask(f"{n}?") for n in range(4)), return_exceptions=True)
-    assert len(asyncio.run(all_of_them())) == 4
 
 def test_task_group_below_another(agentreplay):
     async def inner():
@@ -100,13 +88,8 @@ def test_dropped_outer_task(agentreplay):
 
 @pytest.mark.asyncio
 async def test_asyncio_plugin_swallowed(agentreplay):
-    results = await asyncio.gather(aask(), return_exceptions=True)
-    assert len(results) == 1
-
-@pytest.mark.asyncio
-async def test_asyncio_plugin_timeout(agentreplay):
     async with asyncio.timeout(5):
-        await asyncio.wait_for(aask(), 5)
+        assert len(await asyncio.gather(asyncio.wait_for(aask(), 5), return_exceptions=True)) == 1
 
 @pytest.mark.anyio
 async def test_anyio_plugin(agentreplay):
@@ -164,41 +147,33 @@ def test_generator_that_is_dropped(agentreplay):
     del iterator
 """
 
+CONFTEST = """
+import pytest
+
+@pytest.fixture
+def anyio_backend():
+    return "trio"
+"""
 NAMES = set(re.findall(r"^(?:async )?def test_(\w+)", TESTS, re.MULTILINE))
-INI = "[pytest]\npythonpath = .\nasyncio_default_fixture_loop_scope = function\n"
 NOISE = ("Traceback", "ExceptionGroup", "Warning", "exception was", "never retrieved", "Captured", "Exception ignored")
 
 
 @pytest.fixture(scope="module")
 def diverging(shared_project):
     """The suite recorded, and one word of the prompt changed."""
-    project = shared_project()
+    ini = "asyncio_default_fixture_loop_scope = function\n"
+    project = furnished(shared_project(), ini, agent=AGENT, test_latch=TESTS, conftest=CONFTEST)
     project.plugins += ("pytest_asyncio.plugin", "anyio.pytest_plugin", "xdist.plugin")
-    project.write(
-        agent=AGENT,
-        test_latch=TESTS,
-        conftest="import pytest\n@pytest.fixture\ndef anyio_backend():\n    return 'trio'\n",
-    )
-    (project.root / "pytest.ini").write_text(INI, encoding="utf-8")
-    recorded = project.record()
-    assert recorded.returncode == 0, recorded.stdout + recorded.stderr
-    assert len(project.files) == len(NAMES), recorded.stdout
+    assert len(recorded(project).files) == len(NAMES)
     project.edit("agent.py", "Be brief.", "Be long.")
     return project
 
 
-def wrong(report, failure, summary):
-    """What is not as it should be in the report of a test, in JUnit's file and in the short summary."""
-    properties = {one.get("name"): one.get("value") for one in failure.iter("property")}
-    message = failure.find("failure").get("message")
-    checks = {
-        "junit's properties": (properties["agentreplay.code"], properties["agentreplay.turn"]) == ("AR-PROMPT", "1"),
-        "junit's message": message.startswith("[AR-PROMPT] turn 1") and "\n" not in message,
-        "said once": report.count("[AR-PROMPT]") == 1,
-        "no noise": not [word for word in NOISE if word in report],
-        "the summary": " - [AR-PROMPT] turn 1" in summary,
-    }
-    return [what for what, holds in checks.items() if not holds]
+def of_junit(case):
+    """What JUnit's file says of a test: code, turn and the message, one line."""
+    properties = {one.get("name"): one.get("value") for one in case.iter("property")}
+    message = case.find("failure").get("message")
+    return properties["agentreplay.code"], properties["agentreplay.turn"], message[:18], message.count("\n")
 
 
 @pytest.mark.parametrize(
@@ -208,20 +183,15 @@ def wrong(report, failure, summary):
     ids=["here", "under xdist on CI"],
 )
 def test_the_first_divergence_is_the_verdict_and_all_that_is_said(diverging, words, environ):
-    junit = diverging.root / "junit.xml"
-    done = diverging.offline(f"--junitxml={junit}", *words, **environ)
+    done = diverging.offline("--junitxml=junit.xml", *words, **environ)
     assert done.returncode == 1
     assert f"= {len(NAMES)} failed in " in done.stdout.splitlines()[-1]
     assert not [word for word in NOISE if word in done.stdout + done.stderr], done.stdout + done.stderr
-    text, _, summary = done.stdout.partition("short test summary")
-    parts = re.split(
-        r"^_{3,} test_(\w+?)(?:\[trio\])? _{3,}$", text.partition("- agentreplay -")[0], flags=re.MULTILINE
-    )
-    reports = dict(zip(parts[1::2], parts[2::2], strict=True))
-    lines = {m[2]: m[0] for m in re.finditer(r"^(FAILED) test_latch\.py::test_(\w+).*$", summary, re.MULTILINE)}
-    cases = {
-        case.get("name").removeprefix("test_").partition("[")[0]: case for case in ET.parse(junit).iter("testcase")
-    }
-    assert reports.keys() == lines.keys() == cases.keys() == NAMES
-    found = {name: wrong(reports[name], cases[name], lines[name]) for name in NAMES}
-    assert not any(found.values()), (found, done.stdout)
+    said, reports = summary(done), sections(done)
+    cases = ET.parse(diverging.root / "junit.xml").iter("testcase")
+    junit = {case.get("name").removeprefix("test_"): of_junit(case) for case in cases}
+    assert said.keys() == reports.keys() == junit.keys()
+    assert {name.partition("[")[0] for name in said} == NAMES
+    assert not [line for line in said.values() if not line.startswith("[AR-PROMPT] turn 1")]
+    assert not [name for name, report in reports.items() if report.count("[AR-PROMPT]") != 1], done.stdout
+    assert set(junit.values()) == {("AR-PROMPT", "1", "[AR-PROMPT] turn 1", 0)}

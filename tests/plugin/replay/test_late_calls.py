@@ -4,19 +4,22 @@ import re
 
 import pytest
 
+from tests.support.small_projects import passed
+
 pytestmark = [
     pytest.mark.env("main"),  # nothing in it depends on the release of a dependency
     pytest.mark.real_process,
 ]
 
 AGENT = """
-import asyncio, atexit, gc, multiprocessing.util, os, pathlib, socket, threading, time, weakref
+import asyncio, atexit, multiprocessing.util, os, pathlib, socket, threading, weakref
 from atexit import register
 from concurrent.futures import ThreadPoolExecutor
 import httpx2
 
 LEDGER = pathlib.Path(__file__).with_name("ledger.txt")
-KEPT, DROPPED = [], []
+KEPT, DROPPED, ENDING = [], [], threading.Event()
+threading._register_atexit(ENDING.set)  # after the session, before threads are joined
 
 def note(line):
     with LEDGER.open("a") as ledger:
@@ -41,9 +44,13 @@ async def aask(why):
 async def arefund(why):
     note(f"refund {why}")
 
-def later(wait, work, *args):
-    time.sleep(wait)
-    work(*args)
+def late(why):
+    ENDING.wait()
+    refund(why)
+
+def kept(value):
+    KEPT.append(value)
+    return value
 
 class Session:
     def __init__(self, why="__del__"):
@@ -58,62 +65,43 @@ def session_left_open(why):
     finally:
         refund(why)
 
-def by_atexit():
-    atexit.register(refund, "atexit")
-
-def by_atexit_a_model():
-    atexit.register(ask, "atexit")
-
-def by_a_coroutine_at_exit():
-    atexit.register(lambda: asyncio.run(arefund("coroutine")))
-
-def by_finalize():
-    KEPT.append(Kept := type("Kept", (), {}))
-    weakref.finalize(Kept, refund, "finalize")
-
-def by_finalize_in_the_next_test():
+def finalized_in_the_next_test():
     DROPPED.append(session := threading.Event())
     weakref.finalize(session, refund, "finalize")
 
-def by_a_finalizer_of_multiprocessing():
-    multiprocessing.util.Finalize(None, refund, ("multiprocessing",), exitpriority=1)
-
-def left_in_a_module():
-    KEPT.append(Session())
-
-def by_del_of_a_cycle():
+def cycle():
     session = Session()
     session.itself = session
 
-def by_a_thread():
-    threading.Thread(target=later, args=(1.5, refund, "thread")).start()
+def daemon():
+    thread = threading.Thread(target=late, args=("daemon",), daemon=True)
+    thread.start()
+    atexit.register(thread.join, 5)
 
-def by_a_timer():
-    threading.Timer(1.5, refund, ["timer"]).start()
+def callback():
+    kept(ThreadPoolExecutor(1)).submit(ENDING.wait).add_done_callback(lambda done: refund("callback"))
 
-def by_a_daemon():
-    threading.Thread(target=later, args=(0.6, refund, "daemon"), daemon=True).start()
-    atexit.register(time.sleep, 1)
-
-def by_an_executor():
-    KEPT.append(pool := ThreadPoolExecutor(1))
-    pool.submit(later, 1.5, refund, "executor")
-
-def by_a_callback_of_a_future():
-    KEPT.append(pool := ThreadPoolExecutor(1))
-    pool.submit(time.sleep, 1.5).add_done_callback(lambda done: refund("callback"))
-
-def by_shutdown_of_threads():
-    threading._register_atexit(refund, "threading")
-
-def connect():
-    socket.create_connection(("api.openai.com", 443))
+WAYS = {
+    "atexit": lambda: atexit.register(refund, "atexit"),
+    "atexit_model": lambda: atexit.register(ask, "atexit"),
+    "coroutine": lambda: atexit.register(lambda: asyncio.run(arefund("coroutine"))),
+    "finalize": lambda: weakref.finalize(kept(type("Kept", (), {})), refund, "finalize"),
+    "finalize_in_the_next_test": finalized_in_the_next_test,
+    "multiprocessing": lambda: multiprocessing.util.Finalize(None, refund, ("multiprocessing",), exitpriority=1),
+    "module": lambda: kept(Session()),
+    "cycle": cycle,
+    "thread": lambda: threading.Thread(target=late, args=("thread",)).start(),
+    "timer": lambda: threading.Timer(0, late, ["timer"]).start(),
+    "daemon": daemon,
+    "executor": lambda: kept(ThreadPoolExecutor(1)).submit(late, "executor"),
+    "callback": callback,
+    "threading": lambda: threading._register_atexit(refund, "threading"),
+}
 
 if "LEAVES" in os.environ:
     register(refund, "import")
     register(ask, "import")
-    register(httpx2.post, os.environ["MODEL_URL"] + "/v1/chat/completions", json={"model": "m", "messages": []})
-    register(connect)
+    register(socket.create_connection, ("api.openai.com", 443))
 if "TELEMETRY" in os.environ:
     register(httpx2.post, os.environ["MODEL_URL"] + "/v1/traces", json={"spans": []})
 """
@@ -124,10 +112,10 @@ import pytest, agent
 
 gc.disable()  # garbage waits for the session's end
 
-@pytest.mark.parametrize("way", os.environ["LEAVES"].split())
+@pytest.mark.parametrize("way", agent.WAYS)
 def test_way(way, agentreplay):
     agent.look_up()
-    getattr(agent, way)()
+    agent.WAYS[way]()
 
 def left_open():
     generator = agent.session_left_open("generator")
@@ -156,10 +144,8 @@ agentreplay_tools =
     agent.refund
     agent.arefund
 """
-
-LEFT = "left_in_a_module"
-WAYS = [line.split()[1].partition("(")[0] for line in AGENT.splitlines() if line.startswith("def by_")]
-NOISE = ("Traceback", "ExceptionGroup", "Warning", "exception was", "never retrieved", "Captured", "Exception ignored")
+NOBODYS = {"module", "cycle"}
+"""Nobody can tell the test of what Python itself calls when all is over."""
 
 
 @pytest.fixture
@@ -176,25 +162,20 @@ def made(shared_project):
     return make
 
 
-def check_left(done):
-    """Each way is told on its test; garbage in a cycle and what an import registered are nobody's."""
-    assert done.returncode == 1, done.stdout + done.stderr
-    told = re.findall(r"^\[AR-LATE\] (.+?): (.*?) *(?:called from .*)?$", done.stdout + done.stderr, re.MULTILINE)
-    whose = {test: said for test, said in told if test != "after the last test"}
-    tests = [f"test_way[{way}]" for way in WAYS if "cycle" not in way]
-    tests += ["test_value_of_a_fixture[__del__]", "test_value_of_a_fixture[generator]"]
-    assert whose.keys() == {f"test_leaving.py::{test}" for test in tests}, told
-    nobodys = {said.partition(":")[0] for test, said in told if test == "after the last test"}
-    assert nobodys == {"tool refund", "POST 127.0.0.1", "look-up of api.openai.com"}, told
-    assert "[AR-LATE] after the last test: tool refund   called from agent.py:" in done.stdout
-
-
 def test_what_is_called_at_exit_or_by_threads_that_outlive_the_session_is_refused_and_told(made):
     project = made(test_leaving=TESTS)
-    ways = " ".join([*WAYS, LEFT])
-    for words in (("--snapshot-record", "--agentreplay-no-prove"), ("--replay=model",), ("--replay=model", "-n", "1")):
-        done = project.run(*words, LEAVES=ways)
-        check_left(done)
+    ways = re.findall(r'^    "(\w+)": ', AGENT.partition("\nWAYS = ")[2], re.MULTILINE)
+    tests = [f"test_way[{way}]" for way in ways if way not in NOBODYS]
+    tests += ["test_value_of_a_fixture[__del__]", "test_value_of_a_fixture[generator]"]
+    for words in (("--snapshot-record",), ("--replay=model", "-n", "1")):
+        done = project.run(*words, LEAVES="all")
+        assert done.returncode == 1, done.stdout + done.stderr
+        told = re.findall(r"^\[AR-LATE\] (.+?): (.*?) *(?:called from .*)?$", done.stdout + done.stderr, re.MULTILINE)
+        whose = {test for test, _ in told if test != "after the last test"}
+        assert whose == {f"test_leaving.py::{test}" for test in tests}, told
+        nobodys = {said.partition(":")[0] for test, said in told if test == "after the last test"}
+        assert nobodys == {"tool refund", "POST 127.0.0.1", "look-up of api.openai.com"}, told
+        assert "[AR-LATE] after the last test: tool refund   called from agent.py:" in done.stdout
     assert not [line for line in project.ledger if "refund" in line]
     assert project.server.hits == 0
 
@@ -206,22 +187,25 @@ import pytest
 import agent
 
 POOL = ThreadPoolExecutor(1)
-go = threading.Event()
+go, reporting = threading.Event(), threading.Event()
 
 def straggle(wait):
     wait()
     agent.ask("late?")
 
+def straggler(wait, **more):
+    return threading.Thread(target=straggle, args=(wait,), daemon=True, **more)
+
 def test_soon(agentreplay):
     agent.ask("soon?")
-    threading.Thread(target=straggle, args=(lambda: time.sleep(0.01),), daemon=True).start()
+    straggler(lambda: time.sleep(0.01)).start()
 
 def test_soon_in_a_pool(agentreplay):
     agent.ask("soon?")
     POOL.submit(straggle, lambda: time.sleep(0.01))
 
 def test_soon_in_teardown(agentreplay, joined):
-    joined.append(threading.Thread(target=straggle, args=(lambda: time.sleep(0.1),), daemon=True))
+    joined.append(straggler(lambda: time.sleep(0.1)))
     joined[0].start()
 
 @pytest.fixture
@@ -232,7 +216,7 @@ def joined():
 
 def test_thread(agentreplay):
     agent.ask("one?")
-    threading.Thread(target=straggle, args=(go.wait,), name="straggler", daemon=True).start()
+    straggler(go.wait, name="straggler").start()
 
 @pytest.mark.asyncio(loop_scope="module")
 async def test_task(agentreplay):
@@ -247,6 +231,11 @@ def test_job(agentreplay):
     agent.ask("one?")
     POOL.submit(straggle, go.wait)
 
+def test_between(agentreplay):
+    agent.ask("one?")
+    test_between.thread = straggler(reporting.wait)
+    test_between.thread.start()
+
 @pytest.mark.asyncio(loop_scope="module")
 async def test_other(agentreplay):
     go.set()
@@ -258,10 +247,16 @@ async def test_other(agentreplay):
 def test_none():
     pass
 """
-
-
-STRAGGLERS = ("test_thread", "test_task", "test_job")
+BETWEEN = """
+def pytest_runtest_makereport(item, call):
+    "After the last check of the test, before its report."
+    if call.when == "teardown" and item.name == "test_between":
+        item.module.reporting.set()
+        item.function.thread.join()
+"""
+STRAGGLERS = ("test_thread", "test_task", "test_job", "test_between")
 SOON = ["test_soon", "test_soon_in_a_pool", "test_soon_in_teardown"]
+NOISE = ("Traceback", "ExceptionGroup", "Warning", "exception was", "never retrieved", "Captured", "Exception ignored")
 
 
 def check_late(done):
@@ -279,50 +274,15 @@ def check_late(done):
 
 
 def test_a_straggler_is_refused_told_on_its_own_test_and_never_recorded(made):
-    project = made(test_late=LATE)
-    check_late(project.record("--agentreplay-no-prove"))
-    runs = {snapshot.run.header.test.partition("::")[2]: snapshot.run for snapshot in project.snapshots}
-    assert {*STRAGGLERS, "test_other"} <= set(runs)
-    asked = {name: [x.call.body.data for x in run.exchanges] for name, run in runs.items()}
-    assert all(len(bodies) == 1 for bodies in asked.values())
-    assert b"two?" in asked["test_other"][0]
+    project = made(test_late=LATE, conftest=BETWEEN)
+    check_late(project.record())
+    asked = {one.run.header.test.partition("::")[2]: one.run.exchanges for one in project.snapshots}
+    assert {*STRAGGLERS, "test_other"} <= set(asked)
+    assert all(len(exchanges) == 1 for exchanges in asked.values())
+    assert b"two?" in asked["test_other"][0].call.body.data
     hits = project.server.hits
-    check_late(project.replay())
     check_late(project.replay("-n", "1", CI="1"))
-    assert project.server.hits == hits == 6
-
-
-BETWEEN = """
-import threading
-import agent
-
-go = threading.Event()
-
-def straggle():
-    go.wait()
-    agent.ask("late?")
-
-def test_between(agentreplay):
-    agent.ask("soon?")
-    test_between.thread = threading.Thread(target=straggle, daemon=True)
-    test_between.thread.start()
-"""
-
-MAKES_REPORT = """
-def pytest_runtest_makereport(item, call):
-    if call.when == "teardown" and item.name == "test_between":
-        item.module.go.set()
-        item.function.thread.join()
-"""
-
-
-def test_a_straggler_between_the_last_check_and_the_report_fails_the_session(made):
-    project = made(test_late=BETWEEN, conftest=MAKES_REPORT)
-    for done in (project.record("--agentreplay-no-prove"), project.replay()):
-        assert done.returncode == 1, done.stdout
-        assert "1 passed" in done.stdout
-        (line,) = re.findall(r"^\[AR-LATE\] test_late\.py::test_between: .*$", done.stdout, re.MULTILINE)
-        assert "/v1/x   called from agent.py:" in line
+    assert project.server.hits == hits == 7
 
 
 # What stays as it is.
@@ -355,8 +315,6 @@ def test_it(agentreplay):
 def test_without():
     agent.refund("live")
 """
-
-
 WITHOUT = """
 import unittest
 import pytest, agent
@@ -395,7 +353,6 @@ class TestCase(unittest.TestCase):
 def test_frozen_last(agentreplay):
     agent.look_up()
 """
-
 CONFTEST = """
 from concurrent.futures import ThreadPoolExecutor
 import agent
@@ -414,17 +371,14 @@ def pytest_sessionfinish():
     agent.refund("end of the session")
     POOL.shutdown()
 """
-
 LIVE = ["hook", "thread of the suite", "class set-up", "set-up", "body", "teardown", "class teardown", "setUpClass"]
 
 
 def test_what_calls_no_tool_and_tools_of_tests_without_the_plugin_stay_as_they_are(made):
     project = made(conftest=CONFTEST, test_a_leaving=ORDINARY, test_b_without=WITHOUT)
-    for words in (("--snapshot-record", "--agentreplay-no-prove"), ("--replay=model",)):
+    for run in (project.record, project.replay):
         before = project.ledger
-        done = project.run(*words, TELEMETRY="1")
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert not done.stderr
+        assert not passed(run(TELEMETRY="1")).stderr
     live = [line for line in project.ledger[len(before) :] if line.startswith("refund")]
     assert live == [f"refund {why}" for why in ["live", *LIVE, "end of the session"]]
     assert project.server.hits == 2, "what a library sends at exit goes out, of the recording and of the replay"

@@ -2,20 +2,11 @@
 
 import pytest
 
+from tests.support.asking_tool import AGENT, INI, asked
 from tests.support.exhaustive import rare
+from tests.support.small_projects import edited, furnished, passed, recorded
 
-pytestmark = [pytest.mark.env("main"), pytest.mark.proves]
-
-AGENT = """
-import pathlib, uuid
-
-LEDGER = pathlib.Path(__file__).with_name("ledger.txt")
-
-def ask(question: str) -> str:
-    with LEDGER.open("a") as ledger:
-        ledger.write(question + "\\n")
-    return f"{question}: {uuid.uuid4() if 'chance' in question else len(question)}"
-"""
+pytestmark = pytest.mark.env("main")
 
 CONFTEST = """
 import os, pytest, agent
@@ -157,17 +148,7 @@ CALLS = {
     "test_async.py::@by_anyio": ["anyio", "anyio after"],
 }
 
-INI = """[pytest]
-pythonpath = .
-asyncio_mode = strict
-asyncio_default_fixture_loop_scope = function
-agentreplay_tools =
-    agent.ask
-"""
-
-
-def asked(snapshot):
-    return [x.call.arguments["question"] for x in sorted(snapshot.run.exchanges, key=lambda x: x.start)]
+PROVED = ("-o", "agentreplay_prove=true")
 
 
 def of_fixtures(made):
@@ -175,20 +156,25 @@ def of_fixtures(made):
 
 
 @pytest.fixture(scope="module")
-def project(shared_project):
-    made = shared_project()
-    made.plugins += ("pytest_asyncio.plugin", "anyio.pytest_plugin")
-    made.write(agent=AGENT, conftest=CONFTEST, test_shared=SHARED, test_classes=CLASSES, test_async=ASYNC)
-    made.write(package__test_a="def test_plain():\n    pass\n", package__test_b="def test_it(agentreplay):\n    pass\n")
-    (made.root / "package" / "__init__.py").write_text(PACKAGE, encoding="utf-8")
-    (made.root / "pytest.ini").write_text(INI, encoding="utf-8")
-    recorded = made.record()
-    assert recorded.returncode == 0, recorded.stdout + recorded.stderr
-    return made, recorded.stdout
+def made(shared_project):
+    project = furnished(
+        shared_project(),
+        INI,
+        agent=AGENT,
+        conftest=CONFTEST,
+        test_shared=SHARED,
+        test_classes=CLASSES,
+        test_async=ASYNC,
+    )
+    project.plugins += ("pytest_asyncio.plugin", "anyio.pytest_plugin")
+    project.write(package__test_a="def test_plain():\n    pass\n")
+    project.write(package__test_b="def test_it(agentreplay):\n    pass\n")
+    (project.root / "package" / "__init__.py").write_text(PACKAGE, encoding="utf-8")
+    return recorded(project, *PROVED)
 
 
-def test_each_fixture_is_recorded_once_and_proved(project):
-    made, said = project
+def test_each_fixture_is_recorded_once_and_proved(made):
+    said = made.recording.stdout
     assert of_fixtures(made) == CALLS
     assert said.count("fixture passed)   replays") == len(CALLS), said
     assert "quiet" not in said
@@ -202,6 +188,7 @@ def test_each_fixture_is_recorded_once_and_proved(project):
         ("-k", "not_opted_in"),
         ("-k", "asks_late"),
         ("-n2", "-p", "xdist.plugin", "--dist=loadscope", "test_shared.py", "test_classes.py"),
+        (),
         *rare(
             (("-k", "by_model and b or TestClass"),),
             (("-p", "xdist.plugin", "-n2"),),
@@ -210,26 +197,9 @@ def test_each_fixture_is_recorded_once_and_proved(project):
     ],
     ids=" ".join,
 )
-def test_it_is_served_to_whichever_test_needs_it_first(project, words):
-    made, _ = project
-    done = made.offline(*words)
-    assert done.returncode == 0, done.stdout
+def test_it_is_served_to_whichever_test_needs_it_first(made, words):
+    done = passed(made.offline(*words, REVERSED="" if words else "yes"))
     assert " 0 live" in done.stdout or "not_opted_in" in words
-
-
-def test_it_is_served_in_any_order_of_the_tests_and_to_those_that_failed_last(project):
-    made, _ = project
-    done = made.offline(REVERSED="1")
-    assert done.returncode == 0, done.stdout
-    made.edit("test_shared.py", '"alone"', '"together"')
-    made.plugins = tuple(name for name in made.plugins if name != "no:cacheprovider")
-    try:
-        assert made.offline("test_shared.py").returncode == 1
-        made.edit("test_shared.py", '"together"', '"alone"')
-        done = made.offline("--lf")
-    finally:
-        made.plugins += ("no:cacheprovider",)
-    assert "1 passed" in done.stdout, done.stdout
 
 
 SWALLOWING = """
@@ -250,29 +220,21 @@ def refused(ask):
     ],
     ids=["fewer", "swallowed", "other", "more"],
 )
-def test_a_divergence_fails_every_test_that_shares_the_fixture_and_no_other(project, new, code):
-    made, _ = project
-    made.write(conftest=CONFTEST.replace('agent.ask("two")', new) + SWALLOWING)
-    try:
+def test_a_divergence_fails_every_test_that_shares_the_fixture_and_no_other(made, new, code):
+    with edited(made, "conftest.py", CONFTEST, CONFTEST.replace('agent.ask("two")', new) + SWALLOWING):
         done = made.offline("test_shared.py", "test_classes.py", "-rA", COLUMNS="200")
-    finally:
-        made.write(conftest=CONFTEST)
-    summary = done.stdout.partition("short test summary info")[2]
-    passed = {line.rpartition("::")[2] for line in summary.splitlines() if line.startswith("PASSED")}
-    assert passed == {"test_by_model[a]", "test_by_model[b]", "test_neighbour", "test_case"}
-    assert summary.count(f"[{code}] fixture answers: ") == 4, done.stdout
+    after = done.stdout.partition("short test summary info")[2]
+    names = {line.rpartition("::")[2] for line in after.splitlines() if line.startswith("PASSED")}
+    assert names == {"test_by_model[a]", "test_by_model[b]", "test_neighbour", "test_case"}
+    assert after.count(f"[{code}] fixture answers: ") == 4, done.stdout
     shared = "conftest.py::@answers, shared by test_shared.py::test_not_opted_in, test_shared.py::test_opted_in"
     assert shared in done.stdout
     assert "INTERNALERROR" not in done.stdout + done.stderr
 
 
-def test_a_finalizer_that_diverges_fails_the_last_test_once(project):
-    made, _ = project
-    made.write(conftest=CONFTEST.replace('"after all"', '"after nothing"'))
-    try:
+def test_a_finalizer_that_diverges_fails_the_last_test_once(made):
+    with edited(made, "conftest.py", '"after all"', '"after nothing"'):
         done = made.offline("test_shared.py", COLUMNS="200")
-    finally:
-        made.write(conftest=CONFTEST)
     assert done.stdout.count("ERROR at teardown of") == 1
     assert "[AR-ARGS] fixture answers: call 3/3" in done.stdout
     assert "ExceptionGroup" not in done.stdout
@@ -285,11 +247,9 @@ def small(shared_project):
     """Makes projects of a few files."""
 
     def make(tests):
-        made = shared_project()
-        made.plugins += ("pytest_asyncio.plugin", "xdist.plugin")
-        made.write(agent=AGENT, test_small=tests)
-        (made.root / "pytest.ini").write_text(INI, encoding="utf-8")
-        return made
+        project = furnished(shared_project(), INI, agent=AGENT, test_small=tests)
+        project.plugins += ("pytest_asyncio.plugin", "xdist.plugin")
+        return project
 
     return make
 
@@ -311,42 +271,35 @@ def test_second(answers, agentreplay):
 
 
 def test_a_fixture_without_a_snapshot_is_refused_and_a_failed_set_up_never_replaces_one_that_passed(small):
-    made = small(FAILING)
-    done = made.offline()
+    project = small(FAILING)
+    done = project.offline()
     assert "[AR-NEW] fixture answers: no snapshot is recorded for this fixture" in done.stdout, done.stdout
     assert "pytest --snapshot-record test_small.py\n" in done.stdout
-    assert "fixture passed)   replays" in made.record().stdout
-    made.edit("test_small.py", 'yield agent.ask("one")', 'assert not agent.ask("zero")')
-    failed = made.record().stdout
+    recorded(project)
+    project.edit("test_small.py", 'yield agent.ask("one")', 'assert not agent.ask("zero")')
+    failed = project.record().stdout
     assert "pending   test_small.py::@answers: this run failed, the recorded one passed" in failed
-    assert of_fixtures(made) == {"test_small.py::@answers": ["one", "two"]}
-    (pending,) = (made.root / ".pytest_agentreplay" / "pending").rglob("*.json")
-    assert made.command("accept", pending).returncode == 0
-    assert of_fixtures(made) == {"test_small.py::@answers": ["zero"]}
+    assert of_fixtures(project) == {"test_small.py::@answers": ["one", "two"]}
+    (pending,) = (project.root / ".pytest_agentreplay" / "pending").rglob("*.json")
+    passed(project.command("accept", pending))
+    assert of_fixtures(project) == {"test_small.py::@answers": ["zero"]}
 
 
 def test_the_commands_know_it(small):
-    made = small(FAILING)
-    assert made.record("--agentreplay-no-prove").returncode == 0
-    made.edit("test_small.py", '"one"', '"first"')
-    (file,) = made.files
-    assert made.offline().returncode == 1
-    accepted = made.command("accept", file, "--requests", "--reason", "the same question")
-    assert accepted.returncode == 0, accepted.stdout + accepted.stderr
-    assert made.offline().returncode == 0
-    assert of_fixtures(made) == {"test_small.py::@answers": ["first", "two"]}
-    assert "test_small.py::@answers" in made.command("show", file).stdout
-    assert made.command("replay", file).returncode == 0
-    made.write(test_small=FAILING.replace("answers", "replies").replace("one", "first"))
-    missing = made.offline("-rE", COLUMNS="200")
-    move = 'agentreplay mv "test_small.py::@answers" "test_small.py::@replies"'
-    assert move in missing.stdout, missing.stdout
-    assert made.command("mv", "test_small.py::@answers", "test_small.py::@replies").returncode == 0
-    assert made.offline().returncode == 0
-    made.write(test_small="def test_it(agentreplay):\n    pass\n")
-    pruned = made.command("prune")
-    assert pruned.returncode == 0, pruned.stdout + pruned.stderr
-    assert not made.files
+    project = recorded(small(FAILING))
+    project.edit("test_small.py", '"one"', '"first"')
+    (file,) = project.files
+    passed(project.command("accept", file, "--requests", "--reason", "the same question"))
+    assert of_fixtures(project) == {"test_small.py::@answers": ["first", "two"]}
+    passed(project.command("replay", file))
+    project.write(test_small=FAILING.replace("answers", "replies").replace("one", "first"))
+    moved = ("mv", "test_small.py::@answers", "test_small.py::@replies")
+    assert 'agentreplay {} "{}" "{}"'.format(*moved) in project.offline("-rE", COLUMNS="200").stdout
+    passed(project.command(*moved))
+    passed(project.offline())
+    project.write(test_small="def test_it(agentreplay):\n    pass\n")
+    passed(project.command("prune"))
+    assert not project.files
 
 
 CHANCE = """
@@ -363,13 +316,12 @@ def test_it(number, answers, agentreplay):
 
 
 def test_of_several_processes_that_record_it_the_first_is_kept_and_who_built_on_another_is_reported(small):
-    made = small(CHANCE)
-    recorded = made.record("-n2")
-    assert recorded.returncode == 0, recorded.stdout + recorded.stderr
-    assert made.ledger.count("by chance") == 2
-    assert "differs   test_small.py::@answers was recorded by several processes" in recorded.stdout, recorded.stdout
-    assert made.record("--agentreplay-no-prove").returncode == 0
-    assert made.offline("-n2").returncode == 0
+    project = small(CHANCE)
+    done = passed(project.record("-n2"))
+    assert project.ledger.count("by chance") == 2
+    assert "differs   test_small.py::@answers was recorded by several processes" in done.stdout, done.stdout
+    recorded(project)
+    passed(project.offline("-n2"))
 
 
 NOT_INTERCEPTED = """
@@ -390,13 +342,9 @@ def test_last(agentreplay):
 
 
 def test_a_fixture_of_other_tests_that_this_test_tears_down_is_not_recorded(small):
-    made = small(NOT_INTERCEPTED)
-    recorded = made.record("--agentreplay-no-prove")
-    assert recorded.returncode == 0, recorded.stdout + recorded.stderr
-    assert [asked(snapshot) for snapshot in made.snapshots] == [["frozen"]]
-    before = made.ledger
+    project = recorded(small(NOT_INTERCEPTED))
+    assert [asked(snapshot) for snapshot in project.snapshots] == [["frozen"]]
     for words, live in (((), ["plain set-up", "plain teardown"]), (("-k", "test_last"), [])):
-        done = made.replay(*words)
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert made.ledger[len(before) :] == live
-        before = made.ledger
+        before = project.ledger
+        passed(project.replay(*words))
+        assert project.ledger[len(before) :] == live

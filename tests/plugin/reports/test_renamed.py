@@ -3,10 +3,13 @@
 import re
 import shlex
 import shutil
+from types import SimpleNamespace
 
 import pytest
 
+from pytest_agentreplay.runs.renamed_tests import Suite
 from tests.support.exhaustive import rare
+from tests.support.small_projects import passed, recorded
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
 
@@ -50,25 +53,28 @@ TOLD = """\
   record it, with the model and the tools live:
     pytest --snapshot-record test_flat.py::test_first
 """
-RECORDED = {}
+
+
+@pytest.fixture(scope="module")
+def made(shared_project):
+    project = shared_project()
+    project.furnish()
+    (project.root / "test_shop.py").unlink()
+    project.write(test_flat=FLAT, test_deep=DEEP)
+    assert len(recorded(project).files) == 4
+    project.server.stop()
+    shutil.copytree(project.root / BESIDE, project.root.with_name(f"{project.root.name}-kept"))
+    return project
 
 
 @pytest.fixture
-def recorded(project):
-    """Four recorded tests of two files; recorded once for this module."""
-    (project.root / "test_shop.py").unlink()
-    project.write(test_flat=FLAT, test_deep=DEEP)
-    if not RECORDED:
-        done = project.record("--agentreplay-no-prove")
-        assert done.returncode == 0, done.stdout
-        RECORDED.update({file.relative_to(project.root): file.read_bytes() for file in project.files})
-        assert len(RECORDED) == 4
-        shutil.rmtree(project.root / ".pytest_agentreplay")
-    for name, data in RECORDED.items():
-        (project.root / name).parent.mkdir(parents=True, exist_ok=True)
-        (project.root / name).write_bytes(data)
-    project.server.stop()
-    return project
+def renaming(made):
+    """Four recorded tests of two files."""
+    shutil.rmtree(made.root)
+    shutil.copytree(made.root.with_name(f"{made.root.name}-kept"), made.root / BESIDE)
+    made.furnish(tests="")
+    made.write(test_flat=FLAT, test_deep=DEEP)
+    return made
 
 
 def offered(done):
@@ -77,94 +83,79 @@ def offered(done):
     return [shlex.split(line)[2:] for line in lines]
 
 
-def test_the_failure_offers_the_move_and_the_move_is_enough(recorded):
-    before = (recorded.root / BESIDE / "test_flat" / "test_one.snapshot.json").read_text(encoding="utf-8")
+def test_the_failure_offers_the_move_and_the_move_is_enough(renaming):
+    before = (renaming.root / BESIDE / "test_flat" / "test_one.snapshot.json").read_text(encoding="utf-8")
     for file, was, now, _, _ in RENAMES:
-        recorded.edit(file, was, now)
-    failed = recorded.replay()
+        renaming.edit(file, was, now)
+    failed = renaming.replay()
     assert failed.returncode == 1
     assert TOLD in failed.stdout.replace("\\", "/")
     for *_, old, new in RENAMES:
         assert [old, new] in offered(failed)
-        moved = recorded.command("mv", old, new)
-        assert moved.returncode == 0, moved.stderr
-        assert new in moved.stdout
-    replayed = recorded.replay()
-    assert replayed.returncode == 0, replayed.stdout
-    assert "4 passed" in replayed.stdout
-    assert len(recorded.files) == 4
-    after = (recorded.root / BESIDE / "test_flat" / "test_first.snapshot.json").read_text(encoding="utf-8")
+        assert new in passed(renaming.command("mv", old, new)).stdout
+    assert "4 passed" in passed(renaming.replay()).stdout
+    assert len(renaming.files) == 4
+    after = (renaming.root / BESIDE / "test_flat" / "test_first.snapshot.json").read_text(encoding="utf-8")
     moved = [(one, two) for one, two in zip(before.splitlines(), after.splitlines(), strict=True) if one != two]
     assert [re.match(r' *"(\w+)"', one)[1] for one, _ in moved] == ["test", "digest", "parts", "self"]
 
 
-def test_the_file_was_renamed_and_one_command_moves_all_of_it(recorded):
-    folder = recorded.root / "deeper"
+def test_the_file_was_renamed_and_one_command_moves_all_of_it(renaming):
+    folder = renaming.root / "deeper"
     folder.mkdir()
-    (recorded.root / "test_deep.py").rename(folder / "test_deeper.py")
-    failed = recorded.replay()
-    assert [f"test_deep.py::TestShop::test_late[{one}]" for one in ("a 1", "b/2")] == [
-        old for old, _ in offered(failed)
-    ]
-    moved = recorded.command("mv", "test_deep.py", "deeper/test_deeper.py")
-    assert moved.returncode == 0, moved.stderr
+    (renaming.root / "test_deep.py").rename(folder / "test_deeper.py")
+    old = [old for old, _ in offered(renaming.replay())]
+    assert old == [f"test_deep.py::TestShop::test_late[{one}]" for one in ("a 1", "b/2")]
+    moved = passed(renaming.command("mv", "test_deep.py", "deeper/test_deeper.py"))
     assert len(moved.stdout.splitlines()) == 2
-    assert recorded.replay().returncode == 0
-    assert not (recorded.root / BESIDE / "test_deep").exists()
+    passed(renaming.replay())
+    assert not (renaming.root / BESIDE / "test_deep").exists()
     assert len(list((folder / BESIDE / "test_deeper").iterdir())) == 2
 
 
-def test_a_folder_that_was_moved_with_its_snapshots(recorded):
-    folder = recorded.root / "inner"
+def test_a_folder_that_was_moved_with_its_snapshots(renaming):
+    folder = renaming.root / "inner"
     folder.mkdir()
     for name in ("test_flat.py", "test_deep.py", BESIDE):
-        (recorded.root / name).rename(folder / name)
-    failed = recorded.replay()
+        (renaming.root / name).rename(folder / name)
+    failed = renaming.replay()
     assert "[AR-UNREADABLE]" in failed.stdout, "a plain name lies where the new one looks, with the old id in it"
     assert len(offered(failed)) == 4
     for file in ("test_flat.py", "test_deep.py"):
-        assert recorded.command("mv", file, f"inner/{file}").returncode == 0
-    assert recorded.replay().returncode == 0
-    assert len(recorded.files) == 4
+        passed(renaming.command("mv", file, f"inner/{file}"))
+    passed(renaming.replay())
+    assert len(renaming.files) == 4
 
 
 @pytest.mark.parametrize("words", [("-n", "2"), *rare((("test_flat.py::test_three",),), (("-k", "three"),), ((),))])
-def test_a_snapshot_whose_test_is_there_is_never_offered(recorded, words):
-    recorded.plugins += ("xdist.plugin",)
+def test_a_snapshot_whose_test_is_there_is_never_offered(renaming, words):
     new = "def test_three(agentreplay):\n    agent.answer('What?')\n"
-    recorded.edit("test_flat.py", "def test_two", f"{new}\ndef test_two")
-    failed = recorded.replay(*words)
+    renaming.edit("test_flat.py", "def test_two", f"{new}\ndef test_two")
+    failed = renaming.replay("-p", "xdist.plugin", *words)
     assert "[AR-NEW]" in failed.stdout
     assert offered(failed) == []
 
 
-def test_parameters_are_only_missed_where_all_of_them_were_collected(recorded):
-    recorded.edit("test_deep.py", 'id="a 1"', 'id="zzz"')
-    typed = recorded.replay("test_deep.py::TestShop::test_late[zzz]")
-    assert "[AR-NEW]" in typed.stdout
-    assert offered(typed) == []
-    assert offered(recorded.replay("test_deep.py::TestShop")) != []
+LATE = "test_deep.py::TestShop::test_late"
 
 
-def test_an_inherited_test_is_there(project):
-    (project.root / "test_shop.py").unlink()
-    project.write(
-        base="import agent\n\nclass Base:\n    def test_late(self, agentreplay):\n        agent.answer('Hm?')\n"
-    )
-    project.write(test_heirs="from base import Base\n\nclass TestShop(Base): pass\n\nclass TestMore(Base): pass\n")
-    assert project.record("--agentreplay-no-prove", "test_heirs.py::TestShop").returncode == 0
-    failed = project.replay("test_heirs.py::TestMore")
-    assert "[AR-NEW]" in failed.stdout
-    assert offered(failed) == []
-    project.edit("test_heirs.py", "class TestShop(Base): pass", "")
-    assert offered(project.replay("test_heirs.py::TestMore")) == [
-        ["test_heirs.py::TestShop::test_late", "test_heirs.py::TestMore::test_late"]
-    ]
-
-
-def test_nothing_is_looked_for_before_a_call_is_refused(recorded):
-    recorded.write(conftest="from pytest_agentreplay.store import snapshots as nearby\nnearby.around = None\n")
-    recorded.write(test_flat="import agent\ndef test_it(agentreplay): pass\n")
-    assert recorded.replay("test_flat.py").returncode == 0
-    recorded.write(test_flat="import agent\ndef test_it(agentreplay): agent.answer('What?')\n")
-    assert "'NoneType' object is not callable" in recorded.replay("test_flat.py").stdout
+@pytest.mark.parametrize(
+    ("words", "module", "test", "there"),
+    [
+        ([], None, f"{LATE}[a]", True),
+        ([], None, f"{LATE}[b]", False),
+        ([], None, "test_gone.py::test_it", False),
+        ([], None, "test_not_collected.py::test_it", True),
+        ([f"{LATE}[a]"], None, f"{LATE}[b]", True),  # whether its parameters are all there is not known
+        (["test_deep.py::TestShop"], None, f"{LATE}[b]", False),
+        (["test_deep.py::TestMore"], SimpleNamespace(TestHeir=SimpleNamespace(test_it=1)), "test_deep.py::TestHeir::test_it", True),
+        (["test_deep.py::TestMore"], SimpleNamespace(TestHeir=SimpleNamespace()), "test_deep.py::TestHeir::test_it", False),
+        ([], SimpleNamespace(), "test_deep.py::@warm", False),
+        ([], SimpleNamespace(warm=1), "test_deep.py::@warm[a]", True),
+    ],
+)  # fmt: skip
+def test_what_a_session_over_a_part_of_the_tests_cannot_tell_is_taken_for_there(tmp_path, words, module, test, there):
+    for name in ("test_deep.py", "test_not_collected.py"):
+        (tmp_path / name).touch()
+    modules = {} if module is None else {"test_deep.py": module}
+    assert Suite(tmp_path, frozenset({f"{LATE}[a]", "test_deep.py::test_other"}), words, modules).has(test) == there

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.support.small_projects import passed
+
 TEST = """
 import agent
 
@@ -32,10 +34,8 @@ def test_a_transcript_is_recorded_kept_and_its_difference_told_by_its_turn(froze
     assert "Be brief." in text
     assert "chatcmpl" not in text, "no ids"
     assert len(frozen.files) == 1, "our recordings lie where syrupy does not look"
-    assert frozen.replay("-k", "refund").returncode == 0
     before = frozen.files[0].read_bytes()
-    updated = frozen.replay("--snapshot-update")
-    assert updated.returncode == 0, updated.stdout
+    passed(frozen.replay("--snapshot-update"))
     assert frozen.files[0].read_bytes() == before
     assert transcript.read_text(encoding="utf-8") == text
     transcript.write_text(text.replace("amount", "sum", 1), encoding="utf-8")

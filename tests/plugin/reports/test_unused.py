@@ -4,13 +4,15 @@ import shutil
 
 import pytest
 
+from pytest_agentreplay.runs.unused_snapshots import FILTERS, narrowed
 from tests.support.exhaustive import rare
+from tests.support.small_projects import furnished, passed, recorded
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
 
 BESIDE = "__agent_snapshots__"
 TOOLS = "def lookup(order):\n    return f'{order} is late'\n"
-INI = "[pytest]\npythonpath = .\nagentreplay_tools = tools.lookup = read\n"
+INI = "agentreplay_tools = tools.lookup = read\n"
 FIRST = """
 import tools
 
@@ -34,14 +36,10 @@ XDIST = ("-n", "2")
 
 @pytest.fixture(scope="module")
 def made(shared_project):
-    project = shared_project()
+    project = furnished(shared_project(), INI, tools=TOOLS, tests__test_first=FIRST, tests__test_second=SECOND)
     project.plugins += ("xdist.plugin",)
-    project.write(tools=TOOLS, tests__test_first=FIRST, tests__test_second=SECOND)
-    (project.root / "pytest.ini").write_text(INI, encoding="utf-8")
-    done = project.record("--agentreplay-no-prove")
-    assert done.returncode == 0, done.stdout
-    assert "no test of this full run used" not in done.stdout
-    shutil.copytree(project.root / "tests" / BESIDE, project.root.with_name("kept"))
+    assert "no test of this full run used" not in recorded(project).recording.stdout
+    shutil.copytree(project.root / "tests" / BESIDE, project.root.with_name(f"{project.root.name}-kept"))
     return project
 
 
@@ -49,10 +47,8 @@ def made(shared_project):
 def suite(made):
     """Three recorded tests in two files of a folder; one of them is gone."""
     shutil.rmtree(made.root)
-    shutil.copytree(made.root.with_name("kept"), made.root / "tests" / BESIDE)
-    made.write(tools=TOOLS, tests__test_first=WITHOUT_TWO, tests__test_second=SECOND)
-    (made.root / "pytest.ini").write_text(INI, encoding="utf-8")
-    return made
+    shutil.copytree(made.root.with_name(f"{made.root.name}-kept"), made.root / "tests" / BESIDE)
+    return furnished(made, INI, tools=TOOLS, tests__test_first=WITHOUT_TWO, tests__test_second=SECOND)
 
 
 def footer(done):
@@ -69,43 +65,51 @@ def claimed(done):
     return [line.strip() for line in footer(done) if line.endswith(".snapshot.json")]
 
 
+UNUSED = [
+    "unused    1 snapshot: no test of this full run used it",
+    f"          {TWO}",
+    "          to delete what is not needed:   agentreplay prune",
+]
+
+
 @pytest.mark.parametrize("words", [(), XDIST], ids=["here", "xdist"])
-def test_a_green_suite_says_nothing_and_a_deleted_test_is_told(suite, words):
-    done = suite.replay(*words)
-    assert done.returncode == 0, done.stdout
-    assert footer(done) == [
-        "unused    1 snapshot: no test of this full run used it",
-        f"          {TWO}",
-        "          to delete what is not needed:   agentreplay prune",
-    ]
-    failing = suite.replay(*words, "-o", "agentreplay_unused=fail")
+def test_a_deleted_test_is_told_and_a_green_suite_says_nothing(suite, words):
+    if not words:
+        assert footer(passed(suite.replay())) == UNUSED
+    strict = (*words, "-o", "agentreplay_unused=fail")
+    failing = suite.replay(*strict)
     assert failing.returncode == 1
-    assert footer(failing)[-1] == "          the session fails for it: agentreplay_unused = fail"
+    assert footer(failing) == [*UNUSED, "          the session fails for it: agentreplay_unused = fail"]
     assert "2 passed" in failing.stdout
     suite.write(tests__test_first=FIRST)
-    green = suite.replay(*words, "-o", "agentreplay_unused=fail")
-    assert green.returncode == 0, green.stdout
-    assert footer(green) == []
+    assert footer(passed(suite.replay(*strict))) == []
+
+
+def test_a_session_with_a_filter_or_over_some_of_the_testpaths_is_a_part(tmp_path):
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_first.py").touch()
+
+    def part(*words, testpaths=(), **options):
+        return narrowed(options, words, tmp_path, tmp_path, testpaths)
+
+    flags = {name: part(".", **{name: "x"}) for name in FILTERS}
+    assert flags == {name: f"{flag} left tests out" for name, flag in FILTERS.items()}
+    for words in (["."], ["tests/test_first.py", "tests", "."]):
+        assert part(*words) == ""
+        assert part(*words, testpaths=["tests"]) == ""
+    assert part("tests", testpaths=["t*"]) == ""
+    assert part("tests") == f"{tmp_path.name} was not run whole"
+    for words in (["tests/test_first.py"], ["tests::test_one"], ["tests/test_first.py::test_one"]):
+        assert part(*words, testpaths=["tests"]) == "tests was not run whole"
 
 
 @pytest.mark.parametrize(
     "words",
     [
         ("-k", "one"),
-        ("--ignore", "tests/test_second.py"),
-        ("--co",),
         ("tests/test_first.py", *XDIST),
         ("-o", "agentreplay_unused=ignore"),
-        *rare(
-            (("-k", "test"),),
-            (("-m", "not slow"),),
-            (("--deselect", "tests/test_second.py::test_three"),),
-            (("--ignore-glob", "*second*"),),
-            (("--setup-only",),),
-            (("tests/test_first.py",),),
-            (("tests/test_first.py::test_one", "tests/test_second.py"),),
-            (("-k", "one", *XDIST),),
-        ),
+        *rare((("--deselect", "tests/test_second.py::test_three"),), (("-k", "one", *XDIST),)),
     ],
     ids=" ".join,
 )
@@ -123,13 +127,8 @@ def test_the_last_failures_are_a_part_and_the_failed_first_are_all(suite):
     assert claimed(suite.child("pytest", *words, "--lf")) == []
 
 
-@pytest.mark.parametrize(
-    "words", [("tests",), *rare(((".",),), (("tests/test_first.py", "tests/test_second.py", "tests"),))], ids=" ".join
-)
-def test_words_that_cover_the_testpaths_are_a_full_run(suite, words):
-    testpaths = ("-o", "testpaths=tests")
-    assert claimed(suite.replay(*testpaths, *words)) == [TWO]
-    assert claimed(suite.replay(*testpaths)) == [TWO]
+def test_words_that_cover_the_testpaths_are_a_full_run(suite):
+    assert claimed(suite.replay("-o", "testpaths=tests", "tests")) == [TWO]
 
 
 SPOILERS = {
@@ -141,8 +140,9 @@ SPOILERS = {
 }
 
 
-@pytest.mark.parametrize("words", [(), *rare((XDIST,))], ids=["here", "xdist"])
-@pytest.mark.parametrize("what", SPOILERS)
+@pytest.mark.parametrize(
+    ("what", "words"), [*((what, ()) for what in SPOILERS), *rare(*((x, XDIST) for x in SPOILERS))]
+)
 def test_what_did_not_run_to_its_end_claims_nothing(suite, what, words):
     name, text = SPOILERS[what]
     suite.write(**{name: text})
@@ -185,14 +185,13 @@ def test_on_demand(request):
 
 def test_a_test_that_is_not_run_keeps_its_own_and_one_without_the_plugin_does_not(suite):
     suite.write(tests__test_first=FIRST, tests__test_more=KEPT.replace("@pytest.mark", "# pytest.mark"))
-    assert suite.record("--agentreplay-no-prove", "tests/test_more.py").returncode == 0
+    passed(suite.record("tests/test_more.py"))
     suite.write(
         tests__test_first=FIRST.replace("test_two(agentreplay)", "test_two()"),
         tests__test_second=f"import pytest\npytest.skip(allow_module_level=True)\n{SECOND}",
         tests__test_more=KEPT.replace("without_the_fixture(agentreplay)", "without_the_fixture()"),
     )
-    done = suite.replay()
-    assert done.returncode == 0, done.stdout
+    done = passed(suite.replay())
     assert len(suite.files) == 8
     assert claimed(done) == [TWO]
 
@@ -214,27 +213,15 @@ def test_a_renamed_test_is_offered_and_a_new_recording_leaves_the_old_one_unused
     assert footer(suite.replay())[2:] == [
         "          if renamed:   agentreplay mv tests/test_first.py::test_two tests/test_first.py::test_too"
     ]
-    recorded = suite.record("--agentreplay-no-prove")
-    assert recorded.returncode == 0
-    assert claimed(recorded) == [TWO]
+    assert claimed(passed(suite.record())) == [TWO]
 
 
 def test_a_few_are_named_and_with_v_all(suite):
     many = "".join(f"\ndef test_{n}(agentreplay):\n    tools.lookup('{n}')\n" for n in range(7))
     suite.write(tests__test_second=SECOND + many)
-    assert suite.record("--agentreplay-no-prove", "tests/test_second.py").returncode == 0
+    passed(suite.record("tests/test_second.py"))
     suite.write(tests__test_second=SECOND)
     few = suite.replay()
     assert len(claimed(few)) == 5
     assert "          and 3 more: -v shows all" in footer(few)
     assert len(claimed(suite.replay("-v"))) == 8
-
-
-def test_a_project_without_snapshots_loads_nothing_for_it(suite):
-    shutil.rmtree(suite.root / "tests" / BESIDE)
-    look = "print([name for name in sys.modules if name.endswith('runs.unused_snapshots')])"
-    suite.write(conftest=f"import sys\n\ndef pytest_unconfigure():\n    {look}\n", tests__test_second="")
-    suite.write(tests__test_first="def test_plain():\n    pass\n")
-    assert suite.run("-s").stdout.rstrip().endswith("[]")
-    (suite.root / "tests" / BESIDE).mkdir()
-    assert suite.run("-s").stdout.rstrip().endswith("['pytest_agentreplay.runs.unused_snapshots']")

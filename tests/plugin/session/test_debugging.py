@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tests.support.exhaustive import rare
+from tests.support.small_projects import passed
 
 PROMPT = "(Pdb) "
 BREAK = "    breakpoint()\n"
@@ -32,7 +33,7 @@ def line_of(project, text):
 def made(shared_project):
     project = shared_project()
     project.furnish()
-    assert project.record("--agentreplay-no-prove").returncode == 0
+    passed(project.record())
     project.kept = project.files[0].read_bytes()
     return project
 
@@ -51,11 +52,8 @@ def journals(project):
 
 def test_a_breakpoint_in_the_agent_shows_it_in_a_replay_and_the_run_goes_on(recorded):
     stop_in(recorded, "answer")
-    done = recorded.run(given="p question\nb ask\nc\np len(messages)\ncl 1\nc\n")
-    answers = said(done)
-    assert answers[0] == "'Where is A-17?'"
-    assert answers[3] == "2"
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = passed(recorded.run(given="p question\nb ask\nc\np len(messages)\ncl 1\nc\n"))
+    assert [said(done)[0], said(done)[3]] == ["'Where is A-17?'", "2"]
     assert "3 turns, 5 calls served, 0 live" in done.stdout
 
 
@@ -68,7 +66,7 @@ def test_stepping_into_a_recorded_tool_and_out_of_it_shows_the_users_lines_alone
     project.edit("agent.py", '(**json.loads(call["function"]["arguments"]))', "(**arguments)")
     stop_in(project, "answer")
     call = line_of(project, "result = TOOLS")
-    done = project.record(given=f"b {call}\nc\ns\ns\nl\nu\nd\nn\nn\nn\nn\ncl 1\nc\n")
+    done = passed(project.record(given=f"b {call}\nc\ns\ns\nl\nu\nd\nn\nn\nn\nn\ncl 1\nc\n"))
     places = [(name, int(line)) for line, name in re.findall(r"> \S+?\((\d+)\)(\w+)\(\)", done.stdout, re.MULTILINE)]
     body = line_of(project, "note(f")
     assert places[1:4] == [("answer", call), ("lookup_order", body - 1), ("lookup_order", body)], done.stdout
@@ -80,39 +78,30 @@ def test_stepping_into_a_recorded_tool_and_out_of_it_shows_the_users_lines_alone
         ("lookup_order", body + 1),
         ("answer", call + 1),
     ]
-    assert done.returncode == 0, done.stdout + done.stderr
     assert "created" in done.stdout
 
 
 def test_a_breakpoint_on_a_tool_stops_in_its_body_while_recording_and_at_its_def_in_a_replay(project):
     stop_in(project, "answer")
     typed = "b lookup_order\nb refund\nc\np order_id\nc\np amount\nw\nc\n"
-    recorded = project.record(given=typed)
-    assert recorded.returncode == 0, recorded.stdout + recorded.stderr
+    recorded = passed(project.record(given=typed))
     assert [said(recorded)[3], said(recorded)[5]] == ["'A-17'", "18.5"]
     assert '-> note(f"lookup {order_id}")' in recorded.stdout
-    ledger = project.ledger
-    replayed = project.replay(given=typed)
-    assert replayed.returncode == 0, replayed.stdout + replayed.stderr
+    replayed = passed(project.offline(given=typed))
     assert [said(replayed)[3], said(replayed)[5]] == ["'A-17'", "18.5"]
     assert "-> def lookup_order(order_id: str) -> dict:" in replayed.stdout
-    assert project.ledger == ledger, "no tool ran"
 
 
-@pytest.mark.parametrize(
-    ("where", "leave"), [("answer", ""), ("refund", "q\n"), *rare(("answer", "q\n"), ("refund", ""))]
-)
-def test_leaving_the_debugger_while_recording_keeps_a_journal_and_no_snapshot(project, where, leave):
+@pytest.mark.parametrize(("where", "given"), [("refund", "q\n"), *rare(("answer", "b refund\nc\nq\n"), ("refund", ""))])
+def test_leaving_the_debugger_while_recording_keeps_a_journal_and_no_snapshot(project, where, given):
     stop_in(project, where)
-    given = f"{leave}" if where == "refund" else f"b refund\nc\n{leave}"
     done = project.record(given=given)
     assert done.returncode in {1, 2}, done.stdout + done.stderr
     assert not project.files
     assert "it was cut short" in done.stdout
     (journal,) = journals(project)
     assert "agentreplay recover" in done.stdout
-    taken = project.command("recover", journal)
-    assert taken.returncode == 0, taken.stdout + taken.stderr
+    passed(project.command("recover", journal))
 
 
 def test_leaving_the_debugger_in_a_replay_leaves_everything_closed(recorded):
@@ -124,35 +113,31 @@ def test_leaving_the_debugger_in_a_replay_leaves_everything_closed(recorded):
     assert not journals(recorded)
 
 
+def stopped_at(done):
+    return done.stdout.split("PDB post_mortem")[1].split(PROMPT)[0]
+
+
 def test_after_a_divergence_the_debugger_stands_on_the_agents_line(recorded):
     recorded.edit("agent.py", "Be kind", "Be rude")
     done = recorded.replay("--pdb", given="p messages[0]['content']\nu\np question\nc\n")
-    assert "-> reply = httpx2.post(" in done.stdout.split("PDB post_mortem")[1].split(PROMPT)[0]
+    assert "-> reply = httpx2.post(" in stopped_at(done)
     assert "Be rude" in said(done)[0]
     assert said(done)[2] == "'Where is A-17?'"
     assert done.returncode == 1, done.stdout + done.stderr
     assert "1 failed" in done.stdout
     assert done.stdout.count("likely cause") == 1
-
-
-def test_a_tool_that_diverges_stops_at_the_line_that_calls_it(recorded):
-    recorded.edit(
-        "agent.py",
-        "result = TOOLS[",
-        "call['function']['arguments'] = '{\"order_id\": \"B-2\"}'\n            result = TOOLS[",
-    )
+    recorded.edit("agent.py", "Be rude", "Be kind")
+    other = "call['function']['arguments'] = '{\"order_id\": \"B-2\"}'\n            result = TOOLS["
+    recorded.edit("agent.py", "result = TOOLS[", other)
     done = recorded.replay("--pdb", given="p call['id']\nq\n")
     assert "AR-ARGS" in done.stdout
-    assert "-> result = TOOLS[" in done.stdout.split("PDB post_mortem")[1].split(PROMPT)[0]
+    assert "-> result = TOOLS[" in stopped_at(done), "the line that calls a tool"
     assert done.returncode == 2, done.stdout + done.stderr
 
 
 def test_a_refusal_that_the_agent_caught_says_why_there_is_no_frame_to_look_at(recorded):
-    recorded.edit(
-        "agent.py",
-        "    reply = httpx2.post(",
-        "    try:\n        httpx2.get('http://model.example')\n    except BaseException:\n        pass\n    reply = httpx2.post(",
-    )
+    swallowed = "    try:\n        httpx2.get('http://model.example')\n    except BaseException:\n        pass\n"
+    recorded.edit("agent.py", "    reply = httpx2.post(", f"{swallowed}    reply = httpx2.post(")
     recorded.edit(
         "test_shop.py", "    assert", "    try: agent.answer('x')\n    except BaseException: return\n    assert"
     )
@@ -163,62 +148,19 @@ def test_a_refusal_that_the_agent_caught_says_why_there_is_no_frame_to_look_at(r
 
 @pytest.mark.proves
 def test_trace_steps_through_the_test_once_even_while_recording(project):
-    done = project.record("--trace", given="n\nc\n")
+    done = passed(project.record("--trace", given="n\nc\n"))
     assert done.stdout.count("PDB runcall") == 1
     assert '-> assert "refund" in agent.answer' in done.stdout
-    assert done.returncode == 0, done.stdout + done.stderr
     assert "(created, 5 calls, test passed)   replays" in done.stdout, "the proof stops nowhere"
 
 
 @pytest.mark.proves
 def test_a_recording_that_does_not_replay_asks_nobody(project):
-    project.edit(
-        "test_shop.py",
-        "    assert",
-        "    import os\n    agent.PROMPT += str(os.getpid() * len(agentreplay.mode))\n    assert",
-    )
+    changing = "    import os\n    agent.PROMPT += str(os.getpid() * len(agentreplay.mode))\n    assert"
+    project.edit("test_shop.py", "    assert", changing)
     done = project.record("--pdb", given="")
     assert "does not replay" in done.stdout
     assert "entering PDB" not in done.stdout
-
-
-def test_thinking_at_a_prompt_does_not_move_the_clock(project):
-    project.edit("agent.py", '"model": "m-1",', '"model": "m-1", "now": time.time(),')
-    project.edit("agent.py", "import json,", "import time, json,")
-    assert project.record("--agentreplay-no-prove").returncode == 0
-    stop_in(project, "ask")
-    # What is typed is a file: a helper of pdb's that waits stands for somebody who thinks.
-    project.write(conftest=SLOW_STDIN)
-    done = project.replay("-s", given="c\nc\nc\n")
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "AR-" not in done.stdout
-    assert "thought 3 times" in done.stdout
-
-
-SLOW_STDIN = """
-import sys, time
-
-thoughts = 0
-
-class Slow:
-    def __init__(self, stream):
-        self.stream = stream
-
-    def readline(self, *args):
-        global thoughts
-        thoughts += 1
-        if thoughts == 2:
-            time.sleep(1.2)
-        return self.stream.readline(*args)
-
-    def __getattr__(self, name):
-        return getattr(self.stream, name)
-
-sys.stdin = Slow(sys.stdin)
-
-def pytest_unconfigure():
-    print(f"thought {thoughts} times")
-"""
 
 
 @pytest.mark.proves
@@ -227,15 +169,13 @@ def test_a_custom_breakpoint_hook_is_called_and_its_output_passes_with_s(project
     stop_in(project, "ask")
     recorded = project.record("-s", PYTHONBREAKPOINT="mine.stop")
     assert recorded.stdout.count("my debugger was here") == 3, "three turns; the proof asks nobody"
-    replayed = project.replay("-s", PYTHONBREAKPOINT="mine.stop")
+    replayed = passed(project.replay("-s", PYTHONBREAKPOINT="mine.stop"))
     assert replayed.stdout.count("my debugger was here") == 3
-    assert replayed.returncode == 0, replayed.stdout + replayed.stderr
 
 
 def test_what_the_agent_prints_passes_and_a_line_that_it_reads_comes_in(recorded):
     recorded.edit("agent.py", "    messages = [", "    print('the agent speaks to', input('name? '))\n    messages = [")
-    done = recorded.replay("--capture=no", given="Ann\n")
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = passed(recorded.replay("--capture=no", given="Ann\n"))
     assert "name? the agent speaks to Ann" in done.stdout
     recorded.edit("agent.py", "input('name? ')", "'Ann'")
     assert "the agent speaks to Ann" in recorded.replay("--capture=tee-sys").stdout

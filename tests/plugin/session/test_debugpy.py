@@ -6,9 +6,11 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import closing
 
 import pytest
+
+from tests.support.small_projects import recorded
 
 pytestmark = [pytest.mark.env("main"), pytest.mark.process]
 
@@ -39,19 +41,21 @@ class Editor:
         self._socket.sendall(b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
         return number
 
-    def ask(self, command, **arguments):
-        number = self.send(command, **arguments)
-        reply = self.await_(lambda said: said["type"] == "response" and said["request_seq"] == number)
+    def answer(self, number):
+        reply = self.wait_for(type="response", request_seq=number)
         assert reply["success"], reply
         return reply.get("body") or {}
 
-    def event(self, name):
-        return self.await_(lambda said: said["type"] == "event" and said["event"] == name).get("body")
+    def ask(self, command, **arguments):
+        return self.answer(self.send(command, **arguments))
 
-    def await_(self, wanted):
+    def event(self, name):
+        return self.wait_for(type="event", event=name).get("body")
+
+    def wait_for(self, **wanted):
         while True:
             for said in self._seen:
-                if wanted(said):
+                if wanted.items() <= said.items():
                     self._seen.remove(said)
                     return said
             self._seen.append(self._read())
@@ -71,7 +75,7 @@ class Editor:
         set_ = self.ask("setBreakpoints", source={"path": str(file)}, breakpoints=[{"line": line}])
         assert set_["breakpoints"][0]["verified"], set_
         self.ask("configurationDone")
-        self.await_(lambda said: said["type"] == "response" and said["request_seq"] == attaching)
+        self.answer(attaching)
 
     def stopped(self):
         """The thread and innermost frame where the process has stopped."""
@@ -92,32 +96,6 @@ def free_port():
         return probe.getsockname()[1]
 
 
-@contextmanager
-def running(project, port, *command):
-    """The process, an editor that is connected to it, and the file that it writes to (debugpy's adapter outlives it)."""
-    written = project.root / "written.txt"
-    with written.open("w", encoding="utf-8") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-X", "frozen_modules=off", *map(str, command)],
-            cwd=project.root,
-            env=project.surroundings(PYDEVD_DISABLE_FILE_VALIDATION="1"),
-            stdout=out,
-            stderr=subprocess.STDOUT,
-        )
-    editor = None
-    try:
-        editor = editor_at(port)
-        yield process, editor, written
-    except BaseException:
-        print(written.read_text(encoding="utf-8"))
-        raise
-    finally:
-        if editor is not None:
-            editor.close()
-        process.kill()
-        process.wait()
-
-
 def editor_at(port):
     for _ in range(300):
         try:
@@ -127,31 +105,33 @@ def editor_at(port):
     raise AssertionError("debugpy does not listen")
 
 
-def line_of(file, text):
-    return next(n for n, row in enumerate(file.read_text(encoding="utf-8").splitlines(), 1) if text in row)
-
-
 def test_a_breakpoint_stops_in_the_agent_inside_a_closed_replay(project):
     project.edit("agent.py", '"model": "m-1",', '"model": "m-1", "now": time.time(),')
     project.edit("agent.py", "import json,", "import time, json,")
-    assert project.record().returncode == 0
-    port = free_port()
-    agent = project.root / "agent.py"
+    recorded(project)
+    port, agent, written = free_port(), project.root / "agent.py", project.root / "written.txt"
     project.write(conftest=CONFTEST.format(port=port))
-    command = ["-m", "pytest", "-s", *project.options, "--replay=model"]
-    with running(project, port, *command) as (process, editor, written):
-        editor.attach(agent, line_of(agent, "result = TOOLS"))
-        for tool, messages in (("lookup_order", "3"), ("refund", "5")):
-            thread, frame = editor.stopped()
-            assert frame["name"] == "answer"
-            assert frame["source"]["path"] == str(agent)
-            assert tool in editor.value("call['function']['name']", frame)
-            assert editor.value("len(messages)", frame) == messages
-            time.sleep(THINKING)
-            editor.ask("continue", threadId=thread)
-        editor.event("terminated")
-        status = process.wait(timeout=60)
-        out = written.read_text(encoding="utf-8")
-    assert status == 0, out
-    assert "replayed 1 test (3 turns, 5 calls served, 0 live)" in out
-    assert "AR-" not in out
+    command = [sys.executable, "-X", "frozen_modules=off", "-m", "pytest", "-s", *project.options, "--replay=model"]
+    env = project.surroundings(PYDEVD_DISABLE_FILE_VALIDATION="1")
+    with written.open("w", encoding="utf-8") as out:  # a file, which debugpy's adapter may outlive
+        process = subprocess.Popen(command, cwd=project.root, env=env, stdout=out, stderr=subprocess.STDOUT)
+    try:
+        with closing(editor_at(port)) as editor:
+            rows = agent.read_text(encoding="utf-8").splitlines()
+            editor.attach(agent, next(number for number, row in enumerate(rows, 1) if "result = TOOLS" in row))
+            for tool, messages in (("lookup_order", "3"), ("refund", "5")):
+                thread, frame = editor.stopped()
+                assert (frame["name"], frame["source"]["path"]) == ("answer", str(agent))
+                assert tool in editor.value("call['function']['name']", frame)
+                assert editor.value("len(messages)", frame) == messages
+                time.sleep(THINKING)
+                editor.ask("continue", threadId=thread)
+            editor.event("terminated")
+            status = process.wait(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+        print(said := written.read_text(encoding="utf-8"))
+    assert status == 0
+    assert "replayed 1 test (3 turns, 5 calls served, 0 live)" in said
+    assert "AR-" not in said

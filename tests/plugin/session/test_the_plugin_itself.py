@@ -1,10 +1,11 @@
-"""What the plugin loads, what it leaves in memory, and how another package patches a framework that it does not know."""
+"""What the plugin leaves in memory, and how another package patches a framework that it does not know."""
 
 import json
 
 import pytest
 
 from tests.support.exhaustive import rare
+from tests.support.small_projects import furnished, passed, recorded
 
 ASKS = """
 import httpx2, os
@@ -12,16 +13,15 @@ import pytest
 
 @pytest.mark.parametrize("number", range(int(os.environ.get("TESTS", "1"))))
 def test_answer(agentreplay, number):
-    word = os.environ.get("WORD", "hello")
     reply = httpx2.post(
         os.environ["MODEL_URL"] + "/v1/chat/completions",
-        json={"model": "m-1", "messages": [{"role": "user", "content": f"{word} {number}"}]},
+        json={"model": "m-1", "messages": [{"role": "user", "content": f"hello {number}"}]},
     )
     assert reply.json()["choices"][0]["message"]["content"] == "fine"
 """
 
 LOOKS = """
-import collections, gc, json, pathlib, sys
+import collections, gc, json, pathlib
 import pytest
 
 @pytest.hookimpl(trylast=True)
@@ -31,33 +31,8 @@ def pytest_sessionfinish():
     objects = collections.Counter(
         f"{kind.__module__}.{kind.__qualname__}" for kind in kinds if kind.__module__.startswith("pytest_agentreplay")
     )
-    found = {"objects": objects, "modules": sorted(sys.modules)}
-    pathlib.Path(__file__).with_name("found.json").write_text(json.dumps(found), encoding="utf-8")
+    pathlib.Path(__file__).with_name("found.json").write_text(json.dumps(objects), encoding="utf-8")
 """
-
-WAITING = (
-    "intercept.ordering.discrete_time",
-    "intercept.gateway.gateway",
-    "intercept.tools.tool",
-    "cases",
-    "codec.journal",
-    "core.backends.adopt",
-    "core.align",
-    "core.diagnose",
-    "core.serialize",
-    "core.redaction.pii",
-    "core.tolerance",
-    "report.findings",
-    "report.terminal",
-    "runs.accept",
-    "runs.adopting",
-    "runs.replay_kit",
-    "runs.recording_session",
-    "runs.recovery",
-    "redact.final_scan",
-)
-"""Parts of the package that a replay of HTTP calls which passes does without."""
-
 
 FEW, MANY = 4, 24
 CACHED = {"pytest_agentreplay.core.redaction.encodings.EncodedForm"}
@@ -66,40 +41,18 @@ CACHED = {"pytest_agentreplay.core.redaction.encodings.EncodedForm"}
 
 @pytest.fixture(scope="module")
 def asking(shared_project):
-    made = shared_project(lambda body, number: "fine")
-    made.forks = False  # a warm interpreter has loaded what is looked for here
-    made.write(test_answer=ASKS, conftest=LOOKS)
-    (made.root / "pytest.ini").write_text("[pytest]\nagentreplay_prove = false\n", encoding="utf-8")
-    return made
-
-
-def found(project, run, code=0, **environ):
-    """The modules of ours that a process of pytest has loaded, all others, and how many objects of ours it has left."""
-    done = run(**environ)
-    assert done.returncode == code, done.stdout + done.stderr
-    told = json.loads((project.root / "found.json").read_text(encoding="utf-8"))
-    prefix = "pytest_agentreplay."
-    ours = [name.removeprefix(prefix) for name in told["modules"] if name.startswith(prefix)]
-    return ours, told["modules"], told["objects"]
+    return furnished(shared_project(lambda body, number: "fine"), test_answer=ASKS, conftest=LOOKS)
 
 
 def test_tests_that_have_ended_leave_none_of_our_objects(asking):
     for run in (asking.record, asking.replay):
-        (*_, many), (*_, few) = found(asking, run, TESTS=str(MANY)), found(asking, run, TESTS=str(FEW))
+        left = []
+        for tests in (MANY, FEW):
+            passed(run(TESTS=str(tests)))
+            left.append(json.loads((asking.root / "found.json").read_text(encoding="utf-8")))
+        many, few = left
         more = {name: count - few.get(name, 0) for name, count in many.items() if name not in CACHED}
         assert not {name: count for name, count in more.items() if count >= MANY - FEW}, run.__name__
-
-
-@pytest.mark.real_process  # the modules of a warm interpreter are there beforehand
-def test_a_replay_that_passes_loads_only_what_serves_its_calls_and_a_divergence_what_explains_it(asking):
-    assert asking.record().returncode == 0
-    ours, every, _ = found(asking, asking.offline)
-    assert "runs.replay_session" in ours
-    early = [name for name in ours if name.startswith(tuple(f"{part}." for part in WAITING)) or name in WAITING]
-    assert not early, early
-    assert "tomllib" not in every
-    ours, *_ = found(asking, asking.offline, code=1, WORD="goodbye")
-    assert {"core.diagnose", "report.findings"} <= set(ours)
 
 
 # The hook `pytest_agentreplay_patches`.
@@ -172,26 +125,24 @@ def test_tool(agentreplay):
 
 @pytest.fixture
 def shop(project):
-    project.write(
-        toykit__tools=FRAMEWORK, toykit_frozen__patch_module=PATCH, toykit_frozen__plugin=PLUGIN, test_shop=TESTS
-    )
-    (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
-    return project
+    files = {"toykit__tools": FRAMEWORK, "toykit_frozen__patch_module": PATCH, "toykit_frozen__plugin": PLUGIN}
+    return furnished(project, test_shop=TESTS, **files)
+
+
+BY = {
+    "plugin": {"conftest": 'pytest_plugins = ["toykit_frozen.plugin"]\n'},
+    "former names": {
+        "conftest": PLUGIN.replace("_patches", "_seams"),
+        "toykit_frozen__patch_module": PATCH.replace("def patch(", "def meet("),
+    },
+    "conftest": {"conftest": PLUGIN},
+}
 
 
 @pytest.mark.parametrize("by", ["plugin", "former names", *rare("conftest")])
 def test_a_framework_is_patched_by_another_package(shop, by):
-    if by == "former names":
-        shop.write(
-            conftest=PLUGIN.replace("_patches", "_seams"),
-            toykit_frozen__patch_module=PATCH.replace("def patch(", "def meet("),
-        )
-    elif by == "plugin":
-        (shop.root / "conftest.py").write_text('pytest_plugins = ["toykit_frozen.plugin"]\n', encoding="utf-8")
-    else:
-        shop.write(conftest=PLUGIN)
-    recorded = shop.record("--agentreplay-no-prove")
-    assert recorded.returncode == 0, recorded.stdout
+    shop.write(**BY[by])
+    recorded(shop)
     assert shop.ledger == ["A-1", "Z-0", "A-2"]
     calls = [x.call for x in shop.snapshots[0].run.exchanges]
     assert [(call.name, call.arguments) for call in calls] == [
@@ -199,19 +150,15 @@ def test_a_framework_is_patched_by_another_package(shop, by):
         ("lookup_order", {"order_id": "Z-0", "urgent": False}),
         ("lookup_order", {"order_id": "A-2"}),
     ]
-    assert shop.offline().returncode == 0
+    passed(shop.offline())
 
 
-@pytest.mark.parametrize("hook", ["pytest_agentreplay_patches", *rare("pytest_agentreplay_seams")])
-def test_a_table_that_is_none_fails_the_test_and_says_so(shop, hook):
-    shop.write(conftest=f"def {hook}():\n    return {{'toykit.tools': len}}\n")
-    done = shop.record()
-    assert done.returncode == 1
-    assert f"{hook} returns a dict of two import paths" in done.stdout
-    assert "Traceback" not in done.stdout
-
-
-def test_without_the_hook_the_framework_is_not_patched(shop):
-    done = shop.record()
-    assert done.returncode == 1, "no call crossed"
+def test_without_the_hook_the_framework_is_not_patched_and_a_table_that_is_none_fails_the_test(shop):
+    assert shop.record().returncode == 1, "no call crossed"
     assert shop.ledger == ["A-1", "Z-0", "A-2"]
+    for hook in ("pytest_agentreplay_patches", "pytest_agentreplay_seams"):
+        shop.write(conftest=f"def {hook}():\n    return {{'toykit.tools': len}}\n")
+        done = shop.record()
+        assert done.returncode == 1
+        assert f"{hook} returns a dict of two import paths" in done.stdout
+        assert "Traceback" not in done.stdout

@@ -1,21 +1,13 @@
 """A test that opted in is intercepted from its first fixture to its last finalizer, whatever the order of its arguments."""
 
+import re
+
 import pytest
 
-from tests.support.exhaustive import rare
+from tests.support.asking_tool import AGENT, INI, asked
+from tests.support.small_projects import furnished, passed, recorded, summary
 
 pytestmark = pytest.mark.env("main")
-
-AGENT = """
-import pathlib
-
-LEDGER = pathlib.Path(__file__).with_name("ledger.txt")
-
-def ask(question: str) -> str:
-    with LEDGER.open("a") as ledger:
-        ledger.write(question + "\\n")
-    return f"{question}: {len(question)}"
-"""
 
 CONFTEST = """
 import pytest, agent
@@ -143,66 +135,62 @@ CALLS = {
 }
 
 
-def asked(snapshot):
-    return [x.call.arguments["question"] for x in sorted(snapshot.run.exchanges, key=lambda x: x.start)]
+MORE = "addopts = --doctest-modules\nagentreplay_paths = auto\n"
+DOCTEST = '''
+def shown():
+    """
+    >>> import agent
+    >>> agent.ask("doctest")
+    'doctest: 7'
+    """
+'''
 
 
 @pytest.fixture(scope="module")
-def project(shared_project):
-    made = shared_project()
-    made.plugins += ("pytest_asyncio.plugin", "anyio.pytest_plugin")
-    made.write(
-        agent=AGENT,
-        conftest=CONFTEST,
-        test_fixtures=FIXTURES,
-        test_async=ASYNC,
-        auto__conftest=AUTOUSE,
-        auto__test_autouse="import agent\n\ndef test_autouse(agentreplay):\n    agent.ask('body')\n",
-        auto__answers='def shown():\n    """\n    >>> import agent\n    >>> agent.ask("doctest")\n    \'doctest: 7\'\n    """\n',
+def made(shared_project):
+    project = furnished(
+        shared_project(), INI + MORE, agent=AGENT, conftest=CONFTEST, test_fixtures=FIXTURES, test_async=ASYNC
     )
-    (made.root / "auto" / "__init__.py").touch()
-    (made.root / "pytest.ini").write_text(
-        "[pytest]\npythonpath = .\nasyncio_mode = strict\nasyncio_default_fixture_loop_scope = function\n"
-        "addopts = --doctest-modules\nagentreplay_paths = auto\nagentreplay_tools = agent.ask\n",
-        encoding="utf-8",
-    )
-    return made, made.record()
+    project.plugins += ("pytest_asyncio.plugin", "anyio.pytest_plugin")
+    project.write(auto__conftest=AUTOUSE, auto__answers=DOCTEST)
+    project.write(auto__test_autouse="import agent\n\ndef test_autouse(agentreplay):\n    agent.ask('body')\n")
+    (project.root / "auto" / "__init__.py").touch()
+    return recorded(project, "-o", "agentreplay_prove=true")
 
 
-def test_every_call_is_recorded_and_none_is_made_again(project):
-    made, recorded = project
-    assert recorded.returncode == 0, recorded.stdout + recorded.stderr
+def test_every_call_is_recorded_and_proved_and_none_is_made_again(made):
+    assert made.recording.stdout.count("test passed)   replays") == len(CALLS), made.recording.stdout
     assert {s.run.header.test.rpartition("::")[2]: asked(s) for s in made.snapshots} == CALLS
-    replayed = made.offline()
-    assert replayed.returncode == 0, replayed.stdout
+    passed(made.offline())
 
 
-@pytest.mark.parametrize(
-    ("name", "old"),
-    [
-        ("test_torn_down_after", "after"),
-        ("test_hooked", "teardown hook"),
-        ("test_case", "tearDown"),
-        ("test_asyncio", "asyncio before"),
-        *rare(
-            ("test_named_before", "setup_function"),
-            ("test_through_another_fixture", "early"),
-            ("test_hooked", "hook"),
-            ("test_method", "setup_method"),
-            ("test_anyio", "anyio after"),
-        ),
-    ],
-)
-def test_another_call_outside_of_the_body_fails_the_test(project, name, old):
-    made, _ = project
-    (file,) = [file for file in made.root.rglob("*.py") if f'"{old}"' in file.read_text(encoding="utf-8")]
-    made.edit(file.relative_to(made.root), f'"{old}"', '"another"')
+FIRST = {
+    "named_before": "early",
+    "torn_down_after": "after",
+    "through_another_fixture": "early",
+    "by_request": "early",
+    "hooked": "teardown hook",
+    "TestMethods::test_method": "setup_method",
+    "TestCase::test_case": "tearDown",
+    "asyncio": "asyncio before",
+    "anyio": "anyio after",
+}
+"""The first call of each test that is another one when the calls of these words are."""
+
+
+def test_another_call_outside_of_the_body_fails_the_test(made):
+    kept = {file: file.read_text(encoding="utf-8") for file in made.root.glob("*.py")}
+    changed = re.compile('"({})"'.format("|".join(FIRST.values())))
+    for file, text in kept.items():
+        made.put(file, changed.sub('"another"', text))
     try:
-        done = made.offline("-k", name, COLUMNS="200")
+        done = made.offline("test_fixtures.py", "test_async.py", COLUMNS="200")
     finally:
-        made.edit(file.relative_to(made.root), '"another"', f'"{old}"')
-    assert done.returncode == 1
-    assert f"tool ask: $.question changed, {old} -> another" in done.stdout.replace('"', ""), done.stdout
+        for file, text in kept.items():
+            made.put(file, text)
+    assert summary(done).keys() == FIRST.keys(), done.stdout
+    told = re.findall(r"tool ask: \$.question changed, (.*?) -> another", done.stdout.replace('"', ""))
+    assert {*told} == {*FIRST.values()}
 
 
 SKIPPED = """
@@ -221,13 +209,12 @@ def test_skipped_by_a_fixture(skips, agentreplay):
 """
 
 
-def test_a_test_that_is_skipped_before_it_calls_leaves_nothing(project):
-    made, _ = project
+def test_a_test_that_is_skipped_before_it_calls_leaves_nothing(made):
     made.write(test_skipped=SKIPPED)
     files = made.files
-    recorded = made.record("test_skipped.py")
-    assert "1 skipped, 1 xfailed" in recorded.stdout
-    assert "recorded" not in recorded.stdout.partition("test session starts")[2].partition("collected")[2]
+    done = made.record("test_skipped.py")
+    assert "1 skipped, 1 xfailed" in done.stdout
+    assert "recorded" not in done.stdout.partition("test session starts")[2].partition("collected")[2]
     assert "replayed" not in made.offline("test_skipped.py").stdout
     assert made.files == files
 
@@ -249,17 +236,14 @@ def test_late_and_swallowed(request):
 """
 
 
-def test_who_asks_for_the_fixture_at_run_time_is_intercepted_from_there_and_told_so(project):
-    made, _ = project
+def test_who_asks_for_the_fixture_at_run_time_is_intercepted_from_there_and_told_so(made):
     made.write(test_late=LATE)
-    recorded = made.record("test_late.py")
+    done = made.record("test_late.py")
     told = "late      test_late.py::test_late asked for agentreplay while it ran: its calls before that run for real"
-    assert told in recorded.stdout, recorded.stdout
+    assert told in done.stdout, done.stdout
     assert [asked(s) for s in made.snapshots if "test_late.py" in s.run.header.test] == [["heard"], ["swallowed"]]
-    before = len(made.ledger)
-    replayed = made.replay("test_late.py")
-    assert replayed.returncode == 0, replayed.stdout
-    assert told in replayed.stdout
-    assert made.ledger[before:] == ["unheard"]
+    before = made.ledger
+    assert told in passed(made.replay("test_late.py")).stdout
+    assert made.ledger[len(before) :] == ["unheard"]
     made.edit("test_late.py", '"swallowed"', '"another"')
     assert " - [AR-ARGS]" in made.replay("test_late.py", "-k", "swallowed").stdout
