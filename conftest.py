@@ -14,10 +14,6 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-# A property that fails must fail again for the next person: no clock decides, and the same examples come each time.
-settings.register_profile("house", derandomize=True, deadline=None)
-settings.load_profile("house")
-
 # A job in the background is started with SIGINT ignored, and its children inherit that: the tests that interrupt a
 # process would wait for nothing.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -47,6 +43,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the choice of the environment and of the lane."""
     parser.addoption("--env", choices=ENVIRONMENTS, default="main", help="the environment of tests/envs that this is")
     parser.addoption("--exhaustive", action="store_true", help="run the tests that are marked exhaustive too")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have a property that fails fail again for the next person: no clock decides, the same examples come each time."""
+    examples = 400 if config.getoption("exhaustive") else 40
+    settings.register_profile("house", derandomize=True, deadline=None, max_examples=examples)
+    settings.load_profile("house")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -91,7 +94,9 @@ def environments_of(module: Path) -> list[str]:
 def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, pytest.CollectReport]:
     """A module that collects nothing checks nothing: in CI that is a failure, whatever made it so."""
     report = yield
-    whole = os.environ.get("CI") and not collector.config.getoption("lf", default=False)  # --last-failed leaves modules out on purpose
+    whole = os.environ.get("CI") and not collector.config.getoption(
+        "lf", default=False
+    )  # --last-failed leaves modules out on purpose
     if whole and isinstance(collector, pytest.Module) and not report.failed and not report.result:
         why = report.longrepr[2] if report.skipped else "it holds no test"
         report.outcome, report.longrepr = "failed", f"{collector.nodeid} collected nothing: {why}"

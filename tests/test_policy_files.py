@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonpath_ng.parser import JsonPathParser
 
@@ -193,7 +193,6 @@ TREES = st.recursive(
 )
 
 
-@settings(max_examples=40)
 @given(st.lists(STEPS, max_size=3).map(lambda steps: "$" + "".join(steps)), TREES)
 def test_paths_mean_what_jsonpath_means(text, tree):
     try:

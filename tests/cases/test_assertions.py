@@ -5,7 +5,7 @@ from __future__ import annotations
 from unittest.mock import ANY
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.cases.assertions import assert_same_run, first_divergence
@@ -206,7 +206,6 @@ def marked(inner):
     return st.lists(inner, max_size=3) | plain_objects | st.dictionaries(marks, inner, min_size=1, max_size=1)
 
 
-@settings(max_examples=40)
 @given(st.recursive(st.none() | st.integers(-2, 2) | st.sampled_from(["", "a", "1.5"]), marked, max_leaves=10))
 def test_no_frozen_value_is_too_odd_to_be_seen(data):
     plain(data)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.cases import render
@@ -282,7 +282,6 @@ CASES = st.builds(
 )
 
 
-@settings(deadline=None, max_examples=40)
 @given(CASES)
 def test_any_case_comes_back(case):
     assert without_places(read(render.case_text(case))) == without_places(case)

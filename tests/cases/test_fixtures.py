@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.cases import fixtures, render
@@ -183,7 +183,6 @@ OUTCOMES = st.builds(ToolReply, VALUES) | FAILURES
 CALLS = st.lists(st.tuples(st.dictionaries(NAMES, st.integers(-9, 9), max_size=2), OUTCOMES), min_size=1, max_size=4)
 
 
-@settings(deadline=None, max_examples=40)
 @given(NAMES, CALLS)
 def test_any_result_that_json_has_comes_back(tool, calls):
     told = of_answers(tool, calls)

@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.cases.checks import hold
@@ -268,7 +268,6 @@ def wrapped(inner):
     return st.lists(inner, min_size=1, max_size=3) | st.dictionaries(st.just("x"), inner, min_size=1)
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.recursive(RECORD, wrapped, max_leaves=5), st.booleans())
 def test_each_record_is_told_by_its_code_and_by_no_other(result, as_text):
     found = [json.loads(text) for text in {json.dumps(one) for one in every(result)}]

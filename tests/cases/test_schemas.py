@@ -8,7 +8,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from pytest_agentreplay import cases
 from pytest_agentreplay.cases import render, result
@@ -70,7 +70,6 @@ def test_an_editor_takes_what_the_reader_takes(editor):
         assert editor(text), text
 
 
-@settings(deadline=None, max_examples=40)
 @given(CASES)
 def test_an_editor_takes_whatever_is_written(editor, case):
     assert editor(render.case_text(case))

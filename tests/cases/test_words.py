@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.cases.checks import WORDS, hold
@@ -283,7 +283,6 @@ JSONS = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=40)
 @given(JSONS, JSONS)
 def test_equal_means_the_same_json(a, b):
     def plain(value):
@@ -293,7 +292,6 @@ def test_equal_means_the_same_json(a, b):
     assert same(a, b) == same(b, a) == (plain(a) == plain(b))
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.lists(st.tuples(TOOLS, st.integers(0, 2)), max_size=6), TOOLS, st.integers(0, 4))
 def test_calls_are_counted(calls, name, bound):
     evidence = CaseEvidence(tool_calls=tuple(ToolCallView(tool, {"n": n}) for tool, n in calls))

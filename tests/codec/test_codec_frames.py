@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay import codec
@@ -51,7 +51,6 @@ kinds = {"binary": st.booleans(), "boundary": st.sampled_from(["websocket", "mcp
 calls = st.builds(FrameCall, urls, numbers, body=data.map(Body), **kinds)
 
 
-@settings(max_examples=40)
 @given(st.lists(st.tuples(calls, replies), max_size=6))
 def test_every_connection_comes_back(exchanges):
     kept(run_of(*exchanges))

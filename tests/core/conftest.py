@@ -4,7 +4,6 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import settings
 
 from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
 
@@ -15,12 +14,6 @@ TOOLS = [
     {"type": "function", "function": {"name": "lookup", "parameters": {"properties": {"id": {"type": "integer"}}}}},
     {"type": "function", "function": {"name": "refund", "parameters": {"properties": {"id": {"type": "integer"}}}}},
 ]
-
-
-def pytest_configure(config):
-    examples = 400 if config.getoption("exhaustive") else 40
-    settings.register_profile("house", derandomize=True, deadline=None, max_examples=examples)
-    settings.load_profile("house")
 
 
 def chat(messages, *, url=URL, headers=JSON, **fields):

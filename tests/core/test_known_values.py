@@ -92,9 +92,11 @@ def test_a_known_value_in_a_body_of_utf_16_is_found(coding):
     assert redaction.leaks(after) == ()
 
 
-@given(st.text(st.sampled_from("abXY9+=&\\\"' \n%-_]["), min_size=7, max_size=23), st.sampled_from([*SPELLINGS]))
+@given(st.text(st.sampled_from("abXY9+=&\\\"' \n%-_]["), min_size=8, max_size=24), st.sampled_from([*SPELLINGS]))
 def test_any_value_is_found_in_any_spelling(value, spelling):
-    redaction, value = Redaction(Places({})), f"X{value}".strip()
+    redaction, value = Redaction(Places({})), value.strip()
+    if spelling == "octal-in-part":
+        value = value.replace("\\", "")  # which a writer of escapes does not leave bare
     if not redaction.learn("key", value) or value.upper().lower() != value.lower() or len(value) < 8:
         return
     after = stored(SPELLINGS[spelling](value).encode(), redaction)

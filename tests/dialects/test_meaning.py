@@ -6,7 +6,7 @@ import copy
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.core.matching import Matching
@@ -225,7 +225,6 @@ def means(dialect, messages):
     return said(READER.read_call(encode.request(dialect, model="m-1", messages=messages)))
 
 
-@settings(max_examples=40)
 @given(system=WORDS, steps=STEPS, word=WORDS, data=st.data())
 def test_any_conversation_means_the_same_in_two_dialects_under_any_ids_and_with_another_word_something_else(
     system, steps, word, data

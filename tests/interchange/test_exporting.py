@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.case_files import export
@@ -149,13 +149,11 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=40)
 @given(JSON)
 def test_what_is_written_as_yaml_is_read_as_the_same(value):
     assert yaml.safe_load("\n".join(promptfoo.block(value))) == value
 
 
-@settings(max_examples=40)
 @given(st.text(), st.text(), st.text())
 def test_a_pytest_file_is_python_whatever_a_case_holds(title, words, name):
     called = ("tool_called", {"name": name, "arguments": {words: title}})

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.core import diagnose
@@ -397,7 +397,6 @@ def test_what_would_act_is_seen_instead():
     assert github("100%\r\n::error::x\x1b") == "100%25\\r%0A\\x3a:error::x\\x1b"
 
 
-@settings(max_examples=40)
 @given(st.text(st.characters(), max_size=40) | st.text(st.characters(categories=["Cc", "Cf", "Cs", "Zl", "Zp"])))
 def test_whatever_comes_in_what_goes_out_can_be_written_and_stays(said):
     shown = safe(said)

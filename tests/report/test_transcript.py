@@ -7,7 +7,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.core.model import (
@@ -236,7 +236,6 @@ TREES = st.recursive(
 )
 
 
-@settings(max_examples=40)
 @given(messages=st.lists(TREES, min_size=1, max_size=4), tools=TREES, value=TREES)
 def test_whatever_was_sent_can_be_read(messages, tools, value):
     calls = [

@@ -6,7 +6,7 @@ import unicodedata
 from pathlib import PurePosixPath, PureWindowsPath
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_agentreplay import codec
@@ -108,7 +108,6 @@ def forms(nodeid):
     return [snapshot, pending_path(ROOT, snapshot), *journals]
 
 
-@settings(max_examples=40)
 @example(CLASHES)
 @given(st.sets(IDS, min_size=2, max_size=24))
 def test_any_set_of_ids_has_different_files_on_every_system(nodeids):
@@ -127,7 +126,6 @@ def test_any_set_of_ids_has_different_files_on_every_system(nodeids):
 WINDOWS_RESERVED = re.compile(r"(?i)(con|prn|aux|nul|conin\$|conout\$|clock\$|(com|lpt)[0-9¹²³])\s*(\.|:|\Z)")
 
 
-@settings(max_examples=40)
 @given(IDS)
 def test_every_name_of_ours_is_legal_everywhere_and_short(nodeid):
     snapshot = path(nodeid)
@@ -144,7 +142,6 @@ def test_every_name_of_ours_is_legal_everywhere_and_short(nodeid):
     assert len(own[1].removesuffix(SUFFIX)) <= 60
 
 
-@settings(max_examples=40)
 @given(IDS)
 def test_no_pending_run_or_journal_leaves_the_private_folder_and_each_finds_home(nodeid):
     snapshot, *ours = forms(nodeid)
@@ -154,7 +151,6 @@ def test_no_pending_run_or_journal_leaves_the_private_folder_and_each_finds_home
         assert home_path(file) == (snapshot if snapshot.is_relative_to(ROOT) else None)
 
 
-@settings(max_examples=40)
 @given(st.builds("{}{}::{}".format, st.sampled_from(["", "a/", "../", "é/"]), FILES, NAMES))
 def test_windows_gives_a_test_the_names_that_linux_gives_it(nodeid):
     """A snapshot that was recorded on one system is found on another."""

@@ -428,7 +428,7 @@ def runs(text: bytes, shortest: int) -> bytes:
 def respelled(view: ViewText) -> Iterator[View]:
     """A text whose bytes are spelled in octal digits, as quoted-printable or in UTF-16, undone; where it may be so."""
     text = view.text
-    if b"\\1" in text and _OCTAL.search(text) is not None:
+    if (b"\\1" in text or b"\\0" in text) and _OCTAL.search(text) is not None:
         yield View(_OCTAL.sub(lambda hit: _octal(hit[0]), text), view, _OCTAL, _octal)
     if b"=" in text and _QUOTED.search(text) is not None:
         yield View(_QUOTED.sub(lambda hit: _quoted(hit[0]), text), view, _QUOTED, _quoted)
