@@ -72,5 +72,5 @@ def test_a_test_that_freezes_time_records_and_replays(tmp_path, server, everythi
 
     recorded, hits = play("record"), server.hits
     replayed = play("replay")
-    assert replayed.finding is None
+    assert replayed.finding is None, "\n".join(map(str, replayed.finding.lines))
     assert (replayed.result, server.hits) == (recorded.result, hits)
