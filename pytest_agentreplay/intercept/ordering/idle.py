@@ -56,6 +56,10 @@ class Idle(Protocol):
     """Seconds until its next timer, at the moment when it became idle; None: there is none, or it cannot be told."""
 
     @property
+    def runs(self) -> bool:
+        """Whether somebody runs it: afterwards its thread goes on by itself, and may call."""
+
+    @property
     def quiet(self) -> bool:
         """Whether it has nothing to do right now."""
 
@@ -118,9 +122,14 @@ class SelectorIdle:
         self._slept = slept
 
     @property
+    def runs(self) -> bool:
+        """Whether somebody runs it."""
+        return self._loop.is_running()
+
+    @property
     def quiet(self) -> bool:
         """Whether the loop sleeps, or does not run any more."""
-        return self._resting or not self._loop.is_running()
+        return self._resting or not self.runs
 
     @property
     def listens(self) -> bool:
@@ -176,9 +185,14 @@ class RoundsIdle:
         self._stopped = self._going = False
 
     @property
+    def runs(self) -> bool:
+        """Whether somebody runs it."""
+        return self._loop.is_running()
+
+    @property
     def quiet(self) -> bool:
         """Whether it went round often enough, or does not run any more."""
-        return self._resting or not self._loop.is_running()
+        return self._resting or not self.runs
 
     def poke(self) -> None:
         """Count anew."""
@@ -235,6 +249,11 @@ class TrioIdle:
             trio.lowlevel.spawn_system_task(self._watch, name="agentreplay-idle")
         finally:
             lanes.CALL_CONTEXT.reset(token)
+
+    @property
+    def runs(self) -> bool:
+        """Whether the run goes on; its end cancels the task that waits."""
+        return not self._stopped
 
     @property
     def quiet(self) -> bool:

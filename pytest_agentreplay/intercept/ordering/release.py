@@ -503,7 +503,7 @@ class ReleaseQueue:
 
     def _held_threads(self) -> set[int]:
         """The threads that wait for an answer, or run an event loop that is watched."""
-        return self._parked | {idle.thread for idle in self._loops.values()}
+        return self._parked | {idle.thread for idle in self._loops.values() if idle.runs}
 
     def _held_up(self, idle: Idle) -> bool:
         """Whether the thread of a loop waits for another thread, and has for a while: it does not go on by itself."""

@@ -62,11 +62,6 @@ class StillIdle(idling.SelectorIdle):
                 return _nanoseconds(first._when)
         return min((_nanoseconds(timer._when) for timer in timers if not timer._cancelled), default=None)
 
-    @property
-    def runs(self) -> bool:
-        """Whether somebody runs it."""
-        return self._loop.is_running()
-
     def rouse(self) -> None:
         """Wake it, from any thread; from now on it is not quiet, until it is idle again."""
         self._resting = False
