@@ -171,6 +171,7 @@ def test_bisect_tells_the_first_divergent_turn_also_as_plain_data_and_diff_every
     assert re.match(r"\[AR-\w+\] turn 3/3", typed("bisect", SNAPSHOT, "third.json").out)
     told = typed("diff", "third.json", "other.json")
     assert (told.code, told.out.count("[AR-") >= 2) == (DIVERGED, True)
+    assert typed("bisect", "third.json", "other.json").out.count("[AR-") == 1
     told = typed("bisect", SNAPSHOT, "other.json", "--json")
     data = json.loads(told.out)
     (finding,) = data["divergences"]

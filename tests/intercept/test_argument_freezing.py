@@ -75,7 +75,8 @@ def test_a_service_below_an_argument_is_one_wherever_it_is():
 
 
 def test_readings_of_the_clock_are_told_from_other_numbers():
-    readings = time.time() + 1e-5, time.monotonic() + 1e-6, datetime.now(UTC), time.time_ns()
+    now = time.time()
+    readings = now + 1e-5, now // 1 + 0.5, time.monotonic() + 1e-6, datetime.now(UTC), time.time_ns()
     assert all(map(is_reading, readings))
     others = 18.5, 0.1, 1e9, time.monotonic() // 1, 10**18, datetime(2026, 1, 1), datetime.now(UTC) - timedelta(days=1)
     assert not any(map(is_reading, others))
