@@ -34,7 +34,9 @@ def is_reading(value: Any) -> bool:
     # Readings of `time.time` are 0.24 microseconds apart today: one in 420 has four digits, and no price is as large.
     if not value.is_integer() and _is_wall(value):
         return True
-    return value != round(value, 4) and _MONOTONIC - _EARLIER <= value <= clocks.monotonic()
+    if value == round(value, 4):
+        return False
+    return _MONOTONIC - _EARLIER <= value <= clocks.monotonic()
 
 
 def _is_wall(seconds: float) -> bool:
