@@ -93,7 +93,8 @@ def git_state(root: str) -> tuple[tuple[str, Json], ...]:
 
     def git(*words: str) -> str:
         command = ["git", "-C", root, *words]
-        done = subprocess.run(command, capture_output=True, timeout=5, check=True)  # noqa: S603  fixed words
+        # No timeout: to keep one, `subprocess` sleeps by `time.sleep`, which the test may have replaced.
+        done = subprocess.run(command, capture_output=True, check=True)  # noqa: S603  fixed words
         return done.stdout.decode(errors="replace").strip()  # names of files come in any encoding
 
     try:

@@ -1,6 +1,8 @@
 """Tests that freeze time, or replace functions of `time`: they record and replay as any other test does."""
 
 import asyncio
+import os
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +13,7 @@ import httpx2
 import pytest
 import time_machine
 
+from pytest_agentreplay.runs import replay_kit
 from tests.ordering.driving import Stage
 
 pytestmark = pytest.mark.env("main")  # freezegun
@@ -74,3 +77,12 @@ def test_a_test_that_freezes_time_records_and_replays(tmp_path, server, everythi
     replayed = play("replay")
     assert replayed.finding is None, "\n".join(map(str, replayed.finding.lines))
     assert (replayed.result, server.hits) == (recorded.result, hits)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a script of sh")
+def test_git_is_asked_without_the_sleep_of_the_test(tmp_path, monkeypatch):
+    (tmp_path / "git").write_text("#!/bin/sh\necho abc\nexec >&- 2>&-\nsleep 0.2\n")
+    (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with FREEZES["a sleep that fails"]():
+        assert replay_kit.git_state(str(tmp_path)) == (("commit", "abc"), ("dirty", True))
