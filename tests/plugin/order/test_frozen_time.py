@@ -81,7 +81,7 @@ def test_a_test_that_freezes_time_records_and_replays(tmp_path, server, everythi
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a script of sh")
 def test_git_is_asked_without_the_sleep_of_the_test(tmp_path, monkeypatch):
-    (tmp_path / "git").write_text("#!/bin/sh\necho abc\nexec >&- 2>&-\nsleep 0.2\n")
+    (tmp_path / "git").write_text("#!/bin/sh\necho abc\nexec >&- 2>&-\nsleep 0.2\n", encoding="utf-8")
     (tmp_path / "git").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     with FREEZES["a sleep that fails"]():
