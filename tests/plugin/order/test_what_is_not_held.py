@@ -12,7 +12,8 @@ TEXTS = {
     "set": lambda: f"The tags are {set('abcdefgh')}.",
     "file": lambda: f"Read {tempfile.mkdtemp()} first.",
     "user": lambda: f"You work for {getpass.getuser()}.",
-    "token": lambda: f"Your session is {secrets.token_hex(8)}.",
+    # Long enough never to be all digits, which would be a number and no id.
+    "token": lambda: f"Your session is {secrets.token_hex(32)}.",
     "object": lambda: f"Use {object()!r}.",
 }
 
