@@ -8,7 +8,8 @@ import pytest
 
 from tests.support.finished import ended
 
-pytestmark = [pytest.mark.env("main"), pytest.mark.real_process]  # ours is loaded by its entry point
+# Ours is loaded by its entry point.
+pytestmark = [pytest.mark.env("main"), pytest.mark.real_process, pytest.mark.exhaustive]
 
 CLASHES = ["replay", "cassetteai", "snapshot", "agentreplay"]
 """Plugins that cannot be loaded with all the others: --replay, --snapshot-update and our fixture have two owners."""
