@@ -75,23 +75,23 @@ KEY = "sk-live-0123456789abcdef"
 
 
 def chat(shop, messages, *, stream=False):
-    client = openai.OpenAI(base_url=shop.url + "/v1", api_key=KEY, max_retries=0)
-    said = [*([{"role": "system", "content": shop.prompt}] if shop.prompt else []), *messages]
-    tools = [{"type": "function", "function": function} for function in shop.functions]
-    more = {"model": shop.model, "messages": said} | ({"tools": tools} if tools else {})
-    for _ in range(shop.rounds):
-        if stream:
-            with client.chat.completions.stream(**more) as events:
-                reply = events.until_done().get_final_completion().choices[0].message
-        else:
-            reply = client.chat.completions.create(**more).choices[0].message
-        if not reply.tool_calls:
-            return reply.content
-        said.append(reply.model_dump(mode="json", include={"role", "content", "tool_calls"}))
-        for call in reply.tool_calls:
-            result = shop.call(call.function.name, call.function.arguments)
-            said.append({"role": "tool", "tool_call_id": call.id, "content": result})
-    return None
+    with openai.OpenAI(base_url=shop.url + "/v1", api_key=KEY, max_retries=0) as client:
+        said = [*([{"role": "system", "content": shop.prompt}] if shop.prompt else []), *messages]
+        tools = [{"type": "function", "function": function} for function in shop.functions]
+        more = {"model": shop.model, "messages": said} | ({"tools": tools} if tools else {})
+        for _ in range(shop.rounds):
+            if stream:
+                with client.chat.completions.stream(**more) as events:
+                    reply = events.until_done().get_final_completion().choices[0].message
+            else:
+                reply = client.chat.completions.create(**more).choices[0].message
+            if not reply.tool_calls:
+                return reply.content
+            said.append(reply.model_dump(mode="json", include={"role", "content", "tool_calls"}))
+            for call in reply.tool_calls:
+                result = shop.call(call.function.name, call.function.arguments)
+                said.append({"role": "tool", "tool_call_id": call.id, "content": result})
+        return None
 
 
 async def responses(shop, messages):
@@ -112,26 +112,26 @@ async def responses(shop, messages):
 def claude(shop, messages, *, stream=False):
     import anthropic
 
-    client = anthropic.Anthropic(base_url=shop.url, api_key=KEY, max_retries=0)
-    said = list(messages)
-    tools = [{**one, "input_schema": one["parameters"]} for one in shop.functions]
-    tools = [{key: one[key] for key in ("name", "description", "input_schema")} for one in tools]
-    more = {"model": shop.model, "max_tokens": 99, "messages": said}
-    more |= ({"system": shop.prompt} if shop.prompt else {}) | ({"tools": tools} if tools else {})
-    for _ in range(shop.rounds):
-        if stream:
-            with client.messages.stream(**more) as events:
-                reply = events.get_final_message()
-        else:
-            reply = client.messages.create(**more)
-        uses = [block for block in reply.content if block.type == "tool_use"]
-        if not uses:
-            return "".join(block.text for block in reply.content if block.type == "text")
-        said.append({"role": "assistant", "content": [block.model_dump(mode="json") for block in reply.content]})
-        results = [(use.id, shop.call(use.name, use.input)) for use in uses]
-        content = [{"type": "tool_result", "tool_use_id": use, "content": result} for use, result in results]
-        said.append({"role": "user", "content": content})
-    return None
+    with anthropic.Anthropic(base_url=shop.url, api_key=KEY, max_retries=0) as client:
+        said = list(messages)
+        tools = [{**one, "input_schema": one["parameters"]} for one in shop.functions]
+        tools = [{key: one[key] for key in ("name", "description", "input_schema")} for one in tools]
+        more = {"model": shop.model, "max_tokens": 99, "messages": said}
+        more |= ({"system": shop.prompt} if shop.prompt else {}) | ({"tools": tools} if tools else {})
+        for _ in range(shop.rounds):
+            if stream:
+                with client.messages.stream(**more) as events:
+                    reply = events.get_final_message()
+            else:
+                reply = client.messages.create(**more)
+            uses = [block for block in reply.content if block.type == "tool_use"]
+            if not uses:
+                return "".join(block.text for block in reply.content if block.type == "text")
+            said.append({"role": "assistant", "content": [block.model_dump(mode="json") for block in reply.content]})
+            results = [(use.id, shop.call(use.name, use.input)) for use in uses]
+            content = [{"type": "tool_result", "tool_use_id": use, "content": result} for use, result in results]
+            said.append({"role": "user", "content": content})
+        return None
 
 
 CLIENTS = {
