@@ -140,16 +140,17 @@ def test_the_same_body_is_the_same_call_to_another_host(tmp_path):
 
 
 def test_a_tool_that_nobody_has_named_is_told(tmp_path, monkeypatch):
-    ran = []
+    ran, run = [], run_of()
     monkeypatch.setitem(Shop.call.__globals__["TOOLS"], "lookup_order", lambda order_id: ran.append(order_id) or "gone")
-    evidence = tried(tmp_path, run_of(), agent(), half="desired", given={"tools": ()})
+    evidence = tried(tmp_path, run, agent(), half="desired", given={"tools": ()})
     assert (evidence.divergence.kind, ran) == (Kind.UNFROZEN, ["A-17"])
     assert "agentreplay_tools" in evidence.divergence.hints[0]
 
 
 def test_a_fixed_agent_may_refuse_what_the_model_asks_for(tmp_path, monkeypatch):
+    run = run_of()  # recorded once for all tests, so before the tools are others
     monkeypatch.setattr(Shop, "call", lambda shop, name, arguments: "not allowed here")
-    evidence = tried(tmp_path, run_of(), agent(), half="desired")
+    evidence = tried(tmp_path, run, agent(), half="desired")
     assert (evidence.divergence, evidence.tool_calls) == (None, ())
 
 
