@@ -93,6 +93,11 @@ def part_type(headers: str) -> str:
     return said[1].lower() if said else "data"
 
 
+def is_mark(value: Json) -> bool:
+    """Return whether a value is what is reported instead of the bytes."""
+    return isinstance(value, str) and _MARK.fullmatch(value) is not None
+
+
 def swap(recorded: str, now: str) -> str:
     """What parts two marks, "image/png: another picture (...)"; "" where one side is no mark."""
     old, new = _MARK.fullmatch(recorded), _MARK.fullmatch(now)

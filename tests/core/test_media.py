@@ -103,6 +103,24 @@ def test_another_picture_is_told_by_type_and_digest_and_is_another_call_until_it
     assert drift.note.startswith("watch: near enough")
 
 
+SAME_SIZE = ONE.replace(b"one", b"two")
+SAME_SIZES = {
+    **{name: (call(make(ONE)), call(make(SAME_SIZE))) for name, make in JSON_PLACES.items()},
+    "multipart": (multipart(ONE), multipart(SAME_SIZE)),
+    "raw": tuple(call(b"\xff" + d, "https://api.test/put", "application/octet-stream") for d in (ONE, SAME_SIZE)),
+    "as digits": tuple(call({"page": d.hex()}, "https://api.test/put") for d in (ONE, SAME_SIZE)),
+    "swapped": tuple(call({"images": list(map(b64, both))}) for both in ((ONE, SAME_SIZE), (SAME_SIZE, ONE))),
+}
+
+
+@pytest.mark.parametrize("name", SAME_SIZES)
+def test_another_file_of_the_same_size_is_no_random_id(name):
+    recorded, now = SAME_SIZES[name]
+    missed = diagnose.miss(replaying(recorded).run, READER, (), now, "main", matching=Matching(READER, RULES))
+    prompts = {"openai chat", "openai file", "anthropic", "bedrock", "ollama"}
+    assert missed.kind.code == ("AR-PROMPT" if name in prompts else "AR-REQUEST")
+
+
 ANTHROPIC, OLLAMA = JSON_PLACES["anthropic"], JSON_PLACES["ollama"]
 
 

@@ -1,6 +1,7 @@
 """Spans that change on every run whatever the agent does: times, random ids, temporary places, the order of a set.
 
-A guess by shape, and told as one: two values whose only difference is such spans are likely the same value.
+A guess by shape, and told as one: two values whose only difference is such spans are likely the same value. Bytes are
+never such a span: another picture, sound or file is a change, also where it is written as digits.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.core import media
 from pytest_agentreplay.core.canonical_json import NotJson, canonical, parse
 from pytest_agentreplay.core.diff import texts
 from pytest_agentreplay.core.divergence import Absent
@@ -34,7 +36,7 @@ _SPAN = re.compile(
     r"|\{\{(?:real|link)?tempdir(?::[a-z0-9-]+)?\}\}[^\s\"'<>,;:]*"
     r"|/(?:home|Users)/[^\s\"'<>,;:]+|[A-Za-z]:\\+(?:Users|Temp)\\[^\s\"'<>,;:]+)"
     r"|(?P<port>(?<=[A-Za-z0-9\]]):\d{4,5}\b)"
-    r"|(?P<id>\b0x[0-9a-fA-F]{6,}\b|\b(?=[0-9a-f-]{0,99}\d)(?=[0-9a-f-]{0,99}[a-f])[0-9a-f]{8,}\b"
+    r"|(?P<id>\b0x[0-9a-fA-F]{6,}\b|\b(?=[0-9a-f-]{0,99}\d)(?=[0-9a-f-]{0,99}[a-f])[0-9a-f]{8,64}\b"
     r"|\b[A-Za-z]{2,12}[_-](?=[A-Za-z0-9]*\d)(?=[A-Za-z0-9]*[A-Za-z])[A-Za-z0-9]{12,}\b)"
 )
 _WORD = re.compile(r"[\w.@/-]+")
@@ -50,7 +52,7 @@ def noise(difference: Difference) -> str:
     if isinstance(recorded, Absent) or isinstance(now, Absent):
         return ""
     if isinstance(recorded, str) and isinstance(now, str):
-        return _in_texts(recorded, now)
+        return "" if media.is_mark(recorded) or media.is_mark(now) else _in_texts(recorded, now)
     if isinstance(recorded, list) and isinstance(now, list):
         return ORDER if _permuted(recorded, now) else ""
     return CLOCK if _epoch(recorded) and _epoch(now) else ""
@@ -94,8 +96,8 @@ def _mark(found: re.Match[str]) -> str:
 
 
 def _permuted(recorded: list[Json], now: list[Json]) -> bool:
-    """The same plain values in another order; messages and tools have an order that means something."""
-    if any(isinstance(one, (dict, list)) for one in recorded):
+    """The same plain values in another order; messages, tools and pictures have an order that means something."""
+    if any(isinstance(one, (dict, list)) or media.is_mark(one) for one in recorded):
         return False
     return Counter(map(canonical, recorded)) == Counter(map(canonical, now))
 
