@@ -1,14 +1,16 @@
 """The syrupy extension behind `agent_snapshot`: one readable transcript file per test.
 
 syrupy is imported here only, and this module by that fixture only. syrupy's own flags keep their meaning:
-`--snapshot-update` takes every changed snapshot, ours too; `--snapshot-record` takes those of the recorded tests alone.
+`--snapshot-update` takes every changed snapshot, ours too; `--snapshot-record` takes those of the recorded tests alone,
+and `agentreplay accept --requests` those of the snapshots that it writes.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from syrupy.assertion import SnapshotAssertion
+from syrupy.assertion import AssertionResult, SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from syrupy.terminal import context_style, received_style, snapshot_style
 
@@ -43,30 +45,59 @@ class AgentRunExtension(SingleFileSnapshotExtension):
         yield from difference(str(snapshot_data), str(serialized_data))
 
 
-class AgentSnapshot(SnapshotAssertion):
+class AgentSnapshot(SnapshotAssertion):  # noqa: PLW1641  as syrupy's, it cannot be hashed
     """What `agent_snapshot` gives: syrupy's assertion with a repr of one line.
 
     pytest prints the fixtures of a failing test, and syrupy's own repr is the whole stored text.
     """
 
+    beside: dict[Path, bytes] | None = None
+    """Takes the transcripts that differ, where they are written with the test's snapshot or not at all."""
+
     def __repr__(self) -> str:
         return f"<agent_snapshot of {self.test_location.testname}>"
 
+    def __eq__(self, other: object) -> bool:
+        if super().__eq__(other):
+            return True
+        result = self.executions[self.num_executions - 1]
+        if self.beside is None or result.exception is not None:
+            return False
+        self.beside[Path(result.snapshot_location)] = str(result.asserted_data).encode()
+        result.success = True
+        return True
 
-def wrap(assertion: SnapshotAssertion, test: str = "", *, update: bool = False) -> AgentSnapshot:
+    def count_uncompared(self) -> None:
+        """Count the transcripts that a failed test has not come to as failed: syrupy deletes those that are unused."""
+        name = self.extension.get_snapshot_name(test_location=self.test_location, index=0)
+        compared = {result.snapshot_location for result in self.executions.values()}
+        for collection in self.extension.discover_snapshots(test_location=self.test_location):
+            for snapshot in collection:
+                if collection.location not in compared and f"{snapshot.name}.".startswith((f"{name}.", f"{name}[")):
+                    self.executions[len(self.executions)] = AssertionResult(
+                        collection.location, snapshot.name, None, None, False, False, False, None, self.test_location
+                    )
+
+
+def wrap(
+    assertion: SnapshotAssertion, test: str = "", *, update: bool = False, beside: dict[Path, bytes] | None = None
+) -> AgentSnapshot:
     """The `snapshot` of syrupy as `agent_snapshot`; `update` takes the transcript as `--snapshot-update` would.
 
-    `test` is the name of a test that has one transcript in whatever order of answers it is replayed.
+    `test` is the name of a test that has one transcript in whatever order of answers it is replayed. Transcripts that
+    are written with the snapshot are put into `beside`.
     """
     if test not in {"", assertion.test_location.testname}:
         for name in ("nodename", "testname"):  # frozen, and set in this way by syrupy too
             object.__setattr__(assertion.test_location, name, test)
-    return AgentSnapshot(
+    made = AgentSnapshot(
         session=assertion.session,
         extension_class=AgentRunExtension,
         test_location=assertion.test_location,
-        update_snapshots=update or assertion.update_snapshots,
+        update_snapshots=(update or assertion.update_snapshots) and beside is None,
     )
+    made.beside = beside
+    return made
 
 
 def difference(recorded: str, now: str) -> Iterator[str]:

@@ -36,7 +36,7 @@ from pytest_agentreplay.plugin.runtest_hooks import (
     pytest_runtest_teardown,
 )
 from pytest_agentreplay.plugin.session import CLOSING, LINES, SessionReport
-from pytest_agentreplay.plugin.stash import BASE, RUN_SESSION, next_begins, nodeid_of
+from pytest_agentreplay.plugin.stash import BASE, FINDING, RUN_SESSION, next_begins, nodeid_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -260,7 +260,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 @pytest.fixture
-def agent_snapshot(request: pytest.FixtureRequest, agentreplay: AgentReplay) -> Any:  # noqa: ARG001  begins the session
+def agent_snapshot(
+    request: pytest.FixtureRequest,
+    agentreplay: AgentReplay,  # noqa: ARG001  begins the session
+) -> Generator[Any]:
     """`assert agentreplay.run == agent_snapshot`: a readable transcript of the run, kept by syrupy."""
     from pytest_agentreplay.transcript import wrap
 
@@ -273,4 +276,8 @@ def agent_snapshot(request: pytest.FixtureRequest, agentreplay: AgentReplay) -> 
     run_session = request.node.stash[RUN_SESSION]
     recording = run_session is not None and run_session.mode == "record"
     test = nodeid_of(request.node).removeprefix(f"{request.node.parent.nodeid}::")
-    return wrap(request.getfixturevalue("snapshot"), test, update=recording)
+    beside = getattr(run_session, "beside", None)
+    made = wrap(request.getfixturevalue("snapshot"), test, update=recording, beside=beside)
+    yield made
+    if FINDING in request.node.stash or (run_session is not None and run_session.told.get("failed")):
+        made.count_uncompared()

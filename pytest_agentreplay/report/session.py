@@ -86,7 +86,7 @@ def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
     lines += differing_lines(recorded)
     adopting = [one for one in everything if one["mode"] == "adopt"]
     for one in adopting:
-        if len(adopting) > 1 and one.get("verdict") == "nothing changed":
+        if len(adopting) > 1 and one.get("verdict") == "nothing changed" and not one.get("transcripts"):
             continue
         if verbosity > -2 or one.get("verdict") != "adopted":
             lines += adopting_lines(one, place)
@@ -244,15 +244,17 @@ def afterwards(facts: Told, *, recording: bool = False) -> list[str]:
 def adopting_lines(one: Told, here: Path) -> list[str]:
     """What became of the changed requests of one test, and which recorded call answers each."""
     file = near(Path(one["file"]), here)
+    written = one.get("transcripts", 0)
+    transcripts = [f"accepted  {plural(written, 'transcript')} of {one['test']}"] * bool(written)
     if one.get("verdict") in {"adopted", "to be adopted"}:
         word = "accepted " if one["verdict"] == "adopted" else "to accept"
         requests = plural(one["requests"], "changed request")
         aligned = [f"          {line}" for line in one["alignment"]]
-        return [f"{word} {file} ({requests}, every reply as it was)", *aligned]
+        return [f"{word} {file} ({requests}, every reply as it was)", *aligned, *transcripts]
     if one.get("verdict") == "left":
         return [f"left      {file}: its changes are {', '.join(one['codes'])}"]
     if one.get("verdict") == "nothing changed":
-        return [f"accepted  nothing: no request has changed; {file} is as it was"]
+        return transcripts or [f"accepted  nothing: no request has changed; {file} is as it was"]
     return [f"accepted  nothing: the test did not pass on the recorded replies; {file} is as it was"]
 
 

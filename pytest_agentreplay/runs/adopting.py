@@ -18,9 +18,12 @@ from pytest_agentreplay.runs.accept import all_wanted, codes_between
 from pytest_agentreplay.runs.accepted_rules import accepted_rules
 from pytest_agentreplay.runs.replay_session import schedule_of
 from pytest_agentreplay.runs.run_session import EndedRun, Location, RunSession
+from pytest_agentreplay.store import files
 from pytest_agentreplay.store.display_path import shown
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.model import JsonObject, Run
     from pytest_agentreplay.report.findings import Finding
@@ -48,6 +51,8 @@ class AdoptingSession(RunSession):
             loose = settings.order in {"loose", "free"}
             self.interception.order = ReleaseQueue(schedule, self.interception, self.adopter.stalled, loose=loose)
         self._ended: EndedRun | None = None
+        self.beside: dict[Path, bytes] = {}
+        """The transcripts of the test that differ: they are written with the snapshot, or not at all."""
 
     def guard(self) -> Guard:
         """Nothing goes live here either."""
@@ -60,6 +65,7 @@ class AdoptingSession(RunSession):
     def end_body(self, ended: EndedRun) -> Finding | None:
         """A call too many has no old reply; then nothing is written."""
         self._ended = ended
+        self.told["failed"] = ended.failure is not None
         if self.adopter.divergence is not None:
             return self.parted(self.adopter.divergence, self.told)
         return None
@@ -80,6 +86,9 @@ class AdoptingSession(RunSession):
         self.told["requests"] = len(changed)
         if not changed:
             self.told["verdict"] = "nothing changed"
+            if not self.settings.adopt_dry:
+                self.told["transcripts"] = len(self.beside)
+                files.write_all_whole(self.beside)
             return None
         codes = codes_between(self.adopter.run, run, self.place.root, self.settings.rules)
         self.told["codes"] = [*codes]
@@ -98,6 +107,7 @@ class AdoptingSession(RunSession):
         assert isinstance(earlier, list)
         kit: JsonObject = run.header.kit | {"adopted": [*earlier, mark]}
         run = self.redaction.rescan(replace(run, header=replace(run.header, kit=kit)))
-        self.store.save(self.place.snapshot, checked(self.redaction, run, shown(self.place.snapshot)))
-        self.told["verdict"] = "adopted"
+        text = checked(self.redaction, run, shown(self.place.snapshot))
+        files.write_all_whole(self.beside, lambda: self.store.save(self.place.snapshot, text))
+        self.told |= {"verdict": "adopted", "transcripts": len(self.beside)}
         return None

@@ -356,8 +356,8 @@ def make_folder(folder: Path, contents: Mapping[str, bytes]) -> bool:
     return True
 
 
-def write_all_whole(contents: Mapping[Path, bytes]) -> None:
-    """Put every file in its place, or leave all as they were; they are put there in this order.
+def write_all_whole(contents: Mapping[Path, bytes], last: Callable[[], object] = lambda: None) -> None:
+    """Put every file in its place, or leave all as they were; they are put there in this order, then `last` is called.
 
     Raises CannotWrite, or SnapshotUnreadable for a link. On a disk that takes nothing more not even the old ones can be
     put back: then each file is the old one or the new one, whole.
@@ -367,6 +367,7 @@ def write_all_whole(contents: Mapping[Path, bytes]) -> None:
         for path, data in contents.items():
             before[path] = read_if_there(path)
             put(path, data)
+        last()
     except BaseException:
         for path, was in before.items():
             put_back(path, was)

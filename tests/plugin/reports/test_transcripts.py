@@ -52,6 +52,40 @@ def test_a_transcript_is_recorded_kept_and_its_difference_told_by_its_turn(froze
     assert said in " ".join(frozen.replay("-k", "refund", COLUMNS="200").stdout.split())
 
 
+ACCEPT = ("accept", "--all", "--requests", "--reason", "the wording alone has changed")
+
+
+def test_accept_takes_the_transcript_with_the_snapshot_or_neither_and_no_failed_test_offers_to_delete_it(frozen):
+    frozen.edit("test_shop.py", "assert run ==", "assert run == agent_snapshot(name='second')\n    assert run ==")
+    frozen.edit("test_shop.py", '{"not": "ours"} == snapshot', "snapshot is not None")
+    passed(frozen.record())
+    transcripts = sorted(frozen.root.rglob("*.run.txt"))
+    assert len(transcripts) == 2
+    kept = [file.read_bytes() for file in (*frozen.files, *transcripts)]
+
+    def unchanged():
+        return [file.read_bytes() for file in (*frozen.files, *transcripts)] == kept
+
+    frozen.edit("agent.py", "Be brief.", "Be short.")
+    done = frozen.replay("--snapshot-update")
+    assert (done.returncode, "unused" in done.stdout) == (1, False), done.stdout
+    assert unchanged(), "a test that diverged has not come to its transcripts"
+    assert "to accept" in frozen.command("accept", "--all", "--requests", "--dry-run").stdout
+    frozen.edit(
+        "test_shop.py", "    assert run == agent_snapshot\n", "    assert run == agent_snapshot\n    assert not run\n"
+    )
+    done = frozen.command(*ACCEPT)
+    assert (done.returncode, "unused" in done.stdout) == (1, False), done.stdout
+    assert unchanged(), "neither by a dry run nor by an accept whose test fails"
+    frozen.edit("test_shop.py", "    assert not run\n", "")
+    done = passed(frozen.command(*ACCEPT))
+    assert "accepted  2 transcripts of test_shop.py::test_refund" in done.stdout
+    passed(frozen.replay())
+    transcripts[0].unlink()
+    assert "accepted  1 transcript of test_shop.py::test_refund" in passed(frozen.command(*ACCEPT)).stdout
+    passed(frozen.replay())
+
+
 def test_without_syrupy_the_fixture_says_so(project):
     project.write(test_shop=TEST)
     done = project.replay("-k", "refund")
