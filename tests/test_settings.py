@@ -104,10 +104,27 @@ def test_lists():
     assert settings.headline().endswith("network closed (L1), open to localhost:8000")
 
 
+def test_a_tool_is_named_as_the_model_knows_it():
+    lines = ["shop._find = read as look-up", "shop._pay = as pay", "shop._ship = live as ship", "shop.db.now = live"]
+    tools = made({"agentreplay_tools": lines}).tools
+    assert dict(tools) == {
+        "shop._find": "read as look-up",
+        "shop._pay": "write as pay",
+        "shop._ship": "live as ship",
+        "shop.db.now": "live",
+    }
+    near = made({"agentreplay_tools": lines[:1]}).for_test([{"tools": {"shop._find": "write as find"}}])
+    assert near.tools == (("shop._find", "write as find"),)
+
+
 def test_values_that_cannot_be_meant():
     for key, value, *words in (
         ("tools", ["refund"], "agentreplay_tools", "'refund'", "shop.tools"),
         ("tools", ["shop.refund = raed"], "shop.refund", "did you mean read?"),
+        ("tools", ["shop.refund = raed as pay"], "shop.refund", "did you mean read?"),
+        ("tools", ["shop.refund = read as"], "shop.refund", "the one name"),
+        ("tools", ["shop.refund = as pay back"], "shop.refund", "the one name"),
+        ("tools", ["shop.* = read as pay"], "shop.*", "the one name"),
         ("ignore", ["$.user"], "$.user = the reason"),
         ("seed", "x", "agentreplay_seed", "'x'"),
         ("dir", "__snapshots__", "syrupy", "__agent_snapshots__"),

@@ -73,7 +73,9 @@ def plan(root: Path, *, workflow: bool = True) -> InitPlan:
     bases = {owner.base for path in planned.added if (owner := project.owner(path))}
     folders = [os.path.relpath(base, root).replace(os.sep, "/") for base in sorted(bases - set(declared))]
     folders = [folder for folder in folders if not is_importable(root / folder, tools)]
-    new = configuration.extended("pythonpath", folders).extended("agentreplay_tools", planned.added)
+    new = configuration.extended("pythonpath", folders).extended(
+        "agentreplay_tools", [tools.line(path) for path in planned.added]
+    )
     add_change(planned, configuration.file, new.text)
     planned.git = git_files.repository_above(root)
     if planned.git is not None:

@@ -48,12 +48,20 @@ class FoundTools:
 
     `named` need a line in the ini file, `intercepted` are frozen by their framework, `unknown` belong to a framework
     that is not intercepted. `unnamed` are schemas (name, file) to which no function, or more than one, belongs.
+    `shown_as` are the names under which a registry has functions that no registry or schema calls by their own.
     """
 
     named: dict[str, Path] = field(default_factory=dict)
     intercepted: dict[str, str] = field(default_factory=dict)
     unknown: dict[str, str] = field(default_factory=dict)
     unnamed: dict[str, Path] = field(default_factory=dict)
+    shown_as: dict[str, str] = field(default_factory=dict)
+
+    def line(self, path: str, effects: str = "") -> str:
+        """Return the line of the ini file that freezes the function at `path`."""
+        if path in self.shown_as:
+            return f"{path} = {effects or 'write'} as {self.shown_as[path]}"
+        return f"{path} = {effects}" if effects else path
 
 
 def find_tools(project: ProjectModules) -> FoundTools:
@@ -98,6 +106,9 @@ class ToolSearch:
             owner = self.project.owner(path)
             if path not in self.found.intercepted and path not in self.found.unknown and owner is not None:
                 self.found.named[path] = owner.file
+        names = {*self._keys, *self._schemas}
+        shown_as = {path: name for path, name in self.found.shown_as.items() if path.rpartition(".")[2] not in names}
+        self.found.shown_as = shown_as
         return self.found
 
     def _look_at_variable(self, module: Module, node: ast.Assign | ast.AnnAssign, value: ast.expr, owner: str) -> None:
@@ -105,7 +116,12 @@ class ToolSearch:
         registers = [target for target in targets if REGISTERS.search(variable_name(target))]
         if any(is_container(value) or isinstance(target, ast.Subscript) for target in registers):
             self._registered.update(dict.fromkeys(functions_in(self.project, module, value, owner)))
-            self._keys.update(keys_of(value))
+            assigned = [entry for target in registers for entry in item_of(target, value)]
+            for key, element in [*entries_of(value), *assigned]:
+                self._keys.add(key)
+                if not isinstance(element, ast.Dict | ast.List):  # a group of tools has a name of its own
+                    for path in functions_in(self.project, module, element, owner):
+                        self.found.shown_as.setdefault(path, key)
 
     def _look_at_call(self, module: Module, node: ast.Call, owner: str) -> None:
         framework = framework_of(self.project, self.project.path_of(module, node.func))
@@ -204,19 +220,23 @@ def is_container(value: ast.expr) -> bool:
     return isinstance(value, ast.Dict | ast.List | ast.Tuple | ast.Set | ast.DictComp | ast.ListComp)
 
 
-def keys_of(value: ast.expr) -> set[str]:
-    """Return the texts that are keys of a literal dict."""
-    texts = value.keys if isinstance(value, ast.Dict) else []
-    return {key.value for key in texts if isinstance(key, ast.Constant) and isinstance(key.value, str)}
+def entries_of(value: ast.expr) -> list[tuple[str, ast.expr]]:
+    """Return the entries of a literal dict whose keys are texts."""
+    entries = zip(value.keys, value.values, strict=True) if isinstance(value, ast.Dict) else ()
+    return [(key.value, held) for key, held in entries if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+
+
+def item_of(target: ast.expr, value: ast.expr) -> list[tuple[str, ast.expr]]:
+    """Return the entry that a dict gets by an assignment (`tools["refund"] = ...`)."""
+    key = target.slice if isinstance(target, ast.Subscript) else None
+    return [(key.value, value)] if isinstance(key, ast.Constant) and isinstance(key.value, str) else []
 
 
 def schema_name(node: ast.AST) -> str:
     """Return the tool that a schema in the form of OpenAI's or Anthropic's APIs names; "" for another node."""
     if not isinstance(node, ast.Dict):
         return ""
-    entries = {
-        key.value: value for key, value in zip(node.keys, node.values, strict=True) if isinstance(key, ast.Constant)
-    }
+    entries = dict(entries_of(node))
     if entries.keys() & {"parameters", "input_schema", "inputSchema"} and isinstance(
         name := entries.get("name"), ast.Constant
     ):

@@ -77,6 +77,7 @@ def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
     lines += guessed_lines(everything) if verbosity >= 0 else []
     lines += unheard_lines(replayed) if verbosity >= 0 else []
     lines += import_lines(everything) if verbosity >= 0 else []
+    lines += live_lines(everything) if verbosity >= 0 else []
     calm = [one for one in recorded if verbosity < 0 and went_well(one) and one.get("verdict") != "kept"]
     if calm and verbosity == -1:
         lines.append(recording_count(calm, others=len(recorded) > len(calm)))
@@ -154,6 +155,16 @@ def import_lines(everything: Iterable[Told]) -> list[str]:
         f"import    {library} asks for {target} while it is imported: refused, since it is no part of a test"
         for library, target in sorted(asked.items())
     ]
+
+
+def live_lines(everything: Iterable[Told]) -> list[str]:
+    """Return the line about tools that ran for real because they are declared so."""
+    tests = [one for one in everything if one.get("live")]
+    tools = sorted({tool for one in tests for tool in one["live"]})
+    if not tools:
+        return []
+    counts = f"{plural(len(tools), 'tool')} may run for real in {plural(len(tests), 'test')}"
+    return [f"live      {counts}: {', '.join(tools)}"]
 
 
 def secrets_lines(environ: Mapping[str, str]) -> list[str]:

@@ -34,6 +34,7 @@ def greeting(
         "tools": [*places(tools)],
         "codecs": [codec for codec in interception.codecs if can_travel(codec)],
         "read_tools": settings.read_tools,
+        "live": interception.live,
         "seams": dict(registry.ACTIVE_PATCHES),
         "allow_hosts": settings.allow_hosts,
         "allow_subprocess": settings.allow_subprocess,

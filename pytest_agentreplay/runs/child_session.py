@@ -81,7 +81,7 @@ class ChildSession:
         interception.count = lambda: link.ask("count")
         interception.ended, interception.main_patience = ParentEnd(link), PATIENCE
         interception.codecs[:] = told["codecs"]
-        interception.read_tools = told["read_tools"]
+        interception.read_tools, interception.live = told["read_tools"], told["live"]
         interception.hosts = DeclaredHosts(told["allow_hosts"])
         interception.now = lambda: clocks.monotonic_ns() - told["began"]
         interception.forget()

@@ -33,7 +33,7 @@ class ChildTool:
     module: str
     path: str
     name: str
-    effects: Literal["read", "write"] = "write"
+    effects: Literal["read", "write", "live"] = "write"
     boundary: Literal["tool", "model", "retrieval"] = "tool"
     facts: JsonObject = field(default_factory=dict)
     returns: tuple[type, ...] = ()

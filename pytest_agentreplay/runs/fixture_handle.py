@@ -77,14 +77,15 @@ class AgentReplay:
         self,
         function: F,
         *,
-        effects: Literal["read", "write"] = "write",
+        effects: Literal["read", "write", "live"] = "write",
         returns: object = UNSAID,
         name: str | None = None,
     ) -> F:
         """Freeze `function` wherever the agent holds it, until the test ends; gives it back, so it also decorates.
 
         `returns` is the type that its result is restored to where the annotation does not say it, `name` the name
-        shown. Raises CannotRedirect for what cannot be intercepted (a builtin, a class).
+        shown. With `effects="live"` it runs for real in a replay too, and is counted. Raises CannotRedirect for what
+        cannot be intercepted (a builtin, a class).
         """
         if self._run_session is None:
             return function

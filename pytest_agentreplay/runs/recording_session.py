@@ -266,6 +266,7 @@ class RecordingSession(RunSession):
             "annotations": self.annotations,
             "gaps": list(gaps),
             "unfrozen": missed,
+            "live": [*sorted(self.interception.live)],
             "arguments": BY_CONTENT,
             "uncompared": list(uncompared),
         }

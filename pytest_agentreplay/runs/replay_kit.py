@@ -12,11 +12,14 @@ import os
 import platform
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.core.tool_uses import ran_for
 from pytest_agentreplay.core.turns import function_of
 from pytest_agentreplay.dialects.messages import tool_results
+from pytest_agentreplay.intercept.tools.tool import is_redirected
 from pytest_agentreplay.store.dependency_hashes import locks
 
 if TYPE_CHECKING:
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.core.model import Call, Exchange, Json, JsonObject
-    from pytest_agentreplay.core.reading import CallReading, Reader
+    from pytest_agentreplay.core.reading import CallReading, Reader, ToolUse
 
 PACKAGES = (
     *("openai", "anthropic", "httpx", "httpx2", "pydantic", "litellm", "langchain-core", "langgraph"),
@@ -143,32 +146,50 @@ def unfrozen(
     """Tools that a model asked for and that ran unseen, with the import path that would freeze each.
 
     A tool ran when a later request carries a result under its call's id, or under its name where the API gives no ids;
-    it was seen when a recorded tool call bears its name, or a boundary has `met` it and let it be (another agent, an
-    answer that has a tool's form). One that ran in a child process, whose lane is one of `children`, has no such path
-    ("").
+    it was seen when a recorded tool call bears its name, when a frozen function stands under it in a registry, when a
+    boundary has `met` it and let it be (another agent, an answer that has a tool's form), or, where no function of the
+    project bears its name, when a call of its arguments was recorded in between. One that ran in a child process, whose
+    lane is one of `children`, has no such path ("").
     """
     below = tuple(f"{lane}." for lane in children)
     tools = [tool.name for x in exchanges if (tool := function_of(x.call, reader)) is not None]
     known = {*met, *tools, *(name.rpartition(".")[2] for name in tools)}
-    asked: dict[str, str] = {}
+    asked: dict[str, ToolUse] = {}
+    others: list[ToolCall] = []
     missed: dict[str, Json] = {}
     for x in exchanges:
         if x.parent is not None or x.call.boundary in {"tool", "retrieval"}:
+            if x.parent is None and isinstance(x.call, ToolCall):
+                others.append(x.call)
             continue
         body = json.dumps(x.call.arguments).encode() if isinstance(x.call, ToolCall) else x.call.body.data
         waiting = {
-            identity: name
-            for identity, name in asked.items()
-            if not known & {name, name.rpartition(PLUGIN)[2]} and name not in missed
+            identity: use
+            for identity, use in asked.items()
+            if not known & {use.name, use.name.rpartition(PLUGIN)[2]} and use.name not in missed
         }
-        told = by_name(reader.read_call(x.call)) if waiting.keys() & waiting.values() else frozenset()
-        for identity, name in waiting.items():
-            if (name in told) if identity == name else (identity.encode() in body):
-                path = "" if f"{x.lane}.".startswith(below) else guess(name, root)
-                missed[name] = {"tool": name, "path": path}
+        names = {use.name for use in asked.values()}
+        others = [call for call in others if call.name not in names]
+        told = by_name(reader.read_call(x.call)) if waiting.keys() & names else frozenset()
+        for identity, use in waiting.items():
+            if not ((use.name in told) if identity == use.name else (identity.encode() in body)):
+                continue
+            path = guess(use.name, root)
+            if use.name in known or _ran_frozen(use, path, root, others):
+                known.add(use.name)
+            else:
+                missed[use.name] = {"tool": use.name, "path": "" if f"{x.lane}.".startswith(below) else path}
         if isinstance(x.outcome, HttpReply | FramesReply | ToolReply):
-            asked |= {use.id or use.name: use.name for use in reader.read_reply(x.call, x.outcome).tool_uses}
+            asked |= {use.id or use.name: use for use in reader.read_reply(x.call, x.outcome).tool_uses}
     return list(missed.values())
+
+
+def _ran_frozen(use: ToolUse, path: str, root: str, calls: list[ToolCall]) -> bool:
+    """Return whether a frozen function ran for the tool that `path` likely leads to; takes its call out of `calls`."""
+    same = [call for call in calls if path.startswith(UNKNOWN) and ran_for(use, call)]
+    if same:
+        calls.remove(same[0])
+    return bool(same) or any(map(is_redirected, registered(use.name, root)))
 
 
 def uncompared(gaps: Mapping[tuple[str, str, str], str], hide: Callable[[str], str]) -> list[Json]:
@@ -208,18 +229,45 @@ PLUGIN = "-"
 """Stands between the name of a plugin and that of its function where semantic-kernel names a tool for the model."""
 
 
+UNKNOWN = "your.module."
+"""Stands before the name of a tool that no function of the project seems to be."""
+
+
 def guess(name: str, root: str) -> str:
-    """The import path of the function that likely is tool `name`: one of that name defined below `root`, if any.
+    """The line of the function that likely is tool `name`: the one that a registry has under it, else one so called.
 
     Of a function of a plugin ("Shop-find_parcel") that is a function or method of its second name, and rather one of
     the class that has the first name.
     """
     owner, _, short = name.rpartition(PLUGIN)
-    paths = [*_functions(name, root), *_methods(name, root)]
+    paths = [tool_line(name, function) for function in registered(name, root)]
+    paths += [*_functions(name, root), *_methods(name, root)]
     if not paths and owner:
         paths = [*_methods(short, root), *_functions(short, root)]
         paths.sort(key=lambda path: path.split(".")[-2].casefold() != owner.casefold())
-    return paths[0] if paths else f"your.module.{short if owner and short.isidentifier() else name}"
+    return paths[0] if paths else f"{UNKNOWN}{short if owner and short.isidentifier() else name}"
+
+
+def tool_line(name: str, function: FunctionType) -> str:
+    """Return the line of the settings that freezes a function as tool `name`."""
+    path = f"{function.__module__}.{function.__qualname__}"
+    return path if function.__name__ == name else f"{path} = write as {name}"
+
+
+def registered(name: str, root: str) -> Iterator[FunctionType]:
+    """Yield the functions that dicts of modules and classes below `root` have under `name`, alone or in a row."""
+    for _, module in sorted(sys.modules.items()):
+        if not str(getattr(module, "__file__", "")).startswith(root):
+            continue
+        values = [*vars(module).values()]
+        values += [value for kind in values if issubclass(type(kind), type) for value in vars(kind).values()]
+        rows: list[Any] = [registry.get(name) for registry in values if type(registry) is dict]
+        for row in rows:
+            for entry in row.values() if isinstance(row, dict) else row if isinstance(row, list | tuple) else (row,):
+                function = getattr(entry, "func", entry)  # of a partial
+                function = getattr(function, "__func__", function)
+                if type(function) is FunctionType and "<" not in function.__qualname__ and _is_below(function, root):
+                    yield function
 
 
 def _functions(name: str, root: str) -> Iterator[str]:

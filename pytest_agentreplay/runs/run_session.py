@@ -211,6 +211,8 @@ class RunSession:
             self.watch = self.children.guard = self.guard()
             with self.watch.refusing_imports():  # a tool's module may be the first to import a library
                 self.tools += named(self.settings)
+            self._let_live(tool for _, tool in self.tools if tool.effects == "live")
+            self.tools = [(path, tool) for path, tool in self.tools if tool.effects != "live"]
             for path, tool in self.tools:
                 redirection = self._redirect(tool, path)
                 if tool.name in {path, short := path.rpartition(".")[2]}:
@@ -405,11 +407,21 @@ class RunSession:
 
         short = getattr(function, "__name__", type(function).__name__)
         tool = Tool(name or short, function, **said)
+        if tool.effects == "live":
+            self._let_live([tool])
+            return function
         redirection = self._redirect(tool)
         self.tools.append(("", tool))
         if not name:
             self._names.add(redirection, short)
         return function
+
+    def _let_live(self, tools: Iterable[Tool]) -> None:
+        """Have these tools run for real, as somebody has declared."""
+        self.interception.live.update(tool.name for tool in tools)
+        self.interception.met |= self.interception.live
+        if self.interception.live:
+            self.told["live"] = [*sorted(self.interception.live)]
 
     def _redirect(self, tool: Tool, path: str = "") -> Redirection:
         from pytest_agentreplay.intercept.tools.tool import redirect
@@ -454,15 +466,19 @@ def named(settings: Settings) -> list[tuple[str, Tool]]:
 def named_tools(lines: Iterable[tuple[str, str]]) -> list[tuple[str, Tool]]:
     """The tools of the settings with their paths, by the short names that models know; by paths where two share one.
 
-    Raises CannotRedirect for a path that leads to nothing.
+    A line "read as lookup_order" names the tool itself. Raises CannotRedirect for a path that leads to nothing.
     """
     from pytest_agentreplay.intercept.tools.tool import Tool, find
 
-    found = {path: (function, effects) for line, effects in lines for path, function in find(line)}
-    names = shown_names(found)
+    found = {
+        path: (function, *how.partition(" as ")[::2])
+        for line, how in lines
+        for path, function in find(line, live=how.startswith("live"))
+    }
+    names = shown_names(path for path, (_, _, shown_as) in found.items() if not shown_as)
     return [
-        (path, Tool(names[path], function, effects=effects))  # type: ignore[arg-type]
-        for path, (function, effects) in found.items()
+        (path, Tool(shown_as or names[path], function, effects=effects))  # type: ignore[arg-type]
+        for path, (function, effects, shown_as) in found.items()
     ]
 
 

@@ -67,15 +67,15 @@ class Settings(NamedTuple):
     """What holds for the session, or for one test (`for_test`). No dataclass: making one takes pytest's start 0.7 ms.
 
     `strict` refuses edited snapshots. `typed` names what the command line or the environment has set, which no
-    marker changes. `tools` holds (import path, effects), `runners` (key, "module:function"), `timeout` the seconds
-    that each of these may take, `models` (import path, name of the model), `retrievals` (import path, name of the
-    embedding model), `read_tools` names as shown, `tolerances` (tool and place, what may differ), `ignored` (what
-    may differ, reason). `adopt` is the reason for taking changed requests under old replies, `adopt_codes` the
-    kinds of changes that are taken (all where it is empty), `adopt_dry` writes nothing. `record_missing` records a
-    test that has no snapshot. `waits` lets replies take as long as they took. `orders` says in how many other
-    orders of answers a test is replayed too, `trial` which one of them this is. `redact` names what is taken off
-    beyond the shipped secrets (words, files); `policy` is that, read and joined with the project's own, None as
-    long as nobody has.
+    marker changes. `tools` holds (import path, effects and perhaps " as " and the shown name), `runners` (key,
+    "module:function"), `timeout` the seconds that each of these may take, `models` (import path, name of the model),
+    `retrievals` (import path, name of the embedding model), `read_tools` names as shown, `tolerances` (tool and place,
+    what may differ), `ignored` (what may differ, reason). `adopt` is the reason for taking changed requests under old
+    replies, `adopt_codes` the kinds of changes that are taken (all where it is empty), `adopt_dry` writes nothing.
+    `record_missing` records a test that has no snapshot. `waits` lets replies take as long as they took. `orders` says
+    in how many other orders of answers a test is replayed too, `trial` which one of them this is. `redact` names what
+    is taken off beyond the shipped secrets (words, files); `policy` is that, read and joined with the project's own,
+    None as long as nobody has.
     """
 
     mode: Mode = "replay"
@@ -176,6 +176,8 @@ class Settings(NamedTuple):
             case "replay":
                 hosts = f", open to {', '.join(self.allow_hosts)}" if self.allow_hosts else ""
                 tools = "tools frozen" if self.replay_tools == "frozen" else "read tools VERIFIED"
+                live = sum(how.partition(" ")[0] == "live" for _, how in self.tools)
+                tools += f" but {live} LIVE" if live else ""
                 auto = "L1, L3 if every test replays" if sys.platform == "linux" else "L1 only"
                 level = {"off": "L1", "require": "L3"}.get(self.sandbox, auto)
                 frozen = f"model frozen, {tools}, clock {self.clock}, network closed ({level}){hosts}"

@@ -20,7 +20,7 @@ Orders: TypeAlias = Literal["auto", "recorded", "free", "loose"]
 
 CLOCKS = ("stepped", "real", "virtual")
 ORDERS = ("auto", "recorded", "free", "loose")
-EFFECTS = ("read", "write")
+EFFECTS = ("read", "write", "live")
 REPLAY_TOOLS = ("frozen", "verify")
 REDACT = ("pii", "strict")
 SANDBOXES = ("auto", "require", "off")
@@ -79,11 +79,16 @@ def pairs(value: object, name: str) -> list[tuple[str, str]]:
 
 
 def tools_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
-    """(import path, effects) of each tool; effects are write unless said otherwise."""
-    tools = tuple((path, effects or "write") for path, effects in paths_of(value, name, "read"))
-    for path, effects in tools:
+    """(import path, effects) of each tool; effects are write unless said otherwise: "read", "write as lookup_order"."""
+    tools = []
+    for path, declared in paths_of(value, name, "read"):
+        effects, shown_as, tool = f" {declared} ".partition(" as ")
+        effects = effects.strip() or "write"
         refuse_unknown(f"{name}: {path}", effects, EFFECTS)
-    return tools
+        if shown_as and (len(tool.split()) != 1 or path.endswith("*")):
+            raise SettingsError(f"{name}: {path}: as gives one function the one name by which the model knows it")
+        tools.append((path, f"{effects}{shown_as}{tool.strip()}"))
+    return tuple(tools)
 
 
 def paths_of(value: object, name: str, example: str = "my-model") -> tuple[tuple[str, str], ...]:

@@ -1,9 +1,11 @@
 """The import path that a report of an unseen tool prints: a line that works, also for tools that are no plain functions."""
 
+import importlib
 import sys
 
 from pytest_agentreplay.core.model import Exchange, ToolCall, ToolReply
 from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.intercept.tools.tool import Tool, redirect
 from pytest_agentreplay.runs import replay_kit
 from tests.support import exchanges
 
@@ -31,9 +33,9 @@ PATHS = {
 }
 
 
-def run(tool, *between):
+def run(tool, *between, arguments="{}"):
     """A model asks for `tool`, and is told a result of it."""
-    said = {"role": "assistant", "content": None, "tool_calls": [exchanges.chat_use("call_0001", tool, "{}")]}
+    said = {"role": "assistant", "content": None, "tool_calls": [exchanges.chat_use("call_0001", tool, arguments)]}
     answer = {"id": "c", "model": "m", "choices": [{"message": said, "finish_reason": "tool_calls"}]}
     first = exchanges.call({"model": "m", "messages": [{"role": "user", "content": "Where?"}]})
     told = {"role": "tool", "tool_call_id": "call_0001", "content": "here"}
@@ -51,3 +53,57 @@ def test_the_path_of_an_unseen_tool_can_be_imported(tmp_path, monkeypatch):
     frozen = ToolCall("find_parcel", {}), ToolReply("here")
     assert replay_kit.unfrozen(run("Shop-find_parcel", frozen), READER, str(tmp_path)) == []
     del sys.modules["unseen_shop"]
+
+
+REGISTRY = """
+import functools
+
+def _find(order_id, deep=False): ...
+
+def find_by_phone(): ...
+
+class Desk:
+    TOOLS = {"cancel": (functools.partial(_find, deep=True), {"parameters": {}}), "phone": find_by_phone}
+
+TOOLS = {"lookup_order": _find, "find_by_phone": find_by_phone, "made": lambda order_id: None}
+"""
+
+
+def test_a_tool_under_another_name_is_the_function_that_a_registry_has_under_it(tmp_path, monkeypatch):
+    (tmp_path / "unseen_desk.py").write_text(REGISTRY, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    desk = importlib.import_module("unseen_desk")
+
+    def missed(tool, *between, arguments='{"order_id": "A-1"}'):
+        return replay_kit.unfrozen(run(tool, *between, arguments=arguments), READER, str(tmp_path))
+
+    for tool, path in {
+        "lookup_order": "unseen_desk._find = write as lookup_order",
+        "cancel": "unseen_desk._find = write as cancel",
+        "phone": "unseen_desk.find_by_phone = write as phone",
+        "find_by_phone": "unseen_desk.find_by_phone",
+        "made": "your.module.made",
+    }.items():
+        assert missed(tool) == [{"tool": tool, "path": path}]
+    redirection = redirect(Tool("_find", desk._find))
+    assert missed("lookup_order") == missed("cancel") == []
+    redirection.restore()
+    assert missed("lookup_order"), "it is frozen no more"
+    del sys.modules["unseen_desk"]
+
+
+def test_a_tool_that_no_registry_shows_is_the_frozen_call_that_had_its_arguments(tmp_path):
+    def missed(*between, arguments='{"order_id": "A-1"}', tool="lookup_order"):
+        return replay_kit.unfrozen(run(tool, *between, arguments=arguments), READER, str(tmp_path))
+
+    reply = ToolReply("late")
+    for same in (
+        {"order_id": "A-1"},
+        {"number": "A-1", "limit": 10},
+        {"arguments": {"order_id": "A-1"}},
+        {"text": '{"order_id": "A-1"}'},
+    ):
+        assert missed((ToolCall("_find", same), reply)) == [], same
+    assert missed((ToolCall("_find", {"order_id": "A-2"}), reply))
+    assert missed((ToolCall("_find", {"limit": 3}), reply), arguments="{}")
+    assert not missed((ToolCall("_find", {"limit": 3}, defaults=frozenset({"limit"})), reply), arguments="{}")

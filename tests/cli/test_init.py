@@ -12,6 +12,7 @@ from iniconfig import IniConfig
 
 from pytest_agentreplay.errors import CannotWrite
 from pytest_agentreplay.project_setup import init_plan
+from pytest_agentreplay.settings import resolve
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.projects import ini_lines
 from tests.support import kept_files
@@ -213,6 +214,40 @@ def test_ways_to_register_a_tool_and_what_only_looks_like_one(named):
     found = [*("ways.Agent.f", *(f"ways.{name}" for name in "abcdegh"))]
     assert named(ways=WAYS) == [*TOOLS, *found]
     assert named(more=NOT_TOOLS) == [*TOOLS, *found, "more.a", "more.b"]
+
+
+OTHER_NAMES = """
+import functools
+def _find(order_id): ...
+def _cancel(order_id): ...
+def send(order_id): ...
+def get_a(): ...
+def b(): ...
+def c(): ...
+TOOLS = {"lookup_order": _find, "cancel": (functools.partial(_cancel, 1), {"parameters": {}}), "mail": send, "b": b}
+GROUPED_TOOLS = {"reading": [get_a], "writing": {"c": c}}
+class Desk:
+    def __init__(self):
+        self.tools = {}
+        self.tools["ship_it"] = self._ship
+    def _ship(self): ...
+"""
+
+
+def test_a_tool_under_another_name_than_its_function_s_gets_the_line_that_says_so(named):
+    lines = named(desk=OTHER_NAMES)
+    assert lines == [
+        *TOOLS,
+        "desk.Desk._ship = write as ship_it",
+        "desk._cancel = write as cancel",
+        "desk._find = write as lookup_order",
+        *("desk.b", "desk.c", "desk.get_a"),
+        "desk.send = write as mail",
+    ]
+    assert "desk._find: if it changes nothing, write desk._find = read as lookup_order" in named.told.out
+    assert "desk.get_a: if it changes nothing, write desk.get_a = read" in named.told.out
+    made = resolve({}, {"agentreplay_tools": lines}, {})
+    assert ("desk._find", "write as lookup_order") in made.tools
 
 
 CHAINS = """

@@ -182,6 +182,22 @@ def test_a_tool_result_of_a_tool_that_was_not_frozen(shop, writing):
     assert "agentreplay_tools" in found.hints[0]
 
 
+def test_a_result_is_that_of_a_frozen_function_under_another_name_where_the_arguments_are_those_of_the_model(shop):
+    now = chat(shop.closing('Result: {"status": "in transit", "eta": "Tuesday"}'))
+    for arguments, kind in (
+        ({"id": 7}, Kind.HISTORY),
+        ({"number": 7, "deep": False}, Kind.HISTORY),
+        ({"id": 8}, Kind.RESULT),
+    ):
+        exchanges = [
+            replace(x, call=ToolCall("_find", arguments)) if x.start == shop.lookup.start else x
+            for x in shop.run.exchanges
+        ]
+        served = {x.start for x in (shop.first, shop.lookup, shop.stock)}
+        found = diagnose.miss(replace(shop.run, exchanges=tuple(exchanges)), READER, served, now, "main")
+        assert found.kind is kind, arguments
+
+
 NOISE = [
     ("It is 2026-11-02T10:00:00Z.", "It is 2026-11-20T18:01:07.5Z.", "a clock"),
     ("Today is Monday, 2 November 2026", "Today is Friday, 20 November 2026", "a clock"),

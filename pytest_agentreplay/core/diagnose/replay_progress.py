@@ -6,7 +6,7 @@ import json
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.canonical_json import NotJson, canonical, parse
+from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.diagnose.caching_reader import CachingReader
 from pytest_agentreplay.core.diagnose.classify import ContentChange, between
 from pytest_agentreplay.core.diagnose.inserted import is_inserted
@@ -17,6 +17,7 @@ from pytest_agentreplay.core.divergence import Difference, Divergence, Kind
 from pytest_agentreplay.core.matching.address import content
 from pytest_agentreplay.core.model import FrameCall, ToolCall
 from pytest_agentreplay.core.rules import compile_path, show
+from pytest_agentreplay.core.tool_uses import arguments_of, ran_for
 from pytest_agentreplay.core.turns import (
     Turn,
     TurnPosition,
@@ -155,14 +156,6 @@ class ReplayProgress:
                 return self.reader.read_reply(x.call, x.outcome).tool_uses
         return ()
 
-    @staticmethod
-    def arguments(use: ToolUse) -> Json:
-        """What the model asked for, as a value."""
-        if not isinstance(use.arguments, str):
-            return use.arguments
-        value = parse(use.arguments, exact=True)
-        return use.arguments if isinstance(value, NotJson) else value
-
     def source(self, change: ContentChange, target: Exchange) -> str:
         """Which earlier reply the old text of the first difference came from, as a line; "" when none holds it."""
         wanted = sought(change)
@@ -226,16 +219,17 @@ class ReplayProgress:
 
     def frozen(self, message: Json) -> bool:
         """Whether the tool whose result a message tells was recorded; in doubt, whether any was."""
-        names = {tool.name for x in self._top if (tool := self.tool(x.call)) is not None}
+        tools = [tool for x in self._top if (tool := self.tool(x.call)) is not None]
         called = _result_of(message)
-        found = self._uses.get(called, called if called in self._uses.values() else None)
-        return bool(names) if found is None else found in names
+        by_name = (use for use in self._uses.values() if use.name == called)
+        use = self._uses.get(called) or next(by_name, None)
+        return bool(tools) if use is None else any(tool.name == use.name or ran_for(use, tool) for tool in tools)
 
     @cached_property
-    def _uses(self) -> dict[str, str]:
-        """The tool that each id stands for, by the replies that minted them."""
+    def _uses(self) -> dict[str, ToolUse]:
+        """The tool call that each id stands for, by the replies that minted them."""
         return {
-            use.id or use.name: use.name
+            use.id or use.name: use
             for x in self._top
             if self.is_model(x)
             for use in self.reader.read_reply(x.call, x.outcome).tool_uses
@@ -248,7 +242,7 @@ def arguments_cause(standing: ReplayProgress, target: Exchange, call: Call) -> s
     if now is None:
         return ""
     asked = [use for use in standing.asked(target) if use.name == now.name]
-    wanted = {canonical(standing.arguments(use)) for use in asked}
+    wanted = {canonical(arguments_of(use)) for use in asked}
     if was is not None and canonical(was.arguments) in wanted:
         return (
             "the model asked for the recorded arguments, and its reply is the recorded one: "

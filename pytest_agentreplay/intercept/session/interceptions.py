@@ -388,6 +388,7 @@ class Interception:
         # What of the recorded calls is compared by class alone: tool, path and class -> why.
         self.uncompared: dict[tuple[str, str, str], str] = {}
         self.met: set[str] = set()  # names of tools at which a boundary stands, whether they crossed or not
+        self.live: set[str] = set()  # shown names of tools that run for real, in a replay too
         self.read_tools: tuple[str, ...] = ()  # shown names of tools that change nothing; "*" stands for any letters
         self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
         self.jobs = Jobs()

@@ -46,12 +46,13 @@ __all__ = ["ANNOTATED", "Redirection", "Tool", "find", "redirect"]
 class Tool:
     """A function to freeze, under the `name` that people are shown. `returns` is a type; else its annotation counts.
 
-    `boundary` says what the function is, `facts` what is known of a model or a retrieval (see `core.model.ToolCall`).
+    One whose effects are "live" runs for real. `boundary` says what the function is,
+    `facts` what is known of a model or a retrieval (see `core.model.ToolCall`).
     """
 
     name: str
     function: Callable[..., Any]
-    effects: Literal["read", "write"] = "write"
+    effects: Literal["read", "write", "live"] = "write"
     returns: Any = ANNOTATED
     boundary: Literal["tool", "model", "retrieval"] = "tool"
     facts: JsonObject = field(default_factory=dict)

@@ -74,11 +74,12 @@ def _refusal(at: Any, name: str) -> str:
     return f"{name} is a {type(at).__name__}, and no tool: name a function or a method"
 
 
-def find(path: str) -> list[tuple[str, Callable[..., Any]]]:
+def find(path: str, *, live: bool = False) -> list[tuple[str, Callable[..., Any]]]:
     """Return the tools that an import path names, each with the name it is shown by.
 
     "shop.tools.refund" and "shop.tools.Shop.refund" name one (a method brings along its overrides in the loaded
     subclasses), "shop.mail.*" the public functions that are defined in that module (or class). Imports the module.
+    A `live` one may be anything, since its code is left alone.
     Raises CannotRedirect naming what there is not, and the nearest names.
     """
     owner_path, _, name = path.rpartition(".")
@@ -91,7 +92,8 @@ def find(path: str) -> list[tuple[str, Callable[..., Any]]]:
             raise CannotRedirect(f"{path}: {owner_path} defines no public function")
         return found
     tool = _member(owner, name, path)
-    unwrapped(tool, path)
+    if not live:
+        unwrapped(tool, path)
     return [(path, tool), *_overrides(owner, name)]
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from pytest_agentreplay.demo.script import Ask
-from tests.support.small_projects import flat, furnished, passed, recorded, runs
+from tests.support.project import NOBODY
+from tests.support.small_projects import edited, flat, furnished, passed, recorded, runs, summary
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
 
@@ -136,3 +137,84 @@ def test_where_the_api_gives_no_ids_a_tool_is_known_by_its_name(shared_project):
     told = project.offline().stdout
     assert "AR-PROMPT" in told
     assert "$.contents[0].parts[0].text" in told
+
+
+RENAMED = """
+import json
+import agent
+
+def _find(code):
+    return agent.find_parcel(code)
+
+def find_in_books(code):
+    return agent.find_parcel(code)
+
+TOOLS = {"find_parcel": _find}
+
+def run(tool):
+    messages = [{"role": "user", "content": "Where is parcel P-1?"}]
+    message = agent.post(messages)
+    (use,) = message["tool_calls"]
+    result = tool(**json.loads(use["function"]["arguments"]))
+    told = {"role": "tool", "tool_call_id": use["id"], "content": json.dumps(result)}
+    return agent.post([*messages, message, told])["content"]
+"""
+DESK = """
+import desk
+
+def test_registry(agentreplay):
+    assert "Done" in desk.run(desk.TOOLS["find_parcel"])
+
+def test_given(agentreplay):
+    agentreplay.tool(desk.find_in_books, name="find_parcel")
+    assert "Done" in desk.run(desk.find_in_books)
+    agentreplay.run.assert_tool_calls(["find_parcel"])
+"""
+
+
+def test_a_tool_under_another_name_is_proved_and_told_as_the_model_knows_it(shared_project):
+    files = {
+        "agent": AGENT.replace("ledger.txt", "ledger2.txt").replace("def find_parcel", "def look"),
+        "test_desk": DESK,
+    }
+    files["agent"] = files["agent"].replace("find_parcel(**", "look(**")
+    files["desk"] = RENAMED.replace("agent.find_parcel", "agent.look")
+    for line, name in (("desk._find", "_find"), ("desk._find = read as find_parcel", "find_parcel")):
+        project = furnished(shared_project(script), f"agentreplay_tools =\n    {line}\n", **files)
+        project.proves = True
+        recorded(project)
+        assert project.recording.stdout.count("   replays") == 2, line
+        assert "AR-UNFROZEN" not in project.recording.stdout
+        assert [x.call.name for x in runs(project)["registry"].exchanges if x.call.boundary == "tool"] == [name]
+        with edited(project, "desk.py", "json.dumps(result)", '"It is " + json.dumps(result)'):
+            assert "AR-HISTORY" in summary(project.offline())["registry"]
+
+
+LIVE = """
+import desk
+
+def test_declared(agentreplay):
+    assert "Done" in desk.run(desk.TOOLS["find_parcel"])
+
+def test_in_the_test(agentreplay):
+    tool = agentreplay.tool(lambda code: {"parcel": code}, name="find_parcel", effects="live")
+    assert "Done" in desk.run(tool)
+"""
+
+
+def test_a_tool_that_is_declared_live_runs_for_real_and_is_counted(shared_project):
+    files = {"agent": AGENT, "desk": RENAMED, "test_live": LIVE}
+    ini = "agentreplay_tools =\n    desk._find = live as find_parcel\n    agent.json.dumps = live\n"
+    project = furnished(shared_project(script), ini, **files)
+    project.proves = True
+    recorded(project)
+    assert "AR-UNFROZEN" not in project.recording.stdout
+    assert project.recording.stdout.count("   replays") == 2
+    assert "live 2 tools may run for real in 2 tests: dumps, find_parcel" in flat(project.recording)
+    assert runs(project)["declared"].header.kit["live"] == ["dumps", "find_parcel"]
+    ledger = project.root / "ledger.txt"
+    before = len(ledger.read_text(encoding="utf-8").splitlines())
+    replayed = passed(project.replay(MODEL_URL=NOBODY))
+    assert "tools frozen but 2 LIVE" in replayed.stdout
+    assert "live 2 tools may run for real" in flat(replayed)
+    assert len(ledger.read_text(encoding="utf-8").splitlines()) == before + 1, "the tool ran"
