@@ -3,12 +3,14 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.settings import INI, OPTIONS, Settings, resolve
+from pytest_agentreplay.settings.setting_lines import in_toml
 
 
 def made(ini=None, environ=None, written=(), **options):
@@ -24,7 +26,7 @@ def refused(*words, **given):
 
 def test_nothing_said_is_replay():
     settings = made()
-    assert settings == Settings()
+    assert settings == Settings(toml=True)
     assert settings.mode == "replay"
     assert not settings.strict
     assert settings.headline() == "agentreplay: model frozen, tools frozen, clock stepped, network closed (L1)"
@@ -71,7 +73,9 @@ def test_what_cannot_be_is_refused_with_its_place_and_the_nearest_word():
     for key in ("agentreplay_replay", "agentreplay_mode", "agentreplay_replay_tools"):
         refused("not there yet", **{key: "live"})
     refused("not there yet", environ={"AGENTREPLAY": "live"})
-    assert made(written=["testpaths", "agentreplay_dir"]) == Settings(), "other keys of the ini file are not ours"
+    assert made(written=["testpaths", "agentreplay_dir"]) == Settings(toml=True), (
+        "other keys of the ini file are not ours"
+    )
 
 
 def test_lists():
@@ -187,7 +191,7 @@ def test_the_tables_are_whole_and_keep_to_the_rules():
         assert "nargs" not in options, "an optional value swallows a path"
         assert options["dest"].startswith("agentreplay_")
         parser.add_argument(flag, **options)
-    assert made(**vars(parser.parse_args([]))) == Settings()
+    assert made(**vars(parser.parse_args([]))) == Settings(toml=True)
     for key, options in INI:
         assert key.startswith("agentreplay_")
         assert options["help"]
@@ -204,6 +208,20 @@ def test_loading_the_settings_loads_next_to_nothing():
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
     names = ("", ".errors", ".settings", ".settings.parsers", ".settings.tables")
     assert out.stdout.split() == [f"pytest_agentreplay{name}" for name in names]
+
+
+def test_a_setting_in_a_message_is_written_as_the_projects_file_has_it():
+    for ini, toml in (
+        ('agentreplay_ignore = $.at = a "clock"', 'agentreplay_ignore = ["$.at = a \\"clock\\""]'),
+        ("or: agentreplay_allow_hosts = db:5432", 'or: agentreplay_allow_hosts = ["db:5432"]'),
+        ("the session fails: agentreplay_unused = fail", 'the session fails: agentreplay_unused = "fail"'),
+        ("agentreplay_ci_record = true", "agentreplay_ci_record = true"),
+        ("freeze it: add to agentreplay_tools: a.b = read", 'freeze it: add to agentreplay_tools: "a.b = read"'),
+        ("give it the fixture agentreplay, or see agentreplay_paths", None),
+    ):
+        assert in_toml(ini) == (toml or ini)
+        key, _, value = (toml or "").rpartition("agentreplay_")[2].partition(" = ")
+        assert ": " in key or not value or tomllib.loads(f"{key} = {value}")
 
 
 def test_the_sandbox_is_off_unless_asked_for_and_never_hinders_a_recording():

@@ -57,9 +57,11 @@ def report(planned: InitPlan) -> list[str]:
         lines.append(f"tool      {path} ({decorator} is not intercepted: freeze a function that it calls)")
     for name, file in planned.tools.unnamed.items():
         lines.append(f"tool      {name} (a schema in {shown(file)}): add the function behind it to agentreplay_tools")
+    quote = '"' if planned.configuration.suffix == ".toml" else ""
     for path in planned.added:
         if suggests_reading(planned.tools.shown_as.get(path, path)):
-            lines.append(f"read?     {path}: if it changes nothing, write {planned.tools.line(path, 'read')}")
+            line = planned.tools.line(path, "read")
+            lines.append(f"read?     {path}: if it changes nothing, write {quote}{line}{quote}")
     lines += [f"skipped   {shown(file)}: {reason}" for file, reason in planned.skipped]
     if planned.git is None:
         lines.append("git       not a repository: .gitignore, .gitattributes and a workflow are left out")

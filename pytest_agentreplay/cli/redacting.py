@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.cli.saying import DIVERGED, NOTHING, SAME, complain, say
 from pytest_agentreplay.store import files, layout
 from pytest_agentreplay.store.display_path import shown
-from pytest_agentreplay.store.projects import root_above
+from pytest_agentreplay.store.projects import configuration, root_above
 
 if TYPE_CHECKING:
     import argparse
@@ -75,6 +75,7 @@ def tell(file: Path, found: Iterable[RuleHit]) -> None:
 def redact(options: argparse.Namespace) -> int:
     """`agentreplay redact FILE... [--policy P] [--reason WHY] [--dry-run]`."""
     from pytest_agentreplay.redact.snapshot_rewrite import redacted, write
+    from pytest_agentreplay.settings.setting_lines import in_toml
 
     chosen, named = chosen_policy(options.policy)
     reason = options.reason.strip() or f"redacted again{f' with {named}' if named else ''}"
@@ -89,7 +90,9 @@ def redact(options: argparse.Namespace) -> int:
     done = "would be redacted" if options.dry_run else "redacted and sealed again"
     say(f"{len(changed)} of {len(every)} snapshot{'s' * (len(every) != 1)} {done}" + (f": {reason}" if changed else ""))
     if changed and named and not options.dry_run:
-        say(f"replays need it too: agentreplay_redact = {named} in the ini file")
+        line = f"replays need it too: agentreplay_redact = {named}"
+        name, _ = configuration(root_above(Path.cwd())) or ("", "")
+        say(in_toml(line) if name.endswith(".toml") else line)
     return SAME if changed else NOTHING
 
 

@@ -7,14 +7,14 @@ Rules of this module:
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.paths import near
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pytest_agentreplay.core.model import Json
 
@@ -52,6 +52,15 @@ class Finding:
 def finding_of(data: Mapping[str, Any]) -> Finding:
     """The finding that `plain` gave."""
     return Finding(**{**data, "lines": tuple(Line(**line) for line in data["lines"])})
+
+
+def with_steps(finding: Finding, written: Callable[[str], str]) -> Finding:
+    """Return the finding with `written` applied to each step, "what it does: what to type"."""
+    steps = {line: written(f"{line.label}: {line.text}") for line in finding.lines if line.what == "next"}
+    lines = (
+        replace(line, text=steps[line][len(line.label) + 2 :]) if line in steps else line for line in finding.lines
+    )
+    return replace(finding, lines=tuple(lines))
 
 
 def file_of(facts: Mapping[str, Json]) -> str:

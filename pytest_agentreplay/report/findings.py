@@ -15,7 +15,7 @@ from pytest_agentreplay.core.paths import quoted, selecting
 from pytest_agentreplay.core.turns import label
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.report.calls import excerpt, spread
-from pytest_agentreplay.report.finding import Finding, Line, file_of, finding_of
+from pytest_agentreplay.report.finding import Finding, Line, file_of, finding_of, with_steps
 from pytest_agentreplay.report.other_findings import (
     FREEZE,
     REDACTED,
@@ -51,6 +51,7 @@ __all__ = [
     "still_waiting",
     "stopped_early",
     "unfrozen",
+    "with_steps",
 ]
 
 KEPT = 2000  # characters of one side that a finding carries

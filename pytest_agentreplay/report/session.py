@@ -29,8 +29,9 @@ GAPS = 5
 
 NOTHING_VERIFIED = (
     "ERROR: --replay-tools=verify had nothing to verify: no tool that reads was called in the selected tests",
-    "          declare those that change nothing: agentreplay_tools = shop.tools.lookup_order = read,",
-    "          agentreplay_read_tools = lookup_order for tools of frameworks, agentreplay.tool(lookup, effects='read')",
+    "          declare those that change nothing, by agentreplay.tool(lookup, effects='read') or in the settings:",
+    "          agentreplay_tools = shop.tools.lookup_order = read",
+    "          and for tools of frameworks:   agentreplay_read_tools = lookup_order",
 )
 
 
@@ -103,7 +104,7 @@ def clock_lines(one: Told) -> list[str]:
     if clock.get("tight"):
         lines += [
             f"clock-tight {one['test']}: {plural(clock['tight'], 'answer')} came within 5 ms of a timer when recorded",
-            "          which came first was chance; a recording under agentreplay_clock = virtual keeps it exactly",
+            "          which came first was chance; to keep it exactly, record with   agentreplay_clock = virtual",
         ]
     return lines
 

@@ -311,6 +311,10 @@ class RunSession:
             found = findings.of(divergence, self.place.test, facts)
         if self.overtime.waiting:
             found = findings.still_waiting(found, self.overtime.waiting)
+        if self.settings.toml:
+            from pytest_agentreplay.settings.setting_lines import in_toml
+
+            found = findings.with_steps(found, in_toml)
         self.told["code"] = found.code
         return found
 

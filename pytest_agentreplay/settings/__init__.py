@@ -75,7 +75,7 @@ class Settings(NamedTuple):
     `record_missing` records a test that has no snapshot. `waits` lets replies take as long as they took. `orders` says
     in how many other orders of answers a test is replayed too, `trial` which one of them this is. `redact` names what
     is taken off beyond the shipped secrets (words, files); `policy` is that, read and joined with the project's own,
-    None as long as nobody has.
+    None as long as nobody has. `toml` says whether the file that configures pytest is one of TOML.
     """
 
     mode: Mode = "replay"
@@ -118,6 +118,7 @@ class Settings(NamedTuple):
     trial: OrderTrial | None = None
     redact: tuple[str, ...] = ()
     policy: Policy | None = None
+    toml: bool = False
 
     @property
     def redacted(self) -> Policy:
@@ -252,6 +253,7 @@ def resolve(
         record_missing=missing,
         unused=unused,
         redact=redact_of(options.get("agentreplay_redact") or (), table["agentreplay_redact"], file),
+        toml=file.endswith(".toml"),
     )
 
 

@@ -149,9 +149,9 @@ def _noise(name: str, found: tuple[Difference, ...], names: dict[str, str]) -> C
 
 
 def ignore_line(path: str, reason: str) -> str:
-    """The hint that names the ini line which takes a place out of the comparison."""
+    """The hint that names the ini line which takes a place out of the comparison, as ini files have it."""
     place = f"header:{path.removeprefix('headers.')}" if path.startswith("headers.") else path
-    return f'or do not compare it: agentreplay_ignore = ["{place} = {reason}"]'
+    return f"or do not compare it: agentreplay_ignore = {place} = {reason}"
 
 
 def _said(one: Difference) -> str:

@@ -36,7 +36,7 @@ def changed(
     chunks = [reader.read_chunks(one) for one in (recorded, now)] if x.call.boundary == "retrieval" else []
     moved = chunks_moved(*chunks) if chunks and all(chunks) else ()
     first = found[0]
-    hint = f'agentreplay_tolerances = ["{tool} {first.path} = ignore"]'
+    hint = f"agentreplay_tolerances = {tool} {first.path} = ignore"
     return standing.divergence(
         Kind.RESULT,
         f"{name}: {moved[0] if moved else _said(first)}",

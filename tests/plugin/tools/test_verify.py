@@ -189,7 +189,7 @@ SAID = {
         "[AR-RESULT] before turn 1/1: tool look_up: result changed, $.status late -> lost",
         'recorded "late" now "lost"',
         "called from test_shop.py:5 in test_plain",
-        'agentreplay_tolerances = ["look_up $.status = ignore"]',
+        "agentreplay_tolerances = look_up $.status = ignore",
         "pytest --snapshot-record test_shop.py::test_plain",
     ),
     "rows": ("tool rows: result changed, $[1].score 0.25 -> 0.75",),
@@ -219,8 +219,13 @@ def test_every_kind_of_function_is_compared_and_the_agent_gets_the_recorded_resu
     replace(file, json.dumps(world))
     try:
         done = verified(shop)
+        replace(
+            shop.root / "settings.toml", '[tool.pytest.ini_options]\nagentreplay_tools = ["agent.look_up = read"]\n'
+        )
+        in_toml = flat(verified(shop, "test_shop.py::test_plain", "-c", "settings.toml"))
     finally:
         replace(file, before)
+    assert 'or let it differ: agentreplay_tolerances = ["look_up $.status = ignore"]' in in_toml
     assert done.returncode == 1
     assert "Traceback" not in done.stdout
     assert "assert " not in done.stdout.partition("short test summary")[0], "all tests went on with what is recorded"
