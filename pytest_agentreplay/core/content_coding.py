@@ -1,7 +1,8 @@
 """Content codings: the text under a coded body, and the body of a changed text, chunk by chunk.
 
-Decoding is bounded (`LIMIT` bytes, `RATIO` times the size); what is larger, damaged, coded twice or in a way that
-nothing at hand can read is `Opaque`. zlib is at hand; brotli and zstd are, where a library of theirs is.
+Decoding is bounded (`LIMIT` bytes, `RATIO` times the size); what is larger, damaged or coded in a way that nothing at
+hand can read is `Opaque`. zlib is at hand; brotli and zstd are, where a library of theirs is. Several codings in a row,
+and the frames of aws-chunked, are undone for a request alone (`text_of_layers`): nothing packs them again.
 
 An agent's client asks for br or zstd only where it can read them, so the library is there when a body needs it. Each
 reader gives no more than it is asked for, whatever the body promises; a brotli that cannot (before 1.2) is left alone.
@@ -9,6 +10,7 @@ reader gives no more than it is asked for, whatever the body promises; a brotli 
 
 from __future__ import annotations
 
+import re
 import zlib
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,6 +19,9 @@ from importlib import import_module
 from typing import Any, Protocol
 
 ZLIB = frozenset(("gzip", "x-gzip", "deflate"))
+FRAMED = "aws-chunked"
+"""Not packed, but cut into chunks that are signed: S3 takes bodies so (botocore does over TLS)."""
+MOST_LAYERS = 4
 UNMARKED = frozenset(("br",))
 """Codings whose bodies do not say that they are: whatever bytes may begin one."""
 WINDOW_LOG = 23
@@ -173,6 +178,10 @@ RATIO, SMALL = 200, 1024 * 1024
 
 _STEP = 64 * 1024
 
+_CHUNK = re.compile(rb"([0-9a-fA-F]{1,8})(?:;chunk-signature=[0-9a-fA-F]+)?\r\n")
+_TRAILERS = re.compile(rb"(?:x-amz-[\w-]+:[^\r\n]*(?:\r\n|\n|\Z))*(?:\r\n)?\Z", re.IGNORECASE)
+"""What follows the last chunk: checksums and the signature of what has been read."""
+
 
 class Opaque(Exception):
     """The body cannot be read within bounds, so nothing can be said about what it holds."""
@@ -208,6 +217,46 @@ def decode(coding: str, data: bytes, cuts: tuple[int, ...]) -> Decoded:
             raise Opaque
         parts.append(part)
     return Decoded(b"".join(parts), tuple(map(len, parts)), complete)
+
+
+def layers(coding: str) -> list[str]:
+    """Return the codings of a body that was coded in several ways, or framed in chunks; empty for any other."""
+    names = [name.strip().lower() for name in coding.split(",") if is_coded(name)]
+    return names if len(names) > 1 or FRAMED in names else []
+
+
+def text_of_layers(names: list[str], data: bytes) -> bytes:
+    """Return the text under `layers`. The frames are outermost, wherever they are named. Raises Opaque."""
+    if FRAMED in names:
+        names, data = [name for name in names if name != FRAMED], unchunked(data)
+    for name in reversed(names[:MOST_LAYERS]):
+        decoded = decode(name, data, ())
+        if not decoded.complete:
+            raise Opaque
+        data = decoded.text
+    return data
+
+
+def unchunked(data: bytes) -> bytes:
+    """Return what aws-chunked frames hold, without their signatures and checksums. Raises Opaque.
+
+    Each chunk is its size in hex digits, its signature where it has one, and its bytes; one of size 0 is the last
+    (https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-streaming.html).
+    """
+    parts: list[bytes] = []
+    at = 0
+    while (head := _CHUNK.match(data, at)) is not None:
+        size = int(head[1], 16)
+        at = head.end() + size
+        if not size:
+            break
+        parts.append(data[head.end() : at])
+        if data[at : at + 2] != b"\r\n":
+            raise Opaque
+        at += 2
+    if head is None or _TRAILERS.match(data, at) is None:
+        raise Opaque
+    return b"".join(parts)
 
 
 def _read(stream: ContentReader, data: bytes, total: int) -> bytes:

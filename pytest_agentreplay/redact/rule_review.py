@@ -54,7 +54,7 @@ class Review:
             name for x in run.exchanges for side in (x.call, x.outcome) for name, _ in getattr(side, "headers", ())
         }
         self.redaction = redaction_for(environ, headers=headers, policy=policy)
-        self.redaction.recall(given(run, text))
+        self.redaction.recall({"redactions": {"tags": given(run, text)}})
         for _ in range(PASSES):
             before = self._counts.total()
             run = self._run(run)
@@ -107,7 +107,7 @@ class Review:
         return after
 
 
-def given(run: Run, text: bytes) -> dict[str, str]:
+def given(run: Run, text: bytes) -> JsonObject:
     """The placeholders that a run has given out ("key:3"), each with its tag, "" for those that have none."""
     record = record_of(run)
     counts, tags = (value if isinstance(value := record.get(name), dict) else {} for name in ("placeholders", "tags"))

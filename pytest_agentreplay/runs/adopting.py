@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.backends.adopt import AdoptBackend
 from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.redaction.placeholders import variables_in
+from pytest_agentreplay.core.redaction.placeholders import is_untold, tags_in, variables_in
 from pytest_agentreplay.core.redaction.policy import PERSONAL
 from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.intercept.network.guard import Guard
@@ -106,6 +106,9 @@ class AdoptingSession(RunSession):
         earlier = run.header.kit.get("adopted", [])
         assert isinstance(earlier, list)
         kit: JsonObject = run.header.kit | {"adopted": [*earlier, mark]}
+        if isinstance(record := kit.get("redactions"), dict) and not is_untold(kit):
+            tags = tags_in(kit) | tags_in({"redactions": self.redaction.record})
+            kit["redactions"] = record | ({"tags": {**tags}} if tags else {})
         run = self.redaction.rescan(replace(run, header=replace(run.header, kit=kit)))
         text = checked(self.redaction, run, shown(self.place.snapshot))
         files.write_all_whole(self.beside, lambda: self.store.save(self.place.snapshot, text))

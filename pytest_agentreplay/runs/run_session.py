@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.core.paths import quoted
-from pytest_agentreplay.core.redaction.placeholders import tags_in
 from pytest_agentreplay.core.redaction.secret_names import CATEGORY, secret_environment
 from pytest_agentreplay.core.turns import has_effects
 from pytest_agentreplay.dialects import READER
@@ -136,7 +135,7 @@ class RunSession:
         self.clock = Clock(settings.clock, clock)
         kit = kit or {}
         self._other_policy = bool(kit) and other_policy(kit, settings.redacted)
-        self.redaction.recall(tags_in(kit))
+        self.redaction.recall(kit)
         # A tool that runs for real would send the placeholder to its service, and fail by it instead of by its absence.
         self.keys = MissingKeys(kit.get("keys") if settings.replay_tools == "frozen" else None)
         for placeholder, variables in self.keys.groups.items():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import HttpCall, Run
-from pytest_agentreplay.core.redaction.placeholders import tags_in, variables_in
+from pytest_agentreplay.core.redaction.placeholders import variables_in
 from pytest_agentreplay.core.redaction.policy import PERSONAL
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
@@ -56,7 +56,7 @@ class SnapshotServer:
         self._replayer = backend or ReplayBackend(asked_from_outside(snapshot.run), rules_of(root, policy), READER)
         redaction = redaction_for(os.environ, todays_places(root), policy=policy)
         kit = snapshot.run.header.kit
-        redaction.recall(tags_in(kit))
+        redaction.recall(kit)
         self._replayer.keep_apart(redaction.reserve(variables_in(kit)), redaction.is_given)
         self._interception = Interception(self._replayer, redaction, root=str(root))
         calls = (x.call for x in self._replayer.run.exchanges)

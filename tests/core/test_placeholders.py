@@ -1,7 +1,11 @@
 from __future__ import annotations
 
 import base64
+import gzip
+import hashlib
 import json
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,12 +14,13 @@ from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run
 from pytest_agentreplay.core.redaction import Redaction
-from pytest_agentreplay.core.redaction.placeholders import Placeholders, tag_of, tags_in
+from pytest_agentreplay.core.redaction.placeholders import Placeholders, tag_of
 from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.core.redaction.policy import Policy
 from pytest_agentreplay.dialects import READER
 
 PEOPLE = Policy(pii=True)
+CODED = (("content-encoding", "snappy"),)
 MATCHING = Matching(READER)
 KEY = "7Kdx9Qm2" + "Lp4Tz"
 
@@ -115,7 +120,7 @@ def test_a_secret_that_becomes_known_late_matches_before_it_is_and_a_word_in_its
 
 def replaying(recording):
     redaction = fresh(policy=PEOPLE)
-    redaction.recall(tags_in({"redactions": recording.record}))
+    redaction.recall({"redactions": recording.record})
     return redaction
 
 
@@ -131,6 +136,53 @@ def test_a_replay_knows_the_people_of_its_recording_and_another_person_never_tak
         now = asked(f"I am {person}", replaying(recording))
         assert MATCHING.key(now, MATCHING.ids()) != MATCHING.key(recorded, MATCHING.ids())
         assert b"user2@redacted.invalid" in now.body.data
+
+
+def put(data, coding="snappy", redaction=None):
+    headers = (("content-encoding", coding), ("content-type", "application/json"))
+    redaction = redaction or fresh()
+    kept = redaction.headers(headers)
+    return redaction.call(HttpCall("PUT", "https://files.test/report", headers=kept, body=Body(data)))
+
+
+def backend(recording, *calls):
+    exchanges = (Exchange(call, HttpReply(204), n * 2, n * 2 + 1) for n, call in enumerate(calls))
+    kit = {"redactions": recording.record}
+    return ReplayBackend(Run(Header("t", kit=kit), tuple(exchanges)), Matching(READER), READER)
+
+
+def served(replay, *calls):
+    return [hasattr(replay.decide(call, Moment(lane="main", at=0, attempt=1)), "exchange") for call in calls]
+
+
+PACKED = gzip.compress(b"green", mtime=0)
+OPAQUE = {"snappy": b"green", "x-encrypted": b"green", "gzip": b"green", "gzip, snappy": PACKED, "gzip, gzip": PACKED}
+
+
+@pytest.mark.parametrize("coding", OPAQUE)
+def test_a_body_that_cannot_be_read_is_told_from_every_other_one_by_its_digest(coding):
+    data = OPAQUE[coding]
+    recording = fresh()
+    answer = recording.outcome(HttpCall("GET", "https://files.test/a"), HttpReply(200, headers=CODED, body=Body(b"a")))
+    call = put(data, coding, recording)
+    assert call.body.data == b"[[redacted:opaque:2]]"
+    assert answer.body.data == b"[[redacted:opaque:1]]"
+    assert recording.record["tags"]["opaque:2"] == hashlib.sha256(data).hexdigest()
+    for now, same in ((data, True), (data + b"r", False)):
+        replay = fresh()
+        replay.recall({"redactions": recording.record})
+        assert served(backend(recording, call), put(now, coding, replay)) == [same]
+
+
+def test_a_recording_without_digests_replays_as_it_did():
+    old = {"placeholders": {"opaque": 1}}
+    framed = b"5\r\ngreen\r\n0\r\n\r\n"
+    for data, coding in ((b"another", "snappy"), (framed, "aws-chunked"), (gzip.compress(PACKED), "gzip, gzip")):
+        recording, replay = fresh(), fresh()
+        recorded = replace(put(b"green", redaction=recording), body=Body(b"[[redacted:opaque:7]]"))
+        recording = SimpleNamespace(record=old)
+        replay.recall({"redactions": old})
+        assert served(backend(recording, recorded), put(data, coding, replay)) == [True]
 
 
 def test_tags_are_kept_for_people_alone_and_tell_no_value():

@@ -257,6 +257,57 @@ def test_a_coding_that_nothing_here_reads_is_replaced(coding, monkeypatch):
     assert (kept.body.data, kept.headers) == (OPAQUE, ())
 
 
+def framed(parts, signature="", trailers=()):
+    chunks = [b"%x%b\r\n%b\r\n" % (len(part), signature.encode(), part) for part in parts]
+    return b"".join([*chunks, b"0%b\r\n" % signature.encode(), *(b"%b\r\n" % line for line in trailers), b"\r\n"])
+
+
+SIGNATURE = ";chunk-signature=" + "ad80c730a21e5b8d" * 4
+CHECKSUM = b"x-amz-checksum-crc32:yXTVFQ=="
+parts = st.lists(st.binary(min_size=1, max_size=40), max_size=4)
+
+
+def sent(data, coding, redaction=None):
+    headers = (*TEXT, ("Content-Encoding", coding), ("Content-Length", str(len(data))))
+    return (redaction or knowing()).call(replace(POST, headers=headers, body=Body(data)))
+
+
+@given(
+    parts,
+    st.sampled_from(["", SIGNATURE]),
+    st.sampled_from([(), (CHECKSUM,), (CHECKSUM, b"x-amz-trailer-signature:ad")]),
+)
+def test_of_frames_for_s3_the_payload_is_kept(parts, signature, trailers):
+    data, payload = framed(parts, signature, trailers), b"".join(parts)
+    assert content_coding.unchunked(data) == payload
+    call = sent(data, "aws-chunked")
+    assert (call.body.data, dict(call.headers)["Content-Length"]) == (payload, str(len(payload)))
+    assert "Content-Encoding" not in dict(call.headers)
+    for end in range(len(data) - len(b"".join(line + b"\r\n" for line in trailers)) - 4):
+        with pytest.raises(content_coding.Opaque):
+            content_coding.unchunked(data[:end])
+
+
+@given(st.binary(max_size=60))
+def test_what_is_no_frame_for_s3_is_replaced_and_never_an_error(data):
+    try:
+        kept = content_coding.unchunked(data)
+    except content_coding.Opaque:
+        kept = OPAQUE
+    assert sent(data, "aws-chunked").body.data == (kept if data else b"")
+
+
+@pytest.mark.parametrize("codings", [["gzip", "gzip"], ["deflate", "zstd", "br"], ["gzip", "aws-chunked"]])
+def test_of_a_request_under_several_codings_the_text_is_kept_without_its_secrets(codings):
+    data = json.dumps({"q": KEY}).encode()
+    for coding in codings:
+        data = framed([data]) if coding == "aws-chunked" else b"".join(packed(coding, [data], True))
+    call = sent(data, ", ".join(codings))
+    assert call.body.data == b'{"q": "[[redacted:key:1]]"}'
+    assert "Content-Encoding" not in dict(call.headers)
+    assert sent(data[:-1], ", ".join(codings)).body.data == OPAQUE
+
+
 def test_of_what_only_says_that_it_is_brotli_no_more_is_kept_than_was_read():
     for text in (KEY.encode(), b"x" * 40 + KEY.encode(), json.dumps({"key": KEY}).encode(), bytes(40) + KEY.encode()):
         kept = stored(knowing(), text, (("Content-Encoding", "br"),))

@@ -25,6 +25,7 @@ from pytest_agentreplay.core.matching import NearMatches
 from pytest_agentreplay.core.matching.address import Authorities, authority
 from pytest_agentreplay.core.matching.wiring import PlaceholderMatch, Tokens, holds_placeholder
 from pytest_agentreplay.core.model import HttpCall, ToolCall
+from pytest_agentreplay.core.redaction.placeholders import OPAQUE, is_untold
 from pytest_agentreplay.core.release_order import Precedence, above
 from pytest_agentreplay.core.turns import SAFE_METHODS
 
@@ -70,6 +71,8 @@ class ReplayBackend:
         """Whether a call that comes too early is answered, so that the run shows what became of those before it."""
         self.drift: list[tuple[Exchange, tuple[Difference, ...]]] = []
         self._matching = matching
+        if is_untold(run.header.kit):
+            matching.personal -= {OPAQUE}
         self._reader = reader
         self._lock = threading.Lock()
         self._tickets = 0

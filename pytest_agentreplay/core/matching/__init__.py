@@ -32,6 +32,7 @@ from pytest_agentreplay.core.divergence import ABSENT, Difference
 from pytest_agentreplay.core.matching.address import Url, boundary, content, header, is_this_host, split
 from pytest_agentreplay.core.matching.wiring import MADE, MEANT, SHORTEST, ClientIds
 from pytest_agentreplay.core.model import SELF, Body, FrameCall, ToolCall
+from pytest_agentreplay.core.redaction.placeholders import OPAQUE
 from pytest_agentreplay.core.redaction.policy import PERSONAL
 from pytest_agentreplay.core.rules import BOUNDARY, MATCHED_HEADERS, RuleTable, compile_path, rewritten, show
 
@@ -211,12 +212,12 @@ class Matching:
     ) -> None:
         """`headers` are the names, in lower case, of those that belong to the key.
 
-        Placeholders of the categories `personal` match exactly.
+        Placeholders of the categories `personal`, and those of bodies that cannot be read, match exactly.
         """
         self._reader = reader
         self._rules = tuple(rules)
         self._headers = frozenset(headers)
-        self.personal = frozenset(personal)
+        self.personal = frozenset(personal) | {OPAQUE}
         self._tables: dict[str, RuleTable] = {}
         self._equal_values: dict[RuleTable, EqualValues] = {}
         self._urls: dict[str, str] = {}

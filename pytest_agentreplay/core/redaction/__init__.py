@@ -23,7 +23,7 @@ from pytest_agentreplay.core.redaction.encodings import as_bytes, as_text
 from pytest_agentreplay.core.redaction.headers import ENCODED, is_ticket, redact_url
 from pytest_agentreplay.core.redaction.known import Known, Remembering, is_bare_number
 from pytest_agentreplay.core.redaction.named import find_arranged
-from pytest_agentreplay.core.redaction.placeholders import Placeholders, disjoint, splice
+from pytest_agentreplay.core.redaction.placeholders import OPAQUE, Placeholders, disjoint, is_untold, splice, tags_in
 from pytest_agentreplay.core.redaction.policy import PERSONAL, PLAIN, broken
 from pytest_agentreplay.core.redaction.rewriting import Rewriting, borders, find_joined, torn
 from pytest_agentreplay.core.redaction.secret_names import strength
@@ -58,7 +58,7 @@ class Redaction:
         self._policy = policy
         self._personal = PERSONAL | policy.personal
         self._known = Known()
-        self._placeholders = Placeholders(self._personal, policy.placeholders)
+        self._placeholders = Placeholders(self._personal | {OPAQUE}, policy.placeholders)
         self._detector = Detector(policy, self._known, self._placeholders)
         self._by_rule = 0
         self._extra = frozenset(name.lower() for name in (*allow_headers, *policy.keep_headers))
@@ -77,6 +77,7 @@ class Redaction:
             **kinds,
             part=places.part,
             joined=functools.partial(self._joined, find=self._both),
+            undo=True,
         )
         self._again = Rewriting(
             self._secrets,
@@ -199,9 +200,10 @@ class Redaction:
             return replace(run, header=header)
         return replace(run, header=header, exchanges=tuple(map(self._exchange, run.exchanges)))
 
-    def recall(self, tags: Mapping[str, str]) -> None:
-        """Know the personal values of a recording again, by its `tags`. Before anything is redacted."""
-        self._placeholders.recall(tags)
+    def recall(self, kit: Mapping[str, Json]) -> None:
+        """Know the personal values and opaque bodies of a recording again, by its tags. Before anything is redacted."""
+        self._placeholders.recall(tags_in(kit))
+        self._inward = replace(self._inward, undo=not is_untold(kit))
 
     def reserve(self, variables: Mapping[str, str]) -> frozenset[str]:
         """Number the values of these `variables` as their recording did; return the placeholders that are its own."""
@@ -322,8 +324,8 @@ class Redaction:
         return tuple(kept)
 
     def _opaque(self, data: bytes) -> bytes:
-        self._note("opaque")
-        return self._placeholders.of("opaque", hashlib.sha256(data).hexdigest())
+        self._note(OPAQUE)
+        return self._placeholders.of(OPAQUE, hashlib.sha256(data).hexdigest())
 
     def _secrets(self, data: bytes, pieces: Pieces) -> list[Span]:
         return self._found(data) if pieces == "none" else self._in_pieces(data, pieces, self._found, self._found)

@@ -50,6 +50,8 @@ SIGNS = ("[[redacted:", ".redacted-jwt-", _BASIC)
 MAIL = r"user[0-9]+@redacted\.invalid"
 PLACEHOLDER = re.compile("|".join((*SHAPES, MAIL)).encode())
 LONGEST_NUMBER = 9
+OPAQUE = "opaque"
+"""The category of a body, or an archive in one, that cannot be read: it matches exactly, by its whole digest."""
 CATEGORY_NAME = re.compile(r"[a-z][a-z0-9-]*\Z")
 
 
@@ -180,6 +182,14 @@ def tags_in(kit: Mapping[str, Json]) -> dict[str, str]:
     return {name: str(tag) for name, tag in tags.items()} if isinstance(tags, dict) else {}
 
 
+def is_untold(kit: Mapping[str, Json]) -> bool:
+    """Return whether a recording has replaced bodies that cannot be read and kept no digests, as releases once did."""
+    redactions = kit.get("redactions")
+    counts = redactions.get("placeholders") if isinstance(redactions, dict) else None
+    replaced = isinstance(counts, dict) and OPAQUE in counts
+    return replaced and not any(name.startswith(f"{OPAQUE}:") for name in tags_in(kit))
+
+
 def variables_in(kit: Mapping[str, Json]) -> dict[str, str]:
     """The variables that a recording names for its placeholders."""
     redactions = kit.get("redactions")
@@ -188,7 +198,12 @@ def variables_in(kit: Mapping[str, Json]) -> dict[str, str]:
 
 
 def tag_of(category: str, value: str) -> str:
-    """Sixteen bits of a value's digest, in hex: too few to tell the value, enough to tell another one from it."""
+    """Sixteen bits of a value's digest, in hex: too few to tell the value, enough to tell another one from it.
+
+    Of what is opaque, whose `value` is the digest of the whole, all of it: nobody guesses a body.
+    """
+    if category == OPAQUE:
+        return value
     return hashlib.sha256(f"agentreplay/tag/1\0{category}\0{value}".encode("utf-8", "surrogatepass")).hexdigest()[:4]
 
 

@@ -159,6 +159,8 @@ class Rewriting:
     """`joined(data, records)` gives what only the joined text of several strings shows, in records or in one value."""
     part: Part | None = None
     """`part(text, start, end)` gives what stands for a part of what `text` stands for; None where that has no parts."""
+    undo: bool = False
+    """Whether the text of a request is kept in place of its body under several codings or in chunks."""
     placed: Callable[[Json], Json] | None = None
     """Return a tree without the values that a policy names by their paths."""
 
@@ -179,7 +181,7 @@ class Rewriting:
 
     def call_body(self, call: WireCall) -> WireCall:
         """A request with its body alone rewritten."""
-        body, _, kept = self.body(call.body, (len(call.body),), call.headers)
+        body, _, kept = self.body(call.body, (len(call.body),), call.headers, request=True)
         return call if body is call.body else replace(call, headers=kept, body=body)
 
     def outcome(self, outcome: Outcome) -> Outcome:
@@ -331,7 +333,7 @@ class Rewriting:
         return tuple((name, self.text(value)) for name, value in headers)
 
     def body(
-        self, body: Body, cuts: tuple[int, ...], headers: Headers, pieces: Pieces = "any"
+        self, body: Body, cuts: tuple[int, ...], headers: Headers, pieces: Pieces = "any", *, request: bool = False
     ) -> tuple[Body, tuple[int, ...], Headers]:
         """A body with its cuts and headers, rewritten under its content coding."""
         if not len(body):
@@ -340,7 +342,8 @@ class Rewriting:
         named = {name.lower(): value for name, value in headers}
         coding = named.get("content-encoding", "")
         if content_coding.is_coded(coding):
-            changed = self._coded(data, cuts, coding)
+            nested = content_coding.layers(coding) if self.undo and request else []
+            changed = self._nested(data, nested) if nested else self._coded(data, cuts, coding)
         elif is_framed(named.get("content-type", "")):
             spans, found = find_framed(data, self.find)
             self.applied(found)
@@ -362,6 +365,16 @@ class Rewriting:
         if self.opaque is None or not places:
             return spans
         return disjoint(packed.found_in(data, places, lambda text: self.find(text, "any"), self.opaque), spans)
+
+    def _nested(self, data: bytes, names: list[str]) -> tuple[bytes, tuple[int, ...], bool]:
+        """The rewritten text under several codings, without any."""
+        try:
+            text = content_coding.text_of_layers(names, data)
+        except content_coding.Opaque:
+            text = self.opaque(data) if self.opaque is not None else data
+        else:
+            text = self._put(text, self._spans(text, "any"))
+        return text, (len(text),), False
 
     def _coded(self, data: bytes, cuts: tuple[int, ...], coding: str) -> tuple[bytes, tuple[int, ...], bool] | None:
         """The rewritten coded body, its cuts, and whether the coding still holds; None when nothing changes."""
