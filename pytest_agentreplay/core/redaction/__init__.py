@@ -9,7 +9,6 @@ and the last scan (`leaks`) names categories, never values.
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import operator
 from dataclasses import replace
@@ -23,7 +22,15 @@ from pytest_agentreplay.core.redaction.encodings import as_bytes, as_text
 from pytest_agentreplay.core.redaction.headers import ENCODED, is_ticket, redact_url
 from pytest_agentreplay.core.redaction.known import Known, Remembering, is_bare_number
 from pytest_agentreplay.core.redaction.named import find_arranged
-from pytest_agentreplay.core.redaction.placeholders import OPAQUE, Placeholders, disjoint, is_untold, splice, tags_in
+from pytest_agentreplay.core.redaction.placeholders import (
+    OPAQUE,
+    Placeholders,
+    disjoint,
+    is_untold,
+    splice,
+    tags_in,
+    whole_digest,
+)
 from pytest_agentreplay.core.redaction.policy import PERSONAL, PLAIN, broken
 from pytest_agentreplay.core.redaction.rewriting import Rewriting, borders, find_joined, torn
 from pytest_agentreplay.core.redaction.secret_names import strength
@@ -325,7 +332,7 @@ class Redaction:
 
     def _opaque(self, data: bytes) -> bytes:
         self._note(OPAQUE)
-        return self._placeholders.of(OPAQUE, hashlib.sha256(data).hexdigest())
+        return self._placeholders.of(OPAQUE, whole_digest(data))
 
     def _secrets(self, data: bytes, pieces: Pieces) -> list[Span]:
         return self._found(data) if pieces == "none" else self._in_pieces(data, pieces, self._found, self._found)

@@ -52,6 +52,7 @@ PLACEHOLDER = re.compile("|".join((*SHAPES, MAIL)).encode())
 LONGEST_NUMBER = 9
 OPAQUE = "opaque"
 """The category of a body, or an archive in one, that cannot be read: it matches exactly, by its whole digest."""
+_WHOLE = "\0sha256:"
 CATEGORY_NAME = re.compile(r"[a-z][a-z0-9-]*\Z")
 
 
@@ -197,13 +198,18 @@ def variables_in(kit: Mapping[str, Json]) -> dict[str, str]:
     return {name: str(variable) for name, variable in variables.items()} if isinstance(variables, dict) else {}
 
 
+def whole_digest(data: bytes) -> str:
+    """Return what stands for a body that cannot be read; no other value of a policy's own category reads so."""
+    return _WHOLE + hashlib.sha256(data).hexdigest()
+
+
 def tag_of(category: str, value: str) -> str:
     """Sixteen bits of a value's digest, in hex: too few to tell the value, enough to tell another one from it.
 
-    Of what is opaque, whose `value` is the digest of the whole, all of it: nobody guesses a body.
+    Of a body that cannot be read, whose `value` is `whole_digest` of it, all of them: nobody guesses a body.
     """
-    if category == OPAQUE:
-        return value
+    if category == OPAQUE and value.startswith(_WHOLE):
+        return value.removeprefix(_WHOLE)
     return hashlib.sha256(f"agentreplay/tag/1\0{category}\0{value}".encode("utf-8", "surrogatepass")).hexdigest()[:4]
 
 
