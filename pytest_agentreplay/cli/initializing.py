@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.project_setup.init_plan import InitPlan
 
+NOTHING = "nothing to do: the project has what it needs"
 TEXTCONV = 'git config diff.agentreplay.textconv "agentreplay show --textconv"'
 
 
@@ -27,7 +28,8 @@ def init(options: argparse.Namespace) -> int:
     for line in report(planned):
         say(line)
     if not planned.changes:
-        say("nothing to do: the project has what it needs")
+        missing = len(planned.tools.unnamed)
+        say(f"nothing to write: {missing} of the tools above wait for a line" if missing else NOTHING)
         return finish(planned)
     for change in planned.changes:
         say("\n".join(["", *change.diff()]))
@@ -53,8 +55,6 @@ def report(planned: InitPlan) -> list[str]:
     lines = [f"settings  {shown(planned.configuration)}"]
     lines += [f"tool      {path} ({'new' if path in planned.added else 'has a line'})" for path in planned.tools.named]
     lines += [f"tool      {path} (frozen by {name}, needs no line)" for path, name in planned.tools.intercepted.items()]
-    for path, decorator in planned.tools.unknown.items():
-        lines.append(f"tool      {path} ({decorator} is not intercepted: freeze a function that it calls)")
     for name, file in planned.tools.unnamed.items():
         lines.append(f"tool      {name} (a schema in {shown(file)}): add the function behind it to agentreplay_tools")
     quote = '"' if planned.configuration.suffix == ".toml" else ""

@@ -46,14 +46,13 @@ READS = re.compile(r"^(?:get|find|list|look_?up|search|read|fetch|query|count|sh
 class FoundTools:
     """What was found, each by import path.
 
-    `named` need a line in the ini file, `intercepted` are frozen by their framework, `unknown` belong to a framework
-    that is not intercepted. `unnamed` are schemas (name, file) to which no function, or more than one, belongs.
-    `shown_as` are the names under which a registry has functions that no registry or schema calls by their own.
+    `named` need a line in the ini file, `intercepted` are frozen by their framework. `unnamed` are schemas (name, file)
+    to which no function, or more than one, belongs. `shown_as` are the names under which a registry, decorator or class
+    for tools has functions that no registry or schema calls by their own.
     """
 
     named: dict[str, Path] = field(default_factory=dict)
     intercepted: dict[str, str] = field(default_factory=dict)
-    unknown: dict[str, str] = field(default_factory=dict)
     unnamed: dict[str, Path] = field(default_factory=dict)
     shown_as: dict[str, str] = field(default_factory=dict)
 
@@ -85,7 +84,7 @@ class ToolSearch:
 
     def look_through(self, module: Module) -> None:
         """Note the tools and schemas of one module."""
-        note_decorated(self.project, module, self.found)
+        self._registered.update(dict.fromkeys(note_decorated(self.project, module, self.found)))
         for node, owner in nodes_with_class(module.tree):
             if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
                 self._look_at_variable(module, node, node.value, owner)
@@ -104,7 +103,7 @@ class ToolSearch:
                 self.found.unnamed[name] = module.file
         for path in sorted(self._registered):
             owner = self.project.owner(path)
-            if path not in self.found.intercepted and path not in self.found.unknown and owner is not None:
+            if path not in self.found.intercepted and owner is not None:
                 self.found.named[path] = owner.file
         names = {*self._keys, *self._schemas}
         shown_as = {path: name for path, name in self.found.shown_as.items() if path.rpartition(".")[2] not in names}
@@ -128,10 +127,12 @@ class ToolSearch:
         given = [keyword.value for keyword in node.keywords if keyword.arg in {"tools", "functions"}]
         held = [module.assigned.get(value.id, value) if isinstance(value, ast.Name) else value for value in given]
         held = [value for value in held if is_container(value)]
-        if framework and variable_name(node.func) in MAKERS:
+        if variable_name(node.func) in MAKERS:
             held += [*node.args, *(keyword.value for keyword in node.keywords if keyword.arg in {"fn", "func"})]
         for value in held:
             paths = functions_in(self.project, module, value, owner)
+            if value in node.args and (name := name_given(node)):
+                self.found.shown_as.update(dict.fromkeys(paths, name))
             if framework:
                 self.found.intercepted.update(dict.fromkeys(paths, framework))
             else:
@@ -139,7 +140,7 @@ class ToolSearch:
 
     def _functions_named(self, module: Module, name: str) -> list[str]:
         """Return the functions that a schema may name: a registered one, one beside it, or each of that name."""
-        known = [*self._registered, *self.found.intercepted, *self.found.unknown]
+        known = [*self._registered, *self.found.intercepted]
         if registered := [path for path in known if path.endswith(f".{name}")]:
             return registered[:1]
         if name in module.functions:
@@ -154,17 +155,28 @@ def framework_of(project: ProjectModules, path: str) -> str:
     return next((name for package, name in FRAMEWORKS.items() if path == package or path.startswith(f"{package}.")), "")
 
 
-def note_decorated(project: ProjectModules, module: Module, found: FoundTools) -> None:
-    """Note the functions that a framework's decorator makes tools."""
+def note_decorated(project: ProjectModules, module: Module, found: FoundTools) -> Iterator[str]:
+    """Note the functions that a decorator makes tools; yield those of frameworks that are not intercepted."""
     for name, function in module.functions.items():
         for decorator in function.decorator_list:
             path = project.path_of(module, decorator.func if isinstance(decorator, ast.Call) else decorator)
-            if path.rpartition(".")[2] not in DECORATORS or project.owner(path) is not None:
+            if path.rpartition(".")[2] not in DECORATORS:
                 continue
             if framework := framework_of(project, path):
                 found.intercepted[f"{module.name}.{name}"] = framework
             else:
-                found.unknown[f"{module.name}.{name}"] = path
+                yield f"{module.name}.{name}"
+                if shown_as := name_given(decorator):
+                    found.shown_as[f"{module.name}.{name}"] = shown_as
+
+
+def name_given(maker: ast.expr) -> str:
+    """Return the name that a decorator or a maker gives a tool (`@tool("refund")`, `Tool(pay, name="refund")`)."""
+    if not isinstance(maker, ast.Call):
+        return ""
+    values = [keyword.value for keyword in maker.keywords if keyword.arg in {"name", "name_override"}]
+    texts = [value.value for value in [*values, *maker.args[:1]] if isinstance(value, ast.Constant)]
+    return next((text for text in texts if isinstance(text, str) and text.isprintable() and " " not in text), "")
 
 
 def nodes_with_class(tree: ast.AST, owner: str = "") -> Iterator[tuple[ast.AST, str]]:

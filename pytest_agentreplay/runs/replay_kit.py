@@ -12,7 +12,7 @@ import os
 import platform
 import subprocess
 import sys
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall, ToolReply
@@ -20,6 +20,7 @@ from pytest_agentreplay.core.tool_uses import ran_for
 from pytest_agentreplay.core.turns import function_of
 from pytest_agentreplay.dialects.messages import tool_results
 from pytest_agentreplay.intercept.tools.tool import is_redirected
+from pytest_agentreplay.intercept.tools.tool_paths import functions_behind
 from pytest_agentreplay.store.dependency_hashes import locks
 
 if TYPE_CHECKING:
@@ -255,19 +256,29 @@ def tool_line(name: str, function: FunctionType) -> str:
 
 
 def registered(name: str, root: str) -> Iterator[FunctionType]:
-    """Yield the functions that dicts of modules and classes below `root` have under `name`, alone or in a row."""
+    """Yield the functions of the project that modules and classes below `root` have as tool `name`.
+
+    That is in a dict under it, alone or in a row, or in an object of a framework or decorator that bears the name.
+    """
     for _, module in sorted(sys.modules.items()):
         if not str(getattr(module, "__file__", "")).startswith(root):
             continue
         values = [*vars(module).values()]
         values += [value for kind in values if issubclass(type(kind), type) for value in vars(kind).values()]
         rows: list[Any] = [registry.get(name) for registry in values if type(registry) is dict]
-        for row in rows:
+        for row in [*rows, *(value for value in values if name in _names_of(value))]:
             for entry in row.values() if isinstance(row, dict) else row if isinstance(row, list | tuple) else (row,):
-                function = getattr(entry, "func", entry)  # of a partial
-                function = getattr(function, "__func__", function)
-                if type(function) is FunctionType and "<" not in function.__qualname__ and _is_below(function, root):
-                    yield function
+                for function in functions_behind(entry):
+                    if "<" not in function.__qualname__ and _is_below(function, root):
+                        yield function
+
+
+def _names_of(value: object) -> set[object]:
+    """Return the names that an object bears; none of a class, a module or a function, which are found by theirs."""
+    if isinstance(value, type | ModuleType | FunctionType):
+        return set()
+    bears = getattr(value, "__dict__", {})
+    return {bears[key] for key in ("name", "_name", "_tool_name", "__name__") if isinstance(bears.get(key), str)}
 
 
 def _functions(name: str, root: str) -> Iterator[str]:

@@ -66,6 +66,18 @@ class Desk:
     TOOLS = {"cancel": (functools.partial(_find, deep=True), {"parameters": {}}), "phone": find_by_phone}
 
 TOOLS = {"lookup_order": _find, "find_by_phone": find_by_phone, "made": lambda order_id: None}
+
+def _send(): ...
+
+def track(): ...
+
+class Held:
+    def __init__(self, name, function):
+        self.name, self.handler = name, function
+    def run(self): ...
+
+track = Held("track", track)
+mailer = Held("send_mail", _send)
 """
 
 
@@ -83,6 +95,8 @@ def test_a_tool_under_another_name_is_the_function_that_a_registry_has_under_it(
         "phone": "unseen_desk.find_by_phone = write as phone",
         "find_by_phone": "unseen_desk.find_by_phone",
         "made": "your.module.made",
+        "track": "unseen_desk.track",
+        "send_mail": "unseen_desk._send = write as send_mail",
     }.items():
         assert missed(tool) == [{"tool": tool, "path": path}]
     redirection = redirect(Tool("_find", desk._find))

@@ -269,15 +269,25 @@ def mail(): ...
 MORE = """
 from helper import agent
 import strands
+from autogen_core.tools import FunctionTool
 @agent.tool
 def sub(ctx): ...
-@strands.tool
+@strands.tool(name="turn")
 def spin(): ...
+def _pay(): ...
+def post(): ...
+pay = FunctionTool(_pay, "Pays an amount.", name="pay")
+FunctionTool(post, description="Posts.")
 """
 
 
 def test_tools_of_frameworks_need_no_line(named):
-    assert named(chains=CHAINS, helper=HELPER, more=MORE) == TOOLS
+    assert named(chains=CHAINS, helper=HELPER, more=MORE) == [
+        *TOOLS,
+        "more._pay = write as pay",
+        "more.post",
+        "more.spin = write as turn",
+    ]
     frameworks = {
         "LangChain": ["chains.search", "chains.plain"],
         "pydantic-ai": ["helper.add", "more.sub"],
@@ -286,7 +296,7 @@ def test_tools_of_frameworks_need_no_line(named):
     for framework, paths in frameworks.items():
         for path in paths:
             assert f"{path} (frozen by {framework}, needs no line)" in named.told.out
-    assert "more.spin (strands.tool is not intercepted" in named.told.out
+    assert "more.spin (new)" in named.told.out, "strands.tool is not intercepted"
 
 
 def test_reads_are_suggested_and_a_schema_without_one_function_is_reported(named):
@@ -295,6 +305,8 @@ def test_reads_are_suggested_and_a_schema_without_one_function_is_reported(named
     for said in ("write agent.lookup_order = read", "ship (a schema in wire.py)", "lost (a schema in wire.py)"):
         assert said in named.told.out
     assert "agent.refund = read" not in named.told.out
+    named()
+    assert "nothing to write: 2 of the tools above wait for a line" in named.told.out
 
 
 def test_lines_that_are_there_are_kept(root, typed):

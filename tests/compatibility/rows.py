@@ -131,6 +131,12 @@ VERSIONS = (
     Row("clients of model APIs, a year old", env="lastyear", module="tests/plugin/test_clients.py", shown=CLIENTS),
     Row("agent frameworks, newest", env="frameworks", module=FRAMEWORKS, shown=AGENTS),
     Row("agent frameworks, a year old", env="lastyear", module=FRAMEWORKS, shown=(*AGENTS, "llama-index-core")),
+    Row(
+        "agent frameworks whose tools are named",
+        env="toolkits",
+        module="tests/plugin/tools/test_named_framework_tools.py",
+        shown=("strands-agents", "autogen-agentchat", "google-adk"),
+    ),
     Row("MCP SDK 1", env="lastyear", module="tests/plugin/test_mcp.py", shown=("mcp",)),
     Row("MCP SDK 2", env="frameworks", module="tests/plugin/test_mcp.py", shown=("mcp",)),
     Row("Claude Agent SDK", env="frameworks", module="tests/plugin/test_claude_agent.py", shown=("claude-agent-sdk",)),

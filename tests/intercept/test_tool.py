@@ -853,6 +853,87 @@ def test_a_callable_instance_is_met_by_its_call():
     assert [x.call for x in tape.exchanges.values()] == [ToolCall("CallableInstance", {"n": 3})]
 
 
+class Decorated:
+    """As decorators of frameworks make them: several ways to call what was decorated, none of which is a tool."""
+
+    def __init__(self, function, **more):
+        self.tool_func = function
+        vars(self).update(more)
+
+    def __call__(self, *args, **kwargs):
+        return self.tool_func(*args, **kwargs)
+
+    def invoke(self, arguments):
+        return self.tool_func(**arguments)
+
+    async def run_async(self, arguments):
+        return self.tool_func(**arguments)
+
+
+def noted(order):
+    LEDGER.append(order)
+    return f"noted {order}"
+
+
+def counted(order):
+    LEDGER.append(order)
+    return len(order)
+
+
+SLOTTED = dataclasses.make_dataclass("Slotted", ["name", "run"], slots=True)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        Decorated,
+        lambda function: functools.update_wrapper(Decorated(None, on_error=use), function),
+        lambda function: functools.partial(Decorated(functools.partial(function))),
+        lambda function: SLOTTED("noted", function),
+        lambda function: types.SimpleNamespace(anything=function, name="noted"),
+        lambda function: types.SimpleNamespace(schema=use, _fn=function),
+    ],
+)
+def test_of_an_object_that_holds_a_function_the_function_is_frozen(made):
+    first, second = made(noted), made(counted)
+
+    def agent():
+        return noted("A-1"), counted("A-1")
+
+    with redirected(first) as (one,), redirected(second) as (two,):
+        assert (one.held(), two.held()) == (noted, counted), "two objects of one class are two tools"
+    given, again, written, _ = both(agent, first, second)
+    assert (given, again, written) == (("noted A-1", 3), ("noted A-1", 3), 2)
+
+
+def test_an_object_is_frozen_whichever_of_its_methods_is_called():
+    tool = Decorated(noted)
+    ways = [lambda: tool(order="A-1"), lambda: tool.invoke({"order": "A-1"})]
+    for way in (*ways, lambda: asyncio.run(tool.run_async({"order": "A-1"}))):
+        first, second, written, tape = both(way, tool)
+        assert (first, second, written) == ("noted A-1", "noted A-1", 1)
+        assert [x.call.arguments for x in tape.exchanges.values()] == [{"order": "A-1"}]
+
+
+class Formatter:
+    """A tool of the agent's own, which uses a function and wraps none."""
+
+    def __init__(self, words):
+        self.words = words
+
+    def __call__(self, order):
+        LEDGER.append(order)
+        return self.words(order)
+
+
+def test_an_own_object_that_only_uses_a_function_is_met_by_its_call():
+    tool = Formatter(str.upper)
+    tool.words = shout = lambda order: order.upper()
+    first, second, written, _ = both(lambda: tool("a-1"), tool)
+    assert (first, second, written) == ("A-1", "A-1", 1)
+    assert shout.__code__.co_name == "<lambda>"
+
+
 @types.coroutine
 def old_style():
     yield

@@ -6,11 +6,14 @@ import difflib
 import functools
 import importlib
 import inspect
+import re
 from dataclasses import dataclass, field
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import CannotRedirect
+from pytest_agentreplay.intercept.session.callers import is_agents
+from pytest_agentreplay.intercept.session.patching import is_trampoline
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,6 +51,8 @@ def unwrapped(given: Any, name: str) -> ToolPath:
         elif hasattr(at, "cache_clear") and hasattr(at, "__wrapped__"):
             held.caches.append(at)
             at = at.__wrapped__
+        elif not held.functions and (called := functions_called_by(at)):
+            return _joined(called, name)
         elif held.functions:
             return held  # what is wrapped innermost is no Python function; its wrapper is met
         elif isinstance(inspect.getattr_static(type(at), "__call__", None), FunctionType) and not isinstance(at, type):
@@ -56,6 +61,50 @@ def unwrapped(given: Any, name: str) -> ToolPath:
             at = at.__wrapped__
         else:
             raise CannotRedirect(_refusal(at, name))
+
+
+def functions_behind(given: Any) -> list[FunctionType]:
+    """Return the Python functions behind whatever a tool is held as; none for what is no tool."""
+    try:
+        return unwrapped(given, "").functions
+    except CannotRedirect:
+        return []
+
+
+def _joined(called: list[Any], name: str) -> ToolPath:
+    """The functions behind the first of `called`, and then those behind the others (the async one of a pair)."""
+    first, *others = [unwrapped(function, name) for function in called]
+    for other in others:
+        first.functions += [function for function in other.functions if function not in first.functions]
+        first.caches += other.caches
+    return first
+
+
+_CALLED = re.compile(r"(?:^|_)(?:f|fn|func|function|callable|coroutine|handler|inner|method|original|wrapped)$")
+"""What the attribute is called in which an object of a decorator holds what it decorates."""
+
+
+def functions_called_by(given: Any) -> list[Any]:
+    """Return the agent's functions that an object of a decorator or a framework holds, and that its methods call.
+
+    An object of the agent's own that can be called is the tool itself where no attribute is called as if it held one.
+    """
+    if isinstance(given, type | ModuleType):
+        return []
+    slots = {name for kind in type(given).__mro__ for name in getattr(kind, "__slots__", ())}
+    attributes = {name: getattr(given, name) for name in slots if hasattr(given, name)}
+    attributes |= getattr(given, "__dict__", {}) | (getattr(given, "__pydantic_private__", None) or {})
+    held = {name: value for name, value in attributes.items() if _is_agents(value)}
+    own = inspect.getattr_static(type(given), "__call__", None)
+    likely = [value for name, value in held.items() if _CALLED.search(name.strip("_"))]
+    return likely or ([] if len(held) > 1 or _is_agents(own) else [*held.values()])
+
+
+def _is_agents(value: Any) -> bool:
+    while isinstance(value, MethodType | functools.partial):
+        value = value.__func__ if isinstance(value, MethodType) else value.func
+    code = value.__code__ if isinstance(value, FunctionType) else None
+    return code is not None and (is_agents(code) or is_trampoline(code))
 
 
 def _refusal(at: Any, name: str) -> str:
@@ -71,7 +120,7 @@ def _refusal(at: Any, name: str) -> str:
             f"{name} is not written in Python ({type(at).__name__}), so its code cannot be exchanged; "
             f"call it from a function of your own (def {short}_tool(...): return {short}(...)) and name that"
         )
-    return f"{name} is a {type(at).__name__}, and no tool: name a function or a method"
+    return f"{name} is a {type(at).__name__}, and no tool: name the function or the method that does its work"
 
 
 def find(path: str, *, live: bool = False) -> list[tuple[str, Callable[..., Any]]]:
