@@ -20,6 +20,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+import pytest_agentreplay
 from pytest_agentreplay.cli import (
     accepting,
     casework,
@@ -36,7 +37,7 @@ from pytest_agentreplay.cli import (
     serving,
     sharing,
 )
-from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, INTERRUPTED, SAME, USAGE, complain
+from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, INTERRUPTED, SAME, USAGE, complain, say
 from pytest_agentreplay.core.order_permutations import LIMIT
 from pytest_agentreplay.errors import AgentReplayError, CaseError, SnapshotError, SnapshotMissing
 
@@ -82,6 +83,9 @@ files
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit code. Raises SystemExit for words that are no command."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == ["--version"]:
+        say(f"agentreplay {pytest_agentreplay.__version__}")
+        return SAME
     command = []
     if words[:1] in (["serve"], ["orders"]) and "--" in words:  # argparse wants flags before the file, people do not
         cut = words.index("--")
@@ -137,6 +141,7 @@ def build_parser() -> argparse.ArgumentParser:
         epilog=VERBS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="store_true", help="print the version")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", help="one of the verbs below")
 
     def verb(name: str, run: Callable[[argparse.Namespace], int], about: str) -> argparse.ArgumentParser:

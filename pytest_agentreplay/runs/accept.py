@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Run
 
+NOTHING_PENDING = "no run is pending for it; pytest --snapshot-record makes one where the recorded one has to stay"
+
 
 def rule(root: Path, path: str, reason: str) -> str:
     """Accept one rule for all snapshots: the body field at `path` is watched from now on. Return the line to print."""
@@ -95,10 +97,7 @@ def read_pending(what: Path) -> Pending:
         waiting = (layout.pending_path(up, what) for up in what.parents)
         run, home = next((file for file in waiting if files.exists(file)), what), what
     if run == home:
-        raise SnapshotMissing(
-            "no run is pending for this snapshot; pytest --snapshot-record makes one where the old one has to stay",
-            file=shown(what),
-        )
+        raise SnapshotMissing(NOTHING_PENDING if files.exists(what) else "there is no such file", file=shown(what))
     text = reading.data(run)
     new = codec.loads(text, file=shown(run)).run
     if CUT in new.header.kit:

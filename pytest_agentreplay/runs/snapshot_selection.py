@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.errors import SettingsError
-from pytest_agentreplay.runs.accept import pending
+from pytest_agentreplay.runs.accept import NOTHING_PENDING, pending
 from pytest_agentreplay.runs.snapshot_moves import with_slashes
 from pytest_agentreplay.store import layout, locks, snapshots
 from pytest_agentreplay.store.display_path import shown
-from pytest_agentreplay.store.projects import root_above
+from pytest_agentreplay.store.projects import is_file, root_above
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,7 +30,7 @@ def snapshots_meant(words: Iterable[str], here: Path) -> list[Path]:
         path = here / word
         if path.is_dir():
             chosen += locks.snapshots(path)
-        elif names_file(word):
+        elif names_file(path):
             chosen.append(path)
         else:
             chosen += of_test(word, here, locks.snapshots(root_above(here)))
@@ -50,16 +51,16 @@ def pending_meant(words: Iterable[str], here: Path) -> list[Path]:
         if path.is_dir():
             waiting = pending(root_above(path))
             chosen += [file for file in waiting if any(place.is_relative_to(path) for place in places(file))]
-        elif names_file(word):
+        elif names_file(path):
             chosen.append(path)
         else:
             chosen += of_test(word, here, pending(root_above(here)))
     return list(dict.fromkeys(chosen))
 
 
-def names_file(word: str) -> bool:
-    """Return whether a word names a snapshot or a pending run by its file; a damaged name is told by its reader."""
-    return "::" not in word and not word.endswith(".py")
+def names_file(path: Path) -> bool:
+    """Return whether a path is that of a snapshot or a pending run, or would be; its reader says what is wrong."""
+    return path.suffix != ".py" and (path.name.endswith(layout.SUFFIX) or is_file(path))
 
 
 def places(file: Path) -> tuple[Path, ...]:
@@ -75,8 +76,23 @@ def of_test(word: str, here: Path, candidates: Iterable[Path]) -> list[Path]:
     nodeid = with_slashes(word)
     names = (nodeid, f"{below}/{nodeid}") if below != "." else (nodeid,)
     begins = tuple(f"{name}{mark}" for name in names for mark in ("::", "["))
-    stated = ((file, snapshots.test_of(file, root)) for file in candidates)
-    chosen = [file for file, test in stated if test is not None and (test in names or test.startswith(begins))]
-    if not chosen:
-        raise SettingsError(f"{word}: no snapshot or pending run below {shown(root)} is of this test")
-    return chosen
+
+    def is_meant(test: str | None) -> bool:
+        return test is not None and (test in names or test.startswith(begins))
+
+    if chosen := [file for file in candidates if is_meant(snapshots.test_of(file, root))]:
+        return chosen
+    tests = {test for file in (*locks.snapshots(root), *pending(root)) if (test := snapshots.test_of(file, root))}
+    if any(map(is_meant, tests)):
+        raise SettingsError(f"{word}: {NOTHING_PENDING}")
+    raise SettingsError(f"{word}: no snapshot or pending run below {shown(root)} is of this test{nearest(word, tests)}")
+
+
+def nearest(word: str, tests: Iterable[str]) -> str:
+    """Return what of `tests` is nearest to `word`, by id, file or name, as the end of a message; "" for nothing."""
+    known: dict[str, str] = {}
+    for test in sorted(tests):
+        module = test.partition("::")[0]
+        known |= {test.rpartition("::")[2]: test, module: module, test: test}
+    near = dict.fromkeys(known[name] for name in get_close_matches(word, known, n=3))
+    return f"; the nearest: {', '.join(near)}" if near else ""

@@ -115,12 +115,26 @@ def test_a_damaged_snapshot_is_told_and_the_others_are_taken(recorded):
 
 def test_an_id_of_no_test_and_a_word_that_is_no_code_are_usage(recorded, typed):
     for words, said in (
-        (["test_shop.py::test_gone"], "test_shop.py::test_gone: no snapshot"),
+        (
+            ["test_shop.py::test_othr"],
+            ": no snapshot or pending run below . is of this test; the nearest: test_shop.py::test_other",
+        ),
+        (
+            ["test_othr"],
+            "test_othr: no snapshot or pending run below . is of this test; the nearest: test_shop.py::test_other",
+        ),
+        (["tests_shop.py"], "is of this test; the nearest: test_shop.py"),
+        (["what"], "what: no snapshot or pending run below . is of this test\n"),
+        ([OTHER.replace("other", "gone")], "test_gone.snapshot.json: there is no such file"),
         (["--all", "--code", "PROMPT"], "the nearest is AR-PROMPT"),
         ([".", "--all"], "--all takes those of the whole project"),
     ):
-        told = typed("accept", *words, *REASON)
-        assert (told.code, said in told.err) == (USAGE, True)
+        for more in ((), REASON):
+            told = typed("accept", *words, *more)
+            assert (told.code, said in told.err) == (USAGE, True), told
+    for word in ("test_shop.py::test_other", OTHER):
+        told = typed("accept", word)
+        assert (told.code, "no run is pending for it" in told.err) == (USAGE, True), told
 
 
 def fail_and_record(project):

@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 
@@ -70,6 +71,11 @@ def test_help_groups_the_verbs_and_each_has_its_own(typed):
         assert re.search(rf"^  {verb} +\w", told.out, re.MULTILINE)
         own = typed(verb, "--help")
         assert (own.code, f"agentreplay {verb}" in own.out) == (0, True)
+
+
+def test_the_version_is_that_of_the_distribution(typed):
+    assert typed("--version") == (SAME, f"agentreplay {version('frozen-agentreplay')}\n", "")
+    assert "--version" in typed("--help").out
 
 
 def test_words_that_are_no_command_are_usage(typed):
@@ -272,7 +278,7 @@ def test_a_pending_run_is_listed_and_taken_by_its_name_or_that_of_its_snapshot_f
     assert recorded.snapshots[0].run.header.outcome["status"] == "failed"
     assert typed("accept").code == NOTHING
     none = typed("accept", SNAPSHOT)
-    assert (none.code, "no run is pending for this snapshot" in none.err) == (USAGE, True)
+    assert (none.code, "no run is pending for it" in none.err) == (USAGE, True)
     assert "pytest --snapshot-record" in none.err
     recorded.home.write_bytes(recorded.kept[SNAPSHOT])
     (recorded.root / PENDING).write_bytes(pending)
