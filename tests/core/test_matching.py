@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.core.divergence import ABSENT, Difference
+from pytest_agentreplay.core.divergence import ABSENT
 from pytest_agentreplay.core.matching import ClientIds, Matching
 from pytest_agentreplay.core.model import Body, FrameCall, HttpCall, ToolCall
 from pytest_agentreplay.core.rules import BOUNDARY, MATCHED_HEADERS, Rule, compile_path, show
@@ -369,19 +369,6 @@ def test_placeholders_match_up_to_renumbering_and_those_of_people_exactly():
     one, other = http({"q": "[[redacted:email:1]]"}), http({"q": "[[redacted:email:2]]"})
     assert MATCHING.key(one, MATCHING.ids()) != MATCHING.key(other, MATCHING.ids())
     assert MATCHING.key(one, ClientIds()) == MATCHING.key(other, ClientIds())
-
-
-def test_fields_that_came_with_an_sdk_are_named_where_nothing_else_differs():
-    url, body, _ = BODIES["chat"]
-    old = http(body, url)
-    new = http({**body, "verbosity": "low"}, url, (JSON_TYPE, ("openai-beta", "x")))
-    added = Difference("$.verbosity", ABSENT, "low"), Difference("headers.openai-beta", ABSENT, "x")
-    assert MATCHING.sdk_fields(old, new) == added
-    assert [d.path for d in MATCHING.sdk_fields(new, old)] == ["$.verbosity", "headers.openai-beta"]
-    others = [http({**body, "verbosity": "low", "n": 2}, url), http({**body, "verbosity": "low"}, url + "x")]
-    others += [http({k: v for k, v in body.items() if k != name}, url) for name in ("tools", "prompt_cache_key")]
-    for one, other in [*((old, other) for other in [*others, http(b"bytes", url)]), (ToolCall("t"), old)]:
-        assert MATCHING.sdk_fields(one, other) == ()
 
 
 def test_urls_are_forgotten_before_they_fill_the_memory():

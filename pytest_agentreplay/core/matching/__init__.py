@@ -337,39 +337,6 @@ class Matching:
             return ()
         return tuple(difference for difference in self.drift(recorded, now) if difference.note.startswith("watch"))
 
-    def sdk_fields(self, recorded: Call, now: Call) -> tuple[Difference, ...]:
-        """The top-level body fields and the headers that came or went, when nothing else tells the two calls apart.
-
-        Empty when anything else differs, or when what came or went is the prompt, the messages or the tools.
-        """
-        if isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
-            return ()
-        old, new = self._fields(recorded), self._fields(now)
-        moved = tuple(
-            Difference(path, old.get(path, ABSENT), new.get(path, ABSENT))
-            for path in old | new
-            if (path in old) != (path in new)
-        )
-        gone = frozenset(difference.path for difference in moved)
-        if gone & (self._said(recorded) | self._said(now)):
-            return ()
-        same = [self.ids().key(self._text(call, without=gone)) for call in (recorded, now)]
-        return moved if same[0] == same[1] else ()
-
-    def _fields(self, call: WireCall) -> dict[str, Json]:
-        """The top-level fields and the headers that are in the key, by path."""
-        table, host = self._table(self._reader.read_call(call).dialect), split(call.url).host
-        tree = self._left(content(call.headers, call.body).tree, table, host)
-        fields = {rules.show((name,)): value for name, value in tree.items()} if isinstance(tree, dict) else {}
-        for name, value in self._head(call.headers):
-            if table.named("header", name, host) is None:
-                fields[f"headers.{name}"] = value
-        return fields
-
-    def _said(self, call: WireCall) -> frozenset[str]:
-        reading = self._reader.read_call(call)
-        return frozenset({reading.system_at, reading.messages_at, reading.tools_at, "$.model"})
-
     def _table(self, scope: str) -> RuleTable:
         table = self._tables.get(scope)
         if table is None:
@@ -382,7 +349,7 @@ class Matching:
             equal = self._equal_values[table] = EqualValues(table.equal)
         return equal
 
-    def _text(self, call: Call, without: frozenset[str] = frozenset(), held: MatchContent | None = None) -> str:
+    def _text(self, call: Call, held: MatchContent | None = None) -> str:
         """The canonical text of a call, in which the ids that the client made itself are marked."""
         if isinstance(call, ToolCall):
             facts: Json = {name: fact for name, fact in call.facts.items() if name != SELF}
@@ -392,30 +359,21 @@ class Matching:
         table = self._table(reading.dialect)
         url = split(call.url)
         held = held or content(call.headers, call.body)
-        body = self._body(held, reading, table, url.host, without)
+        body = self._body(held, reading, table, url.host)
         head: list[Json] = [call.method, self._url(url, table)]
         if isinstance(call, FrameCall):
             head += [call.connection, call.binary]
         for name, value in self._head(call.headers):
-            if f"headers.{name}" not in without and table.named("header", name, url.host) is None:
+            if table.named("header", name, url.host) is None:
                 plain = held.kind == "multipart" and name == "content-type" and table.named("header", BOUNDARY, "")
                 marked = self._equal(table).header(name, value, url.host)
                 head += [name, _without_boundary(marked) if plain else marked]
         return f"{canonical(head)}\n{body}"
 
-    def _body(
-        self,
-        held: MatchContent,
-        reading: CallReading,
-        table: RuleTable,
-        host: str,
-        without: frozenset[str],
-    ) -> str:
+    def _body(self, held: MatchContent, reading: CallReading, table: RuleTable, host: str) -> str:
         if held.kind == "bytes" or (held.kind == "multipart" and table.named("header", BOUNDARY, "") is None):
             return held.data.decode("latin-1")
         tree = self._left(held.tree, table, host)
-        if without and isinstance(tree, dict):
-            tree = {name: value for name, value in tree.items() if rules.show((name,)) not in without}
         return f"{held.kind} {canonical(_marked(tree, reading))}"
 
     def _left(self, tree: Json, table: RuleTable, host: str) -> Json:
