@@ -21,7 +21,9 @@ from pytest_agentreplay import codec
 from pytest_agentreplay.case_files.bundle_copies import redacted_copies
 from pytest_agentreplay.case_files.trace_cleaning import found_in
 from pytest_agentreplay.case_files.trace_import import PERSONAL
+from pytest_agentreplay.cases import fixtures
 from pytest_agentreplay.cases.case import FILE, NOTES, RUN
+from pytest_agentreplay.cases.linting import lint
 from pytest_agentreplay.cases.schema import parse as form
 from pytest_agentreplay.core.canonical_json import NotJson, parse
 from pytest_agentreplay.core.redaction.policy import joined
@@ -80,8 +82,10 @@ def packed_case(folder: Path, policy: Policy, environ: Mapping[str, str], *, red
     found = all_places(folder, contents, policy, environ)
     redacted: list[str] = []
     if found and redact:
-        contents = redacted_copies(contents, policy, environ)
+        before, contents = contents, redacted_copies(contents, policy, environ)
         sound(contents, shown(folder))
+        if not untrue(before) and (broken := untrue(contents)):
+            raise CaseError(f"redacted, {broken}: change that check, then share the case", file=shown(folder))
         redacted, found = found, all_places(folder, contents, policy, environ)
     listing = {"schemaVersion": VERSION, "files": {name: digest_of(data) for name, data in sorted(contents.items())}}
     data = packed({**contents, LISTING: (json.dumps(listing, indent=2) + "\n").encode()})
@@ -131,6 +135,15 @@ def sound(contents: Mapping[str, bytes], file: str) -> None:
             codec.loads(contents[RUN], file=f"{file}/{RUN}")
         except SnapshotError as error:
             raise CaseError(str(error), file=file) from None
+
+
+def untrue(contents: Mapping[str, bytes]) -> str:
+    """Return which check of the case its own run does not show; "" for none."""
+    if RUN not in contents:
+        return ""
+    case = form.read(contents[FILE], file=FILE, folder=Path(), words=None)
+    found = lint(case, codec.loads(contents[RUN], file=RUN).run, fixtures.read({}))
+    return next((problem.message for problem in found if problem.rule == "untrue"), "")
 
 
 def _members(data: bytes, file: str) -> dict[str, bytes]:

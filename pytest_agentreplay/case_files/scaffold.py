@@ -18,7 +18,7 @@ from pytest_agentreplay.cases.check_inference import inferred
 from pytest_agentreplay.cases.evidence import frozen
 from pytest_agentreplay.cases.fixtures import of_answers, one
 from pytest_agentreplay.cases.schema import model
-from pytest_agentreplay.cases.size_limits import fitting
+from pytest_agentreplay.cases.size_limits import fitting, holding
 from pytest_agentreplay.cases.timeline import notes, plain
 from pytest_agentreplay.codec.styles import unwrapped
 from pytest_agentreplay.core.canonical_json import canonical
@@ -133,6 +133,7 @@ def scaffold(
     losses = [*source.losses] + ([UNWRITTEN] if case.input != asked else [])
     fixtures = answers(run, losses)
     case = fitting(replace(case, source=replace(source, losses=tuple(losses))))
+    case = holding(case, codec.loads(text, file=RUN).run)
     contents = {
         RUN: text.encode(),
         FILE: render.case_text(case).encode(),

@@ -23,6 +23,7 @@ from pytest_agentreplay.cases.symptoms import (
     first_line,
     graded,
     known,
+    spoken,
     stopped,
     text_of,
     unanswered,
@@ -85,7 +86,7 @@ def symptoms(evidence: CaseEvidence) -> Iterator[Symptom]:
 
 def claimed(evidence: CaseEvidence) -> Iterator[Symptom]:
     """Tools whose last call failed, and an answer that says nothing of it."""
-    answer = text_of(evidence.output)
+    answer = spoken(evidence.output)
     for call in {call.name: call for call in evidence.tool_calls}.values() if answer else ():
         if not went_wrong(call):
             continue
@@ -100,7 +101,7 @@ def claimed(evidence: CaseEvidence) -> Iterator[Symptom]:
 def disclosed(evidence: CaseEvidence) -> Iterator[Symptom]:
     """An answer that holds something of somebody else's record."""
     own = known(evidence, "user")
-    found = reached(text_of(evidence.output), evidence.tool_calls, own) if own else None
+    found = reached(spoken(evidence.output), evidence.tool_calls, own) if own else None
     if found is None:
         return
     call, field, text = found
@@ -142,7 +143,7 @@ def failed_tools(evidence: CaseEvidence) -> Iterator[Symptom]:
         if not failed(call):
             part: Json = {"at": name, "side": "reply", "path": "$", "contains": first_line(error)}
             seen = Check("exchange", part)
-        blamed = argued(call, error) if not claim(text_of(evidence.output), name) else {}
+        blamed = argued(call, error) if not claim(spoken(evidence.output), name) else {}
         wrong: Json = {"name": name, **blamed}
         yield Symptom(told, seen, Check("tool_not_called", wrong) if blamed else None)
 

@@ -1,4 +1,4 @@
-"""A proposed case, cut to what a case file can say: that has bounds in length, size and number.
+"""A proposed case, cut to what a case file can say, that has bounds in length, size and number, and to what holds.
 
 What does not fit stands in the frozen run alone, and the case says so.
 """
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cases import render
 from pytest_agentreplay.cases.case import FILE, MOST_ITEMS
+from pytest_agentreplay.cases.evidence import frozen
+from pytest_agentreplay.cases.judging import judge
 from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.cases.timeline import plain
 from pytest_agentreplay.errors import CaseError
@@ -18,11 +20,33 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pytest_agentreplay.cases.case import Case, Check
+    from pytest_agentreplay.core.model import Run
 
 LINE, SENTENCE = 500, 2000
 """Characters of a line and of a sentence in a case file."""
 TOO_LARGE = "its input is more than a case file may hold: it stands in the run alone"
 UNSAID = "what looks wrong cannot all be said in a case file: notes.md tells it"
+
+
+UNTRUE = "{}: left out, because the frozen run as it is stored does not show it"
+SHOWN = "desired: left out, because the frozen run shows all of it"
+NO_SIGN = "no check that was inferred holds on the frozen run: write one under observed and set expect: reproduces"
+
+
+def holding(case: Case, run: Run) -> Case:
+    """The case without the checks that would make it a broken one, evaluated as its file and its run will be read."""
+    written, evidence = (
+        parse.read(render.case_text(case).encode(), file=FILE, folder=case.folder, words=None),
+        frozen(run),
+    )
+    results = judge(written, "observed", evidence).results
+    observed = tuple(check for check, result in zip(case.observed, results, strict=True) if result.held)
+    losses = [UNTRUE.format(result.check.word) for result in results if not result.held]
+    if judge(written, "desired", evidence).holds:
+        case, losses = replace(case, desired=()), [*losses, SHOWN]
+    if case.expect == "reproduces" and not observed:
+        case = replace(case, expect="cold", reason=NO_SIGN, missing=("a check of what went wrong",))
+    return losing(replace(case, observed=observed), *losses) if losses else case
 
 
 def fitting(case: Case) -> Case:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cases.case import Check
+from pytest_agentreplay.cases.checks.values import texts
 from pytest_agentreplay.core.canonical_json import NotJson, canonical, parse
 from pytest_agentreplay.core.kit import table
 from pytest_agentreplay.core.model import HttpReply
@@ -94,7 +95,7 @@ def asserted(evidence: CaseEvidence) -> Iterator[Symptom]:
     if end.get("status") != "failed" or evidence.status == "error" or not said:
         return
     wants = f"What the test wanted holds: {said}"
-    answer = text_of(evidence.output)
+    answer = spoken(evidence.output)
     found = ASSERTED.match(said)
     text = (found["text"] or found["other"]) if found else ""
     if found and bool(found["without"]) == (text in answer):
@@ -113,7 +114,7 @@ def graded(evidence: CaseEvidence) -> Iterator[Symptom]:
 
 def unremarkable(evidence: CaseEvidence, *, alone: bool) -> Symptom:
     """What is said of a run that shows nothing wrong by itself: only a person knows why it was kept."""
-    answer = first_line(text_of(evidence.output))
+    answer = first_line(spoken(evidence.output))
     return Symptom(
         "Nothing in it looks wrong by itself",
         Check("output", {"contains": answer} if answer else {"exists": bool(text_of(evidence.output).strip())}),
@@ -137,6 +138,11 @@ def case_of(evidence: CaseEvidence) -> JsonObject:
 def text_of(output: Json) -> str:
     """An output as text."""
     return output if isinstance(output, str) else "" if output is None else canonical(output)
+
+
+def spoken(output: Json) -> str:
+    """What an output says, a line for each text in it: a check looks for a passage in one of them."""
+    return "\n".join(texts(output)) if output is not None else ""
 
 
 def first_line(text: str) -> str:

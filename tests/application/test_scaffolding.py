@@ -15,11 +15,13 @@ from pytest_agentreplay import codec
 from pytest_agentreplay.case_files.scaffold import ScaffoldOptions, folder_name, from_refusal, from_trace
 from pytest_agentreplay.case_files.trace_import import imported
 from pytest_agentreplay.cases import fixtures
+from pytest_agentreplay.cases.case import Case, Check
 from pytest_agentreplay.cases.case_input import given
 from pytest_agentreplay.cases.evidence import frozen
 from pytest_agentreplay.cases.judging import judge
 from pytest_agentreplay.cases.linting import lint
 from pytest_agentreplay.cases.schema import parse
+from pytest_agentreplay.cases.size_limits import holding
 from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.core.redaction.policy import PLAIN
 from pytest_agentreplay.interchange import reading
@@ -140,6 +142,20 @@ def test_a_packed_file_is_kept_unpacked_and_of_several_runs_a_case_keeps_its_own
     assert len(found.traces) == 2
     kept = {bytes(data) for trace in found.traces for data in found.kept(trace).values()}
     assert kept == {REFUND.read_bytes(), other.encode()}
+
+
+def test_a_check_that_its_own_run_does_not_show_is_left_out_with_a_note():
+    run = Run(Header("t", kit={"case": {"status": "ok", "output": "Shipped."}}))
+    held, untrue = Check("output", {"contains": "Shipped"}), Check("output", {"contains": "Lost"})
+    case = Case(file="case.yaml", folder=Path("refund"), id="refund", observed=(held, untrue), desired=(held,))
+    kept = holding(case, run)
+    assert (kept.observed, kept.desired, kept.expect) == ((held,), (), "reproduces")
+    assert kept.source.losses == (
+        "output: left out, because the frozen run as it is stored does not show it",
+        "desired: left out, because the frozen run shows all of it",
+    )
+    cold = holding(replace(case, observed=(untrue,), desired=()), run)
+    assert (cold.observed, cold.expect, cold.missing) == ((), "cold", ("a check of what went wrong",))
 
 
 def test_an_input_has_one_of_two_forms():

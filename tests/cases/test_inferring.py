@@ -182,3 +182,24 @@ CLAIMS = [
 
 def test_what_counts_as_a_claim():
     assert [(answer, tool, claim(answer, tool)) for answer, tool, _ in CLAIMS] == CLAIMS
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        {"answer": "I have refunded your order.", "score": 1},
+        {"score": 1, "result": {"text": "I have refunded your order.", "done": True}},
+        {"messages": [{"role": "user", "content": "Refund it."}, {"role": "ai", "content": "I have refunded it."}]},
+        ["I have refunded it.", {"n": 2}],
+    ],
+)
+def test_a_passage_is_cut_out_of_one_text_of_an_answer_that_is_an_object(output):
+    run = run_of(ran("refund", Failure("RefundError", "paid back before")), said("Ok."), status="ok", output=output)
+    observed, desired, _ = checks(run)
+    assert observed[0] == {"output": {"contains": "I have refunded"}}
+    assert desired == [{"output": {"not_contains": "I have refunded"}}]
+
+
+@pytest.mark.parametrize("output", [{"a": {"b": "Shipped."}, "c": 1}, [["Shipped."]], {"n": 1.5}, {"ok": True}, {}])
+def test_what_is_observed_of_an_unremarkable_object_holds(output):
+    checks(run_of(said("Ok."), status="ok", output=output))

@@ -80,16 +80,16 @@ def landing(path: str, tree: Any) -> str:
 
 
 def texts(value: Any) -> Iterator[str]:
-    """A text itself; of anything else each name, text, number and word in it."""
+    """A text itself; of anything else each text, number, word and name in it, in order, names after their values."""
     waiting = [value]
     while waiting:
         match waiting.pop():
             case str() as text:
                 yield text
             case dict() as fields:
-                waiting += [*fields.values(), *fields]
+                waiting += reversed([*fields.values(), *fields])
             case list() | tuple() | set() | frozenset() as items:
-                waiting += items
+                waiting += reversed([*items])
             case None | bool() | int() | float() as plain:
                 yield json.dumps(plain)
             case other:
