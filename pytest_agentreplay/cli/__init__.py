@@ -17,7 +17,6 @@ import argparse
 import io
 import os
 import sys
-from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -84,7 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb; returns the exit code. Raises SystemExit for words that are no command."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["--version"]:
-        say(f"agentreplay {metadata.version('frozen-agentreplay')}")
+        from importlib.metadata import version
+
+        say(f"agentreplay {version('frozen-agentreplay')}")
         return SAME
     command = []
     if words[:1] in (["serve"], ["orders"]) and "--" in words:  # argparse wants flags before the file, people do not

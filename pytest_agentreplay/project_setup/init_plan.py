@@ -16,6 +16,7 @@ from pytest_agentreplay.project_setup import git_files
 from pytest_agentreplay.project_setup.project_modules import functions_below, parsed, read_project
 from pytest_agentreplay.project_setup.pytest_configuration import configuration_of, text_of
 from pytest_agentreplay.project_setup.tool_search import FoundTools, find_tools, opens_session
+from pytest_agentreplay.project_setup.workflow import workflow_text
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.layout import DIRECTORY
@@ -79,19 +80,19 @@ def plan(root: Path, *, workflow: bool = True) -> InitPlan:
     add_change(planned, configuration.file, new.text)
     planned.git = git_files.repository_above(root)
     if planned.git is not None:
-        plan_git_files(planned, root, planned.git, workflow=workflow)
+        plan_git_files(planned, root, planned.git, project if workflow else None)
         planned.ignored = git_files.ignored_snapshots(
             root, str(configuration.values.get("agentreplay_dir") or DIRECTORY)
         )
     return planned
 
 
-def plan_git_files(planned: InitPlan, root: Path, top: Path, *, workflow: bool) -> None:
-    """Add the changes of git's files, and the workflow where nothing runs the tests yet."""
+def plan_git_files(planned: InitPlan, root: Path, top: Path, project: ProjectModules | None) -> None:
+    """Add the changes of git's files, and the workflow of `project` where nothing runs the tests yet."""
     add_change(planned, root / ".gitignore", git_files.with_ignored(text_of(root / ".gitignore") or ""))
     add_change(planned, root / ".gitattributes", git_files.with_attributes(text_of(root / ".gitattributes") or ""))
     file = top / git_files.WORKFLOW
-    if workflow:
+    if project is not None:
         try:
             files.refuse_links(file, top)
         except SnapshotError as error:
@@ -99,7 +100,7 @@ def plan_git_files(planned: InitPlan, root: Path, top: Path, *, workflow: bool) 
         running = git_files.workflow_running_tests(top)
         planned.running = running if running != file else None
         if running is None and not files.exists(file):
-            add_change(planned, file, git_files.workflow_text(top, root))
+            add_change(planned, file, workflow_text(top, root, project))
 
 
 def add_change(planned: InitPlan, file: Path, after: str) -> None:

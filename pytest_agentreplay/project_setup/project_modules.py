@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 NOT_SOURCE = {"node_modules", "site-packages", "__pycache__", "build", "dist", "venv", "env", "docs"}
 """Folders that hold no code of the project; those that begin with a dot and virtual environments are left out, too."""
 TEST_FOLDERS = {"tests", "test", "testing"}
+API_KEY = re.compile(r"[A-Z][A-Z0-9_]*_API_KEY")
 HOPS = 20
 """How many imports and assignments are followed from a name to its definition; two modules may import each other."""
 
@@ -45,11 +47,16 @@ class Module:
 
 @dataclass(slots=True)
 class ProjectModules:
-    """The modules of a project by import path, its test files, and the files that could not be read (with why)."""
+    """The modules of a project by import path, its test files, and the files that could not be read (with why).
+
+    `imported` are the import paths that modules and tests name, `keys` the variables of API keys.
+    """
 
     modules: dict[str, Module] = field(default_factory=dict)
     tests: list[Path] = field(default_factory=list)
     skipped: list[tuple[Path, str]] = field(default_factory=list)
+    imported: frozenset[str] = frozenset()
+    keys: set[str] = field(default_factory=set)
 
     def owner(self, path: str) -> Module | None:
         """Return the module that `path` is, or lies in; None for what is not defined in this project."""
@@ -127,13 +134,19 @@ def read_project(root: Path, bases: Sequence[Path]) -> ProjectModules:
             place = f"line {error.lineno}: " if isinstance(error, SyntaxError) and error.lineno else ""
             reason = error.msg if isinstance(error, SyntaxError) else str(error)
             project.skipped.append((file, f"{place}{reason or type(error).__name__}"))
-    imported = {name for tree in trees.values() for name in imported_modules(tree)}
+    imported = project.imported = frozenset(name for tree in trees.values() for name in imported_modules(tree))
+    project.keys = {name for tree in trees.values() for name in texts_of(tree) if API_KEY.fullmatch(name)}
     for file, tree in trees.items():
         if is_test(file, root):
             project.tests.append(file)
         elif named := import_path(file, bases, imported):
             project.modules.setdefault(named[0], module_of(file, *named, tree))
     return project
+
+
+def texts_of(tree: ast.Module) -> Iterator[str]:
+    """Return the texts that stand in a file."""
+    return (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
 def imported_modules(tree: ast.Module) -> Iterator[str]:

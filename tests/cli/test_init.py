@@ -412,6 +412,83 @@ def test_the_workflow_of_a_project_below_the_top_of_its_repository(root, typed, 
     assert not (below / ".github").exists()
 
 
+PROJECT = '[project]\nname = "x"\n'
+REPLAY = "pytest --replay=model"
+BOTH = "pip install pytest frozen-agentreplay"
+DECLARED = {  # files of a project -> the commands that install it and replay its tests
+    "requirements": (
+        {"requirements.txt": "openai", "requirements-dev.txt": "pytest\nfrozen-agentreplay"},
+        ["pip install -r requirements-dev.txt", "pip install -r requirements.txt", REPLAY],
+    ),
+    "a folder of requirements": (
+        {"requirements/base.txt": "openai", "requirements/test.txt": "pytest", "requirements/docs.txt": "sphinx"},
+        [
+            "pip install -r requirements/base.txt",
+            "pip install -r requirements/test.txt",
+            "pip install frozen-agentreplay",
+            REPLAY,
+        ],
+    ),
+    "extras": (
+        {"pyproject.toml": f'{PROJECT}optional-dependencies = {{dev = ["ruff"], test = ["pytest"], docs = ["x"]}}'},
+        ['pip install -e ".[test,dev]"', "pip install frozen-agentreplay", REPLAY],
+    ),
+    "groups": (
+        {"pyproject.toml": f'{PROJECT}[dependency-groups]\ndev = ["pytest", "frozen-agentreplay"]'},
+        ["pip install -e .", "pip install --group dev", REPLAY],
+    ),
+    "uv": (
+        {"pyproject.toml": PROJECT, "uv.lock": '[[package]]\nname = "pytest"\n'},
+        [
+            "pip install uv",
+            "uv sync --locked --all-extras --all-groups",
+            "uv pip install frozen-agentreplay",
+            f"uv run --no-sync {REPLAY}",
+        ],
+    ),
+    "poetry": (
+        {
+            "pyproject.toml": '[tool.poetry]\nname = "x"\n',
+            "poetry.lock": 'name = "frozen-agentreplay"\nname = "pytest"\n',
+        },
+        ["pip install poetry", "poetry install --all-extras --all-groups", f"poetry run {REPLAY}"],
+    ),
+    "poetry without a lock": ({"pyproject.toml": '[tool.poetry]\nname = "x"\n'}, ["pip install -e .", BOTH, REPLAY]),
+    "nothing": ({"pyproject.toml": "[tool.ruff]\n"}, [BOTH, REPLAY]),
+}
+
+
+@pytest.mark.usefixtures("in_git")
+@pytest.mark.parametrize("name", DECLARED)
+def test_the_workflow_installs_what_the_project_declares_from_where_it_has_it(root, typed, monkeypatch, name):
+    declared, commands = DECLARED[name]
+    below = root / "backend"
+    below.mkdir()
+    for folder, settings in ((root, "pytest.ini"), (below, "backend/pytest.ini")):
+        put(root, settings, "[pytest]\n")
+        for file, text in declared.items():
+            put(root, file, text)
+        monkeypatch.chdir(folder)
+        assert typed("init", "--yes").code == DONE
+        job = yaml.safe_load((root / WORKFLOW).read_text(encoding="utf-8"))["jobs"]["replay"]
+        assert [step["run"] for step in job["steps"] if "run" in step] == commands
+        if len(commands) > 2 or folder == root:
+            assert job["steps"][-1].get("working-directory") == ("backend" if folder == below else None)
+            assert "defaults" not in job
+        (root / WORKFLOW).unlink()
+
+
+@pytest.mark.usefixtures("in_git")
+def test_the_workflow_sets_a_placeholder_for_each_key_that_a_client_needs_when_it_is_made(root, typed):
+    put(root, "model.py", "from google import genai\nfrom openai import OpenAI\nimport agents\nclient = OpenAI()\n")
+    put(root, "agents/__init__.py", "import os\nother = os.environ['DEEPSEEK_API_KEY']\n")
+    put(root, "tests/test_model.py", "import langchain_anthropic\n")
+    assert typed("init", "--yes").code == DONE
+    job = yaml.safe_load((root / WORKFLOW).read_text(encoding="utf-8"))["jobs"]["replay"]
+    needed = ("ANTHROPIC_API_KEY", "DEEPSEEK_API_KEY", "GOOGLE_API_KEY", "OPENAI_API_KEY")
+    assert job["env"] == dict.fromkeys(needed, "replayed-and-never-sent")
+
+
 @pytest.mark.usefixtures("in_git")
 def test_a_workflow_only_where_nothing_runs_the_tests(root, typed):
     for name, text, written in (
