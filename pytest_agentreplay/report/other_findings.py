@@ -21,6 +21,9 @@ FREEZE = "AR-FREEZE"
 REDACTED = "AR-REDACTED"
 """The code of a failure of the test's own that is one because a secret was taken off the recorded reply."""
 
+UNKNOWN = "your.module.function"
+"""Stands for a function that somebody has to name."""
+
 SHOWN = 20  # lines of a ledger or the like
 
 
@@ -84,11 +87,22 @@ def late(test: str, calls: Sequence[str]) -> Finding:
     )
 
 
-def network(test: str, ledger: Sequence[LedgerLine]) -> Finding:
-    """Sockets and child processes that a replay refused, whether or not the agent minded."""
+def network(test: str, ledger: Sequence[LedgerLine], *, function: str | None = None, calls: bool = False) -> Finding:
+    """Sockets and child processes that a replay refused, whether or not the agent minded.
+
+    `function` is the import path of the function around the first ("" where that has none, None where nobody knows),
+    `calls` whether recorded calls were made in it: frozen, it would answer these too.
+    """
     tried = [entry.line() for entry in ledger]
     cause = "a replay is closed: no boundary stands here, so the snapshot holds no answer"
-    steps = [("answer it from the snapshot: add the function around it to agentreplay_tools", around(ledger[0].origin))]
+    path = around(ledger[0].origin) if function is None else function or UNKNOWN
+    if calls:
+        cause += f". {path} makes recorded calls too: frozen, it would answer for them, and no change in them be seen"
+    if calls or path.rpartition(".")[2].startswith("test_"):
+        step = "answer it from the snapshot: move it into a function of its own, and add that to agentreplay_tools"
+        steps = [(step, UNKNOWN)]
+    else:
+        steps = [("answer it from the snapshot: add the function around it to agentreplay_tools", path)]
     steps += [
         (f"or: {text}", "docs/how-to/other-processes.md" if kind == "child" else "docs/how-to/http-clients.md")
         for kind, text in dict.fromkeys((e.kind, e.advice()) for e in ledger)
@@ -104,7 +118,7 @@ def around(origin: str) -> str:
     """The likely import path of the function at a place, "shop/db.py:12 in rows"."""
     found = re.fullmatch(r"([\w/\\]+)\.py:\d+ in (\w+)", origin)
     if found is None:
-        return "your.module.function"
+        return UNKNOWN
     return ".".join([*re.split(r"[/\\]", found[1]), found[2]])
 
 

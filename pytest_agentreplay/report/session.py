@@ -187,7 +187,7 @@ def went_well(one: Told) -> bool:
     """Whether a recording leaves nothing for a person to do."""
     if one.get("verdict") in {"pending", "not written"}:
         return False
-    if any(one.get(what) for what in ("gaps", "unfrozen", "uncompared", "large", "racy")):
+    if any(one.get(what) for what in ("gaps", "unfrozen", "inside", "uncompared", "large", "racy")):
         return False
     proof = one.get("proof") or {}
     return bool(proof.get("replays", True)) and not proof.get("skipped")
@@ -391,6 +391,11 @@ def recording_lines(one: Told, here: Path) -> list[str]:
         lines.append("          which came first was chance, so a replay may part where your code depends on it")
     lines += [f"not recorded: {gap}" for gap in one.get("gaps", ())]
     lines += uncompared_lines(one.get("uncompared", ()))
+    for tool in one.get("inside", ()):
+        lines.append(
+            f"inside    tool {tool} asks a model itself: a replay answers it whole, and sees no change of its prompts"
+        )
+        lines.append("          to see them, name what it calls in agentreplay_tools and leave it out")
     for tool in one.get("unfrozen", ()):
         where = "unseen" if tool["path"] else "in a child process"
         lines.append(f"[AR-UNFROZEN] tool {tool['tool']} ran {where} and will run again in a replay")

@@ -242,6 +242,7 @@ class RecordingSession(RunSession):
         gaps = [entry.line() for entry in self.watch.ledger]
         missed = replay_kit.unfrozen(exchanges, READER, str(self.place.root), self.interception.met, self.child_lanes())
         self.told["gaps"], self.told["unfrozen"] = list(gaps), missed
+        self.told["inside"] = replay_kit.asking_tools(exchanges, READER)
         self.told["uncompared"] = uncompared = replay_kit.uncompared(self.interception.uncompared, self.redaction.text)
         apart = (*self.child_lanes(), *lanes_of(exchanges, self.children.lanes))
         order = order_of(exchanges, apart, self.order.collisions)
@@ -266,6 +267,7 @@ class RecordingSession(RunSession):
             "annotations": self.annotations,
             "gaps": list(gaps),
             "unfrozen": missed,
+            "around": {path: code in self.interception.callers for path, code in self.watch.functions.values() if path},
             "live": [*sorted(self.interception.live)],
             "arguments": BY_CONTENT,
             "uncompared": list(uncompared),

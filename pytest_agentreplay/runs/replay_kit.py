@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.core.tool_uses import ran_for
-from pytest_agentreplay.core.turns import function_of
+from pytest_agentreplay.core.turns import function_of, is_model
 from pytest_agentreplay.dialects.messages import tool_results
 from pytest_agentreplay.intercept.tools.tool import is_redirected
 from pytest_agentreplay.intercept.tools.tool_paths import functions_behind
 from pytest_agentreplay.store.dependency_hashes import locks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from pytest_agentreplay.core.model import Call, Exchange, Json, JsonObject
@@ -191,6 +191,19 @@ def _ran_frozen(use: ToolUse, path: str, root: str, calls: list[ToolCall]) -> bo
     if same:
         calls.remove(same[0])
     return bool(same) or any(map(is_redirected, registered(use.name, root)))
+
+
+def asking_tools(exchanges: Iterable[Exchange], reader: Reader) -> list[Json]:
+    """Return the frozen tools that asked a model themselves: a replay makes no request of theirs."""
+    by_start = {x.start: x for x in exchanges}
+    names: dict[str, None] = {}
+    for x in [*by_start.values()]:
+        parent = by_start.get(x.parent) if x.parent is not None and is_model(x.call, reader) else None
+        while parent is not None:
+            if isinstance(parent.call, ToolCall) and parent.call.boundary == "tool":
+                names[parent.call.name] = None
+            parent = None if parent.parent is None else by_start.get(parent.parent)
+    return [*names]
 
 
 def uncompared(gaps: Mapping[tuple[str, str, str], str], hide: Callable[[str], str]) -> list[Json]:

@@ -356,7 +356,8 @@ class UnusableSnapshotSession(RunSession):
 
     def guard(self) -> Guard:
         """Nothing goes live here either."""
-        return Guard("deny", allow_hosts=self.settings.allow_hosts, allow_subprocess=self.settings.allow_subprocess)
+        settings, root = self.settings, str(self.place.root)
+        return Guard("deny", allow_hosts=settings.allow_hosts, allow_subprocess=settings.allow_subprocess, root=root)
 
     def run(self) -> Run:
         """Nothing was recorded."""

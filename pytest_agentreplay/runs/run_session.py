@@ -301,7 +301,10 @@ class RunSession:
         from pytest_agentreplay.report import findings
 
         if divergence.kind is Kind.NETWORK and self.watch.ledger:
-            found = findings.network(self.place.test, self.watch.ledger)
+            function, _ = self.watch.functions.get(self.watch.ledger[0].origin, (None, None))
+            around = self._kit.get("around")
+            calls = around.get(function or "") if isinstance(around, dict) else None
+            found = findings.network(self.place.test, self.watch.ledger, function=function, calls=calls is True)
         else:
             if self._other_policy:
                 again = f"agentreplay redact {quoted(shown(self.place.snapshot))}"

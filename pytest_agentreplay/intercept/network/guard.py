@@ -41,13 +41,19 @@ from pytest_agentreplay.intercept.network.sandbox import (
     peer,
 )
 from pytest_agentreplay.intercept.session import callers, interceptions, lanes, thread_starts
-from pytest_agentreplay.intercept.session.callers import is_agents, library_importing, origin, refuse_connection
+from pytest_agentreplay.intercept.session.callers import (
+    function_here,
+    is_agents,
+    library_importing,
+    origin,
+    refuse_connection,
+)
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts, address, is_loopback, is_model_host
 from pytest_agentreplay.intercept.session.other_plugins import sends_traces
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
+    from types import CodeType, FrameType
 
     Listener = Callable[[str, tuple[Any, ...], FrameType | None], None]
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -202,6 +208,8 @@ class Guard:
         """Whether the model calls of a child come to the gateway (""), why not, or None for one that knows of none."""
         self._root = root
         self._counts: dict[tuple[str, str, str], int] = {}
+        self.functions: dict[str, tuple[str, CodeType | None]] = {}
+        """The import path and the code of the function around each line that was heard; the path may be ""."""
         self.loaded: dict[str, str] = {}  # library in C -> the line of the agent that loaded it
         self.imports: dict[str, str] = {}  # library -> what its import asked for, and was refused
         self._asked: dict[int, set[str]] = {}
@@ -269,6 +277,8 @@ class Guard:
                     raise ReplayDiverged(_not_sent(target))
                 return
             line = origin(self._root)
+            if line not in self.functions:
+                self.functions[line] = function_here(self._root)
             self.count((kind, target, line))
             if self.mode == "deny":
                 _close(kind, args)

@@ -39,6 +39,20 @@ def origin(root: str) -> str:
     return where(_outwards(sys._getframe(1)), root)
 
 
+def function_here(root: str) -> tuple[str, CodeType | None]:
+    """Return the innermost function of the agent's on the stack that has an import path, with its code; "" for none."""
+    for frame in _outwards(sys._getframe(1)):
+        code = frame.f_code
+        if is_agents(code) and code.co_filename.startswith(root) and "<" not in code.co_qualname:
+            return f"{frame.f_globals.get('__name__')}.{code.co_qualname}", code
+    return "", None
+
+
+def codes_here() -> set[CodeType]:
+    """Return the code of every function on the stack."""
+    return {frame.f_code for frame in _outwards(sys._getframe(1))}
+
+
 def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
     while frame is not None:
         yield frame

@@ -29,7 +29,7 @@ from pytest_agentreplay.core.release_order import END, Label, Started
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import exits, lanes, thread_starts
 from pytest_agentreplay.intercept.session.agents import agent_here
-from pytest_agentreplay.intercept.session.callers import agents_line, library_importing, span_here
+from pytest_agentreplay.intercept.session.callers import agents_line, codes_here, library_importing, span_here
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts
 from pytest_agentreplay.intercept.session.jobs import Jobs
 from pytest_agentreplay.intercept.session.other_plugins import sends_traces
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+    from types import CodeType
 
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.model import Call, Exchange, Headers, HttpCall, Outcome
@@ -388,6 +389,7 @@ class Interception:
         # What of the recorded calls is compared by class alone: tool, path and class -> why.
         self.uncompared: dict[tuple[str, str, str], str] = {}
         self.met: set[str] = set()  # names of tools at which a boundary stands, whether they crossed or not
+        self.callers: set[CodeType] = set()  # functions from which a call was let through
         self.live: set[str] = set()  # shown names of tools that run for real, in a replay too
         self.read_tools: tuple[str, ...] = ()  # shown names of tools that change nothing; "*" stands for any letters
         self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
@@ -497,6 +499,7 @@ class Interception:
                 intercepted = InterceptedCall(self, call_context, call, ticket)
                 intercepted.forward = True
                 self.intercepted_calls.add(intercepted)
+                self.callers |= codes_here()
                 if self.courses is not None and call_context.inside is None:
                     intercepted.course = self.courses.here(call_context)
                     intercepted.before = self.courses.made(ticket, intercepted.course)
