@@ -104,14 +104,15 @@ def all_stated(project: Project, *names: str) -> Iterator[tuple[Path, str]]:
 
 def of(project: Project, old: str, snapshots: Iterable[tuple[Path, str]]) -> dict[str, Path]:
     """The snapshot that states `old` itself, else those of its tests. Raises CannotWrite where two state the same."""
-    found: dict[str, Path] = {}
+    stated: dict[str, list[Path]] = {}
     for file, test in snapshots:
-        if test != old and not test.startswith((f"{old}::", f"{old}[")):
-            continue
-        if test in found and project.home(test) not in {file, found[test]}:
-            raise CannotWrite(f"{shown(file)} and {shown(found[test])} both state {test}; remove the wrong one")
-        if test not in found or file == project.home(test):
-            found[test] = file
+        if test == old or test.startswith((f"{old}::", f"{old}[")):
+            stated.setdefault(test, []).append(file)
+    found: dict[str, Path] = {}
+    for test, (first, *others) in stated.items():
+        found[test] = home if (home := project.home(test)) in others else first
+        if others and found[test] != home:
+            raise CannotWrite(f"{shown(others[0])} and {shown(first)} both state {test}; remove the wrong one")
     return {old: found[old]} if old in found else found
 
 
@@ -121,7 +122,7 @@ def nothing_of(project: Project, old: str, new: str, tests: list[str]) -> Snapsh
     if "::" in old and files.exists(home):
         codec.loads(files.read(home), file=shown(home))  # says what is wrong, unless it is another test's
     others = tests if "::" in old else sorted({test.partition("::")[0] for test in tests})
-    close = get_close_matches(old, others, n=1, cutoff=0)
+    close = get_close_matches(old, [test for test in others if test != new], n=1, cutoff=0)
     instead = f"; the nearest: {mv(close[0], new)}" if close else ""
     return SnapshotMissing(f"no snapshot states {old}{instead}", file=shown(home if "::" in old else home.parent))
 

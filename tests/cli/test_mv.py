@@ -169,6 +169,15 @@ def test_what_is_refused_moves_nothing(root, typed):
         assert said in told.err.replace("\\\\", "/").replace(os.sep, "/")
 
 
+def test_copies_that_state_the_same_test_are_left_where_the_snapshot_has_its_own_name(root, typed):
+    put(root, OLD)
+    copies = [put(root, OLD, home(root, OLD).with_name(f"{name}{layout.SUFFIX}")) for name in "abz"]
+    assert typed("mv", OLD, NEW).code == DONE
+    assert states(home(root, NEW)) == NEW
+    assert not home(root, OLD).exists()
+    assert all(file.exists() for file in copies)
+
+
 def test_one_that_cannot_move_keeps_all_where_they_are(root, typed):
     for name in "abc":
         put(root, f"tests/test_old.py::test_{name}")

@@ -91,5 +91,7 @@ def test_what_cannot_be_served(served, typed, tmp_path):
     damaged.write_text(json.dumps({"schemaVersion": "1.0"}), encoding="utf-8")
     assert typed("serve", damaged).code == 4
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        done = serve(served, "--port", taken.getsockname()[1])
+        words = "serve", served.files[0], "--port", taken.getsockname()[1]
+        done = served.command(*words, PYTHONWARNINGS="always::ResourceWarning")
     assert (done.returncode, "cannot listen on port" in done.stderr) == (2, True)
+    assert "unclosed" not in done.stderr

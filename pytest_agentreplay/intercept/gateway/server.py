@@ -63,9 +63,9 @@ class GatewayServer(socketserver.ThreadingTCPServer):
         """Bind, and listen."""
         self.gateway = gateway
         self._open: set[socket.socket] = set()
-        self._stop, self._stopped = socket.socketpair()
         self._gone = threading.Event()
         super().__init__(("127.0.0.1", port), Handler)
+        self._stop, self._stopped = socket.socketpair()  # after a port that is taken has raised
 
     def start(self) -> None:
         """Answer from now on."""
