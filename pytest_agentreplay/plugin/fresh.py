@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentreplay.plugin.recordings import WOULD_RUN_AGAIN
+from pytest_agentreplay.plugin.recordings import WOULD_RUN_AGAIN, is_new
 from pytest_agentreplay.plugin.session import LINES
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     Told = dict[str, Any]
 
-NEW = {"created", "replaced"}
 NO_PROCESSES = {"emscripten", "wasi"}
 WORKERS = "agentreplay_proof"
 """The key by which the controller tells the workers of xdist that it proves what they record."""
@@ -70,7 +69,7 @@ class Proof:
         Other plugins have written their expected values by now: they do so when the session finishes.
         """
         told = [each for each in self.config.stash[LINES].told if each["mode"] == "record"]
-        new = [each for each in told if each.get("verdict") in NEW]
+        new = [each for each in told if is_new(each)]
         if not new:
             return
         if exitstatus == pytest.ExitCode.INTERRUPTED:
@@ -126,11 +125,11 @@ def chosen_of(willing: list[Told], new: list[Told]) -> Iterator[Told]:
     """Yield each test with a new recording, and for each new recording of a fixture one test that uses it."""
     fixtures = {each["test"] for each in new if "fixture" in each}
     for each in willing:
-        if each.get("verdict") in NEW:
+        if is_new(each):
             fixtures -= {*uses(each)}
             yield each
     for each in willing:
-        if each.get("verdict") not in NEW and not fixtures.isdisjoint(uses(each)):
+        if not is_new(each) and not fixtures.isdisjoint(uses(each)):
             fixtures -= {*uses(each)}
             yield each
 

@@ -66,7 +66,7 @@ class Recordings:
         """Add the proof to what a test told, and to what the fixtures told that were torn down with it."""
         assert self.running is not None
         item, nextitem = self.running
-        new = [one for one in (told, *fixtures) if one.get("verdict") in {"created", "replaced"}]
+        new = [one for one in (told, *fixtures) if is_new(one)]
         if not new or not self.proves:
             return
         if (unwilling := next(filter(None, (unproved(item, one) for one in new)), None)) is not None:
@@ -87,6 +87,13 @@ class Recordings:
     def pytest_timeout_set_timer(self, settings: Any) -> None:
         """Remember how long pytest-timeout gives the test: its proof gets as long again, and not what is left."""
         self.timer = None if settings.func_only else settings
+
+
+def is_new(told: dict[str, Any]) -> bool:
+    """Return whether a replay has to show what comes of a recording: a new snapshot, or only what no boundary took."""
+    return told.get("verdict") in {"created", "replaced"} or (
+        told.get("verdict") == "nothing crossed" and bool(told.get("gaps"))
+    )
 
 
 def unproved(item: pytest.Item, told: dict[str, Any]) -> dict[str, Any] | None:

@@ -222,8 +222,10 @@ def recording_count(recorded: list[Told], *, others: bool) -> str:
     """One line for all recordings that went well; `others` that did not have lines of their own below it."""
     verdicts = Counter("unchanged" if one.get("unchanged") else str(one["verdict"]) for one in recorded)
     counted = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
+    failed = sum(one.get("outcome") == "failed" for one in recorded)
+    counted += f", {failed} failed" if failed else ""
     proven = all(one.get("proof") for one in recorded if one["verdict"] != "nothing crossed")
-    shown = (", these replay" if others else ", all replay") if proven else ""
+    shown = f", {'these' if others else 'all'} {'end as recorded' if failed else 'replay'}" if proven else ""
     return f"recorded {tests_and_fixtures(recorded)} ({counted}{shown})" + (", and others:" if others else "")
 
 
@@ -368,10 +370,12 @@ def recording_lines(one: Told, here: Path) -> list[str]:
             ]
         case "kept":
             pass  # another process was first: `differing_lines`
-        case "nothing crossed" if one.get("uses") or one.get("missing"):
+        case "nothing crossed" if (one.get("uses") or one.get("missing")) and not one.get("gaps"):
             pass  # it looks at what a fixture has done, or a test was run only because it has no snapshot
         case "nothing crossed":
-            lines.append(f"recorded  nothing: {one['test']} made no call that a boundary knows")
+            proof = one.get("proof")
+            line = f"recorded  nothing: {one['test']} made no call that a boundary knows"
+            lines.append(line + (proof_words(proof) if proof is not None else ""))
         case _:
             first, *more = str(one.get("why", "")).splitlines() or [""]
             lines += [f"recorded  nothing of {one['test']}: {first}", *(f"          {text}" for text in more)]

@@ -53,6 +53,10 @@ class TranscriptWriter:
         self._reader = reader
         self._note = note
         self._lanes: dict[str, LaneContext] = {}
+        order = run.header.kit.get("order")
+        apart = order.get("apart") if isinstance(order, dict) else None
+        self._apart = [str(lane) for lane in apart] if isinstance(apart, list) else []
+        self._contexts: dict[tuple[str, str], LaneContext] = {}
         self._names: dict[str, str] = {}
         self._inner: dict[int, list[Exchange]] = {}
         if inner:
@@ -74,7 +78,17 @@ class TranscriptWriter:
                 continue
             reading = self._reader.read_call(x.call)
             yield f"{whose}turn {turn.number}  {reading.name}{self._note(x)}"
-            yield from indented(self.model(x, reading, self._lanes.setdefault(turn.lane, LaneContext())))
+            yield from indented(self.model(x, reading, self._context(turn, x, reading)))
+
+    def _context(self, turn: Turn, x: Exchange, now: CallReading) -> LaneContext:
+        """What was said before a model call. A child process has a context of its own, unless it goes on with another."""
+        key = turn.lane, next((lane for lane in self._apart if f"{x.lane}.".startswith(f"{lane}.")), "")
+        if (found := self._contexts.get(key)) is None:
+            before = self._lanes.get(turn.lane, LaneContext())
+            goes_on = not all(map(is_system, now.messages[: kept(before.request, now)]))
+            self._contexts[key] = found = replace(before) if goes_on else LaneContext()
+        self._lanes[turn.lane] = found
+        return found
 
     def model(self, x: Exchange, reading: CallReading, told: LaneContext) -> Iterator[str]:
         """A model call: what is new in its request, and the answer."""
@@ -98,12 +112,11 @@ class TranscriptWriter:
 
         What the model said itself is not said twice, and neither are system texts that stand among the messages.
         """
-        both = zip(before.messages, now.messages, strict=False)
-        kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], both))
-        if kept < (had := len(before.messages)):
-            yield f"history: {had - kept} of {had} messages were rewritten or left out"
+        same = kept(before, now)
+        if same < (had := len(before.messages)):
+            yield f"history: {had - same} of {had} messages were rewritten or left out"
         system = [system_text(text) for text in now.system]
-        for message in now.messages[kept:]:
+        for message in now.messages[same:]:
             self._names |= {use.id: use.name for use in tool_uses(message)}
             if echoes(message, reply) or (is_system(message) and system_text(message) in system):
                 continue
@@ -132,6 +145,12 @@ class TranscriptWriter:
         for inner in self._inner.get(x.start, ()):
             yield from indented(self.exchange(inner))
         yield from indented(ranked(chunks) if chunks else outcome(x.outcome))
+
+
+def kept(before: CallReading, now: CallReading) -> int:
+    """How many messages a request begins with as the one before it did."""
+    both = zip(before.messages, now.messages, strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], both))
 
 
 def settled(exchanges: Iterable[Exchange]) -> list[Exchange]:

@@ -129,6 +129,8 @@ class RecordingSession(RunSession):
             self._keep_journal(False)
         elif not self.recorder.count():
             self.told["verdict"] = "nothing crossed"
+            self.told["gaps"] = [entry.line() for entry in self.watch.ledger]
+            self.told["outcome"] = ended.outcome()["status"]
             self._keep_journal(False)
         else:
             try:

@@ -112,6 +112,19 @@ def test_a_rewritten_history_is_said():
     assert "history: 3 of 4 messages were rewritten or left out" in text
 
 
+def test_a_child_process_rewrites_nothing_of_its_tests_conversation_and_may_go_on_with_it():
+    system, first = {"role": "system", "content": "Be kind."}, {"role": "user", "content": "first"}
+    own = {"role": "user", "content": "the child's own question"}
+    turns_of = [[system, first], [system, own], [system, first, own], [system, first, own, first]]
+    calls, kit = [(ask(*said), HELLO) for said in turns_of], {"order": {"apart": ["main.p1", "main.j1"]}}
+    told = transcript(run(*calls, lanes={1: "main.p1.2", 3: "main.j1"}, kit=kit), READER)
+    assert "history" not in told
+    child, parent, job = told.split("\n\n")[1:4]
+    assert ("system: Be kind." in child, "user: the child's own question" in child) == (True, True)
+    assert ("system" in parent, "user: first" in parent) == (False, False), "it goes on with its own conversation"
+    assert ("system" in job, job.count("user: ")) == (False, 1), "a job goes on with that of its test"
+
+
 def test_failures_retries_and_ends_are_told():
     busy = exchanges.reply({"error": {"message": "slow down"}}, status=429, reason="Too Many Requests")
     told = run(

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agentreplay.intercept.session.callers import is_agents
+from pytest_agentreplay.report import session
 from pytest_agentreplay.runs import replay_kit
 from tests.support.small_projects import passed, recorded, summary
 
@@ -91,6 +92,51 @@ def test_quiet_counts_those_that_replay_and_names_those_that_do_not(project):
     counted = lines.index("recorded 1 test (1 created, these replay), and others:")
     assert "does not replay: its calls replay, but its own assertions do not hold offline" in lines[counted + 1]
     assert "all replay" not in done.stdout
+
+
+def test_quiet_counts_recordings_of_failed_tests_as_failed():
+    ended = {"mode": "record", "verdict": "created"}
+    passed = {**ended, "outcome": "passed", "proof": {"replays": True, "why": ""}}
+    failed = {**ended, "outcome": "failed", "proof": {"replays": True, "why": "fails as recorded"}}
+    told = [
+        session.footer(rows, verbosity=-1, here=".")[0] for rows in ([passed] * 2, [failed] * 3, [passed, failed])
+    ]
+    assert told == [
+        "recorded 2 tests (2 created, all replay)",
+        "recorded 3 tests (3 created, 3 failed, all end as recorded)",
+        "recorded 2 tests (2 created, 1 failed, all end as recorded)",
+    ]
+
+
+UNSEEN = """
+import socket, subprocess
+
+def test_child(agentreplay):
+    subprocess.run(["true"], check=True)
+
+def test_socket(agentreplay):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        socket.create_connection(server.getsockname()).close()
+
+def test_nothing(agentreplay):
+    pass
+"""
+
+
+@pytest.mark.proves
+def test_a_test_whose_only_contact_no_boundary_takes_is_listed_and_shown_not_to_replay(project):
+    project.write(test_shop=UNSEEN)
+    done = passed(project.record("-q"))
+    lines = [re.sub(r":[0-9]+ from", ":0 from", line) for line in done.stdout.splitlines()]
+    assert "recorded 1 test (1 nothing crossed, these replay), and others:" in lines
+    for test, gap in {
+        "child": "1 child process true from test_shop.py:5 in test_child",
+        "socket": "1 connect to 127.0.0.1:0 from test_shop.py:9 in test_socket",
+    }.items():
+        at = lines.index(f"not recorded: {gap}")
+        assert f"nothing: test_shop.py::test_{test} made no call" in lines[at - 1]
+        assert "does not replay: [AR-NET] refused in a closed replay" in lines[at - 1]
+    assert project.offline().returncode == 1
 
 
 # One change of the requests behind many tests is reported once, with one command that accepts it in all of them.
