@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
+from pytest_agentreplay.case_files.trace_cleaning import cleaned
 from pytest_agentreplay.cases import render
 from pytest_agentreplay.cases.case import FILE, NOTES, RUN, Case, CaseSource
 from pytest_agentreplay.cases.case_input import given, writable
@@ -142,6 +143,8 @@ def scaffold(
         **(kept or {}),
     }
     for name, data in contents.items():
+        if name in (kept or {}) and redaction.leaks(data):  # what the run alone gave away stands in its source, too
+            contents[name] = data = cleaned(data, name, redaction)[0]  # noqa: PLW2901  the bytes that are written
         if leaks := redaction.leaks(unwrapped(data.decode()).encode() if name == RUN else data):
             raise Leak(
                 f"{name}: not written, because {', '.join(leaks)} would still be in it, in an encoding that redaction "

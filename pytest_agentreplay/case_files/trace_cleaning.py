@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cases.case import SOURCE_TRACE
 from pytest_agentreplay.core.redaction.encodings import DEEPEST
-from pytest_agentreplay.core.redaction.headers import CREDENTIALS, NEVER, secret_header, set_cookies
+from pytest_agentreplay.core.redaction.headers import CREDENTIALS, NEVER, SESSIONS, hidden_in_traces, set_cookies
 from pytest_agentreplay.errors import TraceError
 from pytest_agentreplay.interchange.archives import packed
 from pytest_agentreplay.interchange.opening import rows_of, text_of, unpacked
@@ -133,8 +133,8 @@ class _Headers:
     def out_of(self, text: str) -> str:
         """The text without them: first of its parsed data, then of texts in it that show headers."""
         text = without_credentials(text, self.stored)
-        text = HEADER.sub(lambda found: self._instead(found, secret_header(found["name"].lower())), text)
-        known = CREDENTIALS | NEVER
+        text = HEADER.sub(lambda found: self._instead(found, hidden_in_traces(found["name"].lower())), text)
+        known = CREDENTIALS | NEVER | SESSIONS
         for pattern in (MEMBER, LINE):
             text = pattern.sub(lambda found: self._instead(found, found["name"].lower() in known), text)
         return text

@@ -50,6 +50,7 @@ JSON: Headers = (("content-type", "application/json"),)
 
 _VERBS = {"gemini": ("generateContent", "streamGenerateContent"), "bedrock": ("converse", "converse-stream")}
 _STREAM = "text/event-stream"
+_ERROR_STATUS = 400
 _GOING_ON = frozenset({"in_progress", "queued"})
 _HIDDEN = "[[redacted:key:1]]"
 
@@ -64,6 +65,7 @@ def model_call(request: HttpCall, response: HttpReply | Failure | None, **facts:
     if asked.kind == "http" and facts.get("dialect"):
         asked, told = _in(facts["dialect"], request, response, told)
     answered = isinstance(response, HttpReply) and bool(told.text or told.tool_uses or not told.error)
+    answered = answered and not _unread(response, told)
     read = ModelCall(
         provider=asked.provider,
         dialect=asked.dialect if asked.kind in MODEL_KINDS else "",
@@ -163,6 +165,17 @@ def _cut(response: HttpReply | Failure | None, told: ReplyReading) -> TraceFault
         return TraceFault("", "the stream ends before the reply in it does")
     broken = "json" in kind and held.kind == "bytes" and held.data[:1] in {b"{", b"["}
     return TraceFault("", "the reply is JSON that breaks off") if broken else None
+
+
+def _unread(response: HttpReply | Failure | None, told: ReplyReading) -> bool:
+    """Whether the body of a reply is neither JSON nor a stream of it, as its type says: nothing of it is understood."""
+    if not isinstance(response, HttpReply) or not len(response.body) or response.status >= _ERROR_STATUS:
+        return False
+    if told.text or told.tool_uses or told.finish_reasons or told.model or told.response_id:
+        return False
+    kind = header(response.headers, "content-type").partition(";")[0]
+    typed = not kind or kind.endswith(("json", "octet-stream", _STREAM))
+    return typed and content(response.headers, response.body).kind == "bytes"
 
 
 def _fault(response: HttpReply | Failure | None, error: str) -> TraceFault | None:

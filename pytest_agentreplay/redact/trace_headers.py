@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from pytest_agentreplay.codec import foreign_yaml
 from pytest_agentreplay.codec.strict_yaml import events_until_invalid
 from pytest_agentreplay.core.redaction.encodings import DEEPEST
-from pytest_agentreplay.core.redaction.headers import CREDENTIALS, NEVER, secret_header
+from pytest_agentreplay.core.redaction.headers import CREDENTIALS, NEVER, SESSIONS, hidden_in_traces
 from pytest_agentreplay.interchange.opening import rows_of
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ _ATTRIBUTE = re.compile(r"(?:.*[._])?headers?\.(?P<name>[^.]+)", re.IGNORECASE)
 """`http.request.header.<name>` is OpenTelemetry's; others flatten `request.headers.<name>`."""
 _CGI = re.compile(r"HTTP_(?P<name>[A-Z0-9_]+)")
 """PEP 3333: how a WSGI environment names the headers of a request."""
-_KNOWN = CREDENTIALS | NEVER
+_KNOWN = CREDENTIALS | NEVER | SESSIONS
 _PAIR = 2
 _NO_STRINGS = frozenset(("", "~", "null", "true", "false"))
 
@@ -121,7 +121,7 @@ def _credentials(document: Node) -> Iterator[tuple[str, Scalar]]:
         else:
             waiting += [(value, _state_below(key)) for key, value in node]
             headers = [(name, value) for key, value in node if (name := _header_name(key, state))]
-        yield from ((name, scalar) for name, value in headers if secret_header(name) for scalar in _scalars(value))
+        yield from ((name, scalar) for name, value in headers if hidden_in_traces(name) for scalar in _scalars(value))
 
 
 def _header_name(key: str, state: State) -> str:

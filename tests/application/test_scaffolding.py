@@ -144,6 +144,28 @@ def test_a_packed_file_is_kept_unpacked_and_of_several_runs_a_case_keeps_its_own
     assert kept == {REFUND.read_bytes(), other.encode()}
 
 
+@pytest.mark.parametrize("form", ["har", "vcrpy"])
+def test_a_recording_with_the_session_of_an_mcp_server_is_imported_without_it(tmp_path, form):
+    session, url = "7a1b2c3d4e5f60718293a4b5c6d7e8f9", "https://api.openai.com/v1/chat/completions"
+    asked = json.dumps({"model": "m", "messages": [{"role": "user", "content": "Refund it."}]})
+    reply = json.dumps({"choices": [{"index": 0, "message": {"role": "assistant", "content": "Done."}}]})
+    if form == "har":
+        headers = [{"name": "Mcp-Session-Id", "value": session}]
+        sent = {"method": "POST", "url": url, "headers": headers, "postData": {"text": asked}}
+        entries = [{"request": sent, "response": {"status": 200, "headers": headers, "content": {"text": reply}}}]
+        data = {"log": {"version": "1.2", "entries": entries}}
+    else:
+        headers = {"mcp-session-id": [session]}
+        came = {"status": {"code": 200}, "headers": headers, "body": {"string": reply}}
+        sent = {"method": "POST", "uri": url, "headers": headers, "body": asked}
+        data = {"version": 1, "interactions": [{"request": sent, "response": came}]}
+    file = tmp_path / "recording.json"
+    file.write_text(json.dumps(data))
+    (made,) = made_of(imported([file], PLAIN, {}))
+    assert made.case.expect == "reproduces"
+    assert session.encode() not in b"".join(made.contents.values())
+
+
 def test_a_check_that_its_own_run_does_not_show_is_left_out_with_a_note():
     run = Run(Header("t", kit={"case": {"status": "ok", "output": "Shipped."}}))
     held, untrue = Check("output", {"contains": "Shipped"}), Check("output", {"contains": "Lost"})

@@ -21,6 +21,7 @@ SHAPES = {
     "a second Set-Cookie": '{"headers": {"Set-Cookie": ["sid=tok-a; Path=/; HttpOnly", "x=tok-b; Path=/"]}}',
     "HAR, value first": '{"headers": [{"value": "tok-a", "name": "X-Api-Key"}, {"name": "Cookie", "value": "tok-b"}]}',
     "HAR, more members": '{"headers": [{"name": "Cookie", "comment": "c", "value": "sid=tok-a"}]}',
+    "the id of a session": '{"headers": {"Mcp-Session-Id": ["tok-a"]}, "more": [{"name": "mcp-session-id", "value": "tok-b"}]}',
     "pairs": '{"request": {"headers": [["X-Foo-Token", "tok-a"], ["Cookie", "tok-b"]]}}',
     "a pair elsewhere": '[["authorization", "Bearer tok-a"]]',
     "Node's raw headers": '{"rawHeaders": ["Host", "example.org", "X-Api-Key", "tok-a", "cookie", "tok-b"]}',

@@ -209,6 +209,43 @@ def test_a_har_in_base64_unpacked_by_a_browser_of_a_failed_request_or_with_its_b
     assert read(har(bodiless, again)).missing == ("reply of model call 1",)
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"text": text(REPLY).encode().hex(), "encoding": "hex"},
+        {"text": gzip.compress(text(REPLY).encode()).hex().upper(), "_isBinary": True},
+        {"text": json.dumps([text(REPLY).encode()[:9].hex(), text(REPLY).encode()[9:].hex()]), "_isBinary": True},
+        {"text": base64.b64encode(text(REPLY).encode()).decode(), "_isBinary": True},
+        {"text": json.dumps([base64.b64encode(text(REPLY).encode()[n : n + 20]).decode() for n in range(0, 400, 20)]),
+         "encoding": "BASE64"},
+        {"text": text(REPLY), "encoding": "utf-8"},
+    ],
+)  # fmt: skip
+def test_a_har_whose_bodies_are_hex_or_pieces_as_polly_writes_them(content):
+    coded = {"headers": [{"name": "content-encoding", "value": "gzip"}, JSON_TYPE]}
+    trace = read(har(entry(came={"content": content, **coded})))
+    assert (trace.output, trace.missing) == ("On its way ✅", ())
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        ({"text": "@rH(+", "encoding": "base85"}, "in the encoding 'base85'"),
+        ({"text": "1f8b08zz", "encoding": "hex"}, "said to be hex, and not"),
+        ({"text": "%%%%", "encoding": "base64"}, "said to be base64, and not"),
+        ({"text": text(REPLY).encode().hex()}, "neither JSON nor a stream of events"),
+    ],
+)
+def test_a_body_that_cannot_be_read_is_named_and_the_run_is_not_complete(content, why):
+    trace = read(har(entry(came={"content": {**content, "mimeType": "application/json"}})))
+    assert trace.missing == ("reply of model call 1",)
+    assert f"bodies that cannot be read, because they are {why}: 1" in trace.losses
+    if "encoding" not in content:
+        assert read_reply(body={"string": content["text"]}).missing == ("reply of model call 1",)
+    other = entry(sent={"postData": {"text": "@rH(+", "encoding": "base85"}})
+    assert read(har(other, entry())).missing == ("the request to api.openai.com",)
+
+
 def go(version=2, **more):
     request = {"url": CHAT, "method": "POST", "body": text(ASKED), "headers": {"Content-Type": ["application/json"]}}
     response = {"status": "200 OK", "code": 200, "body": text(REPLY), "headers": request["headers"], "duration": "1.5s"}

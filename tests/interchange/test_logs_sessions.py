@@ -157,3 +157,16 @@ def test_a_copilot_session_names_its_model_and_its_error():
     trace = one(*({"type": kind, "data": data, "id": kind, **common} for kind, data in events.items()))
     assert (trace.session, trace.model_calls[0].model, trace.output) == ("s-1", "gpt-5", "hello")
     assert (trace.status, trace.fault.type, trace.fault.message) == ("error", "query", "gone")
+
+
+@pytest.mark.parametrize("events", [[], None, [{"event": "sample_init"}]])
+def test_a_sample_without_events_is_read_from_its_messages_and_one_without_both_is_cold(events):
+    trace = inspect({"events": events})
+    assert [len(call.messages) for call in trace.model_calls] == [2, 4, 6]
+    assert [(run.name, run.fault and run.fault.message) for run in trace.tool_runs] == [
+        ("lookup_order", None),
+        ("issue_refund", "RefundError: amount 45990 exceeds order total 4599 for A-1001"),
+    ]
+    assert (trace.model_calls[0].model, trace.missing) == ("gpt-4o-mini", ())
+    assert any("has no events of its model calls" in loss for loss in trace.losses)
+    assert inspect({"events": events, "messages": []}).missing == ("messages of model calls",)

@@ -97,6 +97,11 @@ def secret_header(name: str) -> bool:
     return name in CREDENTIALS or name in NEVER or (looks_secret(name) and "ratelimit" not in name)
 
 
+def hidden_in_traces(name: str) -> bool:
+    """Whether the value of this header is replaced in the source of an import: a credential, or who is in a session."""
+    return secret_header(name) or name in SESSIONS
+
+
 def credentials(name: str, value: str) -> Iterator[tuple[str, str]]:
     """(category, value) of every credential in a header for which `use` says "learn".
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canonical_json import parse
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Headers, JsonObject
     from pytest_agentreplay.interchange.formats import Opened
     from pytest_agentreplay.interchange.trace import Trace
+
+
+_HEX = re.compile(r"[\[\]\",\s0-9A-Fa-f]*")
+_TEXT = frozenset({"", "utf-8", "utf8", "text", "identity"})
+"""Encodings of a body that stands in the file as it is."""
 
 
 def _log(opened: Opened) -> JsonObject:
@@ -48,54 +54,72 @@ def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
             raise TraceIncomplete(msg, file=opened.file)
         said = "; ".join(found.losses) or "nothing in it"
         raise TraceError(f"holds no call of a model or of a tool ({said})", file=opened.file)
-    if all(isinstance(row.step, ModelCall) and row.step.reply is None and not row.step.fault for row in found.rows):
+    if not found.unread and all(
+        isinstance(row.step, ModelCall) and row.step.reply is None and not row.step.fault for row in found.rows
+    ):
         raise TraceIncomplete("holds no replies: save it again with content", file=opened.file)
     creator = obj(log.get("creator"))
     version = " ".join(filter(None, (string(creator.get("name")), string(creator.get("version")))))
     source = Source(format="har", version=version, file=opened.file, fidelity=found.fidelity)
-    return runs.traces(found.rows, source, *found.losses)
+    return runs.traces(found.rows, source, *found.losses, missing=found.missing)
 
 
 def _recorded(entry: JsonObject, files: dict[str, bytes]) -> RecordedCalls:
     asked, told = obj(entry.get("request")), obj(entry.get("response"))
     started = moment(entry.get("startedDateTime"))
     posted = obj(asked.get("postData"))
-    sent = files.get(string(posted.get("_file")), string(posted.get("text")).encode("utf-8", "replace"))
+    sent, unread = _body(posted, files)
     headers = _pairs(asked)
     if sent and not any(name.lower() == "content-type" for name, _ in headers):
         headers = (*headers, ("content-type", string(posted.get("mimeType"))))
-    response, exact = _reply(told, files)
+    response, unread_reply = _reply(told, files)
     return RecordedCalls(
         request=HttpCall(string(asked.get("method")).upper(), string(asked.get("url")), headers, Body(sent)),
         response=response,
-        exact=exact,
+        unread=tuple(filter(None, (unread, unread_reply))),
         started=started,
         ended=after(started, entry.get("time")),
     )
 
 
-def _reply(told: JsonObject, files: dict[str, bytes]) -> tuple[HttpReply | Failure | None, bool]:
-    """What came back; None where the file does not say, and whether its bytes are those of the wire."""
+def _reply(told: JsonObject, files: dict[str, bytes]) -> tuple[HttpReply | Failure | None, str]:
+    """What came back, None where the file does not say or cannot be read; and why its body cannot be read, or ""."""
     status, content = told.get("status"), obj(told.get("content"))
     if not isinstance(status, int) or isinstance(status, bool) or not 100 <= status < 1000:
         error = string(told.get("_error")) or string(told.get("statusText"))
-        return (Failure("builtins.ConnectionError", error) if error else None), True
-    text = content.get("text")
-    beside = files.get(string(content.get("_file")))
-    if beside is None and not isinstance(text, str):
-        if content.get("size") not in (0, None) or status < 400:
-            return None, True
-        text = ""
-    data, exact = string(text).encode("utf-8", "replace") if beside is None else beside, True
-    if beside is None and content.get("encoding") == "base64":
-        try:
-            data = base64.b64decode(string(text))
-        except (binascii.Error, ValueError):
-            exact = False
+        return (Failure("builtins.ConnectionError", error) if error else None), ""
+    there = string(content.get("_file")) in files or isinstance(content.get("text"), str)
+    if not there and (content.get("size") not in (0, None) or status < 400):
+        return None, ""
+    data, unread = _body(content, files)
+    if unread:
+        return None, unread
     headers = _pairs(told)
     if data and not any(name.lower() == "content-type" for name, _ in headers):
         headers = (*headers, ("content-type", string(content.get("mimeType"))))
-    return HttpReply(status, string(told.get("statusText")), _version(told), headers, Body(data)), exact
+    return HttpReply(status, string(told.get("statusText")), _version(told), headers, Body(data)), ""
+
+
+def _body(side: JsonObject, files: dict[str, bytes]) -> tuple[bytes, str]:
+    """The bytes of a body, and why they cannot be read, or "". Polly.JS writes one, or a list of its pieces, as hex."""
+    text, coding = string(side.get("text")), string(side.get("encoding")).lower()
+    if string(side.get("_file")) in files:
+        return files[string(side.get("_file"))], ""
+    if side.get("_isBinary") is True and not coding:
+        coding = "hex" if _HEX.fullmatch(text) else "base64"
+    if coding in _TEXT:
+        return text.encode("utf-8", "replace"), ""
+    listed = parse(text.encode("utf-8", "replace")) if text.startswith("[") else None
+    pieces = [string(piece) for piece in listed] if isinstance(listed, list) else [text]
+    try:
+        match coding:
+            case "hex":
+                return b"".join(map(bytes.fromhex, pieces)), ""
+            case "base64":
+                return b"".join(base64.b64decode("".join(piece.split()), validate=True) for piece in pieces), ""
+    except (binascii.Error, ValueError):
+        return text.encode("utf-8", "replace"), f"said to be {coding}, and not"
+    return text.encode("utf-8", "replace"), f"in the encoding {coding!r:.40}"
 
 
 def _bodiless(entry: JsonObject) -> bool:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.lenient import arr, counts, obj, objects, string
 from pytest_agentreplay.interchange import wire
+from pytest_agentreplay.interchange.logs import spoken
 from pytest_agentreplay.interchange.logs.pairs import fault
+from pytest_agentreplay.interchange.logs.spoken import LoggedMessage
 from pytest_agentreplay.interchange.logs.wordings import dialect_of
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, ToolRun, TraceFault
@@ -40,6 +42,19 @@ def steps(sample: JsonObject) -> list[Step]:
     if all(step.started is not None for _, step in found):
         found.sort(key=lambda one: (one[1].started or 0, one[0]))
     return [step for _, step in found]
+
+
+def steps_of_messages(sample: JsonObject, model: Json) -> list[Step]:
+    """The steps that the messages of a sample amount to, which was kept without its events."""
+    provider, _, name = string(model).partition("/")
+    said = [LoggedMessage(message=_marked(one)) for one in objects(sample.get("messages"))]
+    return spoken.steps(said, provider=_PROVIDERS.get(provider, provider), model=name or provider)
+
+
+def _marked(message: JsonObject) -> JsonObject:
+    """A message in the neutral form, the result of a tool that failed as one."""
+    found, failed = genai.message(_openai(message)), bool(message.get("error"))
+    return {**found, "parts": [{**part, "is_error": True} for part in objects(found["parts"])]} if failed else found
 
 
 def _flat(events: Json, depth: int) -> Iterator[JsonObject]:

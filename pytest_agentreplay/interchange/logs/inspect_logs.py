@@ -15,7 +15,7 @@ from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.interchange.assembling import whole
 from pytest_agentreplay.interchange.endings import word
 from pytest_agentreplay.interchange.formats import Format
-from pytest_agentreplay.interchange.logs.inspect_events import steps
+from pytest_agentreplay.interchange.logs.inspect_events import steps, steps_of_messages
 from pytest_agentreplay.interchange.logs.pairs import fault, known
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.trace import ModelCall, Source, Trace
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.interchange.trace import TraceFault
 
 _ATTACHED = "attachment://"
+_EVENTLESS = "the sample has no events of its model calls: tools, parameters and times of the requests are not known"
 _HEADERS = ("header.json", "_journal/start.json")
 
 
@@ -78,6 +79,9 @@ def _sample(opened: Opened, log: JsonObject, sample: JsonObject) -> Trace:
     about, metadata = obj(log.get("eval")), obj(sample.get("metadata"))
     found = steps(sample)
     calls = [step for step in found if isinstance(step, ModelCall)]
+    eventless = not calls
+    if eventless:
+        found = steps_of_messages(sample, about.get("model")) or found
     near = bool(calls) and all(call.request is not None for call in calls)
     source = Source(
         format="inspect",
@@ -87,6 +91,7 @@ def _sample(opened: Opened, log: JsonObject, sample: JsonObject) -> Trace:
         fidelity="body-json" if near else "semantic",
     )
     losses = ["neither headers nor the bytes of the wire"]
+    losses += [_EVENTLESS] if eventless else []
     losses += [f"{len(lost)} attachments are not in the log"] if lost else []
     broke = sample.get("error")
     limit = obj(sample.get("limit"))
@@ -115,6 +120,7 @@ def _sample(opened: Opened, log: JsonObject, sample: JsonObject) -> Trace:
             grades={name: obj(score).get("value") for name, score in obj(sample.get("scores")).items()},
             steps=tuple(found),
             losses=tuple(losses),
+            missing=() if any(isinstance(step, ModelCall) for step in found) else ("messages of model calls",),
         )
     )
 

@@ -12,7 +12,7 @@ from pytest_agentreplay.core.model import HttpReply
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.interchange import wire
 from pytest_agentreplay.interchange.logs.runs import LogRow
-from pytest_agentreplay.interchange.trace import UNKNOWN, ToolRun, TraceFault
+from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, ToolRun, TraceFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,22 +26,31 @@ _GZIP = b"\x1f\x8b"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedCalls:
-    """One request and what came back. `exact` says that both bodies are the bytes that were on the wire."""
+    """One request and what came back. `exact` says that both bodies are the bytes that were on the wire.
+
+    `unread` says why a body of it cannot be read.
+    """
 
     request: HttpCall
     response: HttpReply | Failure | None
     exact: bool = True
+    unread: tuple[str, ...] = ()
     started: int | None = None
     ended: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedReply:
-    """What recorded HTTP amounts to: the rows of a run, the sentences on what is left out, and how near it is."""
+    """What recorded HTTP amounts to: the rows of a run, the sentences on what is left out, and how near it is.
+
+    `missing` are requests to a model that cannot be read, `unread` counts the bodies that cannot.
+    """
 
     rows: tuple[LogRow, ...]
     losses: tuple[str, ...]
     fidelity: Literal["bytes", "body-json"]
+    missing: tuple[str, ...] = ()
+    unread: int = 0
 
 
 def heard(recorded: Iterable[RecordedCalls]) -> RecordedReply:
@@ -49,19 +58,30 @@ def heard(recorded: Iterable[RecordedCalls]) -> RecordedReply:
     rows: list[LogRow] = []
     others: Counter[str] = Counter()
     exact, packed = True, 0
+    unread: Counter[str] = Counter()
+    missing: list[str] = []
     for one in recorded:
         kind = wire.kind(one.request)
+        unread.update(one.unread)
+        if one.unread and kind == "http" and one.request.method == "POST":
+            missing.append(f"the request to {split(one.request.url).host}")
         if kind not in wire.MODEL_KINDS | {"tool"}:
             others[f"{one.request.method} {split(one.request.url).host}"] += kind != "mcp"
             continue
         plain = _plain(one)
         exact &= plain.exact
-        packed += not _readable(plain.response)
-        rows.append(LogRow(step=_step(plain, kind)))
+        readable = _readable(plain.response)
+        packed += not readable
+        rows.append(LogRow(step=(step := _step(plain, kind))))
+        if readable and isinstance(step, ModelCall) and step.response and not (step.reply or step.fault):
+            unread["neither JSON nor a stream of events"] += 1
     losses = [f"{packed} replies are packed in a way that is not read: they are kept, not understood"] if packed else []
+    losses += [f"bodies that cannot be read, because they are {why}: {number}" for why, number in unread.items()]
     if said := ", ".join(f"{number} x {where}" for where, number in others.items() if number):
         losses.append(f"other HTTP is left out: {said}")
-    return RecordedReply(tuple(rows), tuple(losses), "bytes" if exact else "body-json")
+    return RecordedReply(
+        tuple(rows), tuple(losses), "bytes" if exact else "body-json", tuple(missing), packed + unread.total()
+    )
 
 
 def _step(one: RecordedCalls, kind: str) -> Step:
@@ -71,7 +91,7 @@ def _step(one: RecordedCalls, kind: str) -> Step:
     return ToolRun(
         name=asked.name,
         arguments=asked.parameters,
-        result=UNKNOWN if told.error and told.result is None else told.result,
+        result=UNKNOWN if one.response is None or (told.error and told.result is None) else told.result,
         fault=TraceFault(message=told.error) if told.error else None,
         started=one.started,
         ended=one.ended,

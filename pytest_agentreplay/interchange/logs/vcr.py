@@ -64,7 +64,7 @@ def _traces(opened: Opened, name: str, recorded: list[RecordedCalls]) -> list[Tr
         raise TraceError(f"holds no call of a model or of a tool ({said})", file=opened.file)
     version = str(obj(opened.rows[0]).get("version") or "")
     source = Source(format=name, version=version, file=opened.file, fidelity=found.fidelity)
-    return runs.traces(found.rows, source, LOSS, *found.losses, together=True)
+    return runs.traces(found.rows, source, LOSS, *found.losses, together=True, missing=found.missing)
 
 
 def _python(one: JsonObject) -> RecordedCalls:
