@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.canonical_json import NotJson, canonical, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pytest_agentreplay.core.model import Json, ToolCall
     from pytest_agentreplay.core.reading import ToolUse
 
@@ -33,14 +31,6 @@ def ran_for(use: ToolUse, call: ToolCall) -> bool:
     return given <= Counter(_scalars(call.arguments)) or use.arguments in call.arguments.values()
 
 
-def _scalars(value: Json) -> Iterator[str]:
-    match value:
-        case dict():
-            inner = [*value.values()]
-        case list():
-            inner = value
-        case _:
-            yield canonical(value)
-            return
-    for each in inner:
-        yield from _scalars(each)
+def _scalars(value: Json) -> list[str]:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return [canonical(value)] if inner is None else [scalar for each in inner for scalar in _scalars(each)]

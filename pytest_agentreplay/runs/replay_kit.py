@@ -12,7 +12,8 @@ import os
 import platform
 import subprocess
 import sys
-from types import FunctionType, ModuleType
+from operator import itemgetter
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall, ToolReply
@@ -24,7 +25,7 @@ from pytest_agentreplay.intercept.tools.tool_paths import functions_behind
 from pytest_agentreplay.store.dependency_hashes import locks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from pathlib import Path
 
     from pytest_agentreplay.core.model import Call, Exchange, Json, JsonObject
@@ -190,7 +191,7 @@ def _ran_frozen(use: ToolUse, path: str, root: str, calls: list[ToolCall]) -> bo
     same = [call for call in calls if path.startswith(UNKNOWN) and ran_for(use, call)]
     if same:
         calls.remove(same[0])
-    return bool(same) or any(map(is_redirected, registered(use.name, root)))
+    return bool(same) or any(is_redirected(function) for rank, function in candidates(use.name, root) if not rank)
 
 
 def asking_tools(exchanges: Iterable[Exchange], reader: Reader) -> list[Json]:
@@ -254,10 +255,9 @@ def guess(name: str, root: str) -> str:
     the class that has the first name.
     """
     owner, _, short = name.rpartition(PLUGIN)
-    paths = [tool_line(name, function) for function in registered(name, root)]
-    paths += [*_functions(name, root), *_methods(name, root)]
+    paths = [tool_line(name, function) for _, function in candidates(name, root)]
     if not paths and owner:
-        paths = [*_methods(short, root), *_functions(short, root)]
+        paths = [tool_line(short, function) for _, function in candidates(short, root)]
         paths.sort(key=lambda path: path.split(".")[-2].casefold() != owner.casefold())
     return paths[0] if paths else f"{UNKNOWN}{short if owner and short.isidentifier() else name}"
 
@@ -268,51 +268,37 @@ def tool_line(name: str, function: FunctionType) -> str:
     return path if function.__name__ == name else f"{path} = write as {name}"
 
 
-def registered(name: str, root: str) -> Iterator[FunctionType]:
-    """Yield the functions of the project that modules and classes below `root` have as tool `name`.
+def candidates(name: str, root: str) -> list[tuple[int, FunctionType]]:
+    """Return the functions below `root` that may be tool `name`, each with its rank, the likeliest first.
 
-    That is in a dict under it, alone or in a row, or in an object of a framework or decorator that bears the name.
+    0: a dict of a module or class has it under the name, alone or in a row, or an object of a framework or decorator
+    bears the name. 1: a function that is called so. 2: a method that is called so.
     """
+    ranked: list[tuple[int, FunctionType]] = []
     for _, module in sorted(sys.modules.items()):
         if not str(getattr(module, "__file__", "")).startswith(root):
             continue
-        values = [*vars(module).values()]
-        values += [value for kind in values if issubclass(type(kind), type) for value in vars(kind).values()]
-        rows: list[Any] = [registry.get(name) for registry in values if type(registry) is dict]
-        for row in [*rows, *(value for value in values if name in _names_of(value))]:
-            for entry in row.values() if isinstance(row, dict) else row if isinstance(row, list | tuple) else (row,):
-                for function in functions_behind(entry):
-                    if "<" not in function.__qualname__ and _is_below(function, root):
-                        yield function
+        # type() and not isinstance(): Django's lazy settings are set up by a look at their __class__.
+        kinds = [kind for kind in vars(module).values() if issubclass(type(kind), type)]
+        for value in [value for owner in (module, *kinds) for value in vars(owner).values()]:
+            row: Any = value.get(name) if type(value) is dict else value if name in _names_of(value) else None
+            entries = row.values() if type(row) is dict else row if type(row) in {list, tuple} else (row,)
+            functions = [function for entry in entries for function in functions_behind(entry)]
+            ranked += [
+                (1 + ("." in function.__qualname__) if type(value) in PLAIN else 0, function)
+                for function in functions
+                if "<" not in function.__qualname__ and function.__code__.co_filename.startswith(root)
+            ]
+    return sorted(ranked, key=itemgetter(0))
+
+
+PLAIN = (FunctionType, staticmethod, classmethod)
+"""What a function or method of a module or class is there; anything else is a registry or an object that holds one."""
 
 
 def _names_of(value: object) -> set[object]:
-    """Return the names that an object bears; none of a class, a module or a function, which are found by theirs."""
-    if isinstance(value, type | ModuleType | FunctionType):
-        return set()
+    """Return the names that a function or an object bears."""
     bears = getattr(value, "__dict__", {})
-    return {bears[key] for key in ("name", "_name", "_tool_name", "__name__") if isinstance(bears.get(key), str)}
-
-
-def _functions(name: str, root: str) -> Iterator[str]:
-    """The import paths of the functions of that name in modules below `root`."""
-    for module_name, module in sorted(sys.modules.items()):
-        function = getattr(module, "__dict__", {}).get(name)
-        if getattr(function, "__module__", "") == module_name and _is_below(function, root):
-            yield f"{module_name}.{name}"
-
-
-def _methods(name: str, root: str) -> Iterator[str]:
-    """The import paths of the methods of that name in classes that are defined in modules below `root`."""
-    for module_name, module in sorted(sys.modules.items()):
-        for kind in [*getattr(module, "__dict__", {}).values()]:
-            # type() and not isinstance(): Django's lazy settings are set up by a look at their __class__.
-            is_here = issubclass(type(kind), type) and kind.__module__ == module_name
-            if is_here and _is_below(vars(kind).get(name), root):
-                yield f"{module_name}.{kind.__qualname__}.{name}"
-
-
-def _is_below(function: object, root: str) -> bool:
-    """Whether `function` is one of Python, in a file below `root`."""
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
-    return code is not None and code.co_filename.startswith(root)
+    names = [bears.get(key) for key in ("name", "_name", "_tool_name", "__name__")]
+    names += [getattr(value, "__name__", "")] if type(value) in PLAIN else []
+    return {name for name in names if isinstance(name, str)}

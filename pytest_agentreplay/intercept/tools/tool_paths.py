@@ -52,7 +52,9 @@ def unwrapped(given: Any, name: str) -> ToolPath:
             held.caches.append(at)
             at = at.__wrapped__
         elif not held.functions and (called := functions_called_by(at)):
-            return _joined(called, name)
+            paths = [unwrapped(function, name) for function in called]  # several: the async one of a pair, perhaps
+            functions = dict.fromkeys(function for path in paths for function in path.functions)
+            return ToolPath([*functions], paths[0].bound, [cache for path in paths for cache in path.caches])
         elif held.functions:
             return held  # what is wrapped innermost is no Python function; its wrapper is met
         elif isinstance(inspect.getattr_static(type(at), "__call__", None), FunctionType) and not isinstance(at, type):
@@ -69,15 +71,6 @@ def functions_behind(given: Any) -> list[FunctionType]:
         return unwrapped(given, "").functions
     except CannotRedirect:
         return []
-
-
-def _joined(called: list[Any], name: str) -> ToolPath:
-    """The functions behind the first of `called`, and then those behind the others (the async one of a pair)."""
-    first, *others = [unwrapped(function, name) for function in called]
-    for other in others:
-        first.functions += [function for function in other.functions if function not in first.functions]
-        first.caches += other.caches
-    return first
 
 
 _CALLED = re.compile(r"(?:^|_)(?:f|fn|func|function|callable|coroutine|handler|inner|method|original|wrapped)$")
