@@ -76,7 +76,7 @@ class Proof:
             for each in new:
                 each["proof"] = {"skipped": "the session was interrupted"}
             return
-        unwilling = {each["test"] for each in told if each.get("unfrozen")}
+        unwilling = {each["test"] for each in told if each.get("unfrozen") or each.get("late")}
         willing = [each for each in told if "fixture" not in each and unwilling.isdisjoint({each["test"], *uses(each)})]
         chosen = [*chosen_of(willing, new)]
         results = self.results(chosen)

@@ -98,7 +98,7 @@ def is_new(told: dict[str, Any]) -> bool:
 
 def unproved(item: pytest.Item, told: dict[str, Any]) -> dict[str, Any] | None:
     """Why a recording is not replayed at once; None when it is."""
-    if told.get("unfrozen"):
+    if told.get("unfrozen") or told.get("late"):
         return {"skipped": WOULD_RUN_AGAIN}
     # pytest has put its debugger around the function for good.
     return {"skipped": "--trace would stop again"} if item.config.getoption("trace", None) else None

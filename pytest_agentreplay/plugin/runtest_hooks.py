@@ -193,10 +193,13 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
 def call_of_late(item: pytest.Item) -> Generator[None, Any, Any]:
     """The body of a test that may ask for the fixture `agentreplay` while it runs."""
     result, failure = None, None
+    item.stash[BODY] = True
     try:
         result = yield
     except BaseException as raised:  # raised again below
         failure = raised
+    finally:
+        item.stash[BODY] = False
     if (run_session := item.stash.get(RUN_SESSION, None)) is not None:
         run_session.leave_body()
         return conclude(item, run_session, result, failure)

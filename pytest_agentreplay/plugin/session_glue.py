@@ -16,6 +16,7 @@ from pytest_agentreplay.plugin import outcome
 from pytest_agentreplay.plugin.session import suite_of
 from pytest_agentreplay.plugin.stash import (
     BASE,
+    BODY,
     FINDING,
     INNER,
     OPEN,
@@ -37,6 +38,11 @@ if TYPE_CHECKING:
 
 INTERRUPTS = (KeyboardInterrupt, SystemExit, pytest.exit.Exception, bdb.BdbQuit)
 
+TOO_LATE = (
+    "this test asked for agentreplay while it ran: what it did before ran for real, in a replay too.\n"
+    "Name the fixture among its arguments, or mark it: @pytest.mark.agentreplay"
+)
+
 TIMED_OUT = re.compile(r"Timeout \(?>[\d.]+s\)?( from pytest-timeout\.)?")
 
 
@@ -56,6 +62,8 @@ def begin(item: pytest.Item) -> RunSession | None:
             settings = planned(settings, store_of(item.config).snapshot_id(nodeid_of(item)), item.config)
         if settings.orders or TRIAL in item.stash:
             settings = settings._replace(trial=in_which_order(item))
+        if settings.mode == "replay" and item.stash.get(BODY, False) and not wanted(item):
+            raise SettingsError(TOO_LATE)
         run_session = None
         if settings.mode != "off" and not left_out(item, marker):
             from pytest_agentreplay.runs.garbage_collection import uncollected

@@ -177,8 +177,11 @@ def test_skipped_without_the_fixture(agentreplay):
 def test_off(agentreplay):
     tools.lookup("4")
 
-def test_on_demand(request):
-    request.getfixturevalue("agentreplay")
+@pytest.fixture
+def demanding(request):
+    return request.getfixturevalue("agentreplay")
+
+def test_on_demand(demanding):
     tools.lookup("5")
 """
 
