@@ -8,16 +8,30 @@ therefore do not depend on the order in which tools are given or called.
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.model import ToolCall
+from pytest_agentreplay.errors import CannotRedirect
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from types import FunctionType
 
-    from pytest_agentreplay.core.model import Exchange
+    from pytest_agentreplay.core.model import Exchange, Json
     from pytest_agentreplay.intercept.tools.tool import Redirection
+
+
+def closed_over(redirection: Redirection) -> Json:
+    """Return what the closure of a tool holds, as a receiver is compared; None where it holds nothing."""
+    function = redirection.held()
+    if not function.__closure__:
+        return None
+    from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing
+    from pytest_agentreplay.intercept.tools.factories import content
+
+    held = zip(function.__code__.co_freevars, map(content, function.__closure__), strict=True)
+    return ArgumentFreezing({}, SimpleNamespace(**dict(held)), function, redirection.codecs).receiver
 
 
 class ToolNames:
@@ -28,6 +42,7 @@ class ToolNames:
         self._recorded = frozenset(recorded)
         self._tools: dict[tuple[str, str], list[tuple[str, FunctionType, Redirection]]] = {}
         self._renamed: dict[tuple[str, str], str] = {}
+        self._closures: dict[tuple[str, str, str], Json] = {}
 
     def add(self, redirection: Redirection, short: str, path: str = "") -> None:
         """Name a tool that nobody has given a name: `short`, or its import path where another one is called so."""
@@ -36,6 +51,12 @@ class ToolNames:
         tools = self._tools.setdefault(key, [])
         path = path or f"{function.__module__}.{function.__qualname__}"
         path = next((known for known, held, _ in tools if held is function), path)
+        closure = closed_over(redirection)
+        if closure != self._closures.setdefault((*key, path), closure):
+            raise CannotRedirect(
+                f"{path}: another function of the same factory is a tool of this test already, and nothing but a name "
+                'tells the calls of the two apart: give each its own, agentreplay.tool(function, name="refund")'
+            )
         tools.append((path, function, redirection))
         shared = len({path for path, _, _ in tools}) > 1
         if shared:

@@ -109,7 +109,7 @@ class Made:
         """What the closure holds otherwise than that of `function`; None for another function."""
         other = {}
         for name, was, now in zip(self.code.co_freevars, function.__closure__ or (), cells or (), strict=False):
-            before, after = _content(was), _content(now)
+            before, after = content(was), content(now)
             if name in self._written or before is after:
                 continue
             if _is_code(before) or _is_code(after):
@@ -194,7 +194,8 @@ def _with(code: CodeType, stubs: Mapping[int, CodeType]) -> CodeType:
     return code.replace(co_consts=constants) if changed else code
 
 
-def _content(cell: CellType) -> Any:
+def content(cell: CellType) -> Any:
+    """Return what a cell of a closure holds; None for one that is not bound yet."""
     try:
         return cell.cell_contents
     except ValueError:  # not bound yet
@@ -223,7 +224,7 @@ def _alike(before: Any, after: Any, deep: int) -> bool:
     places = [(code.co_filename, code.co_qualname, code.co_firstlineno) for code in (before.__code__, after.__code__)]
     held = zip(before.__closure__ or (), after.__closure__ or (), strict=False)
     return places[0] == places[1] and all(
-        _alike(_content(was), _content(now), deep - 1)
+        _alike(content(was), content(now), deep - 1)
         for was, now in held
-        if _is_code(_content(was)) or _is_code(_content(now))
+        if _is_code(content(was)) or _is_code(content(now))
     )

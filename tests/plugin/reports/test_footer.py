@@ -98,9 +98,7 @@ def test_quiet_counts_recordings_of_failed_tests_as_failed():
     ended = {"mode": "record", "verdict": "created"}
     passed = {**ended, "outcome": "passed", "proof": {"replays": True, "why": ""}}
     failed = {**ended, "outcome": "failed", "proof": {"replays": True, "why": "fails as recorded"}}
-    told = [
-        session.footer(rows, verbosity=-1, here=".")[0] for rows in ([passed] * 2, [failed] * 3, [passed, failed])
-    ]
+    told = [session.footer(rows, verbosity=-1, here=".")[0] for rows in ([passed] * 2, [failed] * 3, [passed, failed])]
     assert told == [
         "recorded 2 tests (2 created, all replay)",
         "recorded 3 tests (3 created, 3 failed, all end as recorded)",

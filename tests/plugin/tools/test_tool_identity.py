@@ -284,3 +284,43 @@ def test_another_one_of_that_name_is_a_divergence(named):
     passed(named.offline())
     done = named.replay(SWAP="1")
     assert "4 failed, 1 passed" in done.stdout, done.stdout
+
+
+CLOSURES = """
+import pytest
+
+class Client:
+    def __init__(self, shop):
+        self.shop = shop
+
+def make(held):
+    count = 0
+    def tool(order):
+        nonlocal count
+        count += 1
+        return f"{getattr(held, 'shop', held)} {order} {count}"
+    return tool
+
+def both(agentreplay, first, second, **names):
+    one = agentreplay.tool(make(first), **{key: value[0] for key, value in names.items()})
+    one("A-1")
+    two = agentreplay.tool(make(second), **{key: value[1] for key, value in names.items()})
+    return one("A-2"), two("A-2")
+
+@pytest.mark.parametrize("kind", [str, Client, lambda shop: [shop], lambda shop: make(shop)])
+def test_alike(agentreplay, kind):
+    with pytest.raises(Exception, match="another function of the same factory.*give each its own"):
+        both(agentreplay, kind("books"), kind("pens"))
+
+def test_same(agentreplay):
+    assert both(agentreplay, Client("books"), Client("books")) == ("books A-2 2", "books A-2 1")
+
+def test_named(agentreplay):
+    assert both(agentreplay, "books", "pens", name=("lookup", "refund")) == ("books A-2 2", "pens A-2 1")
+"""
+
+
+def test_two_functions_of_one_factory_are_told_apart_by_names_or_refused(shared_project):
+    project = recorded(furnished(shared_project(), test_closures=CLOSURES))
+    passed(project.offline())
+    assert [x.call.name for x in runs(project)["named"].exchanges] == ["lookup", "lookup", "refund"]
