@@ -3,9 +3,11 @@
 import asyncio
 import functools
 import importlib.util
+import inspect
 import queue
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from types import SimpleNamespace
 
 import anyio
@@ -74,7 +76,118 @@ async def in_anyio_groups(*steps):
 TASKS = [awaited, gathered_alone, waited_for, in_task_groups, in_anyio_groups]
 
 
-TOOLS = (check, pay, acheck, apay)
+# One after the other too, but nobody awaits the task itself.
+
+
+async def shielded(*steps):
+    for step in steps:
+        await asyncio.shield(step(1))
+
+
+async def as_completed(*steps):
+    for step in steps:
+        for ended in asyncio.as_completed([step(1)]):
+            await ended
+
+
+async def by_events(*steps):
+    for step in steps:
+        over = asyncio.Event()
+        task = asyncio.create_task(step(1))
+        task.add_done_callback(lambda _, over=over: over.set())
+        await over.wait()
+
+
+async def by_a_queue(*steps):
+    over = asyncio.Queue()
+    for step in steps:
+        asyncio.create_task(step(1)).add_done_callback(over.put_nowait)
+        await (await over.get())
+
+
+async def by_done_callbacks(*steps):
+    loop, left = asyncio.get_running_loop(), list(steps)
+    over = loop.create_future()
+
+    def go_on(before=None):
+        if not left:
+            over.set_result(None)
+        elif before is None or before.exception() is None:
+            loop.create_task(left.pop(0)(1)).add_done_callback(go_on)
+        else:
+            over.set_exception(before.exception())
+
+    go_on()
+    await over
+
+
+async def gathered_within(*steps):
+    for step in steps:
+        await asyncio.gather(asyncio.gather(step(1)), asyncio.sleep(0))
+
+
+async def waited_for_with_others(*steps):
+    for step in steps:
+        await asyncio.wait([asyncio.create_task(step(1)), asyncio.create_task(asyncio.sleep(0))], timeout=5)
+
+
+async def polled(*steps):
+    for step in steps:
+        task = asyncio.create_task(step(1))
+        while not task.done():  # noqa: ASYNC110  the program polls
+            await asyncio.sleep(0)
+
+
+def from_another_thread(*steps):
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        for step in steps:
+            asyncio.run_coroutine_threadsafe(step(1), loop).result()
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+def by_loops_in_jobs(*steps):
+    with ThreadPoolExecutor(2) as executor:
+        for step in steps:
+            wait([executor.submit(lambda step=step: asyncio.run(step(1)))])
+
+
+INDIRECT = (
+    *(shielded, as_completed, by_events, by_a_queue, by_done_callbacks, gathered_within, waited_for_with_others),
+    *(polled, from_another_thread, by_loops_in_jobs),
+)
+
+
+async def slow_check(order):
+    await asyncio.sleep(0.002)
+    return order
+
+
+async def slow_pay(order):
+    await asyncio.sleep(0.002)
+    return order
+
+
+async def checked_in_the_loop(order):
+    return check(order)
+
+
+async def paid_in_the_loop(order):
+    return pay(order)
+
+
+KINDS = {
+    "at-once": (acheck, apay),
+    "slow": (slow_check, slow_pay),
+    "sync": (checked_in_the_loop, paid_in_the_loop),
+}
+
+TOOLS = (check, pay, acheck, apay, slow_check, slow_pay)
 
 
 def calls(*steps):
@@ -93,6 +206,23 @@ def test_tasks_that_run_one_after_the_other_do_not_swap(stage, shape, run):
     for _ in range(2):
         assert stage.replay(lambda: run(shape(acheck, apay))).finding is None
     assert_out_of_order(stage.replay(lambda: run(shape(apay, acheck))))
+
+
+def run_steps(shape, steps):
+    return asyncio.run(shape(*steps)) if inspect.iscoroutinefunction(shape) else shape(*steps)
+
+
+OFTEN = [(gathered_within, "at-once"), (by_a_queue, "slow"), (gathered_within, "sync"), (from_another_thread, "sync")]
+INDIRECTLY = OFTEN + rare(*((shape, kind) for shape in INDIRECT for kind in KINDS if (shape, kind) not in OFTEN))
+
+
+@pytest.mark.parametrize(("shape", "kind"), INDIRECTLY, ids=lambda each: getattr(each, "__name__", each))
+def test_steps_that_are_awaited_indirectly_do_not_swap(stage, shape, kind):
+    first, second = KINDS[kind]
+    stage.record(lambda: run_steps(shape, (first, second)))
+    for _ in range(2):
+        assert stage.replay(lambda: run_steps(shape, (first, second))).finding is None
+    assert_out_of_order(stage.replay(lambda: run_steps(shape, (second, first))))
 
 
 @pytest.mark.parametrize("shape", shapes.IN_THREADS_IN_TURN, ids=lambda shape: shape.__name__)
@@ -126,6 +256,18 @@ def test_two_steps_do_not_come_at_once_under_uvloop(stage):
 
 
 # What keeps its freedom.
+
+
+async def gathered(steps):
+    await asyncio.gather(*(step(1) for step in steps))
+
+
+@pytest.mark.parametrize("run", runs().values(), ids=runs())
+def test_tasks_that_run_beside_each_other_may_be_begun_in_any_order(stage, run):
+    steps = [acheck, slow_check, checked_in_the_loop, apay, slow_pay, paid_in_the_loop]
+    stage.record(lambda: run(gathered(steps)))
+    for order in (steps, steps[::-1], steps[3:] + steps[:3]):
+        assert stage.replay(lambda order=order: run(gathered(order))).finding is None
 
 
 def staggered():

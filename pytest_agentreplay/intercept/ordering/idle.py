@@ -136,6 +136,15 @@ class SelectorIdle:
         """Whether it waits for sockets or pipes: all that is open in a replay, but the one by which it is woken."""
         return len(self._selector.get_map() or ()) > 1
 
+    def is_at_work(self) -> bool:
+        """Whether something beside the running task is to run, or may be woken from outside the process."""
+        return self.listens or not is_idle(self._loop)
+
+    def due_within(self, seconds: float) -> bool:
+        """Whether a timer is due by then."""
+        due = self._next_timer()
+        return due is not None and due - self._loop.time() <= seconds
+
     def poke(self) -> None:
         """Nothing: the loop asks by itself."""
 

@@ -18,8 +18,9 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
+import weakref
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.core.release_order import END, ReleaseEvent
@@ -31,7 +32,7 @@ from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.session.callers import agents_line, waiting_in, where
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
     from types import FrameType
 
     from pytest_agentreplay.core.divergence import Divergence
@@ -102,6 +103,16 @@ class Waiter:
         return waiting_in(self.source, self.call_context)
 
 
+class Overtaking(NamedTuple):
+    """A call that was answered at once in the loop `idle`, before one recorded before it; `tasks` were there then."""
+
+    call: Call
+    exchange: Exchange
+    line: str
+    idle: Idle
+    tasks: Collection[object]
+
+
 class ReleaseQueue:
     """The order of one replay. Safe from any thread and task.
 
@@ -134,6 +145,7 @@ class ReleaseQueue:
         self._waiting: dict[int, Waiter] = {}
         self._endless: dict[int, Waiter] = {}  # those that wait to be given up
         self._early: list[Waiter] = []
+        self._overtaking: list[Overtaking] = []
         self._disturbed = False
         self._loops: dict[object, Idle] = {}
         self._settling: dict[int, float] = {}
@@ -152,6 +164,8 @@ class ReleaseQueue:
         with self._lock:
             self.schedule.ask(start)
             self._note_move()
+            for overtaking in self._overtaking:
+                self._check_overtaken(overtaking, start)
             if self._waits:
                 self._made[start] = self.now()
 
@@ -187,7 +201,8 @@ class ReleaseQueue:
         assert exchange is not None
         if self.schedule.released(exchange.start) >= chunks or not self.schedule.holds(exchange.start):
             return
-        if not exchange.suspended or chunks <= exchange.at_once:
+        at_once = not exchange.suspended or chunks <= exchange.at_once
+        if at_once and self._waits_before(exchange.start, gives_way=True) is None:
             self._at_once(intercepted, exchange, exchange.at_once if exchange.suspended else END)
             return
         if self._interception.ended.is_set():
@@ -195,16 +210,16 @@ class ReleaseQueue:
         await self._held(intercepted, chunks)
 
     def come_now(self, intercepted: InterceptedCall, chunks: int, *, at_once: bool = False) -> None:
-        """As `come`, for a thread; the thread of a running event loop is never held."""
+        """As `come`, for a thread; that of a running event loop is held only while nothing can run in this loop."""
         del at_once
         exchange = intercepted.exchange
         assert exchange is not None
         if self.schedule.released(exchange.start) >= chunks or not self.schedule.holds(exchange.start):
             return
-        if lanes.in_loop():
+        if not lanes.in_loop():
+            self._held_now(intercepted, chunks)
+        elif (idle := self._waits_before(exchange.start)) is None or not self._held_now(intercepted, END, idle):
             self._at_once(intercepted, exchange, END)
-            return
-        self._held_now(intercepted, chunks)
 
     async def never(self, intercepted: InterceptedCall) -> None:
         """Wait to be given up, as the recorded call was. Raises ReplayDiverged where nothing can do that any more."""
@@ -214,7 +229,8 @@ class ReleaseQueue:
         """As `never`, for a thread; it is given up at the end of the test."""
         self._held_now(intercepted, NEVER)
 
-    def _held_now(self, intercepted: InterceptedCall, chunks: int) -> None:
+    def _held_now(self, intercepted: InterceptedCall, chunks: int, here: Idle | None = None) -> bool:
+        """Wait, in a thread; in that of the loop `here` until this loop can go on. Return whether the answer came."""
         changed = threading.Condition(self._lock)
         waiter = Waiter(intercepted, chunks, None, changed.notify)
         with self._lock:
@@ -223,9 +239,11 @@ class ReleaseQueue:
                 while not waiter.over:
                     if self._interception.ended.is_set():
                         if chunks == NEVER:
-                            return
+                            return False
                         raise ReplayDiverged(TOO_LATE)
-                    wait = self._look_around(None)
+                    if here is not None and self._waits_before(waiter.start) is None:
+                        return False
+                    wait = self._look_around(here)
                     if not waiter.over:
                         # One thread looks again soon; the others trust it.
                         self._lookout = self._lookout or waiter
@@ -233,6 +251,27 @@ class ReleaseQueue:
             finally:
                 self._leave(waiter)
         self._raise_refused(waiter)
+        return True
+
+    def _waits_before(self, start: int, *, gives_way: bool = False) -> Idle | None:
+        """Return the loop that runs here, if the call `start` has to wait for what had come before it was made.
+
+        One that gives way lets the other tasks run meanwhile; beside threads, whose order is chance, and where it
+        cannot give way, it waits only while nothing in its loop can bring what had come.
+        """
+        event = self.schedule.early(start)
+        if event is None or self._loose:
+            return None
+        loop = lanes.running_loop()
+        idle = self._watched(loop if loop is not None else lanes.trio_run())
+        if gives_way and len(self._loops) == 1 and not self._interception.working:
+            return idle
+        waits_here = any(waiter.idle is idle for waiter in self._waiting.values())
+        if waits_here or not isinstance(idle, idling.SelectorIdle) or idle.is_at_work():
+            return None
+        x, last = self.schedule.exchanges[event.start], self.schedule.last
+        gap = max(0, x.timing.start - (last.at if last is not None else 0)) / 1e9
+        return None if idle.due_within(2 * gap + GRACE) else idle
 
     def refuse(self, divergence: Divergence) -> None:
         """The backend has refused for good: nobody is handed anything any more."""
@@ -474,6 +513,9 @@ class ReleaseQueue:
                 divergence = self._explain(intercepted.call, exchange, self.schedule.exchanges[waiter.start])
                 self._latch(divergence, agents_line(self._interception.root))
                 raise self._refusal()
+            if event is not None and (loop := lanes.running_loop()) is not None and not self._loose:
+                line, tasks = agents_line(self._interception.root), weakref.WeakSet(asyncio.all_tasks(loop))
+                self._overtaking.append(Overtaking(intercepted.call, exchange, line, self._watched(loop), tasks))
             end = exchange.timing.end or exchange.timing.start
             self.schedule.come(ReleaseEvent(exchange.finish or exchange.start, exchange.start, chunks, end))
             if chunks == END:
@@ -481,6 +523,14 @@ class ReleaseQueue:
             self._note_move()
             self._came_idle = self._time.idle
             self._look()
+
+    def _check_overtaken(self, overtaking: Overtaking, start: int) -> None:
+        """End the test if the call `start` comes after one that had come after it, from a task begun since then."""
+        x, idle, task = self.schedule.exchanges.get(start), overtaking.idle, lanes.runner()
+        if x is None or (x.finish or END) > overtaking.exchange.start or lanes.running_loop() is None:
+            return
+        if idle.thread == threading.get_ident() and not idle.slept and task not in overtaking.tasks:
+            self._latch(self._explain(overtaking.call, overtaking.exchange, x), overtaking.line)
 
     # Quiet.
 
@@ -552,7 +602,8 @@ class ReleaseQueue:
         if not self._early:
             return None
         self._early = [early for early in self._early if not early.over and self.schedule.early(early.start)]
-        if self._loose:
+        x = self.schedule.exchanges[event.start]
+        if self._loose or not x.suspended or event.chunks <= x.at_once:  # it was over before anybody could ask
             return None
         return next((early for early in self._early if early.idle is waiter.idle and event.reading < early.start), None)
 
