@@ -1,4 +1,4 @@
-"""Calls and values as lines for people: whole but bounded, and cut around what changed."""
+"""A call as lines for people: whole but bounded."""
 
 from __future__ import annotations
 
@@ -15,13 +15,6 @@ if TYPE_CHECKING:
 
 LINES = 80  # of one call
 WIDE = 400  # characters of one line of it
-
-
-def excerpt(recorded: str, now: str, room: int) -> tuple[str, str]:
-    """Two texts in at most `room` characters each, both cut so that the first change is seen at the same place."""
-    at = texts.common_prefix(recorded, now)
-    start = max(0, at - room // 3) if max(len(recorded), len(now)) > room else 0
-    return _cut(recorded, start, room), _cut(now, start, room)
 
 
 def spread(call: Call) -> list[str]:
@@ -55,11 +48,3 @@ def _middle(lines: list[str]) -> list[str]:
     head = LINES // 4
     tail = LINES - head - 1
     return [*lines[:head], f"... {len(lines) - head - tail} lines ...", *lines[-tail:]]
-
-
-def _cut(text: str, start: int, room: int) -> str:
-    before = "..." if start else ""
-    rest = text[start:]
-    if len(before) + len(rest) <= room:
-        return before + rest
-    return f"{before}{rest[: max(0, room - len(before) - 3)]}..."

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.backends.adopt import why_not
 from pytest_agentreplay.core.canonical_json import canonical
+from pytest_agentreplay.core.diff.texts import excerpt
 from pytest_agentreplay.core.divergence import Absent, Kind
 from pytest_agentreplay.core.paths import quoted, selecting
 from pytest_agentreplay.core.turns import label
 from pytest_agentreplay.dialects import READER
-from pytest_agentreplay.report.calls import excerpt, spread
+from pytest_agentreplay.report.calls import spread
 from pytest_agentreplay.report.finding import Finding, Line, file_of, finding_of, with_steps
 from pytest_agentreplay.report.other_findings import (
     FREEZE,
@@ -111,10 +112,11 @@ def _accept(divergence: Divergence, file: str, *, accepting: bool) -> Line:
     return Line("next", command, "keep the recorded replies")
 
 
-def still_waiting(found: Finding, line: str) -> Finding:
-    """`found`, of a test that had to be ended; `line` is where its agent still waited."""
+def still_waiting(found: Finding, line: str, *, refused: bool) -> Finding:
+    """Return `found`, of a test that had to be ended; `line` is where its agent still waited, `refused` for what."""
     steps = next((number for number, one in enumerate(found.lines) if one.what == "next"), len(found.lines))
-    waiting = Line("text", f"{line}, for what the refused call was to bring: the test was ended there", "still waiting")
+    what = ", for what the refused call was to bring" if refused else ""
+    waiting = Line("text", f"{line}{what}: the test was ended there", "still waiting")
     return replace(found, lines=(*found.lines[:steps], waiting, *found.lines[steps:]))
 
 

@@ -10,8 +10,7 @@ import re
 import textwrap
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.diff.texts import shorten
-from pytest_agentreplay.report.calls import excerpt
+from pytest_agentreplay.core.diff.texts import excerpt, shorten
 from pytest_agentreplay.report.escape import line as on_one_line
 from pytest_agentreplay.report.escape import safe
 

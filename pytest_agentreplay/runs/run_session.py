@@ -312,7 +312,8 @@ class RunSession:
                 divergence = replace(divergence, hints=(*divergence.hints, f"recorded under another policy: {how}"))
             found = findings.of(divergence, self.place.test, facts)
         if self.overtime.waiting:
-            found = findings.still_waiting(found, self.overtime.waiting)
+            refused = divergence.now is not None or divergence.kind is Kind.NETWORK
+            found = findings.still_waiting(found, self.overtime.waiting, refused=refused)
         if self.settings.toml:
             from pytest_agentreplay.settings.setting_lines import in_toml
 

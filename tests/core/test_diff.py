@@ -125,11 +125,36 @@ BRIEFLY = [
     ("{broken", "{broken}", "{broken -> {broken}"),
 ]
 
+ALIKE = {
+    "composed and decomposed": ("caf\u00e9", "cafe\u0301", "caf\\u00e9 -> cafe\\u0301"),
+    "no-break space": ("10 kg", "10\u00a0kg", '" " -> "\\u00a0"'),
+    "thin space": ("10\u2009kg", "10\u202fkg", '"\\u2009" -> "\\u202f"'),
+    "Cyrillic a": ("paypal", "p\u0430ypal", "paypal -> p\\u0430ypal"),
+    "Greek omicron": ("to Oslo now", "to \u039fslo now", "Oslo -> \\u039fslo"),
+    "dash": ("a-b", "a\u2011b", "a-b -> a\\u2011b"),
+    "fullwidth": ("id A1", "id \uff211", "A1 -> \\uff211"),
+    "a letter that is another one": ("caf\u00e9", "cafe", "caf\u00e9 -> cafe"),
+    "another alphabet": ("\u043c\u0438\u0440", "\u0434\u043e\u043c", "\u043c\u0438\u0440 -> \u0434\u043e\u043c"),
+}
+
 
 def test_two_texts_are_told_in_a_few_words():
     for recorded, now, note in BRIEFLY:
         (one,) = diff(recorded, now)
         assert (one.note, one.recorded, one.now) == (note, recorded, now)
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_texts_that_look_alike_are_told_by_escapes_of_what_tells_them_apart(name):
+    recorded, now, note = ALIKE[name]
+    (one,) = diff(recorded, now)
+    assert one.note == note
+
+
+def test_an_excerpt_of_texts_that_look_alike_shows_what_tells_them_apart():
+    assert texts.excerpt("x" * 90 + " a b", "x" * 90 + " a\u00a0b", 40)[1].endswith(" a\\u00a0b")
+    assert texts.excerpt("refund", "refund ", 40) == ('"refund"', '"refund "')
+    assert texts.excerpt("say: \u043c\u0438\u0440 x", "say: \u043c\u0438\u0440 y", 40)[0] == "say: \u043c\u0438\u0440 x"
 
 
 def test_changes_far_apart_in_one_line():

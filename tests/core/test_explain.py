@@ -531,6 +531,50 @@ def test_two_calls_that_differ_far_behind_their_beginning_are_told_by_what_diffe
     assert found.summary == "model gpt-x (...tax...) came before model gpt-x (...rent...), which is recorded first"
 
 
+def headline(recorded, now):
+    """The summary of two recorded calls of which the second came first."""
+    book = Book()
+    first, second = (book.add(call, completion("ok")) for call in (recorded, now))
+    return diagnose.order(book.run(), READER, (), second.call, second, came=first).summary
+
+
+def get(url):
+    return HttpCall("GET", url, (), Body(b""))
+
+
+def test_two_calls_of_one_name_are_told_by_the_first_place_that_differs():
+    assert headline(get("http://h.test/echo?q=1"), get("http://h.test/echo?q=2")) == (
+        'GET h.test/echo, url: "http://h.test/echo?q=2" came before '
+        'GET h.test/echo, url: "http://h.test/echo?q=1", which is recorded first'
+    )
+    user = {"role": "user", "content": "Go"}
+    plan, draft = (chat([{"role": "system", "content": f"{word} it"}, user]) for word in ("Plan", "Draft"))
+    assert headline(plan, draft) == (
+        'model gpt-x, $.messages[0].content: "Draft it" came before '
+        'model gpt-x, $.messages[0].content: "Plan it", which is recorded first'
+    )
+
+
+def test_two_calls_of_which_one_has_words_that_the_other_leaves_out_are_told_by_the_words_there():
+    head, tail = "Sort this letter into one of the known folders, please", ". Say why" * 9
+    assert headline(asking(head + tail), asking(f"{head} soon{tail}")) == (
+        "model gpt-x (... folders, please soon. Say why. Say why. Say...) came before "
+        "model gpt-x (... folders, please. Say why. Say why. Say why....), which is recorded first"
+    )
+
+
+def test_a_call_that_is_put_first_is_told_by_what_tells_it_from_the_recorded_one():
+    user = {"role": "user", "content": "Where is order 7?"}
+    title = chat([{"role": "system", "content": "Give a title"}, user])
+    found = missed(title, chat([{"role": "system", "content": "You are a shop"}, user], tools=...))
+    (one,) = found.differences
+    assert (found.kind, one.recorded, one.now) == (
+        Kind.EXTRA,
+        'model gpt-x, $.messages[0].content: "You are a shop"',
+        'model gpt-x, $.messages[0].content: "Give a title"',
+    )
+
+
 def test_a_recorded_call_that_was_left_out_before_a_changed_one_is_missing(writing):
     guard = chat([GUARD, {"role": "user", "content": "Is this safe?"}], tools=...)
     asked, now = (

@@ -404,3 +404,10 @@ def test_whatever_comes_in_what_goes_out_can_be_written_and_stays(said):
     assert safe(shown) == shown
     assert not {unicodedata.category(char) for char in shown} & {"Cf", "Cs", "Zl", "Zp"}
     assert not any(unicodedata.category(char) == "Cc" for char in shown if char not in "\n\t")
+
+
+@pytest.mark.parametrize(("refused", "what"), [(True, ", for what the refused call was to bring"), (False, "")])
+def test_what_a_test_still_waited_for_is_said_only_where_a_call_was_refused(refused, what):
+    found = findings.still_waiting(of(diagnose.unused(SHOP.run, READER, [0, 2, 4])), "agent.py:7 in f", refused=refused)
+    (line,) = [line.text for line in found.lines if line.label == "still waiting"]
+    assert line == f"agent.py:7 in f{what}: the test was ended there"

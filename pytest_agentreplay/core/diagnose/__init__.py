@@ -12,8 +12,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.diagnose.missing_calls import stopped, unused
-from pytest_agentreplay.core.diagnose.replay_progress import ReplayProgress, arguments_cause, line
-from pytest_agentreplay.core.diff.texts import hunk, shorten
+from pytest_agentreplay.core.diagnose.replay_progress import ReplayProgress, arguments_cause, line, lines
+from pytest_agentreplay.core.diff.texts import apart, excerpt, hunk, shorten
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.core.matching.address import authority
 from pytest_agentreplay.core.model import ToolCall
@@ -85,7 +85,7 @@ def order(
     skipped = came or (here or early or [found])[0]
     likely = here and standing.is_model(found) and skipped is not found
     if left_out or (likely and came is None):
-        sides = (Difference("call", line(skipped.call, reader), line(call, reader)),)
+        sides = (Difference("call", *lines(standing, skipped.call, call)),)
         others = tuple(x for x in here if x is not skipped)
         divergence = _missing(standing, skipped, others, sides, call)
     else:
@@ -164,7 +164,7 @@ def stalled(
         found,
         recorded=expected,
         now=call,
-        differences=(Difference("call", line(expected.call, reader), line(call, reader)),),
+        differences=(Difference("call", *lines(standing, expected.call, call)),),
         cause=f"both were under way at once when recorded; now {now}",
         hints=('if the order does not matter here: @pytest.mark.agentreplay(order="loose")',),
         detail=lanes if expected.lane != found.lane else (),
@@ -194,7 +194,7 @@ def unanswered(run: Run, reader: Reader, served: Collection[int], call: Call, fo
 
 def _order(standing: ReplayProgress, call: Call, found: Exchange, skipped: Exchange) -> Divergence:
     mine, theirs = _both(standing, call, skipped.call)
-    sides = (Difference("call", line(skipped.call, standing.reader), line(call, standing.reader)),)
+    sides = (Difference("call", *lines(standing, skipped.call, call)),)
     turn, was = standing.turn(found), standing.turn(skipped)
     same = "the same turn" if turn == was else was
     divergence = standing.divergence(
@@ -217,11 +217,16 @@ def _both(standing: ReplayProgress, call: Call, other: Call) -> tuple[str, str]:
     names = standing.name(call), standing.name(other)
     if names[0] != names[1]:
         return names
-    mine, theirs = line(call, standing.reader), line(other, standing.reader)
-    if shorten(mine, SHORT) != shorten(theirs, SHORT):
-        return shorten(mine, SHORT), shorten(theirs, SHORT)
-    _, old, new = hunk(mine, theirs)  # what differs would have been cut out
-    return f"{names[0]} (...{shorten(old, SHORT)}...)", f"{names[1]} (...{shorten(new, SHORT)}...)"
+    theirs, mine = lines(standing, other, call)
+    short = apart(mine, theirs, SHORT)
+    if short == (shorten(mine, SHORT), shorten(theirs, SHORT)):
+        return short
+    _, old, new = hunk(mine, theirs)
+    if all(0 < len(side.strip()) <= SHORT for side in (old, new)):
+        old, new = (f"...{side}..." for side in apart(old, new))
+    else:
+        old, new = excerpt(mine.removeprefix(f"{names[0]}, "), theirs.removeprefix(f"{names[1]}, "), SHORT)
+    return f"{names[0]} ({old})", f"{names[1]} ({new})"
 
 
 def _again(standing: ReplayProgress, call: Call, twin: Exchange, lane: str) -> Divergence:
@@ -241,7 +246,7 @@ def _again(standing: ReplayProgress, call: Call, twin: Exchange, lane: str) -> D
 def _extra(standing: ReplayProgress, call: Call, lane: str, pending: list[Exchange], cause: str) -> Divergence:
     following = pending[0] if pending else None
     where = standing.last(lane) or following
-    expected = line(following.call, standing.reader) if following else ABSENT
+    sides = lines(standing, following.call, call) if following else (ABSENT, line(call, standing.reader))
     return standing.divergence(
         Kind.EXTRA,
         f"{standing.name(call)} called, which is not recorded here"
@@ -251,7 +256,7 @@ def _extra(standing: ReplayProgress, call: Call, lane: str, pending: list[Exchan
         lane=lane,
         recorded=following,
         now=call,
-        differences=(Difference("call", expected, line(call, standing.reader)),),
+        differences=(Difference("call", *sides),),
         cause=cause,
     )
 
@@ -300,7 +305,7 @@ def _tool(standing: ReplayProgress, call: Call, lane: str, pending: list[Exchang
             turn[0],
             recorded=turn[0],
             now=call,
-            differences=(Difference("call", line(turn[0].call, standing.reader), line(call, standing.reader)),),
+            differences=(Difference("call", *lines(standing, turn[0].call, call)),),
             cause=cause,
         )
     cause = "the model's reply is the recorded one, so your code makes this call by itself"

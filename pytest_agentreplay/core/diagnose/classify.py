@@ -164,7 +164,7 @@ def _said(one: Difference) -> str:
         return f"{one.path} came in another order"
     if one.note:
         return f"{one.path} changed, {texts.shorten(one.note, 60)}"
-    sides = [texts.shorten(canonical(side), 24) for side in (one.recorded, one.now)]
+    sides = texts.apart(canonical(one.recorded), canonical(one.now), 24)
     return f"{one.path} changed, {sides[0]} -> {sides[1]}"
 
 

@@ -13,7 +13,7 @@ from pytest_agentreplay.core.diagnose.inserted import is_inserted
 from pytest_agentreplay.core.diagnose.provenance import sought, spoken, strings
 from pytest_agentreplay.core.diagnose.sections import differences
 from pytest_agentreplay.core.diff import texts
-from pytest_agentreplay.core.divergence import Difference, Divergence, Kind
+from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.core.matching.address import content
 from pytest_agentreplay.core.model import FrameCall, ToolCall
 from pytest_agentreplay.core.rules import compile_path, show
@@ -261,6 +261,16 @@ def line(call: Call, reader: Reader) -> str:
     messages = reader.read_call(call).messages
     words = " ".join(strings(_content(messages[-1]))) if messages else ""
     return f"{name}, last message: {words}" if words else name
+
+
+def lines(standing: ReplayProgress, recorded: Call, now: Call) -> tuple[str, str]:
+    """Return two calls on one line each; where these would be the same, with the first place that differs."""
+    sides = line(recorded, standing.reader), line(now, standing.reader)
+    if sides[0] != sides[1] or not (different := standing.differences(recorded, now)):
+        return sides
+    first = different[0]
+    told = [f"{first.path}: {'absent' if side is ABSENT else canonical(side)}" for side in (first.recorded, first.now)]
+    return f"{standing.name(recorded)}, {told[0]}", f"{standing.name(now)}, {told[1]}"
 
 
 def _content(message: Json) -> Json:

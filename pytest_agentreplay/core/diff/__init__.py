@@ -147,8 +147,8 @@ def _text(recorded: str, now: str, path: str) -> Difference:
 
 
 def _change(one: Difference) -> str:
-    sides = ["absent" if side is ABSENT else texts.shorten(canonical(side)) for side in (one.recorded, one.now)]
-    return " -> ".join(sides)
+    recorded, now = ("absent" if side is ABSENT else canonical(side) for side in (one.recorded, one.now))
+    return " -> ".join(texts.apart(recorded, now))
 
 
 def _inside(text: str) -> Json:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections import Counter
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
@@ -21,6 +22,15 @@ SHOWN = 48  # characters of a changed span in a note
 PRODUCT, PAIRS = 4_000_000, 200_000  # what one alignment may cost: N x M, and equal pairs among them
 
 _SPACE = re.compile(r"\s")
+_LETTERS = str.maketrans(  # letters of other alphabets, as the Latin ones that they look like
+    "\u0430\u0441\u0501\u0435\u0456\u0458\u043e\u0440\u051b\u0455\u0443\u0445\u04cf\u03bf\u03bd\u03b1\u03b9\u0261\u0131\u0578"
+    "\u0410\u0412\u0421\u0415\u041d\u0406\u0408\u041a\u041c\u041e\u0420\u0405\u0422\u0425\u0423\u04c0"
+    "\u0391\u0392\u0395\u0397\u0399\u039a\u039c\u039d\u039f\u03a1\u03a4\u03a5\u03a7\u0396",
+    "acdeijopqsyxlovaigioABCEHIJKMOPSTXYIABEHIKMNOPTYXZ",
+)
+_DASHES = re.compile("[\u2010-\u2015\u2212\ufe58\uff0d]")
+_QUOTES = re.compile("[\u2018-\u201b\u2032\u02bc\u00b4]")
+_UNSEEN = re.compile("[\u00ad\u034f\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00-\ufe0f\ufeff]")
 
 
 def opcodes(recorded: Sequence[Hashable], now: Sequence[Hashable]) -> list[Opcode] | None:
@@ -95,6 +105,48 @@ def shorten(text: str, room: int = SHOWN) -> str:
     return f"{text[: max(0, room - 3 - tail)]}...{text[len(text) - tail :]}"
 
 
+def excerpt(recorded: str, now: str, room: int) -> tuple[str, str]:
+    """Return two texts in at most `room` characters each, both cut so that the first change is seen at the same place.
+
+    Where they would look alike then, what tells them apart is written as escapes.
+    """
+    at = common_prefix(recorded, now)
+    start = max(0, at - room // 3) if max(len(recorded), len(now)) > room else 0
+    sides = _cut(recorded, start, room), _cut(now, start, room)
+    if recorded == now or _look(sides[0]) != _look(sides[1]):
+        return sides
+    at, *spans = hunk(*sides)
+    escaped = ["".join(map(_escape, span)) for span in spans]
+    if escaped == spans:  # spaces at the end
+        return json.dumps(sides[0], ensure_ascii=False), json.dumps(sides[1], ensure_ascii=False)
+    told = [side[:at] + new + side[at + len(old) :] for side, old, new in zip(sides, spans, escaped, strict=True)]
+    return told[0], told[1]
+
+
+def apart(recorded: str, now: str, room: int = SHOWN) -> tuple[str, str]:
+    """Return two texts shortened to `room` characters, or cut around their first change where that hides it."""
+    short = shorten(recorded, room), shorten(now, room)
+    return short if _look(short[0]) != _look(short[1]) else excerpt(recorded, now, room)
+
+
+def _look(text: str) -> str:
+    """Return one text for all that look like `text`."""
+    seen = _UNSEEN.sub("", unicodedata.normalize("NFKC", text)).translate(_LETTERS)
+    return _SPACE.sub(" ", _QUOTES.sub("'", _DASHES.sub("-", seen))).rstrip()
+
+
+def _escape(char: str) -> str:
+    return char if char.isprintable() and char.isascii() else json.dumps(char)[1:-1]
+
+
+def _cut(text: str, start: int, room: int) -> str:
+    before = "..." if start else ""
+    rest = text[start:]
+    if len(before) + len(rest) <= room:
+        return before + rest
+    return f"{before}{rest[: max(0, room - len(before) - 3)]}..."
+
+
 def _inside_word(text: str, at: int, other: str, other_at: int | None = None) -> bool:
     """Whether position `at` of either text has a letter or digit on both sides."""
     other_at = at if other_at is None else other_at
@@ -110,9 +162,8 @@ def _wordy(char: str) -> bool:
 
 
 def _show(text: str) -> str:
-    short = shorten(text)
-    plain = short and not short[0].isspace() and not short[-1].isspace() and " " not in short and short.isprintable()
-    return short if plain else json.dumps(short, ensure_ascii=False)
+    plain = text and " " not in text and text.isprintable()
+    return text if plain else json.dumps(text, ensure_ascii=False)
 
 
 def _words(old: str, new: str) -> str:
@@ -129,10 +180,10 @@ def _words(old: str, new: str) -> str:
 
 def _swap(old: str, new: str) -> str:
     if not old:
-        return f"added {_show(new)}"
+        return f"added {_show(shorten(new))}"
     if not new:
-        return f"dropped {_show(old)}"
-    return f"{_show(old)} -> {_show(new)}"
+        return f"dropped {_show(shorten(old))}"
+    return " -> ".join(apart(_show(old), _show(new)))
 
 
 def _lines(old: list[str], new: list[str]) -> str:
