@@ -5,6 +5,7 @@ Others add theirs under the entry point `agentreplay.formats`: each is the dotte
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Protocol
@@ -66,6 +67,28 @@ class Format:
     fits: Callable[[Opened], bool]
     read: FormatReader
     together: str = ""
+
+
+_IDENTITIES = (
+    *("id", "uuid", "call_id", "tool_call_id", "request_id", "requestId", "response_id", "span_id", "spanId"),
+    *("timestamp", "time", "ts", "created_at", "started_at", "start_time", "startTime", "startedDateTime"),
+    *("request_start_time", "request_created_at", "logging_time"),
+)
+"""What a row is told from another one by: its own id, or its time."""
+
+
+def once(rows: Iterable[Json]) -> list[Json]:
+    """The rows without those that repeat one word for word, its id or time included: exported twice, done once."""
+    seen: set[int] = set()
+    kept: list[Json] = []
+    for row in rows:
+        if isinstance(row, dict) and any(row.get(name) for name in _IDENTITIES):
+            written = hash(json.dumps(row, sort_keys=True))
+            if written in seen:
+                continue
+            seen.add(written)
+        kept.append(once(row) if isinstance(row, list) else row)
+    return kept
 
 
 _WRAPPERS = (

@@ -20,7 +20,7 @@ from pytest_agentreplay.errors import TraceError, TraceUnknown
 from pytest_agentreplay.interchange.formats import Opened
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.core.model import Json
+    from pytest_agentreplay.core.model import Json, JsonObject
 
 LARGEST = 256 << 20
 """Bytes of a file when it is unpacked."""
@@ -87,17 +87,28 @@ def rows_of(text: str) -> tuple[list[Json] | None, int]:
 
 def _json(text: str) -> Json:
     try:
-        found: Json = json.loads(text)
+        found: Json = _DECODER.decode(text)
     except RecursionError:
         msg = "nested too deeply"
         raise ValueError(msg) from None
     return found
 
 
+def _object(pairs: list[tuple[str, Json]]) -> JsonObject:
+    """An object; of a name that is given twice the last value that says anything counts, or a run would lose its id."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        members |= {name: value for name, value in pairs if value not in (None, "", [], {})}
+    return members
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_object)
+
+
 def _following(text: str) -> tuple[list[Json], int]:
     """Objects and lists with nothing but space between, and 1 where something else stands behind them."""
     rows: list[Json] = []
-    decoder, at = json.JSONDecoder(), 0
+    at = 0
     while at < len(text):
         while at < len(text) and text[at] in " \t\r\n":
             at += 1
@@ -106,7 +117,7 @@ def _following(text: str) -> tuple[list[Json], int]:
         if text[at] not in "{[":  # a row of numbers is no row of values: each digit would be one
             return rows, 1
         try:
-            value, at = decoder.raw_decode(text, at)
+            value, at = _DECODER.raw_decode(text, at)
         except (ValueError, RecursionError):
             return rows, 1
         rows.append(value)

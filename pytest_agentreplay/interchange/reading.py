@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.errors import TraceError
 from pytest_agentreplay.interchange import logs, platforms, spans
-from pytest_agentreplay.interchange.formats import Format, choose, layers
+from pytest_agentreplay.interchange.formats import Format, choose, layers, once
 from pytest_agentreplay.interchange.opening import opened
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def traces(files: Sequence[tuple[str, bytes]], wanted: str = "") -> list[Trace]:
     together: dict[object, list[tuple[Format, Opened]]] = {}
     for number, (file, data) in enumerate(files):
         held = _unwrapped(opened(data, file=file), known, wanted)
+        held = replace(held, rows=tuple(once(held.rows)))
         chosen = choose(held, known, wanted)
         together.setdefault(chosen.together or number, []).append((chosen, held))
     return [trace for group in together.values() for trace in _read(group)]

@@ -1,10 +1,12 @@
 """Requests and replies that stand apart: files of batch APIs, blueprints of PromptLayer, pages of a list."""
 
+import json
+
 import pytest
 
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.reading import traces
-from tests.interchange.neutral import lines, one, read, tools
+from tests.interchange.neutral import TRACES, lines, one, read, tools
 
 CHOICE = {"index": 0, "message": {"role": "assistant", "content": "On its way"}, "finish_reason": "stop"}
 REPLY = {"object": "chat.completion", "created": 1790000000, "model": "m-1", "choices": [CHOICE]}
@@ -98,3 +100,27 @@ def test_requests_of_promptlayer_are_one_run_whose_reply_stands_last_or_apart():
     failed = {"input": {"type": "completion", "content": [{"type": "text", "text": "so"}]}, "output": None}
     trace = one(row | failed | {"error_type": "E", "error_message": "no"})
     assert (trace.input, trace.output, trace.faults[0].type) == ("so", None, "E")
+
+
+TURNS = (TRACES / "generated" / "openai" / "chat_completions_log.jsonl").read_bytes().splitlines()
+
+
+@pytest.mark.parametrize("rows", [[*TURNS[:1], *TURNS], [*TURNS, TURNS[1]], [TURNS[0], TURNS[1], *TURNS[1:]]])
+def test_a_row_that_was_exported_twice_is_one_call(rows):
+    assert traces([("log", b"\n".join(rows))]) == traces([("log", b"\n".join(TURNS))])
+    listed = b"[" + b",".join(rows) + b"]"
+    assert len(traces([("log", listed)])[0].model_calls) == len(TURNS)
+
+
+def test_calls_that_say_the_same_at_different_times_are_several():
+    row = json.loads(TURNS[0])
+    later = row | {"timestamp": "2026-11-20T14:00:00+00:00"}
+    assert len(traces([("log", lines(row, later))])) == 2
+
+
+@pytest.mark.parametrize("empty", ["null", '""', "[]", "{}"])
+def test_of_a_name_that_a_row_gives_twice_the_value_that_says_something_counts(empty):
+    request = b'"request": '
+    assert TURNS[1].count(request) == 1
+    twice = TURNS[1].rstrip()[:-1] + b', "request": ' + empty.encode() + b"}"
+    assert traces([("log", b"\n".join((TURNS[0], twice, *TURNS[2:])))]) == traces([("log", b"\n".join(TURNS))])

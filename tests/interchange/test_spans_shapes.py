@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import random
+import re
 from datetime import datetime, timedelta
 
 import pytest
@@ -100,6 +101,30 @@ def nested(flat):
     return tree
 
 
+def split_anywhere(flat, chance):
+    """Attributes as objects in objects, each name split at some of its dots."""
+    tree = {}
+    for name, value in flat.items():
+        *path, last = re.sub(r"\.", lambda dot: chance.choice(".|"), name).split("|")
+        node = tree
+        for step in path:
+            node = node.setdefault(step, {})
+        node[last] = value
+    return tree
+
+
+def as_kvlists(value):
+    match value:
+        case dict():
+            return {"kvlistValue": {"values": [{"key": key, "value": as_kvlists(one)} for key, one in value.items()]}}
+        case list():
+            return {"arrayValue": {"values": [as_kvlists(one) for one in value]}}
+        case bool() | int():
+            return {"boolValue" if isinstance(value, bool) else "intValue": value}
+        case _:
+            return {"doubleValue" if isinstance(value, float) else "stringValue": value}
+
+
 def framed(span):
     """A span as a row of a data frame."""
     row = {key: value for key, value in span.items() if key not in {"context", "attributes"}}
@@ -141,6 +166,38 @@ OTLP = {
 def test_otlp_in_any_shape(shape):
     for name in (GENAI, OPENINFERENCE, *([LANGFUSE] if shape == "ids in base64" else [])):
         assert traces([(name, OTLP[shape](rows_of(name)))]) == traces([(name, data_of(name))]), name
+
+
+@pytest.mark.parametrize(
+    "name", [GENAI, OPENINFERENCE, LANGFUSE, "openllmetry/otlp_refund.jsonl", "openllmetry/otlp_compare_flattened.json"]
+)
+def test_names_may_be_split_into_objects_at_any_of_their_dots(name):
+    usual = traces([(name, data_of(name))])
+    for seed in range(8):
+        rows, chance = rows_of(name), random.Random(seed)
+        for _, span in spans(rows):
+            for holder in (span, *span.get("events", [])):
+                tree = split_anywhere(attributes(holder["attributes"]), chance)
+                holder["attributes"] = as_kvlists(tree)["kvlistValue"]["values"]
+        assert traces([(name, lines(*rows))]) == usual, seed
+
+
+def test_messages_may_be_a_list_of_objects_with_dotted_names_and_arguments_keep_theirs():
+    call = {"tool_call.function.name": "pay", "tool_call.function.arguments": "{}", "tool_call.id": "c"}
+    told = {"message.role": "assistant", "message.tool_calls": [call]}
+    model = {"llm": {"model_name": "m", "input_messages": [{"message.role": "user", "message": {"content": "Hi"}}]}}
+    model |= {"llm.output_messages": {"0": told}, "openinference": {"span.kind": "LLM"}}
+    tool = {"openinference.span": {"kind": "TOOL"}, "tool": {"name": "pay", "parameters": {"order.id": "A-1"}}}
+    frame = {"name": "s", "parent_id": None, "start_time": "2026-11-20T13:51:51Z", "span_kind": None}
+    rows = [
+        frame | {"context": {"trace_id": "1" * 32, "span_id": str(nth) * 16}, "attributes": held}
+        for nth, held in enumerate((model, tool), 2)
+    ]
+    (trace,) = traces([("spans.json", lines(rows))])
+    (asked,) = trace.model_calls
+    assert asked.messages == ({"role": "user", "parts": [{"type": "text", "content": "Hi"}]},)
+    assert [part["name"] for part in asked.reply["parts"]] == ["pay"]
+    assert trace.tool_runs[0].arguments == {"order.id": "A-1"}
 
 
 LISTED = {

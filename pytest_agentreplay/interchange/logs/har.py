@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canonical_json import parse
 from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply
-from pytest_agentreplay.dialects.lenient import obj, objects, string
+from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
 from pytest_agentreplay.errors import TraceError, TraceIncomplete
-from pytest_agentreplay.interchange.formats import Format
+from pytest_agentreplay.interchange.formats import Format, once
 from pytest_agentreplay.interchange.logs import runs
 from pytest_agentreplay.interchange.logs.recorded import RecordedCalls, heard
 from pytest_agentreplay.interchange.moments import after, moment
@@ -46,7 +46,7 @@ def _fits(opened: Opened) -> bool:
 def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
     del beside
     log = _log(opened)
-    entries = objects(log.get("entries"))
+    entries = objects(once(arr(log.get("entries"))))
     found = heard(_recorded(entry, opened.members or {}) for entry in entries)
     if not found.rows:
         if any(_bodiless(entry) for entry in entries):

@@ -11,6 +11,7 @@ from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
 from pytest_agentreplay.interchange.moments import nanoseconds
 from pytest_agentreplay.interchange.spans import otlp
+from pytest_agentreplay.interchange.spans.dotted_keys import flat
 from pytest_agentreplay.interchange.spans.providers import number
 from pytest_agentreplay.interchange.spans.runs import runs
 from pytest_agentreplay.interchange.spans.span import Span, SpanEvent
@@ -99,7 +100,7 @@ def _event(row: JsonObject) -> SpanEvent:
 
 
 def _attributes(row: JsonObject) -> JsonObject:
-    return obj(genai.parsed(_get(row, _HELD)))
+    return flat(obj(genai.parsed(_get(row, _HELD))))
 
 
 def _get(row: JsonObject, names: tuple[str, ...]) -> Json:

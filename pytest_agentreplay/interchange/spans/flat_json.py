@@ -13,7 +13,7 @@ from pytest_agentreplay.dialects.lenient import obj, objects, string
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.moments import nanoseconds
 from pytest_agentreplay.interchange.spans import otlp
-from pytest_agentreplay.interchange.spans.dotted_keys import under
+from pytest_agentreplay.interchange.spans.dotted_keys import flat, under
 from pytest_agentreplay.interchange.spans.runs import runs
 from pytest_agentreplay.interchange.spans.span import Span, SpanEvent
 
@@ -45,7 +45,7 @@ def is_console(opened: Opened) -> bool:
 def is_foundry(opened: Opened) -> bool:
     """Whether it holds spans of Azure AI Foundry."""
     return any(
-        "context" in one and any(name.startswith("microsoft.foundry") for name in obj(one.get("attributes")))
+        "context" in one and any(name.startswith("microsoft.foundry") for name in flat(obj(one.get("attributes"))))
         for one in _rows(opened)
     )
 
@@ -74,7 +74,7 @@ def refuse_traces(opened: Opened, beside: Iterable[Opened] = ()) -> Iterable[Tra
 def span(row: JsonObject) -> Span:
     """A span of Phoenix, of the console exporter, of Foundry, or a row of a data frame."""
     context, status = obj(row.get("context")), row.get("status")
-    attributes = obj(row.get("attributes")) or under(row, "attributes.")
+    attributes = flat(obj(row.get("attributes")) or under(row, "attributes."))
     told = string(row.get("span_kind"))
     return Span(
         id=otlp.identity(context.get("span_id") or row.get("context.span_id")),
@@ -94,7 +94,7 @@ def span(row: JsonObject) -> Span:
 
 def _event(one: JsonObject) -> SpanEvent:
     at = nanoseconds(one.get("timestamp"))
-    return SpanEvent(name=string(one.get("name")), attributes=obj(one.get("attributes")), at=at)
+    return SpanEvent(name=string(one.get("name")), attributes=flat(obj(one.get("attributes"))), at=at)
 
 
 def _is_log(one: JsonObject) -> bool:
@@ -103,7 +103,7 @@ def _is_log(one: JsonObject) -> bool:
 
 
 def _log(one: JsonObject) -> SpanEvent:
-    attributes = obj(one.get("attributes"))
+    attributes = flat(obj(one.get("attributes")))
     return SpanEvent(
         name=string(one.get("event_name")) or string(attributes.get("event.name")),
         attributes=attributes,

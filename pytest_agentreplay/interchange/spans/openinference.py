@@ -14,7 +14,7 @@ from pytest_agentreplay.dialects.lenient import arr, counts, obj, objects, strin
 from pytest_agentreplay.interchange.platforms import faults, finals, langchain
 from pytest_agentreplay.interchange.spans import content
 from pytest_agentreplay.interchange.spans.convention import Family, placed
-from pytest_agentreplay.interchange.spans.dotted_keys import at, text, tree
+from pytest_agentreplay.interchange.spans.dotted_keys import at, grown, text, tree
 from pytest_agentreplay.interchange.spans.genai import tools
 from pytest_agentreplay.interchange.spans.providers import dialect, named, parameters
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, ToolRun
@@ -133,7 +133,7 @@ def _plainly(found: Json, role: str = "user") -> Json:
 
 
 def _listed(held: JsonObject, name: str, inner: str) -> list[JsonObject]:
-    return [obj(one.get(inner)) for one in objects(tree(held, name))]
+    return [obj(obj(grown(one)).get(inner)) for one in objects(tree(held, name))]
 
 
 def _message(one: JsonObject) -> JsonObject | None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
 from pytest_agentreplay.interchange.moments import nanoseconds
+from pytest_agentreplay.interchange.spans.dotted_keys import flat
 from pytest_agentreplay.interchange.spans.span import Span, SpanEvent
 
 if TYPE_CHECKING:
@@ -58,14 +59,14 @@ def names(rows: Iterable[Json]) -> set[str]:
     """The names of all attributes of spans in the rows of a file."""
     found: set[str] = set()
     for _, _, record in _records(batches(rows, SPANS)):
-        found.update(string(pair.get("key")) for pair in objects(record.get("attributes")))
+        found.update(flat(values(record.get("attributes"))))
     return found
 
 
 def logs(rows: Iterable[Json]) -> Iterator[SpanEvent]:
     """Every log record in the rows of a file."""
     for _, _, record in _records(batches(rows, LOGS)):
-        attributes = values(record.get("attributes"))
+        attributes = flat(values(record.get("attributes")))
         yield SpanEvent(
             name=string(_field(record, "eventName")) or string(attributes.get("event.name")),
             attributes=attributes,
@@ -88,11 +89,11 @@ def span(record: JsonObject, *, resource: JsonObject | None = None, scope: JsonO
         ended=nanoseconds(_field(record, "endTimeUnixNano")),
         status=outcome(status.get("code")),
         message=string(status.get("message")),
-        attributes=values(record.get("attributes")),
+        attributes=flat(values(record.get("attributes"))),
         events=tuple(
             SpanEvent(
                 name=string(event.get("name")),
-                attributes=values(event.get("attributes")),
+                attributes=flat(values(event.get("attributes"))),
                 at=nanoseconds(_field(event, "timeUnixNano")),
             )
             for event in objects(record.get("events"))
