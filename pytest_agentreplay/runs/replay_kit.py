@@ -276,11 +276,12 @@ def candidates(name: str, root: str) -> list[tuple[int, FunctionType]]:
     """
     ranked: list[tuple[int, FunctionType]] = []
     for _, module in sorted(sys.modules.items()):
-        if not str(getattr(module, "__file__", "")).startswith(root):
+        names = getattr(module, "__dict__", {})
+        if not str(names.get("__file__")).startswith(root):
             continue
         # type() and not isinstance(): Django's lazy settings are set up by a look at their __class__.
-        kinds = [kind for kind in vars(module).values() if issubclass(type(kind), type)]
-        for value in [value for owner in (module, *kinds) for value in vars(owner).values()]:
+        kinds = [kind for kind in names.values() if issubclass(type(kind), type)]
+        for value in [*names.values(), *(value for kind in kinds for value in vars(kind).values())]:
             row: Any = value.get(name) if type(value) is dict else value if name in _names_of(value) else None
             entries = row.values() if type(row) is dict else row if type(row) in {list, tuple} else (row,)
             functions = [function for entry in entries for function in functions_behind(entry)]

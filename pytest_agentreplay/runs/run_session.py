@@ -216,7 +216,7 @@ class RunSession:
                 redirection = self._redirect(tool, path)
                 if tool.name in {path, short := path.rpartition(".")[2]}:
                     self._names.add(redirection, short, path)
-            self.watch.joins = child_start.joins
+            self.watch.joins, self.watch.executed = child_start.joins, self._met.executed
             stack.callback(self.keys.stop)
             stack.callback(self.pause)
             self.resume()

@@ -176,7 +176,9 @@ def tell_of_proactor(proactor: Any, listener: Listener) -> None:
     proactor.connect, proactor.sendto = told_connect, told_sendto
 
 
-EVENTS = CHILD_EVENTS | SOCKET_EVENTS.keys() | {LIBRARY, LOADED, MADE}
+EXECUTED = "exec"
+"""The event of each code that is run as a module or text: by an import, `exec` or `runpy`."""
+EVENTS = CHILD_EVENTS | SOCKET_EVENTS.keys() | {LIBRARY, LOADED, MADE, EXECUTED}
 REACHES = SOCKET_EVENTS.keys() | {MADE}
 
 
@@ -206,6 +208,8 @@ class Guard:
         """Whether a child joins the run (""), why it cannot, or None for one that is not asked to."""
         self.served: Callable[[Mapping[str, str], str], str | None] | None = None
         """Whether the model calls of a child come to the gateway (""), why not, or None for one that knows of none."""
+        self.executed: Callable[[CodeType], None] = lambda _code: None
+        """Is told of code before it is run as a module or text."""
         self._root = root
         self._counts: dict[tuple[str, str, str], int] = {}
         self.functions: dict[str, tuple[str, CodeType | None]] = {}
@@ -268,6 +272,9 @@ class Guard:
 
     def hear(self, event: str, args: tuple[Any, ...], frame: FrameType | None) -> None:
         """An audit event of this test, raised in `frame`. Raises ReplayDiverged when it is refused."""
+        if event == EXECUTED:
+            self.executed(args[0])
+            return
         self._refuse_import(event, args, frame)
         if (found := self._crosses(event, args, frame)) is not None:
             kind, target = found
@@ -314,6 +321,8 @@ class Guard:
 
     def _crosses(self, event: str, args: tuple[Any, ...], frame: FrameType | None) -> tuple[str, str] | None:
         """What the event reaches out to, as (kind, target); None for what passes."""
+        if event == EXECUTED:
+            return None
         if event == LIBRARY:
             return None if self._hosts.look_up(args[0]) else ("library", args[0])
         if event == LOADED:

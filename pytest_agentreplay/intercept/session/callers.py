@@ -77,7 +77,12 @@ def is_agents(code: CodeType) -> bool:
     """Whether `code` is the agent's: not ours, no installed package, not the standard library."""
     # A redirected tool's stub has the tool's file, but no line of the agent's; it is marked as tracebacks know it.
     hidden = "__tracebackhide__" in code.co_varnames
-    return not hidden and "site-packages" not in code.co_filename and not code.co_filename.startswith(_NOT_THE_AGENT)
+    return not hidden and is_agents_file(code.co_filename)
+
+
+def is_agents_file(name: str) -> bool:
+    """Whether a file is the agent's, as `is_agents` says it of code."""
+    return "site-packages" not in name and not name.startswith(_NOT_THE_AGENT)
 
 
 def where_it_stopped(error: BaseException, root: str) -> TracebackType | None:

@@ -6,17 +6,21 @@ what they lead to after each import is frozen as well, for as long as the test.
 
 from __future__ import annotations
 
+import functools
 import inspect
+import os
 import sys
 from dataclasses import replace
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import CannotRedirect
 from pytest_agentreplay.intercept.registry import when_imported
+from pytest_agentreplay.intercept.session.callers import is_agents_file
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import ModuleType
+    from collections.abc import Iterator, Sequence
+    from types import FrameType
 
     from pytest_agentreplay.core.serialize import Codec
     from pytest_agentreplay.intercept.tools.tool import Redirection
@@ -32,6 +36,8 @@ class Redirections(list["Redirection"]):
         super().__init__()
         self._codecs = codecs
         self._paths: dict[str, dict[tuple[str, ...], Redirection]] = {}
+        self._modules: dict[CodeType, str] = {}
+        self._qualnames: set[str] = set()
 
     def start(self) -> None:
         """Freeze again what is imported again, from now until `stop`."""
@@ -53,23 +59,72 @@ class Redirections(list["Redirection"]):
             elif module and names and "<" not in names:
                 self._paths.setdefault(module, {})[tuple(names.split("."))] = redirection
                 when_imported(module, imported)
+            for namespace in copies_of(module, len(sys.modules)) if module else ():
+                self._freeze_in(namespace, module)
+        self._modules |= dict.fromkeys(redirection.codes(), function.__module__)
+        self._qualnames |= {code.co_qualname for code in redirection.codes()}
 
     def again(self, module: ModuleType) -> None:
         """Freeze what the paths of this test lead to in `module`, as far as that is new."""
+        self._freeze_in(vars(module), module.__name__)
+
+    def executed(self, code: CodeType) -> None:
+        """Freeze what `code`, which runs next, makes of the tools once more: it is a second copy of their module.
+
+        Nothing tells when it has run but a profiler; that of somebody else is left alone.
+        """
+        known = [inner for inner in nested(code) if inner.co_qualname in self._qualnames]  # cheap, and seldom true
+        modules = {self._modules[inner] for inner in known if inner in self._modules}
+        if not modules or sys.getprofile() is not None:
+            return
+
+        def watch(frame: FrameType, event: str, _argument: object) -> None:
+            ended = event == "return" and frame.f_code is code
+            body = frame if ended else frame.f_back
+            if body is not None and body.f_code is code and event in {"call", "return"}:
+                for module in modules:
+                    self._freeze_in(body.f_locals, module)
+            if ended:
+                sys.setprofile(None)
+
+        sys.setprofile(watch)
+
+    def _freeze_in(self, namespace: dict[str, Any], module: str) -> None:
+        """Freeze what the paths of this test into `module` lead to in `namespace`, as far as that is new."""
         from pytest_agentreplay.intercept.tools.tool import is_redirected, redirect
 
-        for names, redirection in [*self._paths.get(module.__name__, {}).items()]:
+        for names, redirection in [*self._paths.get(module, {}).items()]:
             if ".<locals>" in names[0]:
-                redirection.follow(vars(module))
+                redirection.follow(namespace)
                 continue
-            found: Any = module
-            for name in names:
+            found: Any = namespace.get(names[0])
+            for name in names[1:]:
                 found = inspect.getattr_static(found, name, None) if isinstance(found, type) else vars_of(found, name)
             try:
                 if found is not None and not is_redirected(found):
                     self.append(redirect(replace(redirection.tool, function=found), self._codecs))
             except CannotRedirect:
                 continue  # the module has another thing under that name now, which is no tool
+
+
+@functools.lru_cache(maxsize=256)
+def copies_of(name: str, _loaded: int) -> tuple[dict[str, Any], ...]:
+    """Return the namespaces of other copies of module `name` that the agent's modules hold, as of so many modules."""
+    loaded = [getattr(module, "__dict__", {}) for module in [*sys.modules.values()]]
+    holders = [names for names in loaded if is_agents_file(str(names.get("__file__") or "<"))]
+    held = [vars(value) if type(value) is ModuleType else value for names in holders for value in names.values()]
+    copies = [names for names in held if type(names) is dict and isinstance(names.get("__file__"), str)]
+    own = getattr(sys.modules.get(name), "__dict__", {})
+    place = own.get("__file__")
+    return tuple(names for names in copies if names is not own and os.path.abspath(names["__file__"]) == place)  # noqa: PTH100  no link is followed
+
+
+def nested(code: CodeType) -> Iterator[CodeType]:
+    """Yield the code of all functions and classes that `code` makes."""
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield constant
+            yield from nested(constant)
 
 
 def imported(module: ModuleType) -> None:

@@ -30,7 +30,7 @@ from pytest_agentreplay.intercept.tools.tool_verifying import ToolVerifying, ent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import FunctionType
+    from types import CodeType, FunctionType
 
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.core.serialize import Codec
@@ -74,6 +74,10 @@ class Redirection:
     def held(self) -> FunctionType:
         """Return the function whose code is exchanged."""
         return self._layer.function
+
+    def codes(self) -> list[CodeType]:
+        """Return the codes that the functions of the tool were written with."""
+        return [layer.code for layer in self._seam.layers]
 
     def follow(self, namespace: dict[str, Any]) -> None:
         """Freeze what the factory of the tool makes that stands in `namespace` now."""
@@ -203,12 +207,12 @@ class PatchedFunction:
         }[self.kind]
         lead(function, meet)
         _LAYERS[function] = self
-        self._code, self._meet = code, meet
+        self.code, self._meet = code, meet
         self._made = factories.follow(function, code, meet, function.__globals__)
 
     def follow(self, namespace: dict[str, Any]) -> None:
         """Freeze what the factory of the tool makes that stands in `namespace` now."""
-        self._made += factories.follow(self.function, self._code, self._meet, namespace)
+        self._made += factories.follow(self.function, self.code, self._meet, namespace)
 
     def close(self) -> None:
         """Return the function its own code again."""

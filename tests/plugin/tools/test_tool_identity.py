@@ -324,3 +324,74 @@ def test_two_functions_of_one_factory_are_told_apart_by_names_or_refused(shared_
     project = recorded(furnished(shared_project(), test_closures=CLOSURES))
     passed(project.offline())
     assert [x.call.name for x in runs(project)["named"].exchanges] == ["lookup", "lookup", "refund"]
+
+
+COPIED = """
+import functools, pathlib
+
+def note(line):
+    with pathlib.Path("ledger.txt").open("a") as ledger:
+        ledger.write(line + "\\n")
+    return line
+
+def refund(order):
+    return note(f"refund {order}")
+
+@functools.lru_cache
+def look(order):
+    return note(f"look {order}")
+
+class Desk:
+    def cancel(self, order):
+        return note(f"cancel {order}")
+
+def main():
+    return refund("A-1"), look("A-1"), Desk().cancel("A-1")
+
+if __name__ == "__main__":
+    RESULT = main()
+"""
+COPIES = """
+import importlib.util, pathlib, runpy, sys
+import pytest
+import copied
+
+def load(name):
+    found = importlib.util.spec_from_file_location(name, copied.__file__)
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+def executed(text):
+    names = {"__name__": "other"}
+    exec(text, names)
+    return names["main"]()
+
+BEFORE = load("other")
+RUN_BEFORE = runpy.run_path("copied.py")
+SOURCE = pathlib.Path(copied.__file__).read_text()
+WAYS = {
+    "spec": lambda: load("other").main(),
+    "spec-of-the-same-name": lambda: load("copied").main(),
+    "run_path": lambda: runpy.run_path("copied.py")["main"](),
+    "run_path-main": lambda: runpy.run_path("copied.py", run_name="__main__")["RESULT"],
+    "run_module": lambda: runpy.run_module("copied")["main"](),
+    "before": lambda: BEFORE.main(),
+    "run_path-before": lambda: RUN_BEFORE["main"](),
+    "exec": lambda: executed(compile(SOURCE, "copied.py", "exec")),
+    "exec-text": lambda: executed(SOURCE),
+}
+
+@pytest.mark.parametrize("way", WAYS)
+def test_copy(agentreplay, way):
+    assert WAYS[way]() == ("refund A-1", "look A-1", "cancel A-1")
+    agentreplay.run.assert_tool_calls(["refund", "look", "cancel"])
+    assert sys.getprofile() is None
+"""
+
+
+def test_the_tools_of_a_second_copy_of_a_module_are_frozen(shared_project):
+    ini = "agentreplay_tools =\n    copied.refund\n    copied.look = read\n    copied.Desk.cancel\n"
+    project = recorded(furnished(shared_project(), ini, copied=COPIED, test_copies=COPIES))
+    assert len(project.ledger) == 9 * 3
+    passed(project.offline())
