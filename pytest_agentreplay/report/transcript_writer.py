@@ -81,7 +81,7 @@ class TranscriptWriter:
             yield from indented(self.model(x, reading, self._context(turn, x, reading)))
 
     def _context(self, turn: Turn, x: Exchange, now: CallReading) -> LaneContext:
-        """What was said before a model call. A child process has a context of its own, unless it goes on with another."""
+        """Return what was said before a model call: a child process has its own, unless it goes on with another."""
         key = turn.lane, next((lane for lane in self._apart if f"{x.lane}.".startswith(f"{lane}.")), "")
         if (found := self._contexts.get(key)) is None:
             before = self._lanes.get(turn.lane, LaneContext())
