@@ -298,7 +298,9 @@ def pytest_runtest_makereport(
         return cases.told(item, (yield))
     shared = item.config.stash.get(FIXTURES, None)
     if not wanted(item) and RUN_SESSION not in item.stash:  # a test may ask for the fixture while it runs
-        return with_fixtures(shared, call, (yield))
+        report = yield
+        with_finding(item, call, report)  # of a fixture that is wider than the test
+        return with_fixtures(shared, call, report)
     from pytest_agentreplay.plugin import outcome
 
     if call.excinfo is not None:
@@ -323,6 +325,19 @@ def with_fixtures(
     return report
 
 
+def with_finding(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> bool:
+    """Show the headline of the finding that failed the test, and keep its cause; return whether one did."""
+    finding = getattr(call.excinfo.value, "finding", None) if call.excinfo is not None else None
+    if finding is None or not report.failed:
+        return False
+    from pytest_agentreplay.plugin.session_glue import show_headline
+    from pytest_agentreplay.report.shared_summary import cause_of
+
+    show_headline(report, finding)
+    report.__dict__["agentreplay_cause"] = cause_of(finding, item.nodeid)
+    return True
+
+
 def told_of(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> pytest.TestReport:
     """The report, with what the session of its test has to tell."""
     if item.stash.get(BODY, False):
@@ -333,15 +348,9 @@ def told_of(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestR
         from pytest_agentreplay.plugin.expected import correct_report
 
         correct_report(item, call, report)
-    finding = getattr(call.excinfo.value, "finding", None) if call.excinfo is not None else None
-    if finding is not None and report.failed:
-        from pytest_agentreplay.plugin.session_glue import show_headline
-        from pytest_agentreplay.report.shared_summary import cause_of
-
-        show_headline(report, finding)
-        report.__dict__["agentreplay_cause"] = cause_of(finding)
-    elif (
-        report.failed
+    if (
+        not with_finding(item, call, report)
+        and report.failed
         and (run_session := item.stash.get(RUN_SESSION, None)) is not None
         and run_session.mode == "replay"
     ):

@@ -1,14 +1,13 @@
-"""One change behind many tests: which findings have the same cause, and what is said of those after the first.
-
-Only changes of requests are shared: what an agent asks for, or gets, in another way belongs to its test.
-"""
+"""One change behind many tests: which findings have the same cause, and what is said of those after the first."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay.core.paths import selecting
 from pytest_agentreplay.report.findings import REQUESTS
 
 if TYPE_CHECKING:
@@ -16,30 +15,35 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.report.finding import Finding
 
+RECORD = "pytest --snapshot-record "
 NAMED = 3
 """Tests that are named of those behind one change."""
 
+_PLACE = re.compile(r"\b(?:turn|call) \d")
 CODES = frozenset(kind.code for kind in REQUESTS)
 
 
-def cause_of(finding: Finding) -> dict[str, str]:
-    """Return what tells the cause of a finding from that of another, as plain data; empty where it is not shared.
+def cause_of(finding: Finding, test: str) -> dict[str, str]:
+    """Return what tells the cause of `finding`, which fails `test`, from that of another, as plain data.
 
-    Two findings have one cause where their code, and path and text of each difference on both sides, are equal.
+    Two findings have one cause where their code, and path and text of each difference on both sides, are equal; and,
+    but for changed requests, what is called. Without differences it is all that is said but the next commands.
     """
-    differences = [(one.text, one.recorded, one.now) for one in finding.lines if one.what == "difference"]
-    if finding.code not in CODES or not differences:
-        return {}
-    text = json.dumps([finding.code, differences])
-    rule = (
-        one.text for one in finding.lines if one.what == "next" and one.text.startswith("agentreplay accept --rule")
-    )
+    differences = [(line.text, line.recorded, line.now) for line in finding.lines if line.what == "difference"]
+    said = [part for part in finding.headline.partition("] ")[2].split(": ") if not _PLACE.search(part)]
+    if not differences:
+        said += [line.text for line in finding.lines if line.what in {"text", "cause"}]
+    text = json.dumps([finding.code, differences, [] if differences and finding.code in CODES else said])
+    steps = [line.text for line in finding.lines if line.what == "next"]
+    rule = (step for step in steps if finding.code in CODES and step.startswith("agentreplay accept --rule"))
+    again = f"{RECORD}{selecting(finding.test)}"
     return {
         "cause": hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest(),
         "code": finding.code,
         "headline": finding.headline,
-        "test": finding.test,
+        "test": test,
         "rule": next(rule, ""),
+        "again": again if again in steps else "",
     }
 
 
@@ -55,15 +59,25 @@ def behind(causes: Iterable[dict[str, Any]]) -> str:
     return f"in {len(tests)} tests: {', '.join(tests[:NAMED])}{f' and {more} more' if more > 0 else ''}"
 
 
-def command(cause: dict[str, Any]) -> str:
-    """Return the one command that accepts the change in all tests."""
-    every = f'agentreplay accept --requests --all --code {cause["code"]} --reason "why every reply still holds"'
-    return cause["rule"] or every
+def command(causes: Sequence[dict[str, Any]]) -> tuple[str, str]:
+    """Return the one command that takes the change in all tests, behind when to type it; "" where none does."""
+    first = causes[0]
+    if first["code"] in CODES:
+        every = f'agentreplay accept --requests --all --code {first["code"]} --reason "why every reply still holds"'
+        return "if every recorded reply still holds", first["rule"] or every
+    targets = sorted({cause["again"].removeprefix(RECORD) for cause in causes})
+    named = " ".join(targets) if len(targets) <= NAMED else "--last-failed"
+    return "to keep the new behaviour", f"{RECORD}{named}" if all(targets) else ""
 
 
 def first_lines(causes: Sequence[dict[str, Any]]) -> list[str]:
     """Return what the report of the first test ends with."""
-    return ["", f"  the same change {behind(causes)}", "  accept it in all of them:", f"    {command(causes[0])}"]
+    when, typed = command(causes)
+    return [
+        "",
+        f"  the same change {behind(causes)}",
+        *([f"  {when}, in all of them:", f"    {typed}"] if typed else []),
+    ]
 
 
 def shared_lines(changes: Iterable[Sequence[dict[str, Any]]]) -> list[str]:
@@ -73,5 +87,6 @@ def shared_lines(changes: Iterable[Sequence[dict[str, Any]]]) -> list[str]:
     for causes in sorted(several, key=lambda causes: causes[0]["test"]):
         lines.append(f"shared    {causes[0]['headline']}")
         lines.append(f"          {behind(causes)}")
-        lines.append(f"          if every recorded reply still holds:   {command(causes[0])}")
+        when, typed = command(causes)
+        lines += [f"          {when}:   {typed}"] if typed else []
     return lines

@@ -58,7 +58,7 @@ SPLIT = "move it into a function of its own, and add that to agentreplay_tools: 
 def test_the_function_to_freeze_is_the_one_that_made_no_recorded_call(shared_project):
     project = furnished(shared_project(), "    src\n", src__shop__net=NET, tests__test_net=TESTS)
     recorded(project)
-    told = sections(project.offline())
+    told = sections(project.offline("-vv"))
     for test in ("alone", "beside"):
         assert f"{FREEZE}shop.net.Git.run or" in told[test], told[test]
     for test in ("loop", "loop_afterwards"):

@@ -228,7 +228,9 @@ def test_a_divergence_fails_every_test_that_shares_the_fixture_and_no_other(made
     assert names == {"test_by_model[a]", "test_by_model[b]", "test_neighbour", "test_case"}
     assert after.count(f"[{code}] fixture answers: ") == 4, done.stdout
     shared = "conftest.py::@answers, shared by test_shared.py::test_not_opted_in, test_shared.py::test_opted_in"
-    assert shared in done.stdout
+    assert done.stdout.count(shared) == 1, "one cause, one report"
+    assert done.stdout.count("] the same change as in ") == 3
+    assert f"shared    [{code}] fixture answers: " in done.stdout
     assert "INTERNALERROR" not in done.stdout + done.stderr
 
 
