@@ -78,7 +78,6 @@ def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
     lines += guessed_lines(everything) if verbosity >= 0 else []
     lines += unheard_lines(replayed) if verbosity >= 0 else []
     lines += import_lines(everything) if verbosity >= 0 else []
-    lines += live_lines(everything) if verbosity >= 0 else []
     calm = [one for one in recorded if verbosity < 0 and went_well(one) and one.get("verdict") != "kept"]
     if calm and verbosity == -1:
         lines.append(recording_count(calm, others=len(recorded) > len(calm)))
@@ -156,16 +155,6 @@ def import_lines(everything: Iterable[Told]) -> list[str]:
         f"import    {library} asks for {target} while it is imported: refused, since it is no part of a test"
         for library, target in sorted(asked.items())
     ]
-
-
-def live_lines(everything: Iterable[Told]) -> list[str]:
-    """Return the line about tools that ran for real because they are declared so."""
-    tests = [one for one in everything if one.get("live")]
-    tools = sorted({tool for one in tests for tool in one["live"]})
-    if not tools:
-        return []
-    counts = f"{plural(len(tools), 'tool')} may run for real in {plural(len(tests), 'test')}"
-    return [f"live      {counts}: {', '.join(tools)}"]
 
 
 def secrets_lines(environ: Mapping[str, str]) -> list[str]:
@@ -286,6 +275,8 @@ def replay_count(replayed: list[Told]) -> str:
     calls = sum(one.get("exchanges", 0) for one in replayed)
     ran = sum(one.get("verified", 0) for one in replayed)
     live = f"{ran} verified live" if ran else "0 live"
+    if tools := sorted({tool for one in replayed for tool in one.get("live", ())}):
+        live = f"{plural(len(tools), 'tool')} declared live: {', '.join(tools)}"
     if replayed and all(one.get("network") == "L3" for one in replayed):
         live += ", network closed (L3)"
     return f"replayed {tests_and_fixtures(replayed)} ({plural(turns, 'turn')}, {plural(calls, 'call')} served, {live})"
