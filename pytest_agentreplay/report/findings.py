@@ -25,7 +25,6 @@ from pytest_agentreplay.report.other_findings import (
     network,
     otherwise,
     redacted,
-    unfrozen,
 )
 
 if TYPE_CHECKING:
@@ -51,7 +50,6 @@ __all__ = [
     "redacted",
     "still_waiting",
     "stopped_early",
-    "unfrozen",
     "with_steps",
 ]
 

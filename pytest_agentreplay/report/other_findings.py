@@ -1,4 +1,4 @@
-"""Findings that come from no divergence: late calls, refused connections, unfrozen tools, values that are not kept."""
+"""Findings that come from no divergence: late calls, refused connections, values that are not kept."""
 
 from __future__ import annotations
 
@@ -120,17 +120,6 @@ def around(origin: str) -> str:
     if found is None:
         return UNKNOWN
     return ".".join([*re.split(r"[/\\]", found[1]), found[2]])
-
-
-def unfrozen(test: str, tools: Sequence[Mapping[str, str]]) -> Finding:
-    """Tools that the model asked for and that ran unseen; each has its name in "tool" and its import path in "path"."""
-    names = [tool["tool"] for tool in tools]
-    cause = (
-        "the model asked for it and a result went back, but no boundary met the call: in a replay it would run again"
-    )
-    steps = [("freeze it: add to agentreplay_tools", tool["path"]) for tool in tools]
-    what = f"tool {names[0]} ran unseen" + (f", and {len(names) - 1} more" if len(names) > 1 else "")
-    return _plain(test, Kind.UNFROZEN, what, items=names if len(names) > 1 else (), cause=cause, steps=steps)
 
 
 def cannot_freeze(test: str, problems: Sequence[Exception]) -> Finding:

@@ -57,7 +57,6 @@ def of_the_printers(run: Run) -> Iterator[tuple[str, str]]:
     test = run.header.test
     for finding in (
         other_findings.late(test, [text, text]),
-        other_findings.unfrozen(test, [{"tool": text, "path": text}]),
         other_findings.cannot_freeze(test, [ValueError(text)]),
         other_findings.otherwise(test, {"status": text, "message": text}, {"status": "passed"}, {"file": text}),
     ):

@@ -241,7 +241,6 @@ CASES = {
     "new": lambda: of(Divergence(Kind.NEW, UNRECORDED, now=chat(FIRST), origin=ORIGIN)),
     "unreadable": lambda: of(Divergence(Kind.UNREADABLE, str(CUT_OFF))),
     "late": lambda: findings.late(TEST, AUDITS),
-    "unfrozen": lambda: findings.unfrozen(TEST, [{"tool": "send_mail", "path": "shop.mail.send_mail"}]),
     "cannot_freeze": lambda: findings.cannot_freeze(TEST, [CURSOR]),
     "otherwise": lambda: findings.otherwise(TEST, KEY_ERROR, NO_AMOUNT, FACTS),
     "mended": lambda: findings.otherwise(TEST, KEY_ERROR, {"status": "passed"}, {}),
