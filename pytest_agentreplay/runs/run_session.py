@@ -28,7 +28,7 @@ from pytest_agentreplay.intercept.network.child_events import short_name
 from pytest_agentreplay.intercept.ordering.overtime import Overtime
 from pytest_agentreplay.intercept.process import child_start
 from pytest_agentreplay.intercept.process.child_server import Children, is_of_process
-from pytest_agentreplay.intercept.session import exits, interceptions, lanes
+from pytest_agentreplay.intercept.session import callers, exits, interceptions, lanes
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts
 from pytest_agentreplay.intercept.tools.call_again import Redirections
 from pytest_agentreplay.intercept.tools.deferred_unpatching import refusing, release
@@ -285,12 +285,14 @@ class RunSession:
     def enter_body(self) -> None:
         """Stamp the test's own thread, so that what it starts carries the stamp on."""
         self._token = lanes.CALL_CONTEXT.set(self.interception.main())
+        callers.enter_body()
         if self.mode == "replay":
             self.overtime.start()
 
     def leave_body(self) -> None:
         """Take the stamp off, refuse the body's stragglers, and wait a moment for them."""
         self.overtime.stop()
+        callers.leave_body()
         if self._token is not None:
             lanes.CALL_CONTEXT.reset(self._token)
             self._token = None

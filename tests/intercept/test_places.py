@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agentreplay.intercept.environment import machine
-from pytest_agentreplay.intercept.environment.machine import linked, todays_places
+from pytest_agentreplay.intercept.environment.machine import linked, todays_places, user_name
 
 MACOS = {"/private/tmp": "/tmp", "/private/var": "/var", "/private/var/folders/x/T": "/var/folders/x/T"}
 WINDOWS = {r"C:\Users\runneradmin\AppData\Local\Temp": r"C:\Users\RUNNER~1\AppData\Local\Temp"}
@@ -69,7 +69,9 @@ def test_a_user_whom_the_system_does_not_name_has_no_mark(tmp_path, monkeypatch,
         raise error("nobody")
 
     monkeypatch.setattr(getpass, "getuser", unknown)
+    user_name.cache_clear()
     assert "user" not in todays_places(tmp_path)
+    user_name.cache_clear()
 
 
 def test_no_home_no_mark(tmp_path, monkeypatch):

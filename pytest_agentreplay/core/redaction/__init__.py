@@ -200,10 +200,15 @@ class Redaction:
         """A run's header as it may be stored; once, since marks are protected anew each time."""
         return rewrite_header(header, self._inward)
 
+    @property
+    def has_learnt(self) -> bool:
+        """Whether a value has become known since the first text was looked through."""
+        return self._began is None or self._began != self._known.generation
+
     def rescan(self, run: Run) -> Run:
         """The whole run once more, for values that became known late. Idempotent: places are not marked again."""
         header = rewrite_header(run.header, self._again)
-        if self._began is not None and self._began == self._known.generation:
+        if not self.has_learnt:
             return replace(run, header=header)
         return replace(run, header=header, exchanges=tuple(map(self._exchange, run.exchanges)))
 

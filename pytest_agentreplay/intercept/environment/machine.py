@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import getpass
 import locale
 import os
@@ -95,7 +96,7 @@ def todays_places(root: Path, *, tmp: Path | None = None) -> dict[str, str]:
     """
     temporary = tempfile.gettempdir()
     folders = {"root": root, "cwd": Path.cwd(), "tmp": tmp, "tempdir": Path(temporary), "home": home()}
-    links = {os.path.realpath(link): link for link in (*LINKS, temporary)}
+    links = {resolved(link): link for link in (*LINKS, temporary)}
     places: dict[str, str] = {}
     for mark, folder in folders.items():
         if folder is None or str(folder) in places.values():
@@ -106,11 +107,22 @@ def todays_places(root: Path, *, tmp: Path | None = None) -> dict[str, str]:
             if spelling not in places.values():
                 places[kind + mark] = spelling
     places["host"] = platform.node()
-    try:
-        places["user"] = getpass.getuser()
-    except (KeyError, OSError, ImportError):  # a container may run under a number without a name; Windows without both
-        pass
+    places["user"] = user_name(*map(os.environ.get, USER_VARIABLES))
     return {mark: value for mark, value in places.items() if value}
+
+
+resolved = functools.cache(os.path.realpath)
+"""For links of the system, which lead elsewhere in no session."""
+USER_VARIABLES = ("LOGNAME", "USER", "LNAME", "USERNAME")
+
+
+@functools.cache
+def user_name(*_: str | None) -> str:
+    """Return the name of the user, which these variables may say; "" for a number without a name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):  # as in some containers; Windows may have neither
+        return ""
 
 
 def linked(real: str, links: Mapping[str, str]) -> str:
@@ -232,7 +244,7 @@ def zone_here(wall_ns: int) -> JsonObject:
 
 def name_here() -> str:
     """The name of today's zone, "" where the system does not say it."""
-    named = os.environ.get("TZ", "").removeprefix(":") or os.path.realpath("/etc/localtime").partition("zoneinfo/")[2]
+    named = os.environ.get("TZ", "").removeprefix(":") or resolved("/etc/localtime").partition("zoneinfo/")[2]
     return named if ZONE_NAME.fullmatch(named) else ""
 
 

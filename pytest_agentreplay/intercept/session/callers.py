@@ -48,9 +48,32 @@ def function_here(root: str) -> tuple[str, CodeType | None]:
     return "", None
 
 
+_runs_body: list[FrameType] = []
+"""The frame below which the body of the test runs, while it does: what stands around it has nothing to say."""
+
+
+def enter_body() -> None:
+    """Note the frame that the body of the test runs below: the one around the function that calls the session's own."""
+    frame = sys._getframe(2).f_back
+    _runs_body[:] = [frame] if frame is not None else []
+
+
+def leave_body() -> None:
+    """Look through whole stacks again."""
+    _runs_body.clear()
+
+
 def codes_here() -> set[CodeType]:
-    """Return the code of every function on the stack."""
-    return {frame.f_code for frame in _outwards(sys._getframe(1))}
+    """Return the code of every function on the stack, of a test's body that of the functions in it."""
+    return {frame.f_code for frame in _inside(sys._getframe(1))}
+
+
+def _inside(frame: FrameType | None) -> Iterator[FrameType]:
+    """Yield `frame` and those around it, as far as they belong to the body of the test."""
+    outside = _runs_body[0] if _runs_body else None
+    while frame is not None and frame is not outside:
+        yield frame
+        frame = frame.f_back
 
 
 def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
@@ -268,12 +291,10 @@ def library_importing(frame: FrameType | None) -> str:
     """
     if started_by := _STARTED_BY.get():
         return started_by
-    while frame is not None:
-        back = frame.f_back
-        if frame.f_code.co_name == "<module>" and back is not None and back.f_code is _RUNS_MODULES:
-            name = str(frame.f_globals.get("__name__", ""))
-            return "" if is_agents(frame.f_code) else name.partition(".")[0]
-        frame = back
+    for outer in _inside(frame):
+        if outer.f_code.co_name == "<module>" and outer.f_back is not None and outer.f_back.f_code is _RUNS_MODULES:
+            name = str(outer.f_globals.get("__name__", ""))
+            return "" if is_agents(outer.f_code) else name.partition(".")[0]
     return ""
 
 
