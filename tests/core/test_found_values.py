@@ -6,6 +6,7 @@ import base64
 import json
 import random
 import time
+from urllib.parse import quote, urlencode
 
 import pytest
 from hypothesis import given
@@ -114,6 +115,46 @@ def test_a_value_that_its_arrangement_gives_away_goes():
         assert VALUE not in json.dumps(result.value), text
 
 
+PUNCTUATED = [
+    *(
+        "user[password]",
+        "password[]",
+        "users[0][api_key]",
+        "user[password][]",
+        "password (confirm)",
+        "api:key",
+        "API KEY",
+    ),
+    *("secret key", "Client Secret", "api/key", "user.password", "x api key"),
+]
+PLACES = {
+    "form": lambda name: urlencode({"z": 1, name: VALUE, "y": 2}),
+    "first in a form": lambda name: urlencode({name: VALUE}),
+    "query in a text": lambda name: f"GET /x?z=1&{urlencode({name: VALUE})} HTTP/1.1",
+    "member": lambda name: json.dumps({"z": 1, name: VALUE}),
+    "percent-encoded member": lambda name: json.dumps({quote(name): VALUE}),
+    "Python": lambda name: repr({"z": 1, name: VALUE}),
+    "YAML": lambda name: f"z: 1\n'{name}': {VALUE}\n",
+    "multipart": lambda name: f'--b\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{VALUE}\r\n--b--\r\n',
+    "pair": lambda name: json.dumps([{"name": name, "value": VALUE}]),
+    "two items": lambda name: repr([("z", 1), (name, VALUE)]),
+    "HTML": lambda name: f'<input name="{name}" value="{VALUE}">',
+    "CSV": lambda name: f"id,{name},z\n1,{VALUE},2\n",
+    "subscript": lambda name: f'config["{name}"] = "{VALUE}"',
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_name_is_the_same_with_punctuation_in_it_wherever_it_stands(place):
+    assert [name for name in PUNCTUATED if VALUE in redacted(PLACES[place](name))] == []
+    assert VALUE in redacted(PLACES[place]("user[nickname]"))
+    if place == "member":
+        trees = [Redaction(Places({})).outcome(ToolCall("t"), ToolReply({name: VALUE})).value for name in PUNCTUATED]
+        assert VALUE not in json.dumps(trees)
+        mine = Policy(names={"patient": "patient"})
+        assert VALUE not in redacted(urlencode({"form[patient]": f'"{VALUE}"'}), mine)
+
+
 JWKS = {"RSA": ("n", "e", "d", "p", "q", "dp", "dq", "qi"), "EC": ("x", "y", "d"), "OKP": ("x", "d"), "oct": ("k",)}
 
 
@@ -131,6 +172,9 @@ def test_the_private_members_of_a_json_web_key_go_and_the_public_ones_stay(kind,
 
 
 TREES = [
+    {"$tuple": ["password", VALUE]},
+    [["user", "ada"], ["api key", VALUE]],
+    {"$set": [{"$tuple": [{"$bytes": "password"}, {"$bytes": VALUE}]}]},
     {"key": "db.password", "value": {"stringValue": VALUE}},
     {"value": VALUE, "name": "X-Api-Key"},
     [{"name": "a", "value": "b"}, {"name": "DB_PASSWORD", "value": VALUE}],
@@ -149,6 +193,9 @@ LEFT = [
     '--b\r\nContent-Disposition: form-data; name="prompt"\r\n\r\nhello-world-12345678\r\n--b--\r\n',
     '{"key": "gen_ai.usage.input_tokens", "value": {"intValue": "12345678"}}',
     '{"key": "max_tokens", "value": {"stringValue": "4096-4096"}}',
+    "[set up the credentials]: https://x.test/setting-up-2025-credentials\n", "[secret]: https://x.test/a-1234567\n",
+    '{"name": ("password", "password_confirmation"), "f": ["secret", "ClientSecretsWithRawResponse"]}',
+    '{"how to get a key": "at the desk-12", "a key (of the house)": "0123-under-the-mat"}', "user[city]=Rome-12345678&a[key]=b-12345678",
     '{"value": "Rome-2025-11", "name": "city"}, {"name": "password", "required": true}',
     '{"name": "password", "description": "the value", "type": "string"}',
     "description: |\n  a text of two lines\n  and 12345678-abc\n", "password_policy: |\n  at least 12 characters\n",

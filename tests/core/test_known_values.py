@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 import bz2
+import contextlib
 import gzip
 import io
 import itertools
 import json
 import lzma
 import quopri
+import random
+import tarfile
 import zipfile
 import zlib
 
@@ -230,3 +233,50 @@ def test_an_archive_in_base64_goes_whole_where_a_secret_is_in_it(pack):
     assert json.loads(stored(body, redaction)) == {"file": "[[redacted:key:1]]", "name": "a"}
     clean = json.dumps({"file": b64(pack(CLEAN))}).encode()
     assert stored(clean, redaction) == clean
+
+
+def tarred(data):
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        member = tarfile.TarInfo("notes.bin")
+        member.size = len(data)
+        archive.addfile(member, io.BytesIO(data))
+    return file.getvalue()
+
+
+PACKERS = {"z": zipped, "t": tarred, "g": gzip.compress, "l": zlib.compress, "x": lzma.compress, "b": base64.b64encode}
+
+
+def opened(data):
+    """What is packed in some bytes, by the library for what they begin as."""
+    if data.startswith(b"PK"):
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            return [archive.read(name) for name in archive.namelist()]
+    if data[257:262] == b"ustar":
+        with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+            return [archive.extractfile(member).read() for member in archive]
+    begins = {b"\x1f\x8b": gzip.decompress, b"\xfd7": lzma.decompress, b"x\x9c": zlib.decompress}
+    unpack = begins.get(data[:2], lambda data: base64.b64decode(data, validate=True))
+    with contextlib.suppress(ValueError):  # a text is no base64
+        return [unpack(data)]
+    return []
+
+
+def all_within(data):
+    yield data
+    for inner in opened(data):
+        yield from all_within(inner)
+
+
+@pytest.mark.parametrize("depth", [2, 3, 6])
+def test_what_is_packed_in_what_is_packed_is_replaced_where_a_secret_is_in_it_or_too_deep_to_be_read(depth):
+    chance = random.Random(depth)
+    combinations = list(itertools.product(PACKERS, repeat=depth))
+    for packers in chance.sample(combinations, min(len(combinations), 60)):
+        clean = " ".join(f"{chance.random()}" for _ in range(200)).encode()  # a tar file of less is mostly zeros
+        secret = clean + f" and the key is {VENDOR}".encode()
+        for packer in packers:
+            secret, clean = PACKERS[packer](secret), PACKERS[packer](clean)
+        kept = stored(secret, Redaction(Places({})))
+        assert not any(VENDOR.encode() in inner for inner in all_within(kept)), packers
+        assert stored(clean, Redaction(Places({}))) == clean or depth > 4, packers

@@ -184,12 +184,12 @@ _LOGIN = re.compile(
 )
 _ELEMENT = re.compile(rb"<(?P<name>[A-Za-z][\w:.-]{1,40})(?:\s[^<>]{0,200})?>(?P<value>[^<>\s]{6,512})</")
 _QUOTE = rb"\\{0,16}[\"']"
-_NAMED = rb"(?:key|name)=" + _QUOTE + rb"(?P<name>[\w:.-]{2,60})" + _QUOTE
+_NAMED = rb"(?:key|name)=" + _QUOTE + rb"(?P<name>[\w :./()\[\]%-]{2,60})" + _QUOTE
 _VALUED = rb"value=" + _QUOTE + rb"(?P<value>[^\"'<>\\]{6,512})" + _QUOTE
 _TAG_ATTRIBUTES = re.compile(_NAMED + rb"\s{1,4}" + _VALUED)
 _BACKWARDS = re.compile(_VALUED + rb"\s{1,4}" + _NAMED)
 _SUBSCRIPT = re.compile(
-    rb"\[[\"'](?P<name>[\w.-]{2,60})[\"']\][ \t]{0,4}=[ \t]{0,4}[\"'](?P<value>[^\"'\s\\]{6,512})[\"']"
+    rb"\[[\"'](?P<name>[\w :./()\[\]%-]{2,60})[\"']\][ \t]{0,4}=[ \t]{0,4}[\"'](?P<value>[^\"'\s\\]{6,512})[\"']"
 )
 _WRAPPED = re.compile(
     rb"(?P<name>[\w.-]{2,60})[ \t]{0,4}[=:][ \t]{0,4}SecretStr\([\"'](?P<value>[^\"'\s\\]{6,512})[\"']"

@@ -17,6 +17,7 @@ Arranged values: what a name tells that does not stand right before the value.
 
     Content-Disposition: form-data; name="password"      a field of a form, a blank line before the value
     {"key": "db.password", "value": {"stringValue": ...}}      two members of one object, in any order
+    ("password", ...)      two items of a list or a tuple that has no others
     {"kty": "RSA", ..., "d": ...}      the private members of a JSON Web Key
 
 Lines may end in escapes (`\n`) and quotes be escaped, as in JSON strings, any number of times.
@@ -83,8 +84,8 @@ def secret_lines(text: bytes, at: int, said: Strength, closing: bytes | None) ->
 
 
 _LINE_END = re.compile(rb"\r?\n|\\{1,16}r\\{1,16}n|\\{1,16}n")
-_CELL_END = re.compile(rb"[\w -]{0,40}\\{0,16}[\"'`*]{0,3}[ \t]{0,40}(?P<end>[,;|\t]|\\{1,16}[tnr]|[\r\n])")
-_CELL = re.compile(rb"[ \t]*(?:\\{0,16}[\"'`*]{1,3})?(?P<text>[\w .#()/%:-]{0,48}?)(?:\\{0,16}[\"'`*]{1,3})?[ \t]*")
+_CELL_END = re.compile(rb"[\w ()\[\]-]{0,40}\\{0,16}[\"'`*]{0,3}[ \t]{0,40}(?P<end>[,;|\t]|\\{1,16}[tnr]|[\r\n])")
+_CELL = re.compile(rb"[ \t]*(?:\\{0,16}[\"'`*]{1,3})?(?P<text>[\w .#()/%:\[\]-]{0,48}?)(?:\\{0,16}[\"'`*]{1,3})?[ \t]*")
 _RULE = re.compile(rb"[ \t|:+-]*")
 _OPENING = re.compile(rb"[:\[({,=][ \t]{0,8}\\{0,16}[\"']")
 _CLOSING = re.compile(rb"\\{0,16}[\"'][ \t]{0,8}[,}\])]")
@@ -195,19 +196,27 @@ NAME = 64
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.$-"
 _ESCAPE_ENDS = re.compile(rb"\\(?:[ntrbf]|[ux][0-9A-Fa-f]{2,4})\Z")
 SEPARATOR = re.compile(
-    rb"""(?P<rest>[\w-]{0,40})(?P<shut>\\{0,63}["'`]?)"""
+    rb"""(?P<rest>[\w-]{0,40}(?:[^\w"'`\\\r\n\t,={}<>&-][^"'`\\\r\n\t,={}<>&]{0,40}(?=\\{0,63}["'`])"""
+    rb"""|(?:[\[\]]|%5[bBdD])[\w\[\]%.-]{0,40}|(?:[ ]?\([\w ]{1,40})?\)(?==))??)(?P<shut>\\{0,63}["'`]?)"""
     rb"""(?:[ \t]{0,4}:[ \t]{0,4}(?:[sS]tr(?:ing)?|bytes|SecretStr|Optional\[str\]|str \| None)[ \t]{0,4}(?==))?"""
     rb"""(?:(?:[\s,]|\\[nrt]){1,16}\\{0,63}["']?value\\{0,63}["']?[ \t]{0,4}[:=][ \t]{0,4}"""
     rb"""|[ \t]{0,8}(?P<sign>=>|:=|[:=]|,(?=\s{0,8}[bru]?\\{0,63}["']))(?P<space>[ \t]{0,8}))"""
     rb"""(?:(?:\[\s{0,8})?(?P<open>\\{0,63}["'`])|(?:[bBrRuUfF]{1,2}|[$@]{1,2})(?P<prefixed>\\{0,63}["'`]))?"""
 )
-"""What stands between the word in a name and its value: the rest of the name, a sign, the quotes of both."""
+"""What stands between the word in a name and its value: the rest of the name, a sign, the quotes of both.
+
+The rest goes on behind punctuation up to a closing quote (`"api:key (new)"`), and in brackets (`password[]=`).
+"""
+_BARE_NAME = re.compile(rb"(?<=[&?])[\w.$:/\[\]%+-]*\Z|(?:[\w.$:\[\]%+-]{1,40} )?[\w.$:\[\]%+-]*\Z")
+_PUNCTUATION = re.compile(r"[^\w.$-]+")
 _CLOSED = {
     quote: re.compile(rb"[^%b\\]{1,%d}(?:\\.[^%b\\]*)*" % (quote, LONGEST, quote)) for quote in (b'"', b"'", b"`")
 }
 _BARE = re.compile(rb"""[^\s"'<>()\[\]{}`|;,&\\]{1,4096}""")
 _AFTER_COLON = re.compile(rb"""[^\s"'<>(){}`|,\\]{1,4096}""")
-_PARAMETER = re.compile(rb"(?:\A|[?&#;,\"'](?:[ \t]{0,2}|amp;))([\w.-]{1,40})=([^\s\"'<>()\[\]{}`|;,&\\]{6,4096})")
+_PARAMETER = re.compile(
+    rb"(?:\A|[?&#;,\"'](?:[ \t]{0,2}|amp;))([\w.\[\]:%-]{1,40})=([^\s\"'<>()\[\]{}`|;,&\\]{6,4096})"
+)
 _SCHEME = re.compile(rb"(?i:bearer|basic|token|apikey|negotiate|digest)[ \t]+")
 _ANY_SCHEME = re.compile(rb"[A-Za-z][\w-]{1,30}[ \t]{1,4}(?=[^\s\"'<>(){}`|,\\]{12})")
 _SIGNED = re.compile(rb"""[^\s"'<>(){}`|\\]{1,4096}""")
@@ -246,17 +255,13 @@ def _block(text: bytes, at: int, hit: re.Match[bytes], names: Mapping[str, str])
         return
     if opened is not None and not text.startswith(opened, hit.end()):
         return
-    name = _name(text, at, hit.end("rest"))
-    own = names.get(name.lower())
-    said: Strength = "strong" if own else strength(name)
+    _, own, said = _told(text, at, hit, names)
     if said not in {"", "parameter"}:
         yield from ((*span, own or CATEGORY) for span in find_block(text, hit.end(), said, opened))
 
 
 def _value(text: bytes, at: int, hit: re.Match[bytes], names: Mapping[str, str]) -> tuple[int, int, str] | None:
-    name = _name(text, at, hit.end("rest"))
-    own = names.get(name.lower())
-    said: Strength = "strong" if own else strength(name)
+    name, own, said = _told(text, at, hit, names)
     if said in {"", "parameter"}:
         return None
     opened = hit["open"] or hit["prefixed"]
@@ -272,6 +277,35 @@ def _value(text: bytes, at: int, hit: re.Match[bytes], names: Mapping[str, str])
     if name.lower().endswith("signature"):
         value = value.replace(b",", b"=")
     return (start, end, own or CATEGORY) if believed(said, value, quoted=bool(opened)) else None
+
+
+def _told(text: bytes, at: int, hit: re.Match[bytes], names: Mapping[str, str]) -> tuple[str, str | None, Strength]:
+    """The name of which the word at `at` is a part, the category that a project gives it, and what it says."""
+    name, whole = _name(text, at, hit.end("rest")), _whole_name(text, at, hit)
+    lower = whole.lower()
+    own = names.get(name.lower()) or names.get(lower) or names.get(_PUNCTUATION.split(lower.rstrip("[]() "))[-1])
+    if own:
+        return name, own, "strong"
+    if not hit["shut"] and "]" in name and (whole.startswith("[") or whole.count("[") != whole.count("]")):
+        return name, None, ""  # `[the password]: https://...` is a link in Markdown
+    said = strength(name)
+    if said in {"", "parameter"} and (more := strength(whole)) not in {"", "parameter"}:
+        # Words without quotes around them may be of a sentence: then the value has to be random as well.
+        sure = hit["shut"] or hit["open"] or hit["prefixed"] or (hit["sign"] == b"=" and not hit["space"])
+        said = more if sure else "weak"
+    return name, None, said
+
+
+def _whole_name(text: bytes, at: int, hit: re.Match[bytes]) -> str:
+    """The name with what punctuation parts from it: up to the opening quote, or of two words without quotes."""
+    before = text[max(0, at - NAME) : at]
+    if hit["shut"]:
+        start = before.rfind(hit["shut"][-1:]) + 1
+        before = before[start:] if start else b""
+    else:
+        found = _BARE_NAME.search(before)
+        before = found[0] if found else b""
+    return (before + text[at : hit.end("rest")]).decode("utf-8", "replace")
 
 
 def without_scheme(text: bytes, start: int, end: int, name: str) -> tuple[int, int]:
@@ -330,7 +364,7 @@ _FORM_FIELD = re.compile(
 _SETS = _SPACE + rb":" + _SPACE
 _NAME = re.compile(
     rb"[\"'](?i:key|name|header|field|variable|parameter|param|attribute|setting)" + _QUOTE + _SETS + _QUOTE
-    + rb"(?P<name>[\w .:/-]{2,80})" + _QUOTE
+    + rb"(?P<name>[\w .:/\[\]()%+-]{2,80})" + _QUOTE
 )  # fmt: skip
 _TEXT = _QUOTE + rb"(?P<value>[^\"'\\]{4,4096})" + _QUOTE + rb"(?!" + _SPACE + rb":)"
 _VALUE = re.compile(
@@ -350,12 +384,19 @@ _MORE = re.compile(
     + _TEXT
 )
 """The next value of a list of them."""
+_ITEM = rb"(?:\{" + _SPACE + _QUOTE + rb"\$bytes" + _QUOTE + _SETS + rb")?[bru]?" + _QUOTE
+_TWO = re.compile(
+    rb"[\[(]" + _SPACE + _ITEM + rb"(?P<name>[\w .:/\[\]()%+-]{2,80})" + _QUOTE + rb"\}?" + _SPACE + rb"," + _SPACE
+    + _ITEM + rb"(?P<value>[^\"'\\]{4,4096})" + _QUOTE + rb"\}?" + _SPACE + rb",?" + _SPACE + rb"[\])]"
+)  # fmt: skip
+"""A list or a tuple of a name and its value, and of nothing else."""
+_IDENTIFIER = re.compile(rb"[A-Za-z_.]+|[0-9]+(?:_[a-z]+)+")
 _BETWEEN = re.compile(rb"(?:[ \t\r\n}\]]|\\{1,16}[nrt]){0,16},[^{}\[\]]{0,400}\Z")
 _AHEAD = 400
 _BEHIND = 4400
 _YAML_VALUE = re.compile(
     rb"\bvalue:[ \t]{1,4}[\"']?(?P<value>[^\s\"'\\]{4,512})[\"']?" + _END + rb"[ \t]{0,40}name:[ \t]{1,4}[\"']?"
-    rb"(?P<name>[\w.-]{2,80})"
+    rb"(?P<name>[\w.:\[\]%-]{2,80})"
 )  # fmt: skip
 _KEY = re.compile(
     _QUOTE
@@ -377,8 +418,20 @@ def find_arranged(text: bytes) -> Iterator[Hit]:
             yield from named(field["name"], field["value"], field.span("value"))
     if b"alue" in text:
         yield from find_pairs(text)
+    for two in _TWO.finditer(text):
+        yield from two_items(text, two)
     if b"kty" in text:
         yield from find_private_members(text)
+
+
+def two_items(text: bytes, pair: re.Match[bytes]) -> Iterator[Hit]:
+    """The value of a pair, unless it looks like a name too: then both are names of fields."""
+    name = pair["name"].decode("utf-8", "replace")
+    start, end = without_scheme(text, *pair.span("value"), name)
+    said, value = strength(name), text[start:end].strip()
+    is_name = _IDENTIFIER.fullmatch(value) or strength(value.decode("utf-8", "replace"))
+    if said not in {"", "parameter"} and not is_name and (believed(said, value, quoted=False) or is_drawn(value)):
+        yield start, end, CATEGORY
 
 
 def named(name: bytes, value: bytes, span: tuple[int, int]) -> Iterator[Hit]:

@@ -34,6 +34,8 @@ _HEAD = 512
 _ZIP = b"PK\x03\x04"
 _OTHERS = ((b"BZh", b"1AY&SY", 4), (b"\xfd7zXZ\x00", b"", 6))
 _ENTRIES = 10_000
+_DEEPEST = 3
+"""So many layers within the first are read: of archives in archives, of base64 in base64."""
 _PART = re.compile(
     rb"\r\n\r\n(?=\x1f\x8b\x08|\x28\xb5\x2f\xfd|PK\x03\x04|BZh[1-9]1AY&SY|\xfd7zXZ\x00|x[\x01\x5e\x9c\xda])"
 )
@@ -42,7 +44,7 @@ _PART_END = b"\r\n--"
 
 def is_archive(data: bytes) -> bool:
     """Whether a body begins as an archive does."""
-    starts = data.startswith((_ZIP, *(sign for sign, _ in _CODINGS), _OTHERS[1][0]))
+    starts = is_tar(data) or data.startswith((_ZIP, *(sign for sign, _ in _CODINGS), _OTHERS[1][0]))
     return starts or (data.startswith(b"BZh") and data[4:10] == b"1AY&SY") or is_zlib(data)
 
 
@@ -71,7 +73,27 @@ def archives_in(data: bytes, records: Iterable[tuple[int, int]] = ()) -> list[tu
 
 
 def contents(data: bytes) -> Iterator[bytes]:
-    """What is packed in an archive, the names in it too. Raises Opaque."""
+    """What is packed in an archive and in those within it, their names too. Raises Opaque, also beyond the bounds."""
+    total = 0
+    for text in _layers(data, _DEEPEST):
+        total += len(text)
+        if total > 2 * LIMIT:
+            raise Opaque
+        yield text
+
+
+def _layers(data: bytes, depth: int) -> Iterator[bytes]:
+    """Each text in an archive, and behind it what is packed in that, `depth` times."""
+    for text in _parts(data):
+        yield text
+        if is_archive(text):
+            if not depth:
+                raise Opaque
+            yield from _layers(text, depth - 1)
+
+
+def _parts(data: bytes) -> Iterator[bytes]:
+    """What is packed in an archive itself."""
     if (coding := coding_of(data)) is not None:
         yield decompressed(coding, data).text
         return
@@ -80,7 +102,30 @@ def contents(data: bytes) -> Iterator[bytes]:
             yield name.encode("utf-8", "surrogateescape")
             yield text
         return
-    yield _unpacked(data)
+    yield from _of_tar(data) if is_tar(data) else (_unpacked(data),)
+
+
+def is_tar(data: bytes) -> bool:
+    """Whether a body begins as a tar file does (POSIX.1-1988, and GNU's)."""
+    return data[257:262] == b"ustar"
+
+
+def _of_tar(data: bytes) -> Iterator[bytes]:
+    """The files in a tar file, and all of it: names and what stands between them."""
+    import io
+    import tarfile
+
+    yield data[265:]  # what stands between the files too; behind the mark, or it would be a tar file again
+    try:
+        with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
+            for member in archive:
+                yield member.name.encode("utf-8", "surrogateescape")
+                if member.size > len(data):
+                    raise Opaque
+                if (file := archive.extractfile(member)) is not None:
+                    yield file.read()
+    except (tarfile.TarError, ValueError, OSError, KeyError) as error:
+        raise Opaque from error
 
 
 def coding_of(data: bytes) -> str | None:
@@ -123,10 +168,17 @@ def found_in(
         whole = data[start:end]
         try:
             if any(find(text) for text in contents(whole)):
-                spans.append((start, end, repacked(whole, lambda text: splice(text, find(text)))))
+                spans.append((start, end, repacked(whole, lambda text: _without(text, find))))
         except Opaque:
             spans.append((start, end, opaque(whole)))
     return spans
+
+
+def _without(text: bytes, find: Callable[[bytes], list[Span]]) -> bytes:
+    """A text out of an archive without what `find` finds. Raises Opaque where that stands in an archive again."""
+    if is_archive(text) and any(find(inner) for inner in contents(text)):
+        raise Opaque
+    return splice(text, find(text))
 
 
 def _unzipped(data: bytes) -> Iterator[tuple[str, bytes]]:
@@ -196,7 +248,7 @@ class PackedText:
     text: bytes
     letters: View
     begin: int
-    above: View
+    above: View | PackedText
 
     def up(self, start: int, end: int) -> tuple[int, int]:
         """The bytes of the text above that spell `text[start:end]`."""
@@ -225,29 +277,30 @@ class Unreadable(Archived):
     """An archive in base64 that cannot be read."""
 
 
-def archived(data: bytes, begin: int, end: int) -> Archived:
-    """An archive whose base64 stands at `begin` of a text."""
+def archived(data: bytes, begin: int, end: int, *, deeper: bool = True) -> Archived:
+    """An archive whose base64 stands at `begin` of a text; it is not read where that is too deep in others."""
     try:
-        view = Archived(b"\n".join(contents(data)))
+        view = Archived(b"\n".join(contents(data))) if deeper else Unreadable(b"")
     except Opaque:
         view = Unreadable(b"")
     view.begin, view.end = begin, end
     return view
 
 
-def unpacked(view: View) -> Iterator[PackedText | Archived]:
-    """What stands in base64 in a text."""
+def unpacked(view: View | PackedText, depth: int = _DEEPEST) -> Iterator[PackedText | Archived]:
+    """What stands in base64 in a text, and in base64 in that; what stands deeper than `depth` is not read."""
     flat, run = view.text.translate(_RUN), b"A" * SHORTEST
     at = flat.find(run)
     while at >= 0:
         found = _PACKED.match(view.text, at)
         assert found is not None
         if (data := decoded(letters := unwrapped(found[0]))) is not None:
-            yield (
-                PackedText(data, letters, at, view)
-                if data.isascii()
-                else archived(data, at, padded(view.text, found.end()))
-            )
+            inner: PackedText | Archived = PackedText(data, letters, at, view)
+            if not data.isascii() or not depth:
+                inner = archived(data, *view.back(at, padded(view.text, found.end())), deeper=depth > 0)
+            yield inner
+            if depth:
+                yield from unpacked(inner, depth - 1)
         at = flat.find(run, found.end())
 
 

@@ -14,6 +14,7 @@ import re
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, TypeAlias
+from urllib.parse import unquote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -56,9 +57,14 @@ STOP_LIST = names(
 )
 
 
+def words_of(name: str) -> list[str]:
+    """The words of a name in lower case, whatever is between them: `user[apiKey]`, `api:key`, `API%20KEY`."""
+    return [word.lower() for word in WORDS.findall(unquote(unquote(name)) if "%" in name else name)]
+
+
 def looks_secret(name: str) -> bool:
     """Whether a variable, header or parameter of this name is likely to hold a credential."""
-    words = [word.lower() for word in WORDS.findall(name)]
+    words = words_of(name)
     if not words or words[-1] in HARMLESS_LAST:
         return False
     if words == ["pwd"] or "max" in words:
@@ -199,7 +205,7 @@ _RANDOM = re.compile(rb"[A-Za-z0-9_\-+/=.~%:]{12,}\Z")
 @lru_cache(maxsize=4096)
 def strength(name: str) -> Strength:
     """What a field's name says of its value; "" for nothing."""
-    words = [word.lower() for word in WORDS.findall(name)]
+    words = words_of(name)
     while len(words) > 1 and (words[-1].isdigit() or words[-1] in AGAIN):
         words.pop()
     if not words or words[-1] in HARMLESS_LAST or words[-1] in HARMLESS or "max" in words:
