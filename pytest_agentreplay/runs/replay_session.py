@@ -23,6 +23,7 @@ from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.intercept.network import in_process, sandbox
 from pytest_agentreplay.intercept.network.guard import Guard
 from pytest_agentreplay.intercept.ordering.pausing import Pausing
+from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
 from pytest_agentreplay.intercept.session.interceptions import describe
 from pytest_agentreplay.runs.accepted_rules import accepted_rules
 from pytest_agentreplay.runs.run_session import EndedRun, RunSession
@@ -71,13 +72,7 @@ class ReplaySession(RunSession):
         self.replayer.gives_way = self.order is None and self.verifier is None
         if self.replayer.gives_way and settings.order != "free":
             self.interception.pause = Pausing(self.interception)
-        if self.order is None and (self.verifier is not None or settings.order == "free"):
-            from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
-
-            schedule = schedule_of(recorded)
-            self.interception.stalls = StallWatch(
-                schedule, self.interception, self.replayer.stalled, self.replayer.missing
-            )
+        self.stalls = StallWatch(self.interception, self.overtime, self._waited_for)
         self._whole = False
         if edited:
             self.told["edited"] = list(edited)
@@ -107,6 +102,22 @@ class ReplaySession(RunSession):
         from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
 
         return ReleaseQueue(schedule, self.interception, self.replayer.stalled, loose=loose, waits=settings.waits)
+
+    def _waited_for(self) -> tuple[Divergence, float] | None:
+        """Return the divergence for what is waited for in vain, and how long that took when recorded, in seconds."""
+        exchanges, unserved = self.recorded_exchanges(), {x.start for x in self.replayer.unserved()}
+        expected = next((x for x in exchanges if x.start in unserved and not x.abandoned), None)
+        if expected is not None:
+            divergence, at = self.replayer.missing(), expected.timing.start
+        elif self.interception.endless:
+            endless = min(self.interception.endless, key=lambda intercepted: intercepted.ticket)
+            assert endless.exchange is not None
+            divergence = self.replayer.stalled(endless.call, endless.exchange, None)
+            at = endless.exchange.timing.end or max(x.timing.end or 0 for x in exchanges)
+        else:
+            return None
+        before = max((x.timing.end or x.timing.start for x in exchanges if x.timing.start < at), default=0)
+        return None if divergence is None else (divergence, max(0, at - before) / 1e9)
 
     def guard(self) -> Guard:
         """Denies sockets and child processes, and keeps a ledger of who tried."""

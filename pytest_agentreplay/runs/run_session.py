@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.redaction.policy import Redactor
     from pytest_agentreplay.intercept.gateway.gateway import Gateway
     from pytest_agentreplay.intercept.network.guard import Guard
+    from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
     from pytest_agentreplay.intercept.ordering.virtual_time import Timed, VirtualClock
     from pytest_agentreplay.intercept.tools.tool import Redirection, Tool
     from pytest_agentreplay.report.findings import Finding
@@ -152,6 +153,7 @@ class RunSession:
         self.interception.read_tools = settings.read_tools
         self.interception.hosts = DeclaredHosts(settings.allow_hosts)
         self.overtime = Overtime(self.interception)
+        self.stalls: StallWatch | None = None
         self._hands: VirtualClock | None = None
         self._gateway: Gateway | None = None
         self._kit = kit
@@ -288,11 +290,15 @@ class RunSession:
         callers.enter_body()
         if self.mode == "replay":
             self.overtime.start()
+            if self.stalls is not None:
+                self.stalls.start()
 
     def leave_body(self) -> None:
         """Take the stamp off, refuse the body's stragglers, and wait a moment for them."""
         self.overtime.stop()
         callers.leave_body()
+        if self.stalls is not None:
+            self.stalls.stop()
         if self._token is not None:
             lanes.CALL_CONTEXT.reset(self._token)
             self._token = None
@@ -314,7 +320,7 @@ class RunSession:
                 divergence = replace(divergence, hints=(*divergence.hints, f"recorded under another policy: {how}"))
             found = findings.of(divergence, self.place.test, facts)
         if self.overtime.waiting:
-            refused = divergence.now is not None or divergence.kind is Kind.NETWORK
+            refused = not self.overtime.at_once and (divergence.now is not None or divergence.kind is Kind.NETWORK)
             found = findings.still_waiting(found, self.overtime.waiting, refused=refused)
         if self.settings.toml:
             from pytest_agentreplay.settings.setting_lines import in_toml

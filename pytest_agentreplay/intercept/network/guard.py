@@ -133,8 +133,9 @@ def listen(events: frozenset[str], listener: Listener) -> None:
 
     def hook(event: str, args: tuple[Any, ...]) -> None:
         # Only names of this function: the interpreter clears modules before it lets go of the hook.
-        if event in events:
-            listener(event, args, frame_of(1))
+        # The script of a child process is run by no frame.
+        if event in events and (caller := frame_of().f_back) is not None:
+            listener(event, args, caller)
 
     frame_of = sys._getframe
     sys.addaudithook(hook)

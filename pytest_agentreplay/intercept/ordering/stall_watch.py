@@ -1,77 +1,174 @@
-"""The stall rule of a replay that keeps no order: answers come at once, and a wait may still never end.
+"""The stall rule, whatever the order of answers: a replayed test of which all that is left waits is ended.
 
-A call that was given up when recorded is waited for, and nobody gives it up any more. Or an event loop waits for what a
-recorded call was to bring, and the program does not make that call. Both are ended as under the recorded order, by
-idle time. A tool that runs for real (`--replay-tools=verify`) may take as long as it likes.
+A program may wait for what a recorded call was to bring, and not make that call any more: an answer over a lasting
+connection, an item of a queue, an `Event`. Or it waits to be given up in a call that never ended when recorded. Nobody
+refuses anything then, so one thread looks four times a second whether anything of the test can still go on by itself.
+Where nothing can, the missing call is latched, and `Overtime` ends the test.
 """
 
 from __future__ import annotations
 
+import _thread
+import os
+import sys
 import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.release_order import END
-from pytest_agentreplay.intercept.ordering import idle as idling
-from pytest_agentreplay.intercept.ordering.release import SILENCE, TICK, WORKING, ReleaseQueue
-from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.intercept.environment import debuggers
+from pytest_agentreplay.intercept.ordering.pausing import waits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
     from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.release_order import ReleaseSchedule
-    from pytest_agentreplay.intercept.ordering.idle import Idle
-    from pytest_agentreplay.intercept.ordering.release import Explain
+    from pytest_agentreplay.intercept.ordering.overtime import Overtime
     from pytest_agentreplay.intercept.session.interceptions import Interception
+
+    Missing = Callable[[], tuple[Divergence, float] | None]
+
+QUIET = 5.0
+"""Seconds in which nothing happens, beyond four times the recorded pause, before a test that waits is ended."""
+
+LONGER = 30.0
+"""The same where the world could still bring something: a child process, a socket, a timer, a thread of others."""
+
+BEAT = 0.25
+
+FOREVER = 3600.0
+"""Seconds from which a timeout is none: trio sleeps for a day where it has no timer."""
+
+CHILDREN = frozenset({"subprocess", "multiprocessing"})
+"""Packages in which a thread waits for a child process."""
+
+LOOPS = frozenset({"asyncio.unix_events", "asyncio.windows_events"})
+"""Modules in which an event loop waits, or a thread of its own waits for a child of it."""
 
 WAITS = "all that is left of your code waits, and nothing that still runs can end that: the test was ended"
 
 
-class StallWatch(ReleaseQueue):
-    """Watches the event loops of one replay; hands nothing over.
+class StallWatch:
+    """The watch over one replayed body, from `start` to `stop`.
 
-    `missing` gives the divergence for what is recorded and was not called so far; None where all was called.
+    `missing` returns the divergence for the recorded call that is waited for, and the seconds that went by before it
+    when recorded; None where no call is missing.
     """
 
-    def __init__(
-        self,
-        schedule: ReleaseSchedule,
-        interception: Interception,
-        explain: Explain,
-        missing: Callable[[], Divergence | None],
-    ) -> None:
-        """Nothing is watched before `watch`."""
-        super().__init__(schedule, interception, explain)
+    def __init__(self, interception: Interception, overtime: Overtime, missing: Missing) -> None:
+        """Nothing is watched before `start`."""
+        self._interception = interception
+        self._overtime = overtime
         self._missing = missing
 
-    def watch(self) -> None:
-        """A task of the event loop that runs here is about to get an answer: watch the loop from now on."""
-        loop = lanes.running_loop()
-        if loop is not None and not self._interception.ended.is_set():
-            self._watched(loop)
+    def start(self) -> None:
+        """Watch the body that begins. The thread is none of the test's, and `threading` does not list it."""
+        _follow_forks(self)
+        self.resume()
 
-    def _consider(self, here: Idle | None) -> float | None:
-        if self._divergence is not None or self._interception.refused is not None:
-            return None
-        if self._interception.comparing:
-            return TICK
-        return self._give_up(here) if self._endless else self._deadlocked(here)
+    def resume(self) -> None:
+        """Watch on, after a fork."""
+        self._over, self._gone = _thread.allocate_lock(), _thread.allocate_lock()
+        self._over.acquire()
+        self._gone.acquire()
+        _thread.start_new_thread(self._watch, (self._over, self._gone))
 
-    def _deadlocked(self, here: Idle | None) -> float | None:
-        """End the test if `here` waits for nothing that could come, and a recorded call is missing."""
-        awaited = self.schedule.to_be_asked(END)
-        if awaited is None or not isinstance(here, idling.SelectorIdle) or here.timeout is not None or here.listens:
+    def stop(self) -> None:
+        """Watch no more, and wait for the thread to be gone. Twice does nothing."""
+        if _watching is self:
+            _follow_forks(None)
+            self.rest()
+
+    def rest(self) -> None:
+        """Watch no more for a while: whoever forks is warned where it has more than one thread."""
+        self._over.release()
+        self._gone.acquire()
+
+    def _watch(self, over: _thread.LockType, gone: _thread.LockType) -> None:
+        # Beats are counted: the test may have stopped every clock, and a process that was stopped has beaten once.
+        beats, seen = 0, None
+        try:
+            while not over.acquire(timeout=BEAT):
+                interception = self._interception
+                moved = interception.activity, interception.finished
+                beats, seen = beats + 1 if moved == seen else 0, moved
+                if beats * BEAT < QUIET or interception.refused is not None:
+                    continue
+                patience = self._patience()
+                if patience is None or interception.comparing or debuggers.attached():
+                    beats = 0
+                elif beats * BEAT >= patience and (missing := self._missing()) is not None:
+                    divergence, pause = missing
+                    if beats * BEAT >= patience + 4 * pause:
+                        self._overtime.at_once = True
+                        interception.latch(replace(divergence, detail=(*divergence.detail, WAITS)), "")
+        finally:
+            gone.release()
+
+    def _patience(self) -> float | None:
+        """Return for how many seconds what the test waits for may stay away; None while something is at work."""
+        interception, frames = self._interception, sys._current_frames()
+        ours = {interception.main().thread, *list(interception.working)}
+        threads = [thread for thread in list(interception.threads) if thread.is_alive()]
+        if interception.starting or any(thread.ident not in interception.working for thread in threads):
             return None
-        before = self.schedule.before(awaited.start)
-        gap = 0 if before is None else max(0, awaited.timing.start - before.timing.start) / 1e9
-        alone = all(thread.ident == here.thread for thread in threading.enumerate())
-        if self._time.idle - self._moved_idle < (SILENCE if alone else WORKING) + 4 * gap:
-            self._idles = True
-            return TICK
-        if self._unquiet(here) or self._at_work()[0]:
-            return TICK
-        divergence = self._missing()
-        if divergence is not None:
-            self._latch(replace(divergence, detail=(*divergence.detail, WAITS)), "")
+        limits = [_limit(thread, frame) for thread, frame in frames.items() if thread in ours]
+        if None in limits:
+            return None
+        beside = (thread for thread in frames if thread not in ours and thread != threading.get_ident())
+        if any(not waits(thread) and not _module(frames[thread]).startswith("execnet.") for thread in beside):
+            limits.append(LONGER)
+        if any(loop.is_running() and _listens(loop) for loop in list(interception.loops)):
+            limits.append(LONGER)
+        return max(limit for limit in limits if limit is not None) if limits else None
+
+
+def _limit(thread: int, frame: FrameType) -> float | None:
+    """Return for how long what a thread waits for may stay away; None for a thread that is at work."""
+    module = _module(frame)
+    if module.partition(".")[0] in CHILDREN:
+        return LONGER
+    if module not in LOOPS and not waits(thread):
         return None
+    timeout = frame.f_locals.get("timeout")  # of Condition.wait, Thread.join and the selectors; -1 stands for none
+    if isinstance(timeout, int | float) and 0 <= timeout < FOREVER:
+        return max(LONGER, timeout + QUIET)
+    return QUIET
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__"))
+
+
+def _listens(loop: object) -> bool:
+    """Whether an event loop waits for sockets or pipes beside the one by which it is woken."""
+    selector = getattr(loop, "_selector", None)
+    return selector is None or len(selector.get_map() or ()) > 1
+
+
+_watching: StallWatch | None = None
+_follows = False
+
+
+def _follow_forks(watch: StallWatch | None) -> None:
+    """Have `watch` rest while the process forks."""
+    global _watching, _follows  # noqa: PLW0603  handlers of forks stay for good; one process replays one test at a time
+    _watching = watch
+    if not _follows and hasattr(os, "register_at_fork"):
+        _follows = True
+        os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
+
+
+def _before_fork() -> None:
+    if _watching is not None:
+        _watching.rest()
+
+
+def _after_fork() -> None:
+    if _watching is not None:
+        _watching.resume()
+
+
+def _in_child() -> None:
+    global _watching  # noqa: PLW0603
+    _watching = None

@@ -118,13 +118,6 @@ class ReleaseOrder(Protocol):
         """The test is over."""
 
 
-class Stalls(ReleaseOrder, Protocol):
-    """What ends waits that never end, where a replay keeps no order: `stall_watch.StallWatch`."""
-
-    def watch(self) -> None:
-        """Watch the event loop that runs here."""
-
-
 class InterceptedCall:
     """One call at the interception: `forward` says to go to the world, else `outcome` is what to give back.
 
@@ -253,9 +246,7 @@ class InterceptedCall:
 
         Without an order a replay lets the other tasks run once, if they did while the recorded call was waited for.
         """
-        order, stalls = self._interception.order, self._interception.stalls
-        if stalls is not None:
-            stalls.watch()
+        order = self._interception.order
         if order is not None:
             try:
                 await order.come(self, chunks)
@@ -320,13 +311,17 @@ class InterceptedCall:
 
     async def never(self) -> None:
         """Wait until cancelled, as the recorded call was. Raises ReplayDiverged where nobody does that any more."""
-        order = self._interception.order or self._interception.stalls
-        if order is not None:
-            await order.never(self)
-        elif (loop := lanes.running_loop()) is not None:
-            await loop.create_future()
-        else:
-            await sys.modules["trio"].sleep_forever()
+        order, endless = self._interception.order, self._interception.endless
+        endless.append(self)
+        try:
+            if order is not None:
+                await order.never(self)
+            elif (loop := lanes.running_loop()) is not None:
+                await loop.create_future()
+            else:
+                await sys.modules["trio"].sleep_forever()
+        finally:
+            endless.remove(self)
 
     def can_wait(self) -> bool:
         """Whether this thread can hold a call that never ended: not the one that has to end the test.
@@ -340,7 +335,8 @@ class InterceptedCall:
 
     def never_now(self) -> NoReturn:
         """Block a thread until the test has ended. Always raises ReplayDiverged."""
-        order = self._interception.order or self._interception.stalls
+        order = self._interception.order
+        self._interception.endless.append(self)
         if order is not None:
             order.never_now(self)
         self._interception.ended.wait()
@@ -398,7 +394,7 @@ class Interception:
         self.count = count
         self.trace: dict[str, str] = {}  # ids of the first span that was open around a recorded call
         self.order: ReleaseOrder | None = None
-        self.stalls: Stalls | None = None  # ends waits that never end, where a replay keeps no order
+        self.endless: list[InterceptedCall] = []  # replayed calls that wait to be given up, as they did when recorded
         self.comparing: set[InterceptedCall] = set()  # calls that are made for real beside the recorded answer
         self.working: dict[int, int] = {}  # by ident: threads that run something which the test has started
         self.starting: set[int] = set()  # by ident: threads that are about to start another one
@@ -460,6 +456,7 @@ class Interception:
         self._counts.clear()
         for kept in (self.intercepted_calls, self.late, self.problems, self.met, self.threads, self.jobs, self.loops):
             kept.clear()
+        self.endless.clear()
         for known in (self.comparing, self.working, self.starting, self.handed, self.begun, self.uncompared):
             known.clear()
 
@@ -511,7 +508,7 @@ class Interception:
                 intercepted.exchange = exchange
                 intercepted.at = exchange.timing.end or exchange.timing.start
                 intercepted.suspended = exchange.suspended
-                if (order := self.order or self.stalls) is not None:
+                if (order := self.order) is not None:
                     order.ask(exchange.start)
                 if compare is not None:
                     self.comparing.add(intercepted)
@@ -533,7 +530,7 @@ class Interception:
     def latch(self, divergence: Divergence, origin: str) -> Divergence:
         """Keep the first divergence, which fails the test; whoever waits for a call is told that none will come."""
         self.refused = self.backend.latch(divergence, origin)
-        if (order := self.order or self.stalls) is not None:
+        if (order := self.order) is not None:
             order.refuse(self.refused)
         if self.on_latch is not None:
             self.on_latch(self.refused)
@@ -583,7 +580,7 @@ class Interception:
         for intercepted in list(self.intercepted_calls):
             if intercepted.partial is not None:
                 intercepted.settle(intercepted.partial())
-        if (order := self.order or self.stalls) is not None:
+        if (order := self.order) is not None:
             order.stop()
 
 

@@ -203,14 +203,19 @@ class FrameReplaying:
     def _stalled(self) -> NoReturn:
         if self._release.complete:
             self._refuse("the agent waits for a message where none came in the recording")
+        missing = getattr(self.interception.backend, "missing", None)  # a child process does not know what is missing
+        if missing is not None and (divergence := missing()) is not None:
+            self._latch(divergence)
         self._refuse("the agent waits for a message that came, when recorded, after others that it has not sent")
 
     def _refuse(self, what: str) -> NoReturn:
         """Latch that the agent wants more than was recorded. Always raises ReplayDiverged."""
         interception = self.interception
         summary = f"{what}: {interceptions.describe(self._call).partition(' ')[2]}"
-        divergence = Divergence(Kind.EXTRA, summary, lane=interception.call_context().path, now=self._call)
-        latched = interception.latch(divergence, agents_line(interception.root))
+        self._latch(Divergence(Kind.EXTRA, summary, lane=interception.call_context().path, now=self._call))
+
+    def _latch(self, divergence: Divergence) -> NoReturn:
+        latched = self.interception.latch(divergence, agents_line(self.interception.root))
         raise ReplayDiverged(interceptions.refusal(latched), latched)
 
 

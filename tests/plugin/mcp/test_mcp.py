@@ -175,3 +175,14 @@ def test_a_changed_argument_is_a_divergence_at_that_call(project):
     assert len(found) == 3
     assert all("[AR-ARGS]" in said for said in found)
     assert "tool refund: $.params.arguments.amount changed, 500 -> 501" in done.stdout
+
+
+def test_a_message_that_is_no_longer_sent_ends_the_test_and_is_named(project):
+    call = 'settled = agent.text(await session.call_tool("settle", {"order_id": "A-1"}))'
+    with edited(project, "test_shop.py", call, 'settled = ""'):
+        done = project.offline("-k", "talk and stdio", COLUMNS="200")
+    assert [
+        message
+        for message in summary(done).values()
+        if "[AR-MISSING]" in message and "tool settle was not called" in message
+    ]
