@@ -915,6 +915,29 @@ def test_an_object_is_frozen_whichever_of_its_methods_is_called():
         assert [x.call.arguments for x in tape.exchanges.values()] == [{"order": "A-1"}]
 
 
+class Looking:
+    """A tool of the agent's own, with methods that call each other."""
+
+    def __call__(self, order):
+        return self.run(order)
+
+    def run(self, order):
+        LEDGER.append(order)
+        return f"looked {order}"
+
+    async def arun(self, order):
+        return self.run(order)
+
+
+def test_an_own_object_is_met_by_each_method_that_calls_it():
+    tool = Looking()
+    for way in (lambda: tool("A-1"), lambda: tool.run(order="A-1"), lambda: asyncio.run(tool.arun("A-1"))):
+        first, second, written, tape = both(way, tool)
+        assert (first, second, written) == ("looked A-1", "looked A-1", 1)
+        outer = [x.call.arguments for x in tape.exchanges.values() if x.parent is None]
+        assert outer == [{"order": "A-1"}]
+
+
 class Formatter:
     """A tool of the agent's own, which uses a function and wraps none."""
 

@@ -73,14 +73,19 @@ def functions_behind(given: Any) -> list[FunctionType]:
         return []
 
 
-_CALLED = re.compile(r"(?:^|_)(?:f|fn|func|function|callable|coroutine|handler|inner|method|original|wrapped)$")
+_CALLED = re.compile(
+    r"(?:^|_)(?:f|fn|func|function|callable|callback|coroutine|entrypoint|handler|inner|method|original|wrapped)$"
+)
 """What the attribute is called in which an object of a decorator holds what it decorates."""
+_METHODS = ("__call__", "call", "execute", "invoke", "ainvoke", "run", "arun", "run_async", "stream")
+"""By what an object that is a tool is called; those that call each other are one call."""
 
 
 def functions_called_by(given: Any) -> list[Any]:
-    """Return the agent's functions that an object of a decorator or a framework holds, and that its methods call.
+    """Return the agent's functions that run when an object of a decorator or a framework is called, by any method.
 
-    An object of the agent's own that can be called is the tool itself where no attribute is called as if it held one.
+    That is the function that it holds. Where no attribute is called as if it held one it is the methods that the
+    agent has written, and else the only function that it holds.
     """
     if isinstance(given, type | ModuleType):
         return []
@@ -88,9 +93,9 @@ def functions_called_by(given: Any) -> list[Any]:
     attributes = {name: getattr(given, name) for name in slots if hasattr(given, name)}
     attributes |= getattr(given, "__dict__", {}) | (getattr(given, "__pydantic_private__", None) or {})
     held = {name: value for name, value in attributes.items() if _is_agents(value)}
-    own = inspect.getattr_static(type(given), "__call__", None)
     likely = [value for name, value in held.items() if _CALLED.search(name.strip("_"))]
-    return likely or ([] if len(held) > 1 or _is_agents(own) else [*held.values()])
+    own = [getattr(given, name) for name in _METHODS if _is_agents(inspect.getattr_static(type(given), name, None))]
+    return likely or own or ([*held.values()] if len(held) == 1 else [])
 
 
 def _is_agents(value: Any) -> bool:
