@@ -23,8 +23,10 @@ from pytest_agentreplay.report.other_findings import (
     cannot_freeze,
     late,
     network,
+    not_run,
     otherwise,
     redacted,
+    with_not_run,
 )
 
 if TYPE_CHECKING:
@@ -44,12 +46,14 @@ __all__ = [
     "finding_of",
     "late",
     "network",
+    "not_run",
     "of",
     "otherwise",
     "place",
     "redacted",
     "still_waiting",
     "stopped_early",
+    "with_not_run",
     "with_steps",
 ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_agentreplay.core.divergence import Kind
@@ -128,6 +129,29 @@ def cannot_freeze(test: str, problems: Sequence[Exception]) -> Finding:
     lines = [Line("text", text) for text in [*first[1:], *(text for problem in rest for text in problem)][:SHOWN]]
     lines.append(Line("next", f"pytest --snapshot-record {selecting(test)}", "then record again"))
     return Finding(test, FREEZE, f"[{FREEZE}] {first[0]}", tuple(lines), {"code": FREEZE, "kind": "freeze"})
+
+
+def not_run(test: str, written: Sequence[tuple[str, str]]) -> Finding:
+    """Return the finding of a test that failed by itself after the tools of `written` were answered; it has no code.
+
+    Each is a name and the ini line that lets the tool run for real.
+    """
+    names = ", ".join(name for name, _ in written)
+    what, whose = ("tools {} were", "their") if len(written) > 1 else ("tool {} was", "its")
+    text = (
+        f"{what.format(names)} answered from the snapshot: {whose} code did not run, so what it changes elsewhere "
+        "(a database, a file, an object) is as it was before"
+    )
+    label = "if it may run for real in tests, in agentreplay_tools"
+    return Finding(test, "", text, tuple(Line("next", line, label) for _, line in written[:2]))
+
+
+def with_not_run(finding: Finding, written: Sequence[tuple[str, str]]) -> Finding:
+    """Return `finding` with what `not_run` says, where tools were `written`."""
+    if not written:
+        return finding
+    more = not_run(finding.test, written)
+    return replace(finding, lines=(Line("text", more.headline), *finding.lines, *more.lines))
 
 
 def redacted(text: str) -> str:

@@ -47,7 +47,8 @@ def judge(outcome: str, replayed: Told, finding: Finding | None, failure: str | 
         said = failure.strip().partition("\n")[0]
         if replayed.get("redacted"):
             return {"replays": False, "why": f"redacted: its calls replay, but the test looks at a secret: {said}"}
-        return {"replays": False, "why": f"its calls replay, but its own assertions do not hold offline: {said}"}
+        ran = f" (the code of {', '.join(names)} does not run)" if (names := replayed.get("written")) else ""
+        return {"replays": False, "why": f"its calls replay, but its own assertions do not hold offline{ran}: {said}"}
     return {"replays": True, "why": RAN_ON if replayed.get("ran_on") else ""}
 
 

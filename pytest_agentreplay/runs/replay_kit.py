@@ -262,6 +262,12 @@ def guess(name: str, root: str) -> str:
     return paths[0] if paths else f"{UNKNOWN}{short if owner and short.isidentifier() else name}"
 
 
+def live_line(name: str, root: str) -> str:
+    """Return the line of the settings that lets tool `name` run for real."""
+    path, _, _ = guess(name, root).partition(" = ")
+    return f"{path} = live" if path.rpartition(".")[2] == name else f"{path} = live as {name}"
+
+
 def tool_line(name: str, function: FunctionType) -> str:
     """Return the line of the settings that freezes a function as tool `name`."""
     path = f"{function.__module__}.{function.__qualname__}"

@@ -176,9 +176,20 @@ class ReplaySession(RunSession):
 
         if (early := self.replayer.parted()) is not None:
             return findings.of(early, self.place.test, self.snapshot_facts(early.kind))
+        written = [] if "recurs" in self.told else self._written()
+        self.told["written"] = [name for name, _ in written]
         if (divergence := self.replayer.stopped(self._body)) is None:
-            return None
-        return findings.stopped_early(divergence, self.place.test, self.snapshot_facts(divergence.kind))
+            return findings.not_run(self.place.test, written) if written else None
+        found = findings.stopped_early(divergence, self.place.test, self.snapshot_facts(divergence.kind))
+        return findings.with_not_run(found, written)
+
+    def _written(self) -> list[tuple[str, str]]:
+        """Return the tools that change something and were answered, each with the ini line that lets it run."""
+        from pytest_agentreplay.runs import replay_kit
+
+        calls = [x.call for x in self.replayer.made() if self._writes(x.call)]
+        names = dict.fromkeys(call.name for call in calls if isinstance(call, ToolCall) and call.boundary == "tool")
+        return [(name, replay_kit.live_line(name, str(self.place.root))) for name in names]
 
     def failed_as_expected(self) -> Finding | None:
         """Compare the run as if it had passed: nobody else reports a failure that was expected."""
@@ -244,7 +255,29 @@ class ReplaySession(RunSession):
                 cause="an earlier version took a test client or a mock for the network and froze what it calls; "
                 "that runs now, and the calls that it makes itself are recorded: record the test again",
             )
+        else:
+            divergence = self._named_no_more(divergence)
         return super().parted(divergence, facts)
+
+    def _named_no_more(self, divergence: Divergence) -> Divergence:
+        """Return the divergence, which says of a missing tool that no setting names that its calls run for real."""
+        call = divergence.recorded.call if divergence.recorded is not None else None
+        if divergence.kind is not Kind.MISSING or not isinstance(call, ToolCall) or call.boundary != "tool":
+            return divergence
+        from pytest_agentreplay.runs import replay_kit
+
+        live = call.name in self.interception.live
+        named = {tool.name for _, tool in self.tools} | {redirection.tool.name for redirection in self._met}
+        path = replay_kit.guess(call.name, str(self.place.root))
+        if not live and (call.name in named | self.interception.met or path.startswith(replay_kit.UNKNOWN)):
+            return divergence
+        why = "the settings let it run for real (live)" if live else "no setting and no test names it"
+        return replace(
+            divergence,
+            summary=f"tool {call.name} was frozen when recorded, and is not any more: {why}",
+            cause="a call of it is not answered from the snapshot: if your code made it, the tool ran for real",
+            hints=(f"freeze it again: add to agentreplay_tools: {path}", *divergence.hints),
+        )
 
     def _recorded_inside(self, divergence: Divergence) -> str:
         """The first recorded request that was passed through now and never made over the network; "" for none."""
