@@ -22,7 +22,8 @@ Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 NOT_SOURCE = {"node_modules", "site-packages", "__pycache__", "build", "dist", "venv", "env", "docs"}
 """Folders that hold no code of the project; those that begin with a dot and virtual environments are left out, too."""
 TEST_FOLDERS = {"tests", "test", "testing"}
-API_KEY = re.compile(r"[A-Z][A-Z0-9_]*_API_KEY")
+API_KEY = re.compile(rb"[\"']([A-Z][A-Z0-9_]*_API_KEY)[\"']")
+"""A text that names the variable of a key."""
 HOPS = 20
 """How many imports and assignments are followed from a name to its definition; two modules may import each other."""
 
@@ -127,7 +128,9 @@ def read_project(root: Path, bases: Sequence[Path]) -> ProjectModules:
     trees: dict[Path, ast.Module] = {}
     for file in python_files(root, project.skipped):
         try:
-            trees[file] = parsed(files.read(file))
+            source = files.read(file)
+            trees[file] = parsed(source)
+            project.keys.update(map(bytes.decode, API_KEY.findall(source)))
         except SnapshotError as error:
             project.skipped.append((file, str(error).removeprefix(f"{shown(file)}: ")))
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -135,18 +138,12 @@ def read_project(root: Path, bases: Sequence[Path]) -> ProjectModules:
             reason = error.msg if isinstance(error, SyntaxError) else str(error)
             project.skipped.append((file, f"{place}{reason or type(error).__name__}"))
     imported = project.imported = frozenset(name for tree in trees.values() for name in imported_modules(tree))
-    project.keys = {name for tree in trees.values() for name in texts_of(tree) if API_KEY.fullmatch(name)}
     for file, tree in trees.items():
         if is_test(file, root):
             project.tests.append(file)
         elif named := import_path(file, bases, imported):
             project.modules.setdefault(named[0], module_of(file, *named, tree))
     return project
-
-
-def texts_of(tree: ast.Module) -> Iterator[str]:
-    """Return the texts that stand in a file."""
-    return (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str))
 
 
 def imported_modules(tree: ast.Module) -> Iterator[str]:

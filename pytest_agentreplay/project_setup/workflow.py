@@ -59,7 +59,7 @@ def workflow_text(top: Path, root: Path, project: ProjectModules) -> str:
     """Return a workflow for the tests of `project`, in the folder `root` of the repository at `top`."""
     above = [folder for folder in (root, *root.parents) if folder.is_relative_to(top)]
     place = next((folder for folder in above if declared_in(folder)), root)
-    workspace = any(files.exists(folder / "uv.lock") for folder in above)
+    workspace = (place / "pyproject.toml").is_file() and any(files.exists(folder / "uv.lock") for folder in above)
     commands, run = install_commands(place, "uv.lock" if workspace else "")
     steps = [f"      - run: {command}" for command in (*commands, f"{run}pytest --replay=model")]
     if place != root:

@@ -479,6 +479,20 @@ def test_the_workflow_installs_what_the_project_declares_from_where_it_has_it(ro
 
 
 @pytest.mark.usefixtures("in_git")
+def test_the_workflow_of_a_member_of_a_workspace_installs_from_the_lock_above_it(root, typed, monkeypatch):
+    put(root, "uv.lock", 'name = "pytest"\n')
+    put(root, "member/pyproject.toml", PROJECT)
+    put(root, "other/requirements.txt", "pytest\nfrozen-agentreplay\n")
+    for folder, first in (("member", "pip install uv"), ("other", "pip install -r requirements.txt")):
+        monkeypatch.chdir(root / folder)
+        put(root, f"{folder}/pytest.ini", "[pytest]\n")
+        assert typed("init", "--yes").code == DONE
+        job = yaml.safe_load((root / WORKFLOW).read_text(encoding="utf-8"))["jobs"]["replay"]
+        assert next(step["run"] for step in job["steps"] if "run" in step) == first
+        (root / WORKFLOW).unlink()
+
+
+@pytest.mark.usefixtures("in_git")
 def test_the_workflow_sets_a_placeholder_for_each_key_that_a_client_needs_when_it_is_made(root, typed):
     put(root, "model.py", "from google import genai\nfrom openai import OpenAI\nimport agents\nclient = OpenAI()\n")
     put(root, "agents/__init__.py", "import os\nother = os.environ['DEEPSEEK_API_KEY']\n")
