@@ -74,12 +74,15 @@ def tell(file: Path, found: Iterable[RuleHit]) -> None:
 
 def redact(options: argparse.Namespace) -> int:
     """`agentreplay redact FILE... [--policy P] [--reason WHY] [--dry-run]`."""
+    from pytest_agentreplay.core.redaction.policy import joined
     from pytest_agentreplay.redact.snapshot_rewrite import redacted, write
     from pytest_agentreplay.settings.setting_lines import in_toml
 
     chosen, named = chosen_policy(options.policy)
     reason = options.reason.strip() or f"redacted again{f' with {named}' if named else ''}"
-    every = [redacted(file, chosen, os.environ, reason) for file in snapshots_in(options.files)]
+    every = [
+        redacted(file, joined(chosen, of_its_project(file)), os.environ, reason) for file in snapshots_in(options.files)
+    ]
     if not every:
         return complain(f"there is no *{layout.SUFFIX} below {', '.join(map(shown, options.files))}", NOTHING)
     if not options.dry_run:
@@ -88,7 +91,10 @@ def redact(options: argparse.Namespace) -> int:
     for one in changed:
         tell(one.file, one.found)
     done = "would be redacted" if options.dry_run else "redacted and sealed again"
-    say(f"{len(changed)} of {len(every)} snapshot{'s' * (len(every) != 1)} {done}" + (f": {reason}" if changed else ""))
+    say(
+        f"{len(changed)} of {len(every)} snapshot{'s' * (len(every) != 1)} {done}"
+        + (f": {changed[0].reason}" if changed else "")
+    )
     if changed and named and not options.dry_run:
         line = f"replays need it too: agentreplay_redact = {named}"
         name, _ = configuration(root_above(Path.cwd())) or ("", "")
@@ -133,6 +139,15 @@ def chosen_policy(words: list[str] | None) -> tuple[Policy, str]:
 
     said = redact_of(words or (), (), "")
     return joined(policies.of_words(said), policies.in_force(root_above(Path.cwd()))), ", ".join(said)
+
+
+def of_its_project(file: Path) -> Policy:
+    """What holds for the project of a file, where that is another one than the project here."""
+    from pytest_agentreplay.core.redaction.policy import PLAIN
+    from pytest_agentreplay.redact import chosen_policy as policies
+
+    root = root_above(file.absolute().parent)
+    return PLAIN if root == root_above(Path.cwd()) else policies.in_force(root)
 
 
 def snapshots_in(paths: Iterable[Path]) -> list[Path]:

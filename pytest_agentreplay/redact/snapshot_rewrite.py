@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Redacted:
-    """A snapshot as it would be now: what is `found` in it, and its new `text`; "" where nothing is found."""
+    """A snapshot as it would be now: what is `found` in it, its new `text` with the `reason`, "" for nothing."""
 
     file: Path
     found: list[RuleHit]
     text: str = ""
+    reason: str = ""
 
 
 def redacted(file: Path, policy: Policy, environ: Mapping[str, str], reason: str) -> Redacted:
@@ -45,14 +46,14 @@ def redacted(file: Path, policy: Policy, environ: Mapping[str, str], reason: str
     if not review.found:
         return Redacted(file, [])
     digest = codec.loads(codec.dumps(review.run), file=shown(file)).digest
-    revision: JsonObject = {"from": snapshot.digest, "to": digest, "reason": review.redaction.text(reason)}
+    revision: JsonObject = {"from": snapshot.digest, "to": digest, "reason": (reason := review.redaction.text(reason))}
     text = codec.dumps(review.run, revisions=[*snapshot.revisions, revision])
     if leaks := review.redaction.leaks(unwrapped(text).encode()):
         raise Leak(
             f"{shown(file)}: not written, because {', '.join(leaks)} would still be in it, in an encoding that "
             "redaction does not reach.\nRecord the test again: pytest --snapshot-record"
         )
-    return Redacted(file, review.found, text)
+    return Redacted(file, review.found, text, reason)
 
 
 def write(every: Iterable[Redacted]) -> None:

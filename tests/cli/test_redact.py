@@ -49,7 +49,7 @@ def test_it_redacts_everywhere_and_seals_with_the_reason_and_twice_is_once(root,
     assert (would.code, read(file) == before) == (DONE, True)
     assert "1 of 1 snapshot would be redacted" in would.out
     told = typed("redact", file, *UNDER, "--reason", f"{CUSTOMER} asked")
-    assert (told.code, "customer" in told.out, OTHER in told.out) == (DONE, True, False)
+    assert (told.code, "customer" in told.out, OTHER in told.out, CUSTOMER in told.out) == (DONE, True, False, False)
     text = file.read_text(encoding="utf-8")
     assert (CUSTOMER in text, OTHER in text) == (False, False), "not in the reason, either"
     after = read(file)
@@ -102,6 +102,16 @@ def test_the_rules_are_those_of_the_project_of_its_ini_file_and_the_shipped_ones
     (root / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     (root / "p.yaml").rename(root / "agentreplay-policy.yaml")
     file = put(root)
+    assert (typed("redact", file).code, CUSTOMER in file.read_text("utf-8")) == (DONE, False)
+
+
+def test_a_file_of_another_project_is_redacted_by_the_policy_of_that_one_too(root, typed, monkeypatch):
+    file = put(root)
+    (root / "p.yaml").rename(root / "agentreplay-policy.yaml")
+    (root / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    elsewhere = root.parent / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
     assert (typed("redact", file).code, CUSTOMER in file.read_text("utf-8")) == (DONE, False)
 
 

@@ -205,3 +205,13 @@ def test_langchain_is_read_wherever_its_callbacks_write(span):
     for call in trace.model_calls:
         assert (call.response_model, call.fingerprint, call.finish_reasons) == ("gpt-5-1", "fp_1", ("stop",))
         assert call.response_id.startswith("chatcmpl-")
+
+
+@pytest.mark.parametrize("given", [{"input_str": "{'city': 'Oslo'}"}, {"input_str": "?", "city": "Oslo"}])
+def test_what_langchain_calls_the_input_of_a_tool_is_its_arguments(given):
+    rows = [opik(kind, at, asked, told, name) for kind, at, asked, told, name in [
+        ("llm", 1, {"role": "user", "content": "Warm?"}, {"content": "Yes"}, "ChatOpenAI"),
+        ("tool", 2, {}, "9", "get_weather"),
+    ]]  # fmt: skip
+    rows[1]["input"] = given
+    assert one(*rows).tool_runs[0].arguments == {"city": "Oslo"}

@@ -8,7 +8,7 @@ from pytest_agentreplay.dialects.genai import parsed
 from pytest_agentreplay.dialects.lenient import arr, obj, objects, rest, string
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.moments import moment
-from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
+from pytest_agentreplay.interchange.platforms import bodies, faults, finals, literals, usage
 from pytest_agentreplay.interchange.platforms.about import about
 from pytest_agentreplay.interchange.platforms.tree import SNIFFED, TreeSpan, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace
@@ -195,6 +195,9 @@ def _tool_run(told: JsonObject) -> ToolRun:
 def _arguments(given: Json) -> Json:
     """The arguments of a tool, which a decorated function may have taken under one name (`**kwargs`)."""
     told = obj(given)
+    if isinstance(text := told.get("input_str"), str):  # of LangChain: what Python shows of the arguments, and these
+        named = rest(told, "input_str")
+        return named if named.keys() - {"input"} else literals.read(text)
     for name in ("kw", "kwargs"):
         if name in told and isinstance(told[name], dict) and not any(arr(one) for one in rest(told, name).values()):
             return {**rest(told, name, "args"), **obj(told[name])}
