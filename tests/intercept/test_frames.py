@@ -69,6 +69,13 @@ def test_frames_come_after_their_messages_and_the_rest_is_told():
         assert backend.divergence.kind.code == "AR-EXTRA"
 
 
+def test_a_message_that_was_left_out_is_named_and_not_the_opening():
+    with replayed(recorded(talk)) as (line, backend):
+        with pytest.raises(ReplayDiverged):
+            ask(line, "two")
+        assert backend.divergence.recorded.call.body.data == b'{"say": "one"}'
+
+
 def test_the_tests_own_thread_does_not_wait_for_what_only_it_could_send():
     with replayed(recorded(talk)) as (line, backend):
         line.receive_now()

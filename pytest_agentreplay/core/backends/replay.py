@@ -24,7 +24,7 @@ from pytest_agentreplay.core.frames import connections
 from pytest_agentreplay.core.matching import NearMatches
 from pytest_agentreplay.core.matching.address import Authorities, authority
 from pytest_agentreplay.core.matching.wiring import PlaceholderMatch, Tokens, holds_placeholder
-from pytest_agentreplay.core.model import HttpCall, ToolCall
+from pytest_agentreplay.core.model import FrameCall, HttpCall, ToolCall
 from pytest_agentreplay.core.redaction.placeholders import OPAQUE, is_untold
 from pytest_agentreplay.core.release_order import Precedence, above
 from pytest_agentreplay.core.turns import SAFE_METHODS
@@ -144,7 +144,8 @@ class ReplayBackend:
             if watched := self._matching.watched(found.call, call):
                 self.drift.append((found, watched))
             self._tickets += 1
-            self._precedence.ask(found)
+            if not isinstance(call, FrameCall):  # whoever sends a message goes on at once
+                self._precedence.ask(found)
             if not (self.gives_way and found.suspended and isinstance(call, HttpCall | ToolCall)):
                 # Else it is a task, which gives way to others while it waits: it has no answer yet when these ask.
                 self._precedence.answer(found)
