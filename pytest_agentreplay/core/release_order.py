@@ -350,7 +350,7 @@ class Precedence:
         own = self._lanes.get(x.lane)
         if own is not None and not own.answered_until(x.start):
             return True
-        for bound, moment in self._from_above[x.lane]:
+        for bound, moment in self._from_above.get(x.lane, ()):
             ended = self._lanes.get(bound)
             if ended is not None and not ended.answered_until(moment):
                 return True
@@ -373,7 +373,7 @@ class Precedence:
 
     def _bounds(self, x: Exchange) -> tuple[tuple[str, int], ...]:
         """Lane by lane, the moment before which its ended calls must have been answered when `x` comes."""
-        return ((x.lane, x.start), *self._from_above[x.lane])
+        return ((x.lane, x.start), *self._from_above.get(x.lane, ()))
 
 
 def late_lanes(exchanges: Iterable[Exchange], begun: Mapping[str, int]) -> dict[str, int]:
@@ -398,6 +398,16 @@ def untangled(exchanges: Iterable[Exchange], lanes: Iterable[str]) -> tuple[Exch
             numbers = count(1)
             found = [replace(x, lane=f"{lane}.{next(numbers)}") if x.lane == lane else x for x in found]
     return tuple(found)
+
+
+def requests_served(kit: JsonObject) -> dict[int, int]:
+    """Return, for each call that a child process made to serve a recorded request, that request (0: of another run).
+
+    The request is answered from the snapshot, so these calls need not come again, and no other waits for them.
+    """
+    served = kit.get("served")
+    found = served.items() if isinstance(served, dict) else ()
+    return {int(start): request for start, request in found if start.isdecimal() and isinstance(request, int)}
 
 
 def above(lane: str) -> tuple[str, ...]:

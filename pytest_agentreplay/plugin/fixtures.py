@@ -119,6 +119,7 @@ class FixtureSessions:
         self._stamps.append(CALL_CONTEXT.set(None))  # a fixture may be asked for by the body of a test
         self._stack.append(run_session)
         run_session.resume()
+        run_session.await_children()
 
     def leave(self, run_session: RunSession) -> None:
         """Intercept again for what was intercepted before `enter`."""

@@ -261,6 +261,7 @@ class RecordingSession(RunSession):
             "generators": [*sorted(GENERATORS)],
             "fixtures": dict(self.fixtures),
             "servers": [*sorted(now(start) for start in self.interception.serving)],
+            "served": {str(now(start)): now(request) for start, request in self.children.served.items()},
             "trace": dict(self.interception.trace),
             "starts": self.interception.started.kept({up for x in exchanges for up in (x.lane, *above(x.lane))}),
             "after": orders_between_lanes(exchanges, self.interception.courses, now),

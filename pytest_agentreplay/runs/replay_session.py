@@ -157,6 +157,8 @@ class ReplaySession(RunSession):
         self.told["guessed"] = self.order is not None and self.order.guessed
         if (stranger := self.strangers()) is not None:
             self.interception.latch(stranger, "")
+        if ended.failure is None and not (ended.interrupted or ended.skipped):
+            self.await_children(self._body)
         divergence = self.replayer.parted()
         if divergence is None and ended.failure is None and not (ended.interrupted or ended.skipped):
             divergence = self.replayer.finish(self._body, self._writes)
@@ -169,6 +171,12 @@ class ReplaySession(RunSession):
         self._whole = ended.failure is None and not (ended.interrupted or ended.skipped)
         self._recurs(ended)
         return self._expected(ended)
+
+    def await_children(self, until: int | None = None) -> None:
+        """Give child processes the time to make the calls that they made before `until` (None: all)."""
+        self.children.wait_for(
+            lambda: (x.lane for x in self.replayer.unserved() if not x.abandoned and (until is None or x.start < until))
+        )
 
     def stopped_early(self) -> Finding | None:
         """Return what a test that failed by an error of its own left of its recording; None: nothing, or unknown."""

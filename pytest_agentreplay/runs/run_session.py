@@ -15,6 +15,7 @@ from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.core.redaction.secret_names import CATEGORY, secret_environment
+from pytest_agentreplay.core.release_order import requests_served
 from pytest_agentreplay.core.turns import has_effects
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import SettingsError
@@ -168,6 +169,7 @@ class RunSession:
                 "ids": self.chance.ids,
             },
             recorded=self.recorded_exchanges(),
+            unexpected=requests_served(kit or {}),
             learn=self._learn,
         )
         self._met = Redirections(self.interception.codecs)
@@ -383,6 +385,9 @@ class RunSession:
         order = (self._kit or {}).get("order")
         apart = order.get("apart") if isinstance(order, dict) else None
         return isinstance(apart, list) and any(not is_of_process(str(lane)) for lane in apart)
+
+    def await_children(self) -> None:
+        """Wait for what child processes are still to do. Only a replay knows of any."""
 
     def child_lanes(self) -> tuple[str, ...]:
         """The lanes of the children that the gateway has met."""

@@ -1,13 +1,16 @@
 """What must precede a recorded call: strict in a lane, after its beginner in a begun lane, and free between lanes."""
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_agentreplay.core.backends.backend import Moment, Replayed
 from pytest_agentreplay.core.model import Exchange, Failure, ToolCall, ToolReply
 from pytest_agentreplay.core.release_order import Label, Precedence, Started, above, late_lanes
+from tests.support import backends
 
 DONE = ToolReply()
 
@@ -127,3 +130,21 @@ def test_a_recording_keeps_the_labels_of_the_lanes_that_it_has():
     for nth in (1, 2):
         started.note(f"main.{nth}", Label("shop.fetch", nth))
     assert started.kept({"main", "main.2"}) == {"main.2": ["shop.fetch", 2]}
+
+
+def test_what_a_child_did_for_a_recorded_request_is_served_binds_nobody_and_is_not_missed():
+    calls = [("main", "ask"), ("main.p1", "look up"), ("main.p1", "own"), ("main.p2", "other"), ("main.p2", "later")]
+    run = backends.recorded([(lane, ToolCall(name, {})) for lane, name in calls])
+    starts = {x.call.name: x.start for x in run.exchanges}
+    served = {str(starts["look up"]): starts["ask"], "no start": 1}
+    kit = {"served": served, "lanes": {"main.p1": 0, "main.p2": 0}}
+    run = replace(run, header=replace(run.header, kit=kit))
+    backend = backends.replayer(run)
+    for name, lane in (("own", "main.p1"), ("other", "main.p2"), ("look up", "main.p1"), ("ask", "main")):
+        assert isinstance(backend.decide(ToolCall(name, {}), Moment(lane, 0)), Replayed), name
+    assert "later" in backend.finish().summary
+    backend = backends.replayer(run)
+    for name, lane in (("ask", "main"), ("own", "main.p1"), ("other", "main.p2"), ("later", "main.p2")):
+        backend.decide(ToolCall(name, {}), Moment(lane, 0))
+    assert backend.finish() is None
+    assert len(backend.replayed()) == 5, "it belongs to the request"

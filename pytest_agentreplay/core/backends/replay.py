@@ -26,11 +26,12 @@ from pytest_agentreplay.core.matching.address import Authorities, authority
 from pytest_agentreplay.core.matching.wiring import PlaceholderMatch, Tokens, holds_placeholder
 from pytest_agentreplay.core.model import FrameCall, HttpCall, ToolCall
 from pytest_agentreplay.core.redaction.placeholders import OPAQUE, is_untold
-from pytest_agentreplay.core.release_order import Precedence, above
+from pytest_agentreplay.core.release_order import Precedence, above, requests_served
 from pytest_agentreplay.core.turns import SAFE_METHODS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Hashable, Sequence
+    from collections.abc import Set as AbstractSet
 
     from pytest_agentreplay.core.backends.backend import Verdict
     from pytest_agentreplay.core.divergence import Difference
@@ -77,9 +78,12 @@ class ReplayBackend:
         self._lock = threading.Lock()
         self._tickets = 0
         self._connections: dict[int, tuple[Exchange, ...]] | None = None
-        self._top = tuple(x for x in run.exchanges if x.parent is None)
-        self._services = Authorities(x.call for x in self._top)
-        self._exact = queued([((authority(x.call), matching.fingerprint(x.call)), x) for x in self._top])
+        self._requests = requests_served(run.header.kit)
+        outermost = [x for x in run.exchanges if x.parent is None]
+        self._top = tuple(x for x in outermost if x.start not in self._requests)
+        self._answerable = (*self._top, *(x for x in outermost if x.start in self._requests))
+        self._services = Authorities(x.call for x in self._answerable)
+        self._exact = queued([((authority(x.call), matching.fingerprint(x.call)), x) for x in self._answerable])
         self._tokens = Tokens()
         self._keyed: Queues | None = None
         self._alike: NearMatches | None = None
@@ -194,8 +198,8 @@ class ReplayBackend:
 
         with self._lock:
             if expected is None:
-                return diagnose.unanswered(self.run, self._reader, self.served.keys(), call, found)
-            return diagnose.stalled(self.run, self._reader, self.served.keys(), call, found=found, expected=expected)
+                return diagnose.unanswered(self.run, self._reader, self._answered, call, found)
+            return diagnose.stalled(self.run, self._reader, self._answered, call, found=found, expected=expected)
 
     def _handed(self, exchange: Exchange) -> None:
         """The answer has been handed over; what comes after it may be asked from now on."""
@@ -226,7 +230,7 @@ class ReplayBackend:
             self._settle_ahead()
             if self.divergence is None:
                 awaited = {x.start for x in self._top if until is not None and x.start > until}
-                answered = self.served.keys() | awaited
+                answered = self._answered | awaited
                 given_up = [x for x in self._unserved() if x.abandoned] if writes is not None else []
                 required = {x.start for x in given_up if writes is not None and writes(x.call)} - answered
                 # Telling what is missing reads every body; a run that was made whole must not pay for it.
@@ -242,14 +246,14 @@ class ReplayBackend:
 
         with self._lock:
             awaited = {x.start for x in self._top if until is not None and x.start > until}
-            return diagnose.stopped(self.run, self._reader, self.served.keys() | awaited)
+            return diagnose.stopped(self.run, self._reader, self._answered | awaited)
 
     def missing(self) -> Divergence | None:
         """Return the divergence for the calls that were not made so far; None where all were made, or given up."""
         from pytest_agentreplay.core import diagnose
 
         with self._lock:
-            answered = self.served.keys()
+            answered = self._answered
             if all(x.start in answered or x.abandoned for x in self._top):
                 return None
             return diagnose.unused(self.run, self._reader, answered, set())
@@ -258,6 +262,11 @@ class ReplayBackend:
         """Return the top-level exchanges that were not asked for so far."""
         with self._lock:
             return self._unserved()
+
+    @property
+    def _answered(self) -> AbstractSet[int]:
+        """The calls that are not expected any more, by `start`."""
+        return self.served.keys() | self._requests.keys()
 
     def _unserved(self) -> tuple[Exchange, ...]:
         return tuple(x for x in self._top if x.start not in self.served)
@@ -277,7 +286,9 @@ class ReplayBackend:
     def replayed(self) -> tuple[Exchange, ...]:
         """The exchanges served so far, children included, in recorded order."""
         with self._lock:
-            return tuple(x for x in self.run.exchanges if (x.start if x.parent is None else x.parent) in self.served)
+            requests = self._requests
+            top = ((x, x.start if x.parent is None else x.parent) for x in self.run.exchanges)
+            return tuple(x for x, start in top if start in self.served or requests.get(start) in self.served)
 
     def made(self) -> tuple[Exchange, ...]:
         """The top-level exchanges served so far, each with the call as it was made now: no body has to be restored."""
@@ -365,7 +376,7 @@ class ReplayBackend:
         from pytest_agentreplay.core import diagnose
 
         lane, agent, matching = moment.lane, moment.agent, self._matching
-        return diagnose.miss(self.run, self._reader, self.served.keys(), call, lane, agent=agent, matching=matching)
+        return diagnose.miss(self.run, self._reader, self._answered, call, lane, agent=agent, matching=matching)
 
     def _lookalike(self, call: Call, lane: str) -> Exchange | None:
         """The first exchange that differs in media alone, where the test says that they are near enough."""
@@ -434,7 +445,7 @@ class ReplayBackend:
 
     def _index_keys(self) -> Queues:
         """Bodies are restored and parsed only now that a call's bytes were not met as they were."""
-        named = [((authority(x.call), self._matching.key(x.call, self._recorded_ids)), x) for x in self._top]
+        named = [((authority(x.call), self._matching.key(x.call, self._recorded_ids)), x) for x in self._answerable]
         self._keyed = queued(named)
         for call in self.served.values():
             self._matching.key(call, self._live_ids)

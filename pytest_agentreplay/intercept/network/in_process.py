@@ -152,6 +152,11 @@ def listens(port: int) -> bool:
     return any(_port_of(sock) == port for sock in _sockets())
 
 
+def ports() -> set[int]:
+    """The ports at which sockets of this process listen."""
+    return {port for sock in _sockets() if (port := _port_of(sock))}
+
+
 def _sockets() -> Iterator[socket.socket]:
     """The sockets of this process. On POSIX they are copies, closed when the next one is asked for."""
     try:

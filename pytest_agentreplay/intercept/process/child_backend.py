@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.core.backends.backend import PassThrough, Refused, Replayed
 from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.errors import CannotFreeze, ReplayDiverged
+from pytest_agentreplay.intercept.network import in_process
 from pytest_agentreplay.intercept.network.guard import Guard
 from pytest_agentreplay.intercept.session.callers import origin
 
@@ -102,6 +103,7 @@ class RemoteBackend:
             "met": tuple(interception.met),
             "passed": tuple(interception.passed),
             "uncompared": tuple(interception.uncompared.items()),
+            "ports": tuple(in_process.ports()) if self.link.invitation.mode == "record" else (),
             "problems": tuple(
                 (str(problem), getattr(problem, "path", "$"), getattr(problem, "kind", ""))
                 for problem in interception.problems

@@ -23,20 +23,26 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay import clocks
 from pytest_agentreplay.core.backends.backend import Moment, PassThrough, Refused, Replayed
 from pytest_agentreplay.core.divergence import Divergence, Kind
+from pytest_agentreplay.core.matching.address import authority
 from pytest_agentreplay.core.model import Exchange, FrameCall, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.core.release_order import above
 from pytest_agentreplay.errors import AgentReplayError, CannotFreeze, ReplayDiverged
+from pytest_agentreplay.intercept.network import in_process
 from pytest_agentreplay.intercept.process.child_start import Here, Invitation
-from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.intercept.session import interceptions, lanes
 from pytest_agentreplay.intercept.session.interceptions import describe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Container, Iterable, Mapping
     from multiprocessing.connection import Connection
 
     from pytest_agentreplay.core.backends.backend import Verdict
     from pytest_agentreplay.core.model import Call, Headers
     from pytest_agentreplay.intercept.network.guard import Guard
     from pytest_agentreplay.intercept.session.interceptions import Interception
+
+PATIENCE = 5.0
+"""Seconds that a child which is there has for the calls that it made before the test's end when it was recorded."""
 
 GRACE = 0.5
 """Seconds that a child which has just been started has to join at the end of the test's body."""
@@ -62,6 +68,13 @@ class PythonChild:
     program: str = ""
     process: Any = None
     joined: bool = False
+    left: bool = False
+    ports: set[int] = field(default_factory=set)
+    """Those at which it listens."""
+
+    def there(self) -> bool:
+        """Whether it may still call."""
+        return not self.left and (self.joined or self.process is None or self.process.poll() is None)
 
 
 class Children:
@@ -74,9 +87,12 @@ class Children:
         mode: str,
         greeting: Callable[[], Mapping[str, Any]],
         recorded: Iterable[Exchange] = (),
+        unexpected: Container[int] = (),
         learn: Callable[[Mapping[str, str]], None],
     ) -> None:
         """`greeting` is what a child is told when it joins, `recorded` are the exchanges of the snapshot.
+
+        Those that start at `unexpected` need not come again.
 
         `learn` takes the environment of a child, whose secrets are secrets of the run.
         """
@@ -86,10 +102,16 @@ class Children:
         self.guard: Guard | None = None
         self._greeting = greeting
         self._recorded = tuple(recorded)
+        self._unexpected = unexpected
         self._learn = learn
         self._numbers: dict[tuple[str, str], itertools.count[int]] = {}
         self._invited: list[PythonChild] = []
         self._lanes: dict[str, None] = {}
+        self.calls: dict[int, Call] = {}
+        """The calls of children that were forwarded and are under way."""
+        self.served: dict[int, int] = {}
+        """The calls that a child made to serve a recorded request, by `start`; 0 for a request of another run."""
+        self._first: dict[str, int | None] = {}
         self._lock = threading.Lock()
 
     @property
@@ -138,6 +160,15 @@ class Children:
                 found.append(child.program)
         return found
 
+    def wait_for(self, due: Callable[[], Iterable[str]]) -> None:
+        """Wait until nothing is `due` in the lanes of children that are there: the test may be faster than they are."""
+        deadline = clocks.monotonic() + PATIENCE
+        while self._invited and self.interception.refused is None and clocks.monotonic() < deadline:
+            there = tuple(f"{child.lane}." for child in self._invited if child.there())
+            if not there or not any(f"{lane}.".startswith(there) for lane in due()):
+                return
+            clocks.sleep(0.005)
+
     def greet(self, child: PythonChild, environ: Mapping[str, str]) -> dict[str, Any]:
         """Let `child` in: what it has to know."""
         self._learn(environ)
@@ -157,7 +188,8 @@ class Children:
     def order_of(self, lane: str) -> tuple[Exchange, ...]:
         """The recorded exchanges of `lane` and below, as far as their order is concerned: no bodies, no values."""
         below = f"{lane}."
-        return tuple(skeleton(x) for x in self._recorded if x.lane == lane or x.lane.startswith(below))
+        expected = (x for x in self._recorded if x.start not in self._unexpected)
+        return tuple(skeleton(x) for x in expected if x.lane == lane or x.lane.startswith(below))
 
     def over(self, child: PythonChild) -> bool:
         """Whether `child` comes too late."""
@@ -180,6 +212,9 @@ class Children:
             return "refuse", plain(kept)
         match verdict:
             case PassThrough(ticket):
+                if (request := self._served_request(moment.lane, of)) is not None:
+                    self.served[ticket] = request
+                self.calls[ticket] = call
                 return "forward", ticket
             case Replayed(exchange, ticket):
                 self._step(exchange.timing.end or exchange.timing.start)
@@ -203,10 +238,39 @@ class Children:
         agent = redactor.text(moment.agent) if moment.agent else ""
         return interception.backend.decide(call, replace(moment, reads=reads, agent=agent))
 
-    def settle(self, call: Call, ticket: int, outcome: Any, times: Mapping[str, Any]) -> None:
+    def _served_request(self, lane: str, of: PythonChild) -> int | None:
+        """The recorded request that a call of a child is made to serve, as in `served`; None for a call of its own.
+
+        A thread or a task that first called while a request was under way serves it and those that follow over the
+        same connection, and so does what it starts. One that called before goes on by itself.
+        """
+        now = self._request_to(of.ports)
+        if lane == of.lane:
+            return now
+        if lane not in self._first:
+            inherited = (self._first.get(up) for up in above(lane))
+            self._first[lane] = next((request for request in inherited if request is not None), now)
+        first = self._first[lane]
+        return first if first is None or now is None else now
+
+    def _request_to(self, ports: set[int]) -> int | None:
+        """The recorded request that is under way to one of `ports`, where a child listens and this process does not."""
+        running = interceptions._running
+        under_way = [*self.calls.items()]
+        for interception in {self.interception, running or self.interception} if ports else ():
+            mine = interception is self.interception
+            calls = [intercepted for intercepted in [*interception.intercepted_calls] if intercepted.forward]
+            under_way += [(intercepted.ticket if mine else 0, intercepted.call) for intercepted in calls]
+        for request, call in under_way:
+            port = int((authority(call) or ":0").rpartition(":")[2])
+            if port in ports and not in_process.listens(port):
+                return request
+        return None
+
+    def settle(self, ticket: int, outcome: Any, times: Mapping[str, Any]) -> None:
         """Keep the outcome of a call of a child; `times` are the rest of what `Gate.settle` takes."""
-        interception = self.interception
-        if interception.ended.is_set():
+        interception, call = self.interception, self.calls.pop(ticket, None)
+        if call is None or interception.ended.is_set():
             return
         interception.backend.settle(ticket, interception.redactor.outcome(call, outcome), **times)
         self._step(times["at"])
@@ -280,7 +344,6 @@ class ServedCall:
 
     of: Children
     child: PythonChild
-    calls: dict[int, Call] = field(default_factory=dict)
     handed: dict[int, Callable[[], object]] = field(default_factory=dict)
 
     def answer(self, name: str, values: tuple[Any, ...]) -> Any:
@@ -289,10 +352,9 @@ class ServedCall:
 
     def _ask(self, call: Call, moment: Moment, line: str, news: Mapping[str, Any]) -> tuple[Any, ...]:
         self.of.note(news)
+        self.child.ports.update(news.get("ports", ()))
         answer = self.of.ask(call, moment, line, self.child)
         match answer:
-            case ("forward", ticket):
-                self.calls[ticket] = call
             case ("answer", exchange, ticket, handed):
                 if handed is not None:
                     self.handed[ticket] = handed
@@ -301,9 +363,7 @@ class ServedCall:
 
     def _settle(self, ticket: int, outcome: Any, times: Mapping[str, Any], news: Mapping[str, Any]) -> None:
         self.of.note(news)
-        call = self.calls.pop(ticket, None)
-        if call is not None:
-            self.of.settle(call, ticket, outcome, times)
+        self.of.settle(ticket, outcome, times)
 
     def _part(self, ticket: int, chunks: int, at_once: bool) -> None:
         self.of.interception.backend.part(ticket, chunks, at_once=at_once)
@@ -422,7 +482,12 @@ class ChildServer:
     def _answer(self, connection: Connection) -> None:
         serving: ServedCall | None = None
         while True:
-            name, values = connection.recv()
+            try:
+                name, values = connection.recv()
+            except (EOFError, OSError):
+                if serving is not None:
+                    serving.child.left = True
+                raise
             if name == "join":
                 token, environ = values
                 children, child = self.invited[token]
