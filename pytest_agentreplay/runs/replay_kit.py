@@ -20,6 +20,7 @@ from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall, Tool
 from pytest_agentreplay.core.tool_uses import ran_for
 from pytest_agentreplay.core.turns import function_of, is_model
 from pytest_agentreplay.dialects.messages import tool_results
+from pytest_agentreplay.intercept.network.guard import deaf
 from pytest_agentreplay.intercept.tools.tool import is_redirected
 from pytest_agentreplay.intercept.tools.tool_paths import functions_behind
 from pytest_agentreplay.store.dependency_hashes import locks
@@ -99,7 +100,8 @@ def git_state(root: str) -> tuple[tuple[str, Json], ...]:
     def git(*words: str) -> str:
         command = ["git", "-C", root, *words]
         # No timeout: to keep one, `subprocess` sleeps by `time.sleep`, which the test may have replaced.
-        done = subprocess.run(command, capture_output=True, check=True)  # noqa: S603  fixed words
+        with deaf():  # a fixture may be sealed while a test records
+            done = subprocess.run(command, capture_output=True, check=True)  # noqa: S603  fixed words
         return done.stdout.decode(errors="replace").strip()  # names of files come in any encoding
 
     try:

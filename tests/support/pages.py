@@ -276,7 +276,7 @@ class PlayedPage:
             (r"\d+\.\d+s\b", "0.00s"),
             (r"\b\d+ ms\b", "0 ms"),
             (r"(?m)^packages: .*$", "packages: what is installed"),
-            (r", all replay\)", ")"),  # what is proved, the other form of this line shows
+            (r", all (replay|end as recorded)\)", ")"),  # what is proved, the other form of this line shows
             (r"={3,}", "==="),
             (r"-{3,}", "---"),
             (r"_{3,}", "___"),
