@@ -15,7 +15,7 @@ WRITERS = {
     "demo/walk.py": {"write_text", "mkdir", "unlink"},  # the demo's folder, for the reader to go on by hand
     "cases_run/command_agent.py": FOLDER,  # where a command writes its result, until its secrets are off
     "runs/proof_process.py": FOLDER,  # what it asks of a pytest of its own, and what that reports
-    "core/redaction/packed.py": {"import tarfile", "import zipfile"},  # an archive in memory, as in the next three
+    "core/redaction/packed.py": {"import zipfile"},  # an archive in memory, as in the next three
     "interchange/opening.py": {"import zipfile"},
     "interchange/archives.py": {"import zipfile"},
     "case_files/bundling.py": {"import zipfile"},

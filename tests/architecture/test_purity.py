@@ -21,7 +21,7 @@ LIBRARIES: dict[str, set[str]] = {
     "policies/form.py": {"pydantic"},
     "policies/patterns.py": {"re2"},
     "core/regexes.py": {"warnings"},
-    "core/redaction/packed.py": {"bz2", "io", "lzma", "tarfile", "zipfile"},  # of texts in memory
+    "core/redaction/packed.py": {"bz2", "io", "lzma", "zipfile"},  # of texts in memory
     "core/content_coding.py": {"importlib"},  # of brotli and zstd, whichever library is there
 }
 """Libraries that only turn text into values, and the one module that uses each of them."""

@@ -43,9 +43,15 @@ _PART_END = b"\r\n--"
 
 
 def is_archive(data: bytes) -> bool:
-    """Whether a body begins as an archive does."""
-    starts = is_tar(data) or data.startswith((_ZIP, *(sign for sign, _ in _CODINGS), _OTHERS[1][0]))
-    return starts or (data.startswith(b"BZh") and data[4:10] == b"1AY&SY") or is_zlib(data)
+    """Whether a body begins as an archive does, or is a tar file of some."""
+    starts = data.startswith((_ZIP, *(sign for sign, _ in _CODINGS), _OTHERS[1][0]))
+    return starts or (data.startswith(b"BZh") and data[4:10] == b"1AY&SY") or is_zlib(data) or holds_archives(data)
+
+
+def holds_archives(data: bytes) -> bool:
+    """Whether a body is a tar file, whose files begin at multiples of 512 bytes, with an archive that is not read."""
+    blocks = range(_HEAD, len(data), _HEAD) if data[257:262] == b"ustar" else ()
+    return any(is_archive(data[at : at + _HEAD]) for at in blocks)
 
 
 def is_zlib(data: bytes) -> bool:
@@ -102,30 +108,7 @@ def _parts(data: bytes) -> Iterator[bytes]:
             yield name.encode("utf-8", "surrogateescape")
             yield text
         return
-    yield from _of_tar(data) if is_tar(data) else (_unpacked(data),)
-
-
-def is_tar(data: bytes) -> bool:
-    """Whether a body begins as a tar file does (POSIX.1-1988, and GNU's)."""
-    return data[257:262] == b"ustar"
-
-
-def _of_tar(data: bytes) -> Iterator[bytes]:
-    """The files in a tar file, and all of it: names and what stands between them."""
-    import io
-    import tarfile
-
-    yield data[265:]  # what stands between the files too; behind the mark, or it would be a tar file again
-    try:
-        with tarfile.open(fileobj=io.BytesIO(data), mode="r:") as archive:
-            for member in archive:
-                yield member.name.encode("utf-8", "surrogateescape")
-                if member.size > len(data):
-                    raise Opaque
-                if (file := archive.extractfile(member)) is not None:
-                    yield file.read()
-    except (tarfile.TarError, ValueError, OSError, KeyError) as error:
-        raise Opaque from error
+    yield _unpacked(data)
 
 
 def coding_of(data: bytes) -> str | None:
