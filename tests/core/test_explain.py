@@ -222,6 +222,34 @@ NOISE = [
 ]
 
 
+CAUSES = {
+    "edited": ("You are brief.", "You are short.", "the prompt was edited"),
+    "chunks": ("Context:\n[0] Bikes have wheels.\n[1] Bells are loud.", "Context:\n[0] Bells are loud.\n[1] Bikes have wheels.",
+        "the same words in another order"),
+    "on one line": ("Read blue. Read red.", "Read red. Read blue.", "the same words in another order"),
+    "numbers": ("Rows: 17 and 4", "Rows: 4 and 17", "the same words in another order"),
+    "fewer items": ("3 mails: rent, tax, gym", "2 mails: rent, tax", "the prompt was edited, or the same items came in other"),
+    "more items": ("17\n18", "17\n18\n19", "the prompt was edited, or the same items came in other batches"),
+}  # fmt: skip
+"""A text as recorded and now, and how the likely cause of the difference begins."""
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_the_cause_of_another_prompt_is_no_edit_where_it_may_be_the_order_or_the_batch_of_its_parts(name):
+    recorded, now, cause = CAUSES[name]
+    found = missed(asking(now), asking(recorded))
+    assert (found.kind, found.cause[: len(cause)]) == (Kind.PROMPT, cause)
+
+
+def test_what_follows_a_frozen_tool_may_be_state_that_the_tool_changes():
+    recorded, now = asking("It ran 1 times, seen ['Bern']"), asking("It ran 0 times, seen []")
+    behind_a_tool = missed(now, ToolCall("look", {}), recorded, served=(0,))
+    assert behind_a_tool.cause.startswith(
+        "state that a frozen tool changes, whose code does not run in a replay; or else"
+    )
+    assert "state" not in missed(now, asking("Hi"), recorded, served=(0,)).cause
+
+
 def test_what_changes_in_every_run_is_called_noise_and_what_an_author_changed_is_not():
     for recorded, now, name in NOISE:
         found = missed(asking(now), asking(recorded))

@@ -7,7 +7,9 @@ Rules of this module:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canonical_json import canonical
@@ -34,6 +36,12 @@ class ContentChange:
     cause: str = ""
     hints: tuple[str, ...] = ()
     differences: tuple[Difference, ...] = ()
+
+
+def after_tools(change: ContentChange) -> ContentChange:
+    """Return the change of a request that came after frozen tools were answered, which may have changed a state."""
+    guessed = change.kind is Kind.PROMPT and change.cause != _ORDER_CAUSE
+    return replace(change, cause=_STATE_CAUSE + change.cause) if guessed else change
 
 
 def between(
@@ -78,8 +86,9 @@ def _model(
             cause = _SCHEMA_ORDER_CAUSE if is_reordered(first) and len(found) == 1 else _SCHEMA_CAUSE
             return ContentChange(Kind.SCHEMA, f"{name}: {tool_name(first, readings)}{_said(first)}", cause, (), found)
         case ReportSection.PROMPT:
-            whose = f"{owner(first, readings)} text "
-            return ContentChange(Kind.PROMPT, f"{name}: {whose}{_said(first)}", _PROMPT_CAUSE, (), found)
+            whose = owner(first, readings)
+            cause = _prompt_cause(first, batched=whose == "user")
+            return ContentChange(Kind.PROMPT, f"{name}: {whose} text {_said(first)}", cause, (), found)
         case ReportSection.RESULT if frozen(message(first, readings)):
             what = f"{name}: the agent tells a tool result otherwise: {_said(first)}"
             return ContentChange(Kind.HISTORY, what, _RENDER_CAUSE, (), found)
@@ -90,6 +99,22 @@ def _model(
             return _history(name, found, mine, readings)
         case ReportSection.FIELD | ReportSection.WIRE:
             return _sdk(name, found)
+
+
+def _prompt_cause(one: Difference, *, batched: bool) -> str:
+    """Return why a text of a prompt differs; `batched` texts may hold items that come in batches."""
+    if is_reordered(one):
+        return _ORDER_CAUSE
+    if not isinstance(one.recorded, str) or not isinstance(one.now, str):
+        return _PROMPT_CAUSE
+    for word in _WORDS:
+        old, new = word.findall(one.recorded), word.findall(one.now)
+        before, after = Counter(old), Counter(new)
+        if old != new and before == after:
+            return _ORDER_CAUSE
+        if batched and before and after and before != after and (before <= after or after <= before):
+            return _BATCH_CAUSE
+    return _PROMPT_CAUSE
 
 
 def _history(
@@ -185,7 +210,14 @@ _SCHEMA_ORDER_CAUSE = (
     "the same tools are given in another order: tools that come from a set, or from a folder that is listed, have "
     "another order in each process. Sort them before they are sent"
 )
+_WORDS = re.compile(r"[^\W\d]+"), re.compile(r"\w+")  # without numbers first: they may count what comes in parts
 _PROMPT_CAUSE = "the prompt was edited, or something that is put into it changed"
+_ORDER_CAUSE = (
+    "the same words in another order: what is put into the prompt was found, listed or finished in another order "
+    "(search results, a folder, a set, tasks)"
+)
+_BATCH_CAUSE = "the prompt was edited, or the same items came in other batches (a timer, a limit on their number)"
+_STATE_CAUSE = "state that a frozen tool changes, whose code does not run in a replay; or else "
 _RENDER_CAUSE = (
     "the tool's own result is the recorded one, so your code between the tool and this call writes it otherwise"
 )

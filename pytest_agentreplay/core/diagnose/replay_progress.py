@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.diagnose.caching_reader import CachingReader
-from pytest_agentreplay.core.diagnose.classify import ContentChange, between
+from pytest_agentreplay.core.diagnose.classify import ContentChange, after_tools, between
 from pytest_agentreplay.core.diagnose.inserted import is_inserted
 from pytest_agentreplay.core.diagnose.provenance import sought, spoken, strings
 from pytest_agentreplay.core.diagnose.sections import differences
@@ -108,7 +108,9 @@ class ReplayProgress:
 
     def change(self, recorded: Exchange, now: Call) -> ContentChange:
         """What made the recorded call another one."""
-        return between(recorded.call, now, self.reader, self.differences(recorded.call, now), frozen=self.frozen)
+        change = between(recorded.call, now, self.reader, self.differences(recorded.call, now), frozen=self.frozen)
+        earlier = (x for x in self._top if x.start in self.served and x.start < recorded.start)
+        return after_tools(change) if any(self.tool(x.call) is not None for x in earlier) else change
 
     def answered_before(self, call: Call, lane: str) -> Exchange | None:
         """The latest answered exchange of the lane that is this very call."""
