@@ -25,12 +25,13 @@ def ran_for(use: ToolUse, call: ToolCall) -> bool:
 
     A registry may hand them on as one value, as a class, as text, or with others that the model does not give.
     """
-    given = Counter(_scalars(arguments_of(use)))
+    given = Counter(scalars(arguments_of(use)))
     if not given:
         return call.arguments.keys() <= call.defaults
-    return given <= Counter(_scalars(call.arguments)) or use.arguments in call.arguments.values()
+    return given <= Counter(scalars(call.arguments)) or use.arguments in call.arguments.values()
 
 
-def _scalars(value: Json) -> list[str]:
+def scalars(value: Json) -> list[str]:
+    """Return the values in `value` that hold no others, each as comparable text."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
-    return [canonical(value)] if inner is None else [scalar for each in inner for scalar in _scalars(each)]
+    return [canonical(value)] if inner is None else [scalar for each in inner for scalar in scalars(each)]

@@ -68,8 +68,9 @@ PARTS = {
     "true and one in a message": (4, {"edit": marked(True)}, {"edit": marked(1)}, [(Kind.PROMPT, 3)], None, ""),
     "another reply": (10, {}, {"asked": refund_at_four, "ids": "b"}, [(Kind.REPLY, 4)], ["$.tool_calls[0].name"], ""),
     "other words": (6, {}, SAID_TWO, [(Kind.REPLY, 2)], None, "step 2"),
-    "what follows from a reply": (20, {}, OTHER, [(Kind.REPLY, 1)], None, ""),
-    "a reply and a parameter": (20, {}, GERMAN | TOP_P, [(Kind.REPLY, 1), (Kind.MODEL, 10), (Kind.REPLY, 10)], None, ""),
+    "what follows from a reply": (20, {}, OTHER, [(Kind.REPLY, 1), (Kind.REPLY, 20)], None, ""),
+    "a reply and a parameter": (20, {}, GERMAN | TOP_P,
+        [(Kind.REPLY, 1), (Kind.MODEL, 10), (Kind.REPLY, 10), (Kind.REPLY, 20)], None, ""),
 }  # fmt: skip
 
 
@@ -208,13 +209,39 @@ def test_a_changed_answer_is_told_beside_its_changed_request(writing):
     url = "https://shop.example/a?x="
     recorded = run("Refund A-17", "done", 18, "paid 18", url + "1")
     told = divergences(recorded, run("Refund A-18", "refused", 1, "paid 1", url + "2"), READER)
-    assert [one.kind for one in told] == [Kind.PROMPT, Kind.REPLY], "the rest follows"
+    assert [one.kind for one in told] == [Kind.PROMPT, Kind.REPLY, Kind.ARGS, Kind.RESULT], "no reply asked for them"
     told = divergences(recorded, run("Refund A-17", "done", 1, "paid 1", url + "2"), READER)
     assert [one.kind for one in told] == [Kind.ARGS, Kind.RESULT, Kind.REQUEST, Kind.RESULT]
     assert "18 -> 1" in told[1].summary
     assert "another one too" in told[1].cause
     told = divergences(recorded, run("Refund A-17", "done", 1, "paid 18", url + "1"), READER)
     assert [one.kind for one in told] == [Kind.ARGS]
+
+
+def test_the_first_other_reply_behind_another_prompt_is_told_with_what_it_asks_for_and_so_is_the_last_one(writing):
+    def run(prompt, amount, tax, answer):
+        look, pay = ("call_000001", "look", {"id": 7}), ("call_000002", "pay", {"amount": amount})
+        ask = [{"role": "system", "content": prompt}, HI]
+        replies = [writing.completion("", [look]), writing.completion("", [pay]), writing.completion(answer)]
+        told = [json.loads(reply.body.data)["choices"][0]["message"] for reply in replies]
+        results = [{"role": "tool", "tool_call_id": use[0], "content": "ok"} for use in (look, pay)]
+        calls = [ask, [*ask, told[0], results[0]], [*ask, told[0], results[0], told[1], results[1]]]
+        tools = [ToolCall("look", {"id": 7}), ToolCall("pay", {"amount": amount, "tax": tax})]
+        chats = [(writing.chat(call), reply) for call, reply in zip(calls, replies, strict=True)]
+        return run_of(writing, chats[0], (tools[0], ToolReply("ok")), chats[1], (tools[1], ToolReply("ok")), chats[2])
+
+    def told(*now):
+        found = divergences(run("Be kind.", 20, 1, "paid"), run(*now), READER)
+        return [(one.kind, one.turn, one.differences[0].path) for one in found]
+
+    prompt = (Kind.PROMPT, 1, "$.messages[0].content")
+    amount = (Kind.REPLY, 2, "$.tool_calls[0].arguments.amount")
+    tax, last = (Kind.ARGS, 2, "$.amount"), (Kind.REPLY, 3, "$.text")
+    assert told("Be nice.", 20, 1, "paid") == [prompt]
+    assert told("Be nice.", 25, 1, "paid") == [prompt, amount], "the call is what the reply asks for"
+    assert told("Be nice.", 25, 2, "paid") == [prompt, amount, tax], "the reply asked for no other tax"
+    assert told("Be nice.", 25, 1, "no") == [prompt, amount, last]
+    assert told("Be nice.", 20, 1, "no") == [prompt, last]
 
 
 def lanes(writing, *, names=("main.1", "main.2"), words=("shoes", "hats")):

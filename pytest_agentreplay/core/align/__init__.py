@@ -3,13 +3,15 @@
 Rules of this module:
 - Lanes are aligned one by one, on what each exchange added (`core.align.local`).
 - What merely carries an earlier difference along is not told: a resent message, the arguments that another reply asked
-  for, the result of another call. A request that differs by itself and its answer are two differences.
+  for, the result of another call. A request that differs by itself and the first other reply from there on are two
+  differences; the last reply of a lane is always told.
 - Turning the two runs round gives the mirror image: missing calls are extra ones, everything else stays.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -25,6 +27,7 @@ from pytest_agentreplay.core.diagnose.sections import below, message_indexes, ow
 from pytest_agentreplay.core.diff import diff, texts
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.core.model import Body, ToolCall
+from pytest_agentreplay.core.tool_uses import arguments_of, scalars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,6 +94,8 @@ class _RunComparison:
         lane = recorded[0].lane if recorded else now[0].lane
         pairs = align(recorded, now)
         moved = moves(pairs)
+        models = [pair for pair in pairs if any(item is not None and item.sort == "model" for item in pair)]
+        state.final = models[-1] if models else (None, None)
         for at, (x, y) in enumerate(pairs):
             if at in moved:
                 found = self.moved(*moved[at], state, pairs)
@@ -117,8 +122,10 @@ class _RunComparison:
         state.parted = not same
         old, new = answer(x.exchange, self.reader), answer(y.exchange, self.reader)
         state.reply, state.results = canonical(old) != canonical(new), False
-        told = state.reply and (same or found is not None)
-        state.parted = state.parted or told
+        if found is not None:
+            state.replied = False
+        told = state.reply and (same or not state.replied or state.final == (x, y))
+        state.parted, state.replied = state.parted or told, state.replied or told
         return found, self.answer(x, y, diff(old, new), Kind.REPLY, asked_otherwise=not same) if told else None
 
     def request(self, x: Item, y: Item, state: _State) -> Divergence | None:
@@ -141,7 +148,7 @@ class _RunComparison:
         if x.added != y.added:
             changes = self.recorded.differences(x.exchange.call, y.exchange.call)
             state.results = state.results or bool(changes)
-            if changes and state.reply:
+            if changes and state.reply and (x.sort != "tool" or self.asked_for(x, y)):
                 return ()
             if changes:
                 change = between(x.exchange.call, y.exchange.call, self.reader, changes, frozen=self.recorded.frozen)
@@ -151,6 +158,14 @@ class _RunComparison:
             return (found,)
         state.results = True
         return found, self.answer(x, y, answers, Kind.RESULT, asked_otherwise=bool(changes))
+
+    def asked_for(self, x: Item, y: Item) -> bool:
+        """Return whether what two calls of a tool have of their own is what the replies before them asked for."""
+        sides = ((self.recorded, x.exchange), (self.now, y.exchange))
+        values = [Counter(scalars(tool.arguments)) for side, x in sides if (tool := side.tool(x.call)) is not None]
+        own = (values[0] - values[1], values[1] - values[0])
+        asked = ([[use.arguments, arguments_of(use)] for use in side.asked(exchange)] for side, exchange in sides)
+        return all(mine <= Counter(scalars([*map(list, uses)])) for mine, uses in zip(own, asked, strict=True))
 
     def answer(
         self, x: Item, y: Item, changes: tuple[Difference, ...], kind: Kind, *, asked_otherwise: bool
@@ -277,13 +292,18 @@ class _RunComparison:
 
 @dataclass(slots=True)
 class _State:
-    """How far a lane has been walked: whether the last replies or results differ, and whether requests ever did."""
+    """How far a lane has been walked: whether the last replies or results differ, and whether requests ever did.
+
+    `replied` says whether another reply was told since a request differed by itself; `final` has the last model calls.
+    """
 
     at: float = -1
     last: Exchange | None = None
     reply: bool = False
     results: bool = False
     parted: bool = False
+    replied: bool = False
+    final: Pair = (None, None)
 
 
 def _follows(x: Item, y: Item) -> bool:
