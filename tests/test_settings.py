@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agentreplay.cases_run.runners import Runners
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.settings import INI, OPTIONS, Settings, resolve
 from pytest_agentreplay.settings.setting_lines import in_toml
@@ -222,6 +223,13 @@ def test_a_setting_in_a_message_is_written_as_the_projects_file_has_it():
         assert in_toml(ini) == (toml or ini)
         key, _, value = (toml or "").rpartition("agentreplay_")[2].partition(" = ")
         assert ": " in key or not value or tomllib.loads(f"{key} = {value}")
+
+
+def test_a_runner_that_nobody_declares_is_proposed_as_the_projects_file_has_it():
+    for toml, line in ((False, "refund = shop.cases:run_refund"), (True, '["refund = shop.cases:run_refund"]')):
+        with pytest.raises(SettingsError) as caught:
+            Runners((), (), Settings(toml=toml).written)["refund"]
+        assert str(caught.value).endswith(f": agentreplay_runners = {line}")
 
 
 def test_the_sandbox_is_off_unless_asked_for_and_never_hinders_a_recording():

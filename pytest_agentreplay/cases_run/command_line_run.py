@@ -90,7 +90,7 @@ class CommandLineRun:
         return CaseEvaluator(
             root=self.root,
             settings=self.settings,
-            runners=Runners(self.settings.runners, self.hooks.runners),
+            runners=Runners(self.settings.runners, self.hooks.runners, self.settings.written),
             environ=self.environ,
             redactors=self.hooks.redactors,
             words=self.hooks.words,

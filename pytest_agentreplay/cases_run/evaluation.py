@@ -73,7 +73,8 @@ class CaseEvaluator(NamedTuple):
         def tried(runner: Half, serving: Half) -> CaseEvidence:
             return self.attempt(case, run, key or case.runners[runner], serving)
 
-        return VerdictRules(case, evidence.frozen(run), self.judged(case), tried, everywhere=bool(key))
+        judged, written = self.judged(case), self.runners.written
+        return VerdictRules(case, evidence.frozen(run), judged, tried, everywhere=bool(key), written=written)
 
     def hearing_outside(self, case: Case, command: Command) -> VerdictRules:
         """The hearing of a case whose halves are both run by a command, against the gateway."""

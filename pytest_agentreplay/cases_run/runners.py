@@ -21,10 +21,19 @@ DECLARED = "in agentreplay_runners of the ini file, or by that hook of a conftes
 
 
 class Runners:
-    """What a project declares: `declared` are (key, "module:function") of its ini, `given` what its hooks gave."""
+    """What a project declares: `declared` are (key, "module:function") of its ini, `given` what its hooks gave.
 
-    def __init__(self, declared: Iterable[tuple[str, str]], given: Iterable[object] = ()) -> None:
+    `written` makes of a message that ends with a setting one in the form of the project's file.
+    """
+
+    def __init__(
+        self,
+        declared: Iterable[tuple[str, str]],
+        given: Iterable[object] = (),
+        written: Callable[[str], str] = str,
+    ) -> None:
         """Raises SettingsError for what a hook must not give."""
+        self.written = written
         self._paths = dict(declared)
         self._given: dict[str, Callable[..., Any]] = {}
         for rows in given:
@@ -41,7 +50,7 @@ class Runners:
             return self._given[key]
         if key in self._paths:
             return imported(key, self._paths[key])
-        raise SettingsError(unknown(key, {**self._paths, **self._given}))
+        raise SettingsError(self.written(unknown(key, {**self._paths, **self._given})))
 
 
 def unknown(key: str, known: Mapping[str, object]) -> str:

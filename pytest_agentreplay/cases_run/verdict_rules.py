@@ -51,8 +51,10 @@ class VerdictRules:
         attempt: Callable[[Half, Half], CaseEvidence] | None = None,
         *,
         everywhere: bool = False,
+        written: Callable[[str], str] = str,
     ) -> None:
         """`everywhere`: the runner is that of the command line, and runs both halves whatever the case names."""
+        self._written = written
         self.case = case
         self._frozen = frozen
         self._judged = judged
@@ -172,7 +174,7 @@ class VerdictRules:
             said = "a runner is needed: the case names one that cannot be had here"
         steps = (
             ("name it in the case", "runner: KEY"),
-            (f"declare it {DECLARED}", f"agentreplay_runners = KEY = {EXAMPLE}"),
+            (f"declare it {DECLARED}", self._written(f"agentreplay_runners = KEY = {EXAMPLE}")),
             ("or run a command", f'agentreplay replay {quoted(self.case.file)} --runner-cmd "python agent.py"'),
         )
         return self._said(half, "no runner", "failed", said, next=steps)

@@ -52,7 +52,7 @@ def court_of(item: pytest.Item) -> CaseEvaluator:
     return CaseEvaluator(
         root=config.rootpath,
         settings=config.stash[BASE],
-        runners=Runners(config.stash[BASE].runners, hooks.runners),
+        runners=Runners(config.stash[BASE].runners, hooks.runners, config.stash[BASE].written),
         environ=os.environ,
         redactors=redactors_of(config),
         words=hooks.words,

@@ -326,11 +326,7 @@ class SessionReport:
             return
         if config.get_verbosity() >= 0:
             terminalreporter.section("agentreplay", sep="-")
-        if config.stash[BASE].toml:
-            from pytest_agentreplay.settings.setting_lines import in_toml
-
-            lines = [*map(in_toml, lines)]
-        for row in map(redaction_of(config).hide, lines):
+        for row in map(redaction_of(config).hide, map(config.stash[BASE].written, lines)):
             terminalreporter.line(printed(line(row)))
 
 

@@ -324,10 +324,7 @@ class RunSession:
         if self.overtime.waiting:
             refused = not self.overtime.at_once and (divergence.now is not None or divergence.kind is Kind.NETWORK)
             found = findings.still_waiting(found, self.overtime.waiting, refused=refused)
-        if self.settings.toml:
-            from pytest_agentreplay.settings.setting_lines import in_toml
-
-            found = findings.with_steps(found, in_toml)
+        found = findings.with_steps(found, self.settings.written)
         self.told["code"] = found.code
         return found
 

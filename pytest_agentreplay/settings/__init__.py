@@ -140,6 +140,14 @@ class Settings(NamedTuple):
 
         return Tolerances(parse(place, how) for place, how in self.tolerances)
 
+    def written(self, message: str) -> str:
+        """Return a message that ends with a setting, that setting in the form of the project's file."""
+        if not self.toml:
+            return message
+        from pytest_agentreplay.settings.setting_lines import in_toml
+
+        return in_toml(message)
+
     def for_test(self, markers: Sequence[Mapping[str, object]], *, proving: bool = False) -> Settings:
         """The settings of one test: `markers` holds the keywords of its markers, the closest first.
 
