@@ -11,7 +11,6 @@ from pytest_agentreplay.cases_run.case_backend import gate_of, serving_of
 from pytest_agentreplay.cases_run.in_process_run import attempt, joined
 from pytest_agentreplay.cases_run.verdict_rules import VerdictRules
 from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.redaction.policy import PERSONAL
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.errors import CaseError, LiveRefused
@@ -98,7 +97,7 @@ class CaseEvaluator(NamedTuple):
         """When two calls of a process outside are the same: by the project's rules and the case's."""
         settings = joined(self.settings, case)
         rules = (*RULES, *accepted_rules(self.root), *settings.rules)
-        return Matching(READER, rules, personal=PERSONAL | settings.redacted.personal)
+        return Matching(READER, rules, personal=settings.redacted.personal, also=settings.matched_headers)
 
     def judged(self, case: Case) -> Callable[[Half, CaseEvidence], Judgement]:
         """Holds evidence against a half of a case."""

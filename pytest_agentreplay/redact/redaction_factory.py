@@ -30,13 +30,14 @@ def redaction_for(
     headers: Iterable[str] = (),
     policy: Policy = PLAIN,
     redactors: Mapping[str, Redactor | None] | None = None,
+    is_declared: Callable[[str], bool] | None = None,
 ) -> Redaction:
     """A redaction that knows what there is to know before a run begins."""
     if redactors:
         asked = {category: redactor for category, redactor in redactors.items() if redactor is not None}
         without = policy.without | redactors.keys() - asked.keys()
         policy = replace(policy, shapes=(*policy.shapes, *shapes_of(asked)), without=without)
-    made = Redaction(Places(marks or {}), allow_headers=headers, policy=policy)
+    made = Redaction(Places(marks or {}), allow_headers=headers, policy=policy, is_declared=is_declared)
     names = tuple(policy.secret_environment)
     told, variables = looked_through(tuple(pair for pair in environ.items() if pair[0] != OF_THE_TEST), names)
     if "://" in environ.get(OF_THE_TEST, ""):

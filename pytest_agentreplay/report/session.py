@@ -283,6 +283,12 @@ def replay_count(replayed: list[Told]) -> str:
     return f"replayed {tests_and_fixtures(replayed)} ({plural(turns, 'turn')}, {plural(calls, 'call')} served, {live})"
 
 
+def _watched(path: str) -> str:
+    """Why a difference does not fail; of a header, which line makes it fail."""
+    name = path.removeprefix("headers.")
+    return "declared as watched" if name == path else f"to fail: agentreplay_headers = {name} = match"
+
+
 def replay_lines(replayed: list[Told]) -> list[str]:
     """The count, the divergences by code, and the fields that drifted."""
     line = replay_count(replayed)
@@ -293,7 +299,7 @@ def replay_lines(replayed: list[Told]) -> list[str]:
     lines = [line]
     drift = Counter(path for one in replayed for path in one.get("drift", ()))
     lines += [
-        f"drift     {path} differs in {plural(count, 'test')}; declared as watched"
+        f"drift     {path} differs in {plural(count, 'test')}; {_watched(path)}"
         for path, count in sorted(drift.items())
     ]
     vanished = Counter(call for one in replayed for call in one.get("vanished", ()))

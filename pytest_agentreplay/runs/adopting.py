@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.backends.adopt import AdoptBackend
 from pytest_agentreplay.core.matching import Matching
+from pytest_agentreplay.core.matching.wiring import without_lone
 from pytest_agentreplay.core.redaction.placeholders import is_untold, tags_in, variables_in
-from pytest_agentreplay.core.redaction.policy import PERSONAL
 from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.intercept.network.guard import Guard
 from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
@@ -40,12 +40,12 @@ class AdoptingSession(RunSession):
         """`settings.adopt` is the reason that a person has given."""
         self.store = store
         rules = (*RULES, *accepted_rules(place.root), *settings.rules)
-        matching = Matching(READER, rules, personal=PERSONAL | settings.redacted.personal)
+        matching = Matching(READER, rules, personal=settings.redacted.personal, also=settings.matched_headers)
         self.adopter = AdoptBackend(snapshot.run, matching, READER)
         header = snapshot.run.header
         self.adopter.loose = settings.order == "loose"
         super().__init__(place, settings, self.adopter, clock=header.clock, seed=header.seed, kit=header.kit)
-        self.adopter.keep_apart(self.redaction.reserve(variables_in(header.kit)), self.redaction.is_given)
+        self.adopter.keep_apart(self.redaction.reserve(variables_in(header.kit)), self.redaction)
         if (schedule := schedule_of(snapshot.run)).matters:
             # What the agent asks may depend on which answer came first, and a replay will keep that order.
             loose = settings.order in {"loose", "free"}
@@ -82,6 +82,7 @@ class AdoptingSession(RunSession):
         if (late := self.stragglers()) is not None:
             return late
         run, changed = self.adopter.adopted()
+        run = replace(run, exchanges=without_lone(run.exchanges))
         self.told["alignment"] = [*self.adopter.alignment()]
         self.told["requests"] = len(changed)
         if not changed:

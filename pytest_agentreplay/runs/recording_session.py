@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.codec.v1 import bodies_of
 from pytest_agentreplay.core.backends.backend import RecordBackend
+from pytest_agentreplay.core.matching.wiring import without_lone
 from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.core.outage import outage
 from pytest_agentreplay.core.redaction.secret_names import key_variables
@@ -241,7 +242,7 @@ class RecordingSession(RunSession):
 
     def _sealed(self, ended: EndedRun) -> Run:
         exchanges, now = thinned(self._names.applied(self.recorder.exchanges()))
-        exchanges = untangled(exchanges, self.child_lanes())
+        exchanges = without_lone(untangled(exchanges, self.child_lanes()))
         begun = {lane: now(reading) for lane, reading in self.interception.begun.items()}
         gaps = [entry.line() for entry in self.watch.ledger]
         missed = replay_kit.unfrozen(exchanges, READER, str(self.place.root), self.interception.met, self.child_lanes())

@@ -15,7 +15,6 @@ from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Header, Run, ToolCall
 from pytest_agentreplay.core.paths import quoted, selecting
 from pytest_agentreplay.core.redaction.placeholders import variables_in
-from pytest_agentreplay.core.redaction.policy import PERSONAL
 from pytest_agentreplay.core.release_order import ReleaseSchedule, Started
 from pytest_agentreplay.core.turns import function_of, label, turns
 from pytest_agentreplay.dialects import READER
@@ -52,13 +51,13 @@ class ReplaySession(RunSession):
         """Index the snapshot; nothing is restored yet. `edited` names what is not as it was sealed."""
         recorded = snapshot.run
         rules = (*RULES, *accepted_rules(place.root), *settings.rules)
-        matching = Matching(READER, rules, personal=PERSONAL | settings.redacted.personal)
+        matching = Matching(READER, rules, personal=settings.redacted.personal, also=settings.matched_headers)
         self.verifier = None if settings.replay_tools == "frozen" else verifier(recorded, matching, settings)
         self.replayer = self.verifier or self.answering(recorded, matching)
         self.snapshot = snapshot
         header = recorded.header
         super().__init__(place, settings, self.replayer, clock=header.clock, seed=header.seed, kit=header.kit)
-        self.replayer.keep_apart(self.redaction.reserve(variables_in(header.kit)), self.redaction.is_given)
+        self.replayer.keep_apart(self.redaction.reserve(variables_in(header.kit)), self.redaction)
         servers = header.kit.get("servers")
         if isinstance(servers, list):
             self.interception.servers = frozenset(start for start in servers if isinstance(start, int))

@@ -18,6 +18,7 @@ from pytest_agentreplay.core.redaction.secret_names import CATEGORY, secret_envi
 from pytest_agentreplay.core.release_order import requests_served
 from pytest_agentreplay.core.turns import has_effects
 from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.dialects.rules import is_declared
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.environment import debuggers
@@ -131,6 +132,7 @@ class RunSession:
             place.environ,
             place.marks,
             headers=settings.headers,
+            is_declared=is_declared,
             policy=settings.redacted,
             redactors=place.redactors,
         )

@@ -10,9 +10,8 @@ from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import HttpCall, Run
 from pytest_agentreplay.core.redaction.placeholders import variables_in
-from pytest_agentreplay.core.redaction.policy import PERSONAL
 from pytest_agentreplay.dialects import READER
-from pytest_agentreplay.dialects.rules import RULES
+from pytest_agentreplay.dialects.rules import RULES, is_declared
 from pytest_agentreplay.intercept.environment.machine import todays_places
 from pytest_agentreplay.intercept.gateway.gateway import Gateway
 from pytest_agentreplay.intercept.session.interceptions import Interception
@@ -54,10 +53,10 @@ class SnapshotServer:
         self._test = snapshot.run.header.test
         policy = in_force(root)
         self._replayer = backend or ReplayBackend(asked_from_outside(snapshot.run), rules_of(root, policy), READER)
-        redaction = redaction_for(os.environ, todays_places(root), policy=policy)
+        redaction = redaction_for(os.environ, todays_places(root), policy=policy, is_declared=is_declared)
         kit = snapshot.run.header.kit
         redaction.recall(kit)
-        self._replayer.keep_apart(redaction.reserve(variables_in(kit)), redaction.is_given)
+        self._replayer.keep_apart(redaction.reserve(variables_in(kit)), redaction)
         self._interception = Interception(self._replayer, redaction, root=str(root))
         calls = (x.call for x in self._replayer.run.exchanges)
         self._gateway = Gateway(self._interception, recording=False, recorded=calls, allow_hosts=allow_hosts, port=port)
@@ -102,4 +101,4 @@ def asked_from_outside(run: Run) -> Run:
 
 def rules_of(root: Path, policy: Policy) -> Matching:
     """Matching by the shipped rules and those that the project has accepted."""
-    return Matching(READER, (*RULES, *accepted_rules(root)), personal=PERSONAL | policy.personal)
+    return Matching(READER, (*RULES, *accepted_rules(root)), personal=policy.personal)

@@ -17,6 +17,7 @@ from pytest_agentreplay.settings.parsers import (
     UNUSED,
     clock_of,
     directory,
+    headers_of,
     ignored_of,
     limit_of,
     live_by_word,
@@ -102,6 +103,7 @@ class Settings(NamedTuple):
     env: tuple[str, ...] = ()
     fixtures: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
+    matched_headers: tuple[str, ...] = ()
     ignored: tuple[tuple[str, str], ...] = ()
     places: bool = True
     max_bytes: int = 1_000_000
@@ -226,6 +228,7 @@ def resolve(
     sandbox = sandbox_of(options.get("agentreplay_sandbox"), table, lives, where)
     clock, waits = clock_of(table["agentreplay_clock"], f"{where}agentreplay_clock"), bool(table["agentreplay_waits"])
     refuse_both(clock, f"{where}agentreplay_waits", waits=waits)
+    headers = headers_of(table["agentreplay_headers"], f"{where}agentreplay_headers")
     return Settings(
         mode=mode,
         strict=on_ci or (typed and mode == "replay"),
@@ -252,7 +255,8 @@ def resolve(
         on_ci=on_ci,
         env=tuple(table["agentreplay_env"]),
         fixtures=tuple(table["agentreplay_fixtures"]),
-        headers=tuple(table["agentreplay_headers"]),
+        headers=tuple(name for name, match in headers if not match),
+        matched_headers=tuple(name.lower() for name, match in headers if match),
         ignored=ignored_of(table["agentreplay_ignore"], f"{where}agentreplay_ignore"),
         places=bool(table["agentreplay_places"]),
         max_bytes=number(table["agentreplay_max_bytes"], f"{where}agentreplay_max_bytes") or 0,

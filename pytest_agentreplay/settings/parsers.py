@@ -113,6 +113,15 @@ def runners_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
+def headers_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
+    """(header, "match" where another value is a divergence, else "")."""
+    headers = pairs(value, name)
+    for header, match in headers:
+        if match not in {"", "match"}:
+            raise SettingsError(f"{name}: {header} = {match}: write {header}, or {header} = match")
+    return tuple(headers)
+
+
 def ignored_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
     """(what may differ, reason); a reason is wanted."""
     ignored = pairs(value, name)

@@ -111,7 +111,11 @@ def test_request_headers_are_kept_by_list_and_teach_their_credentials():
             ("X-Vendor-Access-Token", "third-long-key"),
         )
     )  # fmt: skip
-    assert kept == (("Content-Type", "application/json"), ("OpenAI-Beta", "assistants=v2"), ("X-Feature", "on"))
+    assert kept == (
+        ("Content-Type", "application/json"), ("Authorization", "[[redacted:credential:1]]"),
+        ("OpenAI-Beta", "assistants=v2"), ("X-Feature", "on"), ("x-api-key", "[[redacted:credential:2]]"),
+        ("X-Vendor-Access-Token", "[[redacted:credential:3]]"),
+    )  # fmt: skip
     body = f"{KEY} another-long-key 0123456789abcdef0123 third-long-key dark"
     out = redaction.call(replace(POST, body=Body(body.encode()))).body.data
     assert out == b"[[redacted:key:1]] [[redacted:key:2]] [[redacted:cookie:1]] [[redacted:key:3]] dark"

@@ -13,8 +13,12 @@ import pytest
 
 from pytest_agentreplay.core.matching import ClientIds, Matching
 from pytest_agentreplay.core.model import Body, HttpCall, HttpReply
+from pytest_agentreplay.core.redaction import Redaction
+from pytest_agentreplay.core.redaction.placeholders import DIGEST
+from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.core.rules import MATCHED_HEADERS, RuleTable
 from pytest_agentreplay.dialects import READER, RULES, encode
+from pytest_agentreplay.dialects.rules import is_declared
 from tests.interchange.neutral import asks, text
 from tests.support.exchanges import JSON_TYPE, SSE_TYPE
 
@@ -109,6 +113,9 @@ def test_twice_the_same_keys_on_any_machine(name, monkeypatch):
     sent = {header.lower() for call in first for header, _ in call.headers}
     undeclared = {header for header in sent - MATCHED_HEADERS if table.named("header", header, "") is None}
     assert undeclared <= {"x-should-retry"}
+    redaction = Redaction(Places({}), is_declared=is_declared)
+    kept = [value for call in first for _, value in redaction.headers(call.headers, call.url)]
+    assert not [value for value in kept if value.startswith(DIGEST)]
     reading = READER.read_call(first[0])
     if dialect:
         body = json.loads(first[0].body.data)

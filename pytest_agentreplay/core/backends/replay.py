@@ -16,16 +16,16 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from pytest_agentreplay.core.backends.backend import Moment, Refused, Replayed
 from pytest_agentreplay.core.divergence import Divergence
 from pytest_agentreplay.core.frames import connections
 from pytest_agentreplay.core.matching import NearMatches
 from pytest_agentreplay.core.matching.address import Authorities, authority
-from pytest_agentreplay.core.matching.wiring import PlaceholderMatch, Tokens, holds_placeholder
+from pytest_agentreplay.core.matching.wiring import PlaceholderMatch, Tokens
 from pytest_agentreplay.core.model import FrameCall, HttpCall, ToolCall
-from pytest_agentreplay.core.redaction.placeholders import OPAQUE, is_untold
+from pytest_agentreplay.core.redaction.placeholders import OPAQUE, is_untold, tells_headers
 from pytest_agentreplay.core.release_order import Precedence, above, requests_served
 from pytest_agentreplay.core.turns import SAFE_METHODS
 
@@ -47,6 +47,17 @@ BESIDE = 16
 
 TWINS = 64
 """Equal calls that are looked at where the first one must not come yet."""
+
+
+class KnownToday(Protocol):
+    """What a replay knows of the secrets of today."""
+
+    def is_given(self, placeholder: str) -> bool:
+        """Whether a placeholder stands for a value that this run itself has redacted."""
+
+    def may_be_shared(self, placeholder: str) -> bool:
+        """Whether that value may stand for several recorded ones."""
+
 
 _AGENT = object()
 """Begins the names of the queues that hold one agent's own."""
@@ -84,8 +95,10 @@ class ReplayBackend:
         self._answerable = (*self._top, *(x for x in outermost if x.start in self._requests))
         self._services = Authorities(x.call for x in self._answerable)
         self._exact = queued([((authority(x.call), matching.fingerprint(x.call)), x) for x in self._answerable])
-        self._tokens = Tokens()
+        self._tokens = Tokens(matching.text, wired=tells_headers(run.header.kit))
+        matching.digests = tells_headers(run.header.kit)
         self._keyed: Queues | None = None
+        self._other: tuple[Exchange, str] | None = None  # what the last call is but for a credential, and for which
         self._alike: NearMatches | None = None
         self._veiled: PlaceholderMatch | None = None
         self._recorded_ids, self._live_ids = matching.ids(), matching.ids()
@@ -102,9 +115,9 @@ class ReplayBackend:
         """Take calls for one that differ in their media alone, where `near` says that these are near enough."""
         self._matching.near = near
 
-    def keep_apart(self, placeholders: frozenset[str], is_given: Callable[[str], bool]) -> None:
+    def keep_apart(self, placeholders: frozenset[str], of_today: KnownToday) -> None:
         """Take no call that sends one of these secrets for one that sent another of them; as `Tokens.keep_apart`."""
-        self._tokens.keep_apart(placeholders, is_given)
+        self._tokens.keep_apart(placeholders, of_today.is_given, of_today.may_be_shared)
 
     def recognise(self, call: Call) -> bool:
         """Whether these exact bytes were recorded; then they hold no secret, because nothing stored does."""
@@ -144,7 +157,7 @@ class ReplayBackend:
                 early = self._ahead.called_from
             self.served[found.start] = call
             self._continued[moment.lane] = found.lane
-            self._tokens.served(found.outcome)
+            self._tokens.served(found, call)
             if watched := self._matching.watched(found.call, call):
                 self.drift.append((found, watched))
             self._tickets += 1
@@ -303,10 +316,11 @@ class ReplayBackend:
                 if self._keyed is not None:
                     self._matching.key(call, self._live_ids)
                 return found
+        self._other = None
         now = authority(call)
         services = self._services.options(now)
         exact = self._matching.fingerprint(call)
-        found = self._take_at(self._exact, services, exact, moment) if self._keyed is None else None
+        found = self._take_exact(call, services, exact, moment) if self._keyed is None else None
         if found is None:
             found = self._find_by_key(call, services, exact, moment)
         if found is not None:
@@ -318,7 +332,7 @@ class ReplayBackend:
     ) -> Exchange | None:
         keyed = self._keyed or self._index_keys()
         key = self._matching.key(call, self._live_ids)
-        found = self._take_at(self._exact, services, exact, moment)
+        found = self._take_exact(call, services, exact, moment)
         if found is None and (found := self._take_at(keyed, services, key, moment)) is not None:
             found = self._wired(found, keyed, (authority(found.call), key), call)
         if found is None:
@@ -328,22 +342,25 @@ class ReplayBackend:
                 or self._recorded_without_content(call, moment.lane)
             )
             elsewhere = found is not None and authority(found.call) not in services
-            if elsewhere or (found is not None and self._swapped(found.call, call)):
+            if elsewhere or (found is not None and self._is_swapped(found, call)):
                 return None
         return found
 
-    def _swapped(self, recorded: Call, call: Call) -> bool:
-        """Whether `call` sends another token than `recorded` did."""
-        text = self._matching.text
-        return holds_placeholder(call) and self._tokens.swapped(text(recorded), text(call))
+    def _take_exact(
+        self, call: Call, services: tuple[Authority, ...], exact: Hashable, moment: Moment
+    ) -> Exchange | None:
+        """The exchange with the same bytes, and the same credentials beside them."""
+        found = self._take_at(self._exact, services, exact, moment)
+        if found is None:
+            return None
+        return self._wired(found, self._exact, (authority(found.call), exact), call, same_bytes=True)
 
-    def _wired(self, found: Exchange, keyed: Queues, name: Hashable, call: Call) -> Exchange | None:
-        """`found`, or the first of its queue, that sends the same tokens as `call` does."""
-        if not holds_placeholder(call):
-            return found
-        now = self._matching.text(call)
-        for x in (found, *reversed(keyed[name])):
-            if x.start not in self.served and not self._tokens.swapped(self._matching.text(x.call), now):
+    def _wired(
+        self, found: Exchange, queues: Queues, name: Hashable, call: Call, *, same_bytes: bool = False
+    ) -> Exchange | None:
+        """`found`, or the first of its queue, that sends the same credentials as `call` does."""
+        for x in (found, *reversed(queues[name])):
+            if x.start not in self.served and not self._is_swapped(x, call, same_bytes=same_bytes):
                 return x
         return None
 
@@ -358,13 +375,30 @@ class ReplayBackend:
 
     def _fallback(self, call: Call, moment: Moment) -> Exchange | Divergence:
         """What is done about a call that is none of the recorded ones: it is refused."""
-        return self._at_another_service(call) or self._miss(call, moment)
+        return self._with_another_token(call) or self._at_another_service(call) or self._miss(call, moment)
+
+    def _with_another_token(self, call: Call) -> Divergence | None:
+        """Why a call is refused that is recorded here with another credential."""
+        if self._other is None:
+            return None
+        from pytest_agentreplay.core import diagnose
+
+        found, other = self._other
+        return diagnose.another_token(self.run, self._reader, self.served, call, found, other=other)
+
+    def _is_swapped(self, found: Exchange, call: Call, *, same_bytes: bool = False) -> bool:
+        """Whether `call` is `found` but for a credential; the first such exchange is what a refusal names."""
+        other = self._tokens.swapped(found.call, call, unread=same_bytes)
+        if other and self._other is None:
+            self._other = found, other
+        return bool(other)
 
     def _at_another_service(self, call: Call) -> Divergence | None:
         """Why a call is refused that is recorded at another local service than the one that it goes to."""
         now, key = authority(call), self._matching.key(call, self._matching.ids())
+        here = self._services.options(now)
         for service in self._services.recorded if now is not None else ():
-            x = self._first(self._keyed or {}, (service, key))
+            x = None if service in here else self._first(self._keyed or {}, (service, key))
             if x is not None:
                 from pytest_agentreplay.core import diagnose
 
@@ -409,7 +443,7 @@ class ReplayBackend:
 
         same = fitted(recorded, call, older=self._older)
         alike = self._matching.key_alone(same) == self._matching.key_alone(recorded)
-        return alike and not self._swapped(recorded, call)
+        return alike and not self._tokens.swapped(recorded, call)
 
     def _recorded_without_content(self, call: Call, lane: str) -> Exchange | None:
         """The first exchange that an older release recorded by the classes of its arguments."""

@@ -137,6 +137,26 @@ def elsewhere(
     )
 
 
+def another_token(
+    run: Run, reader: Reader, served: Collection[int], call: Call, found: Exchange, *, other: str
+) -> Divergence:
+    """Why `call` is not `found`, which it is but for its credential: `other` says where and which."""
+    standing = ReplayProgress(run, reader, served)
+    where, _, sides = other.partition(": ")
+    changed = [one for one in standing.differences(found.call, call) if one.note and one.note in sides]
+    path = changed[0].path if changed and where == "body" else where
+    old, _, new = sides.removesuffix(" now (another token)").partition(" recorded, ")
+    return standing.divergence(
+        Kind.REQUEST,
+        f"{standing.name(call)}: {path}: {sides}",
+        found,
+        recorded=found,
+        now=call,
+        differences=(Difference(path, old, new),),
+        cause="your code sends another of this run's tokens here: that of another user, or of another service",
+    )
+
+
 def stalled(
     run: Run, reader: Reader, served: Collection[int], call: Call, *, found: Exchange, expected: Exchange
 ) -> Divergence:

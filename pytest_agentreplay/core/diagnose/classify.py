@@ -187,6 +187,8 @@ def _said(one: Difference) -> str:
         return one.note or f"{one.path} dropped"
     if is_reordered(one):
         return f"{one.path} came in another order"
+    if one.note.startswith("[[redacted:"):
+        return f"{one.path}: {one.note}"
     if one.note:
         return f"{one.path} changed, {texts.shorten(one.note, 60)}"
     sides = texts.apart(canonical(one.recorded), canonical(one.now), 24)

@@ -16,7 +16,7 @@ from pytest_agentreplay.core.diff import texts
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.core.matching.address import content
 from pytest_agentreplay.core.model import FrameCall, ToolCall
-from pytest_agentreplay.core.rules import compile_path, show
+from pytest_agentreplay.core.rules import MATCHED_HEADERS, compile_path, show
 from pytest_agentreplay.core.tool_uses import arguments_of, ran_for
 from pytest_agentreplay.core.turns import (
     Turn,
@@ -97,7 +97,8 @@ class ReplayProgress:
         """Where two calls differ, without what is not compared."""
         drift = self._matching.drift(recorded, now) if self._matching is not None else ()
         hidden = {one.path for one in drift} | self._made_up(recorded) | self._made_up(now)
-        return differences(recorded, now, hidden=hidden)
+        matched = MATCHED_HEADERS if self._matching is None else self._matching.headers
+        return differences(recorded, now, hidden=hidden, matched=matched)
 
     def _made_up(self, call: Call) -> set[str]:
         """Where the ids that the client made itself stand."""

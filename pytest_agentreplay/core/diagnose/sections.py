@@ -85,7 +85,9 @@ def _is_result(block: Json) -> bool:
     return block.get("type") == "tool_result" or "functionResponse" in block or "toolResult" in block
 
 
-def differences(recorded: Call, now: Call, *, hidden: Collection[str] = ()) -> tuple[Difference, ...]:
+def differences(
+    recorded: Call, now: Call, *, hidden: Collection[str] = (), matched: Collection[str] = MATCHED_HEADERS
+) -> tuple[Difference, ...]:
     """Every place where two calls differ, but those at or below a path in `hidden`.
 
     Paths are those of the rules: "$..." in the body or the arguments, "headers.NAME", "method", "url"; and "call..."
@@ -97,7 +99,7 @@ def differences(recorded: Call, now: Call, *, hidden: Collection[str] = ()) -> t
     elif isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
         return ()
     elif isinstance(recorded, FrameCall) == isinstance(now, FrameCall):
-        found = _wire(recorded, now)
+        found = _wire(recorded, now, matched)
     else:
         return ()
     return tuple(one for one in found if not any(below(one.path, path) for path in hidden))
@@ -107,10 +109,10 @@ def _facts(call: ToolCall) -> JsonObject:
     return {"name": call.name, **{name: fact for name, fact in call.facts.items() if name != SELF}}
 
 
-def _wire(recorded: WireCall, now: WireCall) -> tuple[Difference, ...]:
+def _wire(recorded: WireCall, now: WireCall, matched: Collection[str]) -> tuple[Difference, ...]:
     found = list(diff(recorded.method, now.method, path="method"))
     found += diff(address(recorded.url), address(now.url), path="url")
-    before, after = _matched(recorded.headers), _matched(now.headers)
+    before, after = _matched(recorded.headers, matched), _matched(now.headers, matched)
     for name in dict.fromkeys([*before, *after]):
         if before.get(name) != after.get(name):
             found.append(Difference(f"headers.{name}", before.get(name, ABSENT), after.get(name, ABSENT)))
@@ -131,10 +133,8 @@ def address(url: str) -> str:
     return f"{parts.scheme}://{host}{port}{parts.path}{query and '?' + query}"
 
 
-def _matched(headers: Headers) -> dict[str, str]:
-    return {
-        name.lower(): value.partition("; boundary=")[0] for name, value in headers if name.lower() in MATCHED_HEADERS
-    }
+def _matched(headers: Headers, matched: Collection[str]) -> dict[str, str]:
+    return {name.lower(): value.partition("; boundary=")[0] for name, value in headers if name.lower() in matched}
 
 
 def _text(call: WireCall, data: bytes) -> str:

@@ -16,6 +16,7 @@ from pytest_agentreplay.core import media
 from pytest_agentreplay.core.canonical_json import NotJson, canonical, parse
 from pytest_agentreplay.core.diff import texts
 from pytest_agentreplay.core.divergence import ABSENT, Difference
+from pytest_agentreplay.core.redaction.placeholders import exchanged
 from pytest_agentreplay.core.rules import show
 
 if TYPE_CHECKING:
@@ -135,6 +136,8 @@ def _text(recorded: str, now: str, path: str) -> Difference:
     old, new = (str(media.encoded(text) or text) for text in (recorded, now))
     if other := media.swap(old, new):
         return Difference(path, old, new, other)
+    if other := exchanged(recorded, now):
+        return Difference(path, recorded, now, other)
     inside = _inside(recorded), _inside(now)
     if inside[0] is not None and inside[1] is not None:
         deeper = diff(inside[0], inside[1])

@@ -32,7 +32,8 @@ from pytest_agentreplay.core.divergence import ABSENT, Difference
 from pytest_agentreplay.core.matching.address import Url, boundary, content, header, is_this_host, split
 from pytest_agentreplay.core.matching.wiring import MADE, MEANT, SHORTEST, ClientIds
 from pytest_agentreplay.core.model import SELF, Body, FrameCall, ToolCall
-from pytest_agentreplay.core.redaction.placeholders import OPAQUE
+from pytest_agentreplay.core.redaction.headers import secret_header
+from pytest_agentreplay.core.redaction.placeholders import DIGEST, OPAQUE
 from pytest_agentreplay.core.redaction.policy import PERSONAL
 from pytest_agentreplay.core.rules import BOUNDARY, MATCHED_HEADERS, RuleTable, compile_path, rewritten, show
 
@@ -207,17 +208,20 @@ class Matching:
         reader: Reader,
         rules: Iterable[Rule] = (),
         *,
-        headers: Collection[str] = MATCHED_HEADERS,
-        personal: Collection[str] = PERSONAL,
+        also: Collection[str] = (),
+        personal: Collection[str] = (),
     ) -> None:
-        """`headers` are the names, in lower case, of those that belong to the key.
+        """`also` are the names, in lower case, of headers that belong to the key beside those that always do.
 
-        Placeholders of the categories `personal`, and those of bodies that cannot be read, match exactly.
+        Placeholders of personal values, of the categories `personal` and of bodies that cannot be read match exactly.
         """
         self._reader = reader
         self._rules = tuple(rules)
-        self._headers = frozenset(headers)
-        self.personal = frozenset(personal) | {OPAQUE}
+        self.headers = MATCHED_HEADERS | frozenset(also)
+        self._also = frozenset(also)
+        self.digests = True
+        """Whether the recording tells by digests the headers that it does not store."""
+        self.personal = PERSONAL | frozenset(personal) | {OPAQUE}
         self._tables: dict[str, RuleTable] = {}
         self._equal_values: dict[RuleTable, EqualValues] = {}
         self._urls: dict[str, str] = {}
@@ -333,7 +337,7 @@ class Matching:
         if isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
             if not self._table("tool").body:
                 return ()
-        elif recorded.body == now.body and recorded.headers == now.headers:
+        elif recorded.body == now.body and _without_credentials(recorded.headers) == _without_credentials(now.headers):
             return ()
         return tuple(difference for difference in self.drift(recorded, now) if difference.note.startswith("watch"))
 
@@ -364,7 +368,7 @@ class Matching:
         if isinstance(call, FrameCall):
             head += [call.connection, call.binary]
         for name, value in self._head(call.headers):
-            if table.named("header", name, url.host) is None:
+            if name in self._also or table.named("header", name, url.host) is None:
                 plain = held.kind == "multipart" and name == "content-type" and table.named("header", BOUNDARY, "")
                 marked = self._equal(table).header(name, value, url.host)
                 head += [name, _without_boundary(marked) if plain else marked]
@@ -386,7 +390,7 @@ class Matching:
         """The headers that match, by name."""
         known = self._heads.get(headers)
         if known is None:
-            kept = [(lower, value) for name, value in headers if (lower := name.lower()) in self._headers]
+            kept = [(lower, value) for name, value in headers if (lower := name.lower()) in self.headers]
             known = tuple(sorted(kept, key=itemgetter(0)))
             if len(self._heads) >= _HEADS_KEPT:
                 self._heads.clear()
@@ -437,7 +441,8 @@ class Matching:
                 yield f"query.{name}", (value, rule)
         for name, value in call.headers:
             rule = table.named("header", name.lower(), url.host)
-            if rule is not None or name.lower() not in self._headers:
+            unread = name.lower() not in self.headers and not secret_header(name.lower())  # which one it is, is wiring
+            if (rule is not None or unread) and (self.digests or not value.startswith(DIGEST)):
                 yield f"headers.{name.lower()}", (value, rule)
 
 
@@ -446,6 +451,11 @@ def _table_of(rules: tuple[Rule, ...], scope: str) -> RuleTable:
     """The rules for one scope. Remembered: the tests of a session have the same rules."""
     scopes = {scope} if scope == "tool" else {scope, "http"}
     return RuleTable(rule for rule in rules if rule.scope in scopes)
+
+
+@lru_cache(maxsize=256)
+def _without_credentials(headers: Headers) -> Headers:
+    return tuple(pair for pair in headers if not secret_header(pair[0].lower()))
 
 
 def _note(rule: Rule | None) -> str:

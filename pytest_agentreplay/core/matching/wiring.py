@@ -1,8 +1,12 @@
-"""Tokens whose identity is known: which of them a call sends is wiring, as with any id that a reply minted.
+"""Credentials: which of the run's a call sends is wiring, as with any id that a reply minted.
 
 Placeholders of secrets match up to renaming, because the keys of a desk are not those of CI. Two kinds are known
 again: a token that a reply holds, because a replay serves its placeholder, so the agent sends that very one or another;
-and the value of a variable of the environment that the recording names and that has a value today.
+and the value of a variable of the environment that the recording names and that has a value today. Of all others the
+first may be any; what was one credential stays one, and what were two stay two, but for dummies.
+
+A header's credential is kept by its placeholder where calls to its host have sent several; where it is the only one,
+nothing is kept.
 
 Veiled calls: where the recording held a secret, the test of today may send a stand-in, a dummy key or nothing.
 
@@ -24,58 +28,134 @@ its looks alone there.
 from __future__ import annotations
 
 import re
-from collections import deque
-from dataclasses import dataclass, field
+from collections import defaultdict, deque
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canonical_json import canonical, digest
+from pytest_agentreplay.core.matching.address import split
 from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.core.redaction.encodings import as_bytes
-from pytest_agentreplay.core.redaction.placeholders import SHAPES, SIGNS
+from pytest_agentreplay.core.redaction.headers import MADE_ANEW
+from pytest_agentreplay.core.redaction.placeholders import CREDENTIAL, PLACEHOLDER_TEXT, SHAPES, SIGNS, another
 from pytest_agentreplay.core.redaction.secret_names import is_stand_in, looks_random
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from pytest_agentreplay.core.model import Call, Exchange, Outcome
-
-_PLACEHOLDER = re.compile("|".join(SHAPES).replace("(?P<category>", "(?:"))
+    from pytest_agentreplay.core.model import Call, Exchange, Headers, Outcome, WireCall
 
 
 class Tokens:
-    """The placeholders that stand in the replies served so far; a reply is read when it first matters."""
+    """Which credential of now stands for which recorded one; what was served is read when it first matters."""
 
-    def __init__(self) -> None:
-        """Begin without any."""
-        self._unread: list[Outcome] = []
+    def __init__(self, text: Callable[[Call], str], *, wired: bool) -> None:
+        """`text` gives the canonical text of a call; `wired` says that the recording keeps what headers carry."""
+        self._text, self._wired = text, wired
+        self._unread: list[tuple[Exchange, Call]] = []
         self._found: set[str] = set()
+        self._now: dict[str, str] = {}
+        self._recorded: dict[str, str] = {}
         self._variables: frozenset[str] = frozenset()
         self._is_given: Callable[[str], bool] = lambda _: False
+        self._may_be_shared: Callable[[str], bool] = lambda _: True
 
-    def keep_apart(self, placeholders: frozenset[str], is_given: Callable[[str], bool]) -> None:
+    def keep_apart(
+        self, placeholders: frozenset[str], is_given: Callable[[str], bool], may_be_shared: Callable[[str], bool]
+    ) -> None:
         """Know that these stand for the same variables of the environment as in the recording.
 
-        `is_given` says that a placeholder stands for a value of today, whatever number a reply has for another one.
+        `is_given` says that a placeholder stands for a value of today, whatever number a reply has for another one;
+        `may_be_shared` that this value may be that of several recorded ones.
         """
-        self._variables, self._is_given = placeholders, is_given
+        self._variables, self._is_given, self._may_be_shared = placeholders, is_given, may_be_shared
 
-    def served(self, outcome: Outcome | None) -> None:
-        """The agent has got this reply."""
-        if outcome is not None:
-            self._unread.append(outcome)
+    def served(self, exchange: Exchange, call: Call) -> None:
+        """`call` has got the answer of this exchange."""
+        self._unread.append((exchange, call))
 
-    def swapped(self, recorded: str, now: str) -> bool:
-        """Whether one of two canonical texts, equal up to renaming, holds another token than the other."""
-        if recorded == now:
-            return False
-        pairs = zip(_PLACEHOLDER.findall(recorded), _PLACEHOLDER.findall(now), strict=False)
-        moved = [pair for pair in pairs if pair[0] != pair[1]]
-        if any(old in self._variables and new in self._variables for old, new in moved):
+    def swapped(self, recorded: Call, now: Call, *, unread: bool = False) -> str:
+        """Return where one of two calls, equal up to renaming, sends another credential: "headers.authorization: ...".
+
+        "" where it does not. The body and arguments are left `unread` where their bytes are the same.
+        """
+        pairs = self._carried(recorded, now)
+        if not unread and holds_placeholder(now):
+            pairs += self._written(recorded, now)
+        if all(self._now.get(old) == new for _, old, new in pairs):
+            return ""
+        self._read()
+        return next((f"{where}: {another(old, new)}" for where, old, new in pairs if self._is_another(old, new)), "")
+
+    def _is_another(self, old: str, new: str) -> bool:
+        if old != new and old in self._variables and new in self._variables:
             return True
-        if moved:
-            while self._unread:
-                self._found.update(_PLACEHOLDER.findall(_text(self._unread.pop())))
-        return any(old in self._found and new in self._found and not self._is_given(new) for old, new in moved)
+        if old != new and old in self._found and new in self._found and not self._is_given(new):
+            return True
+        if not self._wired or MINTED in new:  # a token that a client has made by itself is another one each time
+            return False
+        split = self._now.get(old, new) != new
+        return split or (self._recorded.get(new, old) != old and not self._may_be_shared(new))
+
+    def _read(self) -> None:
+        """Learn from what was served since."""
+        unread, self._unread = self._unread, []
+        for exchange, call in unread:
+            pairs = self._carried(exchange.call, call)
+            if holds_placeholder(call):
+                pairs += self._written(exchange.call, call)
+            for _, old, new in pairs:
+                self._now.setdefault(old, new)
+                self._recorded.setdefault(new, old)
+            if exchange.outcome is not None:
+                self._found.update(PLACEHOLDER_TEXT.findall(_text(exchange.outcome)))
+
+    def _written(self, recorded: Call, now: Call) -> list[tuple[str, str, str]]:
+        """The placeholders in two canonical texts, in pairs, where there are as many in both."""
+        old, new = (PLACEHOLDER_TEXT.findall(self._text(call)) for call in (recorded, now))
+        return [("body", *pair) for pair in zip(old, new, strict=True)] if len(old) == len(new) else []
+
+    def _carried(self, recorded: Call, now: Call) -> list[tuple[str, str, str]]:
+        """The credentials beside what is compared, in pairs; the only one of its kind was not recorded."""
+        if isinstance(recorded, ToolCall) or isinstance(now, ToolCall) or not self._wired:
+            return []
+        mine = carried(now.headers, now.url)
+        theirs = carried(recorded.headers, recorded.url) if mine else {}
+        return [
+            (kind[0], old, new)
+            for kind, values in mine.items()
+            for old, new in zip(theirs.get(kind, (f"the only one of {kind[1]}",)), values, strict=False)
+        ]
+
+
+@lru_cache(maxsize=512)
+def carried(headers: Headers, url: str) -> dict[tuple[str, str], tuple[str, ...]]:
+    """Return the placeholders in the headers, query and user info of a request, by their place and host."""
+    parts = split(url)
+    host = "localhost" if parts.loopback else parts.host
+    texts = [(f"headers.{name.lower()}", value) for name, value in headers] + [("url.userinfo", parts.userinfo)]
+    texts += [(f"query.{name}", value) for name, value in parts.query if not MADE_ANEW.search(name.lower())]
+    found = {(where, host): tuple(PLACEHOLDER_TEXT.findall(text)) for where, text in texts}
+    return {kind: values for kind, values in found.items() if values}
+
+
+def without_lone(exchanges: Iterable[Exchange]) -> tuple[Exchange, ...]:
+    """Return the exchanges without the credential of a header that is the only one of its kind and host."""
+    exchanges = tuple(exchanges)
+    kinds: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for x in exchanges:
+        if not isinstance(x.call, ToolCall):
+            for kind, values in carried(x.call.headers, x.call.url).items():
+                kinds[kind].update(values)
+    lone = {kind for kind, values in kinds.items() if len(values) == 1 and f":{CREDENTIAL}:" in next(iter(values))}
+    return tuple(x if isinstance(x.call, ToolCall) else replace(x, call=_without(x.call, lone)) for x in exchanges)
+
+
+def _without(call: WireCall, lone: Collection[tuple[str, str]]) -> WireCall:
+    places = {where for where, _ in lone & carried(call.headers, call.url).keys()}
+    kept = tuple(pair for pair in call.headers if f"headers.{pair[0].lower()}" not in places)
+    return call if len(kept) == len(call.headers) else replace(call, headers=kept)
 
 
 def holds_placeholder(call: Call) -> bool:
@@ -93,6 +173,7 @@ def _text(outcome: Outcome) -> str:
 
 
 LONGEST = 512
+MINTED = ".redacted-jwt-"
 
 
 class PlaceholderMatch:

@@ -23,17 +23,20 @@ from pytest_agentreplay.core.redaction.headers import ENCODED, is_ticket, redact
 from pytest_agentreplay.core.redaction.known import Known, Remembering, is_bare_number
 from pytest_agentreplay.core.redaction.named import find_arranged
 from pytest_agentreplay.core.redaction.placeholders import (
+    CREDENTIAL,
+    DIGEST,
     OPAQUE,
     Placeholders,
     disjoint,
     is_untold,
     splice,
+    tag_of,
     tags_in,
     whole_digest,
 )
 from pytest_agentreplay.core.redaction.policy import PERSONAL, PLAIN, broken
 from pytest_agentreplay.core.redaction.rewriting import Rewriting, borders, find_joined, torn
-from pytest_agentreplay.core.redaction.secret_names import strength
+from pytest_agentreplay.core.redaction.secret_names import CATEGORY, strength
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -59,8 +62,15 @@ class Redaction:
         *,
         allow_headers: Iterable[str] = (),
         policy: Policy = PLAIN,
+        is_declared: Callable[[str], bool] | None = None,
     ) -> None:
-        """`allow_headers` adds to both allow-lists."""
+        """`allow_headers` adds to both allow-lists.
+
+        `is_declared` says of a request header that a rule tells why it is not compared; the others, whose values are
+        not stored, are told by a digest. Without it nothing is kept of them.
+        """
+        self._is_declared = is_declared
+        self._digests: dict[tuple[str, str], str] = {}
         self._places = places
         self._policy = policy
         self._personal = PERSONAL | policy.personal
@@ -123,27 +133,59 @@ class Redaction:
                     kept.append(pair)
                 case "session":
                     kept.append((name, self._instead("session", pair[1])))
-                case "learn" if pair not in self._learnt:
-                    for category, value in header_rules.credentials(*pair):
-                        self._known.learn(category, value)
-                        self._credentials.add(value)
-                    self._learnt.add(pair)
+                case "learn":
+                    if pair not in self._learnt:
+                        for category, value in header_rules.credentials(*pair):
+                            self._known.learn(category, value)
+                            self._credentials.add(value)
+                        self._learnt.add(pair)
+                    if which := " ".join(filter(None, map(self._which, header_rules.compared(*pair)))):
+                        kept.append((name, which))
                 case "flag" if header_rules.is_flag(pair[1]):
                     kept.append(pair)
+                case "flag" | "digest" if digest := self._digest(pair):
+                    kept.append((name, digest))
                 case "host" if header_rules.names_another_host(pair[1], url):
                     kept.append(pair)
         return tuple(kept)
 
+    def _which(self, value: str) -> str | None:
+        """Return the placeholder that says which credential of the run a value is; None where that is not compared."""
+        if self._placeholders.pattern.fullmatch(as_bytes(value)):
+            return value
+        if given := self._placeholders.given(self._known.category(value, CATEGORY), value):
+            return given
+        if value not in self._credentials or value.startswith("eyJ"):  # a token of its own make
+            return None
+        return self._placeholders.of(CREDENTIAL, value).decode()
+
     def _use(self, name: str) -> str:
         """What is done with a request header of this name, in lower case: a `Use`, or what its value decides."""
         use = header_rules.use(name, self._extra)
-        if name in self._policy.headers:
-            return "drop" if use == "keep" else use
+        if name in self._policy.headers and use == "keep":
+            return "digest"
         if use == "keep" and name in header_rules.SESSIONS:
             return "session"
         if use == "drop" and (name == "host" or header_rules.may_be_flag(name)):
             return "host" if name == "host" else "flag"
-        return use
+        return "digest" if use == "drop" else use
+
+    def _digest(self, pair: tuple[str, str]) -> str:
+        """Sixteen bits of a header's value, with its places as marks; "" where a rule says why it is not compared.
+
+        So it is for a value that holds a credential: what a machine's key is does not matter.
+        """
+        if (known := self._digests.get(pair)) is not None:
+            return known
+        if len(self._digests) >= MEMO:
+            self._digests.clear()
+        name, digest = pair[0].lower(), ""
+        if self._is_declared is not None and not self._is_declared(name):
+            value = header_rules.LOOPBACK_PORT.sub("", self._inward.text(pair[1].strip()))
+            held = self._placeholders.pattern.search(as_bytes(value)) is not None
+            digest = "" if held else f"{DIGEST}{tag_of(f'header {name}', value)}]]"
+        self._digests[pair] = digest
+        return digest
 
     def call(self, call: Call) -> Call:
         """The call as it may be stored; its headers have been through `headers` already."""
@@ -225,6 +267,10 @@ class Redaction:
         """Return whether a header has carried `value` as a credential, or it was replaced anywhere else."""
         return value in self._credentials or self._placeholders.has(value)
 
+    def may_be_shared(self, placeholder: str) -> bool:
+        """Return whether a placeholder may stand for several of a recording: for a dummy, or a variable's value."""
+        return self._placeholders.may_be_shared(placeholder)
+
     def is_given(self, placeholder: str) -> bool:
         """Whether a placeholder stands for a value that this run itself has redacted."""
         return self._placeholders.category(as_bytes(placeholder)) is not None
@@ -244,6 +290,8 @@ class Redaction:
             "placeholders": dict(sorted(self._hits.items())),
             "places": dict(sorted(self._places.counts.items())),
         }
+        if self._is_declared is not None:
+            record["headers"] = "compared"
         named = {"tags": self._placeholders.tags, "variables": self._placeholders.variables}
         return record | {key: dict(sorted(values.items())) for key, values in named.items() if values}
 

@@ -53,6 +53,11 @@ NEVER = frozenset(("set-cookie", "set-cookie2", "cookie", "authorization", "prox
 DIGESTS = names("etag content-md5 digest content-digest repr-digest x-amz-content-sha256")
 CREDENTIALS = names("authorization proxy-authorization x-api-key api-key x-goog-api-key x-auth-token")
 COOKIE_SHORTEST = 16
+LOOPBACK_PORT = re.compile(r"(?:(?<=//localhost)|(?<=//127\.0\.0\.1)|(?<=//\[::1\])):[0-9]+")
+SCHEMES = names("basic bearer token key apikey api-key bot")
+"""What follows another one is made for each request: a signature, a digest, a proof."""
+MADE_ANEW = re.compile("^x-amz-|^x-goog-(?!api-key)|sig|nonce|csrf|xsrf|hmac|proof|dpop|assertion")
+"""In the names of headers and parameters whose values clients make for each request."""
 Use: TypeAlias = Literal["keep", "learn", "drop"]
 AWS_PART = re.compile(r"(?:Signature|Credential)=([^,/\s]+)")
 
@@ -114,6 +119,18 @@ def credentials(name: str, value: str) -> Iterator[tuple[str, str]]:
             yield from (("cookie", part) for part in cookie_values(value.split(";")))
         case _:
             yield CATEGORY, value.partition(" ")[2].strip() or value.strip()
+
+
+def compared(name: str, value: str) -> list[str]:
+    """Return the credentials in a header of which it counts which ones they are.
+
+    None of those that are made anew, and no cookies: a client sends the ones that came last, in whatever order.
+    """
+    lower = name.lower()
+    if lower in {"authorization", "proxy-authorization"}:
+        scheme, _, rest = value.strip().partition(" ")
+        return [rest.strip() or scheme] if not rest or scheme.lower() in SCHEMES else []
+    return [] if lower == "cookie" or MADE_ANEW.search(lower) else [value.strip()]
 
 
 def authorization(value: str) -> Iterator[str]:

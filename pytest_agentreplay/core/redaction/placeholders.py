@@ -28,6 +28,9 @@ from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
+from pytest_agentreplay.core.redaction.encodings import as_bytes
+from pytest_agentreplay.core.redaction.secret_names import is_stand_in
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
@@ -49,10 +52,15 @@ SIGNS = ("[[redacted:", ".redacted-jwt-", _BASIC)
 """One of these stands in every text that holds such a placeholder."""
 MAIL = r"user[0-9]+@redacted\.invalid"
 PLACEHOLDER = re.compile("|".join((*SHAPES, MAIL)).encode())
+PLACEHOLDER_TEXT = re.compile("|".join(SHAPES).replace("(?P<category>", "(?:"))
 LONGEST_NUMBER = 9
 OPAQUE = "opaque"
 """The category of a body, or an archive in one, that cannot be read: it matches exactly, by its whole digest."""
 _WHOLE = "\0sha256:"
+DIGEST = "[[digest:"
+"""Begins what is kept of a header whose value is not stored: sixteen bits of its digest."""
+CREDENTIAL = "credential"
+"""The category of what a header alone has carried: its placeholder says which of the run's credentials it is."""
 CATEGORY_NAME = re.compile(r"[a-z][a-z0-9-]*\Z")
 
 
@@ -121,6 +129,16 @@ class Placeholders:
                 given = self._given[key] = self._text(category, number, value).encode()
                 self._categories[given] = category
             return given
+
+    def given(self, category: str, value: str) -> str | None:
+        """Return the placeholder that a value has been given; None for none so far."""
+        given = self._given.get((category, value))
+        return None if given is None else given.decode()
+
+    def may_be_shared(self, placeholder: str) -> bool:
+        """Return whether several keys of a recording may be one today: a variable of the environment, or a stand-in."""
+        values = [value for (_, value), given in [*self._given.items()] if given.decode() == placeholder]
+        return any(value in self._variables or is_stand_in(as_bytes(value)) for value in values)
 
     def may_be_in(self, text: bytes) -> bool:
         """Whether a placeholder may stand in `text`: a few scans."""
@@ -191,6 +209,12 @@ def is_untold(kit: Mapping[str, Json]) -> bool:
     return replaced and not any(name.startswith(f"{OPAQUE}:") for name in tags_in(kit))
 
 
+def tells_headers(kit: Mapping[str, Json]) -> bool:
+    """Return whether a recording holds digests of request headers and which credential each sent, as new ones do."""
+    redactions = kit.get("redactions")
+    return isinstance(redactions, dict) and redactions.get("headers") == "compared"
+
+
 def variables_in(kit: Mapping[str, Json]) -> dict[str, str]:
     """The variables that a recording names for its placeholders."""
     redactions = kit.get("redactions")
@@ -211,6 +235,19 @@ def tag_of(category: str, value: str) -> str:
     if category == OPAQUE and value.startswith(_WHOLE):
         return value.removeprefix(_WHOLE)
     return hashlib.sha256(f"agentreplay/tag/1\0{category}\0{value}".encode("utf-8", "surrogatepass")).hexdigest()[:4]
+
+
+def exchanged(recorded: str, now: str) -> str:
+    """Return which placeholder stands where another one stood, in two texts that are equal but for that; else ""."""
+    if recorded == now or PLACEHOLDER_TEXT.sub("", recorded) != PLACEHOLDER_TEXT.sub("", now):
+        return ""
+    pairs = zip(PLACEHOLDER_TEXT.findall(recorded), PLACEHOLDER_TEXT.findall(now), strict=False)
+    return next((another(old, new) for old, new in pairs if old != new), "")
+
+
+def another(old: str, new: str) -> str:
+    """Return what is reported where a placeholder stands for another one."""
+    return f"{old} recorded, {new} now (another {'body, unread' if f':{OPAQUE}:' in new else 'token'})"
 
 
 Span: TypeAlias = tuple[int, int, bytes]
