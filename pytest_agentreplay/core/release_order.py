@@ -62,6 +62,7 @@ class Started:
                     self._lanes[above, Label(name, nth)] = path
                     self._recorded.setdefault(above, {})[name] = None
         self._taken = frozenset(self._lanes.values())
+        self._names = {label.name for _, label in self._lanes}
 
     def lane(self, above: str, label: Label | None, starts: Mapping[str, int]) -> str | None:
         """Return the recorded lane of what the lane `above` has started as `label`; None where there is none.
@@ -78,6 +79,10 @@ class Started:
             self._instead[above, label.name] = next(gone, "")
         name = self._instead.get((above, label.name), label.name)
         return self._lanes.get((above, Label(name, label.nth)))
+
+    def has(self, name: str) -> bool:
+        """Return whether lanes may be labelled `name`: in a recording, and in a replay of one that has such lanes."""
+        return not self._lanes or name in self._names
 
     def taken(self, path: str) -> bool:
         """Return whether `path` is the recorded lane of a thread, job or task."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import queue
 import threading
 import time
 
@@ -61,6 +62,59 @@ def tasks_behind_threads(_functions):
     return [value for values in asyncio.run(act()) for value in values]
 
 
+def run_beside(targets, put):
+    """Start threads, which wait for what `put` then gives them: which of them takes what is chance."""
+    threads = [threading.Thread(target=target) for target in targets]
+    for thread in threads:
+        thread.start()
+    put()
+    for thread in threads:
+        thread.join()
+
+
+def queue_workers(functions, kind=queue.Queue):
+    """Three threads that take functions out of a queue, each whenever it is free."""
+    waiting, results = kind(), [None] * len(functions)
+
+    def work():
+        time.sleep(DICE.choice((0, 0.002)))
+        while (number := waiting.get()) < COUNT:
+            results[number] = functions[number]()
+            waiting.task_done()
+
+    def put():
+        for number in range(COUNT):
+            waiting.put(number)
+        waiting.join()
+        for _ in range(3):
+            waiting.put(COUNT)
+
+    run_beside([work] * 3, put)
+    return results
+
+
+def queues_in_turn(functions):
+    """As `queue_workers`, and what a thread has done goes on to another queue with threads of its own."""
+    first, second, results = queue.Queue(), queue.Queue(), [None] * len(functions)
+
+    def begin():
+        time.sleep(DICE.choice((0, 0.002)))
+        while (number := first.get()) is not None:
+            second.put((number, functions[number]()))
+        second.put(None)
+
+    def end():
+        while (item := second.get()) is not None:
+            results[item[0]] = item[1], functions[item[0]]()
+
+    def put():
+        for number in (*range(COUNT), None, None):
+            first.put(number)
+
+    run_beside([begin, begin, end, end], put)
+    return results
+
+
 STARTERS = {
     "pool": shapes.pool,
     "few workers": functools.partial(shapes.pool, workers=2),
@@ -74,6 +128,9 @@ STARTERS = {
     "helpers beside": helpers_beside,
     "thread pool": shapes.thread_pool,
     "thread pool of dummies": shapes.thread_pool_of_dummies,
+    "queue workers": queue_workers,
+    "workers of a stack": functools.partial(queue_workers, kind=queue.LifoQueue),
+    "queues in turn": queues_in_turn,
 }
 
 

@@ -103,7 +103,8 @@ class CallContext:
     outside any task, and the root tasks of the event loops that it runs one after the other; None for a task's strand.
     `children` numbers the lanes that begin here, `starts` counts the functions that threads and jobs were started with;
     copies of a strand share both. The strand of a thread or job is made where that is started: `begun` says when (a
-    reading of the run's counter), `label` what was started. It has no `path` until its first call.
+    reading of the run's counter), `label` what was started. It has no `path` until its first call. `worker` is the
+    strand of the thread that has taken this one out of a queue.
     """
 
     interception: LaneOwner
@@ -117,6 +118,7 @@ class CallContext:
     parent: CallContext | None = None
     label: Label | None = None
     course: Course | None = None
+    worker: CallContext | None = None
 
 
 Work: TypeAlias = "tuple[Callable[..., Any], tuple[Any, ...]]"
@@ -288,11 +290,7 @@ def begin(
     `begins` is called where that function is.
     """
     interception, agent = call_context.interception, AGENT.get()
-    child = CallContext(
-        interception, "", inside=call_context.inside, begun=interception.count(), parent=call_context, course=course
-    )
-    if call_context.inside is None:
-        child.label = _next_label(call_context, what_runs(work, args))
+    child = child_of(call_context, what_runs(work, args), course)
 
     def stamp(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -317,6 +315,14 @@ def begin(
         return stamped
 
     return stamp
+
+
+def child_of(call_context: CallContext, name: str, course: Course | None) -> CallContext:
+    """Return a new strand that begins below `call_context` now, labelled as the next `name` there."""
+    interception, inside = call_context.interception, call_context.inside
+    label = _next_label(call_context, name) if inside is None else None
+    begun = interception.count()
+    return CallContext(interception, "", inside=inside, begun=begun, parent=call_context, course=course, label=label)
 
 
 def label_task(call_context: CallContext, task: Any) -> None:

@@ -1,22 +1,36 @@
-"""Threads and jobs begin for the test that starts them: `Thread.start` and `ThreadPoolExecutor.submit` are wrapped."""
+"""Threads and jobs begin for the test that starts them: `Thread.start` and `ThreadPoolExecutor.submit` are wrapped.
+
+So do the items of a `queue.Queue` that threads take: which of several takes one is chance. What a thread does from then
+on belongs to the item, in a lane below that of whoever put it there, unless the thread made calls before its first one.
+"""
 
 from __future__ import annotations
 
 import functools
 import sys
 import threading
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.intercept.session.callers import library_importing, run_for_import
-from pytest_agentreplay.intercept.session.lanes import CALL_CONTEXT, begin, carry, course_of, starting
+from pytest_agentreplay.intercept.session.lanes import CALL_CONTEXT, begin, carry, child_of, course_of, runner, starting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pytest_agentreplay.intercept.session.lanes import CallContext
+
+ITEM = "queue.item"
+"""What an item of a queue is labelled as: a recording of an earlier version has none, and replays by threads."""
+
+STRANDS = "_agentreplay_strands"
+"""The attribute of a queue that holds the strands of its items, by the item's `id`."""
+
 
 def stamp_threads() -> None:
     """Wrap `Thread.start` and `ThreadPoolExecutor.submit`, once and for good; inactive they cost one look-up."""
-    from concurrent.futures import ThreadPoolExecutor  # loads logging and queue, so only when a test needs it
+    import queue  # loaded, as logging, by the next import: so only when a test needs it
+    from concurrent.futures import ThreadPoolExecutor
     from concurrent.futures.thread import _worker
 
     if getattr(threading.Thread.start, "__agentreplay__", None) is CALL_CONTEXT:
@@ -67,3 +81,44 @@ def stamp_threads() -> None:
     stamped_start.__agentreplay__ = CALL_CONTEXT  # type: ignore[attr-defined]
     threading.Thread.start = stamped_start  # type: ignore[method-assign]
     ThreadPoolExecutor.submit = stamped_submit  # type: ignore[method-assign,assignment]
+    for kind in (queue.Queue, queue.LifoQueue, queue.PriorityQueue):
+        _stamp_items(kind)
+
+
+def _stamp_items(kind: Any) -> None:
+    """Wrap `_put` and `_get`, which subclasses override to keep items in another order (documented in queue.py)."""
+    put, get = kind._put, kind._get
+
+    @functools.wraps(put)
+    def stamped_put(self: Any, item: Any) -> None:
+        call_context = CALL_CONTEXT.get()
+        if call_context is not None and call_context.interception.started.has(ITEM):
+            strand = child_of(call_context, ITEM, course_of(call_context))
+            vars(self).setdefault(STRANDS, {}).setdefault(id(item), deque()).append(strand)
+        put(self, item)
+
+    @functools.wraps(get)
+    def stamped_get(self: Any) -> Any:
+        item, strands = get(self), vars(self).get(STRANDS)
+        if strands:
+            waiting = strands.get(id(item))
+            _work_on(waiting.popleft() if waiting else None)
+            if not waiting:
+                strands.pop(id(item), None)
+        return item
+
+    kind._put, kind._get = stamped_put, stamped_get
+
+
+def _work_on(strand: CallContext | None) -> None:
+    """Have the thread that runs here work in `strand`, if it is one that works for others and did nothing else yet."""
+    here, me = CALL_CONTEXT.get(), threading.get_ident()
+    worker = here.worker or here if here is not None else None
+    if worker is None or worker.label is None or worker.path or worker.thread != me or runner() != me:
+        return
+    if strand is None or strand.interception is not worker.interception:
+        strand = worker
+    else:
+        strand.worker, strand.thread = worker, me
+    CALL_CONTEXT.set(strand)
+    worker.interception.running[me] = strand
