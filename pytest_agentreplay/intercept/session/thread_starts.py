@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ITEM = "queue.item"
 """What an item of a queue is labelled as: a recording of an earlier version has none, and replays by threads."""
 
-STRANDS = "_agentreplay_strands"
+LANES = "_agentreplay_lanes"
 """The attribute of a queue that holds the strands of its items, by the item's `id`."""
 
 
@@ -93,32 +93,32 @@ def _stamp_items(kind: Any) -> None:
     def stamped_put(self: Any, item: Any) -> None:
         call_context = CALL_CONTEXT.get()
         if call_context is not None and call_context.interception.started.has(ITEM):
-            strand = child_of(call_context, ITEM, course_of(call_context))
-            vars(self).setdefault(STRANDS, {}).setdefault(id(item), deque()).append(strand)
+            item_lane = child_of(call_context, ITEM, course_of(call_context))
+            vars(self).setdefault(LANES, {}).setdefault(id(item), deque()).append(item_lane)
         put(self, item)
 
     @functools.wraps(get)
     def stamped_get(self: Any) -> Any:
-        item, strands = get(self), vars(self).get(STRANDS)
-        if strands:
-            waiting = strands.get(id(item))
+        item, kept = get(self), vars(self).get(LANES)
+        if kept:
+            waiting = kept.get(id(item))
             _work_on(waiting.popleft() if waiting else None)
             if not waiting:
-                strands.pop(id(item), None)
+                kept.pop(id(item), None)
         return item
 
     kind._put, kind._get = stamped_put, stamped_get
 
 
-def _work_on(strand: CallContext | None) -> None:
-    """Have the thread that runs here work in `strand`, if it is one that works for others and did nothing else yet."""
+def _work_on(item_lane: CallContext | None) -> None:
+    """Have the thread that runs here work in `item_lane`, if it works for others and made no call before."""
     here, me = CALL_CONTEXT.get(), threading.get_ident()
     worker = here.worker or here if here is not None else None
     if worker is None or worker.label is None or worker.path or worker.thread != me or runner() != me:
         return
-    if strand is None or strand.interception is not worker.interception:
-        strand = worker
+    if item_lane is None or item_lane.interception is not worker.interception:
+        item_lane = worker
     else:
-        strand.worker, strand.thread = worker, me
-    CALL_CONTEXT.set(strand)
-    worker.interception.running[me] = strand
+        item_lane.worker, item_lane.thread = worker, me
+    CALL_CONTEXT.set(item_lane)
+    worker.interception.running[me] = item_lane
