@@ -173,6 +173,11 @@ async def slow_pay(order):
     return order
 
 
+async def slow(order):
+    await asyncio.sleep(0.01)
+    return order
+
+
 async def checked_in_the_loop(order):
     return check(order)
 
@@ -187,7 +192,7 @@ KINDS = {
     "sync": (checked_in_the_loop, paid_in_the_loop),
 }
 
-TOOLS = (check, pay, acheck, apay, slow_check, slow_pay)
+TOOLS = (check, pay, acheck, apay, slow_check, slow_pay, slow)
 
 
 def calls(*steps):
@@ -332,3 +337,25 @@ def test_calls_of_children_that_one_thread_serves_follow_no_order():
     second = courses.here(SimpleNamespace(path="main.2.1", interception=interception))
     assert courses.made(2, second) == ()
     assert courses.made(3, courses.here(SimpleNamespace(path="main.1.1", interception=interception))) == (1,)
+
+
+async def two_agents(*left_out):
+    """The second one asks for its only answer first, and gets it last."""
+
+    async def first():
+        await slow_check("first")
+        await asyncio.gather(*(step("first") for step in (slow_pay, acheck) if step not in left_out))
+
+    async def second():
+        await slow("second")
+        await slow_pay("second")
+
+    await asyncio.gather(second(), first())
+
+
+def test_a_call_that_one_of_two_agents_leaves_out_is_reported_on_that_agent(stage):
+    stage.record(lambda: asyncio.run(two_agents()))
+    finding = stage.replay(lambda: asyncio.run(two_agents(acheck))).finding
+    assert "tool acheck is not called" in finding.headline
+    sides = next(line for line in finding.lines if line.what == "difference")
+    assert ("first" in sides.recorded, "first" in sides.now) == (True, True), finding

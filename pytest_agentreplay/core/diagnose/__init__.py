@@ -168,11 +168,13 @@ def stalled(
     if expected.finish is not None and expected.finish < found.start:
         return _order(standing, call, found, expected)
     mine, theirs = _both(standing, call, expected.call)
+    at = found
     if expected.start in served:
         what = f"nobody takes the answer of {theirs}, which came before that of {mine}"
         now = "nothing that still runs takes the recorded answer: what asked for it is gone, or waits for this call"
     else:
         what = f"{theirs} is not called, but was answered before {mine}"
+        at = expected if standing.lane(expected) != standing.lane(found) else found
         now = (
             "your code makes the recorded call only after this one was answered (a gather that became a sequence, a "
             "smaller limit, fewer workers, a lock), or not at all"
@@ -181,7 +183,7 @@ def stalled(
     return standing.divergence(
         Kind.ORDER,
         what,
-        found,
+        at,
         recorded=expected,
         now=call,
         differences=(Difference("call", *lines(standing, expected.call, call)),),

@@ -23,7 +23,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.core.release_order import END, ReleaseEvent
+from pytest_agentreplay.core.release_order import END, ReleaseEvent, above
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.ordering import idle as idling
 from pytest_agentreplay.intercept.ordering.idle import IdleTime, pending_timer
@@ -610,8 +610,10 @@ class ReleaseQueue:
     def _stall(self, event: ReleaseEvent) -> None:
         """Nothing can bring what is next: say so, or where that is allowed go on with what was asked for."""
         if not self._loose:
-            first = min(self._waiting.values(), key=lambda waiter: waiter.start)
-            self._part(first, self.schedule.exchanges[event.start], self._pending_timers())
+            expected = self.schedule.exchanges[event.start]
+            # Of agents beside each other the one that has left a call out is to be reported, where it waits too.
+            first = min(self._waiting.values(), key=lambda waiter: (-self._nearness(waiter, expected), waiter.start))
+            self._part(first, expected, self._pending_timers())
             return
         for other in self.schedule.events:
             one = self._waiting.get(other.start)
@@ -619,6 +621,11 @@ class ReleaseQueue:
                 self._hand_over(other, one)
                 if one.over:
                     return
+
+    def _nearness(self, waiter: Waiter, expected: Exchange) -> int:
+        """Return how many lanes lead to both calls: more of them where they are of one agent."""
+        theirs = above(f"{expected.lane}.")
+        return sum(lane in theirs for lane in above(f"{self.schedule.exchanges[waiter.start].lane}."))
 
     def _pending_timers(self) -> tuple[str, ...]:
         """What there is to say of the timers that nobody waits for any more."""
