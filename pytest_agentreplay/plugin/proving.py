@@ -14,7 +14,7 @@ import pytest
 
 from pytest_agentreplay.plugin.recordings import replay
 from pytest_agentreplay.plugin.stash import TRIAL, nodeid_of
-from pytest_agentreplay.report.session import RAN_ON
+from pytest_agentreplay.report.session import RAN_ON, TIMED
 from pytest_agentreplay.store import files
 
 if TYPE_CHECKING:
@@ -57,6 +57,9 @@ WRITING = {
     "json_report": False,  # pytest-json-report
     "allure_report_dir": None,  # allure-pytest
 }
+REPLAYS = 5
+"""How often a test is replayed whose timers race with the answers: once says little of what is chance."""
+
 NEUTRAL: dict[str, Any] = {**OURS, **SELECTING, **STOPPING, **WRITING}
 """Options by their `dest`, and the value that each has in this process."""
 
@@ -129,6 +132,12 @@ class Proving:
                 # The first test of a process imports its libraries; that is no wait. A second replay has them.
                 again, _ = replay(item, nextitem, row["outcome"], row["broken"])
                 proof = again if again.get("replays") else proof
+            for number in range(2, REPLAYS + 1):
+                if proof.get("why") != TIMED:
+                    break
+                proof, finding = replay(item, nextitem, row["outcome"], row["broken"])
+                if proof.get("replays") is False:
+                    proof["why"] = f"replay {number} of {REPLAYS} failed, for {TIMED}: {proof['why']}"
         except pytest.exit.Exception as stop:  # the other tests get a further process
             self.write(test=test, proof={"skipped": f"it ends the session of pytest: {stop}"}, parted="")
             raise

@@ -24,6 +24,8 @@ STAND_INS = frozenset(
 
 RAN_ON = "the clock ran on: the agent waits on wall time"
 
+TIMED = "its timers race with the answers: a rate limiter, a batch, a deadline"
+
 GAPS = 5
 """Arguments that are compared by class alone and are listed; the kit has all of them."""
 
@@ -49,7 +51,7 @@ def judge(outcome: str, replayed: Told, finding: Finding | None, failure: str | 
             return {"replays": False, "why": f"redacted: its calls replay, but the test looks at a secret: {said}"}
         ran = f" (the code of {', '.join(names)} does not run)" if (names := replayed.get("written")) else ""
         return {"replays": False, "why": f"its calls replay, but its own assertions do not hold offline{ran}: {said}"}
-    return {"replays": True, "why": RAN_ON if replayed.get("ran_on") else ""}
+    return {"replays": True, "why": RAN_ON if replayed.get("ran_on") else TIMED if replayed.get("timed") else ""}
 
 
 def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:

@@ -154,6 +154,7 @@ class ReplaySession(RunSession):
         """
         self.told["failed"] = ended.failure is not None
         self.told["guessed"] = self.order is not None and self.order.guessed
+        self.told["timed"] = self.order is not None and self.order.timed
         if (stranger := self.strangers()) is not None:
             self.interception.latch(stranger, "")
         if ended.failure is None and not (ended.interrupted or ended.skipped):

@@ -1,10 +1,14 @@
 """Timers of the program: one that falls due while the loop is at work is not early."""
 
 import asyncio
+import contextlib
 import time
 from pathlib import Path
 
 import pytest
+
+from pytest_agentreplay.plugin import proving
+from pytest_agentreplay.report.session import TIMED, judge
 
 TRIED = {}
 
@@ -111,3 +115,51 @@ def test_the_report_of_a_stall_names_the_timer_that_was_pending(stage, pause, li
     (told,) = [line.text for line in finding.lines if "still pending" in line.text]
     assert told.startswith(begins)
     assert f"test_timers.py:{line_of(line)}" in told
+
+
+async def batched(place):
+    """Asks for each by itself, and for all that came within a time together."""
+    waiting = asyncio.Queue()
+
+    async def batch():
+        items = [await waiting.get()]
+        with contextlib.suppress(TimeoutError):
+            while len(items) < 5:
+                items.append(await asyncio.wait_for(waiting.get(), 0.01))
+        await look_up(len(items))
+
+    async def one(number):
+        await waiting.put(await look_up(f"{place}{number}"))
+
+    await asyncio.gather(batch(), one(1), one(2), look_up("far"))
+
+
+async def beside(place):
+    await asyncio.gather(look_up(f"{place}1"), look_up(f"{place}2"))
+
+
+@pytest.mark.parametrize(("program", "timed"), [(batched, True), (beside, False)])
+def test_a_replay_whose_answers_wait_for_a_timer_says_so(stage, program, timed):
+    stage.record(lambda: asyncio.run(program("a")))
+    replayed = stage.replay(lambda: asyncio.run(program("a")))
+    assert replayed.finding is None
+    assert judge("passed", replayed.run_session.told, None, None)["why"] == (TIMED if timed else "")
+
+
+@pytest.mark.parametrize(
+    ("replays", "count", "said"),
+    [
+        ([True] * 5, 5, TIMED),
+        ([True, True, False], 3, f"replay 3 of 5 failed, for {TIMED}: [AR-ARGS] another batch"),
+    ],
+)
+def test_what_waits_for_timers_is_proved_more_than_once(monkeypatch, replays, count, said):
+    results = [{"replays": good, "why": TIMED if good else "[AR-ARGS] another batch"} for good in replays]
+    made, rows = iter(results), []
+    monkeypatch.setattr(proving, "replay", lambda *_: (next(made), None))
+    monkeypatch.setattr(proving, "nodeid_of", lambda item: item)
+    prover = object.__new__(proving.Proving)
+    prover.tests = {"test": {"outcome": "passed", "broken": []}}
+    prover.write = lambda **row: rows.append(row)
+    prover.pytest_runtest_protocol("test", None)
+    assert (rows[-1]["proof"]["why"], len([*made]), len(results)) == (said, 0, count)

@@ -136,6 +136,7 @@ class ReleaseQueue:
         """Nothing is watched before somebody waits."""
         self.schedule = schedule
         self.guessed = False  # whether a loop could not be asked when it is idle
+        self.timed = False  # whether answers were held until a timer of the program had brought another call
         self._interception = interception
         self._explain = explain
         self._loose = loose
@@ -574,6 +575,7 @@ class ReleaseQueue:
         self._idles = True
         for idle in self._loops.values():
             if (left := self._timer_left(idle, gap)) is not None:
+                self.timed = True
                 return left
         silent, silence = self._time.idle - self._moved_idle, SILENCE + 4 * gap
         return min(TICK, silence - silent) if unknown and silent < silence else None
