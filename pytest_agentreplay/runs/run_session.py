@@ -23,7 +23,7 @@ from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.environment import debuggers
 from pytest_agentreplay.intercept.environment.clock import Clock, ClockAndSeeds
-from pytest_agentreplay.intercept.environment.machine import Locale, MissingKeys, Zone, todays_places
+from pytest_agentreplay.intercept.environment.machine import Locale, MissingKeys, Zone, offline, todays_places
 from pytest_agentreplay.intercept.environment.randomness import RandomSource
 from pytest_agentreplay.intercept.network import sandbox
 from pytest_agentreplay.intercept.network.child_events import short_name
@@ -240,6 +240,7 @@ class RunSession:
         """Intercept again, with the clock and the random numbers where `pause` left them."""
         with ExitStack() as stack:
             self.keys.start()
+            stack.enter_context(offline())
             steps = self.interception.steps
             assert isinstance(steps, ClockAndSeeds)
             steps.start()

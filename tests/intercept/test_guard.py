@@ -469,6 +469,19 @@ def test_a_straggler_is_refused_on_its_own_test(listener):
     assert line.startswith(f"connect to 127.0.0.1:{listener[1]}   called from test_guard.py:")
 
 
+def test_a_thread_that_is_refused_after_pytest_has_put_its_hook_back_prints_no_traceback(listener, monkeypatch):
+    with a_test():
+        late = threading.Thread(target=lambda: socket.create_connection(listener))
+        held = threading.Event()
+        late.run = lambda: (held.wait(5), threading.Thread.run(late))
+        late.start()
+    printed = []
+    monkeypatch.setattr(threading, "excepthook", printed.append)
+    held.set()
+    late.join()
+    assert printed == []
+
+
 def test_a_straggler_of_a_recording_is_left_alone(listener):
     with a_test("listen"):
         late = Late(listener)

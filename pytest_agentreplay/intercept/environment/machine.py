@@ -11,6 +11,7 @@ import re
 import sys
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from pytest_agentreplay.core.redaction.secret_names import CATEGORY, is_key_name
 from pytest_agentreplay.intercept.session.interceptions import current
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from pytest_agentreplay.core.model import Json, JsonObject
 
@@ -62,6 +63,23 @@ class MissingKeys:
                 else:
                     os.environ[name] = before
         self._before.clear()
+
+
+OFFLINE = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+"""Variables by which a library does without what its import would ask for; a refused one asks again, for seconds."""
+
+
+@contextmanager
+def offline() -> Iterator[None]:
+    """A block in which the variables of `OFFLINE` are set, where they were not."""
+    unset = {name: value for name, value in OFFLINE.items() if name not in os.environ}
+    os.environ.update(unset)
+    try:
+        yield
+    finally:
+        for name, value in unset.items():
+            if os.environ.get(name) == value:
+                del os.environ[name]
 
 
 _named: dict[str, None] = {}

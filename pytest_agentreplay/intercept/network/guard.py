@@ -40,7 +40,7 @@ from pytest_agentreplay.intercept.network.sandbox import (
     made,
     peer,
 )
-from pytest_agentreplay.intercept.session import callers, interceptions, lanes, thread_starts
+from pytest_agentreplay.intercept.session import callers, exits, interceptions, lanes, thread_starts
 from pytest_agentreplay.intercept.session.callers import (
     function_here,
     is_agents,
@@ -297,6 +297,7 @@ class Guard:
         self._refuse_import(event, args, frame)
         if (found := self._crosses(event, args, frame)) is not None:
             what = f"{WORDS[found[0]][0]} {found[1]}"
+            exits.install_excepthooks()  # those of pytest may be gone
             if sends_traces(frame):
                 _close(found[0], args)
                 raise ReplayDiverged(_not_sent(found[1]))
