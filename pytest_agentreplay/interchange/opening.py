@@ -12,6 +12,7 @@ import json
 import sys
 import zipfile
 import zlib
+from collections import Counter
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -67,8 +68,15 @@ def unpacked(data: bytes, *, file: str) -> tuple[bytes, dict[str, bytes] | None]
 
 def rows_of(text: str) -> tuple[list[Json] | None, int]:
     """The JSON values in `text`, and how many lines are none; None where it is no JSON at all."""
+    doubled = _Doubled()
+    rows, junk = _rows(text, json.JSONDecoder(object_pairs_hook=doubled.object_of))
+    doubled.settle(rows or [])
+    return rows, junk
+
+
+def _rows(text: str, decoder: json.JSONDecoder) -> tuple[list[Json] | None, int]:
     try:
-        return [_json(text)], 0
+        return [_json(text, decoder)], 0
     except ValueError:
         pass
     rows: list[Json] = []
@@ -76,36 +84,61 @@ def rows_of(text: str) -> tuple[list[Json] | None, int]:
     for line in text.splitlines():
         if line.strip():
             try:
-                rows.append(_json(line))
+                rows.append(_json(line, decoder))
             except ValueError:
                 junk += 1
     if sum(isinstance(row, dict) for row in rows) > junk:
         return rows, junk
-    following, cut = _following(text)
+    following, cut = _following(text, decoder)
     return (following, cut) if len(following) > cut else (None, 0)
 
 
-def _json(text: str) -> Json:
+def _json(text: str, decoder: json.JSONDecoder) -> Json:
     try:
-        found: Json = _DECODER.decode(text)
+        found: Json = decoder.decode(text)
     except RecursionError:
         msg = "nested too deeply"
         raise ValueError(msg) from None
     return found
 
 
-def _object(pairs: list[tuple[str, Json]]) -> JsonObject:
-    """An object; of a name that is given twice the last value that says anything counts, or a run would lose its id."""
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        members |= {name: value for name, value in pairs if value not in (None, "", [], {})}
-    return members
+class _Doubled:
+    """The objects of a file that give a name twice: what counts is what others say under it, else the last word."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, tuple[JsonObject, dict[str, list[Json]]]] = {}
+
+    def object_of(self, pairs: list[tuple[str, Json]]) -> JsonObject:
+        """An object as Python reads it."""
+        members = dict(pairs)
+        if len(members) < len(pairs):
+            values: dict[str, list[Json]] = {}
+            for name, value in pairs:
+                values.setdefault(name, []).append(value)
+            self._found[id(members)] = members, {name: said for name, said in values.items() if len(said) > 1}
+        return members
+
+    def settle(self, rows: list[Json]) -> None:
+        """Choose among the values, or a row whose id stands in it twice would be a run of its own."""
+        names = {name for _, doubled in self._found.values() for name in doubled}
+        others: Counter[tuple[str, Json]] = Counter()
+        waiting: list[Json] = [*rows] if names else []
+        while waiting:
+            value = waiting.pop()
+            waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+            if isinstance(value, dict) and id(value) not in self._found:
+                others.update((name, value[name]) for name in names & value.keys() if isinstance(value[name], str))
+        for members, doubled in self._found.values():
+            for name, values in doubled.items():
+                told = [value for value in reversed(values) if value not in (None, "", [], {})]
+                members[name] = max(told, key=lambda value: _times(others, name, value), default=values[-1])
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_object)
+def _times(others: Counter[tuple[str, Json]], name: str, value: Json) -> int:
+    return others[name, value] if isinstance(value, str) else 0
 
 
-def _following(text: str) -> tuple[list[Json], int]:
+def _following(text: str, decoder: json.JSONDecoder) -> tuple[list[Json], int]:
     """Objects and lists with nothing but space between, and 1 where something else stands behind them."""
     rows: list[Json] = []
     at = 0
@@ -117,7 +150,7 @@ def _following(text: str) -> tuple[list[Json], int]:
         if text[at] not in "{[":  # a row of numbers is no row of values: each digit would be one
             return rows, 1
         try:
-            value, at = _DECODER.raw_decode(text, at)
+            value, at = decoder.raw_decode(text, at)
         except (ValueError, RecursionError):
             return rows, 1
         rows.append(value)

@@ -1,6 +1,7 @@
 """Requests and replies that stand apart: files of batch APIs, blueprints of PromptLayer, pages of a list."""
 
 import json
+import re
 
 import pytest
 
@@ -124,3 +125,10 @@ def test_of_a_name_that_a_row_gives_twice_the_value_that_says_something_counts(e
     assert TURNS[1].count(request) == 1
     twice = TURNS[1].rstrip()[:-1] + b', "request": ' + empty.encode() + b"}"
     assert traces([("log", b"\n".join((TURNS[0], twice, *TURNS[2:])))]) == traces([("log", b"\n".join(TURNS))])
+
+
+def test_a_span_that_gives_two_ids_of_its_trace_belongs_to_that_of_the_others():
+    data = (TRACES / "generated" / "otel-genai" / "otlp_refund_spanonly.jsonl").read_bytes()
+    first, *_ = re.findall(rb'"traceId": ?"[0-9a-f]+"', data)
+    for twice in (first + b', "traceId": "' + b"1" * 32 + b'"', b'"traceId": "' + b"1" * 32 + b'", ' + first):
+        assert traces([("spans", data.replace(first, twice, 1))]) == traces([("spans", data)])
