@@ -153,10 +153,18 @@ def unheard_lines(replayed: Iterable[Told]) -> list[str]:
 
 def import_lines(everything: Iterable[Told]) -> list[str]:
     """Return the lines about libraries that asked for something while they were imported."""
+    everything = list(everything)
     asked = {library: target for one in everything for library, target in (one.get("imports") or {}).items()}
+    own = sorted({module for one in everything for module in one.get("own_imports", ())})
     return [
-        f"import    {library} asks for {target} while it is imported: refused, since it is no part of a test"
-        for library, target in sorted(asked.items())
+        *(
+            f"import    {module} makes requests while it is imported: they belong to the first test that imports it"
+            for module in own
+        ),
+        *(
+            f"import    {library} asks for {target} while it is imported: refused, since it is no part of a test"
+            for library, target in sorted(asked.items())
+        ),
     ]
 
 

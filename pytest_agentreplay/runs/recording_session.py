@@ -247,6 +247,8 @@ class RecordingSession(RunSession):
         gaps = [entry.line() for entry in self.watch.ledger]
         missed = replay_kit.unfrozen(exchanges, READER, str(self.place.root), self.interception.met, self.child_lanes())
         self.told["gaps"], self.told["unfrozen"] = list(gaps), missed
+        imported = [*sorted(self.interception.importing)]
+        self.told["own_imports"] = [*imported]
         self.told["inside"] = replay_kit.asking_tools(exchanges, READER)
         self.told["uncompared"] = uncompared = replay_kit.uncompared(self.interception.uncompared, self.redaction.text)
         apart = (*self.child_lanes(), *lanes_of(exchanges, self.children.lanes))
@@ -275,6 +277,7 @@ class RecordingSession(RunSession):
             "unfrozen": missed,
             "around": {path: code in self.interception.callers for path, code in self.watch.functions.values() if path},
             "live": [*sorted(self.interception.live)],
+            "importing": [*imported],
             "arguments": BY_CONTENT,
             "uncompared": list(uncompared),
         }

@@ -263,9 +263,22 @@ class ReplaySession(RunSession):
                 cause="an earlier version took a test client or a mock for the network and froze what it calls; "
                 "that runs now, and the calls that it makes itself are recorded: record the test again",
             )
+        elif modules := self._imports(divergence):
+            text = (
+                f"{modules} made requests while it was imported: they belong to the first test that imports it, which "
+                "another selection or order of the tests changes. Make them in a function, or in a fixture"
+            )
+            divergence = replace(divergence, detail=(text, *divergence.detail))
         else:
             divergence = self._named_no_more(divergence)
         return super().parted(divergence, facts)
+
+    def _imports(self, divergence: Divergence) -> str:
+        """Return the modules of the project that made requests while they were imported then or now, but not both."""
+        then = self.snapshot.run.header.kit.get("importing")
+        apart = self.interception.importing ^ set(map(str, then if isinstance(then, list) else ()))
+        called = divergence.recorded.call if divergence.kind is Kind.MISSING and divergence.recorded else divergence.now
+        return ", ".join(sorted(apart)) if called is not None and not isinstance(called, ToolCall) else ""
 
     def _named_no_more(self, divergence: Divergence) -> Divergence:
         """Return the divergence, which says of a missing tool that no setting names that its calls run for real."""

@@ -289,13 +289,18 @@ def library_importing(frame: FrameType | None) -> str:
 
     A module of the project that is imported by a library is the project's.
     """
+    module, own = module_importing(frame)
+    return "" if own else module.partition(".")[0]
+
+
+def module_importing(frame: FrameType | None) -> tuple[str, bool]:
+    """Return the module whose import has led to `frame`, "" for none, and whether it is the project's."""
     if started_by := _STARTED_BY.get():
-        return started_by
+        return started_by, False
     for outer in _inside(frame):
         if outer.f_code.co_name == "<module>" and outer.f_back is not None and outer.f_back.f_code is _RUNS_MODULES:
-            name = str(outer.f_globals.get("__name__", ""))
-            return "" if is_agents(outer.f_code) else name.partition(".")[0]
-    return ""
+            return str(outer.f_globals.get("__name__", "")), is_agents(outer.f_code)
+    return "", False
 
 
 def run_for_import(library: str, work: Callable[..., Any]) -> Callable[..., Any]:

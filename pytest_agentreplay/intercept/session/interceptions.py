@@ -29,7 +29,7 @@ from pytest_agentreplay.core.release_order import END, Label, Started
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import exits, lanes, thread_starts
 from pytest_agentreplay.intercept.session.agents import agent_here
-from pytest_agentreplay.intercept.session.callers import agents_line, codes_here, library_importing, span_here
+from pytest_agentreplay.intercept.session.callers import agents_line, codes_here, module_importing, span_here
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts
 from pytest_agentreplay.intercept.session.jobs import Jobs
 from pytest_agentreplay.intercept.session.other_plugins import sends_traces
@@ -385,6 +385,7 @@ class Interception:
         # What of the recorded calls is compared by class alone: tool, path and class -> why.
         self.uncompared: dict[tuple[str, str, str], str] = {}
         self.met: set[str] = set()  # names of tools at which a boundary stands, whether they crossed or not
+        self.importing: set[str] = set()  # modules of the project that made requests while they were imported
         self.callers: set[CodeType] = set()  # functions from which a call was let through
         self.live: set[str] = set()  # shown names of tools that run for real, in a replay too
         self.read_tools: tuple[str, ...] = ()  # shown names of tools that change nothing; "*" stands for any letters
@@ -638,7 +639,10 @@ def for_http() -> Interception | None:
     if interception is None or within_http():
         return None
     frame = sys._getframe(1)
-    return None if sends_traces(frame) or library_importing(frame) else interception
+    module, own = module_importing(frame)
+    if own:
+        interception.importing.add(module)
+    return None if sends_traces(frame) or (module and not own) else interception
 
 
 def describe(call: Call) -> str:

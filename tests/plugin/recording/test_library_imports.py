@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tests.support.small_projects import furnished, passed
+from tests.support.small_projects import flat, furnished, passed
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
 
@@ -157,9 +157,19 @@ def test_a_module_of_the_project_that_asks_while_it_is_imported_is_recorded(shop
     shop.write(prices_httpx=LIBRARY)
     shop.edit("agent.py", 'f"pricelib_{way}"', '"prices_httpx"')
     shop.edit("agent.py", "assert library", "assert not library")
-    passed(shop.record("-k", "one and httpx"))
-    (snapshot,) = shop.snapshots
-    assert [exchange.call.method for exchange in snapshot.run.exchanges] == ["GET", "POST"]
+    done = passed(shop.record("-k", "httpx"))
+    line = "import    prices_httpx makes requests while it is imported: they belong to the first test that imports it"
+    assert line in done.stdout
+    methods = [[exchange.call.method for exchange in snapshot.run.exchanges] for snapshot in shop.snapshots]
+    assert sorted(methods) == [["GET", "POST"], ["POST"]]
+    assert "import    " not in passed(shop.replay("-k", "httpx")).stdout
+    why = "prices_httpx made requests while it was imported: they belong to the first test that imports it"
+    refused = flat(shop.replay("-k", "httpx", REVERSED="yes"))
+    assert refused.count(why) == 1, "the second imports it first now"
+    shop.write(conftest=f"{CONFTEST}\nimport prices_httpx\n")
+    left_out = shop.replay("-k", "httpx")
+    assert "1 failed, 1 passed" in left_out.stdout
+    assert flat(left_out).count(why) == 1, "neither does"
 
 
 def test_the_module_of_a_named_tool_may_be_the_first_to_import_it(shop):
