@@ -192,7 +192,7 @@ def test_a_changed_word_is_a_divergence_at_its_message(recorded):
     for test in ("test_asyncio", "test_sync", "test_broken[drop]"):
         assert "AR-REQUEST" in told[test]
         assert "SEND 127" in told[test]
-    assert done.stdout.count("$.prompt") >= 5, done.stdout
+    assert "$.prompt" in done.stdout, done.stdout
     assert not {"test_refused", "test_unreachable"} & set(told)
 
 

@@ -5,6 +5,7 @@ A line is the `FrameRecording` or the `FrameReplaying` of one connection; the co
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.failure import failure_of, raise_able
@@ -17,7 +18,7 @@ from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
 from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pytest_agentreplay.core.model import Frame, Headers
     from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
@@ -41,6 +42,45 @@ def wrap(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
         wrapped = wrapper(original)
         wrapped.__agentreplay__ = (interceptions.current, original)
         setattr(owner, name, wrapped)
+
+
+@contextmanager
+def sending(connection: Any, line: Line, message: Any, text: bool | None) -> Iterator[bool]:
+    """The sending of a message, whole or in fragments; yield whether the real connection sends it."""
+    __tracebackhide__ = True
+    data, binary = data_of(message, text) if is_whole(message) else joined(message, text)
+    if isinstance(line, FrameReplaying):
+        if (end := line.send(data, binary=binary)) is not None:
+            raise raised(connection, end)
+        yield False
+        return
+    line.send(data, binary=binary)
+    try:
+        yield True
+    except BaseException as error:
+        line.unsent(error, end_of(error))
+        raise
+
+
+@contextmanager
+def hearing(line: FrameRecording, impatience: type[BaseException]) -> Iterator[None]:
+    """The wait for a real message; what it raises is kept. `impatience` is raised where the wait was given up."""
+    from websockets.exceptions import ConnectionClosed
+
+    line.waits()
+    try:
+        yield
+    except impatience:
+        line.waits_no_more(patience=False)
+        raise
+    except ConnectionClosed as end:
+        line.waits_no_more()
+        line.closed(end_of(end) or Closed())
+        raise
+    except BaseException:
+        line.waits_no_more()  # two at once, as the library says; the connection lives on
+        raise
+    line.waits_no_more()
 
 
 def line_of(connection: Any) -> Line | None:

@@ -128,23 +128,13 @@ def _sending(original: Callable[..., Any]) -> Callable[..., Any]:
         line = lines.line_of(self)
         if line is None:
             return await original(self, message, text=text)  # type: ignore[no-any-return]
-        if lines.is_whole(message):
-            data, binary = lines.data_of(message, text)
-        else:
+        if not lines.is_whole(message):
             message = [part async for part in message] if hasattr(message, "__aiter__") else list(message)
             if not message:
                 return None
-            data, binary = lines.joined(message, text)
-        if isinstance(line, FrameReplaying):
-            if (end := line.send(data, binary=binary)) is not None:
-                raise lines.raised(self, end)
-            return None
-        line.send(data, binary=binary)
-        try:
-            await original(self, message, text=text)
-        except BaseException as error:
-            line.unsent(error, lines.end_of(error))
-            raise
+        with lines.sending(self, line, message, text) as forwarded:
+            if forwarded:
+                await original(self, message, text=text)
         return None
 
     return send
@@ -175,23 +165,8 @@ async def _taken(connection: Any, line: FrameReplaying) -> Frame:
 
 async def _heard(line: FrameRecording, message: Any) -> Any:
     """Await the next real message; what it raises is kept."""
-    from websockets.exceptions import ConnectionClosed
-
-    line.waits()
-    try:
-        heard = await message
-    except asyncio.CancelledError:
-        line.waits_no_more(patience=False)
-        raise
-    except ConnectionClosed as end:
-        line.waits_no_more()
-        line.closed(lines.end_of(end) or Closed())
-        raise
-    except BaseException:
-        line.waits_no_more()  # two at once, as the library says; the connection lives on
-        raise
-    line.waits_no_more()
-    return heard
+    with lines.hearing(line, asyncio.CancelledError):
+        return await message
 
 
 def _streaming(original: Callable[..., Any]) -> Callable[..., Any]:

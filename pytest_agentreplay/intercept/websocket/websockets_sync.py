@@ -133,23 +133,11 @@ def _sending(original: Callable[..., Any]) -> Callable[..., Any]:
         line = lines.line_of(self)
         if line is None:
             return original(self, message, text=text)  # type: ignore[no-any-return]
-        if lines.is_whole(message):
-            data, binary = lines.data_of(message, text)
-        else:
-            message = list(message)
-            if not message:
-                return None
-            data, binary = lines.joined(message, text)
-        if isinstance(line, FrameReplaying):
-            if (end := line.send(data, binary=binary)) is not None:
-                raise lines.raised(self, end)
+        if not lines.is_whole(message) and not (message := list(message)):
             return None
-        line.send(data, binary=binary)
-        try:
-            original(self, message, text=text)
-        except BaseException as error:
-            line.unsent(error, lines.end_of(error))
-            raise
+        with lines.sending(self, line, message, text) as forwarded:
+            if forwarded:
+                original(self, message, text=text)
         return None
 
     return send
@@ -183,23 +171,8 @@ def _taken(connection: Any, line: FrameReplaying, timeout: float | None = None) 
 
 def _heard(line: FrameRecording, hear: Callable[[], Any]) -> Any:
     """Wait for the next real message; what that raises is kept."""
-    from websockets.exceptions import ConnectionClosed
-
-    line.waits()
-    try:
-        heard = hear()
-    except TimeoutError:
-        line.waits_no_more(patience=False)
-        raise
-    except ConnectionClosed as end:
-        line.waits_no_more()
-        line.closed(lines.end_of(end) or Closed())
-        raise
-    except BaseException:
-        line.waits_no_more()  # two at once, as the library says; the connection lives on
-        raise
-    line.waits_no_more()
-    return heard
+    with lines.hearing(line, TimeoutError):
+        return hear()
 
 
 def _streaming(original: Callable[..., Any]) -> Callable[..., Any]:
