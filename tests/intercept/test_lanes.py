@@ -2,14 +2,16 @@
 
 import asyncio
 import queue
+import sys
 import threading
+import types
 from concurrent.futures import ThreadPoolExecutor
 
 import anyio
 import pytest
 import trio
 
-from pytest_agentreplay.intercept.session import interceptions
+from pytest_agentreplay.intercept.session import interceptions, lanes
 from tests.support.tapes import Tape, running
 
 
@@ -93,3 +95,9 @@ def test_a_worker_older_than_its_tests_works_for_each_of_them():
             assert answers.get(timeout=5) == (backend.interception, "main.1", "main.1")
     jobs.put(None)
     worker.join()
+
+
+def test_trio_that_another_thread_is_importing_is_not_asked(monkeypatch):
+    monkeypatch.setitem(sys.modules, "trio", types.ModuleType("trio"))
+    assert lanes.runner() == threading.get_ident()
+    assert not lanes.in_loop()

@@ -141,11 +141,17 @@ def running_loop() -> AbstractEventLoop | None:
     return asyncio._get_running_loop() if asyncio is not None else None
 
 
+def loaded_trio() -> Any:
+    """Return trio; None while another thread is importing it."""
+    trio = sys.modules.get("trio")
+    return trio if hasattr(trio, "lowlevel") else None
+
+
 def in_loop() -> bool:
     """Whether the thread that runs this runs an event loop, which stands still as long as we hold it."""
     if running_loop() is not None:
         return True
-    trio = sys.modules.get("trio")
+    trio = loaded_trio()
     return trio is not None and bool(trio.lowlevel.in_trio_run())
 
 
@@ -155,7 +161,7 @@ def runner() -> object:
         task = sys.modules["asyncio"].current_task(loop)
         if task is not None:
             return task
-    trio = sys.modules.get("trio")
+    trio = loaded_trio()
     if trio is not None:
         try:
             return trio.lowlevel.current_task()
@@ -226,7 +232,7 @@ def is_root(task: object) -> bool:
 
     A loop in C shows no such frame; its root task then has a lane of its own.
     """
-    trio = sys.modules.get("trio")
+    trio = loaded_trio()
     if trio is not None and isinstance(task, trio.lowlevel.Task):
         nursery = task.parent_nursery
         return nursery is not None and nursery.parent_task is trio.lowlevel.current_root_task()
