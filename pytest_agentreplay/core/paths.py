@@ -62,9 +62,18 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "'\"'\"'") + "'"
 
 
+_root = [""]
+"""What leads to the root of the project, from where commands are typed: "", or a folder with a slash behind it."""
+
+
+def type_from(root: str) -> None:
+    """Have commands name tests by a path that leads over `root`, which is "." for who stands there."""
+    _root[0] = "" if root == "." else f"{root}/"
+
+
 def selecting(test: str) -> str:
     """What selects a test: its id, as one word; all of a function's where one parameter is a placeholder."""
-    return quoted(typed(test))
+    return quoted(_root[0] + typed(test))
 
 
 def typed(test: str) -> str:

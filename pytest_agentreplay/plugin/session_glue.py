@@ -7,6 +7,7 @@ import functools
 import inspect
 import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -174,6 +175,7 @@ def unfit(item: pytest.Item, error: AgentReplayError) -> BaseException:
 
 def place_of(item: pytest.Item, settings: Settings) -> Any:
     """Where the test stands, today's directories included."""
+    from pytest_agentreplay.core.paths import type_from
     from pytest_agentreplay.intercept.environment.machine import todays_places
     from pytest_agentreplay.runs.run_session import Location
 
@@ -182,6 +184,9 @@ def place_of(item: pytest.Item, settings: Settings) -> Any:
     path = store.path_of(item.path, nodeid)
     project = store.project_of(path, nodeid, recording=settings.mode == "record")
     marks = todays_places(project, tmp=tmp) if settings.places else {}
+    root, here = item.config.rootpath, item.config.invocation_params.dir
+    if root.anchor == here.anchor:  # else they are on two drives
+        type_from(Path(os.path.relpath(root, here)).as_posix())
     return Location(nodeid, path, item.config.rootpath, marks, os.environ, redactors_of(item.config))
 
 

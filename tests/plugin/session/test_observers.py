@@ -1,6 +1,7 @@
 """Whoever looks at the agent's run: tracers and loggers. What reads a redirected function: tests/intercept/test_tool.py."""
 
 import ast
+import os
 import re
 
 import pytest
@@ -98,3 +99,16 @@ def test_one_test_by_its_absolute_path_from_elsewhere_finds_its_snapshot(project
         done = passed(project.child("pytest", *project.options, *words, "--replay=model", node, cwd=elsewhere))
         assert "5 calls served, 0 live" in done.stdout
     assert not [*elsewhere.iterdir()]
+
+
+@pytest.mark.parametrize("folder", ["..", "below"])
+def test_the_command_of_a_report_runs_from_where_pytest_was_started(project, folder):
+    recorded(project)
+    project.edit("agent.py", "Be kind.", "Be nice.")
+    here = project.root / folder
+    here.mkdir(exist_ok=True)
+    done = project.child("pytest", *project.options, "--replay=model", f"{project.root}/test_shop.py", cwd=here)
+    named = re.search(r"pytest --snapshot-record (\S+::test_refund)", done.stdout)[1]
+    assert named == f"{os.path.relpath(project.root, here)}/test_shop.py::test_refund"
+    again = project.child("pytest", *project.options, "--replay=model", named, cwd=here)
+    assert "1 failed" in again.stdout
