@@ -115,6 +115,9 @@ def test_a_token_of_a_reply_is_told_from_another_one_at_once(place):
 def test_two_keys_may_be_one_dummy_and_a_recording_without_wiring_replays_as_it_did(place):
     run = recorded(place, [ANN, BOB])
     assert replays(place, run, [EVE, EVE], variables={EVE: "SHOP_KEY"}) is True
+    if place != "body":
+        for now in ([ANN, "agentreplay-no-key-is-needed"], ["agentreplay-no-key-is-needed", ANN]):
+            assert replays(place, recorded(place, [ANN, ANN]), now) is True
     old = Run(Header("t", kit={"redactions": {"placeholders": {}}}), run.exchanges)
     assert replays(place, old, [EVE, EVE]) is True
 

@@ -16,14 +16,14 @@ from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from pytest_agentreplay.core.backends.backend import Moment, Refused, Replayed
 from pytest_agentreplay.core.divergence import Divergence
 from pytest_agentreplay.core.frames import connections
 from pytest_agentreplay.core.matching import NearMatches
 from pytest_agentreplay.core.matching.address import Authorities, authority
-from pytest_agentreplay.core.matching.wiring import PlaceholderMatch, Tokens
+from pytest_agentreplay.core.matching.wiring import KnownToday, PlaceholderMatch, Tokens
 from pytest_agentreplay.core.model import FrameCall, HttpCall, ToolCall
 from pytest_agentreplay.core.redaction.placeholders import OPAQUE, is_untold, tells_headers
 from pytest_agentreplay.core.release_order import Precedence, above, requests_served
@@ -47,16 +47,6 @@ BESIDE = 16
 
 TWINS = 64
 """Equal calls that are looked at where the first one must not come yet."""
-
-
-class KnownToday(Protocol):
-    """What a replay knows of the secrets of today."""
-
-    def is_given(self, placeholder: str) -> bool:
-        """Whether a placeholder stands for a value that this run itself has redacted."""
-
-    def may_be_shared(self, placeholder: str) -> bool:
-        """Whether that value may stand for several recorded ones."""
 
 
 _AGENT = object()
@@ -117,7 +107,7 @@ class ReplayBackend:
 
     def keep_apart(self, placeholders: frozenset[str], of_today: KnownToday) -> None:
         """Take no call that sends one of these secrets for one that sent another of them; as `Tokens.keep_apart`."""
-        self._tokens.keep_apart(placeholders, of_today.is_given, of_today.may_be_shared)
+        self._tokens.keep_apart(placeholders, of_today)
 
     def recognise(self, call: Call) -> bool:
         """Whether these exact bytes were recorded; then they hold no secret, because nothing stored does."""

@@ -31,7 +31,7 @@ import re
 from collections import defaultdict, deque
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pytest_agentreplay.core.canonical_json import canonical, digest
 from pytest_agentreplay.core.matching.address import split
@@ -47,6 +47,19 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Exchange, Headers, Outcome, WireCall
 
 
+class KnownToday(Protocol):
+    """What a replay knows of the secrets of today."""
+
+    def is_given(self, placeholder: str) -> bool:
+        """Whether a placeholder stands for a value that this run itself has redacted, whatever a reply has by it."""
+
+    def may_be_shared(self, placeholder: str) -> bool:
+        """Whether that value may stand for several recorded ones."""
+
+    def is_stand_in(self, placeholder: str) -> bool:
+        """Whether that value only says where a secret would be."""
+
+
 class Tokens:
     """Which credential of now stands for which recorded one; what was served is read when it first matters."""
 
@@ -58,18 +71,11 @@ class Tokens:
         self._now: dict[str, str] = {}
         self._recorded: dict[str, str] = {}
         self._variables: frozenset[str] = frozenset()
-        self._is_given: Callable[[str], bool] = lambda _: False
-        self._may_be_shared: Callable[[str], bool] = lambda _: True
+        self._of_today: KnownToday | None = None
 
-    def keep_apart(
-        self, placeholders: frozenset[str], is_given: Callable[[str], bool], may_be_shared: Callable[[str], bool]
-    ) -> None:
-        """Know that these stand for the same variables of the environment as in the recording.
-
-        `is_given` says that a placeholder stands for a value of today, whatever number a reply has for another one;
-        `may_be_shared` that this value may be that of several recorded ones.
-        """
-        self._variables, self._is_given, self._may_be_shared = placeholders, is_given, may_be_shared
+    def keep_apart(self, placeholders: frozenset[str], of_today: KnownToday) -> None:
+        """Know that these stand for the same variables of the environment as in the recording."""
+        self._variables, self._of_today = placeholders, of_today
 
     def served(self, exchange: Exchange, call: Call) -> None:
         """`call` has got the answer of this exchange."""
@@ -89,14 +95,16 @@ class Tokens:
         return next((f"{where}: {another(old, new)}" for where, old, new in pairs if self._is_another(old, new)), "")
 
     def _is_another(self, old: str, new: str) -> bool:
+        today = self._of_today
         if old != new and old in self._variables and new in self._variables:
             return True
-        if old != new and old in self._found and new in self._found and not self._is_given(new):
+        if old != new and old in self._found and new in self._found and not (today and today.is_given(new)):
             return True
-        if not self._wired or MINTED in new:  # a token that a client has made by itself is another one each time
+        if not self._wired or today is None or MINTED in new:  # one that a client has made by itself is new each time
             return False
-        split = self._now.get(old, new) != new
-        return split or (self._recorded.get(new, old) != old and not self._may_be_shared(new))
+        if self._now.get(old, new) != new:
+            return not today.is_stand_in(new)
+        return self._recorded.get(new, old) != old and not today.may_be_shared(new)
 
     def _read(self) -> None:
         """Learn from what was served since."""
@@ -106,6 +114,8 @@ class Tokens:
             if holds_placeholder(call):
                 pairs += self._written(exchange.call, call)
             for _, old, new in pairs:
+                if self._of_today is not None and self._of_today.is_stand_in(new):
+                    continue
                 self._now.setdefault(old, new)
                 self._recorded.setdefault(new, old)
             if exchange.outcome is not None:

@@ -36,7 +36,7 @@ from pytest_agentreplay.core.redaction.placeholders import (
 )
 from pytest_agentreplay.core.redaction.policy import PERSONAL, PLAIN, broken
 from pytest_agentreplay.core.redaction.rewriting import Rewriting, borders, find_joined, torn
-from pytest_agentreplay.core.redaction.secret_names import CATEGORY, strength
+from pytest_agentreplay.core.redaction.secret_names import CATEGORY, is_stand_in, strength
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -155,7 +155,8 @@ class Redaction:
             return value
         if given := self._placeholders.given(self._known.category(value, CATEGORY), value):
             return given
-        if value not in self._credentials or value.startswith("eyJ"):  # a token of its own make
+        # A stand-in says nothing; a JSON web token may be of the client's own make.
+        if value not in self._credentials or is_stand_in(as_bytes(value)) or value.startswith("eyJ"):
             return None
         return self._placeholders.of(CREDENTIAL, value).decode()
 
@@ -270,6 +271,10 @@ class Redaction:
     def may_be_shared(self, placeholder: str) -> bool:
         """Return whether a placeholder may stand for several of a recording: for a dummy, or a variable's value."""
         return self._placeholders.may_be_shared(placeholder)
+
+    def is_stand_in(self, placeholder: str) -> bool:
+        """Return whether a placeholder stands for a dummy."""
+        return self._placeholders.is_stand_in(placeholder)
 
     def is_given(self, placeholder: str) -> bool:
         """Whether a placeholder stands for a value that this run itself has redacted."""

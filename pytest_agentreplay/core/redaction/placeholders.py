@@ -138,7 +138,13 @@ class Placeholders:
     def may_be_shared(self, placeholder: str) -> bool:
         """Return whether several keys of a recording may be one today: a variable of the environment, or a stand-in."""
         values = [value for (_, value), given in [*self._given.items()] if given.decode() == placeholder]
-        return any(value in self._variables or is_stand_in(as_bytes(value)) for value in values)
+        return any(value in self._variables for value in values) or self.is_stand_in(placeholder)
+
+    def is_stand_in(self, placeholder: str) -> bool:
+        """Return whether a placeholder stands for a dummy: a value that only says where a secret would be."""
+        return any(
+            given.decode() == placeholder and is_stand_in(as_bytes(key[1])) for key, given in [*self._given.items()]
+        )
 
     def may_be_in(self, text: bytes) -> bool:
         """Whether a placeholder may stand in `text`: a few scans."""

@@ -190,7 +190,7 @@ _STAND_IN = re.compile(
         |secret|password|passwd|bearer|basic|token|api[_-]?key|aws4-hmac-sha256)
     | (?i:(?:your|my|the|some|insert|enter|put|paste|add|replace|example|dummy|fake|test|sample)[ _-][\w .-]*)
     | (?i:(?:sk|pk|key|token)[_-](?:test|dummy|fake|x{3,}|ci|local)(?:[_-][a-z_-]*)?)
-    | (?i:[\w-]*[_-](?:here|goes-here|placeholder|redacted|example))
+    | (?i:[\w-]*[_-](?:here|goes-here|placeholder|redacted|example|is-needed))
     | (?i:op|vault|env|ssm|keychain|keyring|arn:aws):[\w./:\#\ -]+
     | (?i:os\.environ|os\.getenv|process\.env|env\.|getenv|getpass|secrets?\.|settings\.|config\.|self\.|args\.).*
     | [A-Za-z_][\w.]*[(\[].*
