@@ -583,6 +583,11 @@ def test_two_calls_of_one_name_are_told_by_the_first_place_that_differs():
     )
 
 
+def test_two_calls_too_long_for_a_headline_are_told_by_whole_words():
+    told = headline(*(asking(f"Do the step {step} for the mail, please") for step in ("draft", "critique")))
+    assert told == "model gpt-x (...critique...) came before model gpt-x (...draft...), which is recorded first"
+
+
 def test_two_calls_of_which_one_has_words_that_the_other_leaves_out_are_told_by_the_words_there():
     head, tail = "Sort this letter into one of the known folders, please", ". Say why" * 9
     assert headline(asking(head + tail), asking(f"{head} soon{tail}")) == (

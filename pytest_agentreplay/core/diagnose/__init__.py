@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.diagnose.missing_calls import stopped, unused
 from pytest_agentreplay.core.diagnose.replay_progress import ReplayProgress, arguments_cause, line, lines
-from pytest_agentreplay.core.diff.texts import apart, excerpt, hunk, shorten
+from pytest_agentreplay.core.diff.texts import apart, excerpt, hunk
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.core.matching.address import authority
 from pytest_agentreplay.core.model import ToolCall
@@ -240,9 +240,8 @@ def _both(standing: ReplayProgress, call: Call, other: Call) -> tuple[str, str]:
     if names[0] != names[1]:
         return names
     theirs, mine = lines(standing, other, call)
-    short = apart(mine, theirs, SHORT)
-    if short == (shorten(mine, SHORT), shorten(theirs, SHORT)):
-        return short
+    if max(len(mine), len(theirs)) <= SHORT:
+        return apart(mine, theirs, SHORT)
     _, old, new = hunk(mine, theirs)
     if all(0 < len(side.strip()) <= SHORT for side in (old, new)):
         old, new = (f"...{side}..." for side in apart(old, new))
