@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from pytest_agentreplay.errors import TraceUnknown
 
@@ -42,30 +42,23 @@ class Opened:
     junk: int = 0
 
 
-class FormatReader(Protocol):
-    """How a format reads a file."""
-
-    def __call__(self, opened: Opened, beside: Iterable[Opened] = ()) -> Iterable[Trace]:
-        """Every run in the file, in order. `beside` are files given with it (logs of the same spans).
-
-        Raises TraceError; TraceIncomplete names the setting that was off.
-        """
-
-
 @dataclass(frozen=True, slots=True)
 class Format:
     """One format of one tool: `name` is what `--from` takes ("langsmith-runs"), `title` what people are told.
 
     `fits` says whether a file is of this format, and never raises. `rank` orders the formats: where several fit, the
-    lowest wins; two of one rank are ambiguous. Files that are given together, whose formats have the same word in
-    `together`, are read as one: the first by rank is `opened`, the others stand `beside` it.
+    lowest wins; two of one rank are ambiguous. `read` gives every run in the file, in order, and raises TraceError;
+    TraceIncomplete names the setting that was off.
+
+    Files that are given together (logs of the same spans), whose formats have the same word in `together`, are read as
+    one: `read` of the first by rank takes the others as its second argument.
     """
 
     name: str
     title: str
     rank: float
     fits: Callable[[Opened], bool]
-    read: FormatReader
+    read: Callable[..., Iterable[Trace]]
     together: str = ""
 
 

@@ -57,7 +57,8 @@ def _unwrapped(held: Opened, known: Sequence[Format], wanted: str) -> Opened:
 def _read(group: list[tuple[Format, Opened]]) -> Iterable[Trace]:
     (chosen, first), *rest = sorted(group, key=lambda one: one[0].rank)
     try:
-        found = list(chosen.read(first, tuple(held for _, held in rest)))
+        beside = [tuple(held for _, held in rest)] if chosen.together else []
+        found = list(chosen.read(first, *beside))
     except RecursionError:
         raise TraceError("is nested too deeply to be read", file=first.file) from None
     if not found:

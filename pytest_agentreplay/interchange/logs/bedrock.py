@@ -25,7 +25,7 @@ from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.trace import Source, TraceFault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.formats import Opened
@@ -65,8 +65,7 @@ def _fits(opened: Opened) -> bool:
     return any(map(_invocation, _rows(opened)[:50]))
 
 
-def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
-    del beside
+def _read(opened: Opened) -> list[Trace]:
     rows = _rows(opened)
     invocations = [row for row in rows if _invocation(row)]
     whole = [row for row in invocations if isinstance(obj(row.get("input")).get("inputBodyJson"), dict)]

@@ -21,8 +21,6 @@ from pytest_agentreplay.interchange.platforms.usage import usage
 from pytest_agentreplay.interchange.trace import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.formats import Opened
     from pytest_agentreplay.interchange.trace import Trace
@@ -44,8 +42,7 @@ def _fits(opened: Opened) -> bool:
     return any(map(_is_request, tables.rows(opened)[:50]))
 
 
-def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
-    del beside
+def _read(opened: Opened) -> list[Trace]:
     rows = tables.rows(opened)
     found = [_row(row) for row in rows if _is_request(row)]
     told = [row for row in found if row.step.messages]  # type: ignore[union-attr]

@@ -18,8 +18,6 @@ from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.trace import Source, Trace, TraceFault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.formats import Opened
 
@@ -59,8 +57,7 @@ def _fits(opened: Opened) -> bool:
     return any(is_message(row) and ("sessionId" in row or "parentUuid" in row) for row in objects(_rows(opened))[:200])
 
 
-def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
-    del beside
+def _read(opened: Opened) -> list[Trace]:
     given = _rows(opened)
     # Rows of other kinds hold no message, but the tree leads through them.
     rows = [row for row in objects(given) if is_message(row) or "uuid" in row]

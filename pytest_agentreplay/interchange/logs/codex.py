@@ -24,8 +24,6 @@ from pytest_agentreplay.interchange.platforms.usage import usage
 from pytest_agentreplay.interchange.trace import ModelCall, Source, ToolRun, Trace, TraceFault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.formats import Opened
     from pytest_agentreplay.interchange.trace import Step
@@ -66,8 +64,7 @@ def _fits(opened: Opened) -> bool:
     return any(map(_is_row, tables.rows(opened)[:50])) or _is_old(opened)
 
 
-def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
-    del beside
+def _read(opened: Opened) -> list[Trace]:
     rows = _rows(opened)
     kept = [row for row in rows if _is_row(row)]
     junk = opened.junk + len(rows) - len(kept)

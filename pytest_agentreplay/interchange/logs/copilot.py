@@ -14,8 +14,6 @@ from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, Source, Trace, TraceFault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.formats import Opened
     from pytest_agentreplay.interchange.trace import Step, ToolRun
@@ -30,8 +28,7 @@ def _fits(opened: Opened) -> bool:
     )
 
 
-def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
-    del beside
+def _read(opened: Opened) -> list[Trace]:
     events = _in_order(tables.rows(opened))
     if not events:
         return []

@@ -18,8 +18,6 @@ from pytest_agentreplay.interchange.moments import after, moment
 from pytest_agentreplay.interchange.trace import ModelCall, Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pytest_agentreplay.core.model import Headers, JsonObject
     from pytest_agentreplay.interchange.formats import Opened
     from pytest_agentreplay.interchange.trace import Trace
@@ -43,8 +41,7 @@ def _fits(opened: Opened) -> bool:
     return isinstance(log.get("entries"), list) and "version" in log
 
 
-def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
-    del beside
+def _read(opened: Opened) -> list[Trace]:
     log = _log(opened)
     entries = objects(once(arr(log.get("entries"))))
     found = heard(_recorded(entry, opened.members or {}) for entry in entries)

@@ -15,8 +15,6 @@ from pytest_agentreplay.interchange.moments import after, moment
 from pytest_agentreplay.interchange.trace import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.interchange.formats import Opened
     from pytest_agentreplay.interchange.trace import Trace
@@ -29,8 +27,7 @@ def _fits(opened: Opened) -> bool:
     return tables.any_with(opened, "request_path", "request_id", "request_created_at")
 
 
-def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
-    del beside
+def _read(opened: Opened) -> list[Trace]:
     rows = tables.rows(opened)
     whole = [row for row in rows if isinstance(genai.parsed(row.get("request_body")), dict)]
     if not whole:

@@ -21,8 +21,6 @@ from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.trace import ModelCall, Source, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.formats import Opened
     from pytest_agentreplay.interchange.trace import TraceFault
@@ -41,8 +39,7 @@ def _fits_archive(opened: Opened) -> bool:
     return opened.members is not None and any(name in opened.members for name in _HEADERS)
 
 
-def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
-    del beside
+def _read(opened: Opened) -> list[Trace]:
     log, samples = _parts(opened)
     found = [_sample(opened, log, sample) for sample in samples]
     if not found:

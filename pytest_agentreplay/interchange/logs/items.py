@@ -111,8 +111,7 @@ def _fits_stored(opened: Opened) -> bool:
     return bool(listed) and all(row.get("object") == "chat.completion" for row in listed)
 
 
-def _read_stored(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
-    del beside
+def _read_stored(opened: Opened) -> list[Trace]:
     completions = _listed(opened) or objects([_only(opened)])
     whole = [row for row in completions if _messages(row)]
     if not whole:

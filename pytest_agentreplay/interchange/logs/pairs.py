@@ -23,7 +23,7 @@ from pytest_agentreplay.interchange.moments import after, moment
 from pytest_agentreplay.interchange.trace import ModelCall, Source, TraceFault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.formats import Opened
@@ -195,8 +195,7 @@ def _first(opened: Opened) -> str:
 
 
 def _reading(name: str) -> Callable[..., list[Trace]]:
-    def read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
-        del beside
+    def read(opened: Opened) -> list[Trace]:
         rows = tables.rows(opened)
         pairs = [found for row in rows if (found := pair(row)) and found.dialect]
         if not pairs:

@@ -15,8 +15,6 @@ from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.trace import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.interchange.formats import Opened
     from pytest_agentreplay.interchange.trace import Trace
@@ -26,8 +24,7 @@ def _fits(opened: Opened) -> bool:
     return tables.any_with(opened, "function_name", "provider_type", "kwargs", "request_response")
 
 
-def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
-    del beside
+def _read(opened: Opened) -> list[Trace]:
     rows = tables.rows(opened)
     whole = [row for row in rows if isinstance(genai.parsed(row.get("kwargs")), dict)]
     if not whole:

@@ -42,8 +42,7 @@ def _fits(opened: Opened) -> bool:
     return any(map(_is_run, tables.rows(opened)[:50]))
 
 
-def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
-    del beside
+def _read(opened: Opened) -> list[Trace]:
     return [_trace(opened, row) for row in tables.rows(opened) if _is_run(row) and row["events"]]
 
 

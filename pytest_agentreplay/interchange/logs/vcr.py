@@ -19,8 +19,6 @@ from pytest_agentreplay.interchange.logs.recorded import RecordedCalls, heard
 from pytest_agentreplay.interchange.trace import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pytest_agentreplay.core.model import Headers, Json, JsonObject
     from pytest_agentreplay.interchange.formats import Opened
     from pytest_agentreplay.interchange.trace import Trace
@@ -47,13 +45,11 @@ def _by_go(opened: Opened) -> bool:
     return any("url" in obj(one.get("request")) for one in _interactions(opened))
 
 
-def _read_python(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
-    del beside
+def _read_python(opened: Opened) -> list[Trace]:
     return _traces(opened, "vcrpy", [_python(one) for one in _interactions(opened)])
 
 
-def _read_go(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
-    del beside
+def _read_go(opened: Opened) -> list[Trace]:
     return _traces(opened, "go-vcr", [_go(one) for one in _interactions(opened)])
 
 

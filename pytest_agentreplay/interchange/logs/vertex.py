@@ -20,8 +20,6 @@ from pytest_agentreplay.interchange.moments import after, moment
 from pytest_agentreplay.interchange.trace import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.formats import Opened
     from pytest_agentreplay.interchange.trace import Trace
@@ -34,8 +32,7 @@ def _fits(opened: Opened) -> bool:
     return tables.any_with(opened, "logging_time", "api_method", "model")
 
 
-def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
-    del beside
+def _read(opened: Opened) -> list[Trace]:
     rows = tables.rows(opened)
     whole = [row for row in rows if _request(row)]
     if not whole:

@@ -14,8 +14,6 @@ from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace, TraceFault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.interchange.formats import Opened
 
@@ -29,8 +27,7 @@ def _fits(opened: Opened) -> bool:
     return "eval_id" in found and isinstance(found.get("tasks"), list) and isinstance(found.get("summary"), dict)
 
 
-def _read(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
-    del beside
+def _read(opened: Opened) -> list[Trace]:
     results = _results(opened)
     return [
         _trace(opened, results, task, run, number)

@@ -76,8 +76,7 @@ def _merged(known: JsonObject, later: JsonObject) -> JsonObject:
     return made
 
 
-def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
-    del beside
+def _read(opened: Opened) -> Iterator[Trace]:
     runs: dict[str, list[JsonObject]] = {}
     for row in _rows(opened.rows):
         runs.setdefault(string(row.get("root_span_id")), []).append(row)

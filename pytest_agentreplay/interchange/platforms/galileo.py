@@ -51,8 +51,7 @@ def _traces(rows: Iterable[Json]) -> Iterator[JsonObject]:
             waiting += [told[name] for name in _LISTS if isinstance(told.get(name), list | dict)]
 
 
-def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
-    del beside
+def _read(opened: Opened) -> Iterator[Trace]:
     for number, told in enumerate(_traces(opened.rows), 1):
         yield _trace(told, string(told.get("id")) or f"trace {number}", opened.file)
 

@@ -14,7 +14,7 @@ from pytest_agentreplay.interchange.platforms.tree import SNIFFED, TreeSpan, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace, TraceFault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.formats import Opened
@@ -37,8 +37,7 @@ def _fits(opened: Opened) -> bool:
     return langsmith_rows.fits(opened.rows[:SNIFFED])
 
 
-def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
-    del beside
+def _read(opened: Opened) -> Iterator[Trace]:
     for trace_id, runs in langsmith_rows.traces(opened.rows).items():
         runs.sort(key=_order)
         yield _trace(trace_id, runs, opened.file)

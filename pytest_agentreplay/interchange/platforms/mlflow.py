@@ -14,7 +14,7 @@ from pytest_agentreplay.interchange.platforms.tree import SNIFFED, TreeSpan, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace, TraceFault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.formats import Opened
@@ -64,8 +64,7 @@ def _traces(row: Json) -> list[JsonObject]:
     return []
 
 
-def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
-    del beside
+def _read(opened: Opened) -> Iterator[Trace]:
     seen: set[str] = set()
     for trace in (one for row in opened.rows for one in _traces(row) if _is_trace(one)):
         info = obj(trace["info"])

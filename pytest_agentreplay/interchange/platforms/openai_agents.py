@@ -40,8 +40,7 @@ def _fits(opened: Opened) -> bool:
     return any(string(row.get("object")) in _TRACES for row in _rows(opened.rows[:SNIFFED]))
 
 
-def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
-    del beside
+def _read(opened: Opened) -> Iterator[Trace]:
     rows = _rows(opened.rows)
     traces: dict[str, JsonObject] = {}
     spans: dict[str, dict[str, JsonObject]] = {}

@@ -100,8 +100,7 @@ def _filled(known: JsonObject, later: JsonObject) -> JsonObject:
     return known | {name: value for name, value in later.items() if value not in (None, {}, []) or name not in known}
 
 
-def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
-    del beside
+def _read(opened: Opened) -> Iterator[Trace]:
     traces, spans = _rows(opened.rows)
     runs: dict[str, list[JsonObject]] = {known: [] for known in traces}
     for span in spans.values():

@@ -61,8 +61,7 @@ def _calls(rows: Iterable[Json]) -> list[JsonObject]:
     return [call for call in merged.values() if string(call.get("op_name")).startswith(_MARKS)]
 
 
-def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
-    del beside
+def _read(opened: Opened) -> Iterator[Trace]:
     runs: dict[str, list[JsonObject]] = {}
     for call in _calls(opened.rows):
         runs.setdefault(string(call.get("trace_id")), []).append(call)

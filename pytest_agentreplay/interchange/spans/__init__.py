@@ -11,7 +11,6 @@ router, runs, merging, capturing  spans -> traces, or which setting brings what 
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.interchange.formats import Format
@@ -28,30 +27,24 @@ def _otlp(name: str, title: str, rank: float) -> Format:
     def fits(opened: Opened) -> bool:
         return router.family(opened) == name
 
-    return Format(name, f"OTLP JSON, {title}", rank, fits, partial(_read_otlp, name), together="otlp")
-
-
-def _read_otlp(name: str, opened: Opened, beside: Iterable[Opened] = ()) -> Iterable[Trace]:
-    return _told(router.read(name, opened, beside), opened)
+    return Format(name, f"OTLP JSON, {title}", rank, fits, _reading(router.read, name), together="otlp")
 
 
 def _listed(name: str, title: str, rank: float, fits: Callable[[Opened], bool]) -> Format:
-    return Format(name, title, rank, fits, partial(_read_listed, name), together=name)
+    return Format(name, title, rank, fits, _reading(flat_json.read, name), together=name)
 
 
-def _read_listed(name: str, opened: Opened, beside: Iterable[Opened] = ()) -> Iterable[Trace]:
-    return _told(flat_json.read(name, opened, beside), opened)
+def _reading(read: Callable[..., Iterable[Trace]], name: str) -> Callable[..., list[Trace]]:
+    """Return a reader of the format `name` whose runs also tell what of the file could not be read."""
+
+    def traces(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
+        lost = (f"{opened.junk} lines of the file are no JSON",) if opened.junk else ()
+        return [replace(run, losses=(*run.losses, *lost)) for run in read(name, opened, beside)]
+
+    return traces
 
 
-def _read_insights(opened: Opened, beside: Iterable[Opened] = ()) -> Iterable[Trace]:
-    return _told(azure_app_insights.read("appinsights", opened, beside), opened)
-
-
-def _told(found: Iterable[Trace], opened: Opened) -> Iterable[Trace]:
-    """The runs, with what of the file could not be read."""
-    lost = (f"{opened.junk} lines of the file are no JSON",) if opened.junk else ()
-    return [replace(run, losses=(*run.losses, *lost)) for run in found]
-
+_read_insights = _reading(azure_app_insights.read, "appinsights")
 
 FORMATS: tuple[Format, ...] = (
     _otlp("otlp-langfuse", "attributes of Langfuse", 2.0),
@@ -66,13 +59,6 @@ FORMATS: tuple[Format, ...] = (
     _listed("foundry-spans", "spans of Azure AI Foundry", 3.9, flat_json.is_foundry),
     _listed("openinference-spans", "a list of OpenInference spans", 4.0, flat_json.is_list),
     _listed("otel-console", "OpenTelemetry's console exporter", 5.0, flat_json.is_console),
-    Format(
-        "appinsights",
-        "Azure Application Insights",
-        6.0,
-        azure_app_insights.fits,
-        _read_insights,
-        together="appinsights",
-    ),
+    Format("appinsights", "Azure Application Insights", 6.0, azure_app_insights.fits, _read_insights, "appinsights"),
 )
 """The formats of this package, by rank."""

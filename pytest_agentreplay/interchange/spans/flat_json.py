@@ -63,9 +63,8 @@ def read(name: str, opened: Opened, beside: Iterable[Opened]) -> Iterable[Trace]
     return runs(spans, map(_log, filter(_is_log, held)), called=name, file=opened.file)
 
 
-def refuse_traces(opened: Opened, beside: Iterable[Opened] = ()) -> Iterable[Trace]:
+def refuse_traces(opened: Opened) -> Iterable[Trace]:
     """Say which list has the contents."""
-    del beside
     raise TraceIncomplete(
         "lists traces without what was said in them: export GET /v1/projects/PROJECT/spans instead", file=opened.file
     )

@@ -64,9 +64,8 @@ def is_protobuf(opened: Opened) -> bool:
     return not opened.rows and not opened.members and held[:1] == b"\n" and _MARK in held[:4096]
 
 
-def refuse_protobuf(opened: Opened, beside: Iterable[Opened] = ()) -> Iterable[Trace]:
+def refuse_protobuf(opened: Opened) -> Iterable[Trace]:
     """Say how to get the same as JSON."""
-    del beside
     raise TraceError(
         "is OTLP in protobuf: export JSON (OTEL_EXPORTER_OTLP_PROTOCOL=http/json, or the collector's file exporter "
         "with `format: json`)",
