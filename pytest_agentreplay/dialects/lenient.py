@@ -43,3 +43,8 @@ def unique(values: Iterable[str]) -> tuple[str, ...]:
 def rest(body: JsonObject, *names: str) -> JsonObject:
     """The object without `names`."""
     return {name: value for name, value in body.items() if name not in names}
+
+
+def merge_later(known: JsonObject, later: JsonObject, *, empty: tuple[Json, ...] = (None,)) -> JsonObject:
+    """Return `known` with what `later` says; a value of it that is `empty` takes the place of none."""
+    return known | {name: value for name, value in later.items() if value not in empty or name not in known}

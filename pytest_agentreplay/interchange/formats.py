@@ -15,7 +15,7 @@ from pytest_agentreplay.errors import TraceUnknown
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from pytest_agentreplay.core.model import Json
+    from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.trace import Trace
 
 MOST = 1000
@@ -108,6 +108,20 @@ def _held(row: Json) -> list[Json] | None:
     told = row if isinstance(row, dict) else {}
     found = [told[name] for name in _WRAPPERS if isinstance(told.get(name), list | dict)]
     return None if len(found) != 1 else found[0] if isinstance(found[0], list) else found
+
+
+def find_rows(rows: Iterable[Json], wanted: Callable[[JsonObject], bool], names: Iterable[str]) -> Iterator[JsonObject]:
+    """Yield the rows that are `wanted`, also those in lists, and under any of `names` in other rows."""
+    waiting = [*rows][::-1]
+    while waiting:
+        row = waiting.pop()
+        told = row if isinstance(row, dict) else {}
+        if isinstance(row, list):
+            waiting += row[::-1]
+        elif wanted(told):
+            yield told
+        else:
+            waiting += [told[name] for name in names if isinstance(told.get(name), list | dict)]
 
 
 def choose(opened: Opened, formats: Iterable[Format], wanted: str = "") -> Format:

@@ -59,7 +59,6 @@ def _row(row: JsonObject) -> LogRow:
     template = obj(blueprint.get("prompt_template")) or obj(row.get("input"))
     model = obj(obj(blueprint.get("metadata")).get("model"))
     asked, told = _split(_messages(template, "user"), _messages(obj(row.get("output")), "assistant"))
-    noted = about(obj(row.get("metadata")))
     error = row.get("error_message")
     step = bodies.model_call(
         {
@@ -80,11 +79,8 @@ def _row(row: JsonObject) -> LogRow:
         step=step,
         run=string(row.get("trace_id")),
         name=string(row.get("prompt_name")),
-        user=noted.user,
-        session=noted.session,
-        tenant=noted.tenant,
         tags=tables.texts(row.get("tags")),
-        metadata=noted.metadata,
+        **about(obj(row.get("metadata"))),
     )
 
 

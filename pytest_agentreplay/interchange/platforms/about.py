@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from pytest_agentreplay.dialects.lenient import string
 
@@ -28,21 +27,28 @@ _TRACERS = ("ls_", "lc_", "langgraph_", "checkpoint_", "__", "mlflow.", "weave")
 _DEEPEST = 12
 
 
-@dataclass(frozen=True, slots=True)
-class SpanSubject:
-    """User, session and tenant of a run, and the rest of its metadata."""
+class SpanSubject(TypedDict):
+    """User, session and tenant of a run, and the rest of its metadata: fields of a `Trace`."""
 
-    user: str = ""
-    session: str = ""
-    tenant: str = ""
-    metadata: JsonObject = field(default_factory=dict)
+    user: str
+    session: str
+    tenant: str
+    metadata: JsonObject
 
 
-def about(root: JsonObject, *others: JsonObject) -> SpanSubject:
-    """What metadata tells of a run: whose it was from any span, the root first; the rest from the root alone."""
+def about(root: JsonObject, *others: JsonObject, user: str = "", session: str = "") -> SpanSubject:
+    """What metadata tells of a run: whose it was from any span, the root first; the rest from the root alone.
+
+    `user` and `session` are those that a platform keeps in a field of its own; they win.
+    """
     told = (root, *others)
     rest = {name: value for name, value in root.items() if name not in _KNOWN and not name.startswith(_TRACERS)}
-    return SpanSubject(_named(told, _USER), _named(told, _SESSION), _named(told, _TENANT), clean(rest))
+    return {
+        "user": user or _named(told, _USER),
+        "session": session or _named(told, _SESSION),
+        "tenant": _named(told, _TENANT),
+        "metadata": clean(rest),
+    }
 
 
 def clean(metadata: JsonObject) -> JsonObject:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects.genai import parsed
-from pytest_agentreplay.dialects.lenient import arr, obj, string
-from pytest_agentreplay.interchange.formats import Format
+from pytest_agentreplay.dialects.lenient import arr, merge_later, obj, string
+from pytest_agentreplay.interchange.formats import Format, find_rows
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
 from pytest_agentreplay.interchange.platforms.about import about
@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.interchange.trace import ModelCall
 
 _LOST = (
-    (
-        "Braintrust keeps of a reply its choices and its usage: the model that answered, the response id and the "
-        "fingerprint are lost"
-    ),
+    "Braintrust keeps of a reply its choices and its usage: the model that answered, the response id and the "
+    "fingerprint are lost"
 )
 _NOT_SENT = frozenset({"model", "provider", "tools", "tool_call_id", "span_origin", "instrumentation"})
 _LISTS = ("events", "rows", "data", "body")
@@ -42,19 +40,8 @@ def _fits(opened: Opened) -> bool:
 def _rows(rows: Iterable[Json]) -> list[JsonObject]:
     """The rows of spans in whatever holds them; those of one id are one row, each filling the one before it."""
     merged: dict[str, JsonObject] = {}
-    waiting = [*rows][::-1]
-    first: list[JsonObject] = []
-    late: list[JsonObject] = []
-    while waiting:
-        row = waiting.pop()
-        told = obj(row)
-        if isinstance(row, list):
-            waiting += row[::-1]
-        elif "span_id" in told and "root_span_id" in told:
-            (late if told.get("_is_merge") else first).append(told)
-        else:
-            waiting += [told[name] for name in _LISTS if isinstance(told.get(name), list | dict)]
-    for told in (*first, *late):
+    held = find_rows(rows, lambda told: "span_id" in told and "root_span_id" in told, _LISTS)
+    for told in sorted(held, key=lambda told: bool(told.get("_is_merge"))):
         known = string(told.get("id")) or string(told.get("span_id"))
         merged[known] = _merged(merged.get(known, {}), _decoded(told))
     return [row for row in merged.values() if "span_attributes" in row]
@@ -66,14 +53,8 @@ def _decoded(told: JsonObject) -> JsonObject:
 
 
 def _merged(known: JsonObject, later: JsonObject) -> JsonObject:
-    made = dict(known)
-    for name, value in later.items():
-        old = made.get(name)
-        if isinstance(old, dict) and isinstance(value, dict) and name in _COLUMNS:
-            made[name] = {**old, **value}
-        elif value is not None or name not in made:
-            made[name] = value
-    return made
+    columns = {name: value for name, value in later.items() if name in _COLUMNS and isinstance(value, dict)}
+    return merge_later(known, later | {name: {**obj(known.get(name)), **value} for name, value in columns.items()})
 
 
 def _read(opened: Opened) -> Iterator[Trace]:
@@ -93,7 +74,6 @@ def _order(row: JsonObject) -> tuple[int, int]:
 def _trace(known: str, rows: list[JsonObject], file: str) -> Trace:
     ids = {string(row.get("span_id")) for row in rows}
     root = next((row for row in rows if _parent(row) not in ids), rows[0])
-    noted = about(obj(root.get("metadata")), *(obj(row.get("metadata")) for row in rows))
     failed = faults.fault(root.get("error"))
     trace = Trace(
         source=Source(format="braintrust", version=_version(root), file=file, id=known),
@@ -102,16 +82,13 @@ def _trace(known: str, rows: list[JsonObject], file: str) -> Trace:
         status="error" if failed else "ok" if _time(root, "end") else "",
         started=_time(root, "start"),
         ended=_time(root, "end"),
-        user=noted.user,
-        session=noted.session,
-        tenant=noted.tenant,
         tags=tuple(tag for tag in arr(root.get("tags")) if isinstance(tag, str)),
-        metadata=noted.metadata,
         input=finals.given(root.get("input")),
         output=finals.final(root.get("output")),
         fault=failed,
         grades={name: value for name, value in obj(root.get("scores")).items() if value is not None},
-        losses=_LOST,
+        losses=(_LOST,),
+        **about(obj(root.get("metadata")), *(obj(row.get("metadata")) for row in rows)),
     )
     return run(trace, [_span(row) for row in rows], hint=_HINT, root=string(root.get("span_id")))
 
@@ -129,25 +106,19 @@ def _time(row: JsonObject, which: str) -> int | None:
 
 
 def _span(row: JsonObject) -> TreeSpan:
-    kind = string(obj(row.get("span_attributes")).get("type"))
-    step: ModelCall | ToolRun | None = None
-    if kind == "llm":
-        step = _model_call(row)
-    elif kind == "tool":
-        step = _tool_run(row)
+    kind, run_of_tool = obj(row.get("span_attributes")).get("type"), _tool_run(row)
     return TreeSpan(
         id=string(row.get("span_id")),
         parent=_parent(row),
         started=_time(row, "start"),
         ended=_time(row, "end"),
-        step=step,
-        tool=_tool_run(row),
+        step=_model_call(row) if kind == "llm" else run_of_tool if kind == "tool" else None,
+        tool=run_of_tool,
     )
 
 
 def _model_call(row: JsonObject) -> ModelCall:
-    noted, failed = obj(row.get("metadata")), faults.fault(row.get("error"))
-    asked = row.get("input")
+    noted, asked = obj(row.get("metadata")), row.get("input")
     body = asked if isinstance(asked, dict) else {"messages": asked} if isinstance(asked, list) else asked
     tools = {"tools": noted["tools"]} if arr(noted.get("tools")) else {}
     return bodies.model_call(
@@ -157,20 +128,18 @@ def _model_call(row: JsonObject) -> ModelCall:
         model=string(noted.get("model")),
         parameters={name: value for name, value in noted.items() if name not in _NOT_SENT and value is not None},
         usage=usage.usage(row.get("metrics")),
-        fault=failed,
-        status=faults.status(failed),
+        **faults.call_fields(faults.fault(row.get("error"))),
     )
 
 
 def _tool_run(row: JsonObject) -> ToolRun:
-    noted, failed = obj(row.get("metadata")), faults.fault(row.get("error"))
     given = row.get("output")
     return ToolRun(
         name=string(obj(row.get("span_attributes")).get("name")),
-        call_id=string(noted.get("tool_call_id")),
+        call_id=string(obj(row.get("metadata")).get("tool_call_id")),
         arguments=parsed(row.get("input")),
         result=UNKNOWN if given is None else finals.told(given),
-        fault=failed,
+        fault=faults.fault(row.get("error")),
     )
 
 

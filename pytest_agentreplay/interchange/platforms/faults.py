@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.dialects.genai import parsed
 from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
@@ -32,10 +32,10 @@ def fault(value: Json) -> TraceFault | None:
     return _of_text(told.strip())
 
 
-def status(found: TraceFault | None) -> int:
-    """The HTTP status that the message of an SDK's error names; 0 for none."""
+def call_fields(found: TraceFault | None) -> dict[str, Any]:
+    """Return the fields of a model call that failed: the error, and the HTTP status that its message names, else 0."""
     told = _STATUS.search(found.message[:1000]) if found is not None else None
-    return int(told[1]) if told else 0
+    return {"fault": found, "status": int(told[1]) if told else 0}
 
 
 def _of_struct(told: JsonObject) -> TraceFault:

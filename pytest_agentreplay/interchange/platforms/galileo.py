@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
-from pytest_agentreplay.interchange.formats import Format
+from pytest_agentreplay.interchange.formats import Format, find_rows
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
 from pytest_agentreplay.interchange.platforms.about import about
@@ -37,18 +37,10 @@ def _fits(opened: Opened) -> bool:
 
 
 def _traces(rows: Iterable[Json]) -> Iterator[JsonObject]:
-    waiting = [*rows][::-1]
-    while waiting:
-        row = waiting.pop()
-        told = obj(row)
-        if isinstance(row, list):
-            waiting += row[::-1]
-        elif told.get("type") == "trace" and isinstance(told.get("spans"), list):
-            spans = objects(told["spans"])
-            if not spans or any(string(one.get("type")) in _KINDS for one in spans):
-                yield told
-        else:
-            waiting += [told[name] for name in _LISTS if isinstance(told.get(name), list | dict)]
+    for told in find_rows(rows, lambda row: row.get("type") == "trace" and isinstance(row.get("spans"), list), _LISTS):
+        spans = objects(told["spans"])
+        if not spans or any(string(one.get("type")) in _KINDS for one in spans):
+            yield told
 
 
 def _read(opened: Opened) -> Iterator[Trace]:
@@ -57,8 +49,6 @@ def _read(opened: Opened) -> Iterator[Trace]:
 
 
 def _trace(told: JsonObject, known: str, file: str) -> Trace:
-    noted = about(_noted(told))
-    spans = [*_spans(told)]
     failed = _fault(told)
     trace = Trace(
         source=Source(format="galileo", file=file, id=string(told.get("id"))),
@@ -66,22 +56,15 @@ def _trace(told: JsonObject, known: str, file: str) -> Trace:
         name=string(told.get("name")),
         status="error" if failed else "ok" if told.get("status_code") else "",
         started=moment(told.get("created_at")),
-        ended=_end(told),
-        user=noted.user,
-        session=string(told.get("session_id")) or noted.session,
-        tenant=noted.tenant,
+        ended=moment(told.get("created_at")),
         tags=tuple(tag for tag in arr(told.get("tags")) if isinstance(tag, str)),
-        metadata=noted.metadata,
         input=finals.given(_told(told, "input")),
         output=finals.final(_told(told, "output")),
         fault=failed,
         losses=_LOST,
+        **about(obj(told.get("user_metadata")) | obj(told.get("metadata")), session=string(told.get("session_id"))),
     )
-    return run(trace, spans, hint=_HINT)
-
-
-def _noted(told: JsonObject) -> JsonObject:
-    return {**obj(told.get("user_metadata")), **obj(told.get("metadata"))}
+    return run(trace, [*_spans(told)], hint=_HINT)
 
 
 def _told(told: JsonObject, side: str) -> Json:
@@ -103,27 +86,17 @@ def _spans(root: JsonObject) -> Iterator[TreeSpan]:
 
 def _span(told: JsonObject, known: str, parent: str) -> TreeSpan:
     kind = told.get("type")
-    step: ModelCall | ToolRun | None = None
-    if kind == "llm":
-        step = _model_call(told)
-    elif kind == "tool":
-        step = _tool_run(told)
     return TreeSpan(
         id=known,
         parent=parent,
         agent=string(told.get("name")) if kind == "agent" else "",
         started=None,  # `created_at` is when the span was logged, which is after its end: the tree has the order
-        ended=_end(told),
-        step=step,
+        ended=moment(told.get("created_at")),
+        step=_model_call(told) if kind == "llm" else _tool_run(told) if kind == "tool" else None,
     )
 
 
-def _end(told: JsonObject) -> int | None:
-    return moment(told.get("created_at"))
-
-
 def _model_call(told: JsonObject) -> ModelCall:
-    counted, failed = obj(told.get("metrics")), _fault(told)
     temperature: JsonObject = {"temperature": told["temperature"]} if told.get("temperature") is not None else {}
     asked = _told(told, "input")
     answer = obj(_told(told, "output"))
@@ -133,9 +106,8 @@ def _model_call(told: JsonObject) -> ModelCall:
         model=string(told.get("model")),
         response_model=string(told.get("model")),
         parameters=temperature,
-        usage=usage.usage(counted),
-        fault=failed,
-        status=faults.status(failed),
+        usage=usage.usage(told.get("metrics")),
+        **faults.call_fields(_fault(told)),
     )
 
 

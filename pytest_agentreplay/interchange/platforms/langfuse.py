@@ -24,6 +24,7 @@ _LOST = (
     "as it was sent are lost wherever the framework's own attributes do not hold them"
 )
 _INVENTED = "Langfuse writes a value for parameters that nobody set; at these values they are left out: {names}"
+_DEPLOYED = ("release", "version", "environment")
 _OTEL = ("attributes", "resourceAttributes", "scope")
 _HINT = (
     "export it with input and output (GET /api/public/traces/ID, or fields=core,basic,io of the observations), without "
@@ -60,7 +61,6 @@ def _trace(known: str, told: JsonObject, found: list[JsonObject], file: str, *, 
         raise TraceIncomplete(_IDS, file=file, place=f"trace {known}")
     ids = {string(one.get("id")) for one in found}
     root = next((one for one in found if string(one.get("parentObservationId")) not in ids), {})
-    noted = about(*map(_noted, (told, *found)))
     failed = faults.fault(root.get("statusMessage")) if root.get("level") == "ERROR" else None
     ends = [langfuse_rows.value(root, side, as_is=as_is) for side in ("input", "output")]
     own = [langfuse_rows.twice(told, side, as_is=as_is) for side in ("input", "output")]
@@ -72,17 +72,18 @@ def _trace(known: str, told: JsonObject, found: list[JsonObject], file: str, *, 
         name=string(told.get("name")) or string(root.get("name")),
         status="error" if root.get("level") == "ERROR" else "ok" if root.get("endTime") else "",
         started=moment(told.get("timestamp")),
-        user=string(told.get("userId")) or noted.user,
-        session=string(told.get("sessionId")) or noted.session,
-        tenant=noted.tenant,
         tags=tuple(tag for tag in arr(told.get("tags")) if isinstance(tag, str)),
-        metadata=noted.metadata
-        | {name: told[name] for name in ("release", "version", "environment") if told.get(name)},
         input=finals.given(ends[0] if own[0] is None else own[0]),
         output=finals.final(ends[1] if own[1] is None else own[1]),
         fault=failed,
         grades=langfuse_rows.scores(told),
         losses=(_LOST, *([_INVENTED.format(names=", ".join(names))] if names else [])),
+        **about(
+            _noted(told) | {name: told[name] for name in _DEPLOYED if told.get(name)},
+            *map(_noted, found),
+            user=string(told.get("userId")),
+            session=string(told.get("sessionId")),
+        ),
     )
     spans = [langfuse_observations.span(one, as_is=as_is) for one in found]
     return run(trace, spans, hint=_HINT, root=string(root.get("id")) if taken else "")

@@ -19,7 +19,7 @@ from pytest_agentreplay.interchange.platforms.tree import TreeSpan
 from pytest_agentreplay.interchange.spans import genai as conventions
 from pytest_agentreplay.interchange.spans import openinference
 from pytest_agentreplay.interchange.spans.span import Span as OtelSpan
-from pytest_agentreplay.interchange.trace import ModelCall, ToolRun
+from pytest_agentreplay.interchange.trace import ModelCall
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
@@ -52,18 +52,14 @@ def span(told: JsonObject, *, as_is: bool) -> TreeSpan:
     held = obj(noted.get("attributes")) | {name: one for name, one in noted.items() if "." in name}
     kind = _kind(told, held, as_is=as_is)
     run = langfuse_tools.tool_run(told, noted, held, as_is=as_is)
-    step: ModelCall | ToolRun | None = None
-    if kind == "model":
-        step = _model_call(told, noted, held, as_is=as_is)
-    elif kind == "tool":
-        step = run
+    call = _model_call(told, noted, held, as_is=as_is) if kind == "model" else None
     return TreeSpan(
         id=string(told.get("id")),
         parent=string(told.get("parentObservationId")),
         agent=_agent(told, held) if kind == "agent" else "",
         started=moment(told.get("startTime")),
         ended=moment(told.get("endTime")),
-        step=step,
+        step=run if kind == "tool" else call,
         tool=run if kind == "" else None,
     )
 
@@ -103,7 +99,6 @@ def _model_call(told: JsonObject, noted: JsonObject, held: JsonObject, *, as_is:
     asked = _asked(langfuse_rows.value(told, "input", as_is=as_is), held)
     answer = langfuse_rows.value(told, "output", as_is=as_is)
     answer = parsed(held["gcp.vertex.agent.llm_response"]) if "gcp.vertex.agent.llm_response" in held else answer
-    failed = langfuse_tools.fault(told)
     model = string(told.get("model"))
     shown = bodies.model_call(
         _echoed(asked, answer),
@@ -112,8 +107,7 @@ def _model_call(told: JsonObject, noted: JsonObject, held: JsonObject, *, as_is:
         parameters=_parameters(told),
         provider=string(noted.get("ls_provider")),
         usage=usage.usage(langfuse_rows.table(told, "usageDetails"), told.get("usage")),
-        fault=failed,
-        status=faults.status(failed),
+        **faults.call_fields(langfuse_tools.fault(told)),
     )
     ours = (("gen_ai.input.messages", asked), ("gen_ai.output.messages", answer))
     otel = OtelSpan(id="", attributes={**{name: one for name, one in ours if isinstance(one, list)}, **held})

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canonical_json import NotJson, parse
-from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
+from pytest_agentreplay.dialects.lenient import arr, merge_later, obj, objects, string
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,14 +19,13 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
 
 _TYPES = frozenset(
-    {
-        *("GENERATION", "SPAN", "EVENT", "TOOL", "AGENT", "CHAIN", "RETRIEVER", "EVALUATOR", "EMBEDDING", "GUARDRAIL"),
-    }
+    ["GENERATION", "SPAN", "EVENT", "TOOL", "AGENT", "CHAIN", "RETRIEVER", "EVALUATOR", "EMBEDDING", "GUARDRAIL"]
 )
 _IN_BUCKETS = (
     {"project_id", "trace_id", "parent_observation_id"},
     {"project_id", "timestamp", "user_id", "session_id", "bookmarked"},
 )
+_HOLDERS = ("trace", "batch", "data", "body")
 _EVENTS = ("-create", "-update")
 _VALUES = ("input", "output", "metadata", "modelParameters", "usageDetails")
 
@@ -49,17 +48,15 @@ def read(rows: Iterable[Json]) -> tuple[dict[str, JsonObject], dict[str, JsonObj
             waiting += row[::-1]
         elif _is_observation(told):
             known = string(told["id"])
-            observations[known] = _filled(observations.get(known, {}), told)
+            observations[known] = merge_later(observations.get(known, {}), told)
         elif string(told.get("type")).endswith(_EVENTS) and isinstance(told.get("body"), dict):
             _keep_event(told, traces, observations)
         elif isinstance(told.get("observations"), list):
             trace = obj(told.get("trace")) or told
             traces.setdefault(string(trace.get("id")), trace)
             waiting += arr(told["observations"])[::-1]
-        elif "trace" in told or "batch" in told or "data" in told or "body" in told:
-            waiting += [
-                told[name] for name in ("trace", "batch", "data", "body") if isinstance(told.get(name), list | dict)
-            ]
+        else:
+            waiting += [told[name] for name in _HOLDERS if isinstance(told.get(name), list | dict)]
     return traces, observations
 
 
@@ -85,14 +82,10 @@ def _keep_event(event: JsonObject, traces: dict[str, JsonObject], observations: 
     kind, body = string(event["type"]).rpartition("-")[0], obj(event["body"])
     known = string(body.get("id"))
     if kind == "trace":
-        traces[known] = _filled(traces.get(known, {}), {**body, "observations": []})
+        traces[known] = merge_later(traces.get(known, {}), {**body, "observations": []})
     elif kind.upper() in _TYPES or kind == "observation":
         named = body if kind == "observation" else {**body, "type": kind.upper()}
-        observations[known] = _filled(observations.get(known, {}), named)
-
-
-def _filled(known: JsonObject, later: JsonObject) -> JsonObject:
-    return known | {name: value for name, value in later.items() if value is not None or name not in known}
+        observations[known] = merge_later(observations.get(known, {}), named)
 
 
 def plain(observations: Iterable[JsonObject]) -> bool:

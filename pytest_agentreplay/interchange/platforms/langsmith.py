@@ -51,7 +51,6 @@ def _order(told: JsonObject) -> tuple[str, int]:
 def _trace(trace_id: str, runs: list[JsonObject], file: str) -> Trace:
     ids = {string(one["id"]) for one in runs}
     root = next((one for one in runs if string(one.get("parent_run_id")) not in ids), runs[0])
-    noted = about(_metadata(root), *map(_metadata, runs))
     elsewhere = any(obj(one.get(name)) for one in runs for name in ("inputs_s3_urls", "outputs_s3_urls", "s3_urls"))
     trace = Trace(
         source=Source(
@@ -65,16 +64,13 @@ def _trace(trace_id: str, runs: list[JsonObject], file: str) -> Trace:
         status=_status(root),
         started=moment(root.get("start_time")),
         ended=moment(root.get("end_time")),
-        user=noted.user,
-        session=noted.session,
-        tenant=noted.tenant,
         tags=tuple(tag for tag in arr(root.get("tags")) if isinstance(tag, str)),
-        metadata=noted.metadata,
         input=finals.given(root.get("inputs")) or None,
         output=finals.final(root.get("outputs")) or None,
         fault=faults.fault(root.get("error")),
         grades=obj(root.get("feedback_stats")),
         losses=_losses(runs),
+        **about(_metadata(root), *map(_metadata, runs)),
     )
     hint = _ELSEWHERE if elsewhere else _HIDDEN
     return run(trace, [_span(one) for one in runs], hint=hint, root=string(root.get("id")))
@@ -127,7 +123,7 @@ def _of_langchain(told: JsonObject) -> bool:
 
 def _wrapped_call(told: JsonObject) -> ModelCall:
     """A call as `wrap_openai` and its kind keep it: the arguments of the client's function, and its return value."""
-    answer, failed = obj(told.get("outputs")), faults.fault(told.get("error"))
+    answer = obj(told.get("outputs"))
     counted = answer.get("usage_metadata", _metadata(told).get("usage_metadata"))
     asked, reply = obj(told.get("inputs")), rest(answer, "usage_metadata")
     if "stop_reason" in reply and objects(reply.get("content")):
@@ -139,8 +135,7 @@ def _wrapped_call(told: JsonObject) -> ModelCall:
         model=string(_metadata(told).get("ls_model_name")) if "model" not in obj(told.get("inputs")) else "",
         provider=string(_metadata(told).get("ls_provider")),
         usage=usage.usage(counted),
-        fault=failed,
-        status=faults.status(failed),
+        **faults.call_fields(faults.fault(told.get("error"))),
     )
 
 
@@ -154,8 +149,7 @@ def _of_anthropic(asked: JsonObject) -> JsonObject:
 
 def _chained_call(told: JsonObject) -> ModelCall:
     """A call as LangChain keeps it: its own messages, and the parameters of its own class."""
-    noted, extra, failed = _metadata(told), obj(told.get("extra")), faults.fault(told.get("error"))
-    params = obj(extra.get("invocation_params"))
+    noted, params = _metadata(told), obj(obj(told.get("extra")).get("invocation_params"))
     asked = {**obj(told.get("inputs")), "tools": params.get("tools") or params.get("functions") or []}
     return bodies.model_call(
         {name: value for name, value in asked.items() if value},
@@ -164,8 +158,7 @@ def _chained_call(told: JsonObject) -> ModelCall:
         model=string(params.get("model")) or string(params.get("model_name")) or string(noted.get("ls_model_name")),
         parameters={name: value for name, value in params.items() if name not in _PARAMETERS and value is not None},
         stream=params.get("stream") is True,
-        fault=failed,
-        status=faults.status(failed),
+        **faults.call_fields(faults.fault(told.get("error"))),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.dialects.lenient import arr, obj, objects, rest, string
+from pytest_agentreplay.dialects.lenient import arr, merge_later, obj, objects, rest, string
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -80,11 +80,6 @@ def _child(run: JsonObject, parent: JsonObject) -> JsonObject:
 
 def _merged(known: JsonObject, later: JsonObject) -> JsonObject:
     """A run with what a later request says of it; what the later one leaves empty stays."""
-    made = dict(known)
-    for name, value in later.items():
-        old = made.get(name)
-        if isinstance(old, dict) and isinstance(value, dict) and name in {"extra", "metadata"}:
-            made[name] = _merged(old, value)
-        elif value not in (None, {}, [], "") or name not in made:
-            made[name] = value
-    return made
+    inner = {name: value for name, value in later.items() if name in {"extra", "metadata"} and isinstance(value, dict)}
+    later = later | {name: _merged(obj(known.get(name)), value) for name, value in inner.items()}
+    return merge_later(known, later, empty=(None, {}, [], ""))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _LOST = "MLflow keeps no headers and no status of HTTP; a request is the arguments of the client's function"
 _MODELS = frozenset({"CHAT_MODEL", "LLM"})
-_STATES = {"OK": "ok", "ERROR": "error"}
+_STATES: dict[str, Literal["ok", "error"]] = {"OK": "ok", "ERROR": "error"}
 _HINT = (
     "its spans are not in the file. Get the trace whole with mlflow.get_trace(ID).to_json() or "
     "mlflow.search_traces(include_spans=True), after mlflow.flush_trace_async_logging(), with mlflow.LIBRARY.autolog()"
@@ -77,7 +77,6 @@ def _read(opened: Opened) -> Iterator[Trace]:
 def _trace(known: str, info: JsonObject, spans: list[JsonObject], file: str) -> Trace:
     notes = _notes(info)
     root = next((one for one in spans if not _parent(one)), {})
-    noted = about({name: value for name, value in notes.items() if not name.startswith("mlflow.")})
     attributes = _attributes(root)
     started = moment(info.get("request_time")) or moment(info.get("timestamp_ms"))
     trace = Trace(
@@ -87,28 +86,23 @@ def _trace(known: str, info: JsonObject, spans: list[JsonObject], file: str) -> 
         status=_status(info),
         started=_time(root, "start") or started,
         ended=_time(root, "end"),
-        user=string(notes.get("mlflow.trace.user")) or noted.user,
-        session=string(notes.get("mlflow.trace.session")) or noted.session,
-        tenant=noted.tenant,
-        metadata=noted.metadata,
         input=finals.given(attributes.get("mlflow.spanInputs")),
         output=finals.final(attributes.get("mlflow.spanOutputs")),
         fault=_fault(root),
         grades=_grades(info),
         losses=(_LOST,),
+        **about(
+            {name: value for name, value in notes.items() if not name.startswith("mlflow.")},
+            user=string(notes.get("mlflow.trace.user")),
+            session=string(notes.get("mlflow.trace.session")),
+        ),
     )
-    made = [_span(one) for one in spans]
-    return run(trace, made, hint=_HINT, root=_id(root))
+    return run(trace, [_span(one) for one in spans], hint=_HINT, root=_id(root))
 
 
 def _status(info: JsonObject) -> Literal["ok", "error", ""]:
     state = string(info.get("state")) or string(info.get("status"))
-    match _STATES.get(state.rpartition("_")[2].rpartition(".")[2].upper()):
-        case "ok":
-            return "ok"
-        case "error":
-            return "error"
-    return ""
+    return _STATES.get(state.rpartition("_")[2].rpartition(".")[2].upper(), "")
 
 
 def _grades(info: JsonObject) -> JsonObject:
@@ -141,24 +135,20 @@ def _time(span: JsonObject, which: str) -> int | None:
 def _span(told: JsonObject) -> TreeSpan:
     attributes = _attributes(told)
     kind = string(attributes.get("mlflow.spanType")) or string(told.get("span_type"))
-    step: ModelCall | ToolRun | None = None
-    if kind in _MODELS:
-        step = _model_call(told, attributes)
-    elif kind == "TOOL":
-        step = _tool_run(told, attributes)
+    run_of_tool = _tool_run(told, attributes)
     return TreeSpan(
         id=_id(told),
         parent=_parent(told),
         agent=string(told.get("name")) if kind == "AGENT" else "",
         started=_time(told, "start"),
         ended=_time(told, "end"),
-        step=step,
-        tool=_tool_run(told, attributes),
+        step=_model_call(told, attributes) if kind in _MODELS else run_of_tool if kind == "TOOL" else None,
+        tool=run_of_tool,
     )
 
 
 def _model_call(told: JsonObject, attributes: JsonObject) -> ModelCall:
-    asked, answer, failed = attributes.get("mlflow.spanInputs"), attributes.get("mlflow.spanOutputs"), _fault(told)
+    asked, answer = attributes.get("mlflow.spanInputs"), attributes.get("mlflow.spanOutputs")
     if "tools" not in obj(asked) and isinstance(asked, dict) and arr(attributes.get("mlflow.chat.tools")):
         asked = {**asked, "tools": attributes["mlflow.chat.tools"]}
     return bodies.model_call(
@@ -168,8 +158,7 @@ def _model_call(told: JsonObject, attributes: JsonObject) -> ModelCall:
         model="" if string(obj(asked).get("model")) else string(attributes.get("model")),
         provider=string(attributes.get("mlflow.llm.provider")),
         usage=usage.usage(attributes.get("mlflow.chat.tokenUsage")),
-        fault=failed,
-        status=faults.status(failed),
+        **faults.call_fields(_fault(told)),
     )
 
 

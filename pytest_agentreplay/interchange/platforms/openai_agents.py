@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.lenient import arr, obj, string
-from pytest_agentreplay.interchange.formats import Format
+from pytest_agentreplay.interchange.formats import Format, find_rows
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, literals, usage
 from pytest_agentreplay.interchange.platforms.about import about
@@ -41,10 +41,9 @@ def _fits(opened: Opened) -> bool:
 
 
 def _read(opened: Opened) -> Iterator[Trace]:
-    rows = _rows(opened.rows)
     traces: dict[str, JsonObject] = {}
     spans: dict[str, dict[str, JsonObject]] = {}
-    for row in rows:
+    for row in _rows(opened.rows):
         if row.get("object") == "trace":
             traces[string(row.get("id"))] = row
         elif row.get("object") == "trace.span":
@@ -55,22 +54,10 @@ def _read(opened: Opened) -> Iterator[Trace]:
 
 def _rows(rows: Iterable[Json]) -> list[JsonObject]:
     """The traces and spans in the rows, or in the bodies that carry them."""
-    found: list[JsonObject] = []
-    waiting = [*rows][::-1]
-    while waiting:
-        row = waiting.pop()
-        held = obj(row)
-        if isinstance(row, list):
-            waiting += row[::-1]
-        elif string(held.get("object")) in _TRACES:
-            found.append(held)
-        else:
-            waiting += [held[name] for name in ("body", "data", "items") if isinstance(held.get(name), list | dict)]
-    return found
+    return [*find_rows(rows, lambda row: string(row.get("object")) in _TRACES, ("body", "data", "items"))]
 
 
 def _trace(trace_id: str, told: JsonObject, spans: list[JsonObject], file: str) -> Trace:
-    noted = about(obj(told.get("metadata")))
     root = next((one for one in spans if not one.get("parent_id")), {})
     failed = _fault(root) or next((found for one in spans if _kind(one) == "agent" and (found := _fault(one))), None)
     trace = Trace(
@@ -80,12 +67,9 @@ def _trace(trace_id: str, told: JsonObject, spans: list[JsonObject], file: str) 
         status="error" if failed else "ok" if root.get("ended_at") else "",
         started=moment(root.get("started_at")),
         ended=moment(root.get("ended_at")),
-        user=noted.user,
-        session=string(told.get("group_id")) or noted.session,
-        tenant=noted.tenant,
-        metadata=noted.metadata,
         fault=failed,
         losses=_losses(spans),
+        **about(obj(told.get("metadata")), session=string(told.get("group_id"))),
     )
     made = [_span(one) for one in spans]
     responses = any(_kind(one) == "response" for one in spans)
@@ -130,7 +114,7 @@ def _span(told: JsonObject) -> TreeSpan:
 
 def _generation(told: JsonObject, data: JsonObject) -> ModelCall:
     """A call of a chat model: its messages, and the message that came back."""
-    config, failed = obj(data.get("model_config")), _fault(told)
+    config = obj(data.get("model_config"))
     return bodies.model_call(
         data.get("input"),
         arr(data.get("output")) or None,
@@ -138,14 +122,13 @@ def _generation(told: JsonObject, data: JsonObject) -> ModelCall:
         dialect="openai_chat",
         parameters={name: value for name, value in config.items() if name not in _CLIENT and value is not None},
         usage=usage.usage(data.get("usage")),
-        fault=failed,
-        status=faults.status(failed),
+        **faults.call_fields(_fault(told)),
     )
 
 
 def _response(told: JsonObject, data: JsonObject) -> ModelCall:
     """A call of the Responses model; its messages stand in it only where a processor has put them there."""
-    reply, failed = obj(data.get("response")), _fault(told)
+    reply = obj(data.get("response"))
     asked: JsonObject = {"input": data.get("input")} if isinstance(data.get("input"), str | list) else {}
     echoed = {name: reply[name] for name in ("instructions", "tools", "model") if reply.get(name)}
     return bodies.model_call(
@@ -155,19 +138,17 @@ def _response(told: JsonObject, data: JsonObject) -> ModelCall:
         dialect="openai_responses",
         response_id=string(data.get("response_id")),
         usage=usage.usage(data.get("usage")),
-        fault=failed,
-        status=faults.status(failed),
+        **faults.call_fields(_fault(told)),
     )
 
 
 def _tool_run(told: JsonObject, data: JsonObject) -> ToolRun:
-    failed = _fault(told)
     given, output = data.get("input"), data.get("output")
     return ToolRun(
         name=string(data.get("name")),
         arguments=literals.read(given) if isinstance(given, str) else given,
         result=UNKNOWN if output is None else genai.parsed(output),  # of a failed one what the model is told
-        fault=failed,
+        fault=_fault(told),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects.genai import parsed
-from pytest_agentreplay.dialects.lenient import arr, obj, objects, rest, string
+from pytest_agentreplay.dialects.lenient import arr, merge_later, obj, objects, rest, string
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, finals, literals, usage
@@ -25,23 +25,12 @@ _LOST = (
     "Opik puts parameters and what the reply said besides its choices into one `metadata`; they are told apart by name",
 )
 _KINDS = frozenset({"llm", "tool", "general", "guardrail"})
-_REPLY = frozenset(
-    {
-        *(
-            "id",
-            "created",
-            "object",
-            "system_fingerprint",
-            "service_tier",
-            "usage",
-            "moderation",
-            "type",
-            "created_from",
-        ),
-        *("model", "tools", "request_id", "finish_reason", "stop_reason", "stop_sequence", "role", "metadata"),
-    }
-)
 _ANSWERED = ("id", "object", "created", "system_fingerprint", "service_tier")
+_REPLY = (
+    *(*_ANSWERED, "usage", "moderation", "type", "created_from", "model", "tools", "request_id", "finish_reason"),
+    *("stop_reason", "stop_sequence", "role", "metadata"),
+)
+_EMPTY: tuple[Json, ...] = (None, {}, [])
 _HINT = (
     "export the spans with it (`opik export WORKSPACE PROJECT traces`), and trace the client (`track_openai`) and "
     'the tools (`@opik.track(type="tool")`) with capture_input and capture_output left on'
@@ -92,12 +81,8 @@ def _rows(rows: Iterable[Json]) -> tuple[dict[str, JsonObject], dict[str, JsonOb
                 if "trace" in path or "thread_id" in told
                 else {}
             )
-            kept[string(told["id"])] = _filled(kept.get(string(told["id"]), {}), told)
+            kept[string(told["id"])] = merge_later(kept.get(string(told["id"]), {}), told, empty=_EMPTY)
     return traces, spans
-
-
-def _filled(known: JsonObject, later: JsonObject) -> JsonObject:
-    return known | {name: value for name, value in later.items() if value not in (None, {}, []) or name not in known}
 
 
 def _read(opened: Opened) -> Iterator[Trace]:
@@ -112,8 +97,7 @@ def _read(opened: Opened) -> Iterator[Trace]:
 def _trace(known: str, told: JsonObject, spans: list[JsonObject], file: str) -> Trace:
     root = next((one for one in spans if not one.get("parent_span_id")), {})
     taken = "" if told else string(root.get("id"))
-    told = _filled(root, told)
-    noted = about(obj(told.get("metadata")), *(obj(one.get("metadata")) for one in spans))
+    told = merge_later(root, told, empty=_EMPTY)
     failed = faults.fault(told.get("error_info"))
     scores = {string(one.get("name")): one.get("value") for one in objects(told.get("feedback_scores"))}
     trace = Trace(
@@ -123,40 +107,32 @@ def _trace(known: str, told: JsonObject, spans: list[JsonObject], file: str) -> 
         status="error" if failed else "ok" if told.get("end_time") else "",
         started=moment(told.get("start_time")),
         ended=moment(told.get("end_time")),
-        user=noted.user,
-        session=string(told.get("thread_id")) or noted.session,
-        tenant=noted.tenant,
         tags=tuple(tag for tag in arr(told.get("tags")) if isinstance(tag, str)),
-        metadata=noted.metadata,
         input=finals.given(told.get("input")) or None,
         output=finals.final(told.get("output")) or None,
         fault=failed,
         grades=scores,
         losses=_LOST,
+        **about(*(obj(one.get("metadata")) for one in (told, *spans)), session=string(told.get("thread_id"))),
     )
     return run(trace, [_span(one) for one in spans], hint=_HINT, root=taken)
 
 
 def _span(told: JsonObject) -> TreeSpan:
-    step: ModelCall | ToolRun | None = None
-    if told.get("type") == "llm":
-        step = _model_call(told)
-    elif told.get("type") == "tool":
-        step = _tool_run(told)
+    kind, run_of_tool = told.get("type"), _tool_run(told)
     return TreeSpan(
         id=string(told.get("id")),
         parent=string(told.get("parent_span_id")),
         started=moment(told.get("start_time")),
         ended=moment(told.get("end_time")),
-        step=step,
-        tool=_tool_run(told),
+        step=_model_call(told) if kind == "llm" else run_of_tool if kind == "tool" else None,
+        tool=run_of_tool,
     )
 
 
 def _model_call(told: JsonObject) -> ModelCall:
     """A call whose request stands in `input` and `metadata`, and whose reply in `output` and `metadata`."""
-    noted, failed = obj(told.get("metadata")), faults.fault(told.get("error_info"))
-    asked, answer = told.get("input"), told.get("output")
+    noted, asked, answer = obj(told.get("metadata")), told.get("input"), told.get("output")
     body = asked if isinstance(asked, dict) else {"messages": asked}
     params = {name: value for name, value in noted.items() if name not in _REPLY and not name.startswith("_")}
     known: JsonObject = {name: noted[name] for name in _ANSWERED if name in noted}
@@ -172,22 +148,19 @@ def _model_call(told: JsonObject) -> ModelCall:
             name: value for name, value in params.items() if isinstance(value, bool | int | float | str | dict)
         },
         usage=usage.usage(told.get("usage"), noted.get("usage")),
-        fault=failed,
-        status=faults.status(failed),
+        **faults.call_fields(faults.fault(told.get("error_info"))),
     )
 
 
 def _tool_run(told: JsonObject) -> ToolRun:
-    noted, failed = obj(told.get("metadata")), faults.fault(told.get("error_info"))
     given = told.get("output")
-    inner = obj(given)
-    alone = inner.get("output") if set(inner) == {"output"} else given
+    alone = obj(given)["output"] if set(obj(given)) == {"output"} else given
     return ToolRun(
         name=string(told.get("name")),
-        call_id=string(noted.get("tool_call_id")),
+        call_id=string(obj(told.get("metadata")).get("tool_call_id")),
         arguments=_arguments(parsed(told.get("input"))),
         result=UNKNOWN if alone is None else finals.told(alone),
-        fault=failed,
+        fault=faults.fault(told.get("error_info")),
     )
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.dialects.lenient import obj, rest, string
+from pytest_agentreplay.dialects.lenient import merge_later, obj, rest, string
 from pytest_agentreplay.errors import TraceIncomplete
-from pytest_agentreplay.interchange.formats import Format
+from pytest_agentreplay.interchange.formats import Format, find_rows
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
 from pytest_agentreplay.interchange.platforms.about import about
@@ -46,18 +46,9 @@ def _fits(opened: Opened) -> bool:
 def _calls(rows: Iterable[Json]) -> list[JsonObject]:
     """The calls in whatever holds them; a start and its end, sent apart, are one call."""
     merged: dict[str, JsonObject] = {}
-    waiting = [*rows][::-1]
-    while waiting:
-        row = waiting.pop()
-        told = obj(row)
-        if isinstance(row, list):
-            waiting += row[::-1]
-        elif "op_name" in told or ("ended_at" in told and "id" in told):
-            known = string(told.get("id"))
-            old = merged.get(known, {})
-            merged[known] = old | {name: one for name, one in told.items() if one is not None or name not in old}
-        else:
-            waiting += [told[name] for name in _BATCHES if isinstance(told.get(name), list | dict)]
+    for told in find_rows(rows, lambda told: "op_name" in told or ("ended_at" in told and "id" in told), _BATCHES):
+        known = string(told.get("id"))
+        merged[known] = merge_later(merged.get(known, {}), told)
     return [call for call in merged.values() if string(call.get("op_name")).startswith(_MARKS)]
 
 
@@ -73,7 +64,6 @@ def _read(opened: Opened) -> Iterator[Trace]:
 def _trace(known: str, calls: list[JsonObject], file: str) -> Trace:
     ids = {string(call.get("id")) for call in calls}
     root = next((call for call in calls if string(call.get("parent_id")) not in ids), calls[0])
-    noted = about(obj(root.get("attributes")), *(obj(call.get("attributes")) for call in calls))
     failed = faults.fault(root.get("exception"))
     if any(_refers(call.get(side)) for call in calls if _of_model(call) for side in ("inputs", "output")):
         raise TraceIncomplete(_REFERENCES, file=file, place=f"run {known}")
@@ -84,14 +74,15 @@ def _trace(known: str, calls: list[JsonObject], file: str) -> Trace:
         status="error" if failed else "ok" if root.get("ended_at") else "",
         started=moment(root.get("started_at")),
         ended=moment(root.get("ended_at")),
-        user=noted.user or string(root.get("wb_user_id")),
-        session=string(root.get("thread_id")) or noted.session,
-        tenant=noted.tenant,
-        metadata=noted.metadata,
         input=finals.given(_arguments(root)) or None,
         output=finals.final(root.get("output")),
         fault=failed,
         losses=_LOST,
+        **about(
+            *(obj(call.get("attributes")) for call in (root, *calls)),
+            {"user": string(root.get("wb_user_id"))},
+            session=string(root.get("thread_id")),
+        ),
     )
     return run(trace, [_span(call) for call in calls], hint=_HINT, root=string(root.get("id")))
 
@@ -126,16 +117,14 @@ def _span(call: JsonObject) -> TreeSpan:
 
 
 def _model_call(call: JsonObject) -> ModelCall:
-    answer, failed = call.get("output"), faults.fault(call.get("exception"))
+    answer = call.get("output")
     counted = next(iter(obj(obj(call.get("summary")).get("usage")).values()), None)
-    reply = rest(obj(answer), "request_id") or answer
     return bodies.model_call(
-        rest(obj(call.get("inputs")), "self"),
-        reply,
+        _arguments(call),
+        rest(obj(answer), "request_id") or answer,
         whole=string(obj(answer).get("object")) in {"chat.completion", "response"} or "stop_reason" in obj(answer),
         usage=usage.usage(counted),
-        fault=failed,
-        status=faults.status(failed),
+        **faults.call_fields(faults.fault(call.get("exception"))),
     )
 
 
