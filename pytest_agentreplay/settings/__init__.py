@@ -36,7 +36,7 @@ from pytest_agentreplay.settings.parsers import (
 from pytest_agentreplay.settings.tables import INI, MARKER, OPTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from pytest_agentreplay.core.model import JsonObject
@@ -362,6 +362,13 @@ def adopt_of(reason: str | None, mode: Mode, *, refused: bool) -> str:
     return reason.strip()
 
 
+PARSERS: Mapping[str, Callable[[object, str], Any]] = {
+    "clock": clock_of, "order": order_of, "orders": limit_of, "seed": number, "tolerances": tolerances_of,
+    "tools": tools_of, "models": paths_of, "retrievals": paths_of, "ignore": ignored_of,
+}  # fmt: skip
+"""Keyword of a marker -> what its value is, for those that do not take a list of texts."""
+
+
 def marked(settings: Settings, keywords: Mapping[str, object]) -> Settings:
     """`settings` under the keywords of one marker."""
     changes: dict[str, Any] = {}
@@ -372,38 +379,23 @@ def marked(settings: Settings, keywords: Mapping[str, object]) -> Settings:
                 refuse_unknown(name, value, ("model", "off"), live_by_word(value))
                 if "mode" not in settings.typed:
                     changes["mode"] = MODES[str(value)]
-            case "tools":
-                changes["tools"] = tuple(dict((*settings.tools, *tools_of(value, name))).items())
-            case "read_tools":
-                changes[key] = (*settings.read_tools, *texts(value, name))
-            case "tolerances":
-                changes[key] = (*settings.tolerances, *tolerances_of(value, name))
-            case "models" | "retrievals":
-                changes[key] = tuple(dict((*getattr(settings, key), *paths_of(value, name))).items())
-            case "ignore":
-                changes["ignored"] = tuple(dict((*settings.ignored, *ignored_of(value, name))).items())
-            case "clock":
-                changes["clock"] = clock_of(value, name)
-            case "order":
-                changes["order"] = order_of(value, name)
-            case "waits":
-                changes["waits"] = bool(value)
-            case "orders":
-                changes["orders"] = limit_of(value, name)
-            case "seed":
-                changes["seed"] = number(value, name)
+            case "clock" | "order" | "orders" | "seed":
+                changes[key] = PARSERS[key](value, name)
+            case "waits" | "places":
+                changes[key] = bool(value)
+            case "tools" | "models" | "retrievals" | "ignore":
+                field = "ignored" if key == "ignore" else key
+                changes[field] = tuple(dict((*getattr(settings, field), *PARSERS[key](value, name))).items())
+            case "read_tools" | "tolerances" | "allow_hosts" | "allow_subprocess" | "children" | "fixtures":
+                changes[key] = (*getattr(settings, key), *PARSERS.get(key, texts)(value, name))
             case "expect":
                 refuse_unknown(name, value, EXPECTATIONS)
                 changes["expect"] = value
-            case "allow_hosts" | "allow_subprocess" | "children" | "fixtures":
-                changes[key] = (*getattr(settings, key), *texts(value, name))
             case "redact":
                 words = (value,) if isinstance(value, str) else texts(value, name)
                 for word in words:
                     refuse_unknown(name, word, REDACT, "a test takes pii or strict; files are for --redact")
                 changes[key] = (*settings.redact, *words)
-            case "places":
-                changes["places"] = bool(value)
             case _:
                 raise SettingsError(f"@pytest.mark.agentreplay has no keyword {key!r}{nearest(key, MARKER)}")
     return settings._replace(**changes)

@@ -3,108 +3,84 @@
 from __future__ import annotations
 
 from argparse import SUPPRESS
-from typing import Any
+from typing import Any, TypeAlias
 
-OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("--snapshot-record", {
-        "action": "store_true", "dest": "agentreplay_record", "default": False,
-        "help": "run the selected tests live and write their snapshots",
-    }),
-    ("--snapshot-record-missing", {
-        "action": "store_true", "dest": "agentreplay_record_missing", "default": False,
-        "help": "run the selected tests that have no snapshot live and write theirs; replay the others",
-    }),
-    ("--replay", {
-        "metavar": "MODE", "dest": "agentreplay_replay", "default": None,
-        "help": "model: every model and tool reply from the snapshot (the default, said aloud: edited snapshots are "
-                "errors); off: run everything for real, record nothing",
-    }),
-    ("--agentreplay-mode", {
-        "metavar": "MODE", "dest": "agentreplay_mode", "default": None,
-        "help": "the same as --replay, for when another plugin owns that flag; also takes record",
-    }),
-    ("--replay-tools", {
-        "metavar": "HOW", "dest": "agentreplay_replay_tools", "default": None,
-        "help": "frozen: tool results from the snapshot (the default); verify: read tools run too, results compared",
-    }),
-    ("--redact", {
-        "metavar": "WHAT", "dest": "agentreplay_redact", "action": "append", "default": None,
-        "help": "take more off than the shipped secrets: pii, strict, or a policy file; several by commas, or again",
-    }),
-    ("--agentreplay-sandbox", {
-        "metavar": "HOW", "dest": "agentreplay_sandbox", "default": None,
-        "help": "have the kernel refuse sockets too, to C code and children (Linux). require: or run nothing; "
-                "auto: where every selected test replays; off (the default)",
-    }),
-    ("--agentreplay-no-prove", {
-        "action": "store_true", "dest": "agentreplay_no_prove", "default": False,
-        "help": "do not replay new recordings at the end of the session",
-    }),
-    ("--agentreplay-adopt-plan", {
-        "metavar": "FILE", "dest": "agentreplay_adopt_plan", "default": None, "help": SUPPRESS,
-    }),
-    ("--agentreplay-adopt", {
-        "metavar": "REASON", "dest": "agentreplay_adopt", "default": None, "help": SUPPRESS,
-    }),
-    ("--agentreplay-trials", {
-        "metavar": "FILE", "dest": "agentreplay_trials", "default": None, "help": SUPPRESS,
-    }),
-    ("--agentreplay-proof", {
-        "metavar": "FILE", "dest": "agentreplay_proof", "default": None, "help": SUPPRESS,
-    }),
-    ("--agentreplay-unused-into", {
-        "metavar": "FILE", "dest": "agentreplay_unused_into", "default": None, "help": SUPPRESS,
-    }),
+Row: TypeAlias = tuple[str, dict[str, Any]]
+
+
+def switch(flag: str, about: str) -> Row:
+    """Return the row of a flag without a value."""
+    return flag, {"action": "store_true", "dest": destination(flag), "default": False, "help": about}
+
+
+def option(flag: str, metavar: str, about: str = SUPPRESS, *, action: str = "store") -> Row:
+    """Return the row of a flag with a value. One without a help text is given to child processes of this package."""
+    return flag, {"action": action, "metavar": metavar, "dest": destination(flag), "default": None, "help": about}
+
+
+def destination(flag: str) -> str:
+    """Return the name of a flag's value: agentreplay_record for "--snapshot-record"."""
+    name = flag.removeprefix("--").removeprefix("snapshot-").removeprefix("agentreplay-")
+    return f"agentreplay_{name.replace('-', '_')}"
+
+
+OPTIONS: tuple[Row, ...] = (
+    switch("--snapshot-record", "run the selected tests live and write their snapshots"),
+    switch("--snapshot-record-missing",
+           "run the selected tests that have no snapshot live and write theirs; replay the others"),
+    option("--replay", "MODE",
+           "model: every model and tool reply from the snapshot (the default, said aloud: edited snapshots are "
+           "errors); off: run everything for real, record nothing"),
+    option("--agentreplay-mode", "MODE",
+           "the same as --replay, for when another plugin owns that flag; also takes record"),
+    option("--replay-tools", "HOW",
+           "frozen: tool results from the snapshot (the default); verify: read tools run too, results compared"),
+    option("--redact", "WHAT",
+           "take more off than the shipped secrets: pii, strict, or a policy file; several by commas, or again",
+           action="append"),
+    option("--agentreplay-sandbox", "HOW",
+           "have the kernel refuse sockets too, to C code and children (Linux). require: or run nothing; "
+           "auto: where every selected test replays; off (the default)"),
+    switch("--agentreplay-no-prove", "do not replay new recordings at the end of the session"),
+    option("--agentreplay-adopt-plan", "FILE"),
+    option("--agentreplay-adopt", "REASON"),
+    option("--agentreplay-trials", "FILE"),
+    option("--agentreplay-proof", "FILE"),
+    option("--agentreplay-unused-into", "FILE"),
 )  # fmt: skip
 """Flag and the keywords of its `addoption`."""
 
-INI: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("agentreplay_mode", {"type": "string", "default": "", "help": "model or off, where no flag says otherwise"}),
-    ("agentreplay_dir", {"type": "string", "default": "__agent_snapshots__", "help": "snapshot folder, beside tests"}),
-    ("agentreplay_paths", {"type": "linelist", "default": [], "help": "folders whose tests all opt in"}),
-    ("agentreplay_tools", {"type": "linelist", "default": [], "help": "tools to freeze: shop.tools.lookup = read"}),
-    ("agentreplay_runners", {
-        "type": "linelist", "default": [], "help": "what runs the cases: refunds = shop.cases:run_refund",
-    }),
-    ("agentreplay_timeout", {
-        "type": "string", "default": "120", "help": "seconds that the runner of a case may take; 0: any number",
-    }),
-    ("agentreplay_read_tools", {
-        "type": "linelist", "default": [], "help": "tools of frameworks that change nothing, by shown name",
-    }),
-    ("agentreplay_tolerances", {
-        "type": "linelist", "default": [], "help": "what a verified result may differ in: search $[*].score = 0.01",
-    }),
-    ("agentreplay_models", {"type": "linelist", "default": [], "help": "models in this process: shop.llm.ask = qwen"}),
-    ("agentreplay_retrievals", {
-        "type": "linelist", "default": [], "help": "retrievers in this process: shop.store.search = embedding-model",
-    }),
-    ("agentreplay_ci_record", {"type": "bool", "default": False, "help": "allow recording where CI is set"}),
-    ("agentreplay_prove", {"type": "bool", "default": True, "help": "replay new recordings offline, at the end"}),
-    ("agentreplay_clock", {"type": "string", "default": "stepped", "help": "stepped, real or virtual"}),
-    ("agentreplay_order", {
-        "type": "string", "default": "auto", "help": "order of replies: auto, recorded, free or loose",
-    }),
-    ("agentreplay_waits", {"type": "bool", "default": False, "help": "let replies take as long as they did"}),
-    ("agentreplay_seed", {"type": "string", "default": "", "help": "seed of random and uuid; else by test id"}),
-    ("agentreplay_allow_hosts", {"type": "linelist", "default": [], "help": "hosts a replayed test may reach"}),
-    ("agentreplay_allow_subprocess", {"type": "linelist", "default": [], "help": "programs it may start"}),
-    ("agentreplay_sandbox", {
-        "type": "string", "default": "off", "help": "the kernel refuses sockets too: require, auto or off",
-    }),
-    ("agentreplay_children", {"type": "linelist", "default": [], "help": "children whose model calls are met: node *"}),
-    ("agentreplay_env", {"type": "linelist", "default": [], "help": "environment variables to keep in snapshots"}),
-    ("agentreplay_fixtures", {"type": "linelist", "default": [], "help": "files that tests depend on: data/*.json"}),
-    ("agentreplay_headers", {"type": "linelist", "default": [], "help": "headers to keep, beyond the shipped list"}),
-    ("agentreplay_redact", {
-        "type": "linelist", "default": [], "help": "what to take off beyond the shipped secrets: pii, strict, FILE",
-    }),
-    ("agentreplay_ignore", {"type": "linelist", "default": [], "help": "what may differ: $.path = reason"}),
-    ("agentreplay_places", {"type": "bool", "default": True, "help": "store directories, host and user as marks"}),
-    ("agentreplay_unused", {"type": "string", "default": "warn", "help": "unused snapshots: warn, fail or ignore"}),
-    ("agentreplay_max_bytes", {"type": "string", "default": "1000000", "help": "warn about larger snapshots"}),
-    ("agentreplay_largest", {"type": "string", "default": "33554432", "help": "refuse larger snapshots, in bytes"}),
-)  # fmt: skip
+INI: tuple[Row, ...] = tuple((key, {"type": kind, "default": default, "help": about}) for key, kind, default, about in (
+    ("agentreplay_mode", "string", "", "model or off, where no flag says otherwise"),
+    ("agentreplay_dir", "string", "__agent_snapshots__", "snapshot folder, beside tests"),
+    ("agentreplay_paths", "linelist", [], "folders whose tests all opt in"),
+    ("agentreplay_tools", "linelist", [], "tools to freeze: shop.tools.lookup = read"),
+    ("agentreplay_runners", "linelist", [], "what runs the cases: refunds = shop.cases:run_refund"),
+    ("agentreplay_timeout", "string", "120", "seconds that the runner of a case may take; 0: any number"),
+    ("agentreplay_read_tools", "linelist", [], "tools of frameworks that change nothing, by shown name"),
+    ("agentreplay_tolerances", "linelist", [], "what a verified result may differ in: search $[*].score = 0.01"),
+    ("agentreplay_models", "linelist", [], "models in this process: shop.llm.ask = qwen"),
+    ("agentreplay_retrievals", "linelist", [], "retrievers in this process: shop.store.search = embedding-model"),
+    ("agentreplay_ci_record", "bool", False, "allow recording where CI is set"),
+    ("agentreplay_prove", "bool", True, "replay new recordings offline, at the end"),
+    ("agentreplay_clock", "string", "stepped", "stepped, real or virtual"),
+    ("agentreplay_order", "string", "auto", "order of replies: auto, recorded, free or loose"),
+    ("agentreplay_waits", "bool", False, "let replies take as long as they did"),
+    ("agentreplay_seed", "string", "", "seed of random and uuid; else by test id"),
+    ("agentreplay_allow_hosts", "linelist", [], "hosts a replayed test may reach"),
+    ("agentreplay_allow_subprocess", "linelist", [], "programs it may start"),
+    ("agentreplay_sandbox", "string", "off", "the kernel refuses sockets too: require, auto or off"),
+    ("agentreplay_children", "linelist", [], "children whose model calls are met: node *"),
+    ("agentreplay_env", "linelist", [], "environment variables to keep in snapshots"),
+    ("agentreplay_fixtures", "linelist", [], "files that tests depend on: data/*.json"),
+    ("agentreplay_headers", "linelist", [], "headers to keep, beyond the shipped list"),
+    ("agentreplay_redact", "linelist", [], "what to take off beyond the shipped secrets: pii, strict, FILE"),
+    ("agentreplay_ignore", "linelist", [], "what may differ: $.path = reason"),
+    ("agentreplay_places", "bool", True, "store directories, host and user as marks"),
+    ("agentreplay_unused", "string", "warn", "unused snapshots: warn, fail or ignore"),
+    ("agentreplay_max_bytes", "string", "1000000", "warn about larger snapshots"),
+    ("agentreplay_largest", "string", "33554432", "refuse larger snapshots, in bytes"),
+))  # fmt: skip
 """Key and the keywords of its `addini`."""
 
 MARKER = (
