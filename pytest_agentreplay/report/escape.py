@@ -1,21 +1,17 @@
 """The one sink for everything shown: no text of a model, tool or file can move the cursor, hide or reorder itself.
 
-It cannot speak to a CI server either, whose commands are lines of a log, nor to a browser or a Markdown page.
+It cannot speak to a CI server either, whose commands are lines of a log, nor to a Markdown page.
 
     safe, line     for a terminal or a file            printed     as it leaves for a log, where one may be read by CI
-    github         data of a workflow command          fenced      for Markdown
-    markup, island for HTML: text or attribute, data   POLICY      what a page of ours may load: nothing
+    fenced         for Markdown
 """
 
 from __future__ import annotations
 
-import html
-import json
 import os
 import re
 import unicodedata
 from functools import lru_cache
-from typing import Any
 
 # Letters and marks by category, yet not seen: fillers, variation selectors (those of emoji apart) and the like.
 _UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef]")
@@ -25,9 +21,6 @@ _SUSPECT = re.compile(r"[^\x20-\x7e\n\t]")
 _COMMAND = re.compile(r"^([^\S\n]*):(?=:[a-z])|()#(?=#[a-z]*\[)", re.IGNORECASE | re.MULTILINE)
 _MARKER = re.compile(r"^([^\S\n]*)([:#])(?=\2)", re.MULTILINE)
 _CI = ("CI", "GITHUB_ACTIONS", "TF_BUILD")
-
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
-"""The Content-Security-Policy of an HTML page that holds recorded text: it runs, loads and sends nothing."""
 
 
 def safe(text: str) -> str:
@@ -50,30 +43,11 @@ def line(text: str) -> str:
     return safe(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
-def github(text: str, *, named: bool = False) -> str:
-    """`text` as the data of a GitHub Actions workflow command, or as the value of a `named` property of one.
-
-    It is safe, and unable to end the command or the property.
-    """
-    data = safe(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-    return data.replace(":", "%3A").replace(",", "%2C") if named else data
-
-
 def fenced(text: str) -> str:
     """`text` as a block of Markdown code that it cannot end: no link, picture, table or mention comes of it."""
     seen = safe(text)
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", seen)), default=0))
     return f"{fence}text\n{seen}\n{fence}"
-
-
-def markup(text: str) -> str:
-    """`text` as HTML text, or as the value of an attribute in double quotes; never as the address of a link."""
-    return html.escape(safe(text))
-
-
-def island(value: Any) -> str:
-    """`value` as JSON for `<script type="application/json">`, which it cannot end; a script reads what was given."""
-    return re.sub("[<>&]", lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value))
 
 
 def _broken(found: re.Match[str]) -> str:

@@ -1,8 +1,10 @@
-"""A page that holds a hostile text in each place where an HTML report has one, and what a parser makes of it."""
+"""A page that a person's own report would make of shown text, each place of HTML once, and what a parser reads there."""
 
 from __future__ import annotations
 
+import html
 import json
+import re
 from html.parser import HTMLParser
 from typing import Any
 
@@ -13,9 +15,11 @@ TAGS = {"html": [], "head": [], "body": [], "p": ["title"], "script": ["type", "
 
 def page(text: str) -> str:
     """The page."""
+    shown = html.escape(escape.safe(text))
+    data = re.sub("[<>&]", lambda mark: f"\\u{ord(mark[0]):04x}", json.dumps({"said": text}))
     return (
-        f'<!doctype html><html><head></head><body><p title="{escape.markup(text)}">{escape.markup(text)}</p>'
-        f'<script type="application/json" id="data">{escape.island({"said": text})}</script></body></html>'
+        f'<!doctype html><html><head></head><body><p title="{shown}">{shown}</p>'
+        f'<script type="application/json" id="data">{data}</script></body></html>'
     )
 
 

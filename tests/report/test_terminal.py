@@ -19,7 +19,7 @@ from pytest_agentreplay.core.model import Body, Exchange, Failure, Header, HttpC
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import CannotFreeze, SnapshotUnreadable
 from pytest_agentreplay.report import findings
-from pytest_agentreplay.report.escape import github, line, safe
+from pytest_agentreplay.report.escape import line, safe
 from pytest_agentreplay.report.terminal import HEIGHT, text
 from tests.support import exchanges
 from tests.support.chat_runs import message_of, result_of
@@ -393,7 +393,6 @@ SHOWN = {
 def test_what_would_act_is_seen_instead():
     assert {raw: safe(raw) for raw in SHOWN} == SHOWN
     assert line("a\nb\tc\x1b") == "a\\nb\\tc\\x1b"
-    assert github("100%\r\n::error::x\x1b") == "100%25\\r%0A\\x3a:error::x\\x1b"
 
 
 @given(st.text(st.characters(), max_size=40) | st.text(st.characters(categories=["Cc", "Cf", "Cs", "Zl", "Zp"])))
