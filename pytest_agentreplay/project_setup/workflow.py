@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_agentreplay.project_setup.pytest_configuration import read_table, text_of
 from pytest_agentreplay.store import files
@@ -31,15 +31,13 @@ jobs:
 {steps}
 """
 LOCKED = {
-    "uv.lock": (("pip install uv", "uv sync --locked --all-extras --all-groups"), "uv run --no-sync ", "uv "),
-    "poetry.lock": (("pip install poetry", "poetry install --all-extras --all-groups"), "poetry run ", "poetry run "),
-    "Pipfile.lock": (("pip install pipenv", "pipenv sync --dev"), "pipenv run ", "pipenv run "),
+    "uv.lock": ("uv sync --locked --all-extras --all-groups", "uv run --no-sync ", "uv "),
+    "poetry.lock": ("poetry install --all-extras --all-groups", "poetry run ", "poetry run "),
 }
 """Lock -> what installs from it, what stands before a command of that environment, and before its `pip install`."""
 REQUIREMENTS = re.compile(
     r"(?:dev-|test-)?requirements(?:[-_.](?:dev|tests?))?\.txt|requirements/(?:base|dev|tests?)\.txt"
 )
-DECLARES = re.compile(r"^\[(?:project|dependency-groups|tool\.poetry)\b", re.MULTILINE)
 GROUPS = ("test", "tests", "testing", "dev")
 """The usual names of what tests need, among extras and groups of dependencies."""
 KEYS = {
@@ -55,13 +53,27 @@ KEYS = {
 """Variable -> packages whose clients are not made without it."""
 
 
+class Installation(NamedTuple):
+    """The commands that install what a folder declares, its text, and what stands before a command and `pip` then."""
+
+    commands: list[str]
+    declared: str
+    run: str = ""
+    pip: str = ""
+
+
 def workflow_text(top: Path, root: Path, project: ProjectModules) -> str:
-    """Return a workflow for the tests of `project`, in the folder `root` of the repository at `top`."""
+    """Return a workflow for the tests of `project`, in the folder `root` of the repository at `top`.
+
+    What no file names, pytest and the plugin, is installed beside the project.
+    """
     above = [folder for folder in (root, *root.parents) if folder.is_relative_to(top)]
-    place = next((folder for folder in above if declared_in(folder)), root)
-    workspace = (place / "pyproject.toml").is_file() and any(files.exists(folder / "uv.lock") for folder in above)
-    commands, run = install_commands(place, "uv.lock" if workspace else "")
-    steps = [f"      - run: {command}" for command in (*commands, f"{run}pytest --replay=model")]
+    declaring = ((folder, found) for folder in above if (found := installation(folder, top)).commands)
+    place, installed = next(declaring, (root, Installation([], "")))
+    commands = installed.commands
+    if missing := [name for name in ("pytest", DISTRIBUTION) if not mentions(installed.declared, name)]:
+        commands.append(f"{installed.pip}pip install {' '.join(missing)}")
+    steps = [f"      - run: {command}" for command in (*commands, f"{installed.run}pytest --replay=model")]
     if place != root:
         steps.append(f"        working-directory: {below(root, top)}")
     folder = "" if place == top else f"\n    defaults:\n      run:\n        working-directory: {below(place, top)}"
@@ -85,40 +97,30 @@ def keys_of(project: ProjectModules) -> list[str]:
     return sorted(needed | project.keys)
 
 
-def declared_in(folder: Path) -> list[str]:
-    """Return the files of a folder that say what the project needs."""
-    names = [*files.names_in(folder), *(f"requirements/{name}" for name in files.names_in(folder / "requirements"))]
-    declares = bool(DECLARES.search(text_of(folder / "pyproject.toml") or ""))
-    others = {"setup.py", *LOCKED, *(["pyproject.toml"] if declares else [])}
-    return [name for name in names if name in others or REQUIREMENTS.fullmatch(name)]
-
-
-def install_commands(place: Path, lock: str) -> tuple[list[str], str]:
-    """Return the commands that install the project in a folder with what its tests need, and what runs a command then.
-
-    `lock` is that of the folders above, for a folder without one. What no file names, pytest and the plugin, is
-    installed beside it.
-    """
-    present = declared_in(place)
-    pyproject = place / "pyproject.toml"
+def installation(folder: Path, top: Path) -> Installation:
+    """Return how the project in `folder`, and what its tests need, is installed; no commands where nothing says so."""
+    pyproject = folder / "pyproject.toml"
     text = text_of(pyproject) or ""
-    known, commands, run, pip = [text], list[str](), "", ""
-    if lock := next((name for name in LOCKED if name in present), lock):
-        known.append(text_of(place / lock) or "")
-        installs, run, pip = LOCKED[lock]
-        commands += installs
-    else:
-        project: dict[str, Any] = read_table(pyproject, text, ("project",)) or {}
-        groups: dict[str, Any] = read_table(pyproject, text, ("dependency-groups",)) or {}
-        if project or "setup.py" in present or read_table(pyproject, text, ("tool", "poetry")):
-            extras = ",".join(name for name in GROUPS if name in project.get("optional-dependencies", {}))
-            commands.append(f'pip install -e ".[{extras}]"' if extras else "pip install -e .")
-        commands += [f"pip install --group {name}" for name in GROUPS if name in groups]
-        for name in filter(REQUIREMENTS.fullmatch, present):
-            known.append(text_of(place / name) or "")
-            commands.append(f"pip install -r {name}")
-    missing = [name for name in ("pytest", DISTRIBUTION) if not any(mentions(each, name) for each in known)]
-    return commands + [f"{pip}pip install {' '.join(missing)}"] * bool(missing), run
+    if lock := lock_of(folder, top):
+        install, run, pip = LOCKED[lock.name]
+        return Installation([f"pip install {lock.stem}", install], f"{text}\n{text_of(lock)}", run, pip)
+    document: dict[str, Any] = read_table(pyproject, text, ()) or {}
+    project, commands = document.get("project", {}), []
+    if project or "poetry" in document.get("tool", {}) or files.exists(folder / "setup.py"):
+        extras = ",".join(name for name in GROUPS if name in project.get("optional-dependencies", {}))
+        commands.append(f'pip install -e ".[{extras}]"' if extras else "pip install -e .")
+    commands += [f"pip install --group {name}" for name in GROUPS if name in document.get("dependency-groups", {})]
+    names = [*files.names_in(folder), *(f"requirements/{name}" for name in files.names_in(folder / "requirements"))]
+    requirements = [name for name in names if REQUIREMENTS.fullmatch(name)]
+    commands += [f"pip install -r {name}" for name in requirements]
+    return Installation(commands, "\n".join([text, *(text_of(folder / name) or "" for name in requirements)]))
+
+
+def lock_of(folder: Path, top: Path) -> Path | None:
+    """Return the lock from which the project in `folder` is installed; the members of a workspace of uv share one."""
+    above = folder.parents if files.exists(folder / "pyproject.toml") else ()
+    shared = [up / "uv.lock" for up in above if up.is_relative_to(top)]
+    return next(filter(files.exists, [*(folder / name for name in LOCKED), *shared]), None)
 
 
 def mentions(text: str, distribution: str) -> bool:
