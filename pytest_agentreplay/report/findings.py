@@ -105,7 +105,8 @@ def stopped_early(divergence: Divergence, test: str, facts: Mapping[str, Json]) 
 def _accept(divergence: Divergence, file: str, *, accepting: bool) -> Line:
     """Return the command that keeps the recorded replies; where it would fail, or just has, why it is not offered."""
     recorded, now = divergence.recorded, divergence.now
-    refused = why_not(recorded.call, now, READER) if recorded is not None and now is not None else ""
+    moved = any(found.path in {"url", "method", "call"} for found in divergence.differences)
+    refused = why_not(recorded.call, now, READER, moved=moved) if recorded is not None and now is not None else ""
     if refused:
         return Line("text", f"the recorded replies cannot be kept (agentreplay accept): {refused}")
     if accepting:

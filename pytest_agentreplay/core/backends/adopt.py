@@ -21,7 +21,7 @@ from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.diagnose import ambiguous
 from pytest_agentreplay.core.diagnose.replay_progress import ReplayProgress, line
 from pytest_agentreplay.core.diff.texts import shorten
-from pytest_agentreplay.core.matching.address import authority, is_this_host, split
+from pytest_agentreplay.core.matching.address import authority
 from pytest_agentreplay.core.model import FrameCall, ToolCall
 from pytest_agentreplay.core.release_order import above
 
@@ -62,8 +62,9 @@ class AdoptBackend(ReplayBackend):
         self._endpoints: dict[str, list[Exchange]] = defaultdict(list)
         self._place: dict[int, int] = {}
         for x in self._top:
-            self._place[x.start] = len(self._endpoints[endpoint(x.call)])
-            self._endpoints[endpoint(x.call)].append(x)
+            same = self._endpoints[self._endpoint(x.call)]
+            self._place[x.start] = len(same)
+            same.append(x)
         self._features: dict[int, Features] = {}
 
     def recognise(self, call: Call) -> bool:
@@ -121,7 +122,7 @@ class AdoptBackend(ReplayBackend):
         due: dict[str, list[Exchange]] = {}
         stopped: set[str] = set()
         services = self._services.options(authority(call))
-        for x in self._endpoints.get(endpoint(call), ()):
+        for x in self._endpoints.get(self._endpoint(call), ()):
             if x.start in self.served or x.lane in stopped or authority(x.call) not in services:
                 continue
             mine = due.get(x.lane)
@@ -160,7 +161,7 @@ class AdoptBackend(ReplayBackend):
 
     def _contradiction(self, held: Features, found: Exchange) -> Exchange | None:
         """A recorded call near `found` whose own content the changed call holds, and that of `found` not."""
-        row, at = self._endpoints[endpoint(found.call)], self._place[found.start]
+        row, at = self._endpoints[self._endpoint(found.call)], self._place[found.start]
         for x in row[max(0, at - NEIGHBOURS) : at + NEIGHBOURS + 1]:
             if x is not found:
                 evidence = compare(held, self._of(found), self._of(x))
@@ -179,25 +180,22 @@ class AdoptBackend(ReplayBackend):
         """The key of a call by itself, whatever ids the run has taught."""
         return self._matching.key(call, self._matching.ids())
 
+    def _endpoint(self, call: Call) -> str:
+        """What a call is put to, whatever it says: method, host and path without a port; a connection; a function."""
+        if isinstance(call, ToolCall):
+            return call.name if call.boundary == "tool" else f"{call.boundary} {call.name}"
+        connection = call.connection if isinstance(call, FrameCall) else None
+        return f"{call.method} {self._matching.address(call) if connection is None else connection}"
+
     def _of(self, x: Exchange) -> Features:
         if x.start not in self._features:
             self._features[x.start] = features(x.call)
         return self._features[x.start]
 
 
-def endpoint(call: Call) -> str:
-    """What a call is put to, whatever it says: method, host and path without a port; a connection; a function."""
-    if isinstance(call, ToolCall):
-        return call.name if call.boundary == "tool" else f"{call.boundary} {call.name}"
-    if isinstance(call, FrameCall) and call.connection is not None:
-        return f"{call.method} {call.connection}"
-    url = split(call.url)
-    return f"{call.method} {url.scheme}://{'localhost' if is_this_host(url.host) else url.host}{url.path}"
-
-
-def why_not(recorded: Call, now: Call, reader: Reader) -> str:
-    """Return why the recorded reply to one call cannot answer another one, "" where it can."""
-    if endpoint(recorded) != endpoint(now):
+def why_not(recorded: Call, now: Call, reader: Reader, *, moved: bool) -> str:
+    """Return why the recorded reply to one call cannot answer another one, "" where it can; `moved` to elsewhere."""
+    if moved or type(recorded) is not type(now):
         return "the request goes to another address or API"
     if isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
         return ""

@@ -397,6 +397,12 @@ class Matching:
             self._heads[headers] = known
         return known
 
+    def address(self, call: WireCall) -> str:
+        """Return scheme, host and path of a request, without a port and with equal parts marked."""
+        url, equal = split(call.url), self._equal(self._table(self._reader.read_call(call).dialect))
+        host = equal.host(url)
+        return f"{url.scheme}://{'localhost' if is_this_host(host) else host}{equal.path(url)}"
+
     def _url(self, url: Url, table: RuleTable) -> str:
         equal = self._equal(table)
         host, path = equal.host(url), equal.path(url)

@@ -65,6 +65,18 @@ def test_a_replay_in_another_environment_passes_by_the_rules_alone_and_the_rest_
     assert "ci-project" not in other, "the URL is declared equal, so it is no difference"
 
 
+def test_a_changed_prompt_is_accepted_in_another_environment(environments):
+    before = {file: file.read_bytes() for file in environments.files}
+    with edited(environments, "agent.py", '"PROMPT", "hi"', '"PROMPT", "bye"'):
+        done = environments.command(
+            "accept", "test_shop.py::test_ask", "--requests", "--reason", "shorter", **CI, MODEL="m-1"
+        )
+        assert "accepted" in done.stdout, done.stdout
+        assert "1 changed request" in done.stdout, done.stdout
+    for file, data in before.items():
+        file.write_bytes(data)
+
+
 def test_the_rules_are_shown(environments):
     done = environments.command("rules")
     for words in (
