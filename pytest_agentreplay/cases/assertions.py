@@ -42,8 +42,7 @@ def run_of(value: Run | HoldsRun) -> Run:
     """The run in `value`. Raises TypeError when there is none."""
     run = value if isinstance(value, Run) else getattr(value, "run", None)
     if not isinstance(run, Run):
-        msg = f"expected a run, `agentreplay.run` or a loaded snapshot, not {type(value).__name__}"
-        raise TypeError(msg)
+        raise TypeError(f"expected a run, `agentreplay.run` or a loaded snapshot, not {type(value).__name__}")
     return run
 
 
@@ -92,8 +91,7 @@ def assert_tool_calls(
         case "multiset":
             found = tool_expectations.unmatched(calls, wanted)
         case _:
-            msg = f'order is "equal", "subsequence" or "multiset", not {order!r}'
-            raise ValueError(msg)
+            raise ValueError(f'order is "equal", "subsequence" or "multiset", not {order!r}')
     if found:
         names = ", ".join(call.name for call in calls) or "none"
         raise AssertionError("\n".join([*found, f"  all calls  {names}"]))
@@ -112,8 +110,7 @@ def assert_turn(
     """Assert something of one of `turns`; see `RunView.assert_turn`, whose keywords `conditions` holds."""
     __tracebackhide__ = True
     if jsonpath is None and equals is not UNSAID:
-        msg = "equals= says what jsonpath= finds; use them together"
-        raise TypeError(msg)
+        raise TypeError("equals= says what jsonpath= finds; use them together")
     turn = pick(turns, number, lane, agent)
     found = [line for name, wanted in conditions.items() if wanted is not None for line in unmet(turn, name, wanted)]
     if not found and jsonpath is not None:
@@ -234,8 +231,7 @@ def find(jsonpath: str, tree: Json) -> list[Json]:
     try:
         expression = parse(jsonpath)
     except Exception as error:
-        msg = f"{jsonpath!r} is no JSONPath: {error}"
-        raise ValueError(msg) from error
+        raise ValueError(f"{jsonpath!r} is no JSONPath: {error}") from error
     try:
         return [match.value for match in expression.find(tree)]
     except (KeyError, TypeError):  # releases before 1.7 take the index of whatever stands there

@@ -49,8 +49,7 @@ class ToolExpectation:
 def read(expected: Iterable[ToolSpec]) -> list[ToolExpectation]:
     """The expectations in a list. Raises TypeError for what is none, a lone name too: it would be read by letters."""
     if isinstance(expected, str):
-        msg = f"expected a list of tools: [{expected!r}]"
-        raise TypeError(msg)
+        raise TypeError(f"expected a list of tools: [{expected!r}]")
     return [wish(spec) for spec in expected]
 
 
@@ -62,8 +61,7 @@ def wish(spec: ToolSpec) -> ToolExpectation:
         case (str(name), arguments) if hasattr(arguments, "keys"):
             return ToolExpectation(name, arguments)
         case _:
-            msg = f'a tool call is a name, or a pair like ("refund", {{"order_id": 7}}), not {spec!r}'
-            raise TypeError(msg)
+            raise TypeError(f'a tool call is a name, or a pair like ("refund", {{"order_id": 7}}), not {spec!r}')
 
 
 def unequal(calls: Sequence[ToolCallView], wanted: Sequence[ToolExpectation]) -> list[str]:

@@ -161,8 +161,7 @@ class BodyReader:
             case {"base64": blob}:
                 return unbase64(reveal_text(blob, self.blobs))
             case _:
-                msg = f"a body of no known kind ({', '.join(stored)[:60]})"
-                raise Malformed(msg)
+                raise Malformed(f"a body of no known kind ({', '.join(stored)[:60]})")
 
     def _all_items(self) -> Items:
         if self._items is None:
@@ -184,8 +183,7 @@ class BodyReader:
                 break
             base = stored["splice"]
             if not (isinstance(base, int) and base in self.requests and base < number):
-                msg = f"exchange {number} is spliced from {base!r:.20}, which is no earlier request"
-                raise Malformed(msg)
+                raise Malformed(f"exchange {number} is spliced from {base!r:.20}, which is no earlier request")
             chain.append(number)
             number = base
         text = self._spliced[number]

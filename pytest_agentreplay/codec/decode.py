@@ -298,5 +298,4 @@ def _need(fields: dict[str, Any], what: str) -> Any:
 
 
 def _wrong(what: str, wanted: str) -> NoReturn:
-    msg = f"{what!r} must be {wanted}"
-    raise Malformed(msg)
+    raise Malformed(f"{what!r} must be {wanted}")

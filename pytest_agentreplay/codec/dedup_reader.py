@@ -74,8 +74,7 @@ def expand(text: str) -> Iterator[tuple[str, bool]]:
         return
     found = _RUN.fullmatch(text)
     if found is None:
-        msg = f"{text[:40]!r} is neither an id nor a run of ids"
-        raise ValueError(msg)
+        raise ValueError(f"{text[:40]!r} is neither an id nor a run of ids")
     for number in range(int(found[2]), int(found[3]) + 1):
         yield f"{found[1]}{number}", bool(found[4])
 
@@ -145,8 +144,7 @@ def kept_and_new(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[bool,
 def applied(old: Any, changes: Any, blobs: BlobReader) -> Any:
     """`old` after `changes`; `old` itself is left alone. Raises Malformed, KeyError, IndexError or TypeError."""
     if not isinstance(changes, list):
-        msg = "the edits of a `$like` are no list"
-        raise Malformed(msg)
+        raise Malformed("the edits of a `$like` are no list")
     for change in changes:
         old = _changed(old, change["at"], change, blobs)
     return old
@@ -165,8 +163,7 @@ def _changed(value: Any, at: Sequence[str | int], change: dict[str, Any], blobs:
             items[key : key + 1] = [_changed(value[key] if key < len(value) else None, rest, change, blobs)]
         return items
     if not isinstance(value, dict) or not isinstance(key, str):
-        msg = f"an edit of a `$like` points nowhere: {key!r}"
-        raise Malformed(msg)
+        raise Malformed(f"an edit of a `$like` points nowhere: {key!r}")
     fields = dict(value)
     if not rest and "gone" in change:
         del fields[key]
@@ -192,8 +189,7 @@ def _at_the_place(value: Any, change: dict[str, Any], blobs: BlobReader) -> Any:
                         found.append(joined([part]))
             return "\n".join(found)
         case _:
-            msg = "an edit of a `$like` says neither `now` nor `lines` nor `gone`"
-            raise Malformed(msg)
+            raise Malformed("an edit of a `$like` says neither `now` nor `lines` nor `gone`")
 
 
 _NAMING = 256
@@ -218,8 +214,7 @@ class Items:
             if isinstance(entry, dict):
                 ((ident, stored),) = entry.items()
                 if ident in self._born or not is_id(ident):
-                    msg = f"item {ident[:20]!r} is defined twice, or is no id"
-                    raise Malformed(msg)
+                    raise Malformed(f"item {ident[:20]!r} is defined twice, or is no id")
                 self._stored[ident] = stored
                 self._born[ident] = len(self._born)
                 self._versions.setdefault(base(ident), []).append((self._born[ident], ident))
@@ -260,8 +255,7 @@ class Items:
                 for ident, newest in expand(entry):
                     yield self._item(self._newest(ident, before) if newest else ident, style, 2)
             else:
-                msg = f"an array of items holds {entry!r:.40}"
-                raise Malformed(msg)
+                raise Malformed(f"an array of items holds {entry!r:.40}")
 
     def _newest(self, first: str, before: int) -> str:
         versions = self._versions.get(first, [])
@@ -291,8 +285,7 @@ class Items:
                 break
             model = stored["$like"]
             if not isinstance(model, str) or self._born.get(model, len(self._born)) >= self._born[ident]:
-                msg = f"item {ident} is like {model!r:.20}, which does not stand before it"
-                raise Malformed(msg)
+                raise Malformed(f"item {ident} is like {model!r:.20}, which does not stand before it")
             ident = model
         value = self._values.get(ident)
         for name, stored in reversed(chain):
@@ -307,8 +300,7 @@ class Items:
         try:
             return self._stored[ident]
         except KeyError:
-            msg = f"item {ident} is not defined in the file"
-            raise Malformed(msg) from None
+            raise Malformed(f"item {ident} is not defined in the file") from None
 
 
 def _entries(body: dict[str, Any]) -> Iterable[Any]:
@@ -323,8 +315,7 @@ def _entries(body: dict[str, Any]) -> Iterable[Any]:
 def unspliced(old: str, parts: Any, blobs: BlobReader) -> str:
     """The text that `parts` make of `old`. Raises Malformed."""
     if not isinstance(parts, list):
-        msg = "the parts of a splice are no list"
-        raise Malformed(msg)
+        raise Malformed("the parts of a splice are no list")
     found: list[str] = []
     for part in parts:
         match part:
@@ -334,6 +325,5 @@ def unspliced(old: str, parts: Any, blobs: BlobReader) -> str:
             case str() | dict():
                 found.append(reveal_text(part, blobs))
             case _:
-                msg = f"a splice keeps {part!r:.40} of a text of {len(old)} characters"
-                raise Malformed(msg)
+                raise Malformed(f"a splice keeps {part!r:.40} of a text of {len(old)} characters")
     return "".join(found)

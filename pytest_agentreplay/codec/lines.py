@@ -62,8 +62,7 @@ def text_of(stored: dict[str, Any], blobs: BlobReader) -> str:
 
 def _line(value: Any, manner: Style, blobs: BlobReader) -> str:
     if not isinstance(value, str | dict):
-        msg = "a line must be an object or a text"
-        raise Malformed(msg)
+        raise Malformed("a line must be an object or a text")
     text = value if isinstance(value, str) else manner.dumps(value)
     blobs.spend(len(text))
     return text

@@ -91,8 +91,7 @@ def parsed(data: bytes, file: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         _refuse_content(data, file)
     if not isinstance(found, dict):
-        msg = "a snapshot is a JSON object; this is something else"
-        raise SnapshotUnreadable(msg, file=file, place="1:1")
+        raise SnapshotUnreadable("a snapshot is a JSON object; this is something else", file=file, place="1:1")
     return found
 
 
@@ -211,8 +210,6 @@ def strict(data: bytes, file: str) -> None:
                 _refuse(text, token, "no such number: too many digits, or beyond all bounds", file)
             case "word" if token.group() not in {"true", "false", "null"}:
                 _refuse(text, token, f"{token.group()[:20]} is not a JSON value", file)
-            case _:
-                pass
 
 
 def _nest(levels: list[_Level], mark: str) -> None:

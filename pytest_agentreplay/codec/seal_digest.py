@@ -137,8 +137,7 @@ def checked(doc: Stored, key: str, data: bytes, file: str) -> tuple[bool, str]:
         return False, laid_out(doc)
     alg, form = seal.get("alg"), seal.get("form")
     if alg != ALGORITHM or form not in (FORM, FIRST_FORM):
-        message = f"sealed as {alg!r:.20} {form!r:.20}, which is not known here"
-        raise SnapshotUnreadable(message, file=file, place=key)
+        raise SnapshotUnreadable(f"sealed as {alg!r:.20} {form!r:.20}, which is not known here", file=file, place=key)
     if form == FORM:
         return fits(doc, data, file)
     parsing.strict(data, file)

@@ -175,8 +175,7 @@ def reveal_rest(stored: dict[str, Any], blobs: BlobReader) -> str:
     """What came after the last whole event."""
     rest = reveal(stored.get("rest", ""), blobs)
     if not isinstance(rest, str):
-        msg = "the rest of a stream is no text"
-        raise Malformed(msg)
+        raise Malformed("the rest of a stream is no text")
     return rest
 
 

@@ -72,12 +72,10 @@ class BlobReader:
         if name not in self.proven:
             lines = self.table.get(name)
             if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
-                msg = f"blob {name[:12]} is not in the table of blobs"
-                raise ValueError(msg)
+                raise ValueError(f"blob {name[:12]} is not in the table of blobs")
             text = "".join(lines)
             if hashlib.sha256(text.encode()).hexdigest() != name:
-                msg = f"blob {name[:12]} is not what its name says"
-                raise ValueError(msg)
+                raise ValueError(f"blob {name[:12]} is not what its name says")
             self.proven[name] = text
         self.spend(len(self.proven[name]))
         return self.proven[name]
@@ -88,8 +86,7 @@ class BlobReader:
         self.together += characters
         if self.spent > LARGEST or self.together > TOGETHER:
             most = LARGEST if self.spent > LARGEST else TOGETHER
-            msg = f"the content unfolds to more than {most >> 20} MB"
-            raise OverBudget(msg)
+            raise OverBudget(f"the content unfolds to more than {most >> 20} MB")
 
 
 def wrapped(text: str) -> list[str]:
@@ -143,8 +140,7 @@ class Style:
         if isinstance(value, dict | list):
             room[0] -= len(value) * len(inner)
             if room[0] < 0:
-                msg = f"the indents unfold to more than {LARGEST >> 20} MB"
-                raise ValueError(msg)
+                raise ValueError(f"the indents unfold to more than {LARGEST >> 20} MB")
         if isinstance(value, dict) and value:
             items = [f"{self.key(name)}: {self._tall(item, inner, room)}" for name, item in value.items()]
             return f"{{{inner}{f',{inner}'.join(items)}{lead}}}"
@@ -193,8 +189,7 @@ def style(code: str) -> Style:
     """The style that `code` names. Raises ValueError."""
     found = _CODE.fullmatch(code)
     if found is None:
-        msg = f"{code[:20]!r} is not a serialisation style"
-        raise ValueError(msg)
+        raise ValueError(f"{code[:20]!r} is not a serialisation style")
     return Style(found[1], bool(found[2]), bool(found[3]))
 
 

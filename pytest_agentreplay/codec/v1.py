@@ -39,8 +39,7 @@ def write(run: Run, revisions: Sequence[JsonObject] = ()) -> str:
         try:
             lost = frozenset(_lost(text, run))
         except SnapshotUnreadable as error:
-            msg = f"the run is more than a snapshot may hold ({error}); record less in one test"
-            raise CannotWrite(msg) from None
+            raise CannotWrite(f"the run is more than a snapshot may hold ({error}); record less in one test") from None
         if not lost:
             return text
         if lost <= plain:

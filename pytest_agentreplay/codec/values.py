@@ -75,8 +75,7 @@ def marked(value: Json, blobs: BlobWriter, depth: int = 0) -> Json:
         case dict():
             return _marked_object(value, blobs, depth)
         case _:
-            msg = f"a {type(value).__name__} is not a JSON value"
-            raise TypeError(msg)
+            raise TypeError(f"a {type(value).__name__} is not a JSON value")
 
 
 def _marked_object(value: dict[str, Json], blobs: BlobWriter, depth: int) -> Json:
@@ -162,8 +161,7 @@ def _unmarked(value: dict[str, Any], blobs: BlobReader) -> Any:
         case {"$json": text, **rest} if not rest:
             return json.loads(_checked(reveal(text, blobs)))
         case _:
-            msg = f"the mark {next((key for key in value if key[:1] == '$'), '')!r} means nothing here"
-            raise Malformed(msg)
+            raise Malformed(f"the mark {next((key for key in value if key[:1] == '$'), '')!r} means nothing here")
 
 
 def joined(lines: Any) -> str:
@@ -192,15 +190,13 @@ def unbase64(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        msg = f"this is not base64: {error}"
-        raise Malformed(msg) from None
+        raise Malformed(f"this is not base64: {error}") from None
 
 
 def _checked(value: Any) -> str:
     if isinstance(value, str):
         return value
-    msg = f"a text belongs here, not {type(value).__name__}"
-    raise Malformed(msg)
+    raise Malformed(f"a text belongs here, not {type(value).__name__}")
 
 
 STATUSES = range(100, 600)

@@ -60,8 +60,7 @@ def scalar(text: str) -> str:
 def quoted(text: str) -> str:
     """A text in double quotes. Raises ValueError for U+0000 and lone surrogates."""
     if any(char == "\0" or "\ud800" <= char <= "\udfff" for char in text):
-        msg = "U+0000 and lone surrogates are no characters of a text"
-        raise ValueError(msg)
+        raise ValueError("U+0000 and lone surrogates are no characters of a text")
     told = json.dumps(text, ensure_ascii=False)
     return _BREAKS.sub(_escape, FORBIDDEN.sub(_escape, told))
 
@@ -73,15 +72,13 @@ def _escape(found: re.Match[str]) -> str:
 
 def _number(value: bool | float) -> str:
     if not math.isfinite(value):
-        msg = "nan and infinity are no JSON"
-        raise ValueError(msg)
+        raise ValueError("nan and infinity are no JSON")
     return json.dumps(value)
 
 
 def _key(name: str) -> str:
     if len(name) > LONGEST_KEY:
-        msg = "a name of so many characters is no key"
-        raise ValueError(msg)
+        raise ValueError("a name of so many characters is no key")
     return scalar(name)
 
 

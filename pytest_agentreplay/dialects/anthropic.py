@@ -93,8 +93,6 @@ def join(events: Iterable[ServerSentEvent]) -> JsonObject:
                 message["error"] = value.get("error")
             case name if name.endswith("xception"):
                 message["error"] = {"type": name, "message": value.get("message")}
-            case _:
-                pass
     return {**message, "content": [_closed(blocks[index]) for index in sorted(blocks)]}
 
 

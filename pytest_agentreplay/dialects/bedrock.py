@@ -92,8 +92,6 @@ def join(events: Iterable[ServerSentEvent]) -> JsonObject:
                 whole.update(value)
             case name if name.endswith("xception"):
                 whole["error"] = {"type": name, "message": value.get("message")}
-            case _:
-                pass
     content: list[Json] = [_closed(blocks[index]) for index in sorted(blocks)]
     return {**whole, "output": {"message": {"role": "assistant", "content": content}}}
 

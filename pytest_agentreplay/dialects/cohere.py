@@ -54,8 +54,6 @@ def join(events: Iterable[ServerSentEvent]) -> JsonObject:
                 _add_call(calls.setdefault(index, {}), obj(said.get("tool_calls")))
             case "message-end":
                 whole.update(delta)
-            case _:
-                pass
     message["content"] = _in_order(parts)
     message["tool_calls"] = _in_order(calls)
     return {**whole, "message": message}

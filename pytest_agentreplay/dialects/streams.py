@@ -50,8 +50,6 @@ def events(data: bytes) -> list[ServerSentEvent]:
                 name = value
             case "data":
                 lines.append(value)
-            case _:
-                pass
     return found
 
 

@@ -94,8 +94,7 @@ class _Thawer:
         except CannotFreeze:
             raise
         except Exception as error:
-            message = f"the recorded {tag} does not fit: {type(error).__name__}: {error}"
-            raise _misfit(message, place, tag) from error
+            raise _misfit(f"the recorded {tag} does not fit: {type(error).__name__}: {error}", place, tag) from error
 
     def _container(self, tag: str, payload: Any, hint: Any, place: Any) -> Any:
         match tag:
