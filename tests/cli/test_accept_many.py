@@ -166,5 +166,6 @@ def test_pending_runs_with_other_changes_than_the_code_are_left(recorded, typed)
     fail_and_record(recorded)
     left = typed("accept", FOLDER, "--code", "AR-OUTCOME")
     assert (left.code, left.out.count("left      ")) == (NOTHING, 4)
-    taken = typed("accept", FOLDER, "--code", "AR-OUTCOME", "--code", "AR-PROMPT")
+    codes = [word for code in ("AR-OUTCOME", "AR-PROMPT", "AR-REPLY") for word in ("--code", code)]
+    taken = typed("accept", FOLDER, *codes)
     assert (taken.code, taken.out.count(": taken for "), len(changed(recorded))) == (SAME, 4, 4)
