@@ -84,7 +84,7 @@ class CommandLineRun:
     def _court(self) -> CaseEvaluator:
         """The project's own runners: those of its ini file, found where pytest would find them."""
         places, _ = ini_lines(self.root, "pythonpath")
-        for place in (self.root, *(self.root / word for line in places for word in line.split())):
+        for place in (self.root, *(self.root / folder for folder in places)):
             if str(place) not in sys.path:
                 sys.path.insert(0, str(place))
         return CaseEvaluator(

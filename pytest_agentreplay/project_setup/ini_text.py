@@ -1,29 +1,14 @@
-"""Lines added to a key of an ini file, whose other lines stay as they are; read by the parser that pytest uses."""
+"""Lines added to a key of an ini file, whose other lines stay as they are."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.errors import SettingsError
-from pytest_agentreplay.store.display_path import shown
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
 INDENT = "    "
-
-
-def section(file: Path, text: str, name: str) -> dict[str, str] | None:
-    """Return the values of a section; None where there is none. Raises SettingsError for what pytest cannot read."""
-    from iniconfig import IniConfig, ParseError  # pytest's own parser, and a requirement of pytest
-
-    try:
-        parsed = IniConfig(str(file), data=text)
-    except ParseError as error:
-        raise SettingsError(f"{shown(file)}: line {error.lineno + 1}: {error.msg}") from None
-    return dict(parsed[name].items()) if name in parsed else None
 
 
 def extended(text: str, name: str, key: str, added: Sequence[str]) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_agentreplay.project_setup.pytest_configuration import read_table, text_of
+from pytest_agentreplay.project_setup.pytest_configuration import text_of
 from pytest_agentreplay.store import files
+from pytest_agentreplay.store.projects import read_toml
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -104,7 +105,7 @@ def installation(folder: Path, top: Path) -> Installation:
     if lock := lock_of(folder, top):
         install, run, pip = LOCKED[lock.name]
         return Installation([f"pip install {lock.stem}", install], f"{text}\n{text_of(lock)}", run, pip)
-    document: dict[str, Any] = read_table(pyproject, text, ()) or {}
+    document = read_toml(pyproject, text)
     project, commands = document.get("project", {}), []
     if project or "poetry" in document.get("tool", {}) or files.exists(folder / "setup.py"):
         extras = ",".join(name for name in GROUPS if name in project.get("optional-dependencies", {}))

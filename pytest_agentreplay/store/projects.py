@@ -10,10 +10,11 @@ the root `repo/packages/shop` where that folder configures pytest, too. One snap
 from __future__ import annotations
 
 import functools
+import shlex
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.errors import SnapshotUnreadable
+from pytest_agentreplay.errors import SettingsError, SnapshotUnreadable
 from pytest_agentreplay.store import files, layout
 from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.layout import PRIVATE, names_test
@@ -21,16 +22,13 @@ from pytest_agentreplay.store.layout import PRIVATE, names_test
 if TYPE_CHECKING:
     from pathlib import Path
 
-CONFIGURES = {
-    "pytest.toml": ("",),
-    ".pytest.toml": ("",),
-    "pytest.ini": ("",),
-    ".pytest.ini": ("",),
-    "pyproject.toml": ("[tool.pytest]", "[tool.pytest."),  # [tool.pytest_env] is the table of a plugin
-    "tox.ini": ("[pytest]",),
-    "setup.cfg": ("[tool:pytest]",),
+TABLES = {
+    **dict.fromkeys(("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini"), ("pytest",)),
+    "pyproject.toml": ("tool.pytest.ini_options", "tool.pytest"),
+    "tox.ini": ("pytest",),
+    "setup.cfg": ("tool:pytest",),
 }
-"""Files that make a folder pytest's root, and words of which one must stand in them; the first one that does counts."""
+"""Files that make a folder pytest's root -> their tables for it; the first that has one counts, or is named for it."""
 BEGINS = ("pyproject.toml", "setup.py", ".git")
 """What makes a folder the root where nothing configures pytest."""
 
@@ -49,12 +47,12 @@ def configures(folder: Path) -> bool:
 
 def configuration(folder: Path) -> tuple[str, str] | None:
     """Name and text of the file in `folder` that configures pytest; None where there is none."""
-    for name, words in CONFIGURES.items():
+    for name, tables in TABLES.items():
         try:
             text = (folder / name).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             continue
-        if any(word in text for word in words):
+        if name.endswith(("pytest.toml", "pytest.ini")) or any(f"[{table}]" in text for table in tables):
             return name, text
     return None
 
@@ -68,31 +66,51 @@ def ini_value(root: Path, key: str) -> str | None:
 def ini_lines(root: Path, key: str) -> tuple[list[str], str]:
     """The lines of a key that takes several, and the file in which they stand."""
     name, _ = configuration(root) or ("", "")
-    value = configured(root, key)
-    lines = value.splitlines() if isinstance(value, str) else value if isinstance(value, list) else []
-    return [str(line).strip() for line in lines if str(line).strip()], str(root / name) if name else ""
+    return lines_of(configured(root, key), key), str(root / name) if name else ""
+
+
+def lines_of(value: object, key: str) -> list[str]:
+    """Return the lines of a value that takes several; those of `pythonpath` may share a line."""
+    if isinstance(value, str):
+        value = shlex.split(value) if key == "pythonpath" else value.splitlines()
+    lines = map(str, value) if isinstance(value, list) else ()
+    return [line.strip() for line in lines if line.strip()]
 
 
 def configured(root: Path, key: str) -> object:
     """What stands under `key`, in whatever type the file has it; None for nothing."""
     name, text = configuration(root) or ("", "")
-    if not name.endswith(".toml"):
-        import configparser
+    try:
+        tables = [read_table(root / name, text, table) or {} for table in TABLES.get(name, ())]
+    except SettingsError:
+        return None
+    return next((values[key] for values in tables if key in values), None)
 
-        parser = configparser.ConfigParser(interpolation=None, strict=False, allow_no_value=True)
-        try:
-            parser.read_string(text)
-            return parser.get("tool:pytest" if name == "setup.cfg" else "pytest", key, fallback=None)
-        except configparser.Error:
-            return None
+
+def read_table(file: Path, text: str, table: str) -> dict[str, Any] | None:
+    """Return the values below a table or section; None where there is none. Raises SettingsError for invalid text."""
+    if file.suffix == ".toml":
+        value: Any = read_toml(file, text)
+        for name in table.split("."):
+            value = value.get(name) if isinstance(value, dict) else None
+        return value if isinstance(value, dict) else None
+    from iniconfig import IniConfig, ParseError  # pytest's own parser, and a requirement of pytest
+
+    try:
+        parsed = IniConfig(str(file), data=text)
+    except ParseError as error:
+        raise SettingsError(f"{shown(file)}: line {error.lineno + 1}: {error.msg}") from None
+    return dict(parsed[table].items()) if table in parsed else None
+
+
+def read_toml(file: Path, text: str) -> dict[str, Any]:
+    """Return the values of a TOML file. Raises SettingsError for invalid text."""
     import tomllib
 
     try:
-        table = tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        return None
-    ours = table.get("tool", {}).get("pytest", {}) if name == "pyproject.toml" else table.get("pytest", {})
-    return {**ours, **ours.get("ini_options", {})}.get(key)
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{shown(file)}: {error}") from None
 
 
 def is_file(path: Path) -> bool:

@@ -7,11 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agentreplay.errors import SettingsError
-from pytest_agentreplay.project_setup.pytest_configuration import Configuration, read_table
+from pytest_agentreplay.project_setup.pytest_configuration import Configuration
+from pytest_agentreplay.store.projects import read_table
 
 KEY = "agentreplay_tools"
 NEW = ["n.x", "n.y = read"]
-TOML_TABLE = ("tool", "pytest", "ini_options")
+TOML_TABLE = "tool.pytest.ini_options"
 
 TOML = [
     *("# c [x]\n", 'a = "]"\n', "b = [\n  \"x\", # ]\n  'y',\n]\n", "\n", "f.g = 1\n", '"h" = 2\n', "d = '''\n'#'''\n"),
@@ -41,7 +42,7 @@ def texts(draw, heads, lines, keys):
 
 
 def configuration(name, text):
-    file, table = Path(name), TOML_TABLE if name.endswith("toml") else ("pytest",)
+    file, table = Path(name), TOML_TABLE if name.endswith("toml") else "pytest"
     return Configuration(file, text, table, read_table(file, text, table))
 
 
