@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.core.model import Json
+    from pytest_agentreplay.core.model import Json, JsonObject
 
 _ISO = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d+))?\s*(?:(Z|UTC)|([+-])(\d\d):?(\d\d))?", re.IGNORECASE
@@ -27,6 +27,14 @@ def moment(value: Json) -> int | None:
         if value * factor < _LATEST * 10**9:
             return value * factor if isinstance(value, int) else round(value * factor)
     return round(value)
+
+
+def in_time(rows: list[JsonObject]) -> list[JsonObject]:
+    """Return rows in the order of their `timestamp`; as they stand where any of them has none."""
+    times = [moment(row.get("timestamp")) for row in rows]
+    if any(at is None for at in times):
+        return rows
+    return [rows[place] for place in sorted(range(len(rows)), key=lambda place: times[place] or 0)]
 
 
 def nanoseconds(value: Json, *, unit: int = 1) -> int | None:

@@ -220,7 +220,7 @@ def _case(trace: Trace, told: ConversionNotes) -> JsonObject:
             "input": trace.input,
             "output": trace.output,
             "status": trace.status,
-            "faults": [_fault(fault) for fault in trace.faults],
+            "faults": [{"type": fault.type, "message": fault.message} for fault in trace.faults],
             "limits": trace.limits,
             "grades": trace.grades,
             "user": trace.user,
@@ -233,10 +233,6 @@ def _case(trace: Trace, told: ConversionNotes) -> JsonObject:
             "missing": [*told.missing],
         }
     )
-
-
-def _fault(fault: TraceFault | None) -> Json:
-    return None if fault is None else {"type": fault.type, "message": fault.message}
 
 
 def _filled(fields: JsonObject) -> JsonObject:

@@ -109,11 +109,6 @@ def address(dialect: str, *, model: str = "", stream: bool = False) -> str:
     return ADDRESSES.get(dialect, "").format(model=quote(model, safe="", errors="replace"), verb=verb)
 
 
-def kind(request: HttpCall) -> str:
-    """What a request is to a run: one of `MODEL_KINDS`, "tool" (over MCP), "mcp", or "http" for all else."""
-    return READER.read_call(request).kind
-
-
 def compact(value: Json) -> bytes:
     """JSON as clients write it."""
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects.lenient import obj, objects, string
-from pytest_agentreplay.interchange.moments import moment
+from pytest_agentreplay.interchange.moments import in_time
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import JsonObject
@@ -28,10 +28,7 @@ def in_order(rows: list[JsonObject]) -> list[JsonObject]:
         parent = string(row.get("parentUuid"))
         shuffled |= parent in known and parent not in seen and parent != ""
         seen.add(string(row.get("uuid")))
-    times = [moment(row.get("timestamp")) for row in rows]
-    if not shuffled or any(at is None for at in times):
-        return rows
-    return [rows[place] for place in sorted(range(len(rows)), key=lambda place: times[place] or 0)]
+    return in_time(rows) if shuffled else rows
 
 
 def branch(rows: list[JsonObject]) -> tuple[list[JsonObject], int]:

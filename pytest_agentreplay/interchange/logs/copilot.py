@@ -10,7 +10,7 @@ from pytest_agentreplay.interchange.assembling import whole
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs import tables
 from pytest_agentreplay.interchange.logs.tool_events import tool_runs
-from pytest_agentreplay.interchange.moments import moment
+from pytest_agentreplay.interchange.moments import in_time, moment
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, Source, Trace, TraceFault
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def _fits(opened: Opened) -> bool:
 
 
 def _read(opened: Opened) -> list[Trace]:
-    events = _in_order(tables.rows(opened))
+    events = in_time(tables.rows(opened))
     if not events:
         return []
     begun = next((obj(one["data"]) for one in events if one.get("type") == "session.start"), {})
@@ -56,13 +56,6 @@ def _read(opened: Opened) -> list[Trace]:
     ]
 
 
-def _in_order(events: list[JsonObject]) -> list[JsonObject]:
-    times = [moment(one.get("timestamp")) for one in events]
-    if any(at is None for at in times):
-        return events
-    return [events[place] for place in sorted(range(len(events)), key=lambda place: times[place] or 0)]
-
-
 def _steps(events: list[JsonObject], model: str) -> list[Step]:
     """What was said and done in order; a call of the model is what the assistant said after all before it."""
     runs = {run.id: run for run in tool_runs(events)}
@@ -76,16 +69,8 @@ def _steps(events: list[JsonObject], model: str) -> list[Step]:
         elif kind == "session.model_change":
             model = string(data.get("newModel")) or model
         elif kind == "assistant.message" and (reply := _reply(data))["parts"]:
-            at = moment(event.get("timestamp"))
-            steps.append(
-                ModelCall(
-                    model=model,
-                    messages=tuple(before),
-                    reply=reply,
-                    started=at,
-                    id=string(data.get("messageId")),
-                )
-            )
+            at, message_id = moment(event.get("timestamp")), string(data.get("messageId"))
+            steps.append(ModelCall(model=model, messages=tuple(before), reply=reply, started=at, id=message_id))
             genai.join(before, reply)
         elif kind == "tool.execution_start" and (run := runs.get(string(event.get("id")))):
             steps.append(run)

@@ -66,9 +66,7 @@ def _recorded(entry: JsonObject, files: dict[str, bytes]) -> RecordedCalls:
     started = moment(entry.get("startedDateTime"))
     posted = obj(asked.get("postData"))
     sent, unread = _body(posted, files)
-    headers = _pairs(asked)
-    if sent and not any(name.lower() == "content-type" for name, _ in headers):
-        headers = (*headers, ("content-type", string(posted.get("mimeType"))))
+    headers = _headers(asked, posted, sent)
     response, unread_reply = _reply(told, files)
     return RecordedCalls(
         request=HttpCall(string(asked.get("method")).upper(), string(asked.get("url")), headers, Body(sent)),
@@ -91,10 +89,8 @@ def _reply(told: JsonObject, files: dict[str, bytes]) -> tuple[HttpReply | Failu
     data, unread = _body(content, files)
     if unread:
         return None, unread
-    headers = _pairs(told)
-    if data and not any(name.lower() == "content-type" for name, _ in headers):
-        headers = (*headers, ("content-type", string(content.get("mimeType"))))
-    return HttpReply(status, string(told.get("statusText")), _version(told), headers, Body(data)), ""
+    version = string(told.get("httpVersion")).upper() or "HTTP/1.1"
+    return HttpReply(status, string(told.get("statusText")), version, _headers(told, content, data), Body(data)), ""
 
 
 def _body(side: JsonObject, files: dict[str, bytes]) -> tuple[bytes, str]:
@@ -124,16 +120,13 @@ def _bodiless(entry: JsonObject) -> bool:
     return asked.get("method") == "POST" and not string(obj(asked.get("postData")).get("text"))
 
 
-def _version(told: JsonObject) -> str:
-    return string(told.get("httpVersion")).upper() or "HTTP/1.1"
-
-
-def _pairs(side: JsonObject) -> Headers:
-    return tuple(
-        (string(one.get("name")), string(one.get("value")))
-        for one in objects(side.get("headers"))
-        if string(one.get("name")) and not string(one.get("name")).startswith(":")
-    )
+def _headers(side: JsonObject, content: JsonObject, data: bytes) -> Headers:
+    """The headers of a request or a reply, with the type that HAR tells of its body where none of them does."""
+    pairs = [(string(one.get("name")), string(one.get("value"))) for one in objects(side.get("headers"))]
+    headers = [(name, value) for name, value in pairs if name and not name.startswith(":")]
+    if data and not any(name.lower() == "content-type" for name, _ in headers):
+        headers.append(("content-type", string(content.get("mimeType"))))
+    return tuple(headers)
 
 
 FORMATS = (Format("har", "HAR of a proxy or a browser", 19, _fits, _read),)

@@ -133,7 +133,7 @@ def call(found: Pair, where: str = "", **facts: object) -> ModelCall:
     if found.error and found.reply is None:
         facts.setdefault("fault", fault(found.error))
     read = wire.json_call(where, found.request, found.reply, status=status, **facts)
-    return read if found.status or found.reply is None else _without_status(read)
+    return read if found.status or found.reply is None else replace(read, status=0)
 
 
 def fault(error: Json) -> TraceFault:
@@ -154,10 +154,6 @@ def known(row: JsonObject, *names: str) -> str:
 
 def _is_stream(reply: str) -> bool:
     return reply.lstrip().startswith(("data:", "event:"))
-
-
-def _without_status(read: ModelCall) -> ModelCall:
-    return replace(read, status=0)
 
 
 def _where(found: Pair) -> str:

@@ -61,7 +61,7 @@ def heard(recorded: Iterable[RecordedCalls]) -> RecordedReply:
     unread: Counter[str] = Counter()
     missing: list[str] = []
     for one in recorded:
-        kind = wire.kind(one.request)
+        kind = READER.read_call(one.request).kind
         unread.update(one.unread)
         if one.unread and kind == "http" and one.request.method == "POST":
             missing.append(f"the request to {split(one.request.url).host}")

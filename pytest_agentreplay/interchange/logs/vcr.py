@@ -19,6 +19,8 @@ from pytest_agentreplay.interchange.logs.recorded import RecordedCalls, heard
 from pytest_agentreplay.interchange.trace import Source
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_agentreplay.core.model import Headers, Json, JsonObject
     from pytest_agentreplay.interchange.formats import Opened
     from pytest_agentreplay.interchange.trace import Trace
@@ -37,24 +39,16 @@ def _interactions(opened: Opened) -> list[JsonObject]:
     ]
 
 
-def _by_python(opened: Opened) -> bool:
+def _is_python(opened: Opened) -> bool:
     return any("uri" in obj(one.get("request")) for one in _interactions(opened))
 
 
-def _by_go(opened: Opened) -> bool:
-    return any("url" in obj(one.get("request")) for one in _interactions(opened))
+def _is_go(opened: Opened) -> bool:
+    return not _is_python(opened) and any("url" in obj(one.get("request")) for one in _interactions(opened))
 
 
-def _read_python(opened: Opened) -> list[Trace]:
-    return _traces(opened, "vcrpy", [_python(one) for one in _interactions(opened)])
-
-
-def _read_go(opened: Opened) -> list[Trace]:
-    return _traces(opened, "go-vcr", [_go(one) for one in _interactions(opened)])
-
-
-def _traces(opened: Opened, name: str, recorded: list[RecordedCalls]) -> list[Trace]:
-    found = heard(recorded)
+def _traces(opened: Opened, name: str, read: Callable[[JsonObject], RecordedCalls]) -> list[Trace]:
+    found = heard(map(read, _interactions(opened)))
     if not found.rows:
         said = "; ".join(found.losses) or "nothing in it"
         raise TraceError(f"holds no call of a model or of a tool ({said})", file=opened.file)
@@ -136,6 +130,6 @@ def _bytes(value: Json) -> tuple[bytes, bool]:
 
 
 FORMATS = (
-    Format("vcrpy", "recording of vcrpy", 20, _by_python, _read_python),
-    Format("go-vcr", "recording of go-vcr", 20, lambda opened: not _by_python(opened) and _by_go(opened), _read_go),
+    Format("vcrpy", "recording of vcrpy", 20, _is_python, lambda opened: _traces(opened, "vcrpy", _python)),
+    Format("go-vcr", "recording of go-vcr", 20, _is_go, lambda opened: _traces(opened, "go-vcr", _go)),
 )

@@ -20,8 +20,7 @@ _KNOWN = frozenset({*_USER, *_SESSION, *_TENANT})
 
 _ENVIRONMENT = re.compile(r"^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$")
 _SECRET = re.compile(
-    r"api[-_]?key|secret|passw|authorization|cookie|credential|(?:public|private|access)[-_]?key|token$",
-    re.IGNORECASE,
+    r"api[-_]?key|secret|passw|authorization|cookie|credential|(?:public|private|access)[-_]?key|token$", re.IGNORECASE
 )
 _TRACERS = ("ls_", "lc_", "langgraph_", "checkpoint_", "__", "mlflow.", "weave")
 _DEEPEST = 12

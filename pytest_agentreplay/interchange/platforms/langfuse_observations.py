@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.genai import parsed
@@ -18,6 +18,7 @@ from pytest_agentreplay.interchange.platforms import bodies, faults, langfuse_ro
 from pytest_agentreplay.interchange.platforms.tree import TreeSpan
 from pytest_agentreplay.interchange.spans import genai as conventions
 from pytest_agentreplay.interchange.spans import openinference
+from pytest_agentreplay.interchange.spans.merging import fill_up
 from pytest_agentreplay.interchange.spans.span import Span as OtelSpan
 from pytest_agentreplay.interchange.trace import ModelCall
 
@@ -113,12 +114,11 @@ def _model_call(told: JsonObject, noted: JsonObject, held: JsonObject, *, as_is:
     otel = OtelSpan(id="", attributes={**{name: one for name, one in ours if isinstance(one, list)}, **held})
     if conventions.kind(otel) == "model" and openinference.kind(otel) == "":
         own = _with_tools(_of_responses(conventions.model_call(otel), held), held)
-        return _filled(
-            replace(own, parameters=own.parameters | shown.parameters, usage=shown.usage or own.usage), shown
-        )
+        own = replace(own, parameters=own.parameters | shown.parameters, usage=shown.usage or own.usage)
+        return fill_up(own, shown)
     own = openinference.model_call(otel) if openinference.kind(otel) == "model" else ModelCall(model=model)
     own = replace(own, parameters={}, request=None, response=None, status=0)
-    made = _filled(shown, own)
+    made = fill_up(shown, own)
     return made if made.model else replace(made, model=made.response_model)
 
 
@@ -136,13 +136,6 @@ def _with_tools(call: ModelCall, held: JsonObject) -> ModelCall:
     given = objects(obj(parsed(held.get("model_request_parameters"))).get("function_tools"))
     named: list[Json] = [{**one, "parameters": one.get("parameters_json_schema")} for one in given]
     return call if call.tools else replace(call, tools=genai.tools(named))
-
-
-def _filled(first: ModelCall, second: ModelCall) -> ModelCall:
-    """The first, with what it lacks from the second."""
-    lacking = [name for name in ModelCall.__dataclass_fields__ if not getattr(first, name)]
-    filled: dict[str, Any] = {name: getattr(second, name) for name in lacking if getattr(second, name)}
-    return replace(first, **filled)
 
 
 def _asked(given: Json, held: JsonObject) -> Json:

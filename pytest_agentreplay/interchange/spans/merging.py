@@ -40,9 +40,14 @@ def richer(outer: Step, inner: Step) -> Step:
     assert isinstance(outer, ModelCall)
     assert isinstance(inner, ModelCall)
     first, second = (inner, outer) if _weight(inner) > _weight(outer) else (outer, inner)
-    unset = [name for name in ModelCall.__dataclass_fields__ if not getattr(first, name)]
-    filled: dict[str, Any] = {name: getattr(second, name) for name in unset}
-    return replace(first, **filled)
+    return fill_up(first, second)
+
+
+def fill_up(call: ModelCall, other: ModelCall) -> ModelCall:
+    """Return the call with what it lacks from the other."""
+    lacking = [name for name in ModelCall.__dataclass_fields__ if not getattr(call, name)]
+    filled: dict[str, Any] = {name: getattr(other, name) for name in lacking if getattr(other, name)}
+    return replace(call, **filled)
 
 
 def _weight(call: ModelCall) -> tuple[bool, int, bool]:
