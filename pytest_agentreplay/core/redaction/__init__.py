@@ -90,7 +90,7 @@ class Redaction:
         self._inward = Rewriting(
             self._everything,
             self._applied,
-            self._opaque,
+            self.opaque,
             **kinds,
             part=places.part,
             joined=functools.partial(self._joined, find=self._both),
@@ -99,11 +99,11 @@ class Redaction:
         self._again = Rewriting(
             self._secrets,
             self._applied,
-            self._opaque,
+            self.opaque,
             **kinds,
             joined=functools.partial(self._joined, find=self._found),
         )
-        self._shown = Rewriting(self._certain, lambda _: None)
+        self._shown = Rewriting(lambda data, _: self._certain(data), lambda _: None)
         self._outward = Rewriting(lambda data, _: places.places_in(data), lambda _: None, None, "{{")
 
     def take_places(self, values: Mapping[str, str]) -> None:
@@ -232,7 +232,8 @@ class Redaction:
 
     def opaque(self, data: bytes) -> bytes:
         """What stands for something that cannot be kept at all."""
-        return self._opaque(data)
+        self._note(OPAQUE)
+        return self._placeholders.of(OPAQUE, whole_digest(data))
 
     @property
     def broken(self) -> dict[str, str]:
@@ -388,14 +389,10 @@ class Redaction:
             kept.append((name, value))
         return tuple(kept)
 
-    def _opaque(self, data: bytes) -> bytes:
-        self._note(OPAQUE)
-        return self._placeholders.of(OPAQUE, whole_digest(data))
-
     def _secrets(self, data: bytes, pieces: Pieces) -> list[Span]:
         return self._found(data) if pieces == "none" else self._in_pieces(data, pieces, self._found, self._found)
 
-    def _certain(self, data: bytes, pieces: Pieces) -> list[Span]:  # noqa: ARG002  Finder
+    def _certain(self, data: bytes) -> list[Span]:
         return [self._span(data, hit) for hit in self._detector.last(data)]
 
     def _everything(self, data: bytes, pieces: Pieces) -> list[Span]:
@@ -450,11 +447,8 @@ class Redaction:
                 joined = find_joined(data, [(0, len(data))], self._found, self._places.part)
                 return disjoint(joined.interception, joined.inside)
             if any(secret in together for secret in secrets) or any(any(certain(text)) for text in borders(texts)):
-                return find_joined(data, [(0, len(data))], self._sure, self._places.part).interception
+                return find_joined(data, [(0, len(data))], self._certain, self._places.part).interception
         return []
-
-    def _sure(self, data: bytes) -> list[Span]:
-        return [self._span(data, hit) for hit in self._detector.last(data)]
 
     def _both(self, data: bytes, taken: Iterable[tuple[int, int]] = ()) -> list[Span]:
         spans, marks = self._found(data, taken), self._places.marks_in(data)

@@ -15,7 +15,7 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from pytest_agentreplay.core.redaction.encodings import View, unescaped_view
 
@@ -29,6 +29,8 @@ Records: TypeAlias = Sequence[tuple[int, int]]
 
 Pieces: TypeAlias = Literal["none", "any"] | Records
 """Whether text may stand in pieces: not in a single text; in a body, by its shape; in records that are known."""
+
+Piece = TypeVar("Piece")
 
 Finder: TypeAlias = "Callable[[bytes, Pieces], list[Span]]"
 
@@ -54,20 +56,20 @@ class Scope:
 
 
 @dataclass(slots=True)
-class Node:
+class Node(Generic[Piece]):
     """One path, list positions left open; the pieces that stand there, in order."""
 
-    below: dict[Any, Node] = field(default_factory=dict)
-    pieces: list[ChannelPiece] = field(default_factory=list)
+    below: dict[Any, Node[Piece]] = field(default_factory=dict)
+    pieces: list[Piece] = field(default_factory=list)
 
-    def child(self, name: Any) -> Node:
+    def child(self, name: Any) -> Node[Piece]:
         """The path of a member."""
         node = self.below.get(name)
         if node is None:
             node = self.below[name] = Node()
         return node
 
-    def walk(self) -> Iterator[Node]:
+    def walk(self) -> Iterator[Node[Piece]]:
         """This path and all below it."""
         nodes = [self]
         while nodes:
@@ -231,7 +233,7 @@ class ChannelReader:
 
     def __init__(self) -> None:
         """Begin with no record."""
-        self.root = Node()
+        self.root = Node[ChannelPiece]()
 
     def record(self, data: bytes, start: int, end: int) -> None:
         """One event, line or value."""
@@ -276,7 +278,7 @@ class ChannelReader:
         if start < end:
             self.root.child((name,)).pieces.append(ChannelPiece(start, end, data[start:end], scope))
 
-    def _value(self, span: Value, node: Node, scope: Scope) -> None:
+    def _value(self, span: Value, node: Node[ChannelPiece], scope: Scope) -> None:
         """The strings of a JSON value.
 
         Nothing is refused: of what is cut off or no JSON, the strings are read as far as they go.
@@ -355,7 +357,7 @@ class _Open:
     __slots__ = ("is_object", "node", "numbers", "position", "positions", "scope")
 
     def __init__(
-        self, node: Node, scope: Scope, *, is_object: bool | None = None, positions: tuple[int, ...] = ()
+        self, node: Node[ChannelPiece], scope: Scope, *, is_object: bool | None = None, positions: tuple[int, ...] = ()
     ) -> None:
         self.node = node
         self.scope = scope
@@ -364,7 +366,7 @@ class _Open:
         self.positions = positions
         self.numbers: list[tuple[int, int]] | None = [] if is_object is False else None
 
-    def member(self, text: bytes, key: tuple[int, int] | None) -> Node:
+    def member(self, text: bytes, key: tuple[int, int] | None) -> Node[ChannelPiece]:
         """The path of what is read next: a member of an object, or an item."""
         if self.numbers is not None:
             self.numbers = None
@@ -377,50 +379,36 @@ class _Open:
 
 def gathered(tree: Any) -> Iterator[list[str]]:
     """The texts of one JSON value by path, in order; those of paths where more than one stands."""
-    root = _Texts()
-    stack: list[tuple[_Texts, Any]] = [(root, tree)]
+    root = Node[str]()
+    stack: list[tuple[Node[str], Any]] = [(root, tree)]
     while stack:
         place, value = stack.pop()
         if isinstance(value, dict):
             # Texts at one path come from objects that are read in order: only what holds more texts has to wait.
             for name, member in value.items():
                 if type(member) is str:
-                    place.child(name).texts.append(member)
+                    place.child(name).pieces.append(member)
             for at, (name, member) in enumerate(reversed(value.items())):
                 kind = type(member)
                 if kind is dict or kind is list:
                     stack.append((place.child(name), member))
                 elif kind is float:
-                    place.child(("names", len(value) - at)).texts.append(name)
+                    place.child(("names", len(value) - at)).pieces.append(name)
         elif isinstance(value, str):
-            place.texts.append(value)
+            place.pieces.append(value)
         elif isinstance(value, list) and value:
             if type(value[0]) is int:
                 if all(type(item) is int and item in _PRINTABLE for item in value):
-                    place.child(("bytes",)).texts += ("", bytes(value).decode("latin-1"))
+                    place.child(("bytes",)).pieces += ("", bytes(value).decode("latin-1"))
                 continue
             items = place.child(None)
             stack += [(items, item) for item in reversed(value)]
     places = [root]
     while places:
         place = places.pop()
-        if len(place.texts) > 1:
-            yield place.texts
+        if len(place.pieces) > 1:
+            yield place.pieces
         places.extend(place.below.values())
-
-
-class _Texts:
-    __slots__ = ("below", "texts")
-
-    def __init__(self) -> None:
-        self.below: dict[Any, _Texts] = {}
-        self.texts: list[str] = []
-
-    def child(self, name: Any) -> _Texts:
-        place = self.below.get(name)
-        if place is None:
-            place = self.below[name] = _Texts()
-        return place
 
 
 def inner_stream(text: bytes) -> tuple[View, Records] | None:

@@ -27,6 +27,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.redaction.headers import COOKIE_SHORTEST
+from pytest_agentreplay.core.redaction.known import everywhere
 from pytest_agentreplay.core.redaction.named import SEPARATOR, quoted
 from pytest_agentreplay.core.redaction.secret_names import (
     CATEGORY,
@@ -248,12 +249,9 @@ def find_spoken(text: bytes) -> Iterator[tuple[int, int, str]]:
             if believed("strong", hit["value"], quoted=True):
                 yield *hit.span("value"), CATEGORY
     for subject in (subject for sign, subjects in _SUBJECTS.items() if sign in lower for subject in subjects):
-        at = lower.find(subject)
-        while at >= 0:
-            at += len(subject)
-            if (sentence := _SENTENCE.match(text, at)) is not None:
+        for _, end in everywhere(subject, lower):
+            if (sentence := _SENTENCE.match(text, end)) is not None:
                 yield from random_value(sentence)
-            at = lower.find(subject, at)
 
 
 def random_value(hit: re.Match[bytes]) -> Iterator[tuple[int, int, str]]:

@@ -134,12 +134,13 @@ class Detector:
         """What a policy asks for."""
         yield from self._projects_shapes(text)
         if self._policy.pii or self._policy.strict:
-            from pytest_agentreplay.core.redaction.pii import find_pii, find_strict
+            from pytest_agentreplay.core.redaction.pii import find_pii
+            from pytest_agentreplay.core.redaction.pii.addresses import find_addresses
 
             if self._policy.pii:
                 yield from find_pii(text)
             if self._policy.strict:
-                yield from find_strict(text)
+                yield from find_addresses(text)
 
     def _projects_shapes(self, text: bytes) -> Iterator[Hit]:
         for shape in self._policy.shapes:

@@ -328,7 +328,7 @@ def beside(view: View) -> Iterator[View]:
         page = View(_ENTITY.sub(lambda found: _entity(found[0]), page.text), page, _ENTITY, _entity)
         yield page
     if is_painted(view.text) and (text := PAINT.sub(b"", view.text)) != view.text:
-        yield View(text, view, PAINT, _nothing)
+        yield View(text, view, PAINT, nothing)
 
 
 def below(data: bytes) -> Iterator[View]:
@@ -404,7 +404,7 @@ def is_painted(text: bytes) -> bool:
 def squeezed(view: ViewText) -> View | None:
     """A text without what cuts its words: line ends, escaped or behind a backslash, and quotes; None if it has none."""
     text = _CUT.sub(b"", view.text)
-    return None if len(text) == len(view.text) else View(text, view, _CUT, _nothing)
+    return None if len(text) == len(view.text) else View(text, view, _CUT, nothing)
 
 
 def bare(text: bytes) -> bytes:
@@ -448,14 +448,15 @@ def widened(view: ViewText) -> View | None:
     """What a text of UTF-16 says in ASCII; None where every other byte is not nearly always zero."""
     if b"\0" not in view.text or view.text.count(0) * 3 < len(view.text):
         return None
-    return View(view.text.replace(b"\0", b""), view, _ZERO, _nothing)
+    return View(view.text.replace(b"\0", b""), view, _ZERO, nothing)
 
 
 def _of_form(text: bytes) -> bytes:
     return unquote_to_bytes(text.replace(b"+", b" "))
 
 
-def _nothing(_: bytes) -> bytes:
+def nothing(_: bytes) -> bytes:
+    """What a mark spells that only parts a text."""
     return b""
 
 

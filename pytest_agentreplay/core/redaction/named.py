@@ -33,7 +33,6 @@ from pytest_agentreplay.core.redaction.secret_names import (
     CATEGORY,
     SHORTEST_VALUE,
     VAGUE,
-    Strength,
     believed,
     is_drawn,
     is_generated,
@@ -367,22 +366,12 @@ _NAME = re.compile(
     + rb"(?P<name>[\w .:/\[\]()%+-]{2,80})" + _QUOTE
 )  # fmt: skip
 _TEXT = _QUOTE + rb"(?P<value>[^\"'\\]{4,4096})" + _QUOTE + rb"(?!" + _SPACE + rb":)"
+_MEMBER = _QUOTE + rb"\w{1,32}" + _QUOTE + _SETS
 _VALUE = re.compile(
     rb"[\"'](?i:string_?)?[vV]alue" + _QUOTE + _SETS
-    + rb"(?P<opened>(?:[\[{]" + _SPACE + rb"(?:" + _QUOTE + rb"\w{1,32}" + _QUOTE + _SETS + rb")?){0,4})" + _TEXT
+    + rb"(?P<opened>(?:[\[{]" + _SPACE + rb"(?:" + _MEMBER + rb")?){0,4})" + _TEXT
 )  # fmt: skip
-_MORE = re.compile(
-    rb"(?:[ \t\r\n}]|\\{1,16}[nrt]){0,16},"
-    + _SPACE
-    + rb"(?:\{"
-    + _SPACE
-    + _QUOTE
-    + rb"\w{1,32}"
-    + _QUOTE
-    + _SETS
-    + rb")?"
-    + _TEXT
-)
+_MORE = re.compile(rb"(?:[ \t\r\n}]|\\{1,16}[nrt]){0,16}," + _SPACE + rb"(?:\{" + _SPACE + _MEMBER + rb")?" + _TEXT)
 """The next value of a list of them."""
 _ITEM = rb"(?:\{" + _SPACE + _QUOTE + rb"\$bytes" + _QUOTE + _SETS + rb")?[bru]?" + _QUOTE
 _TWO = re.compile(
@@ -399,14 +388,7 @@ _YAML_VALUE = re.compile(
     rb"(?P<name>[\w.:\[\]%-]{2,80})"
 )  # fmt: skip
 _KEY = re.compile(
-    _QUOTE
-    + rb"(?:d|p|q|dp|dq|qi|k|priv)"
-    + _QUOTE
-    + _SPACE
-    + rb":"
-    + _SPACE
-    + _QUOTE
-    + rb"(?P<value>[A-Za-z0-9_=+/-]{16,4096})"
+    _QUOTE + rb"(?:d|p|q|dp|dq|qi|k|priv)" + _QUOTE + _SETS + _QUOTE + rb"(?P<value>[A-Za-z0-9_=+/-]{16,4096})"
 )
 _KEY_SPAN = 8192
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core import content_coding
 from pytest_agentreplay.core.content_coding import LIMIT, Decoded, Opaque, swollen
-from pytest_agentreplay.core.redaction.encodings import View
+from pytest_agentreplay.core.redaction.encodings import View, nothing
 from pytest_agentreplay.core.redaction.placeholders import splice
 
 if TYPE_CHECKING:
@@ -295,7 +295,7 @@ def padded(text: bytes, end: int) -> int:
 def unwrapped(word: bytes) -> View:
     """Base64 without the ends of its lines."""
     top = View(word)
-    return top if _WRAP.search(word) is None else View(_WRAP.sub(b"", word), top, _WRAP, _nothing)
+    return top if _WRAP.search(word) is None else View(_WRAP.sub(b"", word), top, _WRAP, nothing)
 
 
 def decoded(letters: View) -> bytes | None:
@@ -307,7 +307,3 @@ def decoded(letters: View) -> bytes | None:
     whole = text[: len(text) - (len(text) % 4 == 1)]
     data = base64.b64decode(whole + b"=" * (-len(whole) % 4))
     return data if data.isascii() or is_archive(data) else None
-
-
-def _nothing(_: bytes) -> bytes:
-    return b""

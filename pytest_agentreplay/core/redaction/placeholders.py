@@ -34,7 +34,7 @@ from pytest_agentreplay.core.redaction.secret_names import is_stand_in
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
-    from pytest_agentreplay.core.model import Json
+    from pytest_agentreplay.core.model import Json, JsonObject
 
     Part: TypeAlias = Callable[[bytes, int, int | None], bytes | None]
 
@@ -202,17 +202,12 @@ class Placeholders:
 
 def tags_in(kit: Mapping[str, Json]) -> dict[str, str]:
     """The tags that a recording keeps in its kit."""
-    redactions = kit.get("redactions")
-    tags = redactions.get("tags") if isinstance(redactions, dict) else None
-    return {name: str(tag) for name, tag in tags.items()} if isinstance(tags, dict) else {}
+    return {name: str(tag) for name, tag in _noted(kit, "tags").items()}
 
 
 def is_untold(kit: Mapping[str, Json]) -> bool:
     """Return whether a recording has replaced bodies that cannot be read and kept no digests, as releases once did."""
-    redactions = kit.get("redactions")
-    counts = redactions.get("placeholders") if isinstance(redactions, dict) else None
-    replaced = isinstance(counts, dict) and OPAQUE in counts
-    return replaced and not any(name.startswith(f"{OPAQUE}:") for name in tags_in(kit))
+    return OPAQUE in _noted(kit, "placeholders") and not any(name.startswith(f"{OPAQUE}:") for name in tags_in(kit))
 
 
 def tells_headers(kit: Mapping[str, Json]) -> bool:
@@ -223,9 +218,14 @@ def tells_headers(kit: Mapping[str, Json]) -> bool:
 
 def variables_in(kit: Mapping[str, Json]) -> dict[str, str]:
     """The variables that a recording names for its placeholders."""
+    return {name: str(variable) for name, variable in _noted(kit, "variables").items()}
+
+
+def _noted(kit: Mapping[str, Json], kind: str) -> JsonObject:
+    """What a recording notes of its redactions by name; nothing where it holds no such table."""
     redactions = kit.get("redactions")
-    variables = redactions.get("variables") if isinstance(redactions, dict) else None
-    return {name: str(variable) for name, variable in variables.items()} if isinstance(variables, dict) else {}
+    noted = redactions.get(kind) if isinstance(redactions, dict) else None
+    return noted if isinstance(noted, dict) else {}
 
 
 def whole_digest(data: bytes) -> str:

@@ -3,7 +3,7 @@
 A snapshot is replayed in another checkout, by another user, in another temp directory. What is stored holds marks;
 what is served holds the places of the machine it is served on. A mark names its guise where that is not the plain
 one: `{{tmp:url}}` stood percent-encoded. A text that holds something that looks like a mark of ours gets one more
-exclamation mark, so that `reveal(mark(text)) == text` for every text.
+exclamation mark, so that every text comes back as it was.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
-from typing import TYPE_CHECKING, AnyStr
+from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.redaction.encodings import DRIVE, SAFE_RUN, as_bytes, as_text, place_guises
-from pytest_agentreplay.core.redaction.placeholders import disjoint, splice
+from pytest_agentreplay.core.redaction.encodings import DRIVE, SAFE_RUN, as_bytes, place_guises
+from pytest_agentreplay.core.redaction.placeholders import disjoint
 from pytest_agentreplay.core.redaction.secret_names import names
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ class Places:
     """Two-way marks for today's places, given as `{"tmp": "/tmp/pytest-1/x", "user": "ada", ...}`.
 
     A value with a slash or backslash is a directory and is matched as whole path components; any other is a name and is
-    matched as a whole word. Too short, too common and brace-holding values are not marked. `mark` is not idempotent
-    (it protects what looks like a mark); call it once per call. `reach` is the length in bytes of the longest
+    matched as a whole word. Too short, too common and brace-holding values are not marked. Marking is not idempotent
+    (it protects what looks like a mark): it is done once per call. `reach` is the length in bytes of the longest
     guise. Safe from any thread.
     """
 
@@ -82,30 +82,8 @@ class Places:
             rf"\{{\{{(!*)({every})(?::([a-z0-9-]+))?(?:#([0-9]{{1,4}})-([0-9]{{0,4}}))?\}}\}}".encode()
         )
 
-    def mark(self, text: AnyStr) -> AnyStr:
-        """`text` with today's places as marks. Return the same object when there is none."""
-        if isinstance(text, str):
-            data = as_bytes(text)
-            spans = self.marks_in(data)
-            self.count(spans)
-            return as_text(splice(data, spans)) if spans else text
-        spans = self.marks_in(text)
-        self.count(spans)
-        return splice(text, spans) if spans else text
-
-    def reveal(self, text: AnyStr) -> AnyStr:
-        """`text` with the marks as today's places. Return the same object when there is none."""
-        if isinstance(text, str):
-            if "{{" not in text:
-                return text
-            data = as_bytes(text)
-            spans = self.places_in(data)
-            return as_text(splice(data, spans)) if spans else text
-        spans = self.places_in(text)
-        return splice(text, spans) if spans else text
-
     def marks_in(self, data: bytes) -> list[Span]:
-        """What `mark` would replace, in order."""
+        """Where today's places stand in a text, and the marks to put there, in order."""
         literals: list[Span] = []
         if b"{{" in data:
             literals = [(hit.start(), hit.end(), b"{{!" + hit[0][2:]) for hit in self._marks.finditer(data)]
@@ -130,7 +108,7 @@ class Places:
                     self.counts[name] = self.counts.get(name, 0) + 1
 
     def places_in(self, data: bytes) -> list[Span]:
-        """What `reveal` would replace."""
+        """Where marks stand in a text, and today's places to put there, in order."""
         if b"{{" not in data:
             return []
         spans: list[Span] = []

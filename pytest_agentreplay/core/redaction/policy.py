@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol, TypeAlias, cast
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -159,14 +159,6 @@ class RedactorHit:
         del group
         return self.begin, self.finish
 
-    def start(self, group: int | str = 0) -> int:
-        """Where it begins."""
-        return self.span(group)[0]
-
-    def end(self, group: int | str = 0) -> int:
-        """Where it ends."""
-        return self.span(group)[1]
-
     def __getitem__(self, group: int | str) -> bytes:
         return self.text[self.begin : self.finish]
 
@@ -184,7 +176,7 @@ class Called:
         """There are no groups."""
         return {}
 
-    def finditer(self, text: bytes, /) -> Iterator[re.Match[bytes]]:
+    def finditer(self, text: bytes, /) -> Iterator[RedactorHit]:
         """What the redactor finds; the whole text when it raises, or gives what is no answer."""
         readable = text.decode(errors="surrogateescape")
         try:
@@ -198,7 +190,7 @@ class Called:
             size = begin + len(readable[start:end].encode(errors="surrogateescape"))
             at = end
             if begin < size:
-                yield cast("re.Match[bytes]", RedactorHit(text, begin, size))
+                yield RedactorHit(text, begin, size)
 
 
 def shapes_of(redactors: Mapping[str, Redactor]) -> tuple[SecretShape, ...]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.redaction.pii.addresses import find_addresses
 from pytest_agentreplay.core.redaction.pii.emails import find_emails
 from pytest_agentreplay.core.redaction.pii.ibans import find_ibans
 from pytest_agentreplay.core.redaction.pii.national import NAMES
@@ -23,11 +22,6 @@ if TYPE_CHECKING:
 def find_pii(data: bytes) -> list[Hit]:
     """E-mail addresses, telephone and card numbers, IBANs and national ids, in order; no two overlap."""
     return in_order([*find_emails(data), *find_ibans(data), *find_numbers(data)])
-
-
-def find_strict(data: bytes) -> list[Hit]:
-    """What a strict policy takes off besides: public network addresses."""
-    return list(find_addresses(data))
 
 
 def names_a_person(name: str) -> bool:
