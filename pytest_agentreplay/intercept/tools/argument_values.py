@@ -23,7 +23,6 @@ from pytest_agentreplay.intercept.tools import iterators
 if TYPE_CHECKING:
     import array
     from collections.abc import Callable, Mapping
-    from types import MappingProxyType
 
 KEPT = 65_536
 """Bytes of a buffer or a stream that are stored; of a larger one its size and digest."""
@@ -137,10 +136,6 @@ def _generator(value: Any) -> ArgumentContent:
     return ArgumentContent({"sha256": hashlib.sha256(repr(state).encode()).hexdigest()})
 
 
-def _cached(value: Any) -> ArgumentContent:
-    return ArgumentContent(value.__wrapped__)
-
-
 def _cookies(value: Any) -> ArgumentContent:
     jar = getattr(value, "jar", value)
     return ArgumentContent([[cookie.domain, cookie.path, cookie.name, cookie.value] for cookie in jar])
@@ -152,10 +147,6 @@ def _digest(value: Any) -> ArgumentContent:
 
 def _plumbing(_: Any) -> ArgumentContent:
     return ArgumentContent(service=True)
-
-
-def _logger(value: Any) -> ArgumentContent:
-    return ArgumentContent(value.name)
 
 
 # Buffers and streams.
@@ -238,10 +229,6 @@ def _view(value: Any) -> ArgumentContent:
     return ArgumentContent([*value])
 
 
-def _proxy(value: MappingProxyType[Any, Any]) -> ArgumentContent:
-    return ArgumentContent({**value})
-
-
 def _frame(value: Any) -> ArgumentContent:
     kinds = [str(kind) for kind in value.dtypes]
     return ArgumentContent(
@@ -276,29 +263,30 @@ def _polars(value: Any) -> ArgumentContent:
 
 # Requests.
 
+_STREAMED = "has a body that is a stream, and is not compared"
+_UNREAD = "has a body that was not read yet, and is not compared"
+_BODILESS = {"GET", "HEAD", "OPTIONS", None}
+
 
 def _httpx_request(value: Any) -> ArgumentContent:
     body = vars(value).get("_content")
-    told = _request(value.method, str(value.url), value.headers.multi_items(), body)
-    return ArgumentContent(told, gap="" if body is not None else "has a body that is a stream, and is not compared")
+    gap = "" if body is not None else _STREAMED
+    return _request(value.method, str(value.url), value.headers.multi_items(), body, gap)
 
 
 def _requests_request(value: Any) -> ArgumentContent:
     if hasattr(value, "prepare"):  # requests.Request: not prepared yet
         return ArgumentContent({name: part for name, part in vars(value).items() if name != "hooks" and part})
-    body = value.body
-    told = _request(
-        value.method, value.url, (value.headers or {}).items(), body if isinstance(body, str | bytes) else None
-    )
-    whole = body is None or isinstance(body, str | bytes)
-    return ArgumentContent(told, gap="" if whole else "has a body that is a stream, and is not compared")
+    body = value.body if isinstance(value.body, str | bytes) else None
+    gap = "" if body is value.body else _STREAMED
+    return _request(value.method, value.url, (value.headers or {}).items(), body, gap)
 
 
 def _urllib_request(value: Any) -> ArgumentContent:
     headers = [*value.headers.items(), *value.unredirected_hdrs.items()]
     body = value.data if isinstance(value.data, str | bytes) or value.data is None else b""
-    told = _request(value.get_method(), value.full_url, headers, body)
-    return ArgumentContent(told, gap="" if body is value.data else "has a body that is a stream, and is not compared")
+    gap = "" if body is value.data else _STREAMED
+    return _request(value.get_method(), value.full_url, headers, body, gap)
 
 
 def _asgi_request(value: Any) -> ArgumentContent:
@@ -308,30 +296,27 @@ def _asgi_request(value: Any) -> ArgumentContent:
     query = scope.get("query_string", b"").decode("latin-1")
     target = scope.get("path", "") + (f"?{query}" if query else "")
     body = state.get("_body")
-    told = _request(scope.get("method", ""), target, headers, body)
-    told["path_params"] = dict(scope.get("path_params", {}))
-    bare = body is None and scope.get("method") not in {"GET", "HEAD", "OPTIONS", None}
-    return ArgumentContent(told, gap="has a body that was not read yet, and is not compared" if bare else "")
+    gap = _UNREAD if body is None and scope.get("method") not in _BODILESS else ""
+    params = dict(scope.get("path_params", {}))
+    return _request(scope.get("method", ""), target, headers, body, gap, path_params=params)
 
 
 def _wsgi_request(value: Any) -> ArgumentContent:
     """A request of Werkzeug or Flask; reading its body would take it from the application."""
     body = vars(value).get("_cached_data")
     target = value.path + (f"?{value.query_string.decode('latin-1')}" if value.query_string else "")
-    told = _request(value.method, target, [*value.headers.items()], body)
-    bare = body is None and bool(value.content_length)
-    return ArgumentContent(told, gap="has a body that was not read yet, and is not compared" if bare else "")
+    gap = _UNREAD if body is None and value.content_length else ""
+    return _request(value.method, target, value.headers.items(), body, gap)
 
 
 def _django_request(value: Any) -> ArgumentContent:
     state = vars(value)
     body, headers = state.get("_body"), [*value.headers.items()] if "META" in state else []
-    told = _request(state.get("method"), value.get_full_path(), headers, body)
-    bare = body is None and value.method not in {"GET", "HEAD", "OPTIONS", None}
-    return ArgumentContent(told, gap="has a body that was not read yet, and is not compared" if bare else "")
+    gap = _UNREAD if body is None and value.method not in _BODILESS else ""
+    return _request(state.get("method"), value.get_full_path(), headers, body, gap)
 
 
-def _request(method: Any, url: Any, headers: Any, body: Any) -> dict[str, Any]:
+def _request(method: Any, url: Any, headers: Any, body: Any, gap: str, **more: Any) -> ArgumentContent:
     kept: dict[str, Any] = {}
     for raw, value in headers:
         name = (raw.decode("latin-1") if isinstance(raw, bytes) else raw).lower()
@@ -340,7 +325,7 @@ def _request(method: Any, url: Any, headers: Any, body: Any) -> dict[str, Any]:
     told = {"method": method, "url": url, "headers": {name: v[0] if len(v) == 1 else v for name, v in kept.items()}}
     if body:
         told["body"] = _bytes(body) if isinstance(body, bytes) else body
-    return told
+    return ArgumentContent(told | more, gap=gap)
 
 
 _READERS: Mapping[str, Callable[[Any], ArgumentContent]] = {
@@ -354,16 +339,16 @@ _READERS: Mapping[str, Callable[[Any], ArgumentContent]] = {
     "builtins.dict_items": _view,
     "builtins.dict_keys": _view,
     "builtins.dict_values": _view,
-    "builtins.mappingproxy": _proxy,
+    "builtins.mappingproxy": lambda value: ArgumentContent({**value}),
     "django.http.request.HttpRequest": _django_request,
-    "functools._lru_cache_wrapper": _cached,
+    "functools._lru_cache_wrapper": lambda value: ArgumentContent(value.__wrapped__),
     "http.cookiejar.CookieJar": _cookies,
     "httpx.Cookies": _cookies,
     "httpx.Request": _httpx_request,
     "httpx._models.Request": _httpx_request,
     "httpx2.Request": _httpx_request,
     "httpx2._models.Request": _httpx_request,
-    "logging.Logger": _logger,
+    "logging.Logger": lambda value: ArgumentContent(value.name),
     "logging.LoggerAdapter": lambda value: ArgumentContent(value.logger.name),
     "numpy.ndarray": _ndarray,
     "numpy.random._generator.Generator": _generator,

@@ -53,11 +53,9 @@ class Redirections(list["Redirection"]):
         self.append(redirection)
         function = redirection.held()
         for module, names in ((function.__module__, function.__qualname__), split(path)):
-            if module and ".<locals>" in names:
-                self._paths.setdefault(module, {})[(names,)] = redirection
-                when_imported(module, imported)
-            elif module and names and "<" not in names:
-                self._paths.setdefault(module, {})[tuple(names.split("."))] = redirection
+            local = ".<locals>" in names
+            if module and names and (local or "<" not in names):
+                self._paths.setdefault(module, {})[(names,) if local else tuple(names.split("."))] = redirection
                 when_imported(module, imported)
             for namespace in copies_of(module, len(sys.modules)) if module else ():
                 self._freeze_in(namespace, module)

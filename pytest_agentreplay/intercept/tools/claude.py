@@ -9,42 +9,26 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.tools import framework
 
 if TYPE_CHECKING:
     from types import ModuleType
+
+    from pytest_agentreplay.intercept.session.interceptions import Interception
 
 FIELD = "handler"
 
 
 def patch(library: ModuleType) -> None:
     """Lay a property over the field. Doing it twice does nothing."""
-    tools = getattr(library, "SdkMcpTool", None)
-    if FIELD in getattr(tools, "__dataclass_fields__", {}):
-        setattr(tools, FIELD, _seam())
+    framework.wrap_field(getattr(library, "SdkMcpTool", None), FIELD, _intercepted)
 
 
-def _seam() -> property:
-    current = interceptions.current
+def _intercepted(interception: Interception, tool: Any, real: Any) -> Any:
+    async def met(arguments: Any) -> Any:
+        __tracebackhide__ = True
+        told = framework.FrameworkTool(tool.name, real)
+        given = arguments if isinstance(arguments, dict) else {"input": arguments}
+        return await framework.wait(interception, told, given, functools.partial(real, arguments))
 
-    def give(tool: Any) -> Any:
-        if FIELD not in vars(tool):
-            raise AttributeError(FIELD)
-        real = vars(tool)[FIELD]
-        interception = current()
-        if interception is None:
-            return real
-
-        async def met(arguments: Any) -> Any:
-            __tracebackhide__ = True
-            told = framework.FrameworkTool(tool.name, real)
-            given = arguments if isinstance(arguments, dict) else {"input": arguments}
-            return await framework.wait(interception, told, given, functools.partial(real, arguments))
-
-        return met
-
-    def take(tool: Any, real: Any) -> None:
-        vars(tool)[FIELD] = real
-
-    return property(give, take)
+    return met

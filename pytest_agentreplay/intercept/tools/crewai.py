@@ -38,7 +38,8 @@ def patch(library: ModuleType) -> None:
 def _run(interception: Interception, original: Any, tool: Any, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
     interception.met.add(_shown(tool.name))
-    if any(base.__module__ in _LIVE for base in type(_whole(tool)).__mro__) or framework.of_mcp(type(_whole(tool))):
+    kind = type(_whole(tool))
+    if any(base.__module__ in _LIVE for base in kind.__mro__) or framework.is_from(kind, framework.MCP_ADAPTERS):
         return original(tool, *args, **kwargs)
     fields = ("func",) if hasattr(tool, "func") else ("_run", "_arun")
     met = {field: _met(interception, tool, getattr(tool, field)) for field in fields}

@@ -126,7 +126,8 @@ class Factory:
     def __init__(self, function: FunctionType) -> None:
         """Nothing is exchanged yet."""
         self._function = function
-        self._code = function.__code__
+        self.code = function.__code__
+        """The code without exchanged constants."""
         self._made: list[Made] = []
 
     def add(self, made: Made) -> None:
@@ -142,13 +143,8 @@ class Factory:
         if not self._made:
             _factories.pop(self._function, None)
 
-    @property
-    def code(self) -> CodeType:
-        """The code without exchanged constants."""
-        return self._code
-
     def _exchange(self) -> None:
-        self._function.__code__ = _with(self._code, {id(made.code): made.stub for made in self._made})
+        self._function.__code__ = _with(self.code, {id(made.code): made.stub for made in self._made})
 
 
 def _makers(code: CodeType, namespace: Mapping[str, Any]) -> Iterator[tuple[FunctionType, CodeType]]:

@@ -255,6 +255,33 @@ def _wrapped_async(original: Callable[..., Any], intercept: Callable[..., Any]) 
     return wrapped
 
 
+def wrap_field(
+    owner: Any,
+    field: str,
+    give: Callable[[Interception, Any, Any], Any],
+    take: Callable[[Any], Any] = lambda value: value,
+) -> None:
+    """Have the dataclass field of `owner` give `give(interception, tool, real)` in recordings and replays.
+
+    A property is laid over the field, for tools that are older than the test too. `take` returns what is kept of a
+    value that the field is set to. Done twice it does nothing more; where a version of the library lacks the field,
+    nothing is wrapped.
+    """
+    current = interceptions.current
+
+    def read(tool: Any) -> Any:
+        if field not in vars(tool):
+            raise AttributeError(field)
+        interception = current()
+        return vars(tool)[field] if interception is None else give(interception, tool, vars(tool)[field])
+
+    def write(tool: Any, value: Any) -> None:
+        vars(tool)[field] = take(value)
+
+    if field in getattr(owner, "__dataclass_fields__", {}):
+        setattr(owner, field, property(read, write))
+
+
 def copy_tool(tool: Any, **instead: Any) -> Any:
     """A shallow copy of a framework's tool with other attributes: the framework runs it, the original stays as it is.
 
@@ -276,11 +303,11 @@ def free(function: Any, name: str) -> Any:
         return None  # not filled yet
 
 
-def of_mcp(function: Any) -> bool:
-    """Whether `function` only hands a call over to an MCP server, where it crosses."""
+def is_from(function: Any, modules: tuple[str, ...]) -> bool:
+    """Whether `function`, which may be a class, was written in one of `modules`."""
     while isinstance(function, functools.partial):
         function = function.func
-    return str(getattr(function, "__module__", "")).startswith(MCP_ADAPTERS)
+    return str(getattr(function, "__module__", "")).startswith(modules)
 
 
 def field_codecs(classes: Iterable[Any]) -> tuple[Codec, ...]:

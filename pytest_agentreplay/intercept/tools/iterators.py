@@ -15,7 +15,7 @@ from pytest_agentreplay.core.serialize import ArgumentContent
 from pytest_agentreplay.core.serialize.hints import dotted
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Callable, Generator
 
 MOST = 1000
 """Items that are read and compared; an iterator may have no end."""
@@ -70,13 +70,13 @@ def replaced(values: tuple[Any, ...], star: tuple[Any, ...], keywords: dict[str,
     def again(value: Any) -> Any:
         return value.again() if type(value) is ReadIterator else value
 
-    compared = (*map(read, values),), (*map(read, star),), {name: read(value) for name, value in keywords.items()}
-    called = (
-        (*map(again, compared[0]),),
-        (*map(again, compared[1]),),
-        {name: again(value) for name, value in compared[2].items()},
-    )
-    return compared, called
+    compared = _each(given, read)
+    return compared, _each(compared, again)
+
+
+def _each(given: Given, change: Callable[[Any], Any]) -> Given:
+    values, star, keywords = given
+    return (*map(change, values),), (*map(change, star),), {name: change(value) for name, value in keywords.items()}
 
 
 def is_read(value: Any) -> bool:

@@ -27,27 +27,22 @@ _FILLED = {"run_manager", "callbacks", "config"}
 
 def patch(library: ModuleType) -> None:
     """Wrap the class that all tools derive from. Doing it twice does nothing."""
-    framework.wrap(library.BaseTool, "run", _run)
-    framework.wrap(library.BaseTool, "arun", _arun)
+    framework.wrap(library.BaseTool, "run", functools.partial(_call, "_run", "func"))
+    framework.wrap(library.BaseTool, "arun", functools.partial(_call, "_arun", "coroutine"))
 
 
-def _run(interception: Interception, original: Any, tool: Any, *args: Any, **kwargs: Any) -> Any:
+def _call(
+    method: str, field: str, interception: Interception, original: Any, tool: Any, /, *args: Any, **kwargs: Any
+) -> Any:
+    """Run the tool with its `method` intercepted, which calls the function that the tool holds as `field`, if any."""
     __tracebackhide__ = True
     if _is_live(interception, tool):
         return original(tool, *args, **kwargs)
-    return original(framework.copy_tool(tool, _run=_met(interception, tool, tool._run, "func")), *args, **kwargs)
-
-
-def _arun(interception: Interception, original: Any, tool: Any, *args: Any, **kwargs: Any) -> Any:
-    if _is_live(interception, tool):
-        return original(tool, *args, **kwargs)
-    return original(framework.copy_tool(tool, _arun=_met(interception, tool, tool._arun, "coroutine")), *args, **kwargs)
-
-
-def _met(interception: Interception, tool: Any, work: Any, field: str) -> Any:
+    work = getattr(tool, method)
     function = getattr(tool, field, None) or getattr(tool, "func", None) or _written(tool, work)
     told = framework.FrameworkTool(tool.name, function, codecs(), holder=tool)
-    return framework.intercept_tool(interception, told, work, functools.partial(_arguments, tool, function))
+    intercepted = framework.intercept_tool(interception, told, work, functools.partial(_arguments, tool, function))
+    return original(framework.copy_tool(tool, **{method: intercepted}), *args, **kwargs)
 
 
 def _written(tool: Any, work: Any) -> Any:
@@ -77,7 +72,7 @@ def _is_live(interception: Interception, tool: Any) -> bool:
     """Whether a tool only goes on elsewhere: to another agent, or to a chain or server that crosses by itself."""
     interception.met.add(tool.name)
     work = getattr(tool, "coroutine", None) or getattr(tool, "func", None)
-    return HANDOFF in (tool.metadata or {}) or framework.of_mcp(work) or _is_agent(work)
+    return HANDOFF in (tool.metadata or {}) or framework.is_from(work, framework.MCP_ADAPTERS) or _is_agent(work)
 
 
 def _is_agent(work: Any) -> bool:

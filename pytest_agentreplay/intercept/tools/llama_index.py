@@ -17,26 +17,19 @@ if TYPE_CHECKING:
 
 def patch(library: ModuleType) -> None:
     """Wrap the class of tools made of functions. Doing it twice does nothing."""
-    framework.wrap(library.FunctionTool, "call", _call)
-    framework.wrap(library.FunctionTool, "acall", _acall)
+    framework.wrap(library.FunctionTool, "call", functools.partial(_call, "_fn"))
+    framework.wrap(library.FunctionTool, "acall", functools.partial(_call, "_async_fn"))
 
 
-def _call(interception: Interception, original: Any, tool: Any, *args: Any, **kwargs: Any) -> Any:
+def _call(field: str, interception: Interception, original: Any, tool: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Run the tool with its function, which it holds as `field`, intercepted."""
     __tracebackhide__ = True
     if _is_live(interception, tool):
         return original(tool, *args, **kwargs)
-    return original(framework.copy_tool(tool, _fn=_met(interception, tool, tool._fn)), *args, **kwargs)
-
-
-def _acall(interception: Interception, original: Any, tool: Any, *args: Any, **kwargs: Any) -> Any:
-    if _is_live(interception, tool):
-        return original(tool, *args, **kwargs)
-    return original(framework.copy_tool(tool, _async_fn=_met(interception, tool, tool._async_fn)), *args, **kwargs)
-
-
-def _met(interception: Interception, tool: Any, work: Any) -> Any:
     told = framework.FrameworkTool(tool.metadata.get_name(), _function(tool), codecs(), holder=tool)
-    return framework.intercept_tool(interception, told, work, functools.partial(_arguments, tool))
+    given = functools.partial(_arguments, tool)
+    work = framework.intercept_tool(interception, told, getattr(tool, field), given)
+    return original(framework.copy_tool(tool, **{field: work}), *args, **kwargs)
 
 
 def _function(tool: Any) -> Any:
@@ -55,8 +48,7 @@ def _is_live(interception: Interception, tool: Any) -> bool:
     """Whether the framework's own function goes on elsewhere: to another agent, or to an MCP server."""
     interception.met.add(tool.metadata.get_name())
     function = _function(tool)
-    module = str(getattr(function, "__module__", ""))
-    return module.startswith("llama_index.core.agent.") or framework.of_mcp(function)
+    return framework.is_from(function, ("llama_index.core.agent.", *framework.MCP_ADAPTERS))
 
 
 @functools.cache

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pytest_agentreplay.core.serialize import Codec
+    from pytest_agentreplay.intercept.session.interceptions import Interception
 
 FIELD = "on_invoke_tool"
 HANDOFF = "on_invoke_handoff"
@@ -35,55 +36,26 @@ _OF_THE_SDK = ("agents.mcp", "agents.run_internal", "agents._run_impl", "agents.
 
 def patch(library: ModuleType) -> None:
     """Lay a property over the field of the tool classes. Doing it twice does nothing."""
-    handoff = vars(library).get("Handoff")
-    if HANDOFF in getattr(handoff, "__dataclass_fields__", {}):
-        setattr(handoff, HANDOFF, _noted())
-    classes = [getattr(library, name, None) for name in ("FunctionTool", "CustomTool")]
+    framework.wrap_field(vars(library).get("Handoff"), HANDOFF, _noted)
     known = [cls for name in vars(library) if name.startswith("ToolOutput") and (cls := getattr(library, name))]
     codecs = framework.field_codecs(known)
-    for cls in classes:
-        if FIELD in getattr(cls, "__dataclass_fields__", {}):
-            setattr(cls, FIELD, _seam(codecs))
+    for name in ("FunctionTool", "CustomTool"):
+        framework.wrap_field(getattr(library, name, None), FIELD, functools.partial(_intercepted, codecs), _real)
 
 
-def _seam(codecs: tuple[Codec, ...]) -> property:
-    current = interceptions.current
-
-    def give(tool: Any) -> Any:
-        held = vars(tool)
-        if FIELD not in held:
-            raise AttributeError(FIELD)
-        real = held[FIELD]
-        if (interception := current()) is None:
-            return real
-        interception.met.add(tool.name)
-        owner, wrapped, met = held.get(MET, (None, None, None))
-        if owner is not tool or wrapped is not real:
-            met = _met(tool, real, codecs)
-            held[MET] = tool, real, met
-        return met
-
-    def take(tool: Any, real: Any) -> None:
-        vars(tool)[FIELD] = _real(real)
-
-    return property(give, take)
+def _intercepted(codecs: tuple[Codec, ...], interception: Interception, tool: Any, real: Any) -> Any:
+    interception.met.add(tool.name)
+    owner, wrapped, met = vars(tool).get(MET, (None, None, None))
+    if owner is not tool or wrapped is not real:
+        met = _met(tool, real, codecs)
+        vars(tool)[MET] = tool, real, met
+    return met
 
 
-def _noted() -> property:
+def _noted(interception: Interception, handoff: Any, real: Any) -> Any:
     """The field of a handoff, which the model sees as a tool, and which only says who goes on."""
-    current = interceptions.current
-
-    def give(handoff: Any) -> Any:
-        if HANDOFF not in vars(handoff):
-            raise AttributeError(HANDOFF)
-        if (interception := current()) is not None:
-            interception.met.add(handoff.tool_name)
-        return vars(handoff)[HANDOFF]
-
-    def take(handoff: Any, real: Any) -> None:
-        vars(handoff)[HANDOFF] = real
-
-    return property(give, take)
+    interception.met.add(handoff.tool_name)
+    return real
 
 
 def _real(given: Any) -> Any:
@@ -95,7 +67,9 @@ def _met(tool: Any, real: Any, codecs: tuple[Codec, ...]) -> Any:
     """What the field gives while a test runs: the same kind of thing, with the work inside it met."""
     work = getattr(real, "_invoke_tool_impl", None) or framework.free(real, INSIDE) or real
     work = _real(work)
-    if getattr(tool, "_is_agent_tool", False) or _module(framework.free(work, "the_func") or work):
+    if getattr(tool, "_is_agent_tool", False) or framework.is_from(
+        framework.free(work, "the_func") or work, _OF_THE_SDK
+    ):
         return real
     met = _work(tool, work, codecs)
     if work is real:
@@ -108,13 +82,6 @@ def _met(tool: Any, real: Any, codecs: tuple[Codec, ...]) -> Any:
         vars(made).update(vars(real), **{MET: real})
         return made
     return framework.copy_tool(real, _invoke_tool_impl=met, **{MET: real})
-
-
-def _module(work: Any) -> bool:
-    """Whether the SDK itself has written the work."""
-    while isinstance(work, functools.partial):
-        work = work.func
-    return str(getattr(work, "__module__", "")).startswith(_OF_THE_SDK)
 
 
 def _work(tool: Any, work: Callable[..., Any], codecs: tuple[Codec, ...]) -> Callable[..., Any]:

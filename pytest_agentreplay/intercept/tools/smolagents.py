@@ -60,4 +60,5 @@ def _manage(interception: Interception, original: Any, agent: Any, *args: Any, *
 def _is_live(interception: Interception, tool: Any) -> bool:
     """Whether a tool does nothing, or hands over to an MCP server."""
     interception.met.add(tool.name)
-    return framework.of_mcp(type(tool)) or any(dotted(base) in _LIVE for base in type(tool).__mro__)
+    kind = type(tool)
+    return framework.is_from(kind, framework.MCP_ADAPTERS) or any(dotted(base) in _LIVE for base in kind.__mro__)
