@@ -158,11 +158,11 @@ class Dialects:
                 return _of_mcp(
                     held.tree, outcome, data, [tree] if events is None else [event.value for event in events]
                 )
-            body = {} if isinstance(tree, NotJson) else obj(tree)
+            body = obj(tree)
             reading = ReplyReading(text=generic.text_of(outcome, data))
         else:
             events = listed(tree) if isinstance(tree, list) else events
-            body = dialect.join(events) if events is not None else {} if isinstance(tree, NotJson) else obj(tree)
+            body = dialect.join(events) if events is not None else obj(tree)
             reading = dialect.read_reply(body)
         return replace(reading, error=generic.error_of(outcome, body, data))
 

@@ -9,7 +9,7 @@ from pytest_agentreplay.core.canonical_json import NotJson, parse
 from pytest_agentreplay.core.reading import CallReading, ReplyReading, ToolUse
 from pytest_agentreplay.dialects import bedrock, gemini
 from pytest_agentreplay.dialects.dialect import Dialect
-from pytest_agentreplay.dialects.lenient import arr, counts, obj, objects, rest, string, unique
+from pytest_agentreplay.dialects.lenient import arr, obj, objects, rest, string, unique
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _STREAMED = re.compile(r"-stream/?$|:stream\w+$")
 _DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
 _INPUT = "partial_json"
-_INPUTS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+_COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
 def fits(body: JsonObject) -> bool:
@@ -59,7 +59,7 @@ def read_reply(body: JsonObject) -> ReplyReading:
         text="".join(string(block.get("text")) for block in blocks if block.get("type") == "text"),
         tool_uses=tuple(tool_use(block) for block in blocks if block.get("type") == "tool_use"),
         finish_reasons=unique([string(body.get("stop_reason"))]),
-        usage=_usage(obj(body.get("usage"))),
+        usage=bedrock.usage_of(obj(body.get("usage")), *_COUNTS),
         response_id=string(body.get("id")),
         model=string(body.get("model")),
         ids=unique([string(body.get("id")), *(string(block.get("id")) for block in blocks)]),
@@ -110,19 +110,6 @@ def _closed(block: JsonObject) -> JsonObject:
     text = string(block[_INPUT])
     value = parse(text)
     return {**rest(block, _INPUT), "input": text if isinstance(value, NotJson) else value}
-
-
-def _usage(usage: JsonObject) -> dict[str, int]:
-    """Cached tokens count as input tokens, as the conventions ask; Anthropic bills and lists them apart."""
-    parts = counts((name, usage.get(name)) for name in _INPUTS)
-    return counts(
-        [
-            ("input_tokens", sum(parts.values()) if parts else None),
-            ("output_tokens", usage.get("output_tokens")),
-            ("cache_read.input_tokens", usage.get("cache_read_input_tokens")),
-            ("cache_creation.input_tokens", usage.get("cache_creation_input_tokens")),
-        ]
-    )
 
 
 _PATH = r"/v1/messages|/model/[^/]+/invoke(?:-with-response-stream)?|:(?:rawPredict|streamRawPredict)"

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from pytest_agentreplay.core.canonical_json import NotJson, parse
 from pytest_agentreplay.core.reading import CallReading, ReplyReading, ToolUse
 from pytest_agentreplay.dialects.dialect import Dialect
-from pytest_agentreplay.dialects.lenient import arr, counts, obj, objects, rest, string, unique
+from pytest_agentreplay.dialects.lenient import arr, counts, obj, objects, rest, string, token_counts, unique
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.dialects.streams import ServerSentEvent
 
 _MODEL = re.compile(r"/model/([^/]+)/[\w-]+/?$")
-_INPUTS = ("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")
+_COUNTS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")
 
 
 def fits(body: JsonObject) -> bool:
@@ -69,7 +69,7 @@ def read_reply(body: JsonObject) -> ReplyReading:
         text="".join(string(block.get("text")) for block in blocks),
         tool_uses=uses,
         finish_reasons=unique([string(body.get("stopReason"))]),
-        usage=_usage(obj(body.get("usage"))),
+        usage=usage_of(obj(body.get("usage")), *_COUNTS),
         model=string(obj(obj(body.get("trace")).get("promptRouter")).get("invokedModelId")),
         ids=unique(use.id for use in uses),
     )
@@ -119,16 +119,14 @@ def _closed(block: JsonObject) -> JsonObject:
     return {**block, "toolUse": {**use, "input": text if isinstance(value, NotJson) else value}}
 
 
-def _usage(usage: JsonObject) -> dict[str, int]:
-    """Cached tokens count as input tokens, as the conventions ask; Bedrock lists them apart."""
-    given = counts((name, usage.get(name)) for name in _INPUTS)
-    return counts(
-        [
-            ("input_tokens", sum(given.values()) if given else None),
-            ("output_tokens", usage.get("outputTokens")),
-            ("cache_read.input_tokens", usage.get("cacheReadInputTokens")),
-            ("cache_creation.input_tokens", usage.get("cacheWriteInputTokens")),
-        ]
+def usage_of(usage: JsonObject, read: str, written: str, cache_read: str, cache_written: str) -> dict[str, int]:
+    """Cached tokens count as input tokens, as the conventions ask; Bedrock and Anthropic list them apart."""
+    given = counts((name, usage.get(name)) for name in (read, cache_read, cache_written))
+    return token_counts(
+        sum(given.values()) if given else None,
+        usage.get(written),
+        cache_read=usage.get(cache_read),
+        cache_written=usage.get(cache_written),
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.reading import ReplyReading
 from pytest_agentreplay.dialects import openai_chat
 from pytest_agentreplay.dialects.dialect import Dialect
-from pytest_agentreplay.dialects.lenient import counts, obj, objects, rest, string, unique
+from pytest_agentreplay.dialects.lenient import obj, objects, rest, string, token_counts, unique
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -79,8 +79,7 @@ def _usage(usage: JsonObject) -> dict[str, int]:
     found = obj(usage.get("tokens")) or obj(usage.get("billed_units"))
     whole = {name: int(value) for name, value in found.items() if isinstance(value, float) and value.is_integer()}
     found = {**found, **whole}
-    counted = [(name, found.get(name)) for name in ("input_tokens", "output_tokens")]
-    return counts([*counted, ("cache_read.input_tokens", usage.get("cached_tokens"))])
+    return token_counts(found.get("input_tokens"), found.get("output_tokens"), cache_read=usage.get("cached_tokens"))
 
 
 COHERE = Dialect("cohere", "/v2/chat", "cohere", openai_chat.fits, openai_chat.read_call, join, read_reply)

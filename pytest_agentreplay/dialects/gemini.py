@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.reading import CallReading, ReplyReading, ToolUse
 from pytest_agentreplay.dialects.dialect import Dialect
-from pytest_agentreplay.dialects.lenient import arr, counts, obj, objects, rest, string, unique
+from pytest_agentreplay.dialects.lenient import arr, counts, obj, objects, rest, string, token_counts, unique
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -124,13 +124,11 @@ def _usage(usage: JsonObject) -> dict[str, int]:
     """Thoughts count as output and the results of the server's own tools as input, as the conventions ask."""
     given = counts((name, usage.get(name)) for name in ("promptTokenCount", "toolUsePromptTokenCount"))
     made = counts((name, usage.get(name)) for name in ("candidatesTokenCount", "thoughtsTokenCount"))
-    return counts(
-        [
-            ("input_tokens", sum(given.values()) if given else None),
-            ("output_tokens", sum(made.values()) if made else None),
-            ("cache_read.input_tokens", usage.get("cachedContentTokenCount")),
-            ("reasoning.output_tokens", usage.get("thoughtsTokenCount")),
-        ]
+    return token_counts(
+        sum(given.values()) if given else None,
+        sum(made.values()) if made else None,
+        cache_read=usage.get("cachedContentTokenCount"),
+        reasoning=usage.get("thoughtsTokenCount"),
     )
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.reading import CallReading, ReplyReading, ToolUse
 from pytest_agentreplay.dialects.dialect import FrameDialect
-from pytest_agentreplay.dialects.lenient import arr, counts, obj, objects, rest, string, unique
+from pytest_agentreplay.dialects.lenient import arr, obj, objects, rest, string, token_counts, unique
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,15 +19,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.dialects.streams import ServerSentEvent
 
 _NAME = "gemini live"
-_KINDS = {
-    "setup": "setup",
-    "clientContent": "client_content",
-    "client_content": "client_content",
-    "realtimeInput": "realtime_input",
-    "realtime_input": "realtime_input",
-    "toolResponse": "tool_response",
-    "tool_response": "tool_response",
-}
+_SENT = ("clientContent", "client_content", "realtimeInput", "realtime_input", "toolResponse", "tool_response")
+_KINDS = frozenset({"setup", *_SENT})
 
 
 def fits(body: JsonObject) -> bool:
@@ -35,19 +28,18 @@ def fits(body: JsonObject) -> bool:
     return any(name in _KINDS for name in body)
 
 
-def read_call(body: JsonObject, url: Url) -> CallReading:
+def read_call(body: JsonObject, _url: Url) -> CallReading:
     """Read a message."""
-    del url
     name = next(name for name in body if name in _KINDS)
     inner, at = obj(body[name]), f"$.{name}"
-    match _KINDS[name]:
+    match name:
         case "setup":
             return _setup(inner, at)
-        case "client_content":
+        case "clientContent" | "client_content":
             turns = tuple(arr(inner.get("turns")))
             begins = _get(inner, "turnComplete") is not False
             return _said(turns, f"{at}.turns" if turns else "", rest(inner, "turns"), begins=begins)
-        case "tool_response":
+        case "toolResponse" | "tool_response":
             field = "functionResponses" if "functionResponses" in inner else "function_responses"
             given = inner.get(field)
             results: tuple[Json, ...] = tuple(arr(given)) or ((given,) if given else ())
@@ -103,12 +95,7 @@ def read_reply(events: Iterable[ServerSentEvent]) -> ReplyReading:
         text=text or transcript,
         tool_uses=tuple(uses),
         finish_reasons=unique(finish),
-        usage=counts(
-            [
-                ("input_tokens", _get(usage, "promptTokenCount")),
-                ("output_tokens", _get(usage, "responseTokenCount")),
-            ]
-        ),
+        usage=token_counts(_get(usage, "promptTokenCount"), _get(usage, "responseTokenCount")),
         ids=unique([use.id for use in uses]),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.canonical_json import NotJson, parse
+from pytest_agentreplay.core.canonical_json import parse
 from pytest_agentreplay.core.model import FrameCall, FramesReply
 from pytest_agentreplay.dialects.lenient import obj
 
@@ -18,8 +18,7 @@ SUBSCRIPTION = "io.modelcontextprotocol/subscriptionId"
 
 def message(data: bytes) -> JsonObject:
     """The message that `data` is; empty when it is none."""
-    tree = parse(data)
-    return {} if isinstance(tree, NotJson) else obj(tree)
+    return obj(parse(data))
 
 
 def is_request(said: JsonObject) -> bool:

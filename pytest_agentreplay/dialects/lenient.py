@@ -35,6 +35,28 @@ def counts(pairs: Iterable[tuple[str, Any]]) -> dict[str, int]:
     return {name: value for name, value in pairs if isinstance(value, int) and not isinstance(value, bool)}
 
 
+def token_counts(
+    read: Any, written: Any, *, cache_read: Any = None, cache_written: Any = None, reasoning: Any = None
+) -> dict[str, int]:
+    """The counts of tokens that are there, under the names of the OTel GenAI conventions."""
+    return counts(
+        [
+            ("input_tokens", read),
+            ("output_tokens", written),
+            ("cache_read.input_tokens", cache_read),
+            ("cache_creation.input_tokens", cache_written),
+            ("reasoning.output_tokens", reasoning),
+        ]
+    )
+
+
+def openai_tokens(usage: JsonObject, read: str, written: str) -> dict[str, int]:
+    """The counts of an API of OpenAI, which names what was read and what was written as `read` and `written`."""
+    inward, outward = obj(usage.get(f"{read}_details")), obj(usage.get(f"{written}_details"))
+    cached, thought = inward.get("cached_tokens"), outward.get("reasoning_tokens")
+    return token_counts(usage.get(read), usage.get(written), cache_read=cached, reasoning=thought)
+
+
 def unique(values: Iterable[str]) -> tuple[str, ...]:
     """The strings that are not empty, each once, in order."""
     return tuple(dict.fromkeys(value for value in values if value))

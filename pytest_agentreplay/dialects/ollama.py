@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.reading import CallReading, ReplyReading
 from pytest_agentreplay.dialects import openai_chat
 from pytest_agentreplay.dialects.dialect import Dialect
-from pytest_agentreplay.dialects.lenient import arr, counts, obj, objects, rest, string, unique
+from pytest_agentreplay.dialects.lenient import arr, obj, objects, rest, string, token_counts, unique
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,9 +28,8 @@ def completes(body: JsonObject) -> bool:
     return isinstance(body.get("model"), str) and bool(string(body.get("prompt")))
 
 
-def read_generate(body: JsonObject, url: Url) -> CallReading:
+def read_generate(body: JsonObject, _url: Url) -> CallReading:
     """Read a generate request: its prompt is one message."""
-    del url
     return CallReading(
         kind="model",
         name=string(body.get("model")),
@@ -48,12 +47,11 @@ def read_generate(body: JsonObject, url: Url) -> CallReading:
 def read_reply(body: JsonObject) -> ReplyReading:
     """Read a whole reply of either."""
     message = obj(body.get("message"))
-    counted = [("input_tokens", body.get("prompt_eval_count")), ("output_tokens", body.get("eval_count"))]
     return ReplyReading(
         text=string(message.get("content")) or string(body.get("response")),
         tool_uses=tuple(openai_chat.tool_use(call) for call in objects(message.get("tool_calls"))),
         finish_reasons=unique([string(body.get("done_reason"))]),
-        usage=counts(counted),
+        usage=token_counts(body.get("prompt_eval_count"), body.get("eval_count")),
         model=string(body.get("model")),
     )
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.reading import CallReading, ReplyReading, ToolUse
 from pytest_agentreplay.dialects.dialect import Dialect
-from pytest_agentreplay.dialects.lenient import arr, counts, obj, objects, rest, string, unique
+from pytest_agentreplay.dialects.lenient import arr, obj, objects, openai_tokens, rest, string, unique
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -77,7 +77,7 @@ def read_reply(body: JsonObject) -> ReplyReading:
         text="\n".join(filter(None, (_said(message) for message in messages))),
         tool_uses=uses,
         finish_reasons=unique(string(choice.get("finish_reason")) for choice in choices),
-        usage=_usage(obj(body.get("usage"))),
+        usage=openai_tokens(obj(body.get("usage")), "prompt_tokens", "completion_tokens"),
         response_id=string(body.get("id")),
         model=string(body.get("model")),
         fingerprint=string(body.get("system_fingerprint")),
@@ -154,18 +154,6 @@ def _said(message: JsonObject) -> str:
     parts = message.get("content")
     text = string(parts) or "".join(string(part.get("text")) for part in objects(parts))
     return text or string(message.get("refusal"))
-
-
-def _usage(usage: JsonObject) -> dict[str, int]:
-    inward, outward = obj(usage.get("prompt_tokens_details")), obj(usage.get("completion_tokens_details"))
-    return counts(
-        [
-            ("input_tokens", usage.get("prompt_tokens")),
-            ("output_tokens", usage.get("completion_tokens")),
-            ("cache_read.input_tokens", inward.get("cached_tokens")),
-            ("reasoning.output_tokens", outward.get("reasoning_tokens")),
-        ]
-    )
 
 
 OPENAI_CHAT = Dialect("openai_chat", "/(?:chat|agents)/completions", "openai", fits, read_call, join, read_reply)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.reading import CallReading, ReplyReading, ToolUse
 from pytest_agentreplay.dialects.dialect import Dialect
-from pytest_agentreplay.dialects.lenient import arr, counts, obj, objects, rest, string, unique
+from pytest_agentreplay.dialects.lenient import arr, obj, objects, openai_tokens, rest, string, unique
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,9 +25,8 @@ def fits(body: JsonObject) -> bool:
     )
 
 
-def read_call(body: JsonObject, url: Url) -> CallReading:
+def read_call(body: JsonObject, _url: Url) -> CallReading:
     """Read a request. Without `instructions` the texts of system and developer items stand for them."""
-    del url
     given = body.get("input")
     items: tuple[Json, ...] = (given,) if isinstance(given, str) else tuple(arr(given))
     instructions = body.get("instructions")
@@ -72,14 +71,11 @@ def read_reply(body: JsonObject) -> ReplyReading:
         text="".join(string(part.get("text")) or string(part.get("refusal")) for part in parts),
         tool_uses=uses,
         finish_reasons=unique([incomplete or string(body.get("status"))]),
-        usage=_usage(obj(body.get("usage"))),
+        usage=openai_tokens(obj(body.get("usage")), "input_tokens", "output_tokens"),
         response_id=string(body.get("id")),
         model=string(body.get("model")),
         ids=unique(
-            [
-                string(body.get("id")),
-                *(string(item.get(name)) for item in output for name in ("id", "call_id")),
-            ]
+            [string(body.get("id")), *(string(item.get(name)) for item in output for name in ("id", "call_id"))]
         ),
     )
 
@@ -121,18 +117,6 @@ def _add_text(item: JsonObject, value: JsonObject) -> None:
         parts.append({"text": ""})
     part = obj(parts[min(at, 64)])
     part["text"] = string(part.get("text")) + string(value.get("delta"))
-
-
-def _usage(usage: JsonObject) -> dict[str, int]:
-    inward, outward = obj(usage.get("input_tokens_details")), obj(usage.get("output_tokens_details"))
-    return counts(
-        [
-            ("input_tokens", usage.get("input_tokens")),
-            ("output_tokens", usage.get("output_tokens")),
-            ("cache_read.input_tokens", inward.get("cached_tokens")),
-            ("reasoning.output_tokens", outward.get("reasoning_tokens")),
-        ]
-    )
 
 
 OPENAI_RESPONSES = Dialect("openai_responses", "/responses", "openai", fits, read_call, join, read_reply)

@@ -92,9 +92,8 @@ def ranks(body: JsonObject) -> bool:
     return "query" in body and any(isinstance(body.get(name), list) for name in _DOCUMENTS)
 
 
-def read_rerank(body: JsonObject, url: Url) -> CallReading:
+def read_rerank(body: JsonObject, _url: Url) -> CallReading:
     """Read a request for ranks: the documents stand for messages, the query is a parameter."""
-    del url
     name = next(name for name in _DOCUMENTS if isinstance(body.get(name), list))
     return CallReading(
         kind="rerank",

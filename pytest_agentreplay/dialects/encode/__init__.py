@@ -46,7 +46,7 @@ class ReplyWriter(Protocol):
     def whole(self, one: ModelReply) -> JsonObject:
         """A reply in one piece."""
 
-    def streamed(self, one: ModelReply, body: JsonObject) -> tuple[bytes, ...]:
+    def streamed(self, one: ModelReply, body: JsonObject, /) -> tuple[bytes, ...]:
         """A reply as a stream, an item each event; `body` is that of the request."""
 
 

@@ -73,9 +73,8 @@ def whole(one: ModelReply) -> JsonObject:
     }
 
 
-def streamed(one: ModelReply, body: JsonObject) -> tuple[bytes, ...]:
+def streamed(one: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
     """A reply as the events of a stream, each block in one delta."""
-    del body
     return it.server_sent((event["type"], event) for event in events(one))
 
 

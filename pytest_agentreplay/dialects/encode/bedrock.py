@@ -79,9 +79,8 @@ def whole(one: ModelReply) -> JsonObject:
     }
 
 
-def streamed(one: ModelReply, body: JsonObject) -> tuple[bytes, ...]:
+def streamed(one: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
     """A reply as frames, each block in one delta."""
-    del body
     return tuple(frame(kind, payload) for kind, payload in _events(one))
 
 

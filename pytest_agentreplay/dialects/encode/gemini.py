@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects.encode import model_reply as it
-from pytest_agentreplay.dialects.lenient import objects, string
+from pytest_agentreplay.dialects.lenient import objects
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,10 +32,7 @@ def asked(model: str, messages: Sequence[JsonObject], tools: Sequence[JsonObject
         texts: list[Json] = [{"text": it.joined_texts(objects(m.get("parts")))} for m in told]
         body["systemInstruction"] = {"parts": texts}
     if tools:
-        declared: list[Json] = [
-            {"name": t.get("name"), "description": string(t.get("description")), "parameters": it.schema_of(t)}
-            for t in tools
-        ]
+        declared: list[Json] = [it.function_of(tool) for tool in tools]
         body["tools"] = [{"functionDeclarations": declared}]
     return body
 
@@ -73,7 +70,6 @@ def whole(one: ModelReply) -> JsonObject:
     }
 
 
-def streamed(one: ModelReply, body: JsonObject) -> tuple[bytes, ...]:
+def streamed(one: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
     """A reply as a stream of one chunk."""
-    del body
     return it.server_sent(iter([("", whole(one))]))

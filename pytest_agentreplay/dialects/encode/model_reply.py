@@ -109,3 +109,9 @@ def result_of(part: JsonObject) -> Json:
 def schema_of(tool: JsonObject) -> JsonObject:
     """The schema of a tool's arguments; that of any object where it has none."""
     return obj(tool.get("parameters")) or {"type": "object", "properties": {}}
+
+
+def function_of(tool: JsonObject) -> JsonObject:
+    """A tool as the APIs of OpenAI and Google declare a function."""
+    about = string(tool.get("description"))
+    return {"name": tool.get("name"), "description": about, "parameters": schema_of(tool)}

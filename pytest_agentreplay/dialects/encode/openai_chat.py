@@ -28,17 +28,7 @@ def asked(model: str, messages: Sequence[JsonObject], tools: Sequence[JsonObject
     """The body of a request, without its parameters."""
     body: JsonObject = {"model": model, "messages": [one for message in messages for one in _messages(message)]}
     if tools:
-        body["tools"] = [
-            {
-                "type": "function",
-                "function": {
-                    "name": tool.get("name"),
-                    "description": string(tool.get("description")),
-                    "parameters": it.schema_of(tool),
-                },
-            }
-            for tool in tools
-        ]
+        body["tools"] = [{"type": "function", "function": it.function_of(tool)} for tool in tools]
     return {**body, "stream": True} if stream else body
 
 

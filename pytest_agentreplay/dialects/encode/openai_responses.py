@@ -30,15 +30,7 @@ def asked(model: str, messages: Sequence[JsonObject], tools: Sequence[JsonObject
         body["instructions"] = "\n".join(it.joined_texts(objects(m.get("parts"))) for m in told)
     body["input"] = [item for m in messages if m.get("role") != "system" for item in _items(m)]
     if tools:
-        body["tools"] = [
-            {
-                "type": "function",
-                "name": tool.get("name"),
-                "description": string(tool.get("description")),
-                "parameters": it.schema_of(tool),
-            }
-            for tool in tools
-        ]
+        body["tools"] = [{"type": "function", **it.function_of(tool)} for tool in tools]
     return {**body, "stream": True} if stream else body
 
 
@@ -95,9 +87,8 @@ def _output(one: ModelReply) -> Iterator[JsonObject]:
         yield {**call, "name": use.name, "arguments": it.arguments(use)}
 
 
-def streamed(one: ModelReply, body: JsonObject) -> tuple[bytes, ...]:
+def streamed(one: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
     """A reply as the events of a stream, each text and each tool call in one delta."""
-    del body
     numbered = ((name, {"type": name, "sequence_number": n, **data}) for n, (name, data) in enumerate(_events(one)))
     return it.server_sent(numbered)
 
