@@ -83,16 +83,7 @@ def assert_tool_calls(
     """Assert that `calls` are the `expected` ones; see `RunView.assert_tool_calls`."""
     __tracebackhide__ = True
     wanted = tool_expectations.read(expected)
-    match order:
-        case "equal":
-            found = tool_expectations.unequal(calls, wanted)
-        case "subsequence":
-            found = tool_expectations.out_of_sequence(calls, wanted)
-        case "multiset":
-            found = tool_expectations.unmatched(calls, wanted)
-        case _:
-            raise ValueError(f'order is "equal", "subsequence" or "multiset", not {order!r}')
-    if found:
+    if found := tool_expectations.mismatch_of(order)(calls, wanted):
         names = ", ".join(call.name for call in calls) or "none"
         raise AssertionError("\n".join([*found, f"  all calls  {names}"]))
 

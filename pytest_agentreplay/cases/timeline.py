@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.cases.case import Case
     from pytest_agentreplay.cases.turn import ToolCallView, TurnView
     from pytest_agentreplay.core.model import Exchange, Json, Run
+    from pytest_agentreplay.core.reading import ToolUse
 
 LONGEST = 400
 """Characters of a value in the notes; the snapshot holds all of it."""
@@ -45,13 +46,9 @@ def notes(case: Case, run: Run, told: Iterable[str]) -> str:
 def origin(case: Case, run: Run) -> str:
     """Where the run comes from, in a sentence."""
     source = case.source
-    named = (
-        f"{source.format}, run {code(source.id)}"
-        if source.format != "snapshot"
-        else f"a recording of {code(source.id)}"
-    )
+    kind = "a recording of" if source.format == "snapshot" else f"{source.format}, run"
     when = f", of {run.header.recorded}" if run.header.recorded else ""
-    return written(f"From {named}{when}. Fidelity: {source.fidelity}.")
+    return written(f"From {kind} {code(source.id)}{when}. Fidelity: {source.fidelity}.")
 
 
 def timeline(run: Run) -> Iterator[str]:
@@ -78,18 +75,15 @@ def of_turn(run: Run, one: TurnView, *, several: bool) -> Iterator[str]:
         yield ran(call)
 
 
-def asked(use: object) -> str:
+def asked(use: ToolUse) -> str:
     """What a model asked a tool for."""
-    name, arguments = getattr(use, "name", ""), getattr(use, "arguments", None)
-    return f"asked for {name} with {value(arguments)}"
+    return f"asked for {use.name} with {value(use.arguments)}"
 
 
 def ran(call: ToolCallView) -> str:
     """What a tool gave."""
     what = f"{call.name} with {value(call.arguments)}"  # type: ignore[arg-type]
-    if call.failed:
-        return f"{what} failed: {value(call.result)}."  # type: ignore[arg-type]
-    return f"{what} gave {value(call.result)}."  # type: ignore[arg-type]
+    return f"{what} {'failed:' if call.failed else 'gave'} {value(call.result)}."  # type: ignore[arg-type]
 
 
 def clock(run: Run, x: Exchange) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from pytest_agentreplay.cases.turn import clip, short
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from pytest_agentreplay.cases.turn import ToolCallView
 
@@ -66,19 +66,15 @@ def wish(spec: ToolSpec) -> ToolExpectation:
 
 def unequal(calls: Sequence[ToolCallView], wanted: Sequence[ToolExpectation]) -> list[str]:
     """What is wrong with `calls` when exactly the `wanted` ones should be there, in order."""
-    for at in range(max(len(calls), len(wanted))):
-        call = calls[at] if at < len(calls) else None
-        want = wanted[at] if at < len(wanted) else None
-        if want is None and call is not None:
-            return [
-                f"tool call {at + 1} was not expected (turn {call.turn})",
-                "  expected  no more calls",
-                f"  there     {call!r}",
-            ]
-        if want is not None and call is None:
-            return [f"tool call {at + 1} was not made", *sides(want, "no more calls", calls)]
-        if want is not None and call is not None and not want.grants(call.name, call.arguments):
-            return [f"tool call {at + 1} is another one (turn {call.turn})", *sides(want, repr(call), calls)]
+    for number, (call, want) in enumerate(zip(calls, wanted, strict=False), 1):
+        if not want.grants(call.name, call.arguments):
+            return [f"tool call {number} is another one (turn {call.turn})", *sides(want, repr(call), calls)]
+    made, expected = len(calls), len(wanted)
+    if made > expected:
+        head = f"tool call {expected + 1} was not expected (turn {calls[expected].turn})"
+        return [head, "  expected  no more calls", f"  there     {calls[expected]!r}"]
+    if made < expected:
+        return [f"tool call {made + 1} was not made", *sides(wanted[made], "no more calls", calls)]
     return []
 
 
@@ -118,6 +114,17 @@ def unmatched(calls: Sequence[ToolCallView], wanted: Sequence[ToolExpectation]) 
         head = f"{len(extra)} tool call{'s were' if len(extra) > 1 else ' was'} not expected (turn {extra[0].turn})"
         return [head, "  expected  no other calls", f"  there     {extra[0]!r}"]
     return []
+
+
+ORDERS = {"equal": unequal, "subsequence": out_of_sequence, "multiset": unmatched}
+"""What is wrong with calls, by the order in which they should be."""
+
+
+def mismatch_of(order: str) -> Callable[[Sequence[ToolCallView], Sequence[ToolExpectation]], list[str]]:
+    """What compares calls in this order. Raises ValueError for one that there is not."""
+    if order not in ORDERS:
+        raise ValueError(f'order is "equal", "subsequence" or "multiset", not {order!r}')
+    return ORDERS[order]
 
 
 def sides(want: ToolExpectation, there: str, calls: Iterable[ToolCallView]) -> list[str]:

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 CLIP = 100
 SIGNATURE = "checks of its signature "
-MEND = ("if the failure is mended", "set expect: fixed in {file}")
 
 
 class VerdictRules:
@@ -197,16 +196,13 @@ class VerdictRules:
     def _ways(self, half: Half) -> tuple[tuple[str, str], ...]:
         serve = f"serve: {{{half}: {{model: position, tools: arguments}}}}"
         mended = (self._mend(),) if half == "observed" and self.case.expect == "reproduces" else ()
-        return (
-            *mended,
-            ("the change is meant, and the case is to answer it", serve),
-        )
+        return (*mended, ("the change is meant, and the case is to answer it", serve))
 
     def _see(self) -> tuple[str, str]:
         return "see the frozen run", f"agentreplay show {quoted(sibling(self.case.file, 'run.snapshot.json'))}"
 
     def _mend(self) -> tuple[str, str]:
-        return MEND[0], MEND[1].format(file=self.case.file)
+        return "if the failure is mended", f"set expect: fixed in {self.case.file}"
 
     def _said(
         self,

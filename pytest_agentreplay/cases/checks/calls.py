@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases import tool_expectations
-from pytest_agentreplay.cases.checks.answers import HOLDS, AnswerCheck, fails, unknown
+from pytest_agentreplay.cases.checks.answers import HOLDS, AnswerCheck, fails
 from pytest_agentreplay.cases.checks.values import found_at, same
 from pytest_agentreplay.cases.turn import short
 
@@ -48,8 +48,6 @@ def asked(wanted: Any) -> Asked:
 
 def tool_called(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
     """A tool was called: so often, with such arguments."""
-    if unseen(evidence):
-        return unseen_calls()
     want, calls = asked(wanted), evidence.tool_calls
     fitting = [call for call in calls if want.grants(call.name, call.arguments)]
     least, most = bounds(wanted if isinstance(wanted, dict) else {})
@@ -66,8 +64,6 @@ def tool_called(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
 
 def tool_not_called(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
     """A tool was not called, or not with such arguments."""
-    if unseen(evidence):
-        return unseen_calls()
     want = asked(wanted)
     hit = next((call for call in evidence.tool_calls if want.grants(call.name, call.arguments)), None)
     if hit is None:
@@ -77,8 +73,6 @@ def tool_not_called(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
 
 def forbidden_tools(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
     """None of these tools was called."""
-    if unseen(evidence):
-        return unseen_calls()
     hit = next((call for call in evidence.tool_calls if call.name in wanted), None)
     if hit is None:
         return HOLDS
@@ -87,8 +81,6 @@ def forbidden_tools(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
 
 def tool_failed(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
     """A call of this tool failed."""
-    if unseen(evidence):
-        return unseen_calls()
     mine = [call for call in evidence.tool_calls if call.name == wanted]
     if any(map(failed, mine)):
         return HOLDS
@@ -108,24 +100,14 @@ def failed(call: ToolCallView) -> bool:
 
 def tool_order(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
     """The tools were called in this order."""
-    if unseen(evidence):
-        return unseen_calls()
     ((how, items),) = wanted.items()
     wants, calls = [asked(item) for item in items], evidence.tool_calls
-    match how:
-        case "equal":
-            lines = tool_expectations.unequal(calls, wants)
-        case "subsequence":
-            lines = tool_expectations.out_of_sequence(calls, wants)
-        case _:
-            lines = tool_expectations.unmatched(calls, wants)
+    lines = tool_expectations.mismatch_of(how)(calls, wants)
     return AnswerCheck(False, (*lines, all_calls(calls))) if lines else HOLDS
 
 
 def repeated_call(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
     """One tool was called with the same arguments again and again: so often."""
-    if unseen(evidence):
-        return unseen_calls()
     said = {"name": wanted} if isinstance(wanted, str) else wanted
     name = said.get("name", "")
     counts: dict[tuple[str, str], list[ToolCallView]] = {}
@@ -167,13 +149,3 @@ def times(least: int, most: int | None) -> str:
 def all_calls(calls: Sequence[ToolCallView]) -> str:
     """The names of all calls, on a line."""
     return f"  all calls  {', '.join(call.name for call in calls) or 'none'}"
-
-
-def unseen(evidence: CaseEvidence) -> bool:
-    """Whether nobody told which tools were called."""
-    return "tool_calls" in evidence.unknown
-
-
-def unseen_calls() -> AnswerCheck:
-    """What is said then."""
-    return unknown("nobody told which tools were called")
