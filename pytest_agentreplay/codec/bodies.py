@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_agentreplay.codec.dedup_writer import Interner
-    from pytest_agentreplay.codec.styles import BlobReader
 
 Stored = dict[str, Any]
 

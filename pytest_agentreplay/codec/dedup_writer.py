@@ -15,7 +15,7 @@ import json
 import re
 from dataclasses import dataclass, field
 from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scanner has no public name (CPython 3.11-3.14, Lib/json/decoder.py)
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from pytest_agentreplay.codec import dedup_reader
 from pytest_agentreplay.codec.dedup_reader import base, compress, kept_and_new
@@ -25,19 +25,7 @@ from pytest_agentreplay.codec.values import NestedTooDeep, marked, protect_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pytest_agentreplay.codec.styles import BlobWriter
-
 _SPACE = re.compile(r"[ \t\n\r]*")
-
-
-class Scanner(Protocol):
-    """Recognises elements that are known already."""
-
-    def next(self, key: str, previous: str, text: str, at: int) -> tuple[str, str] | None:
-        """Id and text of the known element that stands in `text` at `at`; `previous` ("" for none) is its neighbour."""
-
-    def named(self, raw: str) -> str:
-        """The id of the known element that is written as `raw`; "" when it is new."""
 
 
 @dataclass(slots=True)
@@ -65,7 +53,7 @@ def _refuse(name: str) -> NoReturn:
 _scan = json.JSONDecoder(parse_constant=_refuse).scan_once  # type: ignore[attr-defined]
 
 
-def object_fields(text: str, eye: Scanner) -> list[JsonField] | None:
+def object_fields(text: str, eye: _MessageScanner) -> list[JsonField] | None:
     """The fields of the JSON object that `text` is, in order; None when it is anything else."""
     try:
         return _fields(text, eye)
@@ -73,7 +61,7 @@ def object_fields(text: str, eye: Scanner) -> list[JsonField] | None:
         return None
 
 
-def _fields(text: str, eye: Scanner) -> list[JsonField]:
+def _fields(text: str, eye: _MessageScanner) -> list[JsonField]:
     at = _past(text, 0, "{")
     found: list[JsonField] = []
     if text[at : at + 1] == "}":
@@ -94,7 +82,7 @@ def _fields(text: str, eye: Scanner) -> list[JsonField]:
     return found
 
 
-def _field(key: str, text: str, at: int, eye: Scanner) -> tuple[JsonField, int]:
+def _field(key: str, text: str, at: int, eye: _MessageScanner) -> tuple[JsonField, int]:
     if text[at : at + 1] == "[":
         first = _blank(text, at + 1)
         if text[first : first + 1] == "{":
@@ -105,7 +93,7 @@ def _field(key: str, text: str, at: int, eye: Scanner) -> tuple[JsonField, int]:
     return JsonField(key, JsonPiece(text[at:end], value)), end
 
 
-def _elements(key: str, text: str, at: int, eye: Scanner) -> tuple[list[JsonPiece] | None, int]:
+def _elements(key: str, text: str, at: int, eye: _MessageScanner) -> tuple[list[JsonPiece] | None, int]:
     """The objects of an array and where it ends; None when one of its elements is not an object."""
     found: list[JsonPiece] = []
     previous = ""
@@ -210,14 +198,14 @@ class _MessageScanner:
     manner: str
 
     def next(self, key: str, previous: str, text: str, at: int) -> tuple[str, str] | None:
-        """The follower of `previous` that stands here."""
+        """Id and text of the known element that stands in `text` at `at`; `previous` ("" for none) is its neighbour."""
         for ident, raw in self.known.followers(self.manner, previous or "^" + key):
             if text.startswith(raw, at):
                 return ident, raw
         return None
 
     def named(self, raw: str) -> str:
-        """The id of `raw`, or ""."""
+        """The id of the known element that is written as `raw`; "" when it is new."""
         return self.known.named(self.manner, raw)
 
 

@@ -8,12 +8,11 @@ of the body. That the bytes come back exactly is for the caller to prove.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.codec.streams import Event, filled, parsed_json, rows
+from pytest_agentreplay.codec.streams import Event, filled, parsed_json, stored_as
 from pytest_agentreplay.codec.styles import Style, escapes, guess, style
-from pytest_agentreplay.codec.values import Malformed, NestedTooDeep, reveal
+from pytest_agentreplay.codec.values import Malformed, reveal
 
 if TYPE_CHECKING:
     from pytest_agentreplay.codec.styles import BlobReader, BlobWriter
@@ -29,18 +28,8 @@ def told(text: str, blobs: BlobWriter) -> dict[str, Any] | None:
         return None
     manner = Style(first.layout, escapes(text))
     events: list[Event] = [_object(line, manner) for line in lines]
-    if 2 * sum(isinstance(event, dict) for event in events) < len(events):
-        return None
-    templates: dict[str, Any] = {}
-    found: dict[str, Any] = {"style": manner.code} if manner != Style() else {}
-    try:
-        stored = rows(events, templates, blobs)
-        json.dumps(templates, ensure_ascii=False).encode()
-    except (NestedTooDeep, UnicodeEncodeError):
-        return None
-    if templates:
-        found["templates"] = templates
-    return {**found, "lines": stored}
+    head = {"style": manner.code} if manner != Style() else {}
+    return stored_as("lines", events, head, blobs)
 
 
 def _object(line: str, manner: Style) -> Event:

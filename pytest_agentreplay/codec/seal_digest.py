@@ -184,12 +184,16 @@ def pretty(value: Any) -> str:
 
 def members(value: dict[str, Any]) -> str:
     """An object of two and more members as it begins in a file: each on a line of its own, and not yet closed."""
-    parts = [
-        f"\n {name}: {_form(item, 1, len(name) + 2, fill=key not in _A_LINE_EACH)}"
+    return "{" + ",".join(f"\n {part}" for part in _fields(value, 1, 0))
+
+
+def _fields(value: dict[str, Any], depth: int, lead: int) -> list[str]:
+    """The texts of the members of an object, whose names begin in column `depth + lead`."""
+    return [
+        f"{name}: {_form(item, depth, lead + len(name) + 2, fill=key not in _A_LINE_EACH)}"
         for key, item in value.items()
         if (name := quoted(key))
     ]
-    return "{" + ",".join(parts)
 
 
 def _form(value: Any, depth: int, lead: int, *, fill: bool) -> str:
@@ -199,12 +203,7 @@ def _form(value: Any, depth: int, lead: int, *, fill: bool) -> str:
     if isinstance(value, dict):
         inner = depth if len(value) == 1 and depth >= _LOOSE else depth + 1
         hug = lead + 1 if inner == depth else 0
-        parts = [
-            f"{name}: {_form(item, inner, hug + len(name) + 2, fill=key not in _A_LINE_EACH)}"
-            for key, item in value.items()
-            if (name := quoted(key))
-        ]
-        return _enclose("{}", parts, depth, lead)
+        return _enclose("{}", _fields(value, inner, hug), depth, lead)
     if isinstance(value, list):
         inner = depth if len(value) == 1 and depth >= _LOOSE else depth + 1
         parts = [_form(item, inner, lead + 1 if inner == depth else 0, fill=fill) for item in value]

@@ -46,23 +46,26 @@ def told(text: str, blobs: BlobWriter) -> dict[str, Any] | None:
     first = next((guess(block.partition("data: ")[2]) for block in blocks if "data: {" in block), Style())
     manner = Style(first.layout, escapes(text))
     events = [_parsed(block, newline, manner) for block in blocks]
+    head = {"style": manner.code} if manner != Style() else {}
+    if newline != "\n":
+        head["newline"] = newline
+    found = stored_as("events", events, head, blobs)
+    if found is not None and rest:
+        found["rest"] = protect_text(rest, blobs)
+    return found
+
+
+def stored_as(key: str, events: list[Event], head: dict[str, str], blobs: BlobWriter) -> dict[str, Any] | None:
+    """`head`, the templates and under `key` the rows of events; None where most are texts, or no file can hold them."""
     if 2 * sum(isinstance(event, dict) for event in events) < len(events):
         return None
     templates: dict[str, Any] = {}
-    found: dict[str, Any] = {"style": manner.code} if manner != Style() else {}
-    if newline != "\n":
-        found["newline"] = newline
     try:
         stored = rows(events, templates, blobs)
         json.dumps(templates, ensure_ascii=False).encode()
     except (NestedTooDeep, UnicodeEncodeError):
         return None
-    if templates:
-        found["templates"] = templates
-    found["events"] = stored
-    if rest:
-        found["rest"] = protect_text(rest, blobs)
-    return found
+    return {**head, **({"templates": templates} if templates else {}), key: stored}
 
 
 def _parsed(block: str, newline: str, manner: Style) -> Event:

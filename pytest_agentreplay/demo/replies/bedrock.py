@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
-import struct
-import zlib
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.demo.replies.anthropic import message_events
 from pytest_agentreplay.demo.replies.words import halves, pieces, tokens
 from pytest_agentreplay.demo.script import fresh
+from pytest_agentreplay.dialects.encode.bedrock import frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_agentreplay.demo.script import Say
-
-_STRING = 7
 
 
 def converse(body: dict[str, Any], say: Say) -> dict[str, Any]:
@@ -57,16 +54,3 @@ def invoke_stream(body: dict[str, Any], say: Say) -> Iterator[bytes]:
     """The events of a Messages stream, each as base64 in a frame."""
     for _, event in message_events(body, say):
         yield frame("chunk", {"bytes": base64.b64encode(json.dumps(event).encode()).decode()})
-
-
-def frame(kind: str, payload: dict[str, Any]) -> bytes:
-    """One frame of application/vnd.amazon.eventstream."""
-    named = {":event-type": kind, ":content-type": "application/json", ":message-type": "event"}
-    headers = b"".join(
-        struct.pack(">B", len(name)) + name.encode() + struct.pack(">BH", _STRING, len(value)) + value.encode()
-        for name, value in named.items()
-    )
-    body = json.dumps(payload).encode()
-    sizes = struct.pack(">II", 16 + len(headers) + len(body), len(headers))
-    start = sizes + struct.pack(">I", zlib.crc32(sizes)) + headers + body
-    return start + struct.pack(">I", zlib.crc32(start))
