@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from pytest_agentreplay.core.model import Body, Failure, Frame, FrameCall, FramesReply, ToolCall, ToolReply
 from pytest_agentreplay.core.reading import CallReading, ReplyReading, ToolUse
-from pytest_agentreplay.demo.replies.bedrock import frame
 from pytest_agentreplay.dialects import READER, all_dialects, mcp
+from pytest_agentreplay.dialects.encode.bedrock import frame
 from pytest_agentreplay.dialects.streams import ServerSentEvent, events, is_stream
 from tests.support.exchanges import FRAMES_TYPE, JSON_TYPE, NDJSON_TYPE, SSE_TYPE, call, chat_use, reply, sse
 from tests.support.tables import words

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from pytest_agentreplay.dialects.encode import model_reply as it
@@ -100,7 +100,7 @@ def _events(one: ModelReply) -> Iterator[tuple[str, JsonObject]]:
     yield "metadata", {"usage": reply["usage"], "metrics": reply["metrics"]}
 
 
-def frame(kind: str, payload: JsonObject) -> bytes:
+def frame(kind: str, payload: dict[str, Any]) -> bytes:
     """One frame of application/vnd.amazon.eventstream."""
     named = {":event-type": kind, ":content-type": "application/json", ":message-type": "event"}
     headers = b"".join(
