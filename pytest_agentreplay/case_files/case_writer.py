@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cases.case import FILE, RUN
 from pytest_agentreplay.codec import strict_yaml
+from pytest_agentreplay.dialects.lenient import obj, string
 from pytest_agentreplay.errors import CaseError, SettingsError, SnapshotError
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.display_path import shown
@@ -66,6 +67,4 @@ def day_of(folder: Path) -> str:
         value = strict_yaml.load(files.read(folder / FILE), file=FILE, error=CaseError).value
     except (SnapshotError, CaseError):
         return ""
-    source = value.get("source") if isinstance(value, dict) else None
-    day = source.get("imported") if isinstance(source, dict) else None
-    return day if isinstance(day, str) else ""
+    return string(obj(obj(value).get("source")).get("imported"))

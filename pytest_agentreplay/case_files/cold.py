@@ -15,7 +15,7 @@ from pytest_agentreplay import codec
 from pytest_agentreplay.case_files.scaffold import PARTLY
 from pytest_agentreplay.cases.case import FILE, RUN
 from pytest_agentreplay.cases.schema import parse
-from pytest_agentreplay.core.kit import Grade, kit_of, table
+from pytest_agentreplay.core.kit import Grade, kit_of, plural, table
 from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import AgentReplayError
@@ -200,8 +200,3 @@ def of(case: Case, run: Run | None) -> dict[str, tuple[str, ...]]:
 def told(values: Sequence[str]) -> tuple[str, ...]:
     """Each value once; of none, that it is not known."""
     return tuple(dict.fromkeys(value for value in values if value)) or (UNKNOWN,)
-
-
-def plural(count: int, noun: str) -> str:
-    """A count with its noun."""
-    return f"{count} {noun}{'s' * (count != 1)}"

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from pytest_agentreplay.core.canonical_json import canonical
+from pytest_agentreplay.core.kit import table
 from pytest_agentreplay.core.model import Failure, HttpCall, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.core.serialize.plain import plain
 from pytest_agentreplay.core.turns import is_model, tool_of, top_level
@@ -16,7 +17,7 @@ from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, Source, Too
 from pytest_agentreplay.interchange.wire import model_call
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.core.model import Exchange, Json, JsonObject, Run
+    from pytest_agentreplay.core.model import Exchange, Json, Run
     from pytest_agentreplay.interchange.trace import Step
 
 VERDICT = "AssertionError"
@@ -33,7 +34,7 @@ def trace_of(run: Run, *, id: str, output: Json = None) -> Trace:  # noqa: A002 
         else:
             losses.append(f"the call at {exchange.start} ({exchange.call.boundary}) is neither a model's nor a tool's")
     found, missing = assembled(called(steps))
-    outcome, facts = run.header.outcome, said(run)
+    outcome, facts = run.header.outcome, table(run.header.kit, "annotations")
     fault = None
     if outcome.get("status") == "failed" and outcome.get("type") != VERDICT:
         fault = TraceFault(str(outcome.get("type", "")), str(outcome.get("message", "")))
@@ -65,12 +66,6 @@ def called(steps: list[Step]) -> list[Step]:
         else step
         for step in steps
     ]
-
-
-def said(run: Run) -> JsonObject:
-    """What the test has said of its run."""
-    facts = run.header.kit.get("annotations")
-    return facts if isinstance(facts, dict) else {}
 
 
 def step_of(exchange: Exchange, clock: int) -> Step | None:

@@ -20,6 +20,7 @@ from pytest_agentreplay.interchange.logs import runs, tables
 from pytest_agentreplay.interchange.logs.runs import LogRow
 from pytest_agentreplay.interchange.logs.wordings import dialect_of
 from pytest_agentreplay.interchange.moments import after, moment
+from pytest_agentreplay.interchange.platforms.about import first_named
 from pytest_agentreplay.interchange.trace import ModelCall, Source, TraceFault
 
 if TYPE_CHECKING:
@@ -147,9 +148,7 @@ def fault(error: Json) -> TraceFault:
 
 def known(row: JsonObject, *names: str) -> str:
     """The first of these fields of a row, or of its metadata, that says something."""
-    places = (row, obj(row.get("metadata")))
-    found = (place.get(name) for place in places for name in names)
-    return next((str(one) for one in found if string(one) or (isinstance(one, int) and not isinstance(one, bool))), "")
+    return first_named((row, obj(row.get("metadata"))), names)
 
 
 def _is_stream(reply: str) -> bool:

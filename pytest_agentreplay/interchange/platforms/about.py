@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, TypedDict
 
-from pytest_agentreplay.dialects.lenient import string
+from pytest_agentreplay.dialects.lenient import obj, string
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
@@ -43,20 +43,16 @@ def about(root: JsonObject, *others: JsonObject, user: str = "", session: str = 
     told = (root, *others)
     rest = {name: value for name, value in root.items() if name not in _KNOWN and not name.startswith(_TRACERS)}
     return {
-        "user": user or _named(told, _USER),
-        "session": session or _named(told, _SESSION),
-        "tenant": _named(told, _TENANT),
+        "user": user or first_named(told, _USER),
+        "session": session or first_named(told, _SESSION),
+        "tenant": first_named(told, _TENANT),
         "metadata": clean(rest),
     }
 
 
 def clean(metadata: JsonObject) -> JsonObject:
     """Metadata without environment variables, and without what is called as keys and passwords are."""
-    return {
-        name: _clean(value, 1)
-        for name, value in metadata.items()
-        if not _ENVIRONMENT.match(name) and not _SECRET.search(name)
-    }
+    return obj(_clean(metadata, 0))
 
 
 def _clean(value: Json, depth: int) -> Json:
@@ -68,6 +64,7 @@ def _clean(value: Json, depth: int) -> Json:
     return [_clean(one, depth + 1) for one in value] if isinstance(value, list) else value
 
 
-def _named(told: tuple[JsonObject, ...], names: tuple[str, ...]) -> str:
+def first_named(told: tuple[JsonObject, ...], names: tuple[str, ...]) -> str:
+    """Return the first of these fields, in any of the objects, that is a text or a whole number; "" for none."""
     found = (one.get(name) for one in told for name in names)
     return next((str(one) for one in found if string(one) or (isinstance(one, int) and not isinstance(one, bool))), "")

@@ -151,9 +151,8 @@ def _body(asked: Json) -> JsonObject:
     told = _called(obj(asked))
     if "contents" in told:
         return told
-    extra = obj(told.get("extra_body"))
-    body: JsonObject = {name: value for name, value in told.items() if name not in _CLIENT and not _absent(value)}
-    body |= extra
+    sent = {name: value for name, value in told.items() if name not in _CLIENT and string(value) not in _ABSENT}
+    body = sent | obj(told.get("extra_body"))
     if isinstance(body.get("messages"), list):
         return body | {"messages": messages_of(body["messages"])}
     if isinstance(body.get("input"), str | list):
@@ -176,10 +175,6 @@ def _called(told: JsonObject) -> JsonObject:
         return named
     first = next((one for one in arr(args) if isinstance(one, list | dict | str)), None)
     return {**named, "messages": first if isinstance(first, list) else [langchain.message(first)]}
-
-
-def _absent(value: Json) -> bool:
-    return isinstance(value, str) and value in _ABSENT
 
 
 def _shape(body: JsonObject, told: Json) -> str:

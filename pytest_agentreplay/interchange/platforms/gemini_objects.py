@@ -23,8 +23,7 @@ _DEEPEST = 60
 def request(told: JsonObject) -> JsonObject:
     """A request as the API takes it, without the model, which stands in the URL."""
     asked = obj(_camel(rest(told, "model", "live_connect_config"), 0))
-    config = obj(asked.pop("config", {}))
-    config = {**config, **obj(asked.pop("generationConfig", {}))}
+    config = obj(asked.pop("config", {})) | obj(asked.pop("generationConfig", {}))
     instruction = config.pop("systemInstruction", None) or asked.pop("systemInstruction", None)
     if instruction is not None:
         whole = isinstance(instruction, dict)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.dialects.genai import parsed
 from pytest_agentreplay.dialects.lenient import arr, obj, string
 from pytest_agentreplay.interchange.platforms import faults, finals, langchain, langfuse_rows, literals
+from pytest_agentreplay.interchange.spans.dotted_keys import at, text
 from pytest_agentreplay.interchange.trace import UNKNOWN, ToolRun, TraceFault
 
 if TYPE_CHECKING:
@@ -39,13 +40,13 @@ def tool_run(told: JsonObject, noted: JsonObject, held: JsonObject, *, as_is: bo
     """The run; `noted` is the observation's metadata, `held` the attributes of a framework in it."""
     output = langfuse_rows.value(told, "output", as_is=as_is)
     said = langchain.fields(output) if langchain.kind(output) == "tool" else {}
-    kept = next((held[name] for name in _RESULTS if held.get(name) is not None), None)
+    kept = at(held, *_RESULTS)
     failed = fault(told) or (faults.fault(said.get("content")) if said.get("status") == "error" else None)
     result = bare(finals.told(output if output is not None else kept))
     named = _TOOL_NAME.match(string(told.get("name")))
     return ToolRun(
-        name=_first(held, _NAMES) or string(said.get("name")) or (named[1] if named else string(told.get("name"))),
-        call_id=_first(held, _CALL_IDS) or string(said.get("tool_call_id")) or string(noted.get("tool_call_id")),
+        name=text(held, *_NAMES) or string(said.get("name")) or (named[1] if named else string(told.get("name"))),
+        call_id=text(held, *_CALL_IDS) or string(said.get("tool_call_id")) or string(noted.get("tool_call_id")),
         arguments=_arguments(told, noted, held, as_is=as_is),
         result=UNKNOWN if result is None or (failed is not None and not said) else result,
         fault=failed,
@@ -64,7 +65,7 @@ def bare(given: Json) -> Json:
 
 def _arguments(told: JsonObject, noted: JsonObject, held: JsonObject, *, as_is: bool) -> Json:
     """The arguments: from the attributes, as LangChain's handler noted them, else the input."""
-    kept = next((held[name] for name in _ARGUMENTS if held.get(name) is not None), None)
+    kept = at(held, *_ARGUMENTS)
     if kept is not None:
         return parsed(kept)
     given = langfuse_rows.value(told, "input", as_is=as_is)
@@ -75,7 +76,3 @@ def _arguments(told: JsonObject, noted: JsonObject, held: JsonObject, *, as_is: 
     if set(inner) == {"args", "kwargs"} and isinstance(inner["kwargs"], dict):
         return inner["kwargs"] if not arr(inner["args"]) else read
     return inner["args"] if set(inner) == {"id", "name", "args"} else read
-
-
-def _first(held: JsonObject, names: tuple[str, ...]) -> str:
-    return next((string(held[name]) for name in names if string(held.get(name))), "")

@@ -56,13 +56,15 @@ def run(trace: Trace, spans: Sequence[TreeSpan], *, hint: str, untold: bool = Fa
         )
     calls = [step for step in steps if isinstance(step, ModelCall)]
     whole = bool(calls) and all(call.request is not None and call.response is not None for call in calls)
+    starts = [span.started for span in spans if span.started is not None]
+    ends = [span.ended for span in spans if span.ended is not None]
     return assembling.whole(
         replace(
             trace,
             source=replace(trace.source, fidelity="body-json" if whole else "semantic"),
             steps=tuple(steps),
-            started=_first(trace.started, (span.started for span in spans)),
-            ended=_last(trace.ended, (span.ended for span in spans)),
+            started=min(starts, default=None) if trace.started is None else trace.started,
+            ended=max(ends, default=None) if trace.ended is None else trace.ended,
         )
     )
 
@@ -131,11 +133,3 @@ def _ordered(spans: list[TreeSpan]) -> list[TreeSpan]:
     if any(span.started is None for span in spans):
         return spans
     return sorted(spans, key=lambda span: (span.started or 0, span.ended or span.started or 0))
-
-
-def _first(known: int | None, times: Iterable[int | None]) -> int | None:
-    return known if known is not None else min((time for time in times if time is not None), default=None)
-
-
-def _last(known: int | None, times: Iterable[int | None]) -> int | None:
-    return known if known is not None else max((time for time in times if time is not None), default=None)

@@ -11,7 +11,7 @@ from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
 from pytest_agentreplay.interchange.moments import nanoseconds
 from pytest_agentreplay.interchange.spans import otlp
-from pytest_agentreplay.interchange.spans.dotted_keys import flat
+from pytest_agentreplay.interchange.spans.dotted_keys import at, flat
 from pytest_agentreplay.interchange.spans.providers import number
 from pytest_agentreplay.interchange.spans.runs import runs
 from pytest_agentreplay.interchange.spans.span import Span, SpanEvent
@@ -19,7 +19,7 @@ from pytest_agentreplay.interchange.spans.span import Span, SpanEvent
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.interchange.formats import Opened
     from pytest_agentreplay.interchange.trace import Trace
 
@@ -32,7 +32,7 @@ _MILLISECOND = 1_000_000
 
 def fits(opened: Opened) -> bool:
     """Whether it holds rows of Application Insights, or of its tables in Log Analytics."""
-    return any(_get(row, _OPERATION) is not None and _get(row, _HELD) is not None for row in _rows(opened))
+    return any(at(row, *_OPERATION) is not None and at(row, *_HELD) is not None for row in _rows(opened))
 
 
 def read(name: str, opened: Opened, beside: Iterable[Opened]) -> Iterable[Trace]:
@@ -59,49 +59,45 @@ def _rows(opened: Opened) -> Iterator[JsonObject]:
 
 
 def _is_span(row: JsonObject) -> bool:
-    return _get(row, ("id", "Id")) is not None and _get(row, ("duration", "DurationMs")) is not None
+    return at(row, "id", "Id") is not None and at(row, "duration", "DurationMs") is not None
 
 
 def _span(row: JsonObject, raised: dict[tuple[str, str], list[SpanEvent]]) -> Span:
-    started = nanoseconds(_get(row, _TIME))
-    took = number(_get(row, ("duration", "DurationMs")))
-    known, trace = otlp.identity(_get(row, ("id", "Id"))), otlp.identity(_get(row, _OPERATION))
+    started = nanoseconds(at(row, *_TIME))
+    took = number(at(row, "duration", "DurationMs"))
+    known, trace = otlp.identity(at(row, "id", "Id")), otlp.identity(at(row, *_OPERATION))
     lasted = int(took * _MILLISECOND) if isinstance(took, int | float) and 0 <= took < 1e12 else 0
-    failed = str(_get(row, ("success", "Success"))).lower() == "false"
+    failed = str(at(row, "success", "Success")).lower() == "false"
     return Span(
         id=known,
         trace=trace,
-        parent=otlp.identity(_get(row, _PARENT)),
-        name=string(_get(row, ("name", "Name"))),
+        parent=otlp.identity(at(row, *_PARENT)),
+        name=string(at(row, "name", "Name")),
         started=started,
         ended=started + lasted if started is not None else None,
         status="error" if failed else "ok",
         attributes=_attributes(row),
         events=tuple(raised.get((trace, known), ())),
-        resource={"service.name": _get(row, ("cloud_RoleName", "AppRoleName"))},
+        resource={"service.name": at(row, "cloud_RoleName", "AppRoleName")},
     )
 
 
 def _event(row: JsonObject) -> SpanEvent:
     """A log record, or an exception, by the span that it names as its parent."""
     held = _attributes(row)
-    kind = string(_get(row, ("type", "ExceptionType", "problemId")))
-    message = string(_get(row, ("outerMessage", "OuterMessage", "message", "Message")))
+    kind = string(at(row, "type", "ExceptionType", "problemId"))
+    message = string(at(row, "outerMessage", "OuterMessage", "message", "Message"))
     is_exception = "outerMessage" in row or "OuterMessage" in row or row.get("itemType") == "exception"
     told: JsonObject = {"exception.type": kind, "exception.message": message} if is_exception else {}
     return SpanEvent(
         name="exception" if is_exception else string(held.get("event.name")) or string(held.get("_MS.event.name")),
         attributes=held | told,
         body=genai.parsed(message),
-        at=nanoseconds(_get(row, _TIME)),
-        trace=otlp.identity(_get(row, _OPERATION)),
-        span=otlp.identity(_get(row, _PARENT)),
+        at=nanoseconds(at(row, *_TIME)),
+        trace=otlp.identity(at(row, *_OPERATION)),
+        span=otlp.identity(at(row, *_PARENT)),
     )
 
 
 def _attributes(row: JsonObject) -> JsonObject:
-    return flat(obj(genai.parsed(_get(row, _HELD))))
-
-
-def _get(row: JsonObject, names: tuple[str, ...]) -> Json:
-    return next((row[name] for name in names if row.get(name) is not None), None)
+    return flat(obj(genai.parsed(at(row, *_HELD))))

@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.dialects import genai
-from pytest_agentreplay.dialects.lenient import counts, obj, rest
-from pytest_agentreplay.interchange.platforms import bodies, finals
+from pytest_agentreplay.dialects.lenient import obj, rest
+from pytest_agentreplay.interchange.platforms import bodies, finals, usage
 from pytest_agentreplay.interchange.spans.convention import Family, placed
 from pytest_agentreplay.interchange.spans.dotted_keys import at, text, tree
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, ToolRun
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.core.model import Json
     from pytest_agentreplay.interchange.spans.convention import Kind
     from pytest_agentreplay.interchange.spans.span import Span
 
@@ -30,12 +30,6 @@ _KINDS: dict[str, Kind] = {
     "event": "other",
 }
 _AT = "langfuse.observation"
-_USAGE = {
-    "input_tokens": ("prompt_tokens", "input", "input_tokens"),
-    "output_tokens": ("completion_tokens", "output", "output_tokens"),
-    "cache_read.input_tokens": ("input_cached_tokens", "cache_read_input_tokens"),
-    "reasoning.output_tokens": ("output_reasoning_tokens",),
-}
 
 
 def kind(span: Span) -> Kind:
@@ -47,11 +41,11 @@ def kind(span: Span) -> Kind:
 def model_call(span: Span) -> ModelCall:
     """A generation: its input is a list of messages, the arguments of a call, or a text."""
     held = span.attributes
-    model, usage = text(held, f"{_AT}.model.name"), _usage(obj(tree(held, f"{_AT}.usage_details")))
+    model, used = text(held, f"{_AT}.model.name"), usage.usage(tree(held, f"{_AT}.usage_details"))
     given = rest(obj(tree(held, f"{_AT}.model.parameters")), "model")
     asked, told = tree(held, f"{_AT}.input"), tree(held, f"{_AT}.output")
     spoken: dict[str, Any] = {"provider": "openai", "dialect": "openai_chat"} if span.name.startswith("OpenAI-") else {}
-    read = bodies.model_call(asked, told, parameters=given, usage=usage, response_model=model, **spoken, **placed(span))
+    read = bodies.model_call(asked, told, parameters=given, usage=used, response_model=model, **spoken, **placed(span))
     return replace(read, model=read.model or model)
 
 
@@ -74,15 +68,6 @@ def ends(span: Span) -> tuple[Json, Json]:
     held = span.attributes
     asked = tree(held, "langfuse.trace.input", f"{_AT}.input")
     return finals.given(asked), finals.final(tree(held, "langfuse.trace.output", f"{_AT}.output"))
-
-
-def _usage(usage: JsonObject) -> dict[str, int]:
-    details = {
-        "input_cached_tokens": obj(usage.get("prompt_tokens_details")).get("cached_tokens"),
-        "output_reasoning_tokens": obj(usage.get("completion_tokens_details")).get("reasoning_tokens"),
-    }
-    known = {**details, **usage}
-    return counts((name, next((known[w] for w in words if w in known), None)) for name, words in _USAGE.items())
 
 
 LANGFUSE = Family(
