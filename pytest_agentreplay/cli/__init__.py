@@ -17,6 +17,7 @@ import argparse
 import io
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -44,39 +45,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 __all__ = ["build_parser", "main", "script"]
-
-VERBS = """everyday
-  init      write the settings that a project needs, once they are shown
-  demo      the main job on an embedded model: record, replay, first divergence
-  show      print a snapshot as a readable transcript
-  diff      every place where two snapshots part
-  bisect    the first divergent turn between two snapshots
-  replay    run the test that a snapshot belongs to, offline; or replay cases
-  orders    replay a test in other orders of its answers, until one matters
-  serve     answer any process, in whatever language, from a snapshot
-  accept    take a pending run, changed requests, or one rule for all snapshots
-
-cases
-  scaffold  a case of a failed run, from another tool's trace or from a snapshot
-  freeze    a case of the failing run that a test has just had
-  lint      what is wrong with cases: contradictions, dead fixtures, secrets
-  cold      what cases that cannot be replayed lack, and what to capture next
-  bundle    a whole case as one file to share; or open one
-  export    a case for another tool: pytest, promptfoo, OpenAI Evals, OTLP
-
-files
-  kit       what a full replay needs, what of it a snapshot has, and a grade
-  verify    check that snapshots are whole, sealed, and restore to exact bytes
-  reseal    seal a snapshot that was edited on purpose, with the reason
-  lock      keep or check a list of all snapshots with their digests
-  mv        give the snapshots of a renamed test, class or file their new names
-  prune     run all tests offline, then delete the snapshots that none used
-  recover   list interrupted and refused recordings, or make a run of one
-  rules     the fields that are not compared, and why
-  policy    check a policy file: what it adds, changes, or takes back
-  redact    take off snapshots what today's rules and a policy find
-  scan      tell what the rules and a policy find in any file
-"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -139,37 +107,37 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="agentreplay",
         description="Frozen agent runs: look at snapshots, compare them, replay and accept them.",
-        epilog=VERBS,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="store_true", help="print the version")
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB", help="one of the verbs below")
 
-    def verb(name: str, run: Callable[[argparse.Namespace], int], about: str) -> argparse.ArgumentParser:
-        added = verbs.add_parser(name, description=about)
+    groups: dict[str, list[str]] = {}
+
+    def verb(group: str, name: str, run: Callable[[argparse.Namespace], int], about: str) -> argparse.ArgumentParser:
+        groups.setdefault(group, [group]).append(f"  {name:10}{about}")
+        added = verbs.add_parser(name, description=f"{about[0].upper()}{about[1:]}.")
         added.set_defaults(run=run)
         return added
 
-    init = verb(
-        "init", initializing.init, "Find the tools of a project, show the settings that it needs, and write them."
-    )
+    everyday, cases, files = (partial(verb, group) for group in ("everyday", "cases", "files"))
+    init = everyday("init", initializing.init, "write the settings that a project needs, once they are shown")
     init.add_argument("--yes", action="store_true", help="write without asking")
     init.add_argument("--dry-run", action="store_true", help="only show what would be written")
     init.add_argument("--no-workflow", action="store_true", help="leave out the workflow that replays the tests")
-    demo = verb("demo", runs.demo, "Record, replay offline and diverge, on an embedded loopback model, without a key.")
+    demo = everyday("demo", runs.demo, "record, replay and diverge on an embedded model, without a key")
     demo.add_argument("--dir", type=Path, default=Path("agentreplay-demo"), help="folder for the demo's files")
     demo.add_argument("--force", action="store_true", help="write over what you edited in that folder")
-    show = verb("show", runs.show, "Print a snapshot as a readable transcript.")
+    show = everyday("show", runs.show, "print a snapshot as a readable transcript")
     show.add_argument("file", type=Path)
     show.add_argument("--turn", type=int, help="only this turn")
     show.add_argument("--textconv", action="store_true", help="for git diff: without times, ids and counts of tokens")
-    diff = verb("diff", runs.diff, "Print every place where two snapshots part.")
-    bisect = verb("bisect", runs.bisect, "Print the first divergent turn between two snapshots.")
+    diff = everyday("diff", runs.diff, "every place where two snapshots part")
+    bisect = everyday("bisect", runs.bisect, "the first divergent turn between two snapshots")
     for two, first, second in ((diff, "a", "b"), (bisect, "baseline", "failing")):
         two.add_argument(first, type=Path)
         two.add_argument(second, type=Path)
-        two.add_argument("--json", action="store_true", help="print plain data")
-    replay = verb("replay", replaying.replay, "Run the test that a snapshot belongs to, offline; or replay cases.")
+    replay = everyday("replay", replaying.replay, "run the test that a snapshot belongs to, offline; or replay cases")
     replay.set_defaults(command=[])
     replay.add_argument("--runner", metavar="KEY", help="the runner of both halves of a case, whatever the case names")
     replay.add_argument("--runner-cmd", metavar="CMD", help='or a command: "python agent.py"')
@@ -179,7 +147,7 @@ def build_parser() -> argparse.ArgumentParser:
     replay.add_argument("--live", action="store_true", help="let cases that say so ask the real model")
     replay.add_argument("--json", action="store_true", help="print plain data of cases")
     replay.add_argument("file", nargs="+", type=Path, metavar="FILE", help="a snapshot, or cases: their folders")
-    orders = verb("orders", exploring.orders, "Replay a test in other orders of its answers, to find a race.")
+    orders = everyday("orders", exploring.orders, "replay a test in other orders of its answers, until one matters")
     orders.add_argument("--limit", type=number, default=LIMIT, metavar="N", help=f"try at most N (default: {LIMIT})")
     orders.add_argument("--seed", type=int, default=0, metavar="N", help="draw others, where there are more than that")
     orders.add_argument("--order", type=int, metavar="N", help="only this one, as a report has named it")
@@ -187,11 +155,11 @@ def build_parser() -> argparse.ArgumentParser:
     orders.add_argument(
         "command", nargs="*", metavar="-- PYTEST-ARGUMENTS", help="handed to pytest, its test may be named"
     )
-    serve = verb("serve", serving.serve, "Answer any process, in whatever language, from a snapshot.")
+    serve = everyday("serve", serving.serve, "answer any process, in whatever language, from a snapshot")
     serve.add_argument("--port", type=int, default=0, help="listen on this port of 127.0.0.1 (default: a free one)")
     serve.add_argument("file", type=Path)
     serve.add_argument("command", nargs="*", metavar="-- COMMAND", help="run this with the variables set")
-    accept = verb("accept", accepting.accept, "Take what tests do now, or one rule for all snapshots.")
+    accept = everyday("accept", accepting.accept, "take a pending run, changed requests, or one rule for all snapshots")
     accept.add_argument(
         "what", nargs="*", metavar="WHAT", help="snapshots or pending runs: their files, folders, or the ids of tests"
     )
@@ -208,46 +176,42 @@ def build_parser() -> argparse.ArgumentParser:
     accept.add_argument("--requests", action="store_true", help="take changed requests under the recorded replies")
     accept.add_argument("--rule", metavar="PATH=REASON", help="leave a body field out of the comparison, everywhere")
     accept.add_argument("--reason", default="", help="why every recorded reply still holds (with --requests)")
-    lint = verb("lint", linting.lint, "Say what is wrong with cases: form, contradictions, dead fixtures, secrets.")
+    lint = cases("lint", linting.lint, "what is wrong with cases: contradictions, dead fixtures, secrets")
     lint.add_argument("cases", nargs="*", type=Path, metavar="CASE", help="cases, or folders of them (default: cases)")
-    lint.add_argument("--json", action="store_true", help="print plain data")
     lint.add_argument("--schema", action="store_true", help="print the JSON Schema of case.yaml, for editors")
-    kit = verb("kit", sealed.kit, "Print what a full replay needs, what of it a snapshot holds, and its grade.")
+    kit = files("kit", sealed.kit, "what a full replay needs, what of it a snapshot has, and a grade")
     kit.add_argument("file", type=Path)
-    kit.add_argument("--json", action="store_true", help="print plain data")
-    verify = verb("verify", locking.verify, "Check that snapshots are whole, sealed, and restore to their exact bytes.")
+    verify = files("verify", locking.verify, "check that snapshots are whole, sealed, and restore to exact bytes")
     verify.add_argument("paths", nargs="+", type=Path, help="files, or folders with what is below them and their locks")
     signers = "these keys alone may have signed the lock of each folder (ssh-keygen's allowed signers)"
     verify.add_argument("--signers", type=Path, metavar="FILE", help=signers)
-    reseal = verb("reseal", sealed.reseal, "Seal a snapshot that was edited on purpose.")
+    reseal = files("reseal", sealed.reseal, "seal a snapshot that was edited on purpose, with the reason")
     reseal.add_argument("file", type=Path)
     reseal.add_argument("--reason", required=True)
-    lock = verb("lock", locking.lock, "List all snapshots of a folder with their digests, in its agentreplay.lock.")
+    lock = files("lock", locking.lock, "keep or check a list of all snapshots with their digests")
     lock.add_argument("folder", nargs="?", type=Path, metavar="DIR", help="the folder (default: the project)")
     lock.add_argument("--check", action="store_true", help="write nothing; say what is not as it was locked")
     lock.add_argument("--sign", type=Path, metavar="KEY", help="sign the lock with this ssh key, by ssh-keygen")
-    mv = verb("mv", leftovers.mv, "Give the snapshots of a renamed test, class or test file their new names.")
+    mv = files("mv", leftovers.mv, "give the snapshots of a renamed test, class or file their new names")
     for name, about in (("old", "the former node id, or test file"), ("new", "the node id, or test file, of today")):
         mv.add_argument(name, help=about)
-    prune = verb("prune", leftovers.prune, "Run all tests offline, then delete the snapshots that none of them used.")
+    prune = files("prune", leftovers.prune, "run all tests offline, then delete the snapshots that none used")
     prune.add_argument("--dry-run", action="store_true", help="only list them")
-    recover = verb("recover", sealed.recover, "List interrupted and refused recordings, or recover one.")
+    recover = files("recover", sealed.recover, "list interrupted and refused recordings, or make a run of one")
     recover.add_argument("journal", nargs="?", type=Path, help="a journal, or a pending run")
-    rules = verb("rules", sealed.rules, "Print the fields that are not compared, and why.")
-    rules.add_argument("--json", action="store_true", help="print plain data")
-    policy = verb("policy", redacting.policy, "Check a policy file, and say what it adds and would change.")
+    rules = files("rules", sealed.rules, "the fields that are not compared, and why")
+    policy = files("policy", redacting.policy, "check a policy file: what it adds, changes, or takes back")
     policy.add_argument("what", choices=["check"])
     policy.add_argument("file", type=Path)
     policy.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="snapshots to look at (default: all)")
     policy.add_argument("--baseline", type=Path, metavar="FILE", help="fail where it is weaker than this policy")
-    redact = verb("redact", redacting.redact, "Take off snapshots what today's rules and a policy find.")
+    redact = files("redact", redacting.redact, "take off snapshots what today's rules and a policy find")
     redact.add_argument("files", nargs="+", type=Path, metavar="FILE", help="snapshots, pending runs, or folders")
     redact.add_argument("--reason", default="", metavar="WHY", help="kept in the files")
     redact.add_argument("--dry-run", action="store_true", help="only tell what would change")
-    scan = verb("scan", redacting.scan, "Tell what the rules and a policy find in any file.")
+    scan = files("scan", redacting.scan, "tell what the rules and a policy find in any file")
     scan.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files, or folders")
-    scan.add_argument("--json", action="store_true", help="print plain data")
-    scaffold = verb("scaffold", casework.scaffold, "Make a case of a failed run, from a trace or a snapshot.")
+    scaffold = cases("scaffold", casework.scaffold, "a case of a failed run, from another tool's trace or a snapshot")
     scaffold.add_argument("traces", nargs="+", type=Path, metavar="FILE", help="traces, read together, or a snapshot")
     scaffold.add_argument("--from", dest="format", default="", metavar="FORMAT", help="read them as this format")
     scaffold.add_argument(
@@ -257,28 +221,30 @@ def build_parser() -> argparse.ArgumentParser:
         "--all", action="store_true", help="take every run of every file, each into a folder below DIR"
     )
     scaffold.add_argument("--cold", action="store_true", help="keep as a cold case what was not captured")
-    freeze = verb("freeze", casework.freeze, "Make a case of the failing run that a test has just had.")
+    freeze = cases("freeze", casework.freeze, "a case of the failing run that a test has just had")
     freeze.add_argument("nodeid", metavar="NODEID", help="the test, as pytest names it")
     for one in (scaffold, freeze):
         one.add_argument("--out", type=Path, metavar="DIR", help="the case's folder (default: cases/NAME)")
         one.add_argument("--runner", default="", metavar="KEY", help="the runner of the case, by its key")
         one.add_argument("--force", action="store_true", help="write over files that are not what would be written")
-    cold = verb("cold", sharing.cold, "Count what the cases that cannot be replayed lack.")
+    cold = cases("cold", sharing.cold, "what cases that cannot be replayed lack, and what to capture next")
     cold.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="cases, or folders (default: cases)")
     cold.add_argument("--by", choices=["model", "hour", "tenant", "tool"], help="count them by this, too")
-    cold.add_argument("--json", action="store_true", help="print plain data")
-    bundle = verb("bundle", sharing.bundle, "Pack a case into one file to share, or open one.")
+    bundle = cases("bundle", sharing.bundle, "a whole case as one file to share; or open one")
     bundle.add_argument("case", nargs="?", type=Path, metavar="CASE", help="the case's folder")
     bundle.add_argument("-o", "--out", type=Path, metavar="FILE", help="the file; with --open the case's new folder")
     bundle.add_argument("--open", type=Path, metavar="FILE", help="open this bundle")
     bundle.add_argument("--force", action="store_true", help="write over files that are not those of the bundle")
-    export = verb("export", exporting.export, "Write a case in the form of another tool.")
+    export = cases("export", exporting.export, "a case for another tool: pytest, promptfoo, OpenAI Evals, OTLP")
     export.add_argument("case", type=Path, metavar="CASE", help="a case's folder, or its case.yaml")
     export.add_argument("--to", required=True, choices=exporting.TO, help="the tool")
     export.add_argument("-o", "--out", type=Path, metavar="FILE", help="the file, or a folder (default: this one)")
     export.add_argument("--force", action="store_true", help="write over a file that holds something else")
+    for one in (diff, bisect, lint, kit, rules, scan, cold):
+        one.add_argument("--json", action="store_true", help="print plain data")
     for one in (recover, redact, scan, lint, scaffold, freeze, bundle):
         one.add_argument(
             "--policy", action="append", metavar="WHAT", help="pii, strict or a file, beside the project's"
         )
+    parser.epilog = "\n\n".join(map("\n".join, groups.values()))
     return parser

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.saying import DIVERGED, NOTHING, SAME, complain, say
+from pytest_agentreplay.cli.saying import DIVERGED, NOTHING, SAME, complain, say, say_data
 from pytest_agentreplay.store import files, layout
 from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.projects import configuration, root_above
@@ -119,7 +118,7 @@ def scan(options: argparse.Namespace) -> int:
     if options.json:
         rows = [{"file": shown(f), "place": x.place, "category": x.category, "count": x.count} for f, x in found]
         left = [{"file": shown(file), "why": why} for file, why in skipped]
-        print(json.dumps({"files": count, "found": rows, "skipped": left}, indent=2))
+        say_data({"files": count, "found": rows, "skipped": left})
     else:
         for file, one in found:
             say(f"{shown(file)}:{' ' * (not one.place[:1].isdigit())}{one.place}: {one.category}")

@@ -82,13 +82,10 @@ def difference(policy: Policy, baseline: Policy) -> list[PolicyChange]:
     found = {(rule.key, rule.what) for rule in here}
     return [
         *(
-            PolicyChange(rule, added=False, weaker=weakens_gone(rule) and (rule.key, rule.what) not in found)
+            PolicyChange(
+                rule, added=False, weaker=rule.key not in STORING | NEUTRAL and (rule.key, rule.what) not in found
+            )
             for rule in gone
         ),
         *(PolicyChange(rule, added=True, weaker=rule.key in STORING) for rule in new),
     ]
-
-
-def weakens_gone(rule: PolicyRule) -> bool:
-    """Whether a policy is weaker without the rule."""
-    return rule.key not in STORING | NEUTRAL

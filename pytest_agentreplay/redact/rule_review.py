@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
-from pytest_agentreplay.core.model import Header, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.core.model import Header, HttpReply, Run, ToolCall
 from pytest_agentreplay.core.rules import show
 from pytest_agentreplay.redact.redaction_factory import redacted_by, redaction_for
 
@@ -152,27 +152,18 @@ def fields_of(run: Run) -> dict[str, Any]:
 
 
 def fields_of_side(side: Any) -> dict[str, Any]:
-    """The fields of a call or an outcome."""
-    match side:
-        case ToolCall():
-            return {"arguments": side.arguments, "facts": side.facts}
-        case ToolReply():
-            return {"value": side.value, "items": list(side.items or ()), "failure": fields_of_side(side.failure)}
-        case None:
-            return {}
-        case _:
-            return fields_on_wire(side)
-
-
-def fields_on_wire(side: Any) -> dict[str, Any]:
-    """The fields of what went over a wire, or of an exception."""
-    names = ("url", "message", "args", "reason")
-    plain = {name: getattr(side, name) for name in names if getattr(side, name, None)}
-    if (headers := getattr(side, "headers", None)) is not None:
-        plain["headers"] = dict(headers)
+    """The fields of a call or an outcome that it has; none for no outcome."""
+    names = ("url", "message", "args", "reason", "arguments", "facts", "value")
+    fields = {name: value for name in names if (value := getattr(side, name, None))}
+    if headers := getattr(side, "headers", None):
+        fields["headers"] = dict(headers)
     if (body := getattr(side, "body", None)) is not None:
-        plain["body"] = as_json(body.data)
-    return plain | ({"failure": fields_of_side(side.failure)} if getattr(side, "failure", None) else {})
+        fields["body"] = as_json(body.data)
+    if items := getattr(side, "items", None):
+        fields["items"] = list(items)
+    if failure := getattr(side, "failure", None):
+        fields["failure"] = fields_of_side(failure)
+    return fields
 
 
 def as_json(data: bytes) -> Json:
