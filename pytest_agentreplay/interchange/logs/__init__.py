@@ -27,15 +27,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.interchange.formats import Format
 
 FORMATS: tuple[Format, ...] = (
-    *(
-        *helicone.FORMATS,
-        *promptlayer.FORMATS,
-        *blueprints.FORMATS,
-        *bedrock.FORMATS,
-        *vertex.FORMATS,
-        *har.FORMATS,
-        *vcr.FORMATS,
-    ),
+    *(*helicone.FORMATS, *promptlayer.FORMATS, *blueprints.FORMATS, *bedrock.FORMATS, *vertex.FORMATS),
+    *(*har.FORMATS, *vcr.FORMATS),
     *(*inspect_logs.FORMATS, *waza.FORMATS, *claude_code.FORMATS, *codex.FORMATS, *copilot.FORMATS, *replaykit.FORMATS),
     *(*batches.FORMATS, *pairs.FORMATS, *items.FORMATS),
 )

@@ -59,13 +59,10 @@ def _row(row: JsonObject) -> LogRow:
     template = obj(blueprint.get("prompt_template")) or obj(row.get("input"))
     model = obj(obj(blueprint.get("metadata")).get("model"))
     asked, told = _split(_messages(template, "user"), _messages(obj(row.get("output")), "assistant"))
+    parameters = obj(model.get("parameters")) or obj(row.get("parameters"))
     error = row.get("error_message")
     step = bodies.model_call(
-        {
-            "messages": asked,
-            "tools": arr(template.get("tools")),
-            **(obj(model.get("parameters")) or obj(row.get("parameters"))),
-        },
+        {"messages": asked, "tools": arr(template.get("tools")), **parameters},
         told,
         provider=string(row.get("provider")) or string(model.get("provider")),
         model=string(row.get("model")) or string(model.get("name")),

@@ -21,17 +21,9 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.formats import Opened
 
-_OTHERS = frozenset(
-    {
-        "summary",
-        "system",
-        "queue-operation",
-        "file-history-snapshot",
-        "progress",
-        "custom-title",
-        "attachment",
-        "result",
-    }
+_OTHERS = (
+    *("summary", "system", "queue-operation", "file-history-snapshot", "progress", "custom-title"),
+    *("attachment", "result"),
 )
 _LOSSES = ("neither instructions nor tools nor parameters of the requests",)
 
@@ -98,15 +90,14 @@ def _session(
         own.append("what sub-agents did stands among the steps, under their names")
     times = [at for row in ordered if (at := moment(row.get("timestamp"))) is not None]
     version = next((string(row.get("version")) for row in rows if row.get("version")), "")
+    failed = end.get("is_error") is True
     return whole(
         Trace(
             source=Source(format="claude-code", version=version, file=opened.file, id=name),
             id=name,
             name=title[:120],
-            status="error" if end.get("is_error") is True else "ok" if end else "",
-            fault=TraceFault(string(end.get("subtype")), string(end.get("result")))
-            if end.get("is_error") is True
-            else None,
+            status="error" if failed else "ok" if end else "",
+            fault=TraceFault(string(end.get("subtype")), string(end.get("result"))) if failed else None,
             started=min(times, default=None),
             ended=max(times, default=None),
             session=name,

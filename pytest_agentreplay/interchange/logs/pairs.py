@@ -84,12 +84,8 @@ def pair(row: Json) -> Pair | None:
         if isinstance(request, dict) and told in found:
             return _pair(found, request, genai.parsed(found[told]))
     if isinstance(found.get("messages"), list) and isinstance(found.get("response"), dict):  # LiteLLM's payload
-        shown = [obj(found.get(name)) for name in _RAW_SHOWN]
-        request = {
-            "model": found.get("model"),
-            "messages": found["messages"],
-            **{k: v for o in shown for k, v in o.items()},
-        }
+        shown = {name: value for field in _RAW_SHOWN for name, value in obj(found.get(field)).items()}
+        request = {"model": found.get("model"), "messages": found["messages"], **shown}
         return _pair(found, request, found["response"])
     return None
 

@@ -180,11 +180,8 @@ def _called(told: JsonObject) -> JsonObject:
 def _shape(body: JsonObject, told: Json) -> str:
     """The dialect that request and reply are in, by their shape."""
     answer = obj(told)
-    if (
-        "contents" in body
-        or "candidates" in answer
-        or ("usage_metadata" in answer and "parts" in obj(answer.get("content")))
-    ):
+    of_adk = "usage_metadata" in answer and "parts" in obj(answer.get("content"))
+    if "contents" in body or "candidates" in answer or of_adk:
         return "gemini"
     if answer.get("object") == "response" or (objects(answer.get("output")) and "choices" not in answer):
         return "openai_responses"

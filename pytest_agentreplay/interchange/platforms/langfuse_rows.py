@@ -70,11 +70,8 @@ def _camel(row: JsonObject) -> JsonObject:
 
 
 def _is_observation(told: JsonObject) -> bool:
-    return (
-        string(told.get("type")) in _TYPES
-        and string(told.get("id")) != ""
-        and ("traceId" in told or "startTime" in told)
-    )
+    named = string(told.get("type")) in _TYPES and string(told.get("id")) != ""
+    return named and ("traceId" in told or "startTime" in told)
 
 
 def _keep_event(event: JsonObject, traces: dict[str, JsonObject], observations: dict[str, JsonObject]) -> None:

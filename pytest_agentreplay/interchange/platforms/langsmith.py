@@ -113,12 +113,8 @@ def _span(told: JsonObject) -> TreeSpan:
 def _of_langchain(told: JsonObject) -> bool:
     """Whether LangChain wrote a run, and not a wrapper around a client."""
     asked, answer = obj(told.get("inputs")), obj(told.get("outputs"))
-    first = arr(asked.get("messages"))[:1]
-    return (
-        "generations" in answer
-        or isinstance((first or [None])[0], list)
-        or "invocation_params" in obj(told.get("extra"))
-    )
+    batched = any(isinstance(first, list) for first in arr(asked.get("messages"))[:1])
+    return "generations" in answer or batched or "invocation_params" in obj(told.get("extra"))
 
 
 def _wrapped_call(told: JsonObject) -> ModelCall:

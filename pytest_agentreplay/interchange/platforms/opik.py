@@ -74,13 +74,8 @@ def _rows(rows: Iterable[Json]) -> tuple[dict[str, JsonObject], dict[str, JsonOb
             waiting += [(one, "traces") for one in reversed(arr(told.get("traces")))]
             waiting += [(told["trace"], "traces")] if isinstance(told.get("trace"), dict) else []
         elif string(told.get("id")):
-            kept = (
-                spans
-                if "trace_id" in told or "span" in path
-                else traces
-                if "trace" in path or "thread_id" in told
-                else {}
-            )
+            is_trace = "trace" in path or "thread_id" in told
+            kept = spans if "trace_id" in told or "span" in path else traces if is_trace else {}
             kept[string(told["id"])] = merge_later(kept.get(string(told["id"]), {}), told, empty=_EMPTY)
     return traces, spans
 
