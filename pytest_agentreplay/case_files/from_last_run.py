@@ -6,16 +6,14 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay import codec
 from pytest_agentreplay.case_files.scaffold import scaffold
 from pytest_agentreplay.cases.case import CaseSource
 from pytest_agentreplay.core.kit import table, texts
-from pytest_agentreplay.core.paths import quoted, selecting
-from pytest_agentreplay.errors import SnapshotEdited, SnapshotMissing
+from pytest_agentreplay.core.paths import selecting
+from pytest_agentreplay.errors import SnapshotMissing
 from pytest_agentreplay.redact.final_scan import CUT
-from pytest_agentreplay.redact.rule_review import Review
+from pytest_agentreplay.redact.snapshot_rewrite import reviewed
 from pytest_agentreplay.store import defined, files, layout, projects, reading, snapshots
-from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.projects import ini_value
 
 if TYPE_CHECKING:
@@ -85,12 +83,7 @@ def from_snapshot(file: Path, told: ScaffoldOptions, policy: Policy, environ: Ma
 
     Raises SnapshotError, SnapshotEdited for one that was edited, Leak.
     """
-    data = reading.data(file)
-    snapshot = codec.loads(data, file=shown(file))
-    if not snapshot.sealed:
-        how = f"agentreplay reseal {quoted(shown(file))} --reason WHY"
-        raise SnapshotEdited(f"was edited after it was sealed; if the edit is meant: {how}", file=shown(file))
-    review = Review(snapshot.run, data, policy, environ)
+    _, review = reviewed(file, reading.data(file), policy, environ)
     run = review.run
     stated = table(run.header.kit, "case")
     fidelity = next((one for one in FIDELITIES if one == stated.get("fidelity")), FIDELITIES[0])

@@ -80,12 +80,8 @@ def difference(policy: Policy, baseline: Policy) -> list[PolicyChange]:
     new = [rule for rule in here if rule not in there]
     # Under another category the same value is still taken off.
     found = {(rule.key, rule.what) for rule in here}
+    lost = [rule for rule in gone if rule.key not in STORING | NEUTRAL and (rule.key, rule.what) not in found]
     return [
-        *(
-            PolicyChange(
-                rule, added=False, weaker=rule.key not in STORING | NEUTRAL and (rule.key, rule.what) not in found
-            )
-            for rule in gone
-        ),
+        *(PolicyChange(rule, added=False, weaker=rule in lost) for rule in gone),
         *(PolicyChange(rule, added=True, weaker=rule.key in STORING) for rule in new),
     ]

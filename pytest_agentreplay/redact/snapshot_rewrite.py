@@ -32,17 +32,21 @@ class Redacted:
     reason: str = ""
 
 
+def reviewed(file: Path, data: bytes, policy: Policy, environ: Mapping[str, str]) -> tuple[codec.Snapshot, Review]:
+    """The snapshot whose text is `data`, and its run, redacted again. Raises SnapshotEdited for one that was edited."""
+    snapshot = codec.loads(data, file=shown(file))
+    if not snapshot.sealed:
+        how = f"agentreplay reseal {quoted(shown(file))} --reason WHY"
+        raise SnapshotEdited(f"was edited after it was sealed; if the edit is meant: {how}", file=shown(file))
+    return snapshot, Review(snapshot.run, data, policy, environ)
+
+
 def redacted(file: Path, policy: Policy, environ: Mapping[str, str], reason: str) -> Redacted:
     """The snapshot in `file`, redacted again; nothing is written yet.
 
     Raises SnapshotError for one that cannot be read or was edited, Leak for one that would still hold a secret.
     """
-    data = files.read(file)
-    snapshot = codec.loads(data, file=shown(file))
-    if not snapshot.sealed:
-        how = f"agentreplay reseal {quoted(shown(file))} --reason WHY"
-        raise SnapshotEdited(f"was edited after it was sealed; if the edit is meant: {how}", file=shown(file))
-    review = Review(snapshot.run, data, policy, environ)
+    snapshot, review = reviewed(file, files.read(file), policy, environ)
     if not review.found:
         return Redacted(file, [])
     digest = codec.loads(codec.dumps(review.run), file=shown(file)).digest
