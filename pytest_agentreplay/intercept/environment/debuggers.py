@@ -41,7 +41,6 @@ class Prompt:
     def during(self, work: Callable[..., Any], *, waits: bool) -> Callable[..., Any]:
         """`work`, a method of a debugger, which waits for somebody, or runs what they have typed."""
 
-        @functools.wraps(work)
         def told(*args: Any, **kwargs: Any) -> Any:
             before = self._since is not None
             self._turn(waits=waits)
@@ -50,7 +49,6 @@ class Prompt:
             finally:
                 self._turn(waits=before)
 
-        told.__agentreplay__ = True  # type: ignore[attr-defined]
         return told
 
     def _turn(self, *, waits: bool) -> None:
@@ -87,28 +85,26 @@ def _exchange(module: ModuleType, kind: str, name: str, wrap: Callable[..., Any]
     owner = getattr(module, kind, None)
     method = getattr(owner, name, None)
     if method is not None and not hasattr(method, "__agentreplay__"):
-        setattr(owner, name, wrap(method))
+        wrapped = functools.update_wrapper(wrap(method), method)
+        wrapped.__agentreplay__ = True  # type: ignore[attr-defined]
+        setattr(owner, name, wrapped)
 
 
 def past_us(stop_here: Callable[[Any, FrameType], bool]) -> Callable[[Any, FrameType], bool]:
     """`Bdb.stop_here`, which steps from the line that calls a tool to the tool's first line, and back at its end."""
 
-    @functools.wraps(stop_here)
     def stops(self: Any, frame: FrameType) -> bool:
         return stop_here(self, frame) and not is_ours(frame)
 
-    stops.__agentreplay__ = True  # type: ignore[attr-defined]
     return stops
 
 
 def in_the_body(break_here: Callable[[Any, FrameType], bool]) -> Callable[[Any, FrameType], bool]:
     """`Bdb.break_here`: "b shop.refund" stops in a tool's body where that runs, else at its `def`."""
 
-    @functools.wraps(break_here)
     def breaks(self: Any, frame: FrameType) -> bool:
         return not (is_trampoline(frame.f_code) and runs_tools()) and break_here(self, frame)
 
-    breaks.__agentreplay__ = True  # type: ignore[attr-defined]
     return breaks
 
 

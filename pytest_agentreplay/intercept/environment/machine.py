@@ -56,12 +56,8 @@ class MissingKeys:
         """Remove the placeholders that are still there. A second call does nothing."""
         for placeholder, names in self.groups.items():
             for name in names:
-                if name not in self._before or os.environ.get(name) != placeholder:
-                    continue
-                if (before := self._before[name]) is None:
-                    del os.environ[name]
-                else:
-                    os.environ[name] = before
+                if name in self._before and os.environ.get(name) == placeholder:
+                    put({name: self._before[name]})
         self._before.clear()
 
 
@@ -328,9 +324,6 @@ class Zone:
 
 
 def _set(name: str | None) -> None:
-    if name is None:
-        os.environ.pop("TZ", None)
-    else:
-        os.environ["TZ"] = name
+    put({"TZ": name})
     if sys.platform != "win32":
         time.tzset()

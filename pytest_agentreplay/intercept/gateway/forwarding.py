@@ -7,17 +7,19 @@ from __future__ import annotations
 
 import _thread
 import base64
+import functools
 import http.client
 import selectors
 import socket
 import ssl
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpReply
+from pytest_agentreplay.core.model import Failure, HttpReply
 from pytest_agentreplay.intercept.gateway.wire import HOP_BY_HOP
+from pytest_agentreplay.intercept.http.bodies import BodyCapture
 from pytest_agentreplay.intercept.http.http_wire import frozen
 from pytest_agentreplay.intercept.session.other_plugins import closed
 
@@ -34,35 +36,24 @@ LEFT = Failure("builtins.GeneratorExit")
 """The child gave up waiting: no answer, and none is served for it."""
 
 
-class ForwardedBody:
-    """A reply as far as it has come; settled once, by whichever end comes first."""
+class ForwardedBody(BodyCapture):
+    """A reply as far as it has come; what ends it is the child, which waits for no other call of the test."""
+
+    __slots__ = ("head",)
 
     def __init__(self, intercepted: InterceptedCall, response: http.client.HTTPResponse) -> None:
         """`response` has its head already."""
         version = {10: "HTTP/1.0", 11: "HTTP/1.1"}.get(response.version, "HTTP/1.1")
-        self.head = (response.status, response.reason, version, tuple(response.msg.raw_items()))
-        self._intercepted = intercepted
-        self._chunks: list[bytes] = []
-        intercepted.partial = self._partial
-
-    def add(self, chunk: bytes) -> None:
-        """Note a chunk that is about to pass on."""
-        if not self._chunks:
-            self._intercepted.first_byte()
-        self._chunks.append(chunk)
+        self.head = HttpReply(response.status, response.reason, version, tuple(response.msg.raw_items()))
+        super().__init__(intercepted, self.head)
 
     def end(self, failure: Failure | None = None, *, closed: bool = False) -> None:
         """It ended: whole, broken off by `failure`, or `closed` by the child."""
         self._intercepted.settle(self._reply(failure, closed=closed))
         self._intercepted.partial = None
 
-    def _partial(self) -> HttpReply:
-        return self._reply(None, closed=True)
-
     def _reply(self, failure: Failure | None, *, closed: bool) -> HttpReply:
-        body = b"".join(self._chunks)
-        cuts = tuple(map(len, self._chunks))
-        return HttpReply(*self.head, Body(body) if body else EMPTY, cuts, failure, closed)
+        return replace(super()._reply(failure, closed=closed), closed=closed)
 
 
 @dataclass(slots=True)
@@ -91,9 +82,9 @@ class Forwarding:
                 upstream.close()
 
     def _pass_on(self, response: http.client.HTTPResponse, take: ForwardedBody, watch: ForwardingWatch) -> None:
-        status, reason, _, headers = take.head
+        head = take.head
         try:
-            self.wire.head(status, reason, headers, response.length)
+            self.wire.head(head.status, head.reason, head.headers, response.length)
             while True:
                 try:
                     with self.intercepted.inside():
@@ -133,16 +124,14 @@ def upstream_of(call: HttpCall) -> http.client.HTTPConnection:
     url = urlsplit(call.url)
     host, port, secure = url.hostname or "", url.port, url.scheme == "https"
     proxy = urlsplit(getproxies().get(url.scheme, ""))
+    connect: Callable[..., http.client.HTTPConnection] = http.client.HTTPConnection
+    if secure:
+        connect = functools.partial(http.client.HTTPSConnection, context=trusted())
     if not proxy.hostname or proxy_bypass(host):
-        if not secure:
-            return http.client.HTTPConnection(host, port)
-        return http.client.HTTPSConnection(host, port, context=trusted())
+        return connect(host, port)
     words = unquote(f"{proxy.username or ''}:{proxy.password or ''}").encode()
     known = {"Proxy-Authorization": f"Basic {base64.b64encode(words).decode()}"} if proxy.username else {}
-    there = proxy.hostname, proxy.port or 8080
-    through: http.client.HTTPConnection = http.client.HTTPConnection(*there)
-    if secure:
-        through = http.client.HTTPSConnection(*there, context=trusted())
+    through = connect(proxy.hostname, proxy.port or 8080)
     through.set_tunnel(host, port, known)
     return through
 

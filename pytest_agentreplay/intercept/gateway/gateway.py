@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _PATH = re.compile(r"/t/([0-9a-f]+)\.([0-9]+)(?:/p/([a-z0-9-]+))?(.*)", re.DOTALL)
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 UNASKED = "(no child asked the gateway when this test was recorded)"
+OUTLIVED = "this gateway is another test's: the child has outlived the test that started it"
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 
@@ -185,23 +186,19 @@ class Gateway:
             return self._elsewhere(target, headers)
         found = _PATH.fullmatch(target)
         if found is None:
-            return self.latch(
-                Divergence(Kind.NETWORK, f"the gateway was asked without a test's token: {method} {target}")
-            )
+            return self._refuse(f"the gateway was asked without a test's token: {method} {target}")
         token, number, route, rest = found.groups()
         if token != self._token or int(number) >= len(self._children):
             self.strays.append(f"{method} {rest}")
-            return "this gateway is another test's: the child has outlived the test that started it"
+            return OUTLIVED
         child = self._children[int(number)]
         self._asked.add(int(number))
         if any(name.lower() == "upgrade" for name, _ in headers):
-            return self.latch(
-                Divergence(Kind.NETWORK, f"a child asked for a WebSocket, which the gateway does not serve: {rest}")
-            )
+            return self._refuse(f"a child asked for a WebSocket, which the gateway does not serve: {rest}")
         try:
             return child.call_context, child.routes.upstream(route, rest, headers, child.environ)
         except KeyError:
-            return self.latch(Divergence(Kind.NETWORK, f"the gateway knows no provider {route!r}: {method} {rest}"))
+            return self._refuse(f"the gateway knows no provider {route!r}: {method} {rest}")
 
     def latch(self, divergence: Divergence) -> str:
         """Fail the test with `divergence`, whatever the child makes of its refusal; returns what to tell the child."""
@@ -213,9 +210,12 @@ class Gateway:
             divergence = self.interception.latch(divergence, "")
         return divergence.summary
 
+    def _refuse(self, why: str, *hints: str) -> str:
+        return self.latch(Divergence(Kind.NETWORK, why, hints=hints))
+
     def broken(self, why: str) -> None:
         """Something that should not happen has happened while a child was answered: the test must not pass."""
-        self.latch(Divergence(Kind.NETWORK, f"the gateway could not answer a child: {why}"))
+        self._refuse(f"the gateway could not answer a child: {why}")
 
     def close(self) -> None:
         """Cut off whoever is still connected. A second call does nothing."""
@@ -261,15 +261,10 @@ class Gateway:
         said = next((value for name, value in headers if name.lower() == "proxy-authorization"), "")
         if said and shown not in said:
             self.strays.append(f"CONNECT {host}")
-            return "this gateway is another test's: the child has outlived the test that started it"
+            return OUTLIVED
         name = host.rpartition(":")[0] or host
-        return self.latch(
-            Divergence(
-                Kind.NETWORK,
-                f"a child asked for {host}, which the gateway does not serve",
-                hints=(f"agentreplay_allow_hosts = {name}",),
-            )
-        )
+        why = f"a child asked for {host}, which the gateway does not serve"
+        return self._refuse(why, f"agentreplay_allow_hosts = {name}")
 
     def __repr__(self) -> str:
         where = self._address(0) if self._children and self._server is not None else "not started"

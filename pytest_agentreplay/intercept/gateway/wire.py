@@ -13,17 +13,10 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Failure, Headers, HttpReply
 
 HOP_BY_HOP = frozenset(
-    {
-        "connection",
-        "keep-alive",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
+    (
+        *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection"),
+        *("te", "trailer", "transfer-encoding", "upgrade"),
+    )
 )
 """Headers of one connection (RFC 9110, section 7.6.1): they end at the gateway, either way."""
 

@@ -29,10 +29,9 @@ from pytest_agentreplay.intercept.http.bodies import (
     TeeStream,
     texts,
 )
-from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, forever, frozen, never, thawed
+from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, forever, never, thawed
 from pytest_agentreplay.intercept.network.in_process import is_mocked, is_recorder, pass_through, reaches_out, stays
 from pytest_agentreplay.intercept.session import interceptions, lanes
-from pytest_agentreplay.intercept.session.other_plugins import closed
 from pytest_agentreplay.intercept.session.patching import wrap, wrap_code
 
 if TYPE_CHECKING:
@@ -81,8 +80,7 @@ class _Transport:
                 response = self._real(request)
             intercepted.come_now(BEGUN)
         except BaseException as error:
-            self._interception.cannot_keep(closed(error))
-            intercepted.settle(frozen(error))
+            wire.fail(error)
             raise
         return self._streams.recorded(response, intercepted, self._streams.tee, SuspensionProbe())
 
@@ -114,8 +112,7 @@ class _Transport:
             if response is not None:
                 left_behind(response)
             # Perhaps a cancellation: nothing may be awaited here.
-            self._interception.cannot_keep(closed(error))
-            intercepted.settle(frozen(error), suspended=watch.suspended)
+            wire.fail(error, suspended=watch.suspended)
             raise
         return self._streams.recorded(response, intercepted, self._streams.async_tee, watch)
 

@@ -16,10 +16,9 @@ from weakref import WeakKeyDictionary
 
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply
 from pytest_agentreplay.intercept.http.files import LISTENING, Playing, hear, listening
-from pytest_agentreplay.intercept.http.http_wire import Incoming, Wire, attempt_of, frozen, is_chunked, never, thawed
+from pytest_agentreplay.intercept.http.http_wire import Incoming, Wire, attempt_of, is_chunked, never, thawed
 from pytest_agentreplay.intercept.network.in_process import stays
 from pytest_agentreplay.intercept.session import interceptions
-from pytest_agentreplay.intercept.session.other_plugins import closed
 from pytest_agentreplay.intercept.session.patching import wrap
 
 if TYPE_CHECKING:
@@ -126,8 +125,7 @@ class _Patches:
                     with listening(intercepted):
                         return original(connection)
                 except BaseException as error:
-                    under.interception.cannot_keep(closed(error))
-                    intercepted.settle(frozen(error))
+                    under.wire.fail(error)
                     raise
             try:
                 raise_recorded(under.wire)
@@ -172,8 +170,7 @@ class _Patches:
                     self._send(connection, part)
         except BaseException as error:
             _under.pop(connection, None)
-            under.interception.cannot_keep(closed(error))
-            intercepted.settle(frozen(error))
+            under.wire.fail(error)
             raise
 
 

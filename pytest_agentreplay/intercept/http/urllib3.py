@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.model import EMPTY, Body, HttpCall, HttpReply
 from pytest_agentreplay.intercept.http.files import Playing, listening
-from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, frozen, thawed
+from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, thawed
 from pytest_agentreplay.intercept.http.stdlib import origin, raise_recorded
 from pytest_agentreplay.intercept.network.in_process import stays
 from pytest_agentreplay.intercept.session import interceptions
-from pytest_agentreplay.intercept.session.other_plugins import closed
 from pytest_agentreplay.intercept.session.patching import wrap
 
 if TYPE_CHECKING:
@@ -76,14 +75,12 @@ def prepare_proxy(original: Seam) -> Seam:
 
 def recorded(wire: Wire, pool: Any, connection: Any, ask: Callable[..., Any]) -> Any:
     """The real call; its response is teed where it begins."""
-    intercepted = wire.intercepted
     try:
-        with listening(intercepted):
+        with listening(wire.intercepted):
             dig(pool, connection)
             response = ask()
     except BaseException as error:
-        wire.interception.cannot_keep(closed(error))
-        intercepted.settle(frozen(error))
+        wire.fail(error)
         raise
     return response
 

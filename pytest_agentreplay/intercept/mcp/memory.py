@@ -98,7 +98,7 @@ async def _streams(
         connection = _served[id(server[0])] = _Connection(intercepted)
         try:
             if intercepted.forward:
-                at_hand = _at_hand(*client)
+                at_hand = contextlib.nullcontext(client)
                 async with RecordedStreams(
                     interception, intercepted, call, messages, at_hand, around=connection.serving
                 ) as (
@@ -116,11 +116,6 @@ async def _streams(
                     yield (read, write), server
         finally:
             del _served[id(server[0])]
-
-
-@contextlib.asynccontextmanager
-async def _at_hand(*streams: Any) -> AsyncGenerator[tuple[Any, ...], None]:
-    yield streams
 
 
 async def _run(library: ModuleType, real: Callable[..., Any], given: tuple[Any, ...], keywords: dict[str, Any]) -> None:

@@ -40,8 +40,6 @@ class _Stream:
 
 
 class _Reading(_Stream):
-    ended: type[Exception]
-
     async def receive(self) -> Any:
         raise NotImplementedError
 
@@ -57,13 +55,27 @@ class _Reading(_Stream):
             raise
 
 
-class RecordingReader(_Reading):
-    """The server's side of a recorded connection: each message is noted when the session takes it."""
+class _Recorded(_Stream):
+    """A real stream that is listened to. What else is asked of it is the real one's."""
 
     def __init__(self, real: Any, taking: RecordingDialogue, messages: Messages) -> None:
         self._real = real
         self._taking = taking
         self._messages = messages
+
+    async def aclose(self) -> None:
+        """The session wants no more."""
+        await self._real.aclose()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+class RecordingReader(_Recorded, _Reading):
+    """The server's side of a recorded connection: each message is noted when the session takes it."""
+
+    def __init__(self, real: Any, taking: RecordingDialogue, messages: Messages) -> None:
+        super().__init__(real, taking, messages)
         self._token: Token[lanes.CallContext | None] | None = None
 
     async def receive(self) -> Any:
@@ -90,15 +102,8 @@ class RecordingReader(_Reading):
         """The context that whatever answers this message is to run in; None: the session's own."""
         return self._taking.context if self._messages.contexts else None
 
-    async def aclose(self) -> None:
-        """The session wants no more."""
-        await self._real.aclose()
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._real, name)
-
-
-class RecordingWriter(_Stream):
+class RecordingWriter(_Recorded):
     """The agent's side of a recorded connection."""
 
     def __init__(
@@ -108,9 +113,7 @@ class RecordingWriter(_Stream):
         messages: Messages,
         around: Callable[[InterceptedCall], Any] | None = None,
     ) -> None:
-        self._real = real
-        self._taking = taking
-        self._messages = messages
+        super().__init__(real, taking, messages)
         self._around = around
 
     async def send(self, message: Any) -> None:
@@ -124,22 +127,31 @@ class RecordingWriter(_Stream):
             self._taking.unsaid(failure_of(error))
             raise
 
-    async def aclose(self) -> None:
-        """The session says no more."""
-        await self._real.aclose()
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._real, name)
-
-
-class ReplayStreams(_Reading):
-    """The server's side of a replayed connection."""
+class _Replayed(_Stream):
+    """A stream that leads nowhere."""
 
     def __init__(self, giving: ReplayingDialogue, messages: Messages, anyio: ModuleType) -> None:
         self._giving = giving
         self._messages = messages
         self._anyio = anyio
         self._closed = False
+
+    def close(self) -> None:
+        """The session wants no more."""
+        self._closed = True
+
+    async def aclose(self) -> None:
+        """The session wants no more."""
+        self.close()
+        await self._anyio.lowlevel.checkpoint()
+
+
+class ReplayStreams(_Replayed, _Reading):
+    """The server's side of a replayed connection."""
+
+    def __init__(self, giving: ReplayingDialogue, messages: Messages, anyio: ModuleType) -> None:
+        super().__init__(giving, messages, anyio)
         self._event = anyio.Event()
         giving.wake = self._awake
 
@@ -166,26 +178,18 @@ class ReplayStreams(_Reading):
 
     def close(self) -> None:
         """The session wants no more."""
-        self._closed = True
+        super().close()
         self._event.set()
 
-    async def aclose(self) -> None:
-        """The session wants no more."""
-        self.close()
-        await self._anyio.lowlevel.checkpoint()
 
-
-class ReplayWriter(_Stream):
+class ReplayWriter(_Replayed):
     """The agent's side of a replayed connection: nothing leaves. `beside` is what is closed with it, if anything.
 
     `live` has the real server, for read tools that are verified.
     """
 
     def __init__(self, giving: ReplayingDialogue, messages: Messages, anyio: ModuleType) -> None:
-        self._giving = giving
-        self._messages = messages
-        self._anyio = anyio
-        self._closed = False
+        super().__init__(giving, messages, anyio)
         self.beside: Any = None
         self.live: LiveServer | None = None
 
@@ -203,11 +207,6 @@ class ReplayWriter(_Stream):
 
     def close(self) -> None:
         """The session says no more."""
-        self._closed = True
+        super().close()
         if self.beside is not None:
             self.beside.close()
-
-    async def aclose(self) -> None:
-        """The session says no more."""
-        self.close()
-        await self._anyio.lowlevel.checkpoint()

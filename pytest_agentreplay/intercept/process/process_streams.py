@@ -115,14 +115,21 @@ class RecordedProcess:
         return getattr(self._real, name)
 
 
-class Written:
-    """The input of a real process: each line is noted before it leaves."""
+class RecordedSide:
+    """One side of a real process, listened to. What else is asked of it is the real one's."""
 
     def __init__(self, real: Any, process: RecordedProcess, taking: RecordingDialogue) -> None:
         self._real = real
         self._process = process
         self._taking = taking
         self._cut = Cut()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+class Written(RecordedSide):
+    """The input of a real process: each line is noted before it leaves."""
 
     async def send(self, data: bytes) -> None:
         """Write."""
@@ -139,18 +146,9 @@ class Written:
         self._process.told_to_end = True
         await self._real.aclose()
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._real, name)
 
-
-class RecordedRead:
+class RecordedRead(RecordedSide):
     """The output of a real process: each line is noted as it is read."""
-
-    def __init__(self, real: Any, process: RecordedProcess, taking: RecordingDialogue) -> None:
-        self._real = real
-        self._process = process
-        self._taking = taking
-        self._cut = Cut()
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
         """What comes next."""
@@ -166,9 +164,6 @@ class RecordedRead:
         for line in self._cut.lines(data):
             self._taking.hear(line)
         return data
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._real, name)
 
 
 class ReplayedProcess:
