@@ -6,8 +6,8 @@
 
 It speaks the APIs of `demo.replies` (OpenAI, Anthropic, Gemini, Bedrock, Ollama, Cohere, and who speaks like them),
 whole and streamed. A script says what is said, or which fault happens on the wire. `python -m
-pytest_agentreplay.demo.server` serves until interrupted. Standard library only, and its own little HTTP/1.1: a fault is
-a thing of bytes, which no web framework lets out.
+pytest_agentreplay.demo.server` serves until interrupted. It needs no other library, and has its own little HTTP/1.1:
+a fault is a thing of bytes, which no web framework lets out.
 """
 
 from __future__ import annotations

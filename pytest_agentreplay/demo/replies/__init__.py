@@ -1,7 +1,7 @@
 """What the model server says: one reply in the words of each API, whole or as a stream.
 
 Pure functions of the request, the reply and fresh ids; a file each family of APIs. The shapes are those that the
-official SDKs parse.
+official SDKs parse; a whole reply is written by `dialects.encode` where that speaks the API.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.demo.replies.words import halves, pieces, sse, tokens
-from pytest_agentreplay.demo.script import fresh
+from pytest_agentreplay.demo.replies.words import halves, pieces, reply_of, sse
+from pytest_agentreplay.dialects.encode import anthropic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,18 +17,7 @@ if TYPE_CHECKING:
 
 def messages(body: dict[str, Any], say: Say) -> dict[str, Any]:
     """A message of the Anthropic Messages API."""
-    content: list[dict[str, Any]] = [{"type": "text", "text": say.text}] if say.text else []
-    content += [{"type": "tool_use", "id": fresh("toolu_"), "name": a.name, "input": a.arguments} for a in say.asks]
-    return {
-        "id": fresh("msg_"),
-        "type": "message",
-        "role": "assistant",
-        "model": body.get("model", "demo"),
-        "content": content,
-        "stop_reason": "tool_use" if say.asks else "end_turn",
-        "stop_sequence": None,
-        "usage": {"input_tokens": tokens(body.get("messages")), "output_tokens": tokens([say.text, len(say.asks)])},
-    }
+    return anthropic.whole(reply_of(say, body, "messages", name="msg_", call="toolu_"))
 
 
 def messages_stream(body: dict[str, Any], say: Say) -> Iterator[bytes]:

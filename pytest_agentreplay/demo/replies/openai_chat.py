@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.demo.replies.words import halves, pieces, sse, tokens
-from pytest_agentreplay.demo.script import fresh
+from pytest_agentreplay.demo.replies.words import halves, pieces, reply_of, sse
+from pytest_agentreplay.dialects.encode import openai_chat
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,29 +17,8 @@ if TYPE_CHECKING:
 
 def chat(body: dict[str, Any], say: Say) -> dict[str, Any]:
     """A chat completion."""
-    calls = [
-        {"id": fresh("call_"), "type": "function", "function": {"name": a.name, "arguments": json.dumps(a.arguments)}}
-        for a in say.asks
-    ]
-    message: dict[str, Any] = {"role": "assistant", "content": say.text or None, "refusal": None}
-    if calls:
-        message["tool_calls"] = calls
-    finish = "tool_calls" if calls else "stop"
-    return {
-        "id": fresh("chatcmpl-"),
-        "object": "chat.completion",
-        "created": int(time.time()),
-        "model": body.get("model", "demo"),
-        "system_fingerprint": "fp_demo",
-        "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": finish}],
-        "usage": chat_usage(body, say),
-    }
-
-
-def chat_usage(body: dict[str, Any], say: Say) -> dict[str, int]:
-    """The usage block of a chat completion."""
-    prompt, answer = tokens(body.get("messages")), tokens([say.text, len(say.asks)])
-    return {"prompt_tokens": prompt, "completion_tokens": answer, "total_tokens": prompt + answer}
+    reply = openai_chat.whole(reply_of(say, body, "messages", name="chatcmpl-"))
+    return {**reply, "created": int(time.time())}
 
 
 def chat_stream(body: dict[str, Any], say: Say) -> Iterator[bytes]:

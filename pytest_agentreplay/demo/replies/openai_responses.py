@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import time
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.demo.replies.words import halves, pieces, sse, tokens
-from pytest_agentreplay.demo.script import fresh
+from pytest_agentreplay.demo.replies.words import halves, pieces, reply_of, sse
+from pytest_agentreplay.dialects.encode import openai_responses
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,47 +17,12 @@ if TYPE_CHECKING:
 
 def responses(body: dict[str, Any], say: Say) -> dict[str, Any]:
     """A response of the Responses API."""
-    output: list[dict[str, Any]] = []
-    if say.text:
-        content = {"type": "output_text", "text": say.text, "annotations": [], "logprobs": []}
-        message = {"type": "message", "id": fresh("msg_"), "status": "completed", "role": "assistant"}
-        output.append({**message, "content": [content]})
-    output += [
-        {
-            "type": "function_call",
-            "id": fresh("fc_"),
-            "call_id": fresh("call_"),
-            "name": ask.name,
-            "arguments": json.dumps(ask.arguments),
-            "status": "completed",
-        }
-        for ask in say.asks
-    ]
-    given, made = tokens(body.get("input")), tokens([say.text, len(say.asks)])
     return {
-        "id": fresh("resp_"),
-        "object": "response",
+        **openai_responses.whole(reply_of(say, body, "input", name="resp_")),
         "created_at": int(time.time()),
-        "status": "completed",
-        "error": None,
-        "incomplete_details": None,
         "instructions": body.get("instructions"),
-        "metadata": {},
-        "model": body.get("model", "demo"),
-        "output": output,
-        "parallel_tool_calls": True,
         "previous_response_id": body.get("previous_response_id"),
-        "temperature": 1.0,
-        "tool_choice": "auto",
         "tools": body.get("tools", []),
-        "top_p": 1.0,
-        "usage": {
-            "input_tokens": given,
-            "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
-            "output_tokens": made,
-            "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": given + made,
-        },
     }
 
 

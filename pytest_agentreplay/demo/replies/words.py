@@ -7,10 +7,26 @@ import os
 import re
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pytest_agentreplay.core.reading import ToolUse
+from pytest_agentreplay.demo.script import fresh
+from pytest_agentreplay.dialects.encode import model_reply
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from pytest_agentreplay.demo.script import Say
+
 Event: TypeAlias = "tuple[str, dict[str, Any]]"
+
+
+def reply_of(
+    say: Say, body: dict[str, Any], read: str, *, name: str = "", call: str = "call_"
+) -> model_reply.ModelReply:
+    """A reply under fresh ids that begin with `name` and `call`; the field `read` of the request is what it took in."""
+    uses = tuple(ToolUse(fresh(call), ask.name, ask.arguments) for ask in say.asks)
+    usage = {"input_tokens": tokens(body.get(read)), "output_tokens": tokens([say.text, len(say.asks)])}
+    model, end = body.get("model", "demo"), model_reply.end_of("", uses)
+    return model_reply.ModelReply(say.text, uses, end, model, fresh(name), "fp_demo", usage)
 
 
 def sse(events: Iterator[Event], *, named: bool, done: bool = False) -> Iterator[bytes]:
