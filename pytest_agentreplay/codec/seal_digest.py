@@ -1,10 +1,10 @@
 """The seal as it stands in a file: what it is made of, whether it fits, and who resealed the file.
 
-The digest is over the text above the seal, in the layout of `pretty`. So a file that nobody has reformatted is proven
+The digest is over the text above the seal, in the layout of `members`. So a file that nobody has reformatted is proven
 by its bytes; any other is looked at token by token, and laid out again. The last key is a digest over the seal itself.
 
-`pretty` is JSON as people read it in a diff: what fits into `WIDTH` columns stands on one line, else one item a line. A
-container with one item hugs it (`{"m7": {` ... `}}`), which spares a level of indent for every mark and id. The two
+The layout is JSON as people read it in a diff: what fits into `WIDTH` columns stands on one line, else one item a line.
+A container with one item hugs it (`{"m7": {` ... `}}`), which spares a level of indent for every mark and id. The two
 outermost levels never hug: a second exchange must not move the first one to the right.
 """
 
@@ -175,11 +175,6 @@ _LOOSE = 2
 
 _A_LINE_EACH = frozenset({"$text", "lines", "headers"})
 """Lists whose items stay on lines of their own, so that one changed line is one line of the diff."""
-
-
-def pretty(value: Any) -> str:
-    """`value` as compact-pretty JSON with a newline at its end. Keys keep their order, texts stay readable Unicode."""
-    return _form(value, 0, 0, fill=False) + "\n"
 
 
 def members(value: dict[str, Any]) -> str:

@@ -123,12 +123,8 @@ class YamlParser:
             place = f"{mark.line + 1}:{mark.column + 1}" if mark is not None else ""
             hint = HINTS.get(str(wrong.problem), "")
             raise self._error(f"is no YAML: {wrong.problem}{hint}", file=self._file, place=place) from None
-        except (
-            yaml.YAMLError,
-            ValueError,
-            OverflowError,
-            RecursionError,
-        ):  # a reader's error; an escape beyond Unicode
+        # A reader's error, or an escape beyond Unicode.
+        except (yaml.YAMLError, ValueError, OverflowError, RecursionError):
             raise self._error("is no YAML that can be read", file=self._file) from None
         return Document(value, self._places)
 

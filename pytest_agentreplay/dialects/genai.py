@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 _ROLES = {"model": "assistant", "developer": "system", "function": "tool"}
 _TEXTS = frozenset({"text", "input_text", "output_text"})
 _WRAPPINGS = frozenset({"result", "output"})
-_OPEN_FUNCTION = {"type": "function"}
 
 
 def conversation(reading: CallReading) -> tuple[JsonObject, ...]:
@@ -80,7 +79,7 @@ def tools(items: Iterable[Json]) -> tuple[JsonObject, ...]:
         named = (inner[name] for name in ("parameters", "parametersJsonSchema", "input_schema") if name in inner)
         schema = next(named, obj(inner.get("inputSchema")).get("json"))
         name, about = string(inner.get("name")), string(inner.get("description"))
-        found.append({**_OPEN_FUNCTION, "name": name, "description": about, "parameters": schema})
+        found.append({"type": "function", "name": name, "description": about, "parameters": schema})
     return tuple(found)
 
 

@@ -13,11 +13,15 @@ from pytest_agentreplay import codec
 from pytest_agentreplay.codec import parsing, seal_digest
 from pytest_agentreplay.codec import seal as sealing
 from pytest_agentreplay.codec.journal import JournalWriter, read
-from pytest_agentreplay.codec.seal_digest import pretty
+from pytest_agentreplay.codec.seal_digest import members
 from pytest_agentreplay.core.model import Exchange, Failure, Header, Run, Timing, ToolCall, ToolReply
 from pytest_agentreplay.errors import SnapshotError, SnapshotTooNew, SnapshotUnreadable
 from tests.support import exchanges
 from tests.support.stored_runs import bodies, post, reply, run_of
+
+
+def pretty(doc):
+    return members(doc) + "\n}\n"
 
 
 def rich() -> Run:

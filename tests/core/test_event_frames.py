@@ -14,7 +14,7 @@ from pytest_agentreplay.core.model import Body, HttpCall, HttpReply
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.core.redaction.rewriting import KIND, frames
-from pytest_agentreplay.demo.replies.bedrock import frame
+from pytest_agentreplay.dialects.encode.bedrock import frame
 
 pytestmark = pytest.mark.env("clients", "lastyear")
 

@@ -12,9 +12,10 @@ from pytest_agentreplay.core.kit import kit_of
 from pytest_agentreplay.core.model import Exchange, Header, Run
 from pytest_agentreplay.core.reading import ToolUse
 from pytest_agentreplay.core.turns import label, turns
-from pytest_agentreplay.demo.replies import bedrock, spoken
+from pytest_agentreplay.demo.replies import spoken
 from pytest_agentreplay.demo.script import Ask, Say
 from pytest_agentreplay.dialects import READER, encode, genai
+from pytest_agentreplay.dialects.encode import bedrock
 from tests.interchange.neutral import asks, gives, text
 from tests.support.exchanges import FRAMES_TYPE, JSON_TYPE, NDJSON_TYPE, SSE_TYPE, call, reply, sse
 

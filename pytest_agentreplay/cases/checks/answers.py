@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_agentreplay.cases.turn import short
-
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -34,8 +32,3 @@ def every(found: Iterable[AnswerCheck]) -> AnswerCheck:
     """All of them hold; else the first that fails, else the first of which nobody can say."""
     told = list(found)
     return next((one for one in told if one.held is False), next((one for one in told if one.held is None), HOLDS))
-
-
-def shown(value: object) -> str:
-    """A value on one line."""
-    return short(value)

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases import turn
 from pytest_agentreplay.cases.checks import wording
-from pytest_agentreplay.cases.checks.answers import HOLDS, AnswerCheck, fails, shown, unknown
+from pytest_agentreplay.cases.checks.answers import HOLDS, AnswerCheck, fails, unknown
 from pytest_agentreplay.cases.checks.endings import is_something
 from pytest_agentreplay.cases.checks.records import Record, RecordMatch, records, spelled, tail
 from pytest_agentreplay.cases.checks.values import texts
 from pytest_agentreplay.cases.checks.wording import NAMED, WordingWeight, bare, forms, plain, stands, weight, without
+from pytest_agentreplay.cases.turn import short
 from pytest_agentreplay.dialects import READER
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class IdentityTrial:
                 if held is False:
                     return self._told(one, name, value)
                 if held is None and doubt is None:
-                    doubt = unknown(f"{name} {shown(value)} stands in somebody else's record, and in the output")
+                    doubt = unknown(f"{name} {short(value)} stands in somebody else's record, and in the output")
         return doubt or HOLDS
 
     def _tells(self, name: str, value: Any, *, today: bool) -> bool | None:
@@ -126,7 +127,7 @@ class IdentityTrial:
 
     def _told(self, one: Record, name: str, value: Any) -> AnswerCheck:
         whose, own = ", ".join(sorted(one.whose)), ", ".join(sorted(self._own))
-        there = f"{name} {shown(value)}, of {self._way[-1]} {whose}"
+        there = f"{name} {short(value)}, of {self._way[-1]} {whose}"
         return fails(
             "a record of somebody else is told",
             f"only records whose {'.'.join(self._way)} is {own}",

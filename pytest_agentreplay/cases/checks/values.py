@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.cases.checks.answers import HOLDS, AnswerCheck, every, fails, shown, unknown
-from pytest_agentreplay.cases.turn import clip
+from pytest_agentreplay.cases.checks.answers import HOLDS, AnswerCheck, every, fails, unknown
+from pytest_agentreplay.cases.turn import clip, short
 from pytest_agentreplay.core.diff.texts import brief
 from pytest_agentreplay.core.regexes import quick
 from pytest_agentreplay.core.rules import compile_path
@@ -39,20 +39,20 @@ def _compared(what: str, found: Sequence[Any], name: str, want: Any, *, nearest:
             return HOLDS
         if want:
             return fails(f"{what} is not there", "something", "nothing", *_line(nearest))
-        return fails(f"{what} is there", "nothing", shown(found[0]))
+        return fails(f"{what} is there", "nothing", short(found[0]))
     if not found and (not there or name == "not_contains"):
         return unknown(f"there is no {what}")
     if not found:
-        return fails(f"{what} is not there", shown(want), "nothing", *_line(nearest))
+        return fails(f"{what} is not there", short(want), "nothing", *_line(nearest))
     match name:
         case "equals" if not any(same(want, value) for value in found):
-            return fails(f"{what} is something else", shown(want), shown(found[0]), *_differing(want, found[0]))
+            return fails(f"{what} is something else", short(want), short(found[0]), *_differing(want, found[0]))
         case "contains" if not any(want in text for value in found for text in texts(value)):
-            return fails(f"{what} does not say it", f"{shown(want)} in it", shown(found[0]), *_alike(want, found))
+            return fails(f"{what} does not say it", f"{short(want)} in it", short(found[0]), *_alike(want, found))
         case "not_contains" if hit := next((text for value in found for text in texts(value) if want in text), ""):
-            return fails(f"{what} says it", f"no {shown(want)} in it", _around(hit, want))
+            return fails(f"{what} says it", f"no {short(want)} in it", _around(hit, want))
         case "matches" if not any(quick(want).search(text) for value in found for text in texts(value)):
-            return fails(f"{what} does not match", f"/{want}/", shown(found[0]))
+            return fails(f"{what} does not match", f"/{want}/", short(found[0]))
     return HOLDS
 
 
@@ -75,7 +75,7 @@ def landing(path: str, tree: Any) -> str:
         case [list() as items]:
             return f"{len(items)} items"
         case [value]:
-            return shown(value)
+            return short(value)
     return ""
 
 
@@ -117,14 +117,14 @@ def _differing(want: Any, there: Any) -> list[str]:
 
 def _around(text: str, want: str) -> str:
     at = text.index(want)
-    return shown(text[max(0, at - 20) : at + len(want) + 20])
+    return short(text[max(0, at - 20) : at + len(want) + 20])
 
 
 def _alike(want: str, found: Sequence[Any]) -> list[str]:
     """The text itself but for case or spaces, where it stands."""
     for text in (text for value in found for text in texts(value)):
         if (at := text.lower().find(want.lower())) >= 0:
-            return _line(f"{shown(text[at : at + len(want)])} (other case)")
+            return _line(f"{short(text[at : at + len(want)])} (other case)")
         if " ".join(want.lower().split()) in " ".join(text.lower().split()):
-            return _line(f"{shown(want)} with other spaces or lines")
+            return _line(f"{short(want)} with other spaces or lines")
     return []

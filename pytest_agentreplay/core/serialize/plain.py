@@ -44,7 +44,8 @@ def untagged(tag: str, payload: Json) -> object:
         case "$defaultdict", [_, list(items)]:
             return pairs(items)
         case "$object" | "$enum" | "$secret" | "$state", [_, parts, *_]:
-            return _items(parts) if isinstance(parts, dict) and parts.keys() == {"__items__"} else plain(parts)
+            # A subclass of a built-in container or scalar may have nothing but its content.
+            return plain(parts["__items__"] if isinstance(parts, dict) and parts.keys() == {"__items__"} else parts)
         case "$row", [_, parts, *_]:
             return plain(parts)
         case "$cycle", [name, *_]:
@@ -59,11 +60,6 @@ def untagged(tag: str, payload: Json) -> object:
             return f"<{payload}>"
         case _:
             return {tag: payload}
-
-
-def _items(parts: dict[str, Json]) -> object:
-    """A subclass of a built-in container or scalar that has nothing but its content."""
-    return plain(parts["__items__"])
 
 
 def pairs(items: list[Json]) -> dict[object, object]:

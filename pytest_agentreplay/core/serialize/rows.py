@@ -26,11 +26,6 @@ def is_row_class(cls: Any) -> bool:
     return _is_sqlalchemys(cls) or _is_djangos(cls)
 
 
-def _is_row(value: Any) -> bool:
-    cls: Any = type(value)
-    return is_row_class(cls)
-
-
 def _is_sqlalchemys(cls: Any) -> bool:
     # Abstract bases have neither; SQLModel's classes without table=True have no mapper.
     return getattr(getattr(cls, "_sa_class_manager", None), "mapper", None) is not None
@@ -112,7 +107,7 @@ def _sqlalchemy_apart(row: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _members(value: Any) -> Any:
     """The rows of a collection, which is SQLAlchemy's own kind of list, set or dict; else the one row."""
-    base = None if _is_row(value) else base_of(value)
+    base = None if is_row_class(type(value)) else base_of(value)
     if base is None:
         return value
     return list(base.value.values()) if base.type is dict else list(base.value)
