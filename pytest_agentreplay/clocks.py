@@ -31,6 +31,7 @@ _OWN = _copy(time)
 monotonic: Callable[[], float] = _OWN.monotonic
 monotonic_ns: Callable[[], int] = _OWN.monotonic_ns
 perf_counter: Callable[[], float] = _OWN.perf_counter
+process_time: Callable[[], float] = _OWN.process_time
 sleep: Callable[[float], None] = _OWN.sleep
 
 

@@ -5,8 +5,9 @@ import re
 
 import pytest
 
-from pytest_agentreplay.core.model import Failure
+from pytest_agentreplay.core.model import Body, Failure, HttpReply
 from pytest_agentreplay.demo.server import Raw
+from pytest_agentreplay.intercept.gateway.wire import left_early
 from pytest_agentreplay.runs.fixture_handle import AgentReplay
 from tests.support.small_projects import passed
 
@@ -296,6 +297,12 @@ def test_a_replay_serves_what_the_children_got(recorded):
         assert now[what] == words, what
     told = "refused   at the gateway of test_children.py::test_another_tests_child: POST /v1/chat/completions, by the child of"
     assert told in done.stdout
+
+
+@pytest.mark.parametrize(("body", "early"), [(b"bu", True), (b"busy", False)])
+def test_a_child_that_left_with_all_of_an_answer_did_not_leave_early(body, early):
+    headers = (("Content-Length", "4"),)
+    assert left_early(HttpReply(503, "Busy", "HTTP/1.1", headers, Body(body), (len(body),), closed=True)) is early
 
 
 def test_in_mode_off_children_are_left_alone():

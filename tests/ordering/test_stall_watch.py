@@ -98,6 +98,17 @@ def test_a_child_process_has_longer(watched):
     assert time.monotonic() - began > 1.2
 
 
+def test_who_reads_the_pipe_of_a_child_has_longer(watched):
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    began = time.monotonic()
+    try:
+        assert watched(child.stdout.readline) is not None
+    finally:
+        child.kill()
+        child.communicate()
+    assert time.monotonic() - began > 1.2
+
+
 def sleeps():
     time.sleep(0.8)
 

@@ -86,8 +86,7 @@ def play(reply: HttpReply, wire: GatewayWire, complete: Callable[[], None]) -> F
     One that was not read to its end is sent as far as it came, and left open.
     """
     whole = reply.failure is None and not left_early(reply)
-    stated = next((value for name, value in reply.headers if name.lower() == "content-length"), "")
-    length = int(stated) if stated.isdecimal() else None
+    length = _stated_length(reply)
     if length is not None and whole:
         length = len(reply.body)  # a secret that was taken out has changed it
     wire.head(reply.status, reply.reason, reply.headers, length)
@@ -105,4 +104,10 @@ def play(reply: HttpReply, wire: GatewayWire, complete: Callable[[], None]) -> F
 
 def left_early(reply: HttpReply) -> bool:
     """Whether the agent stopped reading where there may have been more."""
-    return reply.closed and not reply.body.data.rstrip().endswith(b"data: [DONE]")
+    complete = _stated_length(reply) == len(reply.body) or reply.body.data.rstrip().endswith(b"data: [DONE]")
+    return reply.closed and not complete
+
+
+def _stated_length(reply: HttpReply) -> int | None:
+    stated = next((value for name, value in reply.headers if name.lower() == "content-length"), "")
+    return int(stated) if stated.isdecimal() else None

@@ -15,6 +15,7 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay import clocks
 from pytest_agentreplay.intercept.environment import debuggers
 from pytest_agentreplay.intercept.ordering.pausing import waits
 
@@ -32,7 +33,8 @@ QUIET = 5.0
 """Seconds in which nothing happens, beyond four times the recorded pause, before a test that waits is ended."""
 
 LONGER = 30.0
-"""The same where the world could still bring something: a child process, a socket, a timer, a thread of others."""
+"""The same where the world could still bring something: a child process, a socket, a timer, a thread of others, or
+whatever a thread waits for in C code: it stands at one place, and the process computes nothing."""
 
 BEAT = 0.25
 
@@ -60,6 +62,8 @@ class StallWatch:
         self._interception = interception
         self._overtime = overtime
         self._missing = missing
+        self._places: dict[int, object] = {}
+        self._computed = 0.0
 
     def start(self) -> None:
         """Watch the body that begins. The thread is none of the test's, and `threading` does not list it."""
@@ -112,7 +116,14 @@ class StallWatch:
         threads = [thread for thread in list(interception.threads) if thread.is_alive()]
         if interception.starting or any(thread.ident not in interception.working for thread in threads):
             return None
-        limits = [_limit(thread, frame) for thread, frame in frames.items() if thread in ours]
+        before, self._places = self._places, {thread: _place(frame) for thread, frame in frames.items()}
+        computed, self._computed = self._computed, clocks.process_time()
+        rests = self._computed - computed < BEAT / 5
+        limits = [
+            _limit(thread, frame, still=rests and before.get(thread) == self._places[thread])
+            for thread, frame in frames.items()
+            if thread in ours
+        ]
         if None in limits:
             return None
         beside = (thread for thread in frames if thread not in ours and thread != threading.get_ident())
@@ -123,13 +134,17 @@ class StallWatch:
         return max(limit for limit in limits if limit is not None) if limits else None
 
 
-def _limit(thread: int, frame: FrameType) -> float | None:
+def _place(frame: FrameType) -> object:
+    return id(frame), frame.f_lasti
+
+
+def _limit(thread: int, frame: FrameType, *, still: bool) -> float | None:
     """Return for how long what a thread waits for may stay away; None for a thread that is at work."""
     module = _module(frame)
     if module.partition(".")[0] in CHILDREN:
         return LONGER
     if module not in LOOPS and not waits(thread):
-        return None
+        return LONGER if still else None
     timeout = frame.f_locals.get("timeout")  # of Condition.wait, Thread.join and the selectors; -1 stands for none
     if isinstance(timeout, int | float) and 0 <= timeout < FOREVER:
         return max(LONGER, timeout + QUIET)
