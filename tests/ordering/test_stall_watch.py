@@ -102,7 +102,7 @@ def test_who_reads_the_pipe_of_a_child_has_longer(watched):
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     began = time.monotonic()
     try:
-        assert watched(child.stdout.readline) is not None
+        assert watched(lambda: child.stdout.readline()) is not None
     finally:
         child.kill()
         child.communicate()
