@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.core.backends.adopt import AdoptBackend, endpoint
+from pytest_agentreplay.core.backends.adopt import AdoptBackend
 from pytest_agentreplay.core.backends.backend import Moment, RecordBackend, Refused, Replayed
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.matching import Matching
@@ -188,10 +188,10 @@ def test_a_call_more_or_less_has_no_old_reply():
     assert less.finish().kind is Kind.MISSING
 
 
-def test_an_endpoint_is_named_without_port_query_or_credentials():
+def test_an_address_has_no_port_query_or_credentials():
     calls = HttpCall("POST", "http://127.0.0.1:8123/v1/chat?x=1"), HttpCall("GET", "https://u:p@api.test")
-    told = [endpoint(call) for call in (tool(1), *calls)]
-    assert told == ["look", "POST http://localhost/v1/chat", "GET https://api.test/"]
+    addresses = [Matching(READER, RULES).address(call) for call in calls]
+    assert addresses == ["http://localhost/v1/chat", "https://api.test/"]
 
 
 # Local services: a port of a recording stands for one port of now, and for no other.
