@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.backends.adopt import AdoptBackend
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.matching.wiring import without_lone
-from pytest_agentreplay.core.redaction.placeholders import is_untold, tags_in, variables_in
+from pytest_agentreplay.core.redaction.placeholders import lacks_body_digests, tags_in, variables_in
 from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.intercept.network.guard import Guard
 from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
@@ -107,7 +107,7 @@ class AdoptingSession(RunSession):
         earlier = run.header.kit.get("adopted", [])
         assert isinstance(earlier, list)
         kit: JsonObject = run.header.kit | {"adopted": [*earlier, mark]}
-        if isinstance(record := kit.get("redactions"), dict) and not is_untold(kit):
+        if isinstance(record := kit.get("redactions"), dict) and not lacks_body_digests(kit):
             tags = tags_in(kit) | tags_in({"redactions": self.redaction.record})
             kit["redactions"] = record | ({"tags": {**tags}} if tags else {})
         run = self.redaction.rescan(replace(run, header=replace(run.header, kit=kit)))

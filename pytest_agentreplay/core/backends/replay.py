@@ -25,7 +25,7 @@ from pytest_agentreplay.core.matching import NearMatches
 from pytest_agentreplay.core.matching.address import Authorities, authority
 from pytest_agentreplay.core.matching.wiring import KnownToday, PlaceholderMatch, Tokens
 from pytest_agentreplay.core.model import FrameCall, HttpCall, ToolCall
-from pytest_agentreplay.core.redaction.placeholders import OPAQUE, is_untold, tells_headers
+from pytest_agentreplay.core.redaction.placeholders import OPAQUE, has_header_digests, lacks_body_digests
 from pytest_agentreplay.core.release_order import Precedence, above, requests_served
 from pytest_agentreplay.core.turns import SAFE_METHODS
 
@@ -73,7 +73,7 @@ class ReplayBackend:
         """Whether a call that comes too early is answered, so that the run shows what became of those before it."""
         self.drift: list[tuple[Exchange, tuple[Difference, ...]]] = []
         self._matching = matching
-        if is_untold(run.header.kit):
+        if lacks_body_digests(run.header.kit):
             matching.personal -= {OPAQUE}
         self._reader = reader
         self._lock = threading.Lock()
@@ -85,8 +85,8 @@ class ReplayBackend:
         self._answerable = (*self._top, *(x for x in outermost if x.start in self._requests))
         self._services = Authorities(x.call for x in self._answerable)
         self._exact = queued([((authority(x.call), matching.fingerprint(x.call)), x) for x in self._answerable])
-        self._tokens = Tokens(matching.text, wired=tells_headers(run.header.kit))
-        matching.digests = tells_headers(run.header.kit)
+        self._tokens = Tokens(matching.text, wired=has_header_digests(run.header.kit))
+        matching.digests = has_header_digests(run.header.kit)
         self._keyed: Queues | None = None
         self._other: tuple[Exchange, str] | None = None  # what the last call is but for a credential, and for which
         self._alike: NearMatches | None = None

@@ -28,7 +28,7 @@ from pytest_agentreplay.core.redaction.placeholders import (
     OPAQUE,
     Placeholders,
     disjoint,
-    is_untold,
+    lacks_body_digests,
     splice,
     tag_of,
     tags_in,
@@ -259,7 +259,7 @@ class Redaction:
     def recall(self, kit: Mapping[str, Json]) -> None:
         """Know the personal values and opaque bodies of a recording again, by its tags. Before anything is redacted."""
         self._placeholders.recall(tags_in(kit))
-        self._inward = replace(self._inward, undo=not is_untold(kit))
+        self._inward = replace(self._inward, undo=not lacks_body_digests(kit))
 
     def reserve(self, variables: Mapping[str, str]) -> frozenset[str]:
         """Number the values of these `variables` as their recording did; return the placeholders that are its own."""
