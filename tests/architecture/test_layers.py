@@ -26,6 +26,7 @@ JOINERS = {
     "redact": "redacts what exists: runs, snapshots, traces",
     "runs": "one test from its settings to its finding",
     "cases_run": "one case from its file to its verdicts",
+    "live": "live runs of tests and cases, and what they prove",
     "case_files": "the files of a case, from a trace or a run",
     "project_setup": "the settings and files that a project needs",
     "cli": "every verb hands over to one of the application packages",

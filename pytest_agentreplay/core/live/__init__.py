@@ -1,0 +1,5 @@
+"""PURE: what one live run gave, whether it is the recorded run within tolerances, and what many of them prove.
+
+axes         which layers of a run are frozen, and which are live
+result       one live run as plain data: what a pytest item reports, the history keeps and every command reads
+"""

@@ -1,0 +1,89 @@
+"""One live run as plain data: what a pytest item reports, the history keeps, and every command reads."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_agentreplay.core.model import Json
+
+Word: TypeAlias = Literal["same", "drifted", "inconclusive"]
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """One place where a live run left the recorded one by more than a tolerance allows.
+
+    `layer` is "agent", "model" or "tool", as far as this run alone shows it. `path` is the JSON path into the
+    observation of the run (`core.tolerance`), `tolerance` the rule that was broken as people write it, `default`
+    whether it is one of the shipped rules and not the user's. `turn` counts as reports count; 0 where none is meant.
+    """
+
+    layer: str
+    path: str
+    tolerance: str
+    summary: str
+    recorded: Json = None
+    now: Json = None
+    turn: int = 0
+    default: bool = False
+    code: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveResult:
+    """What one live run of one test (or case) gave.
+
+    `cell` is that of `Axes`, `run` counts from 1. `passed` says whether the test's own assertions held. `off_script`
+    names the tool calls that the snapshot could not answer. `served_models`, `fingerprints`, `providers` and `packages`
+    are the evidence of a change at the provider or in an SDK. `tokens` has the keys "input" and "output", `cost` is in
+    the currency of the prices, None where no price is known; `seconds` is the time of the model calls, `at` an ISO 8601
+    time in UTC. `changed` is what `--replay-set` changed. `stopped` says why the run ended early: a budget, a server
+    that cannot be reached, a model that answers 401, an interrupt; such a run counts neither for nor against.
+    """
+
+    test: str
+    cell: str
+    run: int = 1
+    at: str = ""
+    passed: bool = True
+    drifts: tuple[Drift, ...] = ()
+    off_script: tuple[str, ...] = ()
+    calls: int = 0
+    tokens: Mapping[str, int] = field(default_factory=dict)
+    cost: float | None = None
+    seconds: float = 0.0
+    model: str = ""
+    served_models: tuple[str, ...] = ()
+    fingerprints: tuple[str, ...] = ()
+    providers: tuple[str, ...] = ()
+    packages: Mapping[str, str] = field(default_factory=dict)
+    changed: Mapping[str, str] = field(default_factory=dict)
+    failure: str = ""
+    stopped: str = ""
+    session: str = ""
+
+    @property
+    def same(self) -> bool:
+        """Whether the run did what the recorded one did, within its tolerances."""
+        return self.passed and not self.drifts and not self.stopped
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as JSON data; `of` is the way back."""
+        return asdict(self)
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Self:
+        """Return the result that `plain` made; keys that a newer version added are left out.
+
+        Raises KeyError or TypeError for data that is none.
+        """
+        names = {each.name for each in fields(cls)} & data.keys()
+        values: dict[str, Any] = {
+            name: tuple(data[name]) if isinstance(data[name], list) else data[name] for name in names
+        }
+        values["drifts"] = tuple(Drift(**drift) for drift in data.get("drifts", ()))
+        return cls(**values)
