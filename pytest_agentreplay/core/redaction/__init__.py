@@ -81,6 +81,7 @@ class Redaction:
         self._extra = frozenset(name.lower() for name in (*allow_headers, *policy.keep_headers))
         self._uses: dict[str, str] = {}
         self._learnt: set[tuple[str, str]] = set()
+        self._which_of: dict[tuple[str, str], tuple[tuple[int, int], str]] = {}
         self._credentials: set[str] = set()
         self._remembering = Remembering(self._both)
         self._clean: set[tuple[str, Headers, int]] = set()
@@ -139,7 +140,7 @@ class Redaction:
                             self._known.learn(category, value)
                             self._credentials.add(value)
                         self._learnt.add(pair)
-                    if which := " ".join(filter(None, map(self._which, header_rules.compared(*pair)))):
+                    if which := self._which_credentials(pair):
                         kept.append((name, which))
                 case "flag" if header_rules.is_flag(pair[1]):
                     kept.append(pair)
@@ -148,6 +149,14 @@ class Redaction:
                 case "host" if header_rules.names_another_host(pair[1], url):
                     kept.append(pair)
         return tuple(kept)
+
+    def _which_credentials(self, pair: tuple[str, str]) -> str:
+        """Return which credentials of the run a header has: the same until a value or a placeholder is new."""
+        learnt = self._known.generation, self._placeholders.count
+        if self._which_of.get(pair, (None, ""))[0] != learnt:
+            which = " ".join(filter(None, map(self._which, header_rules.compared(*pair))))
+            self._which_of[pair] = (self._known.generation, self._placeholders.count), which
+        return self._which_of[pair][1]
 
     def _which(self, value: str) -> str | None:
         """Return the placeholder that says which credential of the run a value is; None where that is not compared."""

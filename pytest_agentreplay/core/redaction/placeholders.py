@@ -130,6 +130,11 @@ class Placeholders:
                 self._categories[given] = category
             return given
 
+    @property
+    def count(self) -> int:
+        """How many values have a placeholder so far."""
+        return len(self._given)
+
     def given(self, category: str, value: str) -> str | None:
         """Return the placeholder that a value has been given; None for none so far."""
         given = self._given.get((category, value))

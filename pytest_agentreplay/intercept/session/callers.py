@@ -297,9 +297,12 @@ def module_importing(frame: FrameType | None) -> tuple[str, bool]:
     """Return the module whose import has led to `frame`, "" for none, and whether it is the project's."""
     if started_by := _STARTED_BY.get():
         return started_by, False
-    for outer in _inside(frame):
-        if outer.f_code.co_name == "<module>" and outer.f_back is not None and outer.f_back.f_code is _RUNS_MODULES:
-            return str(outer.f_globals.get("__name__", "")), is_agents(outer.f_code)
+    outside = _runs_body[0] if _runs_body else None
+    while frame is not None and frame is not outside:  # no generator: each HTTP call walks this stack twice
+        around = frame.f_back
+        if around is not None and around.f_code is _RUNS_MODULES and frame.f_code.co_name == "<module>":
+            return str(frame.f_globals.get("__name__", "")), is_agents(frame.f_code)
+        frame = around
     return "", False
 
 
