@@ -1,0 +1,96 @@
+"""The search of the line-up: every guilty set is guilty and minimal, and what decided nothing convicts nobody."""
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agentreplay.core.live.lineup import CELLS, LOOP, smallest_guilty_set
+
+SUSPECTS = ("clock", "random", "tool:search", "prompt", "model")
+sets = st.frozensets(st.sampled_from(SUSPECTS), min_size=1)
+
+
+def failing(*causes):
+    """A monotone failure: it is seen wherever all layers of one of the causes are released."""
+    return lambda released: "drifted" if any(cause <= released for cause in causes) else "same"
+
+
+@given(causes=st.lists(sets, min_size=1, max_size=4))
+def test_guilty_sets_are_guilty_and_minimal(causes):
+    """For any monotone failure, within 32 cells, none of which is run twice."""
+    ran = []
+    fails = failing(*causes)
+
+    def outcome_of(released):
+        ran.append(released)
+        return fails(released)
+
+    lineup = smallest_guilty_set(SUSPECTS, outcome_of)
+    assert lineup.word == "drifted"
+    for guilty in lineup.guilty:
+        assert fails(guilty) == "drifted"
+        assert all(fails(frozenset(part)) == "same" for part in combinations(guilty, len(guilty) - 1))
+    assert len(ran) == len(set(ran)) <= 2 + 2 * len(SUSPECTS) <= CELLS
+
+
+def test_each_layer_that_is_guilty_alone_is_named():
+    """Two faults that have nothing to do with each other are two answers."""
+    lineup = smallest_guilty_set(SUSPECTS, failing({"prompt"}, {"clock"}))
+    assert lineup.guilty == [{"clock"}, {"prompt"}]
+
+
+def test_an_interaction_of_two_layers_is_named_as_such():
+    """Neither fails alone."""
+    lineup = smallest_guilty_set(SUSPECTS, failing({"prompt", "tool:search"}))
+    assert lineup.guilty == [{"prompt", "tool:search"}]
+    assert lineup.describe() == "prompt and tool search together"
+
+
+def test_a_live_model_that_only_carries_a_change_is_told_apart():
+    """A prompt changes nothing as long as recorded replies are served."""
+    lineup = smallest_guilty_set(SUSPECTS, failing({"prompt", "model"}))
+    assert lineup.guilty == [{"prompt", "model"}]
+    assert lineup.describe() == "prompt (seen through the live model, which alone changes nothing)"
+
+
+def test_a_run_that_fails_with_all_pinned_is_the_loops():
+    """And no other cell is run."""
+    lineup = smallest_guilty_set(SUSPECTS, lambda _: "drifted")
+    assert (lineup.guilty, list(lineup.cells)) == ([{LOOP}], [frozenset()])
+
+
+def test_no_guilty_layer():
+    """All released, and all the same."""
+    lineup = smallest_guilty_set(SUSPECTS, failing())
+    assert (lineup.word, lineup.guilty, lineup.undecided) == ("same", [], [])
+
+
+@given(
+    causes=st.lists(sets, max_size=3),
+    doubtful=st.frozensets(st.frozensets(st.sampled_from(SUSPECTS))),
+    unpaid=st.booleans(),
+)
+def test_cells_that_decide_nothing_convict_nobody(causes, doubtful, unpaid):
+    """Whatever is convicted was seen to drift, whichever cells stay undecided; and these are listed."""
+    fails = failing(*causes)
+
+    def outcome_of(released):
+        return (None if unpaid else "inconclusive") if released in doubtful else fails(released)
+
+    lineup = smallest_guilty_set(SUSPECTS, outcome_of)
+    assert not doubtful & {guilty for guilty in lineup.guilty if guilty != {LOOP}}
+    assert set(lineup.undecided) == doubtful & lineup.cells.keys()
+    assert all(fails(guilty) == "drifted" for guilty in lineup.guilty)
+    if not causes:
+        assert lineup.word != "drifted"
+
+
+@pytest.mark.parametrize("most", range(1, 9))
+def test_the_cap_on_cells_is_never_crossed(most):
+    """What was not run for it is undecided, not same."""
+    ran = []
+    lineup = smallest_guilty_set(SUSPECTS, lambda released: ran.append(released) or "same", most=most)
+    assert len(ran) == min(most, len(SUSPECTS) + 2)
+    assert lineup.word == ("same" if most > len(SUSPECTS) + 1 else "inconclusive")
