@@ -71,9 +71,14 @@ def test_what_cannot_be_is_refused_with_its_place_and_the_nearest_word():
     unknown = "pyproject.toml: agentreplay_tols is not a setting: did you mean agentreplay_tools?"
     refused(unknown, written=["agentreplay_tols"])
     refused("each time", "--snapshot-record", ini={"agentreplay_mode": "record"})
-    for key in ("agentreplay_replay", "agentreplay_mode", "agentreplay_replay_tools"):
-        refused("not there yet", **{key: "live"})
-    refused("not there yet", environ={"AGENTREPLAY": "live"})
+    refused("agentreplay_mode", "only because the command line says so", ini={"agentreplay_mode": "live"})
+    refused("--replay-tools=live", "the mode is off", agentreplay_replay="off", agentreplay_replay_tools="live")
+    live = {"agentreplay_replay": "live"}
+    refused("--agentreplay-adopt", "the mode is live", agentreplay_adopt="why", **live)
+    refused("--agentreplay-sandbox=require", "the mode is live", agentreplay_sandbox="require", **live)
+    refused("--snapshot-record-missing and --replay", agentreplay_record_missing=True, **live)
+    for line in ("search = liv", "search", "search = live now", "search = stub", "lookup = stub {a}", " = live"):
+        refused("pyproject.toml: agentreplay_off_script", ini={"agentreplay_off_script": [line]})
     assert made(written=["testpaths", "agentreplay_dir"]) == Settings(toml=True), (
         "other keys of the ini file are not ours"
     )
@@ -156,12 +161,32 @@ def test_the_marker():
     assert (proving.mode, proving.strict) == ("replay", False)
 
 
+def test_a_live_model_is_asked_for_by_the_command_line_alone():
+    for given in ({"agentreplay_replay": "live"}, {"agentreplay_mode": "live"}, {"environ": {"AGENTREPLAY": "live"}}):
+        settings = made(**given, ini={"agentreplay_sandbox": "auto"})
+        assert (settings.mode, settings.model, settings.axes.cell, settings.strict) == ("replay", "live", "LF", True)
+        assert settings.sandbox == "off"
+        assert settings.for_test([{"mode": "off"}]).model == "live"
+        assert "model LIVE, tools frozen, clock stepped, network OPEN to the model" in settings.headline()
+    both = made(agentreplay_replay="live", agentreplay_replay_tools="live")
+    assert "model LIVE, read tools LIVE, " in both.headline()
+    assert "OPEN to the model and to tools that read" in both.headline()
+    tools = made(agentreplay_replay_tools="live")
+    assert (tools.axes.cell, tools.model) == ("FL", "frozen")
+    assert "model frozen, read tools LIVE, clock stepped, network OPEN to tools that read" in tools.headline()
+    lines = ["search = live", 'lookup = stub {"status": "shipped"}', "pay = stop"]
+    settings = made({"agentreplay_off_script": lines}).for_test([{"off_script": {"search": "stop"}}])
+    assert dict(settings.off_script)["lookup"] == 'stub {"status": "shipped"}'
+    assert dict(settings.off_script)["search"] == "stop"
+
+
 def test_marker_values_that_cannot_be_meant():
     for keywords, words in (
         ({"tolls": []}, ("'tolls'", "did you mean tools?")),
         ({"zzz": 1}, ("it is one of mode, tools",)),
         ({"mode": "record"}, ("mode", "--snapshot-record")),
-        ({"mode": "live"}, ("not there yet",)),
+        ({"mode": "live"}, ("only because the command line says so", "--replay=live")),
+        ({"off_script": {"search": "stub"}}, ("off_script", "write it like lookup = stub")),
         ({"clock": "fast"}, ("stepped", "real", "virtual")),
         ({"order": "lose"}, ("order", "did you mean loose?")),
         ({"expect": "fail"}, ("expect", "reproduces")),

@@ -23,6 +23,7 @@ from pytest_agentreplay.settings.parsers import (
     live_by_word,
     nearest,
     number,
+    off_script_of,
     order_of,
     paths_of,
     redact_of,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from pytest_agentreplay.core.live.axes import Axes, ModelAxis, ToolsAxis
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.core.order_permutations import OrderTrial
     from pytest_agentreplay.core.redaction.policy import Policy
@@ -50,7 +52,7 @@ __all__ = ["INI", "MARKER", "OPTIONS", "POLICY", "Mode", "Settings", "resolve"]
 
 Mode: TypeAlias = Literal["record", "replay", "off"]
 
-MODES: Mapping[str, Mode] = {"record": "record", "model": "replay", "off": "off"}
+MODES: Mapping[str, Mode] = {"record": "record", "model": "replay", "live": "replay", "off": "off"}
 POLICY = "agentreplay-policy.yaml"
 """The project's own policy, in its root; it counts where it is there."""
 EXPECTATIONS = ("reproduces",)
@@ -71,12 +73,13 @@ class Settings(NamedTuple):
     marker changes. `tools` holds (import path, effects and perhaps " as " and the shown name), `runners` (key,
     "module:function"), `timeout` the seconds that each of these may take, `models` (import path, name of the model),
     `retrievals` (import path, name of the embedding model), `read_tools` names as shown, `tolerances` (tool and place,
-    what may differ), `ignored` (what may differ, reason). `adopt` is the reason for taking changed requests under old
-    replies, `adopt_codes` the kinds of changes that are taken (all where it is empty), `adopt_dry` writes nothing.
-    `record_missing` records a test that has no snapshot. `waits` lets replies take as long as they took. `orders` says
-    in how many other orders of answers a test is replayed too, `trial` which one of them this is. `redact` names what
-    is taken off beyond the shipped secrets (words, files); `policy` is that, read and joined with the project's own,
-    None as long as nobody has. `toml` says whether the file that configures pytest is one of TOML.
+    what may differ), `off_script` (tool, what a live run does with calls that are not recorded), `ignored` (what may
+    differ, reason). `adopt` is the reason for taking changed requests under old replies, `adopt_codes` the kinds of
+    changes that are taken (all where it is empty), `adopt_dry` writes nothing. `record_missing` records a test that
+    has no snapshot. `waits` lets replies take as long as they took. `orders` says in how many other orders of answers a
+    test is replayed too, `trial` which one of them this is. `redact` names what is taken off beyond the shipped secrets
+    (words, files); `policy` is that, read and joined with the project's own, None as long as nobody has. `toml` says
+    whether the file that configures pytest is one of TOML.
     """
 
     mode: Mode = "replay"
@@ -87,9 +90,11 @@ class Settings(NamedTuple):
     tools: tuple[tuple[str, str], ...] = ()
     runners: tuple[tuple[str, str], ...] = ()
     timeout: float = 120
-    replay_tools: str = "frozen"
+    model: ModelAxis = "frozen"
+    replay_tools: ToolsAxis = "frozen"
     read_tools: tuple[str, ...] = ()
     tolerances: tuple[tuple[str, str], ...] = ()
+    off_script: tuple[tuple[str, str], ...] = ()
     models: tuple[tuple[str, str], ...] = ()
     retrievals: tuple[tuple[str, str], ...] = ()
     prove: bool = True
@@ -142,6 +147,13 @@ class Settings(NamedTuple):
 
         return Tolerances(parse(place, how) for place, how in self.tolerances)
 
+    @property
+    def axes(self) -> Axes:
+        """Which of model and tools a replay asks for real."""
+        from pytest_agentreplay.core.live.axes import Axes
+
+        return Axes(self.model, self.replay_tools)
+
     def written(self, message: str) -> str:
         """Return a message that ends with a setting, that setting in the form of the project's file."""
         if not self.toml:
@@ -159,7 +171,9 @@ class Settings(NamedTuple):
         for keywords in reversed(markers):
             settings = marked(settings, keywords)
         refuse_both(settings.clock, "@pytest.mark.agentreplay(...)", waits=settings.waits)
-        return settings._replace(mode="replay", strict=False, record_missing=False) if proving else settings
+        if not proving:
+            return settings
+        return settings._replace(mode="replay", model="frozen", strict=False, record_missing=False)
 
     def covers(self, path: Path, root: Path) -> bool:
         """Whether the test file at `path` opted in by its folder."""
@@ -177,6 +191,10 @@ class Settings(NamedTuple):
             return f"may reach {', '.join(self.allow_hosts)}"
         return "has children, which reach their gateway by loopback" if self.children else ""
 
+    def live_parts(self) -> list[str]:
+        """Return what a replay asks for real, and gives to the agent; verified tools are only compared."""
+        return ["the model"] * (self.model == "live") + ["tools that read"] * (self.replay_tools == "live")
+
     def headline(self) -> str:
         """The session's header line: what is frozen, and in capitals what is not."""
         match self.mode:
@@ -186,10 +204,15 @@ class Settings(NamedTuple):
                 return "agentreplay: OFF, everything runs LIVE and nothing is recorded"
             case "replay":
                 hosts = f", open to {', '.join(self.allow_hosts)}" if self.allow_hosts else ""
-                tools = "tools frozen" if self.replay_tools == "frozen" else "read tools VERIFIED"
+                tools = {"frozen": "tools frozen", "verify": "read tools VERIFIED"}.get(
+                    self.replay_tools, "read tools LIVE"
+                )
                 live = sum(how.partition(" ")[0] == "live" for _, how in self.tools)
                 tools += f" but {live} LIVE" if live else ""
                 auto = "L1, L3 if every test replays" if sys.platform == "linux" else "L1 only"
+                if reached := self.live_parts():
+                    clock = f"clock {self.clock}, network OPEN to {' and to '.join(reached)}"
+                    return f"agentreplay: model {'LIVE' if self.model == 'live' else 'frozen'}, {tools}, {clock}{hosts}"
                 level = {"off": "L1", "require": "L3"}.get(self.sandbox, auto)
                 frozen = f"model frozen, {tools}, clock {self.clock}, network closed ({level}){hosts}"
                 missing = "; tests without a snapshot are RECORDED LIVE" if self.record_missing else ""
@@ -211,26 +234,31 @@ def resolve(
     where = f"{file}: " if file else ""
     refuse_unknown_keys(written, where)
     table = {key: options_of["default"] for key, options_of in INI} | dict(ini)
-    mode, typed = mode_of(options, table, environ, where)
+    word, typed = mode_of(options, table, environ, where)
+    mode = MODES[word]
     on_ci = environ.get("CI", "").strip().lower() not in {"", "0", "false", "no"}
     if mode == "record" and on_ci and not table["agentreplay_ci_record"]:
         raise SettingsError(NOT_ON_CI)
     missing = record_missing_of(options, on_ci=on_ci)
     lives = "record" if missing else mode
-    adopt = adopt_of(options.get("agentreplay_adopt"), mode, refused=on_ci and not table["agentreplay_ci_record"])
+    adopt = adopt_of(options.get("agentreplay_adopt"), word, refused=on_ci and not table["agentreplay_ci_record"])
     unused = str(table["agentreplay_unused"]).strip()
     refuse_unknown(f"{where}agentreplay_unused", unused, UNUSED)
-    replay_tools = options.get("agentreplay_replay_tools") or "frozen"
+    replay_tools: Any = options.get("agentreplay_replay_tools") or "frozen"
     refuse_unknown("--replay-tools", replay_tools, REPLAY_TOOLS)
-    if replay_tools == "verify" and (lives != "replay" or adopt):
+    if replay_tools != "frozen" and (lives != "replay" or adopt):
         what = "changed requests are accepted" if adopt else f"the mode is {lives}"
-        raise SettingsError(f"--replay-tools=verify compares with what is recorded, but {what}: take one of them")
-    sandbox = sandbox_of(options.get("agentreplay_sandbox"), table, lives, where)
+        raise SettingsError(
+            f"--replay-tools={replay_tools} compares with what is recorded, but {what}: take one of them"
+        )
+    live = lives == "replay" and "live" in {word, replay_tools}
+    sandbox = sandbox_of(options.get("agentreplay_sandbox"), table, "live" if live else lives, where)
     clock, waits = clock_of(table["agentreplay_clock"], f"{where}agentreplay_clock"), bool(table["agentreplay_waits"])
     refuse_both(clock, f"{where}agentreplay_waits", waits=waits)
     headers = headers_of(table["agentreplay_headers"], f"{where}agentreplay_headers")
     return Settings(
         mode=mode,
+        model="live" if word == "live" else "frozen",
         strict=on_ci or (typed and mode == "replay"),
         typed=frozenset({"mode"} if typed else ()),
         directory=directory(table["agentreplay_dir"], where),
@@ -241,6 +269,7 @@ def resolve(
         replay_tools=replay_tools,
         read_tools=tuple(table["agentreplay_read_tools"]),
         tolerances=tolerances_of(table["agentreplay_tolerances"], f"{where}agentreplay_tolerances"),
+        off_script=off_script_of(table["agentreplay_off_script"], f"{where}agentreplay_off_script"),
         models=paths_of(table["agentreplay_models"], f"{where}agentreplay_models"),
         retrievals=paths_of(table["agentreplay_retrievals"], f"{where}agentreplay_retrievals"),
         prove=bool(table["agentreplay_prove"]) and not options.get("agentreplay_no_prove"),
@@ -269,7 +298,7 @@ def resolve(
     )
 
 
-def sandbox_of(given: str | None, table: Mapping[str, Any], mode: Mode, where: str) -> str:
+def sandbox_of(given: str | None, table: Mapping[str, Any], mode: str, where: str) -> str:
     """Whether the kernel is to close the network too. What was typed for a live run is invalid."""
     name, word = f"{where}agentreplay_sandbox", str(table["agentreplay_sandbox"]).strip()
     if given is not None:
@@ -299,32 +328,32 @@ def refuse_unknown_keys(written: Iterable[str], where: str) -> None:
 
 def mode_of(
     options: Mapping[str, Any], ini: Mapping[str, Any], environ: Mapping[str, str], where: str
-) -> tuple[Mode, bool]:
-    """The mode, and whether the command line or the environment said it."""
+) -> tuple[str, bool]:
+    """The word for the mode, of `MODES`, and whether the command line or the environment said it."""
     flags = {
         flag: str(value)
         for flag, key in (("--replay", "agentreplay_replay"), ("--agentreplay-mode", "agentreplay_mode"))
         if (value := options.get(key)) is not None
     }
     if options.get("agentreplay_record_missing") and not flags and not options.get("agentreplay_record"):
-        return "replay", False
+        return "model", False
     if options.get("agentreplay_record"):
         flags["--snapshot-record"] = "record"
     for flag, word in flags.items():
-        words = ("model", "off") if flag == "--replay" else tuple(MODES)
+        words = ("model", "live", "off") if flag == "--replay" else tuple(MODES)
         refuse_unknown(flag, word, words, "record with --snapshot-record" if word == "record" else "")
     if len(set(flags.values())) > 1:
         both = " and ".join(flag if flag == "--snapshot-record" else f"{flag}={word}" for flag, word in flags.items())
         raise SettingsError(f"{both} ask for different things: give one of them")
     if flags:
-        return MODES[next(iter(flags.values()))], True
+        return next(iter(flags.values())), True
     if word := environ.get("AGENTREPLAY", "").strip():
         refuse_unknown("the environment variable AGENTREPLAY", word, tuple(MODES))
-        return MODES[word], True
+        return word, True
     if word := str(ini["agentreplay_mode"]).strip():
         refuse_unknown(f"{where}agentreplay_mode", word, ("model", "off"), live_by_word(word))
-        return MODES[word], False
-    return "replay", False
+        return word, False
+    return "model", False
 
 
 def record_missing_of(options: Mapping[str, Any], *, on_ci: bool) -> bool:
@@ -344,7 +373,7 @@ def record_missing_of(options: Mapping[str, Any], *, on_ci: bool) -> bool:
     return True
 
 
-def adopt_of(reason: str | None, mode: Mode, *, refused: bool) -> str:
+def adopt_of(reason: str | None, word: str, *, refused: bool) -> str:
     """Why every recorded reply still holds under changed requests, or "" when nobody says so."""
     if reason is None:
         return ""
@@ -353,9 +382,9 @@ def adopt_of(reason: str | None, mode: Mode, *, refused: bool) -> str:
             "accepting changed requests is refused because CI is set: nobody looks at what is blessed there.\n"
             "Accept on your machine and commit the snapshot."
         )
-    if mode != "replay":
+    if word != "model":
         raise SettingsError(
-            f"--agentreplay-adopt serves the recorded replies, but the mode is {mode}: take one of them"
+            f"--agentreplay-adopt serves the recorded replies, but the mode is {word}: take one of them"
         )
     if not reason.strip():
         raise SettingsError("--agentreplay-adopt: say why every recorded reply still holds")
@@ -364,7 +393,7 @@ def adopt_of(reason: str | None, mode: Mode, *, refused: bool) -> str:
 
 PARSERS: Mapping[str, Callable[[object, str], Any]] = {
     "clock": clock_of, "order": order_of, "orders": limit_of, "seed": number, "tolerances": tolerances_of,
-    "tools": tools_of, "models": paths_of, "retrievals": paths_of, "ignore": ignored_of,
+    "off_script": off_script_of, "tools": tools_of, "models": paths_of, "retrievals": paths_of, "ignore": ignored_of,
 }  # fmt: skip
 """Keyword of a marker -> what its value is, for those that do not take a list of texts."""
 
@@ -383,7 +412,7 @@ def marked(settings: Settings, keywords: Mapping[str, object]) -> Settings:
                 changes[key] = PARSERS[key](value, name)
             case "waits" | "places":
                 changes[key] = bool(value)
-            case "tools" | "models" | "retrievals" | "ignore":
+            case "tools" | "models" | "retrievals" | "ignore" | "off_script":
                 field = "ignored" if key == "ignore" else key
                 changes[field] = tuple(dict((*getattr(settings, field), *PARSERS[key](value, name))).items())
             case "read_tools" | "tolerances" | "allow_hosts" | "allow_subprocess" | "children" | "fixtures":

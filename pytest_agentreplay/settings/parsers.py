@@ -21,31 +21,25 @@ Orders: TypeAlias = Literal["auto", "recorded", "free", "loose"]
 CLOCKS = ("stepped", "real", "virtual")
 ORDERS = ("auto", "recorded", "free", "loose")
 EFFECTS = ("read", "write", "live")
-REPLAY_TOOLS = ("frozen", "verify")
+REPLAY_TOOLS = ("frozen", "verify", "live")
 REDACT = ("pii", "strict")
+OFF_SCRIPT = ("stop", "stub", "live")
 SANDBOXES = ("auto", "require", "off")
 UNUSED = ("warn", "fail", "ignore")
-NOT_YET = {
-    "--replay": {"live": "Record anew with --snapshot-record, or run unrecorded with --replay=off."},
-    "--replay-tools": {"live": "Take frozen or verify; run everything with --replay=off."},
-}
 
 
 def refuse_unknown(name: str, word: object, words: Sequence[str], hint: str = "") -> None:
     """Raise SettingsError when `word` is none of `words`, with what to write instead."""
     if word in words:
         return
-    short = next((key for key in NOT_YET if name.endswith(key) or f"({key}=" in name), "")
-    if name.endswith(("--agentreplay-mode", "AGENTREPLAY", "agentreplay_mode")) or "(mode=" in name:
-        short = "--replay"
-    if (later := NOT_YET.get(short, {}).get(str(word))) is not None:
-        raise SettingsError(f"{name}: {word} is not there yet. {later}")
     instead = f": {hint}" if hint else nearest(str(word), words)
     raise SettingsError(f"{name} does not take {word!r}{instead}")
 
 
 def live_by_word(word: object) -> str:
-    """Why recording cannot be a standing setting."""
+    """Why recording, or a live model, cannot be a standing setting."""
+    if word == "live":
+        return "the model goes live only because the command line says so: type --replay=live, or set AGENTREPLAY=live"
     return "recording is asked for each time, with --snapshot-record" if word == "record" else ""
 
 
@@ -169,6 +163,28 @@ def tolerances_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
                 parse(place, how)
             except SettingsError as error:
                 raise SettingsError(f"{name}: {error}") from error
+    return rows
+
+
+def off_script_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
+    """(tool, what a live run does with its calls that are not recorded): "stop", "live", or "stub" and JSON."""
+    rows = tuple(pairs(value, name))
+    for tool, policy in rows:
+        word, _, answer = policy.partition(" ")
+        refuse_unknown(f"{name}: {tool or policy}", word, OFF_SCRIPT)
+        readable = bool(tool and not answer and word != "stub")
+        if word == "stub":
+            from contextlib import suppress
+            from json import loads
+
+            with suppress(ValueError):
+                loads(answer)
+                readable = True
+        if not readable:
+            line = f"{tool} = {policy}" if policy else tool
+            raise SettingsError(
+                f'{name}: {line!r}: write it like lookup = stub {{"status": "shipped"}}, or search = live'
+            )
     return rows
 
 

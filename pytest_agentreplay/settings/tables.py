@@ -30,11 +30,13 @@ OPTIONS: tuple[Row, ...] = (
            "run the selected tests that have no snapshot live and write theirs; replay the others"),
     option("--replay", "MODE",
            "model: every model and tool reply from the snapshot (the default, said aloud: edited snapshots are "
-           "errors); off: run everything for real, record nothing"),
+           "errors); live: the real model, tools frozen, compared with the snapshot under tolerances; off: run "
+           "everything for real, record nothing"),
     option("--agentreplay-mode", "MODE",
            "the same as --replay, for when another plugin owns that flag; also takes record"),
     option("--replay-tools", "HOW",
-           "frozen: tool results from the snapshot (the default); verify: read tools run too, results compared"),
+           "frozen: tool results from the snapshot (the default); verify: read tools run too, results compared; "
+           "live: the agent gets what read tools return now, compared as well"),
     option("--redact", "WHAT",
            "take more off than the shipped secrets: pii, strict, or a policy file; several by commas, or again",
            action="append"),
@@ -59,6 +61,7 @@ INI: tuple[Row, ...] = tuple((key, {"type": kind, "default": default, "help": ab
     ("agentreplay_timeout", "string", "120", "seconds that the runner of a case may take; 0: any number"),
     ("agentreplay_read_tools", "linelist", [], "tools of frameworks that change nothing, by shown name"),
     ("agentreplay_tolerances", "linelist", [], "what a verified result may differ in: search $[*].score = 0.01"),
+    ("agentreplay_off_script", "linelist", [], "unrecorded calls of tools in live runs: search = live"),
     ("agentreplay_models", "linelist", [], "models in this process: shop.llm.ask = qwen"),
     ("agentreplay_retrievals", "linelist", [], "retrievers in this process: shop.store.search = embedding-model"),
     ("agentreplay_ci_record", "bool", False, "allow recording where CI is set"),
@@ -84,8 +87,8 @@ INI: tuple[Row, ...] = tuple((key, {"type": kind, "default": default, "help": ab
 """Key and the keywords of its `addini`."""
 
 MARKER = (
-    *("mode", "tools", "read_tools", "tolerances", "models", "retrievals", "ignore", "clock", "seed", "expect"),
-    *("order", "orders", "waits"),
+    *("mode", "tools", "read_tools", "tolerances", "off_script", "models", "retrievals", "ignore", "clock", "seed"),
+    *("expect", "order", "orders", "waits"),
     *("allow_hosts", "allow_subprocess", "children", "fixtures", "places", "redact"),
 )
 """The keywords of `@pytest.mark.agentreplay`."""
