@@ -11,7 +11,7 @@ PURE = ("core/", "dialects/", "codec/", "policies/")
 
 VALUES = words(
     "__future__ abc array base64 binascii builtins bisect codecs collections contextlib copy dataclasses datetime decimal "
-    "difflib enum fractions functools gzip hashlib inspect ipaddress itertools json math operator pathlib re string "
+    "difflib enum fractions functools gzip hashlib inspect ipaddress itertools json math operator pathlib re statistics string "
     "struct threading types typing unicodedata urllib uuid zlib zoneinfo"
 )
 """Standard-library modules that hold values and transforms. Some have a worldly side, which ONLY and WORLDLY close."""

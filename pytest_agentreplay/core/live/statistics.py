@@ -1,0 +1,136 @@
+"""What a number of live runs proves: when to stop, how sure a pass rate is, and which of two settings did better.
+
+A live run passes when it did what the recorded run did, within its tolerances. Runs are taken to be independent.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Self
+
+from pytest_agentreplay.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_agentreplay.core.live.result import Word
+
+
+@dataclass(frozen=True, slots=True)
+class SequentialTest:
+    """Wald's sequential probability ratio test of a pass rate, truncated at twice the fixed sample size.
+
+    `p0` is the pass rate of a model that has not drifted, `p1` that of one that has. `alpha` is the share of false
+    alarms at `p0`, `beta` that of missed drifts at `p1`; truncation turns some of both into "inconclusive".
+    """
+
+    p0: float = 0.95
+    p1: float = 0.80
+    alpha: float = 0.05
+    beta: float = 0.10
+
+    def __post_init__(self) -> None:
+        """Refuse parameters that make no test. Raises SettingsError."""
+        if not 0 < self.p1 < self.p0 < 1:
+            raise SettingsError(
+                f"p0 = {self.p0} and p1 = {self.p1} make no test: p0, the pass rate without drift, must be above p1, "
+                "the one with drift, and both between 0 and 1; for example p0 = 0.95 and p1 = 0.80"
+            )
+        for name, value in (("alpha", self.alpha), ("beta", self.beta)):
+            if not 0 < value < 0.5:
+                raise SettingsError(f"{name} = {value} is no share of errors: it must be above 0 and below 0.5")
+
+    @property
+    def fixed_runs(self) -> int:
+        """Return the number of runs that a test with the same errors takes which looks only once, at its end."""
+        deviation = NormalDist().inv_cdf(1 - self.alpha) * math.sqrt(self.p0 * (1 - self.p0))
+        deviation += NormalDist().inv_cdf(1 - self.beta) * math.sqrt(self.p1 * (1 - self.p1))
+        return math.ceil((deviation / (self.p0 - self.p1)) ** 2)
+
+    @property
+    def cap(self) -> int:
+        """Return the number of runs after which nothing is decided any more."""
+        return 2 * self.fixed_runs
+
+    def verdict(self, passes: int, runs: int) -> Word | None:
+        """Return what so many passes of so many runs prove; None where one more run may decide."""
+        failures = _failures(passes, runs)
+        evidence = passes * math.log(self.p1 / self.p0) + failures * math.log((1 - self.p1) / (1 - self.p0))
+        if evidence >= math.log((1 - self.beta) / self.alpha):
+            return "drifted"
+        if evidence <= math.log(self.beta / (1 - self.alpha)):
+            return "same"
+        return "inconclusive" if runs >= self.cap else None
+
+
+def anytime_interval(passes: int, runs: int, alpha: float = 0.05) -> tuple[float, float]:
+    """Return a confidence interval of the pass rate that stays valid however often it is looked at.
+
+    It holds each rate at which the likelihood of the runs, averaged over all rates alike (the beta-binomial mixture),
+    is less than 1/alpha times their likelihood at that rate.
+    """
+    failures = _failures(passes, runs)
+    if runs == 0:
+        return 0.0, 1.0
+    mixture = math.lgamma(passes + 1) + math.lgamma(failures + 1) - math.lgamma(runs + 2)
+
+    def excludes(rate: float) -> bool:
+        likelihood = (passes and passes * math.log(rate)) + (failures and failures * math.log1p(-rate))
+        return mixture - likelihood >= -math.log(alpha)
+
+    def edge(outside: float) -> float:
+        inside = passes / runs
+        for _ in range(40):
+            middle = (inside + outside) / 2
+            inside, outside = (inside, middle) if excludes(middle) else (middle, outside)
+        return outside
+
+    return (edge(0.0) if passes else 0.0), (edge(1.0) if failures else 1.0)
+
+
+def pass_k(passes: int, runs: int, k: int) -> float | None:
+    """Return pass^k, the unbiased estimate that k more runs all pass; None where there were fewer than k runs."""
+    _failures(passes, runs)
+    return math.comb(passes, k) / math.comb(runs, k) if 0 < k <= runs else None
+
+
+def clean_runs_needed(failure_rate: float, confidence: float = 0.95) -> int:
+    """Return after how many runs a failure of this rate would have been seen at least once, with this confidence."""
+    if not 0 < failure_rate < 1:
+        raise ValueError(f"a failure rate of {failure_rate} cannot be looked for; it must be between 0 and 1")
+    return math.ceil(math.log(1 - confidence) / math.log1p(-failure_rate))
+
+
+def sign_test(wins: int, losses: int) -> float:
+    """Return the two-sided p-value of the exact sign test, which on pairs of pass and fail is McNemar's exact test."""
+    pairs = wins + losses
+    return min(1.0, 2 * sum(math.comb(pairs, k) for k in range(min(wins, losses) + 1)) / (1 << pairs))
+
+
+@dataclass(frozen=True, slots=True)
+class PairedSummary:
+    """How often the second of two settings did better (wins), worse (losses) or alike (ties) on the same case."""
+
+    wins: int
+    losses: int
+    ties: int
+
+    @classmethod
+    def of(cls, pairs: Iterable[tuple[float, float]]) -> Self:
+        """Return the summary of pairs of pass rates, or of pass (True) and fail, each the first setting's before."""
+        signs = [(second > first) - (second < first) for first, second in pairs]
+        return cls(signs.count(1), signs.count(-1), signs.count(0))
+
+    @property
+    def p_value(self) -> float:
+        """Return that of `sign_test`, which leaves ties out."""
+        return sign_test(self.wins, self.losses)
+
+
+def _failures(passes: int, runs: int) -> int:
+    """Return the runs that did not pass. Raises ValueError for counts that no runs have."""
+    if not 0 <= passes <= runs:
+        raise ValueError(f"{passes} passes of {runs} runs: there are 0 to {runs}")
+    return runs - passes
