@@ -4,4 +4,5 @@ axes         which layers of a run are frozen, and which are live
 result       one live run as plain data: what a pytest item reports, the history keeps and every command reads
 lineup       which layers make a run drift: released one at a time, then the smallest set that does
 statistics   when enough runs are done, how sure a pass rate is, and which of two settings did better
+changed_layers   which layer made two recordings differ, without a model
 """
