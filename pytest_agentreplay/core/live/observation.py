@@ -1,0 +1,79 @@
+"""What a run shows, as the plain document that the paths of tolerances lead into.
+
+Arguments and results are frozen values as they stand in the run; `core.tolerance` leads paths through them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.diagnose.results import result
+from pytest_agentreplay.core.model import ToolCall
+from pytest_agentreplay.core.tool_uses import arguments_of
+from pytest_agentreplay.core.turns import tool_of, turns
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_agentreplay.core.model import Exchange, Json, JsonObject, Run
+    from pytest_agentreplay.core.reading import Reader, ReplyReading
+    from pytest_agentreplay.core.turns import Turn
+
+TOKENS = ("input_tokens", "output_tokens")
+
+
+def observe(run: Run, reader: Reader, outcome: JsonObject) -> JsonObject:
+    """Return what `run` shows; `outcome` is how its test ended, as in a header.
+
+    The tools are those that ran. Where no call of a tool was intercepted they are those that the model asked for.
+    "final" is the text of the last reply in lane "main", None where that reply asks for tools. What nobody states is
+    None: tokens of a provider that counts none, and "cost", which is for the caller to fill in.
+    """
+    every = turns(run, reader)
+    replies = [(turn, x, reader.read_reply(x.call, x.outcome)) for turn in every if (x := turn.model) is not None]
+    calls: list[Json] = [
+        {"name": tool.name, "arguments": tool.arguments, "result": _result(x, reader)}
+        for turn in every
+        for x in turn.exchanges
+        if (tool := tool_of(x.call, reader)) is not None
+    ]
+    uses: list[Json] = [{**use, "result": None} for _, _, reply in replies for use in _uses(reply)]
+    last = next((reply for turn, _, reply in reversed(replies) if turn.lane == "main"), None)
+    return {
+        "turns": [_turn(turn, reader.read_call(x.call).model, reply) for turn, x, reply in replies],
+        "tools": calls or uses,
+        "final": last.text or None if last is not None and not last.tool_uses else None,
+        "outcome": outcome,
+        "usage": {
+            "calls": len(replies),
+            **{name: _total([reply for _, _, reply in replies], name) for name in TOKENS},
+            "seconds": sum((x.timing.end or x.timing.start) - x.timing.start for _, x, _ in replies) / 1e9,
+            "cost": None,
+        },
+    }
+
+
+def _turn(turn: Turn, model: str, reply: ReplyReading) -> JsonObject:
+    return {
+        "lane": turn.lane,
+        "agent": turn.agent,
+        "model": model,
+        "text": reply.text,
+        "tool_uses": [*_uses(reply)],
+        "finish_reasons": [*reply.finish_reasons],
+        **{name: reply.usage.get(name) for name in TOKENS},
+    }
+
+
+def _uses(reply: ReplyReading) -> list[JsonObject]:
+    return [{"name": use.name, "arguments": arguments_of(use)} for use in reply.tool_uses]
+
+
+def _result(x: Exchange, reader: Reader) -> Json:
+    """Return what a tool gave, whether it is a function or was called over a wire."""
+    return result(x.outcome) if isinstance(x.call, ToolCall) else reader.read_reply(x.call, x.outcome).result
+
+
+def _total(replies: Sequence[ReplyReading], name: str) -> Json:
+    counts = [reply.usage[name] for reply in replies if name in reply.usage]
+    return sum(counts) if counts else None
