@@ -180,6 +180,26 @@ def test_a_live_model_is_asked_for_by_the_command_line_alone():
     assert dict(settings.off_script)["search"] == "stop"
 
 
+def test_a_line_up_releases_layers_one_by_one():
+    """Both axes follow from the layers; without them a live run sends today's prompt and keeps the recorded clock."""
+    for layers, cell in (
+        ("", "FF"),
+        ("prompt|clock", "FF"),
+        ("model", "LF"),
+        ("tool:a|model", "LL"),
+        ("retrieval", "FL"),
+    ):
+        axes = made(agentreplay_replay="live", agentreplay_release=layers).axes
+        assert (axes.cell, axes.released) == (cell, frozenset(layers.split("|")))
+        assert [name for name in ("model", "prompt", "tool:a", "tool:b") if axes.releases(name)] == [
+            name for name in ("model", "prompt", "tool:a") if name in layers.split("|")
+        ]
+    layers = ("model", "prompt", "tool:a", "retrieval", "clock", "random")
+    assert [name for name in layers if made(agentreplay_replay="live").axes.releases(name)] == ["model", "prompt"]
+    tools = made(agentreplay_replay_tools="live").axes
+    assert [name for name in layers if tools.releases(name)] == ["prompt", "tool:a", "retrieval"]
+
+
 def test_marker_values_that_cannot_be_meant():
     for keywords, words in (
         ({"tolls": []}, ("'tolls'", "did you mean tools?")),

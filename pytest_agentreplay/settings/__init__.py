@@ -69,17 +69,18 @@ NOT_ON_CI = (
 class Settings(NamedTuple):
     """What holds for the session, or for one test (`for_test`). No dataclass: making one takes pytest's start 0.7 ms.
 
-    `strict` refuses edited snapshots. `typed` names what the command line or the environment has set, which no
-    marker changes. `tools` holds (import path, effects and perhaps " as " and the shown name), `runners` (key,
+    `strict` refuses edited snapshots. `typed` names what the command line or the environment has set, which no marker
+    changes. `tools` holds (import path, effects and perhaps " as " and the shown name), `runners` (key,
     "module:function"), `timeout` the seconds that each of these may take, `models` (import path, name of the model),
     `retrievals` (import path, name of the embedding model), `read_tools` names as shown, `tolerances` (tool and place,
     what may differ), `off_script` (tool, what a live run does with calls that are not recorded), `ignored` (what may
-    differ, reason). `adopt` is the reason for taking changed requests under old replies, `adopt_codes` the kinds of
-    changes that are taken (all where it is empty), `adopt_dry` writes nothing. `record_missing` records a test that
-    has no snapshot. `waits` lets replies take as long as they took. `orders` says in how many other orders of answers a
-    test is replayed too, `trial` which one of them this is. `redact` names what is taken off beyond the shipped secrets
-    (words, files); `policy` is that, read and joined with the project's own, None as long as nobody has. `toml` says
-    whether the file that configures pytest is one of TOML.
+    differ, reason). `released` are the layers that a line-up releases in this run (see `Axes`). `adopt` is the reason
+    for taking changed requests under old replies, `adopt_codes` the kinds of changes that are taken (all where it is
+    empty), `adopt_dry` writes nothing. `record_missing` records a test that has no snapshot. `waits` lets replies take
+    as long as they took. `orders` says in how many other orders of answers a test is replayed too, `trial` which one of
+    them this is. `redact` names what is taken off beyond the shipped secrets (words, files); `policy` is that, read and
+    joined with the project's own, None as long as nobody has. `toml` says whether the file that configures pytest is
+    one of TOML.
     """
 
     mode: Mode = "replay"
@@ -92,6 +93,7 @@ class Settings(NamedTuple):
     timeout: float = 120
     model: ModelAxis = "frozen"
     replay_tools: ToolsAxis = "frozen"
+    released: frozenset[str] | None = None
     read_tools: tuple[str, ...] = ()
     tolerances: tuple[tuple[str, str], ...] = ()
     off_script: tuple[tuple[str, str], ...] = ()
@@ -152,7 +154,7 @@ class Settings(NamedTuple):
         """Which of model and tools a replay asks for real."""
         from pytest_agentreplay.core.live.axes import Axes
 
-        return Axes(self.model, self.replay_tools)
+        return Axes(self.model, self.replay_tools, self.released)
 
     def written(self, message: str) -> str:
         """Return a message that ends with a setting, that setting in the form of the project's file."""
@@ -251,14 +253,20 @@ def resolve(
         raise SettingsError(
             f"--replay-tools={replay_tools} compares with what is recorded, but {what}: take one of them"
         )
-    live = lives == "replay" and "live" in {word, replay_tools}
+    model: ModelAxis = "live" if word == "live" else "frozen"
+    if (layers := options.get("agentreplay_release")) is not None:
+        layers = frozenset(layers.split("|"))
+        model = "live" if "model" in layers else "frozen"
+        replay_tools = "live" if any(name.startswith(("tool:", "retrieval")) for name in layers) else "frozen"
+    live = lives == "replay" and "live" in {model, replay_tools}
     sandbox = sandbox_of(options.get("agentreplay_sandbox"), table, "live" if live else lives, where)
     clock, waits = clock_of(table["agentreplay_clock"], f"{where}agentreplay_clock"), bool(table["agentreplay_waits"])
     refuse_both(clock, f"{where}agentreplay_waits", waits=waits)
     headers = headers_of(table["agentreplay_headers"], f"{where}agentreplay_headers")
     return Settings(
         mode=mode,
-        model="live" if word == "live" else "frozen",
+        model=model,
+        released=layers,
         strict=on_ci or (typed and mode == "replay"),
         typed=frozenset({"mode"} if typed else ()),
         directory=directory(table["agentreplay_dir"], where),

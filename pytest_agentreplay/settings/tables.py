@@ -49,6 +49,7 @@ OPTIONS: tuple[Row, ...] = (
     option("--agentreplay-trials", "FILE"),
     option("--agentreplay-proof", "FILE"),
     option("--agentreplay-unused-into", "FILE"),
+    option("--agentreplay-release", "LAYERS"),
 )  # fmt: skip
 """Flag and the keywords of its `addoption`."""
 

@@ -14,13 +14,25 @@ class Axes:
     """One cell of the matrix: is the model asked for real, and do tools that only read run for real.
 
     `tools` is "frozen" (recorded results), "verify" (read tools run too, the agent gets the recorded results) or "live"
-    (the agent gets what read tools return now). A tool that writes never runs in any cell.
+    (the agent gets what read tools return now). A tool that writes never runs in any cell. `released` are the layers
+    that a line-up releases in this run, None in any other run.
     """
 
     model: ModelAxis = "frozen"
     tools: ToolsAxis = "frozen"
+    released: frozenset[str] | None = None
 
     @property
     def cell(self) -> str:
         """Return the name of the cell: "FF", "FL", "LF" or "LL", the model first; "verify" counts as live tools."""
         return ("L" if self.model == "live" else "F") + ("F" if self.tools == "frozen" else "L")
+
+    def releases(self, layer: str) -> bool:
+        """Return whether a layer is as it is today: "model", "prompt", "tool:NAME", "retrieval", "clock", "random".
+
+        A live run sends the prompt of today and keeps the recorded clock and random numbers.
+        """
+        if self.released is not None:
+            return layer in self.released
+        tools = layer == "retrieval" or layer.startswith("tool:")
+        return self.tools == "live" if tools else self.model == "live" if layer == "model" else layer == "prompt"
