@@ -6,7 +6,7 @@
     exploring   orders                                  redacting   policy redact scan
     locking     verify lock                             replaying   replay      exporting   export
     linting     lint                                    casework    scaffold freeze   sharing   cold bundle
-    initializing   init
+    initializing   init                                     lining_up   lineup
 
 Each verb takes the parsed options and gives the exit code.
 """
@@ -28,6 +28,7 @@ from pytest_agentreplay.cli import (
     exporting,
     initializing,
     leftovers,
+    lining_up,
     linting,
     locking,
     redacting,
@@ -155,6 +156,9 @@ def build_parser() -> argparse.ArgumentParser:
     orders.add_argument(
         "command", nargs="*", metavar="-- PYTEST-ARGUMENTS", help="handed to pytest, its test may be named"
     )
+    lineup = everyday("lineup", lining_up.lineup, "which layer makes a run drift: prompt, tool, model, loop code")
+    lineup.add_argument("what", metavar="A")
+    lineup.add_argument("other", type=Path, metavar="B")
     serve = everyday("serve", serving.serve, "answer any process, in whatever language, from a snapshot")
     serve.add_argument("--port", type=int, default=0, help="listen on this port of 127.0.0.1 (default: a free one)")
     serve.add_argument("file", type=Path)
@@ -240,7 +244,7 @@ def build_parser() -> argparse.ArgumentParser:
     export.add_argument("--to", required=True, choices=exporting.TO, help="the tool")
     export.add_argument("-o", "--out", type=Path, metavar="FILE", help="the file, or a folder (default: this one)")
     export.add_argument("--force", action="store_true", help="write over a file that holds something else")
-    for one in (diff, bisect, lint, kit, rules, scan, cold):
+    for one in (diff, bisect, lineup, lint, kit, rules, scan, cold):
         one.add_argument("--json", action="store_true", help="print plain data")
     for one in (recover, redact, scan, lint, scaffold, freeze, bundle):
         one.add_argument(

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import argparse
 
     from pytest_agentreplay.core.divergence import Divergence
+    from pytest_agentreplay.core.matching import Matching
+    from pytest_agentreplay.core.model import Run
 
 PYTEST_CODES = {0: SAME, 1: DIVERGED, 2: DIVERGED, 3: DIVERGED, 4: USAGE, 5: NOTHING}
 REASONS = {2: "pytest was interrupted", 3: "pytest met an internal error", 4: "pytest knows no such test or flag"}
@@ -69,9 +71,8 @@ def textconv(file: Path) -> int:
     return SAME
 
 
-def parted(first: Path, second: Path) -> tuple[Divergence, ...]:
-    """Every divergence between two snapshots."""
-    from pytest_agentreplay.core.align import divergences
+def read_pair(first: Path, second: Path) -> tuple[Run, Run, Matching]:
+    """Return the runs of two snapshots, and what of them is compared."""
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.dialects import READER, RULES
     from pytest_agentreplay.runs.accepted_rules import accepted_rules
@@ -79,7 +80,16 @@ def parted(first: Path, second: Path) -> tuple[Divergence, ...]:
     from pytest_agentreplay.store.reading import load
 
     matching = Matching(READER, (*RULES, *accepted_rules(root_above(Path.cwd()))))
-    return divergences(load(first).run, load(second).run, READER, matching=matching)
+    return load(first).run, load(second).run, matching
+
+
+def parted(first: Path, second: Path) -> tuple[Divergence, ...]:
+    """Every divergence between two snapshots."""
+    from pytest_agentreplay.core.align import divergences
+    from pytest_agentreplay.dialects import READER
+
+    a, b, matching = read_pair(first, second)
+    return divergences(a, b, READER, matching=matching)
 
 
 def diff(options: argparse.Namespace) -> int:

@@ -255,7 +255,7 @@ def resolve(
         )
     model: ModelAxis = "live" if word == "live" else "frozen"
     if (layers := options.get("agentreplay_release")) is not None:
-        layers = frozenset(layers.split("|"))
+        layers = frozenset(layers.split("|")) - {""}
         model = "live" if "model" in layers else "frozen"
         replay_tools = "live" if any(name.startswith(("tool:", "retrieval")) for name in layers) else "frozen"
     live = lives == "replay" and "live" in {model, replay_tools}

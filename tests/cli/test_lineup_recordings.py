@@ -1,0 +1,65 @@
+"""`agentreplay lineup A B`: which layer made two recordings differ, without a model."""
+
+import json
+
+import pytest
+
+from pytest_agentreplay import codec
+from tests.support.chat_runs import QUESTION, ask, message_of, result_of, run, say, tool
+
+
+@pytest.fixture
+def recordings(root):
+    """Write two recordings of one agent; the second has what is changed. Returns their names."""
+
+    def write(**changed):
+        for name, (status, words, kit) in {
+            "a.snapshot.json": ("late", "It is late.", {"python": "3.11"}),
+            "b.snapshot.json": (changed.get("status", "late"), changed.get("words", "It is late."), {"python": "3.12"}),
+        }.items():
+            first = say(None, ("search", {"q": "boots"}))
+            second = ask(QUESTION, message_of(first), result_of("call_0", status))
+            made = run((ask(), first), tool("search", status, q="boots"), (second, say(words)), kit=kit)
+            (root / name).write_text(codec.dumps(made), encoding="utf-8")
+        return "a.snapshot.json", "b.snapshot.json"
+
+    return write
+
+
+def test_the_guilty_layer_what_else_differs_and_what_was_around_it(recordings, typed):
+    """Text and data have the same answer; what follows from the first difference is marked."""
+    names = recordings(status="lost", words="It is lost.")
+    printed = typed("lineup", *names)
+    lines = printed.out.splitlines()
+    assert (printed.code, lines[0]) == (1, "guilty: tool search")
+    assert "[AR-RESULT] turn 1/2: tool search: result changed, $.value late -> lost" in lines
+    assert any(
+        line.startswith("then model sampling: [AR-REPLY]") and line.endswith("(may follow from it)") for line in lines
+    )
+    assert "around it, python: 3.11 -> 3.12" in lines
+    assert lines[-1] == "next: agentreplay diff a.snapshot.json b.snapshot.json"
+    data = json.loads(typed("lineup", *names, "--json").out)
+    assert data["guilty"] == "tool search"
+    assert [(row["layer"], row["independent"]) for row in data["layers"]] == [
+        ("tool search", True),
+        ("model sampling", False),
+    ]
+    assert {"field": "python", "recorded": "3.11", "now": "3.12"} in data["kit"]
+
+
+def test_two_recordings_of_the_same_run(recordings, typed):
+    """Nothing is guilty, though the second ran on another Python."""
+    printed = typed("lineup", *recordings())
+    assert (printed.code, printed.out.splitlines()) == (
+        0,
+        ["no layer is guilty: the two recordings hold the same run", "around it, python: 3.11 -> 3.12"],
+    )
+
+
+def test_a_recording_that_is_not_there_or_damaged(recordings, typed, root):
+    """As for `diff`."""
+    first, _ = recordings()
+    assert typed("lineup", first, "gone.json").code == 2
+    (root / "bad.json").write_text("{", encoding="utf-8")
+    printed = typed("lineup", first, "bad.json")
+    assert (printed.code, "bad.json" in printed.err) == (4, True)
