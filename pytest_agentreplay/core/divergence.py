@@ -33,6 +33,7 @@ class Kind(Enum):
     UNREADABLE = ("AR-UNREADABLE", "snapshot", "snapshot cannot be used")
     UNFROZEN = ("AR-UNFROZEN", "uncaptured input", "a tool ran unseen")
     LATE = ("AR-LATE", "loop", "a call after its test had ended")
+    CHANGE = ("AR-SET", "model", "a request cannot be changed")
     NETWORK = ("AR-NET", "uncaptured input", "closed network")
 
     @property

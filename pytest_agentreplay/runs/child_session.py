@@ -82,6 +82,7 @@ class ChildSession:
         interception.ended, interception.main_patience = ParentEnd(link), PATIENCE
         interception.codecs[:] = told["codecs"]
         interception.read_tools, interception.live = told["read_tools"], told["live"]
+        interception.changes = told["changes"]
         interception.hosts = DeclaredHosts(told["allow_hosts"])
         interception.now = lambda: clocks.monotonic_ns() - told["began"]
         interception.forget()

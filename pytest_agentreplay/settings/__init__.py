@@ -15,6 +15,7 @@ from pytest_agentreplay.settings.parsers import (
     REPLAY_TOOLS,
     SANDBOXES,
     UNUSED,
+    changes_of,
     clock_of,
     directory,
     headers_of,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.core.live.axes import Axes, ModelAxis, ToolsAxis
-    from pytest_agentreplay.core.model import JsonObject
+    from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.core.order_permutations import OrderTrial
     from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.core.rules import Rule
@@ -73,14 +74,14 @@ class Settings(NamedTuple):
     changes. `tools` holds (import path, effects and perhaps " as " and the shown name), `runners` (key,
     "module:function"), `timeout` the seconds that each of these may take, `models` (import path, name of the model),
     `retrievals` (import path, name of the embedding model), `read_tools` names as shown, `tolerances` (tool and place,
-    what may differ), `off_script` (tool, what a live run does with calls that are not recorded), `ignored` (what may
-    differ, reason). `released` are the layers that a line-up releases in this run (see `Axes`). `adopt` is the reason
-    for taking changed requests under old replies, `adopt_codes` the kinds of changes that are taken (all where it is
-    empty), `adopt_dry` writes nothing. `record_missing` records a test that has no snapshot. `waits` lets replies take
-    as long as they took. `orders` says in how many other orders of answers a test is replayed too, `trial` which one of
-    them this is. `redact` names what is taken off beyond the shipped secrets (words, files); `policy` is that, read and
-    joined with the project's own, None as long as nobody has. `toml` says whether the file that configures pytest is
-    one of TOML.
+    what may differ), `off_script` (tool, what a live run does with calls that are not recorded), `changes` (what a live
+    run changes in requests to models, as typed, its value), `ignored` (what may differ, reason). `released` are the
+    layers that a line-up releases in this run (see `Axes`). `adopt` is the reason for taking changed requests under old
+    replies, `adopt_codes` the kinds of changes that are taken (all where it is empty), `adopt_dry` writes nothing.
+    `record_missing` records a test that has no snapshot. `waits` lets replies take as long as they took. `orders` says
+    in how many other orders of answers a test is replayed too, `trial` which one of them this is. `redact` names what
+    is taken off beyond the shipped secrets (words, files); `policy` is that, read and joined with the project's own,
+    None as long as nobody has. `toml` says whether the file that configures pytest is one of TOML.
     """
 
     mode: Mode = "replay"
@@ -97,6 +98,7 @@ class Settings(NamedTuple):
     read_tools: tuple[str, ...] = ()
     tolerances: tuple[tuple[str, str], ...] = ()
     off_script: tuple[tuple[str, str], ...] = ()
+    changes: tuple[tuple[str, str, Json], ...] = ()
     models: tuple[tuple[str, str], ...] = ()
     retrievals: tuple[tuple[str, str], ...] = ()
     prove: bool = True
@@ -275,6 +277,7 @@ def resolve(
         runners=runners_of(table["agentreplay_runners"], f"{where}agentreplay_runners"),
         timeout=number(table["agentreplay_timeout"], f"{where}agentreplay_timeout") or 0,
         replay_tools=replay_tools,
+        changes=changes_of(options.get("agentreplay_replay_set") or (), live=word == "live" and lives == "replay"),
         read_tools=tuple(table["agentreplay_read_tools"]),
         tolerances=tolerances_of(table["agentreplay_tolerances"], f"{where}agentreplay_tolerances"),
         off_script=off_script_of(table["agentreplay_off_script"], f"{where}agentreplay_off_script"),

@@ -37,6 +37,10 @@ OPTIONS: tuple[Row, ...] = (
     option("--replay-tools", "HOW",
            "frozen: tool results from the snapshot (the default); verify: read tools run too, results compared; "
            "live: the agent gets what read tools return now, compared as well"),
+    option("--replay-set", "NAME=VALUE",
+           "with --replay=live, change one thing in each request to a model: model=NAME, temperature=0, prompt=@FILE; "
+           "several by several flags",
+           action="append"),
     option("--redact", "WHAT",
            "take more off than the shipped secrets: pii, strict, or a policy file; several by commas, or again",
            action="append"),

@@ -72,6 +72,8 @@ def connecting(library: ModuleType, original: Seam) -> Seam:
         call = call_of(request, await whole(request))
         if stays(interception, call):
             return await original(connector, request, *args, **more)
+        if (new := interception.change_request(call)) is not call:
+            call = rewrite(request, new)
         intercepted = interception.enter(call, attempt=attempt_of(call.headers))
         wire = Wire(interception, intercepted, call, functools.partial(native, request))
         if not intercepted.forward:
@@ -138,10 +140,23 @@ async def whole(request: Any) -> bytes:
         await body.write(pieces)
         data, read_once = b"".join(pieces.taken), True
     if read_once:
-        from aiohttp.payload import BytesPayload
-
-        vars(request)["_body" if hasattr(type(request), "_body") else "body"] = BytesPayload(data)
+        set_body(request, data)
     return data
+
+
+def set_body(request: Any, data: bytes) -> None:
+    """Give a request another body."""
+    from aiohttp.payload import BytesPayload
+
+    vars(request)["_body" if hasattr(type(request), "_body") else "body"] = BytesPayload(data)
+
+
+def rewrite(request: Any, call: HttpCall) -> HttpCall:
+    """Make the native request that of `call`, which has the same headers but for a length."""
+    request.url = type(request.url)(call.url, encoded=True)
+    set_body(request, call.body.data)
+    request.headers.update(call.headers)
+    return call
 
 
 class Pieces:

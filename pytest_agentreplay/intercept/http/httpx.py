@@ -68,6 +68,7 @@ class _Transport:
         call = call_of(request, request.read())
         if stays(self._interception, call):
             return self._real(request)
+        request, call = self._streams.change_request(self._interception, request, call)
         wire = self._enter(request, call)
         intercepted = wire.intercepted
         if not intercepted.forward:
@@ -88,6 +89,7 @@ class _Transport:
         call = call_of(request, await request.aread())
         if stays(self._interception, call):
             return await self._real(request)
+        request, call = self._streams.change_request(self._interception, request, call)
         wire = self._enter(request, call)
         intercepted = wire.intercepted
         if not intercepted.forward:
@@ -167,6 +169,14 @@ class _Streams:
         self.tee = type("Tee", (TeeStream, library.SyncByteStream), {})
         self.async_tee = type("AsyncTee", (AsyncTeeStream, library.AsyncByteStream), {})
         self.played = type("Played", (ReplayStream, library.SyncByteStream, library.AsyncByteStream), {})
+
+    def change_request(self, interception: Interception, request: Any, call: HttpCall) -> tuple[Any, HttpCall]:
+        """Return the request that is sent and its call: another one where the run changes it."""
+        if (new := interception.change_request(call)) is not call:
+            headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in new.headers]
+            more = {"content": new.body.data, "extensions": request.extensions}
+            request = self.library.Request(new.method, new.url, headers=headers, **more)
+        return request, new
 
     def sending(self, method: str, original: Seam) -> Seam:
         """The method of a network transport, which asks the interception first."""

@@ -50,6 +50,11 @@ def make_request(original: Seam) -> Seam:
         call = HttpCall(method, url_of(pool, url), pairs(more.get("headers") or {}), Body(sent) if sent else EMPTY)
         if stays(interception, call):
             return original(pool, connection, method, url, *args, **more)
+        if (new := interception.change_request(call)) is not call:
+            url = new.url if "://" in url else new.url.removeprefix(origin(pool.scheme, pool.host, pool.port))
+            call, more["body"] = new, new.body.data
+            given = more.get("headers") or {}
+            more["headers"] = {name: given[name] for name in given if text(name).lower() != "content-length"}
         intercepted = interception.enter(call, attempt=attempt_of(call.headers))
         wire = Wire(
             interception, intercepted, call, functools.partial(native, {"pool": pool, "conn": connection, "url": url})

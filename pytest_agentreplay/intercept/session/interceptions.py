@@ -20,13 +20,14 @@ import sys
 import threading
 import weakref
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, cast
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.core.backends.backend import Backend, Moment, PassThrough, Refused, Replayed
+from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Failure, ToolCall
 from pytest_agentreplay.core.release_order import END, Label, Started
-from pytest_agentreplay.errors import ReplayDiverged
+from pytest_agentreplay.errors import ReplayDiverged, SettingsError
 from pytest_agentreplay.intercept.session import exits, lanes, thread_starts
 from pytest_agentreplay.intercept.session.agents import agent_here
 from pytest_agentreplay.intercept.session.callers import agents_line, codes_here, module_importing, span_here
@@ -36,14 +37,16 @@ from pytest_agentreplay.intercept.session.other_plugins import sends_traces
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
     from types import CodeType
 
-    from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.model import Call, Exchange, Headers, HttpCall, Outcome
+    from pytest_agentreplay.core.model import Call, Exchange, Headers, HttpCall, Json, Outcome
     from pytest_agentreplay.core.serialize import Codec
     from pytest_agentreplay.intercept.session.courses import Courses
+
+
+CallT = TypeVar("CallT", bound="Call")
 
 
 class Redactor(Protocol):
@@ -389,6 +392,7 @@ class Interception:
         self.callers: set[CodeType] = set()  # functions from which a call was let through
         self.live: set[str] = set()  # shown names of tools that run for real, in a replay too
         self.read_tools: tuple[str, ...] = ()  # shown names of tools that change nothing; "*" stands for any letters
+        self.changes: Mapping[str, Json] = {}  # what a live run changes in requests to models
         self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
         self.jobs = Jobs()
         self.loops: weakref.WeakSet[AbstractEventLoop] = weakref.WeakSet()
@@ -479,6 +483,10 @@ class Interception:
             self.late.append(called_from(what, agents_line(self.root)))
             msg = f"refused: {what} was called after its test had ended"
             raise ReplayDiverged(msg)
+        if self.changes and self.change_request(call) != call:
+            self.cannot_change(
+                "this library's requests cannot be changed; those of httpx, aiohttp, urllib3 and http.client can"
+            )
         self.activity += 1
         agent = self.agent() if call_context is None else ""
         call_context = call_context or self.call_context()
@@ -520,6 +528,26 @@ class Interception:
             case Refused(divergence):
                 raise ReplayDiverged(refusal(divergence), self.latch(divergence, agents_line(self.root)))
         return intercepted
+
+    def change_request(self, call: CallT) -> CallT:
+        """Return the call that is made in the stead of `call`, which is that itself where a run changes nothing in it.
+
+        Raises ReplayDiverged where it cannot be changed; `enter` takes no call that was not.
+        """
+        if not self.changes:
+            return call
+        from pytest_agentreplay.core.live.request_changes import changed_call
+        from pytest_agentreplay.dialects import READER
+
+        try:
+            return cast("CallT", changed_call(call, self.changes, READER))
+        except SettingsError as error:
+            self.cannot_change(str(error))
+
+    def cannot_change(self, why: str) -> NoReturn:
+        """Stop the run: what was to be changed in a call cannot be. Raises ReplayDiverged."""
+        divergence = Divergence(Kind.CHANGE, why, lane=self.call_context().path)
+        raise ReplayDiverged(refusal(divergence), self.latch(divergence, agents_line(self.root)))
 
     def agent(self) -> str:
         """The name of the agent that runs here, as it may be stored; "" when nobody says one."""
