@@ -191,9 +191,11 @@ def off_script_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
 
 def changes_of(texts: Sequence[str], *, live: bool) -> tuple[tuple[str, str, Json], ...]:
     """Return what a live run changes in requests to models: name, as typed, value."""
+    if not texts:
+        return ()
     from pytest_agentreplay.core.live.request_changes import FLAG, parse_change
 
-    if texts and not live:
+    if not live:
         raise SettingsError(f"{FLAG} {texts[0]}: changes what a live model is asked: add --replay=live")
     rows = [(name, text.partition("=")[2].strip(), value) for text in texts for name, value in [parse_change(text)]]
     if twice := [name for at, (name, *_) in enumerate(rows) if name in {row[0] for row in rows[:at]}]:
