@@ -34,6 +34,8 @@ class Kind(Enum):
     UNFROZEN = ("AR-UNFROZEN", "uncaptured input", "a tool ran unseen")
     LATE = ("AR-LATE", "loop", "a call after its test had ended")
     CHANGE = ("AR-SET", "model", "a request cannot be changed")
+    DRIFT = ("AR-DRIFT", "model", "a live run drifted")
+    LIVE = ("AR-LIVE", "model", "a live run that proves nothing")
     NETWORK = ("AR-NET", "uncaptured input", "closed network")
 
     @property

@@ -70,7 +70,7 @@ def orders_of(item: pytest.Function, test: str, wish: dict[str, Any] | None) -> 
     try:
         settings = base.for_test([dict(mark.kwargs) for mark in item.iter_markers("agentreplay")])
         limit, seed = (settings.orders, 0) if wish is None else (wish["limit"], wish["seed"])
-        if settings.mode != "replay" or settings.replay_tools != "frozen" or settings.adopt or not limit:
+        if settings.mode != "replay" or settings.axes.cell != "FF" or settings.adopt or not limit:
             return []
         store = store_of(item.config)
         snapshot = store.load(store.path_of(item.path, test), test)

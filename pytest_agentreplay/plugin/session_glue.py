@@ -33,6 +33,7 @@ from pytest_agentreplay.plugin.stash import (
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.order_permutations import OrderTrial
+    from pytest_agentreplay.live.live_session import LiveSession
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.runs.run_session import EndedRun, RunSession
     from pytest_agentreplay.settings import Settings
@@ -73,7 +74,8 @@ def begin(item: pytest.Item) -> RunSession | None:
                 from pytest_agentreplay.runs.session_factory import begin as begin_scene
 
                 place, store = place_of(item, settings), store_of(item.config)
-            run_session = begin_scene(place, settings, store, functools.partial(suite_of, item.session))
+            suite = functools.partial(suite_of, item.session)
+            run_session = begin_scene(place, settings, store, suite, live_session(settings))
             add_patches_of_plugins(item.config)
             hold_seeds(item)
             run_session.open()
@@ -84,6 +86,15 @@ def begin(item: pytest.Item) -> RunSession | None:
         raise unfit(item, error) from None
     item.stash[RUN_SESSION] = item.config.stash[OPEN] = run_session
     return run_session
+
+
+def live_session(settings: Settings) -> type[LiveSession] | None:
+    """The class of a session that asks the real model, or real tools; None for a replay."""
+    if not settings.live_parts():
+        return None
+    from pytest_agentreplay.live.live_session import LiveSession
+
+    return LiveSession
 
 
 def in_which_order(item: pytest.Item) -> OrderTrial | None:

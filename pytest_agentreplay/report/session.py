@@ -288,6 +288,9 @@ def replay_count(replayed: list[Told]) -> str:
     live = f"{ran} verified live" if ran else "0 live"
     if tools := sorted({tool for one in replayed for tool in one.get("live", ())}):
         live = f"{plural(len(tools), 'tool')} declared live: {', '.join(tools)}"
+    if runs := [one["live_run"] for one in replayed if one.get("live_run")]:
+        asked = plural(sum(run["calls"] for run in runs if run["cell"].startswith("L")), "model call")
+        live = f"{asked} and {plural(ran, 'tool call')} live"
     if replayed and all(one.get("network") == "L3" for one in replayed):
         live += ", network closed (L3)"
     return f"replayed {tests_and_fixtures(replayed)} ({plural(turns, 'turn')}, {plural(calls, 'call')} served, {live})"

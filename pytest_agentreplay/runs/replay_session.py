@@ -52,7 +52,8 @@ class ReplaySession(RunSession):
         recorded = snapshot.run
         rules = (*RULES, *accepted_rules(place.root), *settings.rules)
         matching = Matching(READER, rules, personal=settings.redacted.personal, also=settings.matched_headers)
-        self.verifier = None if settings.replay_tools == "frozen" else verifier(recorded, matching, settings)
+        verifies = settings.model == "frozen" and settings.replay_tools == "verify"
+        self.verifier = verifier(recorded, matching, settings) if verifies else None
         self.replayer = self.verifier or self.answering(recorded, matching)
         self.snapshot = snapshot
         header = recorded.header

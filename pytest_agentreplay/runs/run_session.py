@@ -141,7 +141,8 @@ class RunSession:
         self._other_policy = bool(kit) and other_policy(kit, settings.redacted)
         self.redaction.recall(kit)
         # A tool that runs for real would send the placeholder to its service, and fail by it instead of by its absence.
-        self.keys = MissingKeys(kit.get("keys") if settings.replay_tools == "frozen" else None)
+        frozen = settings.model == settings.replay_tools == "frozen"
+        self.keys = MissingKeys(kit.get("keys") if frozen else None)
         for placeholder, variables in self.keys.groups.items():
             self.redaction.learn(CATEGORY, placeholder)
             if len(variables) == 1:

@@ -12,27 +12,35 @@ from pytest_agentreplay.runs.garbage_collection import uncollected
 from pytest_agentreplay.store.display_path import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.runs.renamed_tests import Suite
     from pytest_agentreplay.runs.run_session import Location, RunSession
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.store.snapshots import Store
 
+    Replays = Callable[[Location, Settings, Snapshot, Sequence[str]], RunSession]
 
-def begin(place: Location, settings: Settings, store: Store, suite: Callable[[], Suite]) -> RunSession:
+
+def begin(
+    place: Location, settings: Settings, store: Store, suite: Callable[[], Suite], replays: Replays | None = None
+) -> RunSession:
     """The session of one test, not yet open. A snapshot that cannot be used makes one that refuses every call.
 
-    `suite` gives what is known of the other tests, for one that was renamed.
+    `suite` gives what is known of the other tests, for one that was renamed; `replays` makes the session of a plain
+    replay, or of a live run.
 
     Recording raises SnapshotError for a snapshot that is there and cannot be read: it is never recorded over.
     """
     with uncollected():
-        return loaded(place, settings, store, suite)
+        return loaded(place, settings, store, suite, replays)
 
 
-def loaded(place: Location, settings: Settings, store: Store, suite: Callable[[], Suite]) -> RunSession:
+def loaded(
+    place: Location, settings: Settings, store: Store, suite: Callable[[], Suite], replays: Replays | None = None
+) -> RunSession:
     """The session for what the store holds."""
     if settings.mode == "record":
         from pytest_agentreplay.runs.recording_session import RecordingSession
@@ -65,7 +73,7 @@ def loaded(place: Location, settings: Settings, store: Store, suite: Callable[[]
         from pytest_agentreplay.runs.order_exploration import OrderExploration
 
         return OrderExploration(place, settings, settings.trial, snapshot, edited)
-    return ReplaySession(place, settings, snapshot, edited)
+    return (replays or ReplaySession)(place, settings, snapshot, edited)
 
 
 def renamed(divergence: Divergence, place: Location, store: Store, suite: Callable[[], Suite]) -> Divergence:

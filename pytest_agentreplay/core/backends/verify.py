@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.backends.backend import PassThrough, Refused, Replayed
 from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.diagnose import results
+from pytest_agentreplay.core.tolerance import Tolerances
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Call, Exchange, Outcome, Run
     from pytest_agentreplay.core.reading import Reader
-    from pytest_agentreplay.core.tolerance import Tolerances
 
 
 class VerifyBackend(ReplayBackend):
@@ -34,12 +34,12 @@ class VerifyBackend(ReplayBackend):
     A changed result is no refusal: the agent gets the recorded one, and the run goes on.
     """
 
-    def __init__(self, run: Run, matching: Matching, reader: Reader, tolerances: Tolerances) -> None:
+    def __init__(self, run: Run, matching: Matching, reader: Reader, tolerances: Tolerances | None = None) -> None:
         """Index `run`; `tolerances` say what is near enough."""
         super().__init__(run, matching, reader)
         self.verified = 0
         self.changed: list[Divergence] = []
-        self._tolerances = tolerances
+        self._tolerances = tolerances or Tolerances()
         self._running: dict[int, Exchange] = {}
         self._within: dict[int, dict[Hashable, list[Exchange]]] = {}
         self._guard = threading.Lock()

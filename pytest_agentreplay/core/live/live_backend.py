@@ -1,0 +1,160 @@
+"""The backend of a live run: what is live goes to the world, everything else is answered from the snapshot.
+
+    model        live: every request goes to the real model; frozen: the recorded replies of each lane, in their order
+    tools        by their arguments: each recorded answer once; a tool that reads gives its last one again, when it is
+                 asked the very same once more. With "verify" what reads runs too and is compared, with "live" the
+                 agent gets what it returns now. Over a connection (MCP) "live" is "verify"
+    other calls  the recorded ones only
+
+A call that the snapshot cannot answer is off script. It is counted, and the policy of its tool decides: "stop" refuses
+it, "stub" answers it with what somebody wrote, "live" makes it, which is for calls that only read. What a tool asks for
+while it runs goes to the world, but for tools that write and for a frozen model.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.backends.backend import PassThrough, Refused, Replayed
+from pytest_agentreplay.core.backends.replay import only_reads
+from pytest_agentreplay.core.backends.verify import VerifyBackend
+from pytest_agentreplay.core.canonical_json import canonical
+from pytest_agentreplay.core.case_backend import AnswerPolicy, CaseBackend, ServeMode, sort_of
+from pytest_agentreplay.core.case_backend.positions import said_as
+from pytest_agentreplay.core.divergence import Divergence, Kind
+from pytest_agentreplay.core.model import Exchange, FrameCall, ToolCall, ToolReply
+from pytest_agentreplay.core.tolerance import is_named
+from pytest_agentreplay.core.turns import function_of, is_model, label
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pytest_agentreplay.core.backends.backend import Moment, Verdict
+    from pytest_agentreplay.core.live.axes import Axes
+    from pytest_agentreplay.core.matching import Matching
+    from pytest_agentreplay.core.model import Call, Outcome, Run
+    from pytest_agentreplay.core.reading import Reader
+    from pytest_agentreplay.core.tolerance import Tolerances
+
+    Spell = Callable[[Call, Outcome, Outcome | None], Outcome | None]
+
+
+class LiveBackend(CaseBackend, VerifyBackend):
+    """Serves `run` as `axes` say. `off_script` holds the names of calls that the snapshot could not answer."""
+
+    def __init__(
+        self,
+        run: Run,
+        matching: Matching,
+        reader: Reader,
+        axes: Axes,
+        *,
+        tolerances: Tolerances,
+        policies: Sequence[tuple[str, str]] = (),
+        spell: Spell | None = None,
+    ) -> None:
+        """`tolerances` say which results are near enough, `policies` what is done off script, by name of the tool."""
+        model: ServeMode = "live" if axes.model == "live" else "position"
+        super().__init__(run, matching, reader, AnswerPolicy(model=model, tools="arguments", spell=spell))
+        self.axes = axes
+        self.off_script: list[str] = []
+        self._tolerances = tolerances
+        self._policies = policies
+        self._answers: dict[str, Exchange] = {}
+
+    def decide(self, call: Call, moment: Moment) -> Verdict:
+        """Ask the world, answer from the snapshot, or do what the policy of an unrecorded call says."""
+        root = self._running.get(moment.parent) if moment.parent is not None else None
+        if root is not None and not (self.axes.model == "live" and is_model(call, self._reader)):
+            return self._ask_within(root, call, moment)
+        if self.divergence is None and self._runs(call, moment):
+            with self._lock:
+                found = self._positions.of_arguments(call, self.served)
+                if found is not None:
+                    self.served[found.start] = call
+            return self._run_tool(call, moment, self._remember(call, found))
+        is_tool = sort_of(call, self._reader) == "tools"
+        verdict = super().decide(call, moment if is_tool else replace(moment, reads=False))
+        if isinstance(verdict, Refused) and self.divergence is None:
+            verdict = self._leave_script(call, moment, verdict)
+        compares = is_tool and moment.reads and self.axes.tools != "frozen"
+        if compares and isinstance(verdict, Replayed) and verdict.exchange.start >= 0:
+            with self._guard:
+                self.verified += 1
+                self._running[verdict.ticket] = verdict.exchange
+            return replace(verdict, compare=partial(self._compare, verdict.exchange, call))
+        return verdict
+
+    def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
+        """Keep what came of a live call, and compare what a tool gave with what is recorded for these arguments."""
+        root, made = self._running.get(ticket), self._forwarded.get(ticket)
+        super().settle(ticket, outcome, at=at, first=first, suspended=suspended)
+        if root is not None and made is not None and root.start >= 0:
+            self.verified += 1
+            self._compare(root, made.call, outcome, "")
+
+    def _runs(self, call: Call, moment: Moment) -> bool:
+        """Return whether `call` is one of a function that only reads, and these are live."""
+        function = isinstance(call, ToolCall) and call.boundary in {"tool", "retrieval"}
+        return self.axes.tools == "live" and function and only_reads(call, moment)
+
+    def _run_tool(self, call: Call, moment: Moment, recorded: Exchange | None) -> PassThrough:
+        with self._lock:
+            verdict = self._forward(call, moment)
+            self._running[verdict.ticket] = recorded or Exchange(call, None, -1, None)
+        return verdict
+
+    def _by_arguments(self, call: Call, moment: Moment) -> tuple[Exchange | Divergence, str]:
+        found, how = super()._by_arguments(call, moment)
+        if isinstance(found, Exchange):
+            self._remember(call, found)
+        elif only_reads(call, moment) and (again := self._remember(call, None)) is not None:
+            return again, "arguments (again)"
+        return found, how
+
+    def _remember(self, call: Call, found: Exchange | None) -> Exchange | None:
+        """Return `found`, the answer to `call`; where there is none, the last one to the very same call."""
+        function = function_of(call, self._reader)
+        name = f"{self._positions.part(call)} {canonical(said_as(function)[0]) if function is not None else ''}"
+        if found is not None:
+            self._answers[name] = found
+        return self._answers.get(name)
+
+    def _leave_script(self, call: Call, moment: Moment, refused: Refused) -> Verdict:
+        """Return what is done about a call that the snapshot cannot answer."""
+        function = function_of(call, self._reader)
+        name = function.name if function is not None else label(call, self._reader)
+        policy = next((how for pattern, how in reversed(self._policies) if is_named(name, pattern)), "stop")
+        with self._lock:
+            self.off_script.append(name)
+        reads = only_reads(call, moment)
+        if policy == "live" and reads and not isinstance(call, FrameCall):
+            return self._run_tool(call, moment, None)
+        if policy.startswith("stub") and (stub := self._stub(call, moment, json.loads(policy[4:]))) is not None:
+            with self._lock:
+                self._tickets += 1
+            written = Exchange(call, stub, -1, None, timing=self._latest)
+            return self._served(Replayed(written, self._tickets), call, moment, sort_of(call, self._reader), "stub")
+        return Refused(off_script(refused.divergence, name, policy, reads=reads))
+
+    def _stub(self, call: Call, moment: Moment, value: object) -> Outcome | None:
+        reply = ToolReply(value)  # type: ignore[arg-type]
+        if isinstance(call, ToolCall):
+            return reply
+        return self._spelled(call, self._positions.next(call, moment, self.served), reply)
+
+
+def off_script(divergence: Divergence, name: str, policy: str, *, reads: bool) -> Divergence:
+    """Return `divergence`, of a call that the snapshot cannot answer, with the settings that would answer it."""
+    if divergence.kind not in {Kind.ARGS, Kind.TOOL, Kind.EXTRA, Kind.REQUEST}:
+        return divergence
+    why = {
+        "live": "its policy is live, but nobody has declared that it only reads: a tool that writes never runs",
+        "stub": "its policy is stub, but an answer over the network cannot be written so",
+    }.get(policy.partition(" ")[0], "no recorded call is the same, and its policy is stop")
+    line = f"agentreplay_off_script = {name}"
+    hints = (f'answer it: {line} = stub {{"status": "..."}}', *([f"or let it run: {line} = live"] if reads else ()))
+    return replace(divergence, summary=f"{name} was called off script", cause=why, hints=hints)

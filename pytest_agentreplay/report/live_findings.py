@@ -1,0 +1,65 @@
+"""The findings of live runs: what drifted, by which tolerance, and why a run proves nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.canonical_json import canonical
+from pytest_agentreplay.core.diff.texts import excerpt
+from pytest_agentreplay.core.divergence import Kind
+from pytest_agentreplay.core.paths import selecting
+from pytest_agentreplay.report.finding import Finding, Line, file_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pytest_agentreplay.core.live.result import Drift, LiveResult
+    from pytest_agentreplay.core.model import Json
+
+CELLS = {
+    "FL": ("model frozen, read tools LIVE", "--replay-tools=live"),
+    "LF": ("model LIVE, tools frozen", "--replay=live"),
+    "LL": ("model LIVE, read tools LIVE", "--replay=live --replay-tools=live"),
+}
+LAYERS = {"agent": "the agent drifted", "model": "the model drifted", "tool": "a tool drifted"}
+KEPT = 2000  # characters of one side
+
+
+def live_finding(
+    result: LiveResult, facts: Mapping[str, Json], evidence: Iterable[str] = (), hints: Iterable[str] = ()
+) -> Finding:
+    """Return what to report about a run that drifted, or was stopped.
+
+    `facts` are about its snapshot, `evidence` is what changed around the model, `hints` are "what it does: command".
+    """
+    cell, flags = CELLS[result.cell]
+    again = Line("next", f"pytest {flags} {selecting(result.test)}", "run it again")
+    changes = [Line("text", text, "changed") for text in evidence]
+    if result.stopped:
+        why = Line("text", "nothing was compared, and nothing was written: the run counts neither for nor against")
+        headline = f"[{Kind.LIVE.code}] the live run proves nothing: {result.stopped}"
+        return Finding(result.test, Kind.LIVE.code, headline, (why, *changes, again), {"code": Kind.LIVE.code})
+    first = result.drifts[0]
+    tokens = f"{result.tokens.get('input', 0)} + {result.tokens.get('output', 0)} tokens"
+    default = ", a shipped default: no tolerance is set for this place" if first.default else ""
+    lines = [
+        *map(_sides, result.drifts),
+        Line("text", f"{first.tolerance}{default}", "tolerance"),
+        *([Line("text", result.failure, "the test")] if result.failure else []),
+        *([Line("text", ", ".join(dict.fromkeys(result.off_script)), "off script")] if result.off_script else []),
+        Line("text", f"{cell}; {result.calls} model calls, {tokens}, {result.seconds:.1f} s", "ran"),
+        *changes,
+        Line("text", f"{file_of(facts)} (recorded {str(facts.get('recorded') or '')[:10]})", "snapshot"),
+        *(Line("next", text, name) for name, _, text in (hint.partition(": ") for hint in hints)),
+        again,
+        Line("next", f"pytest --snapshot-record {selecting(result.test)}", "keep the new behaviour"),
+    ]
+    more = len(result.drifts) - 1
+    headline = f"[{Kind.DRIFT.code}] {LAYERS[first.layer]}: {first.summary}" + (f" (and {more} more)" if more else "")
+    properties = {"code": Kind.DRIFT.code, "layer": first.layer, "path": first.path, "cell": result.cell}
+    return Finding(result.test, Kind.DRIFT.code, headline, tuple(lines), properties)
+
+
+def _sides(drift: Drift) -> Line:
+    recorded, now = (side if isinstance(side, str) else canonical(side) for side in (drift.recorded, drift.now))
+    return Line("difference", drift.path, drift.summary, *excerpt(recorded, now, KEPT))

@@ -1,0 +1,297 @@
+"""`--replay=live` and `--replay-tools=live`: what goes live, what stays frozen, and what a drifted run is told."""
+
+import json
+
+import pytest
+
+from pytest_agentreplay.demo.server import Ask, Raw
+from tests.support.small_projects import flat, furnished, passed, recorded, sections
+
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+
+AGENT = """
+import asyncio, concurrent.futures, json, os, pathlib
+
+import anthropic, openai
+
+HERE = pathlib.Path(__file__).parent
+URL = os.environ["MODEL_URL"]
+KEY = os.environ["MODEL_API_KEY"]
+
+def note(line):
+    with HERE.joinpath("ledger.txt").open("a") as ledger:
+        ledger.write(line + "\\n")
+
+def lookup(order: str) -> dict:
+    note(f"lookup {order}")
+    return {"order": order, "status": HERE.joinpath("world.txt").read_text()}
+
+def search(text: str) -> list:
+    note(f"search {text}")
+    return [text]
+
+def refund(order: str) -> str:
+    note(f"refund {order}")
+    return "refunded"
+
+TOOLS = {"lookup": lookup, "search": search, "refund": refund}
+SCHEMAS = [
+    {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {}}}} for name in TOOLS
+]
+
+def results(message):
+    for call in message.tool_calls or ():
+        given = TOOLS[call.function.name](**json.loads(call.function.arguments))
+        yield {"role": "tool", "tool_call_id": call.id, "content": json.dumps(given)}
+
+def answer(name):
+    messages = [{"role": "user", "content": name}]
+    with openai.OpenAI(base_url=URL + "/v1", api_key=KEY, max_retries=0) as client:
+        while True:
+            reply = client.chat.completions.create(model="m-1", messages=messages, tools=SCHEMAS).choices[0].message
+            messages.append(reply.model_dump(exclude_none=True))
+            messages += (added := list(results(reply)))
+            if not added:
+                return reply.content
+
+async def answer_async(name):
+    asked = [{"role": "user", "content": name}]
+    async with openai.AsyncOpenAI(base_url=URL + "/v1", api_key=KEY, max_retries=0) as client:
+        replies = await asyncio.gather(
+            *(client.chat.completions.create(model="m-1", messages=asked, tools=SCHEMAS) for _ in range(3))
+        )
+    return [given["content"] for reply in replies for given in results(reply.choices[0].message)]
+
+def answer_streamed(name):
+    asked = [{"role": "user", "content": name}]
+    with anthropic.Anthropic(base_url=URL, api_key=KEY, max_retries=2) as client:
+        with client.messages.stream(model="c-1", max_tokens=64, messages=asked) as stream:
+            return "".join(stream.text_stream)
+
+def in_threads(name):
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        return list(pool.map(answer, [f"{name} {number}" for number in range(3)]))
+"""
+
+TESTS = """
+import asyncio
+
+import pytest
+
+import agent
+
+pytestmark = pytest.mark.agentreplay
+
+def test_plain():
+    assert agent.answer("plain")
+
+def test_wording():
+    assert agent.answer("wording")
+
+def test_arguments():
+    agent.answer("arguments")
+
+def test_tool():
+    agent.answer("tool")
+
+def test_refusal():
+    agent.answer("refusal")
+
+def test_again():
+    agent.answer("again")
+
+@pytest.mark.agentreplay(off_script={"refund": 'stub "not now"', "search": "live", "lookup": "live"})
+def test_policies():
+    assert agent.answer("policies")
+
+def test_assertion():
+    assert "shipped" in agent.answer("assertion")
+
+def test_fingerprint():
+    assert agent.answer("fingerprint")
+
+def test_async():
+    assert len(asyncio.run(agent.answer_async("async"))) == 3
+
+def test_streamed():
+    assert agent.answer_streamed("streamed")
+
+def test_threads():
+    assert len(agent.in_threads("threads")) == 3
+"""
+
+CONFTEST = """
+import json, pathlib
+
+def pytest_runtest_logreport(report):
+    run = getattr(report, "agentreplay", {}).get("live_run")
+    if run:
+        with pathlib.Path(__file__).with_name("runs.jsonl").open("a") as file:
+            file.write(json.dumps(run) + "\\n")
+"""
+
+INI = """agentreplay_tools =
+    agent.lookup = read
+    agent.search = read
+    agent.refund
+"""
+
+LOOKUP = Ask("lookup", {"order": "A-17"})
+
+
+def completion(text, fingerprint):
+    message = {"role": "assistant", "content": text}
+    body = {
+        "id": "c-1",
+        "object": "chat.completion",
+        "created": 1,
+        "model": f"m-1-{fingerprint}",
+        "system_fingerprint": fingerprint,
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10},
+    }
+    return Raw(headers=[("content-type", "application/json")], chunks=(json.dumps(body).encode(),))
+
+
+class World:
+    """The model of these tests: by the first word of the user, and by what has drifted."""
+
+    def __init__(self):
+        self.drifted = False
+        self.refuses = None
+
+    def __call__(self, body, number):
+        if self.refuses is not None:
+            return self.refuses
+        case, turn = body["messages"][0]["content"].split()[0], sum(m["role"] == "tool" for m in body["messages"])
+        final = "It has shipped, and is on its way to you."
+        if case == "fingerprint":
+            return completion(final, "fp-2" if self.drifted else "fp-1")
+        if case == "streamed":
+            return final
+        if self.drifted:
+            match case, turn:
+                case "wording", 1:
+                    return "It has shipped, and it is on its way to you."
+                case "arguments", 0:
+                    return Ask("lookup", {"order": "A-18"})
+                case "tool", 0:
+                    return Ask("refund", {"order": "A-17"})
+                case "refusal", 0:
+                    return "I cannot help with that."
+                case "again", 1:
+                    return LOOKUP
+                case "policies", 0:
+                    return [Ask("refund", {"order": "A-17"}), Ask("search", {"text": "shoes"}), LOOKUP]
+                case "assertion", 1:
+                    return "It has not left yet, and is still on its way to you."
+        return final if turn else LOOKUP
+
+
+@pytest.fixture(scope="module")
+def shop(shared_project):
+    world = World()
+    project = furnished(shared_project(world), INI, agent=AGENT, test_shop=TESTS, conftest=CONFTEST)
+    project.world = world
+    (project.root / "world.txt").write_text("shipped")
+    recorded(project)
+    project.sealed = {file: file.read_bytes() for file in project.root.rglob("*.snapshot.json")}
+    return project
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_written(shop):
+    shop.world.drifted, shop.world.refuses = False, None
+    (shop.root / "ledger.txt").write_text("")
+    (shop.root / "world.txt").write_text("shipped")
+    yield
+    assert {file: file.read_bytes() for file in shop.root.rglob("*.snapshot.json")} == shop.sealed
+
+
+def live(shop, *words, tests="test_shop.py", **environ):
+    """The finished run, and what each test told of its live run."""
+    runs = shop.root / "runs.jsonl"
+    runs.unlink(missing_ok=True)
+    done = shop.run(*words, tests, **environ)
+    told = [json.loads(line) for line in runs.read_text().splitlines()] if runs.exists() else []
+    return done, {run["test"].partition("::test_")[2]: run for run in told}
+
+
+def test_the_same_world_is_the_same_run_with_real_sdks_streams_tasks_and_threads(shop):
+    hits = shop.server.hits
+    done, runs = live(shop, "--replay=live")
+    passed(done)
+    assert shop.server.hits - hits == sum(run["calls"] for run in runs.values()) == 27
+    assert "model LIVE, tools frozen" in done.stdout
+    assert shop.ledger == [], "no tool runs"
+    assert [name for name, run in runs.items() if run["drifts"] or run["off_script"] or not run["passed"]] == []
+    assert {run["cell"] for run in runs.values()} == {"LF"}
+    plain = runs["plain"]
+    assert (plain["model"], plain["calls"], plain["stopped"]) == ("m-1", 2, "")
+    assert plain["tokens"]["input"] > plain["tokens"]["output"] > 0
+
+
+def test_what_the_model_does_otherwise_is_drift_and_nothing_that_writes_runs(shop):
+    shop.world.drifted = True
+    done, runs = live(shop, "--replay=live")
+    found = sections(done)
+    assert sorted(found) == ["again", "arguments", "assertion", "policies", "refusal", "tool"]
+    assert all(text.startswith("[AR-DRIFT] the model drifted: ") for text in found.values()), found
+    assert shop.ledger == ["search shoes"], "off script, and declared to read"
+    assert runs["arguments"]["off_script"] == ["lookup"]
+    assert "agentreplay_off_script = lookup = live" in found["arguments"]
+    assert "recorded A-17 now A-18" in found["arguments"]
+    assert runs["tool"]["off_script"] == ["refund"]
+    assert "agentreplay_off_script = refund = stub" in found["tool"]
+    assert "refund = live" not in found["tool"], "it writes"
+    assert runs["policies"]["off_script"] == ["refund", "search"]
+    assert runs["again"]["off_script"] == [], "what reads gives its recorded answer again"
+    assert "AssertionError" in runs["assertion"]["failure"]
+    assert not runs["assertion"]["passed"]
+    for name in ("plain", "wording", "fingerprint", "async", "streamed", "threads"):
+        assert (runs[name]["drifts"], runs[name]["passed"]) == ([], True), name
+    assert (runs["fingerprint"]["fingerprints"], runs["fingerprint"]["served_models"]) == (["fp-2"], ["m-1-fp-2"])
+    assert all(len(text.splitlines()) <= 24 for text in found.values())
+    assert "shipped default" in flat(done)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "environ", "reason"),
+    [
+        (Raw(401, [], (b'{"error": {"message": "bad key"}}',), "Unauthorized"), {}, "the model answered 401"),
+        (Raw(429, [], (b"{}",), "Too Many Requests"), {}, "the model answered 429 Too Many Requests"),
+        (None, {"MODEL_URL": "http://127.0.0.1:9"}, "the model did not answer, ConnectError"),
+    ],
+)
+def test_a_model_that_refuses_or_is_not_there_is_no_drift(shop, refusal, environ, reason):
+    shop.world.refuses = refusal
+    done, runs = live(shop, "--replay=live", "-k", "plain", **environ)
+    assert f"[AR-LIVE] the live run proves nothing: {reason}" in flat(done)
+    assert runs["plain"]["stopped"].startswith(reason)
+    assert runs["plain"]["drifts"] == []
+
+
+def test_tools_that_read_run_and_are_compared_and_the_agent_gets_what_they_return(shop):
+    done, runs = live(shop, "--replay-tools=live", "-k", "plain or async or threads")
+    passed(done)
+    assert "model frozen, read tools LIVE" in done.stdout
+    assert {run["cell"] for run in runs.values()} == {"FL"}
+    assert shop.ledger == ["lookup A-17"] * 7
+    (shop.root / "world.txt").write_text("lost")
+    hits = shop.server.hits
+    done, runs = live(shop, "--replay-tools=live", "-k", "plain")
+    assert shop.server.hits == hits
+    assert "[AR-DRIFT] a tool drifted: turn 1/2: tool lookup: result changed, $.status shipped -> lost" in flat(done)
+    assert "agentreplay_tolerances = lookup $.status = ignore" in done.stdout
+    assert [drift["layer"] for drift in runs["plain"]["drifts"]] == ["tool"]
+    for how, cell in (("verify", "LL"), ("live", "LL")):
+        done, runs = live(shop, "--replay=live", f"--replay-tools={how}", "-k", "plain")
+        assert "a tool drifted" in flat(done)
+        assert runs["plain"]["cell"] == cell
+        sent = shop.server.requests[-1].json["messages"][-1]["content"]
+        assert ("lost" in sent) == (how == "live"), "verified tools give the recorded result"
+
+
+def test_a_tool_that_writes_may_not_be_let_live_off_script(shop):
+    done = shop.run("--replay=live", "-k", "plain", "-o", "agentreplay_off_script=refund = live")
+    assert "agentreplay_off_script: refund = live: it writes, and a tool that writes never runs" in flat(done)
