@@ -193,7 +193,7 @@ def shop(shared_project):
     world = World()
     project = furnished(shared_project(world), INI, agent=AGENT, test_shop=TESTS, conftest=CONFTEST)
     project.world = world
-    (project.root / "world.txt").write_text("shipped")
+    (project.root / "world.txt").write_text("shipped", encoding="utf-8")
     recorded(project)
     project.sealed = {file: file.read_bytes() for file in project.root.rglob("*.snapshot.json")}
     return project
@@ -202,8 +202,8 @@ def shop(shared_project):
 @pytest.fixture(autouse=True)
 def nothing_is_written(shop):
     shop.world.drifted, shop.world.refuses = False, None
-    (shop.root / "ledger.txt").write_text("")
-    (shop.root / "world.txt").write_text("shipped")
+    (shop.root / "ledger.txt").write_text("", encoding="utf-8")
+    (shop.root / "world.txt").write_text("shipped", encoding="utf-8")
     yield
     assert {file: file.read_bytes() for file in shop.root.rglob("*.snapshot.json")} == shop.sealed
 
@@ -213,7 +213,7 @@ def live(shop, *words, tests="test_shop.py", **environ):
     runs = shop.root / "runs.jsonl"
     runs.unlink(missing_ok=True)
     done = shop.run(*words, tests, **environ)
-    told = [json.loads(line) for line in runs.read_text().splitlines()] if runs.exists() else []
+    told = [json.loads(line) for line in runs.read_text(encoding="utf-8").splitlines()] if runs.exists() else []
     return done, {run["test"].partition("::test_")[2]: run for run in told}
 
 
@@ -277,7 +277,7 @@ def test_tools_that_read_run_and_are_compared_and_the_agent_gets_what_they_retur
     assert "model frozen, read tools LIVE" in done.stdout
     assert {run["cell"] for run in runs.values()} == {"FL"}
     assert shop.ledger == ["lookup A-17"] * 7
-    (shop.root / "world.txt").write_text("lost")
+    (shop.root / "world.txt").write_text("lost", encoding="utf-8")
     hits = shop.server.hits
     done, runs = live(shop, "--replay-tools=live", "-k", "plain")
     assert shop.server.hits == hits
