@@ -15,7 +15,7 @@ from pytest_agentreplay.codec.strict_yaml import LARGEST
 from pytest_agentreplay.core.case_backend import AnswerPolicy, CaseBackend
 from pytest_agentreplay.core.model import HttpReply
 from pytest_agentreplay.core.paths import quoted
-from pytest_agentreplay.core.tolerance import Tolerances, parse
+from pytest_agentreplay.core.tolerance import Level, TolerancePolicy, parse
 from pytest_agentreplay.dialects import READER, encode, mcp
 from pytest_agentreplay.dialects.meaning import ByBody, ByMeaning
 from pytest_agentreplay.errors import CaseError, LiveRefused, SnapshotError
@@ -71,9 +71,13 @@ def gate_of(
     )
 
 
-def tolerances_of(case: Case) -> Tolerances | None:
+def tolerances_of(case: Case) -> TolerancePolicy | None:
     """How near the arguments of a tool's call must be where a live model makes them; None where they must be equal."""
-    return Tolerances(parse(place, how) for place, how in case.tolerance.items()) if case.tolerance else None
+    if not case.tolerance:
+        return None
+    return TolerancePolicy(
+        parse(place, how, side="arguments", level=Level.TEST, source=case.file) for place, how in case.tolerance.items()
+    )
 
 
 def fixtures_of(case: Case) -> Fixtures:

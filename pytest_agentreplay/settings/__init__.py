@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.order_permutations import OrderTrial
     from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.core.rules import Rule
-    from pytest_agentreplay.core.tolerance import Tolerances
+    from pytest_agentreplay.core.tolerance import TolerancePolicy
     from pytest_agentreplay.settings.parsers import Clocks, Orders
 
 __all__ = ["INI", "MARKER", "OPTIONS", "POLICY", "Mode", "Settings", "resolve"]
@@ -145,11 +145,11 @@ class Settings(NamedTuple):
         return tuple(rule for text, reason in self.ignored for rule in rules_of(text, reason))
 
     @property
-    def near(self) -> Tolerances:
+    def near(self) -> TolerancePolicy:
         """What results of verified tools may differ in."""
-        from pytest_agentreplay.core.tolerance import Tolerances, parse
+        from pytest_agentreplay.core.tolerance import TolerancePolicy, parse
 
-        return Tolerances(parse(place, how) for place, how in self.tolerances)
+        return TolerancePolicy(parse(place, how) for place, how in self.tolerances)
 
     @property
     def axes(self) -> Axes:

@@ -12,7 +12,7 @@ from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.core.rules import Rule
-from pytest_agentreplay.core.tolerance import Tolerances
+from pytest_agentreplay.core.tolerance import TolerancePolicy
 from pytest_agentreplay.dialects import READER, RULES
 from tests.core.conftest import JSON, Book, chat, completion
 from tests.support.backends import replayer
@@ -621,5 +621,5 @@ def test_a_recorded_call_that_was_left_out_before_a_changed_one_is_missing(writi
 def test_a_result_of_the_same_elements_in_another_order_is_told_as_such():
     book = Book()
     rows, now = book.tool("rows", ["new", "old", "lost"]), ToolReply(["old", "new", "lost"])
-    found = results.changed(book.run(), READER, rows, rows.call, now, tolerances=Tolerances(()))
+    found = results.changed(book.run(), READER, rows, rows.call, now, tolerances=TolerancePolicy(()))
     assert found.summary == "tool rows: result: $ came in another order"

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.tolerance import Tolerances, matched, parse, view
+from pytest_agentreplay.core.tolerance import TolerancePolicy, parse, view
+from pytest_agentreplay.core.tolerance.comparing import matched
 from pytest_agentreplay.errors import SettingsError
 
 SCALAR = st.none() | st.booleans() | st.integers(-99, 99) | st.floats(allow_nan=False, allow_infinity=False)
@@ -22,7 +23,7 @@ JSON = st.recursive(
 
 
 def rules(*rows):
-    return Tolerances(parse(*row.split(" = ")) for row in rows)
+    return TolerancePolicy(parse(*row.split(" = ")) for row in rows)
 
 
 def near(recorded, now, *rows):

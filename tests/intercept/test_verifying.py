@@ -6,7 +6,7 @@ from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.backends.verify import VerifyBackend
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Exchange, Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
-from pytest_agentreplay.core.tolerance import Tolerances
+from pytest_agentreplay.core.tolerance import TolerancePolicy
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import patching
@@ -38,7 +38,7 @@ def body():
 
 
 def interception_of(kind=VerifyBackend):
-    more = (Tolerances(),) if kind is VerifyBackend else ()
+    more = (TolerancePolicy(),) if kind is VerifyBackend else ()
     return Interception(kind(RUN, Matching(READER), READER, *more), Plain())
 
 

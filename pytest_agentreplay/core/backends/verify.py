@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.backends.backend import PassThrough, Refused, Replayed
 from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.diagnose import results
-from pytest_agentreplay.core.tolerance import Tolerances
+from pytest_agentreplay.core.tolerance import TolerancePolicy
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -34,12 +34,12 @@ class VerifyBackend(ReplayBackend):
     A changed result is no refusal: the agent gets the recorded one, and the run goes on.
     """
 
-    def __init__(self, run: Run, matching: Matching, reader: Reader, tolerances: Tolerances | None = None) -> None:
+    def __init__(self, run: Run, matching: Matching, reader: Reader, tolerances: TolerancePolicy | None = None) -> None:
         """Index `run`; `tolerances` say what is near enough."""
         super().__init__(run, matching, reader)
         self.verified = 0
         self.changed: list[Divergence] = []
-        self._tolerances = tolerances or Tolerances()
+        self._tolerances = tolerances or TolerancePolicy()
         self._running: dict[int, Exchange] = {}
         self._within: dict[int, dict[Hashable, list[Exchange]]] = {}
         self._guard = threading.Lock()

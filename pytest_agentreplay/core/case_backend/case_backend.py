@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Call, Failure, JsonObject, Outcome, ToolReply
     from pytest_agentreplay.core.reading import Reader
-    from pytest_agentreplay.core.tolerance import Tolerances
+    from pytest_agentreplay.core.tolerance import TolerancePolicy
 
 ServeMode: TypeAlias = Literal["strict", "position", "arguments", "live"]
 Sort: TypeAlias = Literal["model", "tools", "other"]
@@ -60,7 +60,7 @@ class AnswerPolicy:
     meaning: Meaning | None = None
     retell: Callable[[Call, Call, Outcome], Outcome | None] | None = None
     spell: Callable[[Call, Outcome, Outcome | None], Outcome | None] | None = None
-    tolerances: Tolerances | None = None
+    tolerances: TolerancePolicy | None = None
 
     def way(self, sort: Sort) -> ServeMode:
         """How calls of a sort are served."""

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.case_backend.case_backend import CaseFixtures
     from pytest_agentreplay.core.diagnose.replay_progress import ReplayProgress
     from pytest_agentreplay.core.model import Call, Exchange, Failure, JsonObject, ToolReply
-    from pytest_agentreplay.core.tolerance import Tolerances
+    from pytest_agentreplay.core.tolerance import TolerancePolicy
 
 
 class Tolerant:
     """What a case tolerates of arguments. Without any rule nothing is near enough."""
 
-    def __init__(self, tolerances: Tolerances | None) -> None:
+    def __init__(self, tolerances: TolerancePolicy | None) -> None:
         """`tolerances` are those of the case, where its model is live."""
         self._rules = tolerances
 
@@ -41,7 +41,8 @@ class Tolerant:
         rules = self._rules
         if rules is None or tool is None:
             return None
-        return next((x for x, known in left for said in said_as(tool) if rules.near(tool.name, known, said)), None)
+        pairs = ((x, known, said) for x, known in left for said in said_as(tool))
+        return next((x for x, known, said in pairs if rules.near(tool.name, known, said, "arguments")), None)
 
     def told(self, left: Sequence[tuple[Exchange, JsonObject]], call: Call, standing: ReplayProgress) -> Call:
         """`call` as people are told how it differs: what is tolerated of it as the nearest recorded call has it."""
@@ -55,6 +56,6 @@ class Tolerant:
         return min(parted, key=lambda one: len(standing.differences(one[0].call, one[1])), default=(None, call))[1]
 
     def _settled(self, tool: str, known: JsonObject, said: JsonObject) -> JsonObject:
-        found = self._rules.settled(tool, known, said) if self._rules is not None else said
+        found = self._rules.settled(tool, known, said, "arguments") if self._rules is not None else said
         assert isinstance(found, dict)
         return found

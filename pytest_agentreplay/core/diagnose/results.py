@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.model import Call, Exchange, Json, Outcome, Run
     from pytest_agentreplay.core.reading import Reader
-    from pytest_agentreplay.core.tolerance import Tolerances
+    from pytest_agentreplay.core.tolerance import TolerancePolicy
 
 
 def changed(
-    run: Run, reader: Reader, x: Exchange, call: Call, now: Outcome, *, tolerances: Tolerances
+    run: Run, reader: Reader, x: Exchange, call: Call, now: Outcome, *, tolerances: TolerancePolicy
 ) -> Divergence | None:
     """How the result of `call`, recorded as `x`, differs now; None when it is near enough."""
     standing = ReplayProgress(run, reader, ())

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Call, Outcome, Run
     from pytest_agentreplay.core.reading import Reader
-    from pytest_agentreplay.core.tolerance import Tolerances
+    from pytest_agentreplay.core.tolerance import TolerancePolicy
 
     Spell = Callable[[Call, Outcome, Outcome | None], Outcome | None]
 
@@ -52,7 +52,7 @@ class LiveBackend(CaseBackend, VerifyBackend):
         reader: Reader,
         axes: Axes,
         *,
-        tolerances: Tolerances,
+        tolerances: TolerancePolicy,
         policies: Sequence[tuple[str, str]] = (),
         spell: Spell | None = None,
     ) -> None:

@@ -1,0 +1,181 @@
+"""The language of tolerances: a place, and what may differ there.
+
+    $.final = text(0.35)            a place of what a run shows (`core.live.observation`)
+    search $[*].score = 0.01        a place of each result of one tool, "*" in its name for any letters
+
+exact, ignore, type                 nothing, everything, all but the JSON type; there and below
+0.01, 1%, number(0.01, 1%)          numbers, by so much or by a share of the recorded one; there and below
+text(0.35), regex(R), one_of(A, B)  texts by the share of words that are the same; by a pattern; one of these
+unordered, unordered(id), set       a list in any order; paired by a member; repeats do not count
+superset, subset, subsequence       more than the recorded elements, fewer, or more in between
+forbidden(A, B)                     a list holds none of these, by name
+at most 2000, at most 1.5x          a budget, or a multiple of what was recorded
+embed(HOOK, 0.9), judge(HOOK, "R")  a function of the project says so
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from pytest_agentreplay.core.rules import Selector, Step, compile_path
+from pytest_agentreplay.errors import SettingsError
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.core.model import Json
+
+Side: TypeAlias = Literal["result", "arguments"]
+
+PARTS = ("turns", "tools", "final", "outcome", "usage")
+"""The members of what a run shows."""
+EXAMPLE: Json = {"turns": [{"text": ""}], "final": ""}
+"""Where text of a model stands."""
+EXACT_TEXT = (
+    "a model does not write the same text twice (1,000 identical requests were seen to give 80 different answers), so "
+    "a comparison that asks for it fails by chance: write text(0.35), type or ignore"
+)
+ALIASES = {"equal": "exact", "multiset": "unordered"}
+FORMS = (
+    "write ignore, unordered, exact, a number (0.01) or a share (1%), or one of type, set, superset, subset, "
+    "subsequence, unordered(KEY), number(0.01, 1%), text(0.35), regex(R), one_of(A, B), forbidden(NAME), at most 2000, "
+    'at most 1.5x, embed(HOOK, 0.9), judge(HOOK, "rubric")'
+)
+_SIZE = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*(%?)", re.IGNORECASE)
+_FORM = re.compile(r"([a-z_]+)\s*(?:\((.*)\))?", re.DOTALL)
+_LIMIT = re.compile(r"at most\s+(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*(x?)")
+_ARGUMENT = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[^,"]*[^,"\s])\s*(?:,(?=.)|$)', re.DOTALL)
+
+
+class Level(IntEnum):
+    """Where a tolerance stands. A higher one wins; at one level the most specific path does, then the later line."""
+
+    SHIPPED = 0
+    INI = 1
+    FILE = 2
+    TEST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """What may differ at the places of `path`: of what a run shows, or with a `tool` of what that gave or was given.
+
+    `how` is a word of the language, `values` what stands in its brackets, `source` where it was written, for people.
+    """
+
+    tool: str
+    path: Selector
+    how: str
+    values: tuple[Any, ...] = ()
+    side: Side = "result"
+    level: Level = Level.INI
+    source: str = ""
+    text: str = ""
+
+    @property
+    def rank(self) -> tuple[int, int, int]:
+        """What of two that name one place counts: the level, then the steps that are named, then all of them."""
+        fixed = sum(step.want is not None for step in self.path.steps) + (2 + ("*" not in self.tool)) * bool(self.tool)
+        return self.level, fixed, sum(not step.deep for step in self.path.steps) + 3 * bool(self.tool)
+
+    @property
+    def written(self) -> str:
+        """The line as people wrote it, with the file where that is known."""
+        return f"{self.source}: {self.text}" if self.source else self.text
+
+    @property
+    def hook(self) -> str:
+        """The key of the function that is asked, "" for none."""
+        return str(self.values[0]) if self.how in {"embed", "judge"} else ""
+
+
+def parse(place: str, how: str, *, side: Side = "result", level: Level = Level.INI, source: str = "") -> Tolerance:
+    """Return the tolerance that somebody wrote: "search $[*].score", "0.01". Raises SettingsError for what is none."""
+    tool, dollar, path = place.partition("$")
+    selector = compile_path(f"${path.strip()}") if dollar else None
+    if selector is None or not (tool.strip() or _leads_into_run(selector)):
+        raise SettingsError(
+            f"{place!r} is no tool and place; write it like lookup_order $.updated_at, or a place of what the run "
+            f"shows, which begins with $.{', $.'.join(PARTS)}"
+        )
+    word, values = _form(how.strip(), f"{place} = {how}")
+    if word == "exact" and not tool.strip() and _covers_text(selector):
+        raise SettingsError(f"{place} = {how}: {EXACT_TEXT}")
+    return Tolerance(tool.strip(), selector, word, values, side, level, source, f"{place.strip()} = {how.strip()}")
+
+
+def is_named(tool: str, pattern: str) -> bool:
+    """Return whether `pattern` names the tool: "*" stands for any letters."""
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), tool) is not None
+
+
+def _leads_into_run(path: Selector) -> bool:
+    first = path.steps[0] if path.steps else Step(None, deep=False)
+    return first.deep or first.want is None or first.want in PARTS
+
+
+def _covers_text(path: Selector) -> bool:
+    """Return whether text of a model stands at a place of the path, or in what stands there."""
+    anywhere = Selector("", tuple(Step(None, step.deep) if isinstance(step.want, int) else step for step in path.steps))
+    texts = (("turns", 0, "text"), ("final",))
+    return any(text[: len(place)] == place for place, _ in anywhere.find(EXAMPLE) for text in texts)
+
+
+def _form(how: str, line: str) -> tuple[str, tuple[Any, ...]]:
+    """Return the word and its values. Raises SettingsError."""
+    if size := _SIZE.fullmatch(how):
+        return "number", _sizes([size[0]])
+    if limit := _LIMIT.fullmatch(how):
+        return "at most", (Decimal(limit[1]), bool(limit[2]))
+    form = _FORM.fullmatch(how)
+    word, inside = (ALIASES.get(form[1], form[1]), form[2]) if form else ("", None)
+    values = [] if inside is None or word == "regex" else _values(inside)
+    match word, values:
+        case "ignore" | "exact" | "type" | "set" | "superset" | "subset" | "subsequence" | "unordered", [] if (
+            inside is None
+        ):
+            return word, ()
+        case ("unordered", [str()]) | ("one_of", [_, *_]) | ("judge", [str(), str()]):
+            return word, tuple(values)
+        case "forbidden", [_, *_] if all(isinstance(value, str) for value in values):
+            return word, tuple(values)
+        case "number", [_] | [_, _] if all(_SIZE.fullmatch(str(value)) for value in values):
+            return word, _sizes(values)
+        case ("text", [least]) | ("embed", [str(), least]) if isinstance(least, int | float) and 0 < least <= 1:
+            return word, tuple(values)
+        case "regex", [] if inside:
+            return word, (_quick(inside, line),)
+    raise SettingsError(f"{line}: {FORMS}")
+
+
+def _quick(regex: str, line: str) -> re.Pattern[str]:
+    from pytest_agentreplay.core.linear import Slow
+    from pytest_agentreplay.core.regexes import RefusedPattern, quick
+
+    try:
+        return quick(regex)
+    except (RefusedPattern, Slow) as wrong:
+        raise SettingsError(f"{line}: the pattern {wrong}") from None
+
+
+def _sizes(values: list[Any]) -> tuple[Decimal, Decimal]:
+    """Return how far numbers may be apart, and what share of the recorded one."""
+    sizes = {size[2]: Decimal(size[1]) for value in values if (size := _SIZE.fullmatch(str(value)))}
+    return sizes.get("", Decimal()), sizes.get("%", Decimal()) / 100
+
+
+def _values(inside: str) -> list[Any]:
+    """Return what stands between the commas: JSON where it is some, else text. Nothing where it cannot be read."""
+    values, at = [], 0
+    while part := _ARGUMENT.match(inside, at):
+        at = part.end()
+        try:
+            values.append(json.loads(part[1]))
+        except ValueError:
+            values.append(part[1])
+        if at == len(inside):
+            return values
+    return []

@@ -1,0 +1,153 @@
+"""The rules of a project, a test or a case, with the shipped ones behind them: what one run leaves of another."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import partial
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.core.canonical_json import canonical
+from pytest_agentreplay.core.diff.texts import shorten
+from pytest_agentreplay.core.divergence import ABSENT
+from pytest_agentreplay.core.live.result import Drift
+from pytest_agentreplay.core.rules import Selector, show
+from pytest_agentreplay.core.tolerance.comparing import BrokenRule, Comparison, number_of
+from pytest_agentreplay.core.tolerance.frozen_view import view
+from pytest_agentreplay.core.tolerance.tolerance_forms import Level, Tolerance, is_named, parse
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.core.rules import Place
+    from pytest_agentreplay.core.tolerance.tolerance_forms import Side
+
+# Of 36 answers and a paraphrase of each the least share of equal words was 0.40 (half of them: over 0.76); of 36
+# answers and another one to the same question (a refusal, a failure, the opposite) the largest was 0.33.
+RATIO = 0.35
+_LINES = {
+    "$.turns": "ignore",
+    "$.turns[*].text": "type",
+    "$.final": f"text({RATIO})",
+    "$.outcome": "ignore",
+    "$.usage": "ignore",
+}
+SHIPPED = tuple(parse(place, how, level=Level.SHIPPED) for place, how in _LINES.items())
+"""What holds in a comparison of two runs where nobody says otherwise; tools, arguments and results are exact."""
+BOUNDS = frozenset({"at most", "forbidden"})
+_PLACEHOLDER = re.compile(r"\[\[redacted:([\w-]+):\d+\]\]")
+
+
+class TolerancePolicy:
+    """All tolerances that hold together: the higher level wins, then the more specific path, then the later one."""
+
+    def __init__(self, rules: Iterable[Tolerance] = ()) -> None:
+        """Nothing is looked at before it is needed."""
+        self.rules = tuple(rules)
+
+    def settled(self, tool: str, recorded: Json, now: Json, side: Side = "result") -> Json:
+        """Return `now`, of one call of `tool`, with what is near enough to `recorded` as it was recorded."""
+        recorded, now = _unnumbered(recorded), _unnumbered(now)
+        if not self.rules or canonical(recorded) == canonical(now):
+            return now
+        was: Json = {"tools": [{"name": tool, side: recorded}]}
+        settled: Any = Comparison(was, {"tools": [{"name": tool, side: now}]}, partial(_places, self.rules), {}).settled
+        return settled["tools"][0][side]  # type: ignore[no-any-return]
+
+    def near(self, tool: str, recorded: Json, now: Json, side: Side = "result") -> bool:
+        """Return whether one may stand for the other."""
+        return canonical(_unnumbered(recorded)) == canonical(self.settled(tool, recorded, now, side))
+
+    def compare(
+        self, recorded: JsonObject, now: JsonObject, hooks: Mapping[str, Callable[..., Any]] = MappingProxyType({})
+    ) -> tuple[Drift, ...]:
+        """Return where `now` leaves `recorded`; both are what a run shows (`core.live.observation`).
+
+        `hooks` are the functions of the project by key: what they call crosses the boundary as an agent's calls do.
+        Raises SettingsError for a hook that is not there, RunnerError for one that fails.
+        """
+        rules, sides = (*SHIPPED, *self.rules), (_unnumbered(recorded), _unnumbered(now))
+        broken = Comparison(*sides, partial(_places, rules), hooks).broken
+        return tuple(_drift(each) for each in (*broken, *_exceeded(rules, *map(view, sides))))
+
+    def unmatched(self, recorded: JsonObject, now: JsonObject) -> tuple[str, ...]:
+        """Return a message for each tolerance whose path matches nothing in either run, and each budget nobody counts.
+
+        What leads into something empty, or to a tool that neither run called, is left out.
+        """
+        trees, messages = (view(recorded), view(now)), []
+        for rule in self.rules:
+            values = [value for tree in trees for _, value in _spots(rule, tree)]
+            start = replace(rule, path=Selector("", rule.path.steps[: not rule.tool]))
+            if not values and any(value not in ([], {}, None) for tree in trees for _, value in _spots(start, tree)):
+                messages.append(f"{rule.written} matches nothing in either run")
+            if rule.how == "at most" and values and all(number_of(value) is None for value in values):
+                messages.append(f"{rule.written} is a budget for what nobody counts")
+        return tuple(messages)
+
+
+def _spots(rule: Tolerance, tree: Any) -> list[tuple[Place, Json]]:
+    """Return each place that a rule names in what a run shows, with what stands there."""
+    if not rule.tool:
+        return rule.path.find(tree)
+    return [
+        (("tools", at, rule.side, *place), value)
+        for at, call in enumerate(tree["tools"])
+        if rule.side in call and is_named(call["name"], rule.tool)
+        for place, value in rule.path.find(call[rule.side])
+    ]
+
+
+def _places(rules: Iterable[Tolerance], data: Json) -> dict[Place, Tolerance]:
+    """Return the rule that wins at each place that one names."""
+    tree = view(data)
+    ranked = sorted((rule for rule in rules if rule.how not in BOUNDS), key=lambda rule: rule.rank)
+    return {place: rule for rule in ranked for place, _ in _spots(rule, tree)}
+
+
+def _exceeded(rules: Iterable[Tolerance], recorded: Json, now: Json) -> Iterator[BrokenRule]:
+    """Yield each budget that is exceeded and each call that is forbidden; these hold beside all other rules."""
+    budgets: dict[Place, tuple[Tolerance, Json]] = {}
+    for rule in sorted((rule for rule in rules if rule.how in BOUNDS), key=lambda rule: rule.rank):
+        for place, value in _spots(rule, now):
+            if rule.how == "at most":
+                budgets[place] = rule, value
+            for at, item in enumerate(value if isinstance(value, list) and rule.how == "forbidden" else ()):
+                name = str(item.get("name") if isinstance(item, dict) else item)
+                if any(is_named(name, pattern) for pattern in rule.values):
+                    yield BrokenRule((*place, at), rule, ABSENT, item, "is forbidden")
+    for place, (rule, value) in budgets.items():
+        was = dict(_spots(rule, recorded)).get(place)
+        limit = rule.values[0] * (number_of(was) or 0 if rule.values[1] else 1)
+        if (used := number_of(value)) is not None and used > limit:
+            yield BrokenRule(place, rule, was, value, f"{limit.normalize():f} is the most")
+
+
+def _drift(broken: BrokenRule) -> Drift:
+    rule, place, path = broken.rule, broken.place, show(broken.place)
+    was, now = ("absent" if side is ABSENT else shorten(canonical(side), 60) for side in (broken.recorded, broken.now))
+    return Drift(
+        layer="tool" if place[:1] == ("tools",) and place[2:3] == ("result",) else "model",
+        path=path,
+        tolerance=rule.text if rule is not None else f"{path} = exact",
+        summary=f"{path} {was} -> {now}{f' ({broken.reason})' if broken.reason else ''}",
+        recorded=None if broken.recorded is ABSENT else broken.recorded,
+        now=None if broken.now is ABSENT else broken.now,
+        turn=place[1] + 1 if place[:1] == ("turns",) and isinstance(place[1], int) else 0,
+        default=rule is None or rule.level is Level.SHIPPED,
+    )
+
+
+def _unnumbered(data: Json) -> Any:
+    """Return it without the numbers of placeholders: which secret was seen first is no matter of a result."""
+    match data:
+        case str():
+            return _PLACEHOLDER.sub(r"[[redacted:\1]]", data) if "[[redacted:" in data else data
+        case list():
+            return [_unnumbered(item) for item in data]
+        case dict():
+            return {key: _unnumbered(value) for key, value in data.items()}
+        case _:
+            return data
