@@ -26,6 +26,7 @@ OURS = {
     "agentreplay_record": False,
     "agentreplay_record_missing": False,
     "agentreplay_replay": None,
+    "agentreplay_replay_until": None,
     "agentreplay_mode": "model",
     "agentreplay_sandbox": None,
 }

@@ -379,6 +379,8 @@ def recording_lines(one: Told, here: Path) -> list[str]:
                 f"pending   {one['test']}: {one['why']}; {file} {left}",
                 f"          {take}:   agentreplay accept {quoted(pending)}",
             ]
+            if one.get("forked"):
+                lines.append(f"          to see what differs:   agentreplay diff {quoted(file)} {quoted(pending)}")
         case "kept":
             pass  # another process was first: `differing_lines`
         case "nothing crossed" if (one.get("uses") or one.get("missing")) and not one.get("gaps"):

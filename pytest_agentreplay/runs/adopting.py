@@ -7,16 +7,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.backends.adopt import AdoptBackend
-from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.matching.wiring import without_lone
 from pytest_agentreplay.core.redaction.placeholders import lacks_body_digests, tags_in, variables_in
-from pytest_agentreplay.dialects import READER, RULES
+from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.intercept.network.guard import Guard
 from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
 from pytest_agentreplay.redact.final_scan import checked
 from pytest_agentreplay.runs.accept import all_wanted, codes_between
-from pytest_agentreplay.runs.accepted_rules import accepted_rules
-from pytest_agentreplay.runs.replay_session import schedule_of
+from pytest_agentreplay.runs.replay_session import matching_of, schedule_of
 from pytest_agentreplay.runs.run_session import EndedRun, Location, RunSession
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.display_path import shown
@@ -39,9 +37,7 @@ class AdoptingSession(RunSession):
     def __init__(self, place: Location, settings: Settings, store: Store, snapshot: Snapshot) -> None:
         """`settings.adopt` is the reason that a person has given."""
         self.store = store
-        rules = (*RULES, *accepted_rules(place.root), *settings.rules)
-        matching = Matching(READER, rules, personal=settings.redacted.personal, also=settings.matched_headers)
-        self.adopter = AdoptBackend(snapshot.run, matching, READER)
+        self.adopter = AdoptBackend(snapshot.run, matching_of(place, settings), READER)
         header = snapshot.run.header
         self.adopter.loose = settings.order == "loose"
         super().__init__(place, settings, self.adopter, clock=header.clock, seed=header.seed, kit=header.kit)

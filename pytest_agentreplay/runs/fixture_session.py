@@ -41,6 +41,8 @@ def begin(
     # Of the state that a project may have seeded, so that its fixtures draw the same numbers in every run of it.
     if settings.seed is None:
         settings = settings._replace(seed=seed_here(store.snapshot_id(place.test)))
+    if settings.replay_until:  # a fork is of the tests; what they share is as it was recorded
+        settings = settings._replace(mode="replay", replay_until=0)
     # Not of it: two workers of xdist that make a database by a random id each must not share it.
     ids = secrets.randbits(64)
     with uncollected():

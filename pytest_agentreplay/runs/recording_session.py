@@ -77,9 +77,10 @@ class RecordingSession(RunSession):
             clock=now,
             seed=settings.seed if settings.seed is not None else seed_of(stated),
         )
+        self.settings, self.place = settings, place
+        recorder = self.recording(lambda x: self.journal.write(x))  # noqa: PLW0108  there is no journal yet
+        self.recorder = recorder
         self.journal = store.journal_for(place.snapshot, self.header)
-        self.recorder = RecordBackend(self.journal.write)
-        recorder = self.recorder
         super().__init__(place, settings, recorder, clock=now, seed=self.header.seed, count=recorder.count)
         self.interception.courses = Courses()
         self.interception.order = self.order = Holding(recorder, self.interception)
@@ -92,6 +93,10 @@ class RecordingSession(RunSession):
         self._body = 0
         self._replaced: bytes | None = None
         self._saved = ""
+
+    def recording(self, note: Callable[[Exchange], None]) -> RecordBackend:
+        """Return the backend that records, which tells `note` each exchange. Nothing is open yet."""
+        return RecordBackend(note)
 
     def guard(self) -> Guard:
         """Only listens: what no boundary took is listed at the end."""
@@ -128,7 +133,7 @@ class RecordingSession(RunSession):
         elif self.interception.problems:
             self.told["why"] = str(self.interception.problems[0])
             self._keep_journal(False)
-        elif not self.recorder.count():
+        elif not self.recorder.exchanges():
             self.told["verdict"] = "nothing crossed"
             self.told["gaps"] = [entry.line() for entry in self.watch.ledger]
             self.told["outcome"] = ended.outcome()["status"]

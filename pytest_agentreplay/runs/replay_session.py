@@ -50,8 +50,7 @@ class ReplaySession(RunSession):
     def __init__(self, place: Location, settings: Settings, snapshot: Snapshot, edited: Sequence[str] = ()) -> None:
         """Index the snapshot; nothing is restored yet. `edited` names what is not as it was sealed."""
         recorded = snapshot.run
-        rules = (*RULES, *accepted_rules(place.root), *settings.rules)
-        matching = Matching(READER, rules, personal=settings.redacted.personal, also=settings.matched_headers)
+        matching = matching_of(place, settings)
         verifies = settings.model == "frozen" and settings.replay_tools == "verify"
         self.verifier = verifier(recorded, matching, settings) if verifies else None
         self.replayer = self.verifier or self.answering(recorded, matching)
@@ -387,6 +386,12 @@ def schedule_of(run: Run, completion: Sequence[int] | None = None) -> ReleaseSch
     kept = run.header.kit.get("order")
     apart = kept.get("apart") if isinstance(kept, dict) else ()
     return ReleaseSchedule(run.exchanges, map(str, apart) if isinstance(apart, list) else (), completion)
+
+
+def matching_of(place: Location, settings: Settings) -> Matching:
+    """Return when two calls of a test are the same, by the shipped rules, those of the project and its settings."""
+    rules = (*RULES, *accepted_rules(place.root), *settings.rules)
+    return Matching(READER, rules, personal=settings.redacted.personal, also=settings.matched_headers)
 
 
 def verifier(run: Run, matching: Matching, settings: Settings) -> VerifyBackend:

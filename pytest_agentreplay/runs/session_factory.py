@@ -42,7 +42,7 @@ def loaded(
     place: Location, settings: Settings, store: Store, suite: Callable[[], Suite], replays: Replays | None = None
 ) -> RunSession:
     """The session for what the store holds."""
-    if settings.mode == "record":
+    if settings.mode == "record" and not settings.replay_until:
         from pytest_agentreplay.runs.recording_session import RecordingSession
 
         return RecordingSession(place, settings, store)
@@ -65,6 +65,10 @@ def loaded(
         )
     except SnapshotError as error:
         return UnusableSnapshotSession(place, settings, unusable(error, place.test, suite), at_once=True)
+    if settings.replay_until:
+        from pytest_agentreplay.runs.fork_session import ForkSession
+
+        return ForkSession(place, settings, store)
     if settings.adopt:
         from pytest_agentreplay.runs.adopting import AdoptingSession
 

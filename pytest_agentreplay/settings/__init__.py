@@ -78,10 +78,11 @@ class Settings(NamedTuple):
     run changes in requests to models, as typed, its value), `ignored` (what may differ, reason). `released` are the
     layers that a line-up releases in this run (see `Axes`). `adopt` is the reason for taking changed requests under old
     replies, `adopt_codes` the kinds of changes that are taken (all where it is empty), `adopt_dry` writes nothing.
-    `record_missing` records a test that has no snapshot. `waits` lets replies take as long as they took. `orders` says
-    in how many other orders of answers a test is replayed too, `trial` which one of them this is. `redact` names what
-    is taken off beyond the shipped secrets (words, files); `policy` is that, read and joined with the project's own,
-    None as long as nobody has. `toml` says whether the file that configures pytest is one of TOML.
+    `record_missing` records a test that has no snapshot. `replay_until` is the turn from which a recording asks the
+    real model, negative from the end (0: it asks for all). `waits` lets replies take as long as they took. `orders`
+    says in how many other orders of answers a test is replayed too, `trial` which one of them this is. `redact` names
+    what is taken off beyond the shipped secrets (words, files); `policy` is that, read and joined with the project's
+    own, None as long as nobody has. `toml` says whether the file that configures pytest is one of TOML.
     """
 
     mode: Mode = "replay"
@@ -121,6 +122,7 @@ class Settings(NamedTuple):
     adopt_codes: tuple[str, ...] = ()
     adopt_dry: bool = False
     record_missing: bool = False
+    replay_until: int = 0
     unused: str = "warn"
     children: tuple[str, ...] = ()
     sandbox: str = "off"
@@ -177,7 +179,7 @@ class Settings(NamedTuple):
         refuse_both(settings.clock, "@pytest.mark.agentreplay(...)", waits=settings.waits)
         if not proving:
             return settings
-        return settings._replace(mode="replay", model="frozen", strict=False, record_missing=False)
+        return settings._replace(mode="replay", model="frozen", strict=False, record_missing=False, replay_until=0)
 
     def covers(self, path: Path, root: Path) -> bool:
         """Whether the test file at `path` opted in by its folder."""
@@ -202,6 +204,10 @@ class Settings(NamedTuple):
     def headline(self) -> str:
         """The session's header line: what is frozen, and in capitals what is not."""
         match self.mode:
+            case "record" if self.replay_until:
+                tools = f"tools {'frozen' if self.replay_tools == 'frozen' else 'frozen, unrecorded reads LIVE'}"
+                where = f"model frozen before turn {self.replay_until} and LIVE from there"
+                return f"agentreplay: FORKING into pending runs, {where}, {tools}, clock {self.clock}, network OPEN"
             case "record":
                 return f"agentreplay: RECORDING, model LIVE, tools LIVE, clock {self.clock}, network OPEN"
             case "off":
@@ -250,7 +256,8 @@ def resolve(
     refuse_unknown(f"{where}agentreplay_unused", unused, UNUSED)
     replay_tools: Any = options.get("agentreplay_replay_tools") or "frozen"
     refuse_unknown("--replay-tools", replay_tools, REPLAY_TOOLS)
-    if replay_tools != "frozen" and (lives != "replay" or adopt):
+    until = until_of(options.get("agentreplay_replay_until"), mode)
+    if replay_tools != "frozen" and (lives != "replay" or adopt) and not (until and replay_tools == "live"):
         what = "changed requests are accepted" if adopt else f"the mode is {lives}"
         raise SettingsError(
             f"--replay-tools={replay_tools} compares with what is recorded, but {what}: take one of them"
@@ -303,6 +310,7 @@ def resolve(
         largest=number(table["agentreplay_largest"], f"{where}agentreplay_largest") or 32 * 1024 * 1024,
         adopt=adopt,
         record_missing=missing,
+        replay_until=until,
         unused=unused,
         redact=redact_of(options.get("agentreplay_redact") or (), table["agentreplay_redact"], file),
         toml=file.endswith(".toml"),
@@ -382,6 +390,19 @@ def record_missing_of(options: Mapping[str, Any], *, on_ci: bool) -> bool:
     if on_ci:
         raise SettingsError(MISSING_NOT_ON_CI)
     return True
+
+
+def until_of(word: str | None, mode: Mode) -> int:
+    """Return the turn at which recordings are forked, 0 for none. Raises SettingsError for what is no turn."""
+    if word is None:
+        return 0
+    if mode != "record":
+        raise SettingsError(f"--replay-until={word} records a run from that turn on: add --snapshot-record")
+    if not word.removeprefix("-").isdecimal() or not int(word):
+        raise SettingsError(
+            f"--replay-until takes a turn, not {word!r}: 1 is that of the first model call, -1 the last one"
+        )
+    return int(word)
 
 
 def adopt_of(reason: str | None, word: str, *, refused: bool) -> str:

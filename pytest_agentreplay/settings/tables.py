@@ -41,6 +41,9 @@ OPTIONS: tuple[Row, ...] = (
            "with --replay=live, change one thing in each request to a model: model=NAME, temperature=0, prompt=@FILE; "
            "several by several flags",
            action="append"),
+    option("--replay-until", "TURN",
+           "with --snapshot-record: serve the recorded turns before TURN (-1: the last one) and ask the real model "
+           "from there on, into a pending run; a tool gives what is recorded for its arguments"),
     option("--redact", "WHAT",
            "take more off than the shipped secrets: pii, strict, or a policy file; several by commas, or again",
            action="append"),

@@ -112,7 +112,7 @@ class RecordBackend:
         """Nothing: a recorder has no recording."""
         return ()
 
-    def decide(self, call: Call, moment: Moment) -> PassThrough:
+    def decide(self, call: Call, moment: Moment) -> Verdict:
         """Always forward; the ticket is the exchange's `start`."""
         with self._lock:
             self._count += 1
@@ -161,6 +161,9 @@ class RecordBackend:
     def latch(self, divergence: Divergence, origin: str) -> Divergence:  # noqa: ARG002  the Gate protocol
         """A recorder never refuses; there is nothing to keep."""
         return divergence
+
+    def hand_over(self, recorded: int) -> None:
+        """Note that the answer recorded as `recorded` has come: a fork alone serves any."""
 
     def count(self) -> int:
         """The last reading of the counter that numbers starts and finishes."""

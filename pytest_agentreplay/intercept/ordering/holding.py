@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable
 
-    from pytest_agentreplay.core.backends.backend import Backend
+    from pytest_agentreplay.core.backends.backend import RecordBackend
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.intercept.ordering.idle import Idle
     from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
@@ -34,7 +34,7 @@ class Holding:
 
     now = staticmethod(clocks.monotonic)
 
-    def __init__(self, backend: Backend, interception: Interception) -> None:
+    def __init__(self, backend: RecordBackend, interception: Interception) -> None:
         """`backend` is told how far each answer has come."""
         self._backend = backend
         self._interception = interception
@@ -104,13 +104,16 @@ class Holding:
         """Never called: nothing is played."""
 
     def drop(self, start: int) -> None:
-        """Nothing: what is dropped settles itself."""
+        """Note that a served answer is over; what is dropped of another one settles itself."""
+        self._backend.hand_over(start)
 
     def refuse(self, divergence: Divergence) -> None:
         """Never called: a recording refuses nothing."""
 
     def come_now(self, intercepted: InterceptedCall, chunks: int, *, at_once: bool = False) -> None:
-        """The answer has come as far as `chunks`."""
+        """The answer has come as far as `chunks`. A served one waits like those that were made."""
+        if intercepted.exchange is not None:
+            self.hold_now(intercepted)
         if chunks != END:
             self._backend.part(intercepted.ticket, chunks, at_once=at_once)
 

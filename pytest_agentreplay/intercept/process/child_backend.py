@@ -77,6 +77,9 @@ class RemoteBackend:
         if ticket > 0:
             self.link.ask("part", ticket, chunks, at_once)
 
+    def hand_over(self, recorded: int) -> None:
+        """Nothing: `handed` has reported it."""
+
     def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
         """Hand over the outcome of a forwarded call."""
         if ticket > 0:

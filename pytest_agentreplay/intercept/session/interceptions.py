@@ -201,10 +201,14 @@ class InterceptedCall:
             self.settled()
         stored = interception.redactor.outcome(self._call, outcome)
         interception.backend.settle(self.ticket, stored, at=at, first=self._first, suspended=suspended)
-        given_up = isinstance(outcome, Failure) and outcome.cancelled
-        if interception.courses is not None and self.course is not None and not given_up:
-            interception.courses.over(self.ticket, self.course, self.before)
+        if not (isinstance(outcome, Failure) and outcome.cancelled):
+            self._end_course()
         interception.moved(self._call_context, at)
+
+    def _end_course(self) -> None:
+        """Recording: note which strands know that this call is over."""
+        if self._interception.courses is not None and self.course is not None:
+            self._interception.courses.over(self.ticket, self.course, self.before)
 
     def compared(self, outcome: Outcome, recorded: Outcome | None = None) -> None:
         """Verifying: take the real outcome beside the recorded one. Redacted here; a second time does nothing.
@@ -224,6 +228,7 @@ class InterceptedCall:
             if self.exchange is not None and self._interception.order is not None:
                 self._interception.order.drop(self.exchange.start)
             self._answered()
+            self._end_course()
             self._interception.moved(self._call_context, self.at)
 
     @property
@@ -506,9 +511,6 @@ class Interception:
                 intercepted.forward = True
                 self.intercepted_calls.add(intercepted)
                 self.callers |= codes_here()
-                if self.courses is not None and call_context.inside is None:
-                    intercepted.course = self.courses.here(call_context)
-                    intercepted.before = self.courses.made(ticket, intercepted.course)
             case Replayed(exchange, ticket, compare, handed, early):
                 if early is not None:
                     early(agents_line(self.root))
@@ -527,6 +529,9 @@ class Interception:
                     intercepted.outcome = self.redactor.reveal(exchange.outcome)
             case Refused(divergence):
                 raise ReplayDiverged(refusal(divergence), self.latch(divergence, agents_line(self.root)))
+        if self.courses is not None and call_context.inside is None:
+            intercepted.course = self.courses.here(call_context)
+            intercepted.before = self.courses.made(ticket, intercepted.course)
         return intercepted
 
     def change_request(self, call: CallT) -> CallT:
