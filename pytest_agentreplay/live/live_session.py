@@ -127,6 +127,8 @@ class LiveSession(ReplaySession):
         usage: dict[str, Any] = table(now, "usage")
         passed = self.reproduced(ended) if self.settings.expect else ended.failure is None
         stopped = "the run was interrupted" if ended.interrupted else self._unanswered()
+        if divergence is not None and divergence.kind is Kind.CHANGE:
+            stopped = divergence.summary
         models = self._models(recorded=False)
         failure = f"{outcome.get('type', '')}: {outcome.get('message', '')}"
         return LiveResult(
@@ -145,6 +147,7 @@ class LiveSession(ReplaySession):
             providers=models["provider"],
             packages=self._changed_packages(),
             failure="" if passed or isinstance(ended.failure, ReplayDiverged) else failure,
+            changed={name: written for name, written, _ in self.settings.changes},
             stopped=stopped,
         )
 

@@ -130,10 +130,10 @@ def pytest_configure(config: pytest.Config) -> None:
             from pytest_agentreplay.redact import chosen_policy
 
             config.stash[BASE] = chosen_policy.with_policy(config.stash[BASE], config.rootpath)
-            if config.stash[BASE].changes:
-                from pytest_agentreplay.live.prompt_file import with_prompt
+        if config.stash[BASE].changes:
+            from pytest_agentreplay.live.prompt_file import with_prompt
 
-                config.stash[BASE] = with_prompt(config.stash[BASE], config.rootpath)
+            config.stash[BASE] = with_prompt(config.stash[BASE], config.rootpath)
     except SettingsError as error:
         raise pytest.UsageError(str(error)) from None
     if config.option.agentreplay_proof is not None:
