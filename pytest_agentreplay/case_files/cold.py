@@ -83,12 +83,6 @@ class Survey:
         return sorted(found, key=lambda want: (-len(want.alone), -len(want.cases), want.what))
 
     @property
-    def patterns(self) -> list[tuple[str, int, int]]:
-        """Signatures that several cases share: how many of them, and how many are cold."""
-        every, cold = Counter(row.signature for row in self.rows), Counter(row.signature for row in self.cold)
-        return [(one, count, cold[one]) for one, count in every.most_common() if count > 1 and cold[one] and one]
-
-    @property
     def groups(self) -> list[tuple[str, int, int]]:
         """By what was asked for: how many cases, how many of them cold."""
         every = Counter(value for row in self.rows for value in row.of.get(self.by, ()))
@@ -108,10 +102,6 @@ class Survey:
             only = ", of which kind no other replays"
             yield f"  {nth}. {want.what}: missing in {plural(len(want.cases), 'case')}{only if want.alone else ''}"
             yield from (f"     {setting}" for setting in want.settings)
-        if self.patterns:
-            yield "\nevents that are alike"
-        for signature, count, cold in self.patterns:
-            yield f"  {signature}: {count} cases, {cold} cold" + ("" if cold == count else "; the others replay")
         if self.by:
             yield f"\nby {self.by}"
             for value, count, cold in self.groups:
@@ -129,7 +119,6 @@ class Survey:
                 {"what": one.what, "cases": [*one.cases], "alone": [*one.alone], "settings": [*one.settings]}
                 for one in self.wants
             ],
-            "patterns": [{"signature": one, "cases": count, "cold": cold} for one, count, cold in self.patterns],
             "by": {value: {"cases": count, "cold": cold} for value, count, cold in self.groups},
             "unread": [*self.unread],
         }

@@ -4,7 +4,7 @@
     accepting   accept
     saying   what is printed, and the exit codes        leftovers   mv prune        serving     serve
     exploring   orders                                  redacting   policy redact scan
-    locking     verify lock                             replaying   replay      exporting   export
+    locking     verify lock                             replaying   replay cluster   exporting   export
     linting     lint                                    casework    scaffold freeze   sharing   cold bundle
     initializing   init                                     lining_up   lineup
 
@@ -94,6 +94,11 @@ def number(text: str) -> int:
     if (value := int(text)) < 1:
         raise ValueError
     return value
+
+
+def cluster_number(text: str) -> int:
+    """A number of a cluster, 0 for "all". Raises ValueError."""
+    return 0 if text == "all" else number(text)
 
 
 def seconds(text: str) -> float:
@@ -234,6 +239,11 @@ def build_parser() -> argparse.ArgumentParser:
     cold = cases("cold", sharing.cold, "what cases that cannot be replayed lack, and what to capture next")
     cold.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="cases, or folders (default: cases)")
     cold.add_argument("--by", choices=["model", "hour", "tenant", "tool"], help="count them by this, too")
+    cluster = cases("cluster", replaying.cluster, "which kept failures have one cause, and which are gone after a fix")
+    cluster.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="cases, snapshots, folders (default: all)")
+    cluster.add_argument("--replay", type=cluster_number, metavar="N|all", help="replay the failures of cluster N")
+    cluster.add_argument("--runner", metavar="KEY", help="the runner of both halves of a case, whatever the case names")
+    cluster.set_defaults(runner_cmd=None, timeout=None, live=False)
     bundle = cases("bundle", sharing.bundle, "a whole case as one file to share; or open one")
     bundle.add_argument("case", nargs="?", type=Path, metavar="CASE", help="the case's folder")
     bundle.add_argument("-o", "--out", type=Path, metavar="FILE", help="the file; with --open the case's new folder")
@@ -244,7 +254,7 @@ def build_parser() -> argparse.ArgumentParser:
     export.add_argument("--to", required=True, choices=exporting.TO, help="the tool")
     export.add_argument("-o", "--out", type=Path, metavar="FILE", help="the file, or a folder (default: this one)")
     export.add_argument("--force", action="store_true", help="write over a file that holds something else")
-    for one in (diff, bisect, lineup, lint, kit, rules, scan, cold):
+    for one in (diff, bisect, lineup, lint, kit, rules, scan, cold, cluster):
         one.add_argument("--json", action="store_true", help="print plain data")
     for one in (recover, redact, scan, lint, scaffold, freeze, bundle):
         one.add_argument(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data
+from pytest_agentreplay.core.kit import plural
 from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.projects import root_above
 
@@ -48,11 +49,8 @@ def tell(every: list[Linted]) -> None:
         for complaint in one.complaints:
             say(str(complaint).replace("\n", " "))
     levels = [complaint.level for one in every for complaint in one.complaints]
-    errors, warnings = levels.count("error"), levels.count("warning")
-    say(
-        f"{len(every)} case{'s' * (len(every) != 1)}: {errors} error{'s' * (errors != 1)}, "
-        f"{warnings} warning{'s' * (warnings != 1)}"
-    )
+    counts = (plural(levels.count(level), level) for level in ("error", "warning"))
+    say(f"{plural(len(every), 'case')}: {', '.join(counts)}")
 
 
 def as_data(one: Linted) -> dict[str, object]:

@@ -1,17 +1,25 @@
-"""`agentreplay replay`: the test that a snapshot belongs to, or cases, by today's agent or as they are frozen."""
+"""`agentreplay replay`: the test that a snapshot belongs to, or cases, by today's agent or as they are frozen.
+
+`agentreplay cluster` groups kept failures by their cause, and replays a whole group.
+"""
 
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.cli.runs import run_test
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, DIVERGED, SAME, USAGE, complain, say, say_data, width
+from pytest_agentreplay.core.kit import plural
+from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import AgentReplayError, CaseError, RunnerError, SettingsError, SnapshotError
 from pytest_agentreplay.report.escape import printed
+from pytest_agentreplay.report.verdict import wrapped
 from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.projects import root_above
 
 if TYPE_CHECKING:
     import argparse
@@ -19,12 +27,18 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.cases_run.command_line_run import CommandLineRun
     from pytest_agentreplay.conftests import Hooks
+    from pytest_agentreplay.core.clusters import RecordedFailure
     from pytest_agentreplay.report.verdict import Verdict
 
 COLD = -1
 """What a cold case ends with among others: those alone say how it ends then."""
 WORST = (DAMAGED, DIVERGED, CANNOT)
 """What several cases end with: the first of these that any of them came to."""
+
+MEMBERS = 3
+"""Failures of a cluster that are listed."""
+GREEN = frozenset({"fixed", "robust", "not reproduced"})
+"""Verdicts on the last half of a case that say that its failure is gone."""
 
 
 def split(words: list[str]) -> tuple[list[str], list[str]]:
@@ -44,7 +58,7 @@ def replay(options: argparse.Namespace) -> int:
     from pytest_agentreplay.conftests import loaded
     from pytest_agentreplay.intercept.ordering.deadline import let_end
 
-    told: list[dict[str, object]] = []
+    told: list[dict[str, Any]] = []
     files = [stored_case.file_of(path).absolute() for path in options.file]
     try:
         codes = loaded(files, lambda hooks: [one(file, options, told, hooks) for file in files])
@@ -55,7 +69,7 @@ def replay(options: argparse.Namespace) -> int:
     elif len(codes) > 1:
         from pytest_agentreplay.report.verdict import summary
 
-        for line in summary(half for case in told for half in case["halves"]):  # type: ignore[attr-defined]
+        for line in summary(half for case in told for half in case["halves"]):
             say(line)
     let_end(code := worst(codes))
     return code
@@ -67,7 +81,7 @@ def worst(codes: list[int]) -> int:
     return next((code for code in WORST if code in warm), max(warm)) if warm else CANNOT
 
 
-def one(file: Path, options: argparse.Namespace, told: list[dict[str, object]], hooks: Callable[[Path], Hooks]) -> int:
+def one(file: Path, options: argparse.Namespace, told: list[dict[str, Any]], hooks: Callable[[Path], Hooks]) -> int:
     """Replay one case and tell it; returns its exit code."""
     from pytest_agentreplay.cases_run.command_line_run import CommandLineRun
 
@@ -100,10 +114,73 @@ def show(bench: CommandLineRun, verdicts: tuple[Verdict, ...]) -> None:
 
 
 def refused(
-    error: AgentReplayError, code: int, file: Path, options: argparse.Namespace, told: list[dict[str, object]]
+    error: AgentReplayError, code: int, file: Path, options: argparse.Namespace, told: list[dict[str, Any]]
 ) -> int:
     """Say of one case why it has no verdict."""
     if options.json:
         told.append({"file": shown(file), "cold": False, "error": printed(str(error)), "halves": []})
         return code
     return complain(error, code)
+
+
+def cluster(options: argparse.Namespace) -> int:
+    """`agentreplay cluster [PATH...] [--replay N|all] [--json]`."""
+    from pytest_agentreplay.case_files.failures import failure_files, read_failure
+    from pytest_agentreplay.cli.saying import NOTHING
+    from pytest_agentreplay.core.clusters import group_failures
+
+    places, code = options.paths or [root_above(Path.cwd())], SAME
+    if missing := [path for path in places if not os.path.lexists(path)]:
+        return complain(f"there is no {shown(missing[0])}", USAGE)
+    failures: list[RecordedFailure] = []
+    for file in dict.fromkeys(file.absolute() for place in places for file in failure_files(place)):
+        try:
+            failures += filter(None, [read_failure(file)])
+        except (CaseError, SnapshotError) as error:
+            code = complain(error, DAMAGED)
+    clusters = group_failures(failures)
+    if not clusters:
+        return code or complain(f"no failure is kept in {', '.join(map(shown, places))}", NOTHING)
+    if options.replay is not None:
+        return replay_failures(clusters, options) or code
+    if options.json:
+        say_data({"clusters": [[asdict(failure) for failure in each] for each in clusters]})
+        return code
+    say(f"{plural(len(failures), 'failure')}, {plural(len(clusters), 'cause')}")
+    command = " ".join(("agentreplay cluster", *(quoted(shown(path)) for path in options.paths), "--replay"))
+    for number, each in enumerate(clusters, 1):
+        show_cluster(each, f"{number}. ", f"{command} {number}")
+    return code
+
+
+def show_cluster(failures: list[RecordedFailure], number: str, command: str) -> None:
+    """Print the signature of a cluster in words, some of its failures, and how to verify a fix."""
+    cause, count, more = failures[0].signature, len(failures), len(failures) - MEMBERS
+    place = " ".join(filter(None, (cause.target or "end of the run", cause.path, cause.role and f"({cause.role})")))
+    rows = {
+        f"\n{number}": f"{plural(count, 'failure')}: {place}; {cause.code}, layer {cause.layer}",
+        "   message  ": ": ".join(filter(None, (cause.exception, cause.message))),
+        "   kept in  ": ", ".join(each.file for each in failures[:MEMBERS]) + f" and {more} more" * (more > 0),
+        "   next     ": f"fix it on {failures[0].file}, then verify{f' on all {count}' * (count > 1)}: {command}",
+    }
+    for label, text in rows.items():
+        say("\n".join(wrapped(text, width(), label, " " * 12)))
+
+
+def replay_failures(clusters: list[list[RecordedFailure]], options: argparse.Namespace) -> int:
+    """Replay the clusters that `--replay` names, say how many failures are gone, and return the exit code."""
+    from pytest_agentreplay.conftests import loaded
+    from pytest_agentreplay.core.live.statistics import clean_runs_needed
+
+    chosen = [each for cluster in clusters[max(options.replay - 1, 0) : options.replay or None] for each in cluster]
+    if not chosen:
+        return complain(f"there is no cluster {options.replay}: there are {len(clusters)}", USAGE)
+    paths = [Path(each.file).absolute() for each in chosen if each.replays]
+    cases, reports = [stored_case.file_of(path) for path in paths if path.is_dir()], list[dict[str, Any]]()
+    if cases:
+        loaded(cases, lambda hooks: [one(file, options, reports, hooks) for file in cases])
+    green = sum(report["halves"][-1]["word"] in GREEN for report in reports if report["halves"])
+    green += sum(run_test(path, "--agentreplay-mode=model") == SAME for path in paths if path.is_file())
+    say(f"{green} of {plural(len(chosen), 'failure')} green, {len(chosen) - len(paths)} cannot be replayed")
+    say(f"live, a failure of 1 run in 5 is gone after {clean_runs_needed(0.2)} runs without it (95 % sure)")
+    return SAME if green == len(chosen) else DIVERGED

@@ -354,3 +354,13 @@ def test_the_panel_keeps_to_the_terminal(docket, columns):
     assert max(map(len, done.stdout.splitlines())) <= columns
     begin = "refund: The agent promises a refund that failed\n  failure reproduced    yes\n  desired               1 of 2 hold\n"
     assert done.stdout.startswith(begin)
+
+
+def test_a_cluster_is_replayed_after_a_fix(docket):
+    for name in ("first", "second"):
+        docket.case(name, more="serve: {desired: {model: position, tools: arguments}}\n")
+    for agent, code, line in (("broken", 1, "0 of 2 failures green"), ("rewritten", 0, "2 of 2 failures green")):
+        environ = {"AGENT": agent, "MODEL_URL": "http://127.0.0.1:9"}
+        done = ended(docket.project.command("cluster", "cases", "--replay", "1", **environ), code)
+        assert f"{line}, 0 cannot be replayed\n" in done.stdout
+        assert "gone after 14 runs without it" in done.stdout

@@ -91,6 +91,11 @@ def _listed(text: str) -> bool:
     return _SEPARATOR.search(text) is not None or (len(rows) > 1 and all(len(_WORD.findall(row)) <= 3 for row in rows))
 
 
+def mask_spans(text: str) -> str:
+    """Return `text` with the kind of each such span in its place: "<uuid>", "<clock>"."""
+    return _SPAN.sub(lambda span: f"<{span.lastgroup}>", text)
+
+
 def _mark(found: re.Match[str]) -> str:
     return f"\0{found.lastgroup}\0"
 
