@@ -295,6 +295,27 @@ class Appending:
             remove(self.path)
 
 
+@contextmanager
+def shared_lines(path: Path) -> Iterator[tuple[list[bytes], Callable[[bytes], None]]]:
+    """Hold the lock of a file of lines: those that are whole, and what adds one. Raises CannotWrite."""
+    with refusals(path), locked(path):
+        data = read_if_there(path) or b""
+        *lines, rest = data.split(b"\n")
+
+        def append(line: bytes) -> None:
+            nonlocal rest  # what a killed writer has left of a line goes, so that it spoils no other
+            handle = os.open(taken(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND | NOFOLLOW | BINARY, 0o666)
+            try:
+                if rest:
+                    os.ftruncate(handle, len(data) - len(rest))
+                write_all(handle, line + b"\n")
+            finally:
+                os.close(handle)
+            rest = b""
+
+        yield lines, append
+
+
 def private(folder: Path) -> None:
     """Make `folder`, and keep it and everything in it out of git. Raises CannotWrite."""
     sweep(folder)

@@ -99,6 +99,25 @@ def test_appending(tmp_path):
     assert not journal.path.exists()
 
 
+def test_shared_lines_are_added_behind_the_last_whole_one(tmp_path):
+    path = tmp_path / "folder" / "x.jsonl"
+    with files.shared_lines(path) as (lines, add):
+        assert lines == []
+        add(b"1")
+        add(b"2")
+    path.write_bytes(path.read_bytes() + b"torn")
+    with files.shared_lines(path) as (lines, add):
+        assert lines == [b"1", b"2"]
+        add(b"3")
+        add(b"4")
+    assert path.read_bytes() == b"1\n2\n3\n4\n"
+    assert sorted(os.listdir(path.parent)) == ["x.jsonl"]
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(SnapshotUnreadable, match="plain file"), files.shared_lines(path):
+        pass
+
+
 def test_private_folders_keep_out_of_git(tmp_path):
     files.private(tmp_path / ".p")
     assert (tmp_path / ".p" / ".gitignore").read_text(encoding="utf-8") == "*\n"

@@ -81,9 +81,15 @@ class LiveResult:
 
         Raises KeyError or TypeError for data that is none.
         """
-        names = {each.name for each in fields(cls)} & data.keys()
-        values: dict[str, Any] = {
-            name: tuple(data[name]) if isinstance(data[name], list) else data[name] for name in names
-        }
-        values["drifts"] = tuple(Drift(**drift) for drift in data.get("drifts", ()))
-        return cls(**values)
+        plain, drift_names = cls("", ""), {each.name for each in fields(Drift)}
+        values = {name: _typed(getattr(plain, name), data[name]) for name in plain.plain().keys() & data.keys()}
+        drifts = (Drift(**{name: drift[name] for name in drift_names & drift.keys()}) for drift in data["drifts"])
+        return cls(**{**values, "drifts": tuple(drifts)})
+
+
+def _typed(sample: object, value: Any) -> Any:
+    """Return `value` as a field has it whose default is `sample`. Raises TypeError for a value of another type."""
+    kinds = {float: (int, float), type(None): (int, float, type(None)), tuple: (list, tuple)}
+    if not isinstance(value, kinds.get(type(sample), type(sample))):
+        raise TypeError(f"{value!r:.80} is no {type(sample).__name__}")
+    return tuple(value) if isinstance(value, list) else value
