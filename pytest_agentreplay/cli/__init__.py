@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, NoReturn
 from pytest_agentreplay.cli import (
     accepting,
     casework,
+    drifting,
     exploring,
     exporting,
     initializing,
@@ -185,6 +186,11 @@ def build_parser() -> argparse.ArgumentParser:
     accept.add_argument("--requests", action="store_true", help="take changed requests under the recorded replies")
     accept.add_argument("--rule", metavar="PATH=REASON", help="leave a body field out of the comparison, everywhere")
     accept.add_argument("--reason", default="", help="why every recorded reply still holds (with --requests)")
+    drift = everyday("drift", drifting.drift, "what live runs gave over time, by day and model: a table and a plot")
+    drift.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="histories, or folders (default: ours)")
+    drift.add_argument("--test", default="", metavar="ID", help="only tests whose id holds this")
+    drift.add_argument("--by", default="", choices=["model", "date"], help="a row for each of these alone")
+    drift.add_argument("--html", type=Path, metavar="FILE", help="write a page, too")
     lint = cases("lint", linting.lint, "what is wrong with cases: contradictions, dead fixtures, secrets")
     lint.add_argument("cases", nargs="*", type=Path, metavar="CASE", help="cases, or folders of them (default: cases)")
     lint.add_argument("--schema", action="store_true", help="print the JSON Schema of case.yaml, for editors")
@@ -254,7 +260,7 @@ def build_parser() -> argparse.ArgumentParser:
     export.add_argument("--to", required=True, choices=exporting.TO, help="the tool")
     export.add_argument("-o", "--out", type=Path, metavar="FILE", help="the file, or a folder (default: this one)")
     export.add_argument("--force", action="store_true", help="write over a file that holds something else")
-    for one in (diff, bisect, lineup, lint, kit, rules, scan, cold, cluster):
+    for one in (diff, bisect, drift, lineup, lint, kit, rules, scan, cold, cluster):
         one.add_argument("--json", action="store_true", help="print plain data")
     for one in (recover, redact, scan, lint, scaffold, freeze, bundle):
         one.add_argument(

@@ -3,11 +3,12 @@
 It cannot speak to a CI server either, whose commands are lines of a log, nor to a Markdown page.
 
     safe, line     for a terminal or a file            printed     as it leaves for a log, where one may be read by CI
-    fenced         for Markdown
+    fenced         for Markdown                        markup      for HTML, in text and in quoted attributes
 """
 
 from __future__ import annotations
 
+import html
 import os
 import re
 import unicodedata
@@ -48,6 +49,11 @@ def fenced(text: str) -> str:
     seen = safe(text)
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", seen)), default=0))
     return f"{fence}text\n{seen}\n{fence}"
+
+
+def markup(text: str) -> str:
+    """`line`, as it stands in the text or in a quoted attribute of an HTML page; no element comes of it."""
+    return html.escape(line(text))
 
 
 def _broken(found: re.Match[str]) -> str:
