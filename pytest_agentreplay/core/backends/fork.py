@@ -8,14 +8,15 @@ writes is never made. A lasting connection is never opened anew, nor is one cont
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.core.align.evidence import compare, features
 from pytest_agentreplay.core.backends.backend import RecordBackend, Refused, Replayed
 from pytest_agentreplay.core.case_backend import AnswerPolicy, CaseBackend
-from pytest_agentreplay.core.model import Exchange, FrameCall, HttpCall, Timing
+from pytest_agentreplay.core.model import Exchange, FrameCall, Header, HttpCall, Run, Timing
 from pytest_agentreplay.core.turns import function_of, has_effects, is_model, label, turns
 from pytest_agentreplay.errors import SettingsError
 
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.backends.backend import Moment, Verdict
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.matching import Matching
-    from pytest_agentreplay.core.model import Call, Run
+    from pytest_agentreplay.core.model import Call
     from pytest_agentreplay.core.reading import Reader
+    from pytest_agentreplay.core.turns import Turn
 
 HINTS = (
     "let tools that only read run where nothing is recorded: add --replay-tools=live",
@@ -38,14 +40,16 @@ HINTS = (
 def before_turn(run: Run, reader: Reader, until: int) -> tuple[Run, int]:
     """Return `run` without the model calls from turn `until` on, and that turn's number.
 
-    A negative number counts the turns of all lanes from the end. Raises SettingsError for a turn that is not there,
-    and for one that goes over a connection which would have to be open already.
+    Of several lanes each has its own turn of that number, and what comes after it in the lanes above and below goes
+    too, since it may follow from it. A negative number counts the turns of all lanes from the end. Raises SettingsError
+    for a turn that is not there, and for one that goes over a connection which would have to be open already.
     """
     ordered = sorted((turn for turn in turns(run, reader) if turn.number), key=lambda turn: turn.exchanges[0].start)
-    if until < 0:
-        later = ordered[until:] if -until <= len(ordered) else []
-    else:
-        later = [turn for turn in ordered if turn.number >= until]
+    later: list[Turn] = ordered[until:] if -len(ordered) <= until < 0 else []
+    for turn in ordered if until > 0 else ():
+        follows = any(is_below(turn.lane, other.lane) or is_below(other.lane, turn.lane) for other in later)
+        if turn.number >= until or follows:
+            later.append(turn)
     if not later:
         last = max((turn.number for turn in ordered), default=0)
         there = f"{last} turn{'s' if last > 1 else ''}: give 1 to {last}, or -1 to -{len(ordered)}" if last else "none"
@@ -59,16 +63,50 @@ def before_turn(run: Run, reader: Reader, until: int) -> tuple[Run, int]:
     return replace(run, exchanges=tuple(x for x in run.exchanges if x.start not in left_out)), later[0].number
 
 
+def is_below(lane: str, other: str) -> bool:
+    """Return whether `lane` is `other`, or was begun below it."""
+    return f"{lane}.".startswith(f"{other}.")
+
+
 class RecordedAnswers(CaseBackend):
     """What is recorded before the turn of a fork, each reply to be given once."""
 
     def __init__(self, run: Run, matching: Matching, reader: Reader) -> None:
         """Index `run`, of which the model calls to be made for real are left out."""
         super().__init__(run, matching, reader, AnswerPolicy(model="position", tools="arguments"))
+        self._lanes: dict[str, str] = {}  # by lane now, the recorded one whose replies it takes
+        self._waiting: dict[str, deque[Exchange]] = defaultdict(deque)
 
     def _by_position(self, call: Call, moment: Moment) -> tuple[Exchange | Divergence, str]:
-        same = self._find(call, moment)
-        return (same, "position") if same is not None and not same.abandoned else super()._by_position(call, moment)
+        places = self._positions
+        if not self._waiting:
+            for x in self._top:
+                if is_model(x.call, self._reader) and not x.abandoned:
+                    self._waiting[places.told[x.lane]].append(x)
+        here = places.lane(moment, places.part(call))
+        found = self._find(call, moment)
+        if found is None or found.abandoned:
+            found = self._due(call, here)
+        if found is None:
+            return self._exhausted(call, moment), ""
+        self._lanes.setdefault(here, places.told[found.lane])
+        return found, "position"
+
+    def _due(self, call: Call, here: str) -> Exchange | None:
+        """The next reply of the recorded lane that is `here` now; one that begins is known by what it asks."""
+        for queue in self._waiting.values():
+            while queue and queue[0].start in self.served:
+                queue.popleft()
+        if (lane := self._lanes.get(here)) is not None:
+            return next(iter(self._waiting[lane]), None)
+        taken = {*self._lanes.values()}
+        free = [queue[0] for lane, queue in self._waiting.items() if queue and lane not in taken]
+        due = sorted(free, key=lambda x: self._positions.told[x.lane] != here)
+        best, now = next(iter(due), None), features(call)
+        for x in due[1:]:
+            if best is not None and compare(now, features(x.call), features(best.call)).favours == 1:
+                best = x
+        return best
 
 
 class ForkBackend(RecordBackend):
@@ -110,7 +148,7 @@ class ForkBackend(RecordBackend):
         assert isinstance(verdict, Refused)
         asks_model = is_model(call, self._reader)
         if not (asks_model or self._may_be_made(call, moment)) or (isinstance(call, FrameCall) and call.connection):
-            return Refused(self._explain(verdict.divergence, call))
+            return Refused(self._explain(verdict.divergence, call, moment))
         with self._lock:
             self.asked += asks_model
         return super().decide(call, moment)
@@ -137,10 +175,12 @@ class ForkBackend(RecordBackend):
         provider = isinstance(call, HttpCall) and self._reader.read_call(call).kind not in {"http", "tool", "mcp"}
         return provider or self._live_tools
 
-    def _explain(self, divergence: Divergence, call: Call) -> Divergence:
+    def _explain(self, divergence: Divergence, call: Call, moment: Moment) -> Divergence:
+        made = turns(Run(Header(""), self.exchanges()), self._reader)
+        turn = max((turn.number for turn in made if is_below(moment.lane, turn.lane)), default=0)
         what = f"{label(call, self._reader)} has no recorded reply to this call, and may not be made for real"
         why = "a fork asks the real model alone: a tool gives what is recorded for its arguments, or is not run"
-        return replace(divergence, summary=what, cause=why, hints=HINTS)
+        return replace(divergence, turn=turn, turns=max(turn, divergence.turns), summary=what, cause=why, hints=HINTS)
 
     def _serve(self, source: Exchange, call: Call, moment: Moment) -> Replayed:
         """Record `call` with the recorded outcome of `source`, in its place and at its time in this run."""

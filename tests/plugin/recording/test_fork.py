@@ -1,9 +1,14 @@
 """`--snapshot-record --replay-until=TURN`: recorded turns before TURN, the real model from there on, a pending run."""
 
+import json
+
 import pytest
 
 from pytest_agentreplay import codec
-from tests.support.small_projects import passed, recorded
+from pytest_agentreplay.demo.script import Ask
+from pytest_agentreplay.dialects import READER
+from tests.support.project import refunds
+from tests.support.small_projects import edited, furnished, passed, recorded, summary
 
 
 def forked(project, *words, **environ):
@@ -20,7 +25,8 @@ def pending(project):
 
 def taken(project):
     """Accept the pending run, and replay it offline with nothing live."""
-    passed(project.command("accept", "--all"))
+    if list((project.root / ".pytest_agentreplay" / "pending").rglob("*.json")):
+        passed(project.command("accept", "--all"))
     return passed(project.offline(COLUMNS="250"))
 
 
@@ -49,3 +55,186 @@ def test_a_word_of_the_prompt_costs_the_last_model_call_alone(project, turn):
     taken(project)
     fact = f"forked: at turn 3 of the run of {before.run.header.recorded}, calls served: 4"
     assert fact in passed(project.command("show", project.files[0])).stdout
+
+
+CREW = """
+import asyncio, json, os
+from concurrent.futures import ThreadPoolExecutor
+import anthropic, openai
+
+URL = os.environ["MODEL_URL"]
+LAST = "Sum up."
+NAMES = ("north", "south", "east")
+TOOLS = [{"type": "function", "function": {"name": "stock", "parameters": {"type": "object", "properties": {}}}}]
+
+def stock(shop: str) -> int:
+    with open("ledger.txt", "a") as ledger:
+        ledger.write(shop + "\\n")
+    return len(shop)
+
+def request(messages):
+    return {"model": "gpt-x", "messages": messages, "tools": TOOLS, "stream": True}
+
+def fed(messages, chunks):
+    text, calls = "", []
+    for chunk in chunks:
+        for choice in chunk.choices:
+            text += choice.delta.content or ""
+            calls += [call for call in choice.delta.tool_calls or [] if call.function.name]
+    messages.append({"role": "assistant", "content": text})
+    for call in calls:
+        shop = messages[0]["content"].split()[-1]
+        messages.append({"role": "tool", "tool_call_id": call.id, "content": str(stock(shop))})
+    return text if not calls else ""
+
+async def ahelper(client, name):
+    messages = [{"role": "user", "content": "Look into " + name}]
+    while True:
+        stream = await client.chat.completions.create(**request(messages))
+        if text := fed(messages, [chunk async for chunk in stream]):
+            return text
+
+def helper(client, name):
+    messages = [{"role": "user", "content": "Look into " + name}]
+    while True:
+        with client.chat.completions.create(**request(messages)) as stream:
+            if text := fed(messages, stream):
+                return text
+
+def summary(found):
+    client = anthropic.Anthropic(base_url=URL, api_key="sk-live-0123456789abcdef")
+    asked = [{"role": "user", "content": LAST + " " + " / ".join(found)}]
+    with client.messages.stream(model="claude-x", max_tokens=99, messages=asked) as stream:
+        return stream.get_final_text()
+
+async def acrew():
+    async with openai.AsyncOpenAI(base_url=URL + "/v1", api_key="sk-live-0123456789abcdef") as client:
+        found = []
+        for done in asyncio.as_completed([ahelper(client, name) for name in NAMES]):
+            found.append(await done)
+    return summary(found)
+
+def crew():
+    client = openai.OpenAI(base_url=URL + "/v1", api_key="sk-live-0123456789abcdef")
+    with ThreadPoolExecutor(3) as pool:
+        return summary(list(pool.map(lambda name: helper(client, name), NAMES)))
+"""
+CREW_TESTS = """
+import asyncio
+import crew
+
+def test_tasks(agentreplay):
+    assert asyncio.run(crew.acrew())
+
+def test_threads(agentreplay):
+    assert crew.crew()
+"""
+
+
+def of_crew(body, number):
+    said = body["messages"]
+    if "Look into" in str(said[0]["content"]) and len(said) == 1:
+        return Ask("stock", {})
+    return f"answer {number} about {said[0]['content'][-5:]}"
+
+
+@pytest.fixture(scope="module")
+def crew(shared_project):
+    made = shared_project(of_crew)
+    furnished(made, "agentreplay_tools = crew.stock = read\n", crew=CREW, test_crew=CREW_TESTS)
+    return recorded(made, COLUMNS="250")
+
+
+@pytest.mark.parametrize(
+    ("turn", "word", "asks"),
+    [("2", "Sum up", 8), ("-1", "Look into", 2)],
+    ids=["what the helpers ask, and what follows from it", "what was asked last"],
+)
+def test_a_fork_of_streams_in_tasks_and_threads_replays(crew, turn, word, asks):
+    before = [file.read_bytes() for file in crew.files]
+    with edited(crew, "crew.py", word, f"Please {word.lower()}"):
+        done, asked, ran = forked(crew, f"--replay-until={turn}")
+        passed(done)
+        assert (asked, ran) == (asks, []), done.stdout
+        assert [file.read_bytes() for file in crew.files] == before
+        for _ in range(2):
+            taken(crew)
+    for snapshot in crew.snapshots:
+        for x in snapshot.run.exchanges:
+            if x.call.boundary == "http" and b"answer" in x.outcome.body.data and b"gpt" in x.call.body.data:
+                name = json.loads(x.call.body.data)["messages"][0]["content"][-5:]
+                assert name in READER.read_reply(x.call, x.outcome).text, "each helper has its own replies"
+    for file, text in zip(crew.files, before, strict=True):
+        file.write_bytes(text)
+
+
+def of_shop(body, number):
+    """Once `of_shop.then` is set, the model asks for that after the look-up of A-17."""
+    results = [message["content"] for message in body["messages"] if message["role"] == "tool"]
+    if len(results) == 1 and of_shop.then is not None:
+        return of_shop.then
+    return refunds(body, number)
+
+
+@pytest.fixture(scope="module")
+def shop(shared_project):
+    of_shop.then = None
+    made = shared_project(of_shop)
+    made.furnish(ini="agentreplay_prove = false\n")
+    made.server._replies = of_shop
+    return recorded(made)
+
+
+LOOK_UP, REFUND = Ask("lookup_order", {"order_id": "B-18"}), Ask("refund", {"order_id": "A-17", "amount": 99})
+
+
+@pytest.mark.parametrize(
+    ("then", "words", "ran", "code"),
+    [
+        (LOOK_UP, [], [], "[AR-TOOL] turn 2"),
+        (LOOK_UP, ["--replay-tools=live"], ["lookup B-18"], "AssertionError: tool call 2 is another one (turn 2)"),
+        (REFUND, ["--replay-tools=live"], [], "[AR-ARGS] turn 2"),
+    ],
+    ids=["frozen", "one that reads runs live", "one that writes never does"],
+)
+def test_a_tool_call_that_is_not_recorded(shop, then, words, ran, code):
+    of_shop.then = then
+    try:
+        done, _, tools = forked(shop, "--replay-until=2", *words)
+    finally:
+        of_shop.then = None
+    assert tools == ran
+    assert summary(done)["refund"].startswith(code)
+    refused = f"tool {then.name} has no recorded reply to this call, and may not be made for real"
+    assert (refused in done.stdout) == (not ran)
+    run = pending(shop)
+    assert run.header.outcome["status"] == "failed"
+    assert [x.call.boundary for x in run.exchanges[:3]] == ["http", "tool", "http"]
+
+
+TWO = """
+import agent
+
+def test_long(agentreplay):
+    agent.answer("Where is A-17?")
+
+def test_short(agentreplay):
+    agent.ask([{"role": "tool", "content": ""}] * 2)
+
+def test_new(agentreplay):
+    agent.ask([])
+"""
+
+
+def test_a_turn_that_a_test_does_not_have_asks_nothing(project):
+    project.furnish(TWO)
+    recorded(project, "-k", "not new")
+    done, asked, _ = forked(project, "--replay-until=3")
+    assert asked == 1
+    assert "forked at turn 3" in done.stdout
+    told = summary(done)
+    assert told["new"].startswith("[AR-NEW] no snapshot is recorded for this test")
+    assert (
+        told["short"]
+        == "Failed: --replay-until=3: there is no such turn in the recording of test_shop.py::test_short, which has 1 turn: give 1 to 1, or -1 to -1"
+    )
