@@ -7,11 +7,13 @@ interrupt) is `stopped`, and never drifted.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.core.divergence import Absent, Divergence, Kind
+from pytest_agentreplay.core.case_backend import AnswerPolicy
+from pytest_agentreplay.core.divergence import Absent, Difference, Kind
 from pytest_agentreplay.core.kit import table
 from pytest_agentreplay.core.live.live_backend import LiveBackend
 from pytest_agentreplay.core.live.observation import observe
@@ -22,7 +24,6 @@ from pytest_agentreplay.core.turns import turns
 from pytest_agentreplay.dialects import READER, mcp
 from pytest_agentreplay.errors import ReplayDiverged, SettingsError
 from pytest_agentreplay.report.findings import place as place_in_run
-from pytest_agentreplay.report.findings import with_steps
 from pytest_agentreplay.report.live_findings import live_finding
 from pytest_agentreplay.runs import replay_kit
 from pytest_agentreplay.runs.replay_session import ReplaySession
@@ -32,13 +33,17 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.backends.replay import ReplayBackend
+    from pytest_agentreplay.core.case_backend import ServeMode
+    from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.matching import Matching
-    from pytest_agentreplay.core.model import JsonObject, Outcome
+    from pytest_agentreplay.core.model import Exchange, JsonObject
     from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.run_session import EndedRun, Location
     from pytest_agentreplay.settings import Settings
 
+STOPS = {Kind.LIVE, Kind.CHANGE}
+"""Calls of a model that were not made: nothing can be said of such a run."""
 AGENTS = {Kind.NETWORK, Kind.LATE, Kind.UNFROZEN}
 """What the code under test did, whatever the model says."""
 
@@ -57,15 +62,10 @@ class LiveSession(ReplaySession):
     def answering(self, recorded: Run, matching: Matching) -> ReplayBackend:
         """Return the backend of the cell."""
         settings = self.settings
-        self.live = LiveBackend(
-            recorded,
-            matching,
-            READER,
-            settings.axes,
-            tolerances=settings.near,
-            policies=settings.off_script,
-            spell=mcp.spelled,
-        )
+        model: ServeMode = "live" if settings.model == "live" else "position"
+        cast = AnswerPolicy(model=model, tools="arguments", spell=mcp.spelled, tolerances=settings.near)
+        self.live = LiveBackend(recorded, matching, READER, cast, settings.axes)
+        self.live.policies = settings.off_script
         return self.live
 
     def _order(self) -> ReleaseQueue | None:
@@ -75,11 +75,12 @@ class LiveSession(ReplaySession):
     def open(self) -> None:
         """Open it. Raises SettingsError where a tool that writes may run off script."""
         super().open()
-        for tool in (tool for _, tool in self.tools if tool.effects == "write"):
-            if any(how == "live" and is_named(tool.name, name) for name, how in self.settings.off_script):
-                self.close()
-                line = f"agentreplay_off_script: {tool.name} = live"
-                raise SettingsError(f"{line}: it writes, and a tool that writes never runs: take stop or stub")
+        writes = [tool.name for _, tool in self.tools if tool.effects == "write"]
+        live = [name for name, how in self.settings.off_script if how == "live"]
+        if name := next((name for name in writes if any(is_named(name, pattern) for pattern in live)), ""):
+            self.close()
+            why = "it writes, and a tool that writes never runs: take stop or stub"
+            raise SettingsError(f"agentreplay_off_script: {name} = live: {why}")
 
     def run(self) -> Run:
         """Return the run of now."""
@@ -98,24 +99,19 @@ class LiveSession(ReplaySession):
         self._whole = result.same
         if result.same or ended.interrupted:
             return self.stragglers()
-        if divergence is not None and divergence.kind in AGENTS:
+        if divergence is not None and divergence.kind in {*AGENTS, Kind.CHANGE}:
             return self.parted(divergence, self.snapshot_facts())
-        evidence = evidence_lines(self._models(recorded=True), result)
-        hints = [hint for each in (divergence, *self.live.changed) if each is not None for hint in each.hints]
-        finding = live_finding(result, self.snapshot_facts(), evidence, hints)
-        finding = with_steps(finding, self.settings.written)
+        finding = live_finding(result, self.snapshot_facts(), self._changes(result))
         self.told["code"] = finding.code
         return finding
 
     def end(self) -> Finding | None:
         """Close it; what teardown asked is told where the test itself has nothing to tell."""
-        code = self.told.get("code")
-        finding = super().end()
+        code, finding = self.told.get("code"), super().end()
         self.told["verified"] = self.live.verified
-        if self.result is None or self.result.same:
-            return finding
-        self.told["code"] = code
-        return None
+        if self.result is not None and not self.result.same:
+            self.told["code"], finding = code, None
+        return finding
 
     def stopped_early(self) -> Finding | None:
         """Return None: a live run that fails tells all of it itself."""
@@ -123,20 +119,18 @@ class LiveSession(ReplaySession):
 
     def _judge(self, ended: EndedRun, divergence: Divergence | None) -> LiveResult:
         outcome = self.outcome(ended)
-        now = observe(self.run(), READER, outcome)
-        usage: dict[str, Any] = table(now, "usage")
+        now: Any = observe(self.run(), READER, outcome)
+        usage, models = now["usage"], self._models(self.run())
         passed = self.reproduced(ended) if self.settings.expect else ended.failure is None
-        stopped = "the run was interrupted" if ended.interrupted else self._unanswered()
-        if divergence is not None and divergence.kind is Kind.CHANGE:
-            stopped = divergence.summary
-        models = self._models(recorded=False)
-        failure = f"{outcome.get('type', '')}: {outcome.get('message', '')}"
+        refused = passed or isinstance(ended.failure, ReplayDiverged)
+        failure = "" if refused else ": ".join(str(outcome[name]) for name in ("type", "message") if name in outcome)
+        stopped = "the run was interrupted" if ended.interrupted else self._unanswered(divergence)
         return LiveResult(
             test=self.place.test,
             cell=self.settings.axes.cell,
             at=datetime.fromtimestamp(clocks.wall(), UTC).isoformat(timespec="seconds"),
             passed=passed,
-            drifts=() if stopped else self._drifts(divergence, now, passed=passed),
+            drifts=() if stopped else self._drifts(divergence, now, failure),
             off_script=tuple(self.live.off_script),
             calls=usage["calls"],
             tokens={side: usage[f"{side}_tokens"] or 0 for side in ("input", "output")},
@@ -146,92 +140,69 @@ class LiveSession(ReplaySession):
             fingerprints=models["fingerprint"],
             providers=models["provider"],
             packages=self._changed_packages(),
-            failure="" if passed or isinstance(ended.failure, ReplayDiverged) else failure,
-            changed={name: written for name, written, _ in self.settings.changes},
+            changed={name: typed for name, typed, _ in self.settings.changes},
+            failure=failure,
             stopped=stopped,
         )
 
-    def _drifts(self, divergence: Divergence | None, now: JsonObject, *, passed: bool) -> tuple[Drift, ...]:
+    def _drifts(self, divergence: Divergence | None, now: JsonObject, failure: str) -> tuple[Drift, ...]:
         """Return where the run left the recorded one: results of tools first, since what follows comes of them."""
-        tools = [self._drift(each, "tool") for each in self.live.changed]
+        tools = [self._drift(each, "tool", "exact result") for each in self.live.changed]
         layer = "model" if self.settings.model == "live" else "tool" if tools else "agent"
         if divergence is not None:  # what comes after it is its consequence
             layer = "agent" if divergence.kind in AGENTS else layer
-            return (*tools, self._drift(divergence, layer))
-        header = self.snapshot.run.header
-        recorded = observe(self.snapshot.run, READER, header.outcome)
-        drifts = [*tools, *compare(recorded, now)]
-        if not passed and not any(each.path.startswith("$.outcome") for each in drifts):
-            said = now["outcome"]
-            drifts.append(Drift(layer, "$.outcome", "exact", "the test fails", recorded["outcome"], said, default=True))
-        return tuple(drifts)
+            return (*tools, self._drift(divergence, layer, "recorded calls only"))
+        recorded = observe(self.snapshot.run, READER, self.snapshot.run.header.outcome)
+        drifts = [each for each in self.settings.near.compare(recorded, now) if each.layer == "model" or not tools]
+        drifts = [each if each.layer == "tool" else replace(each, layer=layer) for each in drifts]
+        if failure:
+            sides = recorded["outcome"], now["outcome"]
+            drifts.append(Drift(layer, "$.outcome", "the test passes", f"the test fails: {failure}", *sides))
+        return (*tools, *drifts)
 
-    def _drift(self, divergence: Divergence, layer: str) -> Drift:
+    def _drift(self, divergence: Divergence, layer: str, rule: str) -> Drift:
         """Return a divergence as a drift: a result beyond its tolerance, or a call that is not recorded."""
-        where, first = place_in_run(divergence), next(iter(divergence.differences), None)
-        sides = [None if isinstance(side, Absent) else side for side in (first.recorded, first.now)] if first else []
-        recorded, now = sides or (None, None)
+        where, first = place_in_run(divergence), next(iter(divergence.differences), Difference("", None, None))
+        recorded, now = (None if isinstance(side, Absent) else side for side in (first.recorded, first.now))
         summary = f"{where and f'{where}: '}{divergence.summary}"
-        path = first.path if first is not None else ""
-        rule = "exact result" if layer == "tool" and divergence in self.live.changed else "recorded calls only"
-        default = not self.settings.tolerances
-        return Drift(layer, path, rule, summary, recorded, now, divergence.turn, default, divergence.kind.code)
+        hints = tuple(map(self.settings.written, divergence.hints))
+        more: dict[str, Any] = {"turn": divergence.turn, "code": divergence.kind.code, "hints": hints}
+        return Drift(layer, first.path, rule, summary, recorded, now, **more)
 
-    def _unanswered(self) -> str:
-        """Return why the last model call of a lane brought nothing, unless that is recorded so; "" where all did."""
-        if self.settings.model == "frozen":
-            return ""
-        recorded = {refusal_of(x.outcome) for x in self.snapshot.run.exchanges}
+    def _unanswered(self, divergence: Divergence | None) -> str:
+        """Return why a model call was not made, or the last one of a lane brought nothing; "" for what is recorded."""
+        if divergence is not None and divergence.kind in STOPS:
+            return divergence.summary
+        recorded = {refusal_of(x) for x in self.snapshot.run.exchanges}
         last = {turn.lane: turn.model for turn in turns(self.run(), READER) if turn.model is not None}
-        for x in last.values():
-            if (why := refusal_of(x.outcome)) and why not in recorded:
-                error = READER.read_reply(x.call, x.outcome).error if isinstance(x.outcome, HttpReply) else ""
-                return f"the model {why}: {error.removeprefix(why.split()[1]).strip()}".removesuffix(": ")
-        return ""
+        refusals = (refusal_of(x) for x in last.values() if self.settings.model == "live")
+        return next((f"the model {why}" for why in refusals if why and why not in recorded), "")
 
-    def _models(self, *, recorded: bool) -> dict[str, tuple[str, ...]]:
-        """Return what the models were called, and by whom they were served, recorded or now."""
-        exchanges = self.snapshot.run.exchanges if recorded else self.live.made()
-        entries = [each for each in replay_kit.models(exchanges, READER) if isinstance(each, dict)]
+    def _models(self, run: Run) -> dict[str, tuple[str, ...]]:
+        """Return what the models were called, and by whom they were served."""
+        entries = [each for each in replay_kit.models(run.exchanges, READER) if isinstance(each, dict)]
         names = ("model", "served", "fingerprint", "provider")
         return {name: tuple(dict.fromkeys(str(each[name]) for each in entries if each.get(name))) for name in names}
 
     def _changed_packages(self) -> dict[str, str]:
         then, now = table(self.snapshot.run.header.kit, "packages"), replay_kit.versions()
-        return {name: f"{then[name]} -> {now[name]}" for name in then.keys() & now if then[name] != now[name]}
+        return {name: f"{then[name]} -> {now[name]}" for name in sorted(then.keys() & now) if then[name] != now[name]}
+
+    def _changes(self, result: LiveResult) -> list[str]:
+        """Return what changed at the provider and in the SDKs; it proves no drift by itself."""
+        then, now = self._models(self.snapshot.run), self._models(self.run())
+        sides = ((name, then[name], now[name]) for name in ("served", "fingerprint", "provider"))
+        lines = [f"{name} {', '.join(a)} -> {', '.join(b)}" for name, a, b in sides if a and b and {*a} != {*b}]
+        return [*lines, *(f"{name} {change}" for name, change in result.packages.items())]
 
 
-def refusal_of(outcome: Outcome | None) -> str:
-    """Return how a model refused or failed, "answered 401 Unauthorized"; "" where it answered."""
+def refusal_of(x: Exchange) -> str:
+    """Return how a model refused or failed, "answered 401 Unauthorized: no key"; "" where it answered."""
+    outcome = x.outcome
     if isinstance(outcome, HttpReply) and outcome.status >= 400:
-        return f"answered {outcome.status} {outcome.reason}".rstrip()
+        error = READER.read_reply(x.call, outcome).error.removeprefix(str(outcome.status)).strip()
+        return f"answered {outcome.status} {outcome.reason}: {error}".rstrip(": ")
     failure = outcome if isinstance(outcome, Failure) else getattr(outcome, "failure", None)
     if failure is None or failure.cancelled:
         return ""
     return f"did not answer, {failure.type.rpartition('.')[2]}: {failure.message}".rstrip(": ")
-
-
-def evidence_lines(recorded: dict[str, tuple[str, ...]], result: LiveResult) -> list[str]:
-    """Return what changed at the provider and in the SDKs; it proves no drift by itself."""
-    sides = {
-        "served": ("served model", result.served_models),
-        "fingerprint": ("fingerprint", result.fingerprints),
-        "provider": ("provider", result.providers),
-    }
-    lines = [
-        f"{what} {', '.join(recorded[name])} -> {', '.join(now)}"
-        for name, (what, now) in sides.items()
-        if now and recorded[name] and set(now) != set(recorded[name])
-    ]
-    return [*lines, *(f"{name} {change}" for name, change in sorted(result.packages.items()))]
-
-
-def compare(recorded: JsonObject, now: JsonObject) -> list[Drift]:
-    """Return the drifts by the default tolerances; a stand-in for `core.tolerance.TolerancePolicy`."""
-    sides: list[Any] = []
-    for side in (recorded, now):
-        tools: Any = side["tools"]
-        sides.append([{"name": each["name"], "arguments": each["arguments"]} for each in tools])
-    if sides[0] == sides[1]:
-        return []
-    return [Drift("model", "$.tools", "equal", "other tools were called", sides[0], sides[1], default=True)]

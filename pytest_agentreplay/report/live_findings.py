@@ -25,39 +25,39 @@ LAYERS = {"agent": "the agent drifted", "model": "the model drifted", "tool": "a
 KEPT = 2000  # characters of one side
 
 
-def live_finding(
-    result: LiveResult, facts: Mapping[str, Json], evidence: Iterable[str] = (), hints: Iterable[str] = ()
-) -> Finding:
+def live_finding(result: LiveResult, facts: Mapping[str, Json], changes: Iterable[str] = ()) -> Finding:
     """Return what to report about a run that drifted, or was stopped.
 
-    `facts` are about its snapshot, `evidence` is what changed around the model, `hints` are "what it does: command".
+    `facts` are about its snapshot, `changes` what is not as it was around the model.
     """
     cell, flags = CELLS[result.cell]
+    rest = [Line("text", text, "changed") for text in changes]
     again = Line("next", f"pytest {flags} {selecting(result.test)}", "run it again")
-    changes = [Line("text", text, "changed") for text in evidence]
-    if result.stopped:
+    if result.stopped or not result.drifts:
         why = Line("text", "nothing was compared, and nothing was written: the run counts neither for nor against")
         headline = f"[{Kind.LIVE.code}] the live run proves nothing: {result.stopped}"
-        return Finding(result.test, Kind.LIVE.code, headline, (why, *changes, again), {"code": Kind.LIVE.code})
+        return Finding(result.test, Kind.LIVE.code, headline, (why, *rest, again), {"code": Kind.LIVE.code})
     first = result.drifts[0]
-    tokens = f"{result.tokens.get('input', 0)} + {result.tokens.get('output', 0)} tokens"
-    default = ", a shipped default: no tolerance is set for this place" if first.default else ""
-    lines = [
+    tokens = " + ".join(str(result.tokens.get(side, 0)) for side in ("input", "output"))
+    texts = {
+        "tolerance": first.tolerance + ", a shipped default: no tolerance of yours names this place" * first.default,
+        "off script": ", ".join(dict.fromkeys(result.off_script)),
+        "ran": f"{cell}; {result.calls} model calls, {tokens} tokens, {result.seconds:.1f} s",
+        "snapshot": f"{file_of(facts)} (recorded {str(facts.get('recorded') or '')[:10]})",
+    }
+    hints = dict.fromkeys(hint for drift in result.drifts for hint in drift.hints)
+    lines = (
         *map(_sides, result.drifts),
-        Line("text", f"{first.tolerance}{default}", "tolerance"),
-        *([Line("text", result.failure, "the test")] if result.failure else []),
-        *([Line("text", ", ".join(dict.fromkeys(result.off_script)), "off script")] if result.off_script else []),
-        Line("text", f"{cell}; {result.calls} model calls, {tokens}, {result.seconds:.1f} s", "ran"),
-        *changes,
-        Line("text", f"{file_of(facts)} (recorded {str(facts.get('recorded') or '')[:10]})", "snapshot"),
+        *(Line("text", text, label) for label, text in texts.items() if text),
+        *rest,
         *(Line("next", text, name) for name, _, text in (hint.partition(": ") for hint in hints)),
         again,
         Line("next", f"pytest --snapshot-record {selecting(result.test)}", "keep the new behaviour"),
-    ]
-    more = len(result.drifts) - 1
-    headline = f"[{Kind.DRIFT.code}] {LAYERS[first.layer]}: {first.summary}" + (f" (and {more} more)" if more else "")
+    )
+    more = f" (and {len(result.drifts) - 1} more)" if len(result.drifts) > 1 else ""
+    headline = f"[{Kind.DRIFT.code}] {LAYERS[first.layer]}: {first.summary}{more}"
     properties = {"code": Kind.DRIFT.code, "layer": first.layer, "path": first.path, "cell": result.cell}
-    return Finding(result.test, Kind.DRIFT.code, headline, tuple(lines), properties)
+    return Finding(result.test, Kind.DRIFT.code, headline, lines, properties)
 
 
 def _sides(drift: Drift) -> Line:

@@ -22,7 +22,7 @@ from pytest_agentreplay.core.backends.backend import PassThrough, Refused, Repla
 from pytest_agentreplay.core.backends.replay import only_reads
 from pytest_agentreplay.core.backends.verify import VerifyBackend
 from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.case_backend import AnswerPolicy, CaseBackend, ServeMode, sort_of
+from pytest_agentreplay.core.case_backend import CaseBackend, sort_of
 from pytest_agentreplay.core.case_backend.positions import said_as
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Exchange, FrameCall, ToolCall, ToolReply
@@ -30,39 +30,27 @@ from pytest_agentreplay.core.tolerance import is_named
 from pytest_agentreplay.core.turns import function_of, is_model, label
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from pytest_agentreplay.core.backends.backend import Moment, Verdict
+    from pytest_agentreplay.core.case_backend import AnswerPolicy
     from pytest_agentreplay.core.live.axes import Axes
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Call, Outcome, Run
     from pytest_agentreplay.core.reading import Reader
-    from pytest_agentreplay.core.tolerance import TolerancePolicy
-
-    Spell = Callable[[Call, Outcome, Outcome | None], Outcome | None]
 
 
 class LiveBackend(CaseBackend, VerifyBackend):
     """Serves `run` as `axes` say. `off_script` holds the names of calls that the snapshot could not answer."""
 
-    def __init__(
-        self,
-        run: Run,
-        matching: Matching,
-        reader: Reader,
-        axes: Axes,
-        *,
-        tolerances: TolerancePolicy,
-        policies: Sequence[tuple[str, str]] = (),
-        spell: Spell | None = None,
-    ) -> None:
-        """`tolerances` say which results are near enough, `policies` what is done off script, by name of the tool."""
-        model: ServeMode = "live" if axes.model == "live" else "position"
-        super().__init__(run, matching, reader, AnswerPolicy(model=model, tools="arguments", spell=spell))
+    def __init__(self, run: Run, matching: Matching, reader: Reader, cast: AnswerPolicy, axes: Axes) -> None:
+        """`cast` says how each sort of call is served, and which results and arguments are near enough."""
+        super().__init__(run, matching, reader, cast)
         self.axes = axes
         self.off_script: list[str] = []
-        self._tolerances = tolerances
-        self._policies = policies
+        self.policies: Sequence[tuple[str, str]] = ()
+        """What is done about calls off script: a name of a tool, "stop", "live", or "stub" and JSON."""
+        self._tolerances = cast.tolerances or self._tolerances
         self._answers: dict[str, Exchange] = {}
 
     def decide(self, call: Call, moment: Moment) -> Verdict:
@@ -98,8 +86,10 @@ class LiveBackend(CaseBackend, VerifyBackend):
 
     def _runs(self, call: Call, moment: Moment) -> bool:
         """Return whether `call` is one of a function that only reads, and these are live."""
-        function = isinstance(call, ToolCall) and call.boundary in {"tool", "retrieval"}
-        return self.axes.tools == "live" and function and only_reads(call, moment)
+        if not isinstance(call, ToolCall) or call.boundary not in {"tool", "retrieval"}:
+            return False
+        layer = call.boundary if call.boundary == "retrieval" else f"tool:{call.name}"
+        return self.axes.releases(layer) and only_reads(call, moment)
 
     def _run_tool(self, call: Call, moment: Moment, recorded: Exchange | None) -> PassThrough:
         with self._lock:
@@ -127,7 +117,7 @@ class LiveBackend(CaseBackend, VerifyBackend):
         """Return what is done about a call that the snapshot cannot answer."""
         function = function_of(call, self._reader)
         name = function.name if function is not None else label(call, self._reader)
-        policy = next((how for pattern, how in reversed(self._policies) if is_named(name, pattern)), "stop")
+        policy = next((how for pattern, how in reversed(self.policies) if is_named(name, pattern)), "stop")
         with self._lock:
             self.off_script.append(name)
         reads = only_reads(call, moment)

@@ -20,6 +20,7 @@ class Drift:
     `layer` is "agent", "model" or "tool", as far as this run alone shows it. `path` is the JSON path into the
     observation of the run (`core.tolerance`), `tolerance` the rule that was broken as people write it, `default`
     whether it is one of the shipped rules and not the user's. `turn` counts as reports count; 0 where none is meant.
+    `hints` are "what it does: what to type".
     """
 
     layer: str
@@ -31,6 +32,7 @@ class Drift:
     turn: int = 0
     default: bool = False
     code: str = ""
+    hints: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
