@@ -39,3 +39,16 @@ def test_a_run_without_a_model_call_is_shown_too():
     seen = observe(run(tool("refund", raises="no")), READER, {"status": "failed"})
     assert (seen["turns"], seen["final"]) == ([], None)
     assert seen["tools"] == [{"name": "refund", "arguments": {}, "result": {"raised": "RuntimeError: no"}}]
+
+
+def test_what_ran_beside_each_other_is_shown_in_one_order_whichever_came_first():
+    first = [tool("look_up", order="A"), (ask(), say("A is here."))]
+    second = [tool("look_up", order="B"), (ask(), say("B is here."))]
+    lanes = {0: "main.2", 1: "main.2", 2: "main.10", 3: "main.10"}
+    swapped = {0: "main.10", 1: "main.10", 2: "main.2", 3: "main.2"}
+    seen = observe(run(*first, *second, lanes=lanes), READER, {})
+    other = observe(run(*second, *first, lanes=swapped), READER, {})
+    assert seen["tools"] == other["tools"]
+    assert [call["arguments"]["order"] for call in seen["tools"]] == ["A", "B"]
+    assert [turn["text"] for turn in seen["turns"]] == [turn["text"] for turn in other["turns"]]
+    assert seen["final"] is None, "no strand of theirs is the first one"

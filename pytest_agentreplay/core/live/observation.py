@@ -25,20 +25,21 @@ TOKENS = ("input_tokens", "output_tokens")
 def observe(run: Run, reader: Reader, outcome: JsonObject) -> JsonObject:
     """Return what `run` shows; `outcome` is how its test ended, as in a header.
 
-    The tools are those that ran. Where no call of a tool was intercepted they are those that the model asked for.
-    "final" is the text of the last reply in lane "main", None where that reply asks for tools. What nobody states is
-    None: tokens of a provider that counts none, and "cost", which is for the caller to fill in.
+    Turns and tools come in the order in which they began, those of several strands one strand after the other: what ran
+    beside each other has no order of its own. The tools are those that ran; where no call of one was intercepted, those
+    that the model asked for. "final" is the text of the last reply in the first strand, None where that reply asks for
+    tools. What nobody states is None: tokens of a provider that counts none, and "cost", which the caller fills in.
     """
-    every = turns(run, reader)
+    every = sorted(turns(run, reader), key=lambda turn: _strand(turn.model or turn.exchanges[0]))
     replies = [(turn, x, reader.read_reply(x.call, x.outcome)) for turn in every if (x := turn.model) is not None]
     calls: list[Json] = [
         {"name": tool.name, "arguments": tool.arguments, "result": _result(x, reader)}
         for turn in every
-        for x in turn.exchanges
+        for x in sorted(turn.exchanges, key=_strand)
         if (tool := tool_of(x.call, reader)) is not None
     ]
     uses: list[Json] = [{**use, "result": None} for _, _, reply in replies for use in _uses(reply)]
-    last = next((reply for turn, _, reply in reversed(replies) if turn.lane == "main"), None)
+    last = next((reply for _, x, reply in reversed(replies) if x.lane == "main"), None)
     return {
         "turns": [_turn(turn, reader.read_call(x.call).model, reply) for turn, x, reply in replies],
         "tools": calls or uses,
@@ -51,6 +52,11 @@ def observe(run: Run, reader: Reader, outcome: JsonObject) -> JsonObject:
             "cost": None,
         },
     }
+
+
+def _strand(x: Exchange) -> list[int]:
+    """Return a key that orders lanes as they were begun: "main.2" before "main.10"."""
+    return [int(part) if part.isdecimal() else 0 for part in x.lane.split(".")]
 
 
 def _turn(turn: Turn, model: str, reply: ReplyReading) -> JsonObject:
