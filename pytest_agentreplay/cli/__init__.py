@@ -1,6 +1,6 @@
 """The command line. `agentreplay VERB ...`, also `python -m pytest_agentreplay`.
 
-    runs     demo show diff bisect                      sealed      kit reseal recover rules
+    runs     demo show diff bisect drift                sealed      kit reseal recover rules
     accepting   accept
     saying   what is printed, and the exit codes        leftovers   mv prune        serving     serve
     exploring   orders                                  redacting   policy redact scan
@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, NoReturn
 from pytest_agentreplay.cli import (
     accepting,
     casework,
-    drifting,
     exploring,
     exporting,
     initializing,
@@ -186,7 +185,7 @@ def build_parser() -> argparse.ArgumentParser:
     accept.add_argument("--requests", action="store_true", help="take changed requests under the recorded replies")
     accept.add_argument("--rule", metavar="PATH=REASON", help="leave a body field out of the comparison, everywhere")
     accept.add_argument("--reason", default="", help="why every recorded reply still holds (with --requests)")
-    drift = everyday("drift", drifting.drift, "what live runs gave over time, by day and model: a table and a plot")
+    drift = everyday("drift", runs.drift, "what live runs gave over time, by day and model: a table and a plot")
     drift.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="histories, or folders (default: ours)")
     drift.add_argument("--test", default="", metavar="ID", help="only tests whose id holds this")
     drift.add_argument("--by", default="", choices=["model", "date"], help="a row for each of these alone")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data, width
 from pytest_agentreplay.report.escape import printed
 from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.projects import root_above
 
 if TYPE_CHECKING:
     import argparse
@@ -76,7 +77,6 @@ def read_pair(first: Path, second: Path) -> tuple[Run, Run, Matching]:
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.dialects import READER, RULES
     from pytest_agentreplay.runs.accepted_rules import accepted_rules
-    from pytest_agentreplay.store.projects import root_above
     from pytest_agentreplay.store.reading import load
 
     matching = Matching(READER, (*RULES, *accepted_rules(root_above(Path.cwd()))))
@@ -137,3 +137,25 @@ def run_pytest(root: Path, words: list[str], what: str) -> int:
     if done.returncode in REASONS:
         complain(f"{REASONS[done.returncode]}: {what}", done.returncode)
     return PYTEST_CODES.get(done.returncode, CANNOT)
+
+
+def drift(options: argparse.Namespace) -> int:
+    """`agentreplay drift [FILE|FOLDER ...] [--test ID] [--by model|date] [--html FILE] [--json]`."""
+    from pytest_agentreplay.live import history
+    from pytest_agentreplay.report import live_trend
+    from pytest_agentreplay.store import files
+
+    own = root_above(Path.cwd()) / history.FILE
+    places = options.paths or [own] * files.exists(own)
+    runs = [run for run in history.read(places) if options.test in run.test]
+    rows = live_trend.build_rows([run for run in runs if "L" in run.cell and not run.stopped], options.by)
+    if not rows:
+        command = "pytest --replay=live" + f" {options.test}" * bool(options.test)
+        return complain(f"there is no live run in the history. To make one:\n  {command}", NOTHING)
+    if options.html:
+        files.write_whole(options.html, live_trend.format_page(rows))
+    if options.json:
+        say_data({"rows": rows})
+    else:
+        say("\n".join(live_trend.format_trend(rows, width(), sys.stdout.encoding)))
+    return SAME

@@ -26,13 +26,13 @@ FORMAT = 1
 
 
 def append(root: Path, results: Iterable[LiveResult], verdicts: Iterable[Mapping[str, Any]] = ()) -> None:
-    """Add runs and verdicts to the history of the project at `root`. Raises CannotWrite."""
-    records = [{"format": FORMAT, "result": result.plain()} for result in results]
-    records += [{"format": FORMAT, "verdict": dict(verdict)} for verdict in verdicts]
+    """Add runs and verdicts to the history of the project at `root`. Raises CannotWrite, SnapshotError for a link."""
+    records = [*({"result": run.plain()} for run in results), *({"verdict": dict(verdict)} for verdict in verdicts)]
     if records:
+        files.refuse_links(root / FILE, root)
         files.private(root / FOLDER)
         with files.shared_lines(root / FILE) as (_, add):
-            add("\n".join(map(json.dumps, records)).encode())
+            add("\n".join(json.dumps({"format": FORMAT, **record}) for record in records).encode())
 
 
 def read(places: Iterable[Path]) -> list[LiveResult]:
@@ -44,9 +44,8 @@ def read(places: Iterable[Path]) -> list[LiveResult]:
     for place in places:
         for file in files.below(place, FILE.name, strict=True) if place.is_dir() else [place]:
             for run in _read_runs(file):
-                runs.setdefault(
-                    (run.session or run.at, run.test, run.cell, run.run, str(sorted(run.changed.items()))), run
-                )
+                changed = str(sorted(run.changed.items()))
+                runs.setdefault((run.session or run.at, run.test, run.cell, run.run, changed), run)
     return sorted(runs.values(), key=lambda run: run.at)
 
 
@@ -63,7 +62,5 @@ def _read_runs(file: Path) -> Iterator[LiveResult]:
         except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
             readable = False
         if not readable:
-            message = (
-                f"is no line of format {FORMAT} of a history of live runs; remove it, or update pytest_agentreplay"
-            )
-            raise SnapshotUnreadable(message, file=shown(file), place=f"line {number}")
+            why = f"is no line of format {FORMAT} of a history of live runs; remove it, or update pytest_agentreplay"
+            raise SnapshotUnreadable(why, file=shown(file), place=f"line {number}")

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import multiprocessing
+import os
 
 import pytest
 from hypothesis import given
@@ -125,6 +126,16 @@ def test_whatever_a_line_holds_it_is_refused_or_can_be_reported(tmp_path_factory
     rows = build_rows(runs)
     assert format_trend(rows, 80, "utf-8")
     assert format_page(rows)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="POSIX links")
+def test_nothing_is_written_behind_a_link(tmp_path):
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / ".agentreplay").symlink_to(tmp_path / "outside")
+    with pytest.raises(SnapshotUnreadable, match="lies behind a link"):
+        history.append(tmp_path / "project", [RUN])
+    assert not os.listdir(tmp_path / "outside")
 
 
 def append_some(root, session):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from pytest_agentreplay.errors import SettingsError
 
@@ -43,21 +43,21 @@ class SequentialTest:
                 raise SettingsError(f"{name} = {value} is no share of errors: it must be above 0 and below 0.5")
 
     @property
-    def fixed_runs(self) -> int:
-        """Return the number of runs that a test with the same errors takes which looks only once, at its end."""
+    def cap(self) -> int:
+        """Return the number of runs after which nothing is decided any more.
+
+        It is twice what a test with the same errors takes that looks only once, at its end.
+        """
         deviation = NormalDist().inv_cdf(1 - self.alpha) * math.sqrt(self.p0 * (1 - self.p0))
         deviation += NormalDist().inv_cdf(1 - self.beta) * math.sqrt(self.p1 * (1 - self.p1))
-        return math.ceil((deviation / (self.p0 - self.p1)) ** 2)
-
-    @property
-    def cap(self) -> int:
-        """Return the number of runs after which nothing is decided any more."""
-        return 2 * self.fixed_runs
+        return 2 * math.ceil((deviation / (self.p0 - self.p1)) ** 2)
 
     def verdict(self, passes: int, runs: int) -> Word | None:
         """Return what so many passes of so many runs prove; None where one more run may decide."""
-        failures = _failures(passes, runs)
-        evidence = passes * math.log(self.p1 / self.p0) + failures * math.log((1 - self.p1) / (1 - self.p0))
+        if not 0 <= passes <= runs:
+            raise ValueError(f"{passes} passes of {runs} runs: there are 0 to {runs}")
+        failure = math.log((1 - self.p1) / (1 - self.p0))
+        evidence = passes * math.log(self.p1 / self.p0) + (runs - passes) * failure
         if evidence >= math.log((1 - self.beta) / self.alpha):
             return "drifted"
         if evidence <= math.log(self.beta / (1 - self.alpha)):
@@ -71,9 +71,7 @@ def anytime_interval(passes: int, runs: int, alpha: float = 0.05) -> tuple[float
     It holds each rate at which the likelihood of the runs, averaged over all rates alike (the beta-binomial mixture),
     is less than 1/alpha times their likelihood at that rate.
     """
-    failures = _failures(passes, runs)
-    if runs == 0:
-        return 0.0, 1.0
+    failures = runs - passes
     mixture = math.lgamma(passes + 1) + math.lgamma(failures + 1) - math.lgamma(runs + 2)
 
     def excludes(rate: float) -> bool:
@@ -81,7 +79,7 @@ def anytime_interval(passes: int, runs: int, alpha: float = 0.05) -> tuple[float
         return mixture - likelihood >= -math.log(alpha)
 
     def edge(outside: float) -> float:
-        inside = passes / runs
+        inside = passes / (runs or 1)
         for _ in range(40):
             middle = (inside + outside) / 2
             inside, outside = (inside, middle) if excludes(middle) else (middle, outside)
@@ -92,7 +90,6 @@ def anytime_interval(passes: int, runs: int, alpha: float = 0.05) -> tuple[float
 
 def pass_k(passes: int, runs: int, k: int) -> float | None:
     """Return pass^k, the unbiased estimate that k more runs all pass; None where there were fewer than k runs."""
-    _failures(passes, runs)
     return math.comb(passes, k) / math.comb(runs, k) if 0 < k <= runs else None
 
 
@@ -109,8 +106,7 @@ def sign_test(wins: int, losses: int) -> float:
     return min(1.0, 2 * sum(math.comb(pairs, k) for k in range(min(wins, losses) + 1)) / (1 << pairs))
 
 
-@dataclass(frozen=True, slots=True)
-class PairedSummary:
+class PairedSummary(NamedTuple):
     """How often the second of two settings did better (wins), worse (losses) or alike (ties) on the same case."""
 
     wins: int
@@ -127,10 +123,3 @@ class PairedSummary:
     def p_value(self) -> float:
         """Return that of `sign_test`, which leaves ties out."""
         return sign_test(self.wins, self.losses)
-
-
-def _failures(passes: int, runs: int) -> int:
-    """Return the runs that did not pass. Raises ValueError for counts that no runs have."""
-    if not 0 <= passes <= runs:
-        raise ValueError(f"{passes} passes of {runs} runs: there are 0 to {runs}")
-    return runs - passes
