@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.diagnose.results import result
 from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.core.tool_uses import arguments_of
-from pytest_agentreplay.core.turns import tool_of, turns
+from pytest_agentreplay.core.turns import tool_of, top_level, turns
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,8 +34,7 @@ def observe(run: Run, reader: Reader, outcome: JsonObject) -> JsonObject:
     replies = [(turn, x, reader.read_reply(x.call, x.outcome)) for turn in every if (x := turn.model) is not None]
     calls: list[Json] = [
         {"name": tool.name, "arguments": tool.arguments, "result": _result(x, reader)}
-        for turn in every
-        for x in sorted(turn.exchanges, key=_strand)
+        for x in sorted(top_level(run), key=_strand)
         if (tool := tool_of(x.call, reader)) is not None
     ]
     uses: list[Json] = [{**use, "result": None} for _, _, reply in replies for use in _uses(reply)]
