@@ -83,15 +83,19 @@ class LiveResult:
 
         Raises KeyError or TypeError for data that is none.
         """
-        plain, drift_names = cls("", ""), {each.name for each in fields(Drift)}
-        values = {name: _typed(getattr(plain, name), data[name]) for name in plain.plain().keys() & data.keys()}
-        drifts = (Drift(**{name: drift[name] for name in drift_names & drift.keys()}) for drift in data["drifts"])
-        return cls(**{**values, "drifts": tuple(drifts)})
+        drifts = (Drift(**_restore(Drift("", "", "", ""), drift)) for drift in data["drifts"])
+        return cls(**{**_restore(cls("", ""), data), "drifts": tuple(drifts)})
+
+
+def _restore(sample: LiveResult | Drift, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of JSON data that the class of `sample` has."""
+    names = (each.name for each in fields(sample) if each.name in data)
+    return {name: _typed(getattr(sample, name), data[name]) for name in names}
 
 
 def _typed(sample: object, value: Any) -> Any:
-    """Return `value` as a field has it whose default is `sample`. Raises TypeError for a value of another type."""
-    kinds = {float: (int, float), type(None): (int, float, type(None)), tuple: (list, tuple)}
+    """Return `value` for a field whose default is `sample`, None for any type. Raises TypeError for another type."""
+    kinds: dict[type, Any] = {float: (int, float), type(None): object, tuple: (list, tuple)}
     if not isinstance(value, kinds.get(type(sample), type(sample))):
         raise TypeError(f"{value!r:.80} is no {type(sample).__name__}")
-    return tuple(value) if isinstance(value, list) else value
+    return tuple(value) if isinstance(sample, tuple) else value
