@@ -62,7 +62,10 @@ class LiveRefused(SettingsError):
 
 
 class PolicyError(SettingsError):
-    """A redaction policy that cannot be read or meant. `file` and `place` (line:column) say where."""
+    """A redaction policy, or a file of tolerances, that cannot be read or meant.
+
+    `file` and `place` (line:column) say where.
+    """
 
     def __init__(self, message: str, *, file: str, place: str = "") -> None:
         """Keep `file` (as shown to people) and `place` beside the message."""
@@ -109,7 +112,10 @@ class SnapshotMisplaced(SnapshotError):
 
 
 class CaseError(AgentReplayError):
-    """A case, or a file of one, that cannot be read or meant. `file` and `place` (line:column) say where."""
+    """A case, or a file of one, that cannot be read or meant.
+
+    `file` and `place` (line:column) say where.
+    """
 
     def __init__(self, message: str, *, file: str, place: str = "") -> None:
         """Keep `file` (as shown to people) and `place` beside the message."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agentreplay.cases_run.runners import Runners
+from pytest_agentreplay.core.tolerance import Level
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.settings import INI, OPTIONS, Settings, resolve
 from pytest_agentreplay.settings.setting_lines import in_toml
@@ -305,3 +306,27 @@ def test_the_header_shouts_when_something_is_live_and_tells_how_closed_the_netwo
     for system, level in (("linux", "L1, L3 if every test replays"), ("win32", "L1 only"), ("darwin", "L1 only")):
         monkeypatch.setattr(sys, "platform", system)
         assert made(agentreplay_sandbox="auto").headline().endswith(f"network closed ({level})")
+
+
+def test_tolerances_are_read_where_they_stand_and_a_marker_is_over_the_ini_file():
+    lines = ["$.final = text(0.5)", "search $[*].score = 0.01"]
+    settings = made({"agentreplay_tolerances": lines, "agentreplay_judges": ["help = shop.checks:judge"]})
+    assert [(rule.text, rule.level, rule.source) for rule in settings.tolerances] == [
+        (line, Level.INI, "pyproject.toml: agentreplay_tolerances") for line in lines
+    ]
+    assert settings.judges == (("help", "shop.checks:judge"),)
+    marked = settings.for_test([{"tolerances": {"$.final": "ignore"}}])
+    assert marked.tolerances[-1].written == "@pytest.mark.agentreplay(tolerances=...): $.final = ignore"
+    assert [rule.level for rule in marked.near.rules] == [Level.INI, Level.INI, Level.TEST]
+
+
+def test_a_tolerance_that_is_none_stops_the_session_with_its_place():
+    name = "pyproject.toml: agentreplay_tolerances: "
+    refused(f"{name}$.final = exact", "80 different answers", ini={"agentreplay_tolerances": ["$.final = exact"]})
+    refused(f"{name}$.final = nearly", "text(0.35)", ini={"agentreplay_tolerances": ["$.final = nearly"]})
+    refused(
+        f"{name}$.final = regex((a*)*b)", "the pattern", ini={"agentreplay_tolerances": ["$.final = regex((a*)*b)"]}
+    )
+    refused("'help = judge' names no judge", "shop.cases:run", ini={"agentreplay_judges": ["help = judge"]})
+    with pytest.raises(SettingsError, match=r"agentreplay\(tolerances=...\): \$.turns = exact"):
+        made().for_test([{"tolerances": ["$.turns = exact"]}])

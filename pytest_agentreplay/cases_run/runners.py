@@ -60,18 +60,18 @@ def unknown(key: str, known: Mapping[str, object]) -> str:
     return f"no runner {key!r} is declared{nearest} Declare it {DECLARED}: agentreplay_runners = {key} = {EXAMPLE}"
 
 
-def imported(key: str, path: str) -> Callable[..., Any]:
+def imported(key: str, path: str, kind: str = "runner") -> Callable[..., Any]:
     """The function at "module:function" (attributes of attributes too). Raises RunnerError with what is not there."""
     module, _, names = path.partition(":")
     try:
         found: Any = importlib.import_module(module)
     except Exception as error:  # whatever the user's module does when it is loaded
-        raise RunnerError(f"runner {key} = {path}: {module} cannot be imported: {error!r}") from error
+        raise RunnerError(f"{kind} {key} = {path}: {module} cannot be imported: {error!r}") from error
     for name in names.split("."):
         try:
             found = getattr(found, name)
         except AttributeError:
-            raise RunnerError(f"runner {key} = {path}: there is no {name} in {module}") from None
+            raise RunnerError(f"{kind} {key} = {path}: there is no {name} in {module}") from None
     if not callable(found):
-        raise RunnerError(f"runner {key} = {path}: is {type(found).__name__}, and no function")
+        raise RunnerError(f"{kind} {key} = {path}: is {type(found).__name__}, and no function")
     return found  # type: ignore[no-any-return]

@@ -26,12 +26,18 @@ def lint(options: argparse.Namespace) -> int:
         return SAME
     from pytest_agentreplay.case_files.case_linting import cases_in, linted
     from pytest_agentreplay.cli.redacting import chosen_policy
+    from pytest_agentreplay.live.tolerance_file import project_tolerances
 
-    paths = options.cases or [root_above(Path.cwd()) / "cases"]
+    root = root_above(Path.cwd())
+    tolerances = project_tolerances(root)
+    paths = options.cases or [root / "cases"]
     chosen, _ = chosen_policy(options.policy)
     every = [linted(folder, chosen, os.environ) for folder in dict.fromkeys(cases_in(paths))]
     if missing := [path for path in options.cases if not os.path.lexists(path)]:
         return complain(f"there is no {shown(missing[0])}", USAGE)
+    if not every and tolerances:
+        say(f"no case, {len(tolerances)} tolerance{'s' * (len(tolerances) != 1)}: 0 errors")
+        return SAME
     if not every:
         return complain(f"there is no case.yaml below {', '.join(map(shown, paths))}", NOTHING)
     if options.json:

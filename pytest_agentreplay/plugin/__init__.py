@@ -134,6 +134,10 @@ def pytest_configure(config: pytest.Config) -> None:
             from pytest_agentreplay.live.prompt_file import with_prompt
 
             config.stash[BASE] = with_prompt(config.stash[BASE], config.rootpath)
+        if os.path.lexists(config.rootpath / knobs.TOLERANCES):
+            from pytest_agentreplay.live.tolerance_file import with_tolerances
+
+            config.stash[BASE] = with_tolerances(config.stash[BASE], config.rootpath)
     except SettingsError as error:
         raise pytest.UsageError(str(error)) from None
     if config.option.agentreplay_proof is not None:

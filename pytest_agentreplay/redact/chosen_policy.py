@@ -28,14 +28,18 @@ if TYPE_CHECKING:
 
 def load(file: Path) -> Policy:
     """The policy in a file. Raises PolicyError."""
+    return parse(read_rules(file), shown(file))
+
+
+def read_rules(file: Path) -> bytes:
+    """Return what a file of rules holds. Raises PolicyError."""
     try:
-        data = files.head(file, LARGEST + 1)
+        return files.head(file, LARGEST + 1)
     except SnapshotMissing:
         words = f"there is no such file; write a policy there, or name one of {', '.join(REDACT)}"
         raise PolicyError(words, file=shown(file)) from None
     except SnapshotError as error:
         raise PolicyError(str(error).removeprefix(f"{shown(file)}: "), file=shown(file)) from None
-    return parse(data, shown(file))
 
 
 def of_words(words: Iterable[str]) -> Policy:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.order_permutations import OrderTrial
     from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.core.rules import Rule
-    from pytest_agentreplay.core.tolerance import TolerancePolicy
+    from pytest_agentreplay.core.tolerance import Tolerance, TolerancePolicy
     from pytest_agentreplay.settings.parsers import Clocks, Orders
 
 __all__ = ["INI", "MARKER", "OPTIONS", "POLICY", "Mode", "Settings", "resolve"]
@@ -56,6 +56,8 @@ Mode: TypeAlias = Literal["record", "replay", "off"]
 MODES: Mapping[str, Mode] = {"record": "record", "model": "replay", "live": "replay", "off": "off"}
 POLICY = "agentreplay-policy.yaml"
 """The project's own policy, in its root; it counts where it is there."""
+TOLERANCES = "agentreplay-tolerances.yaml"
+"""The project's own tolerances, in its root likewise."""
 EXPECTATIONS = ("reproduces",)
 MISSING_NOT_ON_CI = (
     "--snapshot-record-missing is refused because CI is set: a test without a snapshot must fail there.\n"
@@ -97,7 +99,8 @@ class Settings(NamedTuple):
     replay_tools: ToolsAxis = "frozen"
     released: frozenset[str] | None = None
     read_tools: tuple[str, ...] = ()
-    tolerances: tuple[tuple[str, str], ...] = ()
+    tolerances: tuple[Tolerance, ...] = ()
+    judges: tuple[tuple[str, str], ...] = ()
     off_script: tuple[tuple[str, str], ...] = ()
     changes: tuple[tuple[str, str, Json], ...] = ()
     models: tuple[tuple[str, str], ...] = ()
@@ -148,10 +151,10 @@ class Settings(NamedTuple):
 
     @property
     def near(self) -> TolerancePolicy:
-        """What results of verified tools may differ in."""
-        from pytest_agentreplay.core.tolerance import TolerancePolicy, parse
+        """What results of verified tools, and a live run, may differ in."""
+        from pytest_agentreplay.core.tolerance import TolerancePolicy
 
-        return TolerancePolicy(parse(place, how) for place, how in self.tolerances)
+        return TolerancePolicy(self.tolerances)
 
     @property
     def axes(self) -> Axes:
@@ -288,6 +291,7 @@ def resolve(
         read_tools=tuple(table["agentreplay_read_tools"]),
         tolerances=tolerances_of(table["agentreplay_tolerances"], f"{where}agentreplay_tolerances"),
         off_script=off_script_of(table["agentreplay_off_script"], f"{where}agentreplay_off_script"),
+        judges=runners_of(table["agentreplay_judges"], f"{where}agentreplay_judges"),
         models=paths_of(table["agentreplay_models"], f"{where}agentreplay_models"),
         retrievals=paths_of(table["agentreplay_retrievals"], f"{where}agentreplay_retrievals"),
         prove=bool(table["agentreplay_prove"]) and not options.get("agentreplay_no_prove"),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Json
     from pytest_agentreplay.core.rules import Action, Rule
+    from pytest_agentreplay.core.tolerance import Tolerance
 
 Clocks: TypeAlias = Literal["stepped", "real", "virtual"]
 Orders: TypeAlias = Literal["auto", "recorded", "free", "loose"]
@@ -98,13 +99,14 @@ def paths_of(value: object, name: str, example: str = "my-model") -> tuple[tuple
 
 
 def runners_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
-    """(key, import path) of each runner of cases: `refunds = shop.cases:run_refund`."""
+    """(key, import path) of each runner of cases, or judge of tolerances: `refunds = shop.cases:run_refund`."""
     found = pairs(value, name)
+    kind = "judge" if name.endswith("judges") else "runner"
     for key, path in found:
         module, _, function = path.partition(":")
         if not key or not all(part.isidentifier() for part in (*module.split("."), *function.split("."))):
             line = f"{key} = {path}" if path else key
-            raise SettingsError(f"{name}: {line!r} names no runner; write it like refunds = shop.cases:run_refund")
+            raise SettingsError(f"{name}: {line!r} names no {kind}; write it like refunds = shop.cases:run_refund")
     return tuple(found)
 
 
@@ -153,18 +155,18 @@ def rules_of(place: str, reason: str) -> tuple[Rule, ...]:
     return tuple(Rule(scope, "body", place, action, reason, source, pattern=pattern) for scope in ("http", "tool"))
 
 
-def tolerances_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
-    """(tool and place, what may differ there); looked at here, so that a session does not start with a wrong one."""
-    rows = tuple(pairs(value, name))
-    if rows:
-        from pytest_agentreplay.core.tolerance import parse
+def tolerances_of(value: object, name: str) -> tuple[Tolerance, ...]:
+    """What may differ, and where; read here, so that a session does not start with a wrong one."""
+    rows = pairs(value, name)
+    if not rows:
+        return ()
+    from pytest_agentreplay.core.tolerance import Level, parse
 
-        for place, how in rows:
-            try:
-                parse(place, how)
-            except SettingsError as error:
-                raise SettingsError(f"{name}: {error}") from error
-    return rows
+    level = Level.TEST if name.startswith("@") else Level.INI
+    try:
+        return tuple(parse(place, how, level=level, source=name) for place, how in rows)
+    except SettingsError as error:
+        raise SettingsError(f"{name}: {error}") from error
 
 
 def off_script_of(value: object, name: str) -> tuple[tuple[str, str], ...]:

@@ -70,7 +70,7 @@ class Comparison:
         if wrapped == wraps and not (rule is not None and rule.hook):
             if isinstance(inner, list) and isinstance(now, list):
                 how = "unordered" if wrapped in {"$set", "$frozenset"} and how not in LISTS else how
-                below = above if how in LISTS else rule
+                below = None if rule is not None and rule.how in LISTS else rule
                 return rewrapped(new, self._elements(inner, now, was, here, how=how, rule=rule, below=below))
             if wrapped:
                 return rewrapped(new, self._settle(inner, now, was, here, above))

@@ -46,14 +46,19 @@ class TolerancePolicy:
     def __init__(self, rules: Iterable[Tolerance] = ()) -> None:
         """Nothing is looked at before it is needed."""
         self.rules = tuple(rules)
+        self._plain = tuple(rule for rule in self.rules if not rule.hook)
 
     def settled(self, tool: str, recorded: Json, now: Json, side: Side = "result") -> Json:
-        """Return `now`, of one call of `tool`, with what is near enough to `recorded` as it was recorded."""
+        """Return `now`, of one call of `tool`, with what is near enough to `recorded` as it was recorded.
+
+        No judge is asked here: nobody has a model to ask where models are frozen.
+        """
         recorded, now = _unnumbered(recorded), _unnumbered(now)
-        if not self.rules or canonical(recorded) == canonical(now):
+        if not self._plain or canonical(recorded) == canonical(now):
             return now
         was: Json = {"tools": [{"name": tool, side: recorded}]}
-        settled: Any = Comparison(was, {"tools": [{"name": tool, side: now}]}, partial(_places, self.rules), {}).settled
+        here: Json = {"tools": [{"name": tool, side: now}]}
+        settled: Any = Comparison(was, here, partial(_places, self._plain), {}).settled
         return settled["tools"][0][side]  # type: ignore[no-any-return]
 
     def near(self, tool: str, recorded: Json, now: Json, side: Side = "result") -> bool:
