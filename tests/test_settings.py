@@ -67,6 +67,23 @@ def test_who_wins():
         assert (settings.mode, settings.strict) == (mode, strict), given
 
 
+def test_a_fork_is_a_recording_from_a_turn_on():
+    fork = {"agentreplay_record": True, "agentreplay_replay_until": "-1"}
+    assert (made(**fork).mode, made(**fork).replay_until) == ("record", -1)
+    assert "read" in made(**fork, agentreplay_replay_tools="live").headline()
+    for word in ("0", "", "last", "1.5", "--1"):
+        refused(f"--replay-until takes a turn, not {word!r}", **fork | {"agentreplay_replay_until": word})
+    for other in (
+        {},
+        {"agentreplay_replay": "model"},
+        {"agentreplay_replay": "live"},
+        {"agentreplay_record_missing": True},
+    ):
+        refused("--replay-until=3 ", "add --snapshot-record", agentreplay_replay_until="3", **other)
+    refused("--replay=live and --snapshot-record", agentreplay_replay="live", **fork)
+    refused("--replay-tools=verify", "the mode is record", agentreplay_replay_tools="verify", **fork)
+
+
 def test_what_cannot_be_is_refused_with_its_place_and_the_nearest_word():
     mode = {"agentreplay_replay": "model"}
     refused("--snapshot-record", "--replay=model", "one of them", agentreplay_record=True, **mode)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.backends.fork import ForkBackend, RecordedAnswers, before_turn
+from pytest_agentreplay.core.backends.fork import ForkBackend, RecordedAnswers, turns_from
 from pytest_agentreplay.core.redaction.placeholders import variables_in
 from pytest_agentreplay.core.release_order import Started
+from pytest_agentreplay.core.turns import is_model
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.runs.recording_session import RecordingSession
 from pytest_agentreplay.runs.replay_session import matching_of
@@ -31,38 +32,35 @@ class ForkSession(RecordingSession):
     def __init__(self, place: Location, settings: Settings, store: Store) -> None:
         """Raises SettingsError for a turn at which the snapshot cannot be forked."""
         super().__init__(place, settings, store)
-        assert self.previous is not None
-        kit = self.previous.run.header.kit
+        kit = self.backend.answers.run.header.kit
         self.redaction.recall(kit)
-        reserved = self.redaction.reserve(variables_in(kit))
-        self.backend.answers.keep_apart(reserved, self.redaction)
+        self.backend.answers.keep_apart(self.redaction.reserve(variables_in(kit)), self.redaction)
         self.interception.started = Started(kit.get("starts", {}))
 
     def recording(self, note: Callable[[Exchange], None]) -> RecordBackend:
         """Return the backend that serves the turns before the fork."""
         assert self.previous is not None
-        run, self.turn = before_turn(self.previous.run, READER, self.settings.replay_until)
+        run = self.previous.run
+        later = turns_from(run, READER, self.settings.replay_until)
+        self.turn = later[0].number
+        anew = {x.start for turn in later for x in turn.exchanges if is_model(x.call, READER)}
         answers = RecordedAnswers(run, matching_of(self.place, self.settings), READER)
-        live_tools = self.settings.replay_tools == "live"
-        self.backend = ForkBackend(answers, READER, note, live_tools=live_tools)
+        self.backend = ForkBackend(answers, anew, READER, note, live=self.settings.replay_tools == "live")
         return self.backend
 
     def end_body(self, ended: EndedRun) -> Finding | None:
         """A call that nobody has recorded, and that may not be made, fails the test."""
         finding = super().end_body(ended)
-        if self.backend.divergence is None:
+        if (divergence := self.backend.divergence) is None:
             return finding
-        assert self.previous is not None
-        facts = {"file": str(self.place.snapshot), "recorded": self.previous.run.header.recorded}
-        return self.parted(self.backend.divergence, {**facts})
+        recorded = self.backend.answers.run.header.recorded
+        return self.parted(divergence, {"file": str(self.place.snapshot), "recorded": recorded})
 
     def _sealed(self, ended: EndedRun) -> Run:
-        assert self.previous is not None
-        served, before = self.backend.served, self.previous.run
-        count = sum(x.start in served for x in before.exchanges if x.parent is None)
-        self.details = {"forked": {"turn": self.turn, "from": before.header.recorded, "served": count}}
-        asked = self.backend.asked
-        self.told["forked"] = f"forked at turn {self.turn} (calls served: {count}, model calls made: {asked})"
+        served, asked = len(self.backend.served), self.backend.asked
+        recorded = self.backend.answers.run.header.recorded
+        self.details = {"forked": {"turn": self.turn, "from": recorded, "served": served}}
+        self.told["forked"] = f"forked at turn {self.turn} (calls served: {served}, model calls made: {asked})"
         return super()._sealed(ended)
 
     def _keeps_old(self, ended: EndedRun) -> str:

@@ -5,8 +5,11 @@ import json
 import pytest
 
 from pytest_agentreplay import codec
+from pytest_agentreplay.core.backends.fork import turns_from
+from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.demo.script import Ask
 from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.errors import SettingsError
 from tests.support.project import refunds
 from tests.support.small_projects import edited, furnished, passed, recorded, summary
 
@@ -205,8 +208,8 @@ def test_a_tool_call_that_is_not_recorded(shop, then, words, ran, code):
         of_shop.then = None
     assert tools == ran
     assert summary(done)["refund"].startswith(code)
-    refused = f"tool {then.name} has no recorded reply to this call, and may not be made for real"
-    assert (refused in done.stdout) == (not ran)
+    assert ("a fork runs no tool whose result is not there" in done.stdout) == (not ran)
+    assert ("only read: add --replay-tools=live" in done.stdout) == (not ran)
     run = pending(shop)
     assert run.header.outcome["status"] == "failed"
     assert [x.call.boundary for x in run.exchanges[:3]] == ["http", "tool", "http"]
@@ -234,7 +237,55 @@ def test_a_turn_that_a_test_does_not_have_asks_nothing(project):
     assert "forked at turn 3" in done.stdout
     told = summary(done)
     assert told["new"].startswith("[AR-NEW] no snapshot is recorded for this test")
-    assert (
-        told["short"]
-        == "Failed: --replay-until=3: there is no such turn in the recording of test_shop.py::test_short, which has 1 turn: give 1 to 1, or -1 to -1"
+    why = "test_shop.py::test_short has no such turn in its recording: it has 1, so give 1 to 1, or -1 to -1"
+    assert told["short"] == f"Failed: --replay-until=3: {why}"
+
+
+SHARED = """
+import subprocess, sys
+import agent, pytest
+
+CHILD = "import agent; print(agent.ask([{'role': 'tool', 'content': 'A'}] * 2, user='child')['content'])"
+
+@pytest.fixture(scope="module")
+def plan():
+    return agent.ask([{"role": "tool", "content": "plan"}] * 2)["content"]
+
+@pytest.mark.agentreplay
+def test_child(plan):
+    said = subprocess.run([sys.executable, "-c", CHILD], check=True, capture_output=True, text=True).stdout
+    assert agent.ask([{"role": "tool", "content": plan + said + agent.PROMPT}] * 2)["content"]
+"""
+
+
+@pytest.mark.parametrize(("turn", "asks"), [("-1", 1), ("1", 2)])
+def test_what_a_child_asked_is_served_and_a_shared_fixture_is_replayed(project, turn, asks):
+    project.furnish(SHARED, "agentreplay_clock = virtual\n" if asks == 1 else "")
+    recorded(project)
+    files = {file: file.read_bytes() for file in project.files}
+    assert len(files) == 2
+    project.edit("agent.py", "Be brief.", "Be short.")
+    done, asked, _ = forked(project, f"--replay-until={turn}")
+    passed(done)
+    assert asked == asks
+    assert {file: file.read_bytes() for file in project.files} == files
+    taken(project)
+
+
+def test_each_lane_is_cut_at_its_own_turn_and_what_follows_from_that_goes_too():
+    """Two helpers side by side, two turns each, then the agent that waited for them."""
+    spans = [("main.1", 1, 3), ("main.2", 2, 4), ("main.1", 5, 7), ("main.2", 6, 8), ("main", 9, 10)]
+    run = Run(
+        Header("t.py::t"),
+        tuple(Exchange(ToolCall("m", {"n": s}, "model"), ToolReply(s), s, f, lane=lane) for lane, s, f in spans),
     )
+
+    def numbered(until):
+        return [(turn.lane, turn.number) for turn in turns_from(run, READER, until)]
+
+    assert numbered(2) == [("main.1", 2), ("main.2", 2), ("main", 1)]
+    assert numbered(-1) == [("main", 1)]
+    assert len(numbered(1)) == len(numbered(-5)) == 5
+    for until in (3, -6):
+        with pytest.raises(SettingsError, match=f"--replay-until={until}: .* it has 2, so give 1 to 2, or -1 to -5"):
+            turns_from(run, READER, until)
