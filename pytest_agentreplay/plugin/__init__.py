@@ -4,7 +4,8 @@
     stash              what is kept on pytest's config and items      session_glue  the run session of one test
     conflicts          names that other plugins have as well          recordings    the proof of each new recording
     session            the report at the end of the session           orders        a test in other orders of answers
-    sandboxing         the sandbox of the session, where asked for    cases         cases as items, and in reports
+    sandboxing         the sandbox of the session, where asked for    live_items    the live runs of a test
+    repeated_items     a test as several items                        cases         cases as items, and in reports
     shared             one change behind many tests                   adopting      the tests of accept --requests
     runtest_hooks      one test, from its set-up to its report        fresh         the proof in a fresh process
     outcome            refusals and secrets in pytest's reports       proving       that process
@@ -36,7 +37,7 @@ from pytest_agentreplay.plugin.runtest_hooks import (
     pytest_runtest_teardown,
 )
 from pytest_agentreplay.plugin.session import CLOSING, LINES, SessionReport
-from pytest_agentreplay.plugin.stash import BASE, FINDING, RUN_SESSION, next_begins, nodeid_of
+from pytest_agentreplay.plugin.stash import BASE, FINDING, LIVE_RUNS, RUN_SESSION, next_begins, nodeid_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -154,6 +155,11 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_agentreplay.plugin.sandboxing import Closing
 
         config.pluginmanager.register(Closing(config.stash[BASE].sandbox), CLOSING)
+    if (runs := config.stash[BASE].live_runs) is not None:
+        from pytest_agentreplay.plugin.live_items import PLUGIN, LiveItems
+
+        config.stash[LIVE_RUNS] = LiveItems(config, runs)
+        config.pluginmanager.register(config.stash[LIVE_RUNS], PLUGIN)
     if config.option.agentreplay_trials is not None:
         from pytest_agentreplay.plugin.orders import Trials, wish_of
 
@@ -247,8 +253,12 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class) -> Generator[None, Any, Any]:
-    """Let a test that asks for other orders of answers have an item for each, whoever made its own."""
+    """Let a test that goes live, or asks for other orders of answers, have several items, whoever made its own."""
     made = yield
+    if isinstance(made, list) and collector.config.stash[BASE].live_runs is not None:
+        from pytest_agentreplay.plugin.live_items import live_items
+
+        return [each for item in made for each in live_items(item)]
     if isinstance(made, list) and (
         collector.config.option.agentreplay_trials is not None
         or any("orders" in mark.kwargs for item in made for mark in item.iter_markers("agentreplay"))

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from _pytest import python
 
 from pytest_agentreplay.core.order_permutations import OrderTrial
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import SettingsError, SnapshotError
+from pytest_agentreplay.plugin.repeated_items import repeat_item
 from pytest_agentreplay.plugin.stash import BASE, TRIAL, TRIED, nodeid_of, store_of
 
 if TYPE_CHECKING:
@@ -83,20 +83,9 @@ def orders_of(item: pytest.Function, test: str, wish: dict[str, Any] | None) -> 
 
 def in_order(item: pytest.Function, test: str, trial: OrderTrial, wish: dict[str, Any] | None) -> pytest.Function:
     """The item again, in the order of `trial`."""
-    word = f"order-{trial.number}"
-    spec = getattr(item, "callspec", None) or (getattr(python, "CallSpec", None) or vars(python)["CallSpec2"])()
-    spec = dataclasses.replace(spec, _idlist=(*spec._idlist, word))
-    other: pytest.Function = type(item).from_parent(
-        item.parent,
-        name=f"{item.originalname}[{spec.id}]",
-        callspec=spec,
-        fixtureinfo=item._fixtureinfo,
-        keywords={spec.id: True, word: True},
-        originalname=item.originalname,
-    )
-    other.own_markers = [*item.own_markers]
+    other = repeat_item(item, test, f"order-{trial.number}")
     again = f"pytest {quoted(other.nodeid)}" if wish is None else wish["again"].format(trial.number)
-    other.stash[TRIAL] = test, trial._replace(again=again)
+    other.stash[TRIAL] = trial._replace(again=again)
     return other
 
 
@@ -120,7 +109,7 @@ def trial_of(item: pytest.Item) -> OrderTrial | None:
     """The order of the item; None for the plain one."""
     if TRIAL not in item.stash:
         return None
-    return item.stash[TRIAL][1]._replace(ended=tried(item).ended)
+    return item.stash[TRIAL]._replace(ended=tried(item).ended)
 
 
 def leave_out(item: pytest.Item) -> None:

@@ -21,6 +21,8 @@ from pytest_agentreplay.plugin.stash import (
     FIXTURES,
     HIDING,
     INNER,
+    LIVE,
+    LIVE_RUNS,
     NEXT,
     OPEN,
     PROVING,
@@ -219,6 +221,8 @@ def conclude(item: pytest.Item, run_session: RunSession, result: Any, failure: B
         from pytest_agentreplay.plugin.orders import remember
 
         remember(item, run_session, ended)
+    if LIVE in item.stash:
+        finding, failure = item.config.stash[LIVE_RUNS].conclude(item, run_session, finding, failure)
     if failure is not None and isinstance(failure, session_glue.INTERRUPTS):
         raise failure
     if finding is not None:

@@ -15,6 +15,7 @@ from pytest_agentreplay.plugin.stash import (
     AFTERWARDS,
     BASE,
     FIXTURES,
+    LIVE_RUNS,
     OPEN,
     SUITE,
     nodeid_of,
@@ -322,6 +323,7 @@ class SessionReport:
 
             lines += unheard_lines(self.cases.values()) if config.get_verbosity() >= 0 else []
             lines += summary(self.cases.values())
+        lines += config.stash[LIVE_RUNS].lines if LIVE_RUNS in config.stash else ()
         if not lines:
             return
         if config.get_verbosity() >= 0:

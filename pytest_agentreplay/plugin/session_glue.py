@@ -20,6 +20,8 @@ from pytest_agentreplay.plugin.stash import (
     BODY,
     FINDING,
     INNER,
+    LIVE,
+    LIVE_RUNS,
     OPEN,
     PROVING,
     RESEEDS,
@@ -64,6 +66,8 @@ def begin(item: pytest.Item) -> RunSession | None:
             settings = planned(settings, store_of(item.config).snapshot_id(nodeid_of(item)), item.config)
         if settings.orders or TRIAL in item.stash:
             settings = settings._replace(trial=in_which_order(item))
+        if LIVE in item.stash:
+            settings = settings.in_cell(item.stash[LIVE][0])
         if settings.mode == "replay" and item.stash.get(BODY, False) and not wanted(item):
             raise SettingsError(TOO_LATE)
         run_session = None
@@ -76,6 +80,8 @@ def begin(item: pytest.Item) -> RunSession | None:
                 place, store = place_of(item, settings), store_of(item.config)
             suite = functools.partial(suite_of, item.session)
             run_session = begin_scene(place, settings, store, suite, live_session(settings))
+            if (backend := getattr(run_session, "live", None)) is not None:
+                backend.budget = item.config.stash[LIVE_RUNS].ledger
             add_patches_of_plugins(item.config)
             hold_seeds(item)
             run_session.open()

@@ -44,10 +44,16 @@ RESEEDS: pytest.StashKey[bool] = pytest.StashKey()
 INNER: pytest.StashKey[BaseException] = pytest.StashKey()
 NEXT: pytest.StashKey[Callable[[], None]] = pytest.StashKey()
 """Of the config, while no test runs after one that was intercepted: to be called when the next one begins."""
-TRIAL: pytest.StashKey[tuple[str, OrderTrial]] = pytest.StashKey()
-"""Of an item that replays its test in one order of answers: the id of the test, and the order."""
+TEST: pytest.StashKey[str] = pytest.StashKey()
+"""Of an item that is one of several of its test: the id of the test."""
+TRIAL: pytest.StashKey[OrderTrial] = pytest.StashKey()
+"""Of an item that replays its test in one order of answers: that order."""
+LIVE: pytest.StashKey[tuple[str, int]] = pytest.StashKey()
+"""Of an item that is one run of a test that goes live: the cell (see `Axes`), and which of its runs."""
 TRIED: pytest.StashKey[str] = pytest.StashKey()
 """Of the plain item of a test that has other orders: its id."""
+LIVE_RUNS: pytest.StashKey[Any] = pytest.StashKey()
+"""Of the config: the `live_items.LiveItems` of a session with live runs; that module imports this one."""
 
 
 def next_begins(config: pytest.Config) -> None:
@@ -73,10 +79,11 @@ def wanted(item: pytest.Item) -> bool:
 def nodeid_of(item: pytest.Item) -> str:
     """The id of a test, the same in every process: the workers of `xdist --dist loadgroup` append "@group" to it.
 
-    A test that is replayed in other orders of answers is one test, in as many items. A secret in it is a placeholder.
+    A test that is replayed in other orders of answers, or goes live, is one test in several items. A secret in it is a
+    placeholder.
     """
-    if TRIAL in item.stash:
-        return item.stash[TRIAL][0]
+    if TEST in item.stash:
+        return item.stash[TEST]
     if NODEID in item.stash:
         return item.stash[NODEID]
     nodeid = item.nodeid

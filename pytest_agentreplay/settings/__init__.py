@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.core.rules import Rule
     from pytest_agentreplay.core.tolerance import Tolerance, TolerancePolicy
+    from pytest_agentreplay.settings.live_runs import LiveRuns
     from pytest_agentreplay.settings.parsers import Clocks, Orders
 
 __all__ = ["INI", "MARKER", "OPTIONS", "POLICY", "Mode", "Settings", "resolve"]
@@ -85,6 +86,7 @@ class Settings(NamedTuple):
     says in how many other orders of answers a test is replayed too, `trial` which one of them this is. `redact` names
     what is taken off beyond the shipped secrets (words, files); `policy` is that, read and joined with the project's
     own, None as long as nobody has. `toml` says whether the file that configures pytest is one of TOML.
+    `live_runs` says how many live runs there are, and what they may cost.
     """
 
     mode: Mode = "replay"
@@ -97,6 +99,7 @@ class Settings(NamedTuple):
     timeout: float = 120
     model: ModelAxis = "frozen"
     replay_tools: ToolsAxis = "frozen"
+    live_runs: LiveRuns | None = None
     released: frozenset[str] | None = None
     read_tools: tuple[str, ...] = ()
     tolerances: tuple[Tolerance, ...] = ()
@@ -200,6 +203,11 @@ class Settings(NamedTuple):
             return f"may reach {', '.join(self.allow_hosts)}"
         return "has children, which reach their gateway by loopback" if self.children else ""
 
+    def in_cell(self, cell: str) -> Settings:
+        """Return the settings of a run of one cell (see `Axes`): no more is live than here."""
+        tools: ToolsAxis = self.replay_tools if cell[1] == "L" else "frozen"
+        return self._replace(model="live" if cell[0] == "L" else "frozen", replay_tools=tools)
+
     def live_parts(self) -> list[str]:
         """Return what a replay asks for real, and gives to the agent; verified tools are only compared."""
         return ["the model"] * (self.model == "live") + ["tools that read"] * (self.replay_tools == "live")
@@ -271,6 +279,15 @@ def resolve(
         model = "live" if "model" in layers else "frozen"
         replay_tools = "live" if any(name.startswith(("tool:", "retrieval")) for name in layers) else "frozen"
     live = lives == "replay" and "live" in {model, replay_tools}
+    live_runs = None
+    if live:
+        from pytest_agentreplay.settings.live_runs import live_runs_of
+
+        live_runs = live_runs_of(options, table, where, on_ci=on_ci and model == "live")
+    elif layers is None and (
+        flag := next((each for each in ("runs", "budget") if options.get(f"agentreplay_replay_{each}")), "")
+    ):
+        raise SettingsError(f"--replay-{flag} is for live runs: add --replay=live")
     sandbox = sandbox_of(options.get("agentreplay_sandbox"), table, "live" if live else lives, where)
     clock, waits = clock_of(table["agentreplay_clock"], f"{where}agentreplay_clock"), bool(table["agentreplay_waits"])
     refuse_both(clock, f"{where}agentreplay_waits", waits=waits)
@@ -279,6 +296,7 @@ def resolve(
         mode=mode,
         model=model,
         released=layers,
+        live_runs=live_runs,
         strict=on_ci or (typed and mode == "replay"),
         typed=frozenset({"mode"} if typed else ()),
         directory=directory(table["agentreplay_dir"], where),

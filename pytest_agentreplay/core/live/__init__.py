@@ -2,6 +2,7 @@
 
 axes         which layers of a run are frozen, and which are live
 observation  what a run shows, as the document that the paths of tolerances lead into
+live_verdict what the runs of one test prove together, and which layer moved
 budget       the most that a call of a model can take, limits and prices
 result       one live run as plain data: what a pytest item reports, the history keeps and every command reads
 lineup       which layers make a run drift: released one at a time, then the smallest set that does

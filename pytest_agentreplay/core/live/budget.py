@@ -51,8 +51,8 @@ class Spending(NamedTuple):
 
     @property
     def text(self) -> str:
-        """Return it for people: "2 calls, 1,200 tokens, $0.0150"."""
-        return f"{self.calls:,} calls, {self.tokens:,} tokens, ${self.nano / NANO:.4f}"
+        """Return it in the form of a budget."""
+        return f"calls={self.calls} tokens={self.tokens} usd={self.nano / NANO:.4f}"
 
     def over(self, limits: Mapping[str, float]) -> str:
         """Return the first limit that this exceeds, "calls=100"; "" for none."""

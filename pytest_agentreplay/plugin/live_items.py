@@ -1,0 +1,198 @@
+"""Live runs of a test, as items: test_refund[frozen] first, then test_refund[live-1] ... until its verdict is clear.
+
+What they share stands in a ledger: workers of xdist add to it, and skip what no longer matters. The item whose result
+decides fails, unless the verdict is "same"; a run that drifted before is shown as such, and fails nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_agentreplay.core.live.budget import PricedReader
+from pytest_agentreplay.core.live.live_verdict import NEEDS, LivePlan, LiveVerdict, judge
+from pytest_agentreplay.core.live.result import LiveResult
+from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.errors import SettingsError
+from pytest_agentreplay.live import history
+from pytest_agentreplay.live.ledger import Ledger, results_of, spent_of
+from pytest_agentreplay.plugin.repeated_items import repeat_item
+from pytest_agentreplay.plugin.session_glue import INTERRUPTS, is_skipped
+from pytest_agentreplay.plugin.stash import BASE, LIVE, RUN_SESSION, nodeid_of, store_of, wanted
+from pytest_agentreplay.report.live_verdicts import verdict_finding, verdict_lines
+from pytest_agentreplay.store import files
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Mapping, Sequence
+
+    from pytest_agentreplay.report.finding import Finding
+    from pytest_agentreplay.runs.run_session import RunSession
+    from pytest_agentreplay.settings.live_runs import LiveRuns
+
+PLUGIN = "agentreplay-live"
+ATTRIBUTE = "agentreplay_live"
+NOT_NEEDED = "not needed"
+WORDS = {"FF": "frozen", "FL": "live-tools", "LF": "live", "LL": "live-all"}
+ENDED = "the session ended before it was decided"
+
+
+def live_items(item: Any) -> list[Any]:
+    """Return the item as its frozen run and its live runs; as it is where it is none that can go live."""
+    base = item.config.stash[BASE]
+    if not isinstance(item, pytest.Function) or not wanted(item):
+        return [item]
+    test, store = nodeid_of(item), store_of(item.config)
+    try:
+        mode = base.for_test([dict(mark.kwargs) for mark in item.iter_markers("agentreplay")]).mode
+    except SettingsError:  # the item says it
+        return [item]
+    if mode != "replay" or not store.path_of(item.path, test).exists():
+        return [item]
+    axes, items = base.axes, []
+    every = {"F" + axes.cell[1], axes.cell[0] + "F", axes.cell}
+    for cell in (each for each in WORDS if (each in every if base.released is None else each == axes.cell)):
+        for number in range(1, 2 if cell == "FF" else base.live_runs.runs + 1):
+            items.append(repeat_item(item, test, WORDS[cell] if cell == "FF" else f"{WORDS[cell]}-{number}"))
+            items[-1].stash[LIVE] = cell, number
+    return items
+
+
+class LiveItems:
+    """The live runs of one session, in each of its processes."""
+
+    def __init__(self, config: pytest.Config, runs: LiveRuns) -> None:
+        """`runs` is what the settings say of them."""
+        self.config, self.runs = config, runs
+        self.session = getattr(config, "workerinput", {}).get(PLUGIN) or f"{time.time_ns():x}-{os.getpid()}"
+        path = config.rootpath / ".agentreplay" / "live" / self.session / "ledger.jsonl"
+        self.ledger = Ledger(path, PricedReader(READER, runs.budget, runs.prices))
+        self.selected: dict[str, Counter[str]] = {}
+        self.left_out: set[pytest.Item] = set()
+        self.done = 0
+        self.lines: list[str] = []
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Have the workers of xdist share one ledger."""
+        node.workerinput[PLUGIN] = self.session
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Put what is waited for first: whoever waits has none of it among its own items."""
+        items.sort(key=lambda item: len(NEEDS[item.stash.get(LIVE, ("FF", 0))[0]]))
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Know how many runs of which test are selected."""
+        for item in session.items:
+            if LIVE in item.stash:
+                self.selected.setdefault(nodeid_of(item), Counter())[item.stash[LIVE][0]] += 1
+
+    def plan(self, item: pytest.Item) -> LivePlan:
+        """Return what decides about the test of the item."""
+        return LivePlan(self.selected[nodeid_of(item)], self.runs.test, self.runs.auto)
+
+    def add(
+        self, item: pytest.Item, data: Mapping[str, Any], evidence: Sequence[str] = ()
+    ) -> tuple[LiveVerdict | None, list[LiveResult]]:
+        """Add the result of a run; as `Ledger.add`."""
+        cell, number = item.stash[LIVE]
+        stamp = {"test": nodeid_of(item), "cell": cell, "run": number, "session": self.session}
+        data = {**LiveResult("", "", at=time.strftime("%FT%T+00:00", time.gmtime())).plain(), **data, **stamp}
+        return self.ledger.add(LiveResult.of(data), self.plan(item), evidence)
+
+    def conclude(
+        self, item: pytest.Item, run_session: RunSession, finding: Finding | None, failure: BaseException | None
+    ) -> tuple[Finding | None, BaseException | None]:
+        """Add what a run gave; return what its item fails with: a live one only if it decides."""
+        told, skipped = run_session.told, isinstance(failure, pytest.skip.Exception)
+        data: Any = told.get("live_run") or {
+            "passed": finding is None and failure is None,
+            "failure": run_session.redaction.hide(finding.headline if finding else str(failure or "")),
+            "stopped": "the test skipped itself" if skipped else "",
+        }
+        evidence = [line.text for line in (finding.lines if finding else ()) if line.label == "changed"]
+        verdict, results = self.add(item, data, evidence)
+        told["live_word"] = "passed" if results[-1].same else "stopped" if results[-1].stopped else "drifted"
+        if item.stash[LIVE][0] == "FF" or isinstance(failure, (*INTERRUPTS, pytest.skip.Exception)):
+            return finding, failure
+        if verdict is None or verdict.word == "same":
+            return None, None
+        return verdict_finding(verdict, results, getattr(run_session, "snapshot_facts", dict)(), finding), failure
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> None:
+        """Skip a run that is not needed."""
+        if LIVE not in item.stash or is_skipped(item):
+            return
+        cell, worker = item.stash[LIVE][0], hasattr(self.config, "workerinput")
+        if why := self.ledger.needless(nodeid_of(item), cell, self.plan(item), waits=worker):
+            item.add_marker(pytest.mark.skip(reason=why))
+            self.left_out.add(item)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Have the report of a run say that it drifted, and count one that could not begin."""
+        report = yield
+        run_session = item.stash.get(RUN_SESSION, None)
+        if LIVE in item.stash and call.when == "call" and run_session is not None:
+            report.__dict__[ATTRIBUTE] = run_session.told.get("live_word", "passed")
+        elif item in self.left_out and report.skipped:
+            report.__dict__[ATTRIBUTE] = NOT_NEEDED
+        elif LIVE in item.stash and call.when == "setup" and report.failed:
+            self.add(item, {"passed": False, "stopped": "" if item.stash[LIVE][0] == "FF" else "its set-up failed"})
+        return report
+
+    def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, Any] | None:
+        """Show a run that drifted, or was stopped, and decides nothing, as what it is."""
+        word, bar = getattr(report, ATTRIBUTE, ""), self.terminal() is not None
+        if not word or report.failed or (word == "passed" and not bar):
+            return None
+        if word == NOT_NEEDED:
+            return "", "", (word.upper(), {})
+        return word, "" if bar else word[0].upper(), (word.upper(), {"yellow": True})
+
+    def terminal(self) -> Any:
+        """Return the reporter whose terminal can show a bar; None for a file, a worker, and with -v or -q."""
+        reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+        return reporter if reporter is not None and reporter.isatty and not self.config.get_verbosity() else None
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Move the bar."""
+        self.done += report.when == "teardown"
+        if report.when == "teardown" and (reporter := self.terminal()) is not None:
+            total = max(self.done, reporter._numcollected)
+            spent = spent_of(self.ledger.entries()).text
+            reporter.rewrite(
+                f"live [{'#' * (20 * self.done // total):20}] {self.done}/{total} runs, {spent}", erase=True
+            )
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Keep results and verdicts in the history; a test that nothing was decided about fails the session."""
+        if hasattr(session.config, "workerinput") or not files.exists(self.ledger.path):
+            return
+        entries = self.ledger.entries()
+        results = results_of(entries)
+        verdicts = {entry["verdict"]["test"]: entry["verdict"] for entry in entries if "verdict" in entry}
+        for test in dict.fromkeys(result.test for result in results if result.test not in verdicts):
+            part = results_of(entries, test)
+            plan = LivePlan(Counter(result.cell for result in part), self.runs.test, self.runs.auto)
+            if (verdict := judge(part, plan)) is not None:
+                verdicts[test] = replace(verdict, word="inconclusive", layer="", evidence=(ENDED,)).plain()
+            if session.exitstatus == pytest.ExitCode.OK:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        history.append(self.config.rootpath, results, verdicts.values())
+        if into := self.config.option.agentreplay_live_into:
+            plain = {"verdicts": [*verdicts.values()], "results": [result.plain() for result in results]}
+            files.write_whole(Path(into), json.dumps(plain))
+        self.lines = verdict_lines([*verdicts.values()])
+        self.ledger.remove()

@@ -1,0 +1,75 @@
+"""What holds for many live runs: how many, what decides, the budget and prices. Loaded for a session with live runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pytest_agentreplay.core.live.statistics import SequentialTest
+from pytest_agentreplay.errors import SettingsError
+from pytest_agentreplay.settings.parsers import pairs, refuse_unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+BUDGET = "calls=100 tokens=50000 usd=2.00 output=4096"
+TEST = "p0=0.95 p1=0.80 alpha=0.05 beta=0.10"
+PRICE = "gpt-5 = 1.25 in, 10 out"
+NOT_ON_CI = (
+    "a live run is refused because CI is set: it sends prompts to a real model, and costs money.\n"
+    "A job that is meant to do so sets agentreplay_ci_live = true and a budget, like "
+)
+
+
+class LiveRuns(NamedTuple):
+    """`runs` of each test (`auto`: as many as `test` needs), `budget` by unit, `prices` by pattern of model names."""
+
+    runs: int = 1
+    auto: bool = False
+    test: SequentialTest = SequentialTest()
+    budget: Mapping[str, float] = {}
+    prices: tuple[tuple[str, tuple[float, float]], ...] = ()
+
+
+def live_runs_of(options: Mapping[str, Any], table: Mapping[str, Any], where: str, *, on_ci: bool) -> LiveRuns:
+    """Return what flags and ini keys say of live runs. Raises SettingsError."""
+    flag = options.get("agentreplay_replay_budget")
+    name = f"{where}agentreplay_budget" if flag is None else "--replay-budget"
+    budget = amounts_of(table["agentreplay_budget"] if flag is None else flag, name, BUDGET)
+    if on_ci and not (table["agentreplay_ci_live"] and budget):
+        raise SettingsError(f"{NOT_ON_CI}agentreplay_budget = {BUDGET}")
+    test = SequentialTest(**amounts_of(table["agentreplay_live"], f"{where}agentreplay_live", TEST))
+    word = str(options.get("agentreplay_replay_runs") or 1)
+    if word != "auto" and not (word.isdecimal() and int(word)):
+        raise SettingsError(f"--replay-runs takes auto or a number of runs above zero, not {word!r}")
+    rows = pairs(table["agentreplay_prices"], f"{where}agentreplay_prices")
+    prices = tuple((model, price_of(text, model, f"{where}agentreplay_prices")) for model, text in rows)
+    return LiveRuns(test.cap if word == "auto" else int(word), word == "auto", test, budget, prices)
+
+
+def amounts_of(text: str, name: str, example: str) -> dict[str, float]:
+    """Return amounts above zero by unit, "calls=100 usd=2.00". Units, and which are whole, are those of `example`."""
+    units = dict(word.split("=") for word in example.split())
+    amounts = {}
+    for word in text.split():
+        unit, _, amount = word.partition("=")
+        refuse_unknown(name, unit, [*units])
+        whole = units[unit].isdecimal()
+        amounts[unit] = decimal_of(amount)
+        if not amounts[unit] or (whole and amounts[unit] % 1):
+            raise SettingsError(
+                f"{name}: {word!r}: {unit} takes a {'whole ' if whole else ''}number above zero, like {example}"
+            )
+    return amounts
+
+
+def price_of(text: str, model: str, name: str) -> tuple[float, float]:
+    """Return the dollars for a million tokens of input and of output: "1.25 in, 10 out"."""
+    match text.replace(",", " ").split():
+        case [read, "in", written, "out"] if read[:1].isdigit() and written[:1].isdigit():
+            return decimal_of(read), decimal_of(written)
+    raise SettingsError(f"{name}: {model!r} has no price; write dollars per million tokens like {PRICE}")
+
+
+def decimal_of(text: str) -> float:
+    """Return a decimal number; 0 for what is none."""
+    return float(text) if text.replace(".", "", 1).isdecimal() else 0.0

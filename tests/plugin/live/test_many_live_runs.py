@@ -1,0 +1,134 @@
+"""Many live runs of a test as items: what decides, what fails, what goes no further, and what is kept."""
+
+import json
+import random
+
+import pytest
+
+from pytest_agentreplay.demo.server import Raw
+from tests.support.small_projects import furnished, recorded
+
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+
+AGENT = """
+import os
+
+import openai
+
+PROMPT = "Where is A-17?"
+
+def answer():
+    with openai.OpenAI(base_url=os.environ["MODEL_URL"] + "/v1", api_key="sk-1", max_retries=0) as client:
+        messages = [{"role": "user", "content": PROMPT}]
+        reply = client.chat.completions.create(model="m-1", messages=messages, max_tokens=100)
+        return reply.choices[0].message.content
+"""
+
+TESTS = """
+import agent
+
+def test_answer(agentreplay):
+    assert "shipped" in agent.answer()
+"""
+
+INI = "agentreplay_prices = m-* = 1000 in, 1000 out\n"
+
+
+class RefundModel:
+    """Answers as recorded, and refuses a share of the calls."""
+
+    def __init__(self):
+        self.share, self.random = 0.0, random.Random(7)
+
+    def __call__(self, body, number):
+        refuses = self.random.random() < self.share
+        text = "I cannot help with that at all." if refuses else "It has shipped, and is on its way to you."
+        message = {"role": "assistant", "content": text}
+        reply = {
+            "id": f"c-{number}",
+            "object": "chat.completion",
+            "created": 1,
+            "model": "m-1",
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10},
+        }
+        return Raw(headers=[("content-type", "application/json")], chunks=(json.dumps(reply).encode(),))
+
+
+@pytest.fixture(scope="module")
+def shop(shared_project):
+    model = RefundModel()
+    project = shared_project(model)
+    project.plugins += ("xdist.plugin",)
+    furnished(project, INI, agent=AGENT, test_shop=TESTS)
+    project.model = model
+    recorded(project)
+    return project
+
+
+@pytest.fixture(autouse=True)
+def fresh(shop):
+    shop.model.share = 0.0
+    shop.model.random.seed(7)
+    shop.server.requests.clear()
+    yield
+    assert not list(shop.root.rglob("ledger.jsonl"))
+
+
+def verify(shop, *words, **environ):
+    """The finished session, and what it handed over."""
+    into = shop.root / "into.json"
+    into.unlink(missing_ok=True)
+    done = shop.run("--replay=live", f"--agentreplay-live-into={into}", *words, **environ)
+    return done, json.loads(into.read_text(encoding="utf-8")) if into.exists() else {"verdicts": [], "results": []}
+
+
+def test_the_same_model_is_the_same_in_14_runs_and_no_more_are_made(shop):
+    done, into = verify(shop, "--replay-runs=auto", "-rs")
+    assert done.returncode == 0, done.stdout
+    assert shop.server.hits == 14
+    assert "15 passed" in done.stdout
+    print(done.stdout)
+    [verdict] = into["verdicts"]
+    assert (verdict["word"], verdict["cells"]["LF"]["passes"]) == ("same", 14)
+
+
+def test_a_refusal_rate_is_a_drift_of_the_model_and_only_the_run_that_decides_fails(shop):
+    shop.model.share = 0.2
+    done, into = verify(shop, "--replay-runs=auto")
+    print(done.stdout)
+    [verdict] = into["verdicts"]
+    assert (verdict["word"], verdict["layer"]) == ("drifted", "model")
+    cell = verdict["cells"]["LF"]
+    assert shop.server.hits == cell["runs"] == len([run for run in into["results"] if run["cell"] == "LF"])
+    passed, drifted = cell["passes"] + 1, cell["runs"] - cell["passes"] - 1
+    assert f"1 failed, {passed} passed, {drifted} drifted" in done.stdout
+
+
+def test_a_budget_is_never_exceeded_whoever_spends_it(shop):
+    done, into = verify(shop, "--replay-runs=auto", "--replay-budget=calls=5", "-n", "2")
+    print(done.stdout)
+    assert shop.server.hits == 5
+    assert into["verdicts"][0]["word"] == "inconclusive"
+    assert done.returncode == 1
+
+
+def test_where_the_frozen_run_is_red_no_model_is_asked(shop):
+    shop.edit("agent.py", "Where is A-17?", "Where is A-18?")
+    try:
+        done, into = verify(shop, "--replay-runs=auto", "-rs")
+    finally:
+        shop.edit("agent.py", "Where is A-18?", "Where is A-17?")
+    print(done.stdout)
+    assert shop.server.hits == 0
+    assert [(verdict["word"], verdict["layer"]) for verdict in into["verdicts"]] == [("drifted", "agent")]
+
+
+def test_a_fixed_number_of_runs_and_a_plain_live_run(shop):
+    done, _ = verify(shop)
+    print(done.stdout)
+    assert (done.returncode, shop.server.hits) == (0, 1)
+    shop.model.share = 1.0
+    done, _ = verify(shop, "--replay-runs=2", "-v")
+    print(done.stdout)
+    assert (done.returncode, shop.server.hits) == (1, 3)
