@@ -92,6 +92,7 @@ def joined(settings: Settings, case: Case) -> Settings:
     """The settings of the project and of the case, for a replay of it."""
     return settings._replace(
         mode="replay",
+        model="frozen",
         replay_tools="frozen",
         ignored=(*settings.ignored, *((path, f"{case.file} ignores it") for path in case.ignore)),
         order=settings.order if case.order == "auto" else order_of(case.order, case.file),

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases_run import stored_case
-from pytest_agentreplay.cli.runs import run_test
+from pytest_agentreplay.cli.runs import run_test, run_test_live
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, DIVERGED, SAME, USAGE, complain, say, say_data, width
 from pytest_agentreplay.core.kit import plural
 from pytest_agentreplay.core.paths import quoted
@@ -44,14 +44,17 @@ GREEN = frozenset({"fixed", "robust", "not reproduced"})
 def split(words: list[str]) -> tuple[list[str], list[str]]:
     """What is ours of `replay ...`, and what is pytest's: all that follows a snapshot."""
     snapshot = words[1:2] and not words[1].startswith("-") and not stored_case.is_case(Path(words[1]))
-    return (words[:2], words[2:]) if snapshot else (words, [])
+    ours = [word for word in words[2:] if word == "--live"]
+    return ([*words[:2], *ours], [word for word in words[2:] if word not in ours]) if snapshot else (words, [])
 
 
 def replay(options: argparse.Namespace) -> int:
     """`agentreplay replay FILE ...`, `agentreplay replay CASE ...`."""
     if not any(map(stored_case.is_case, options.file)):
-        if len(options.file) > 1 or options.runner or options.runner_cmd or options.live or options.json:
+        if len(options.file) > 1 or options.runner or options.runner_cmd or options.json:
             return complain("these flags are for cases, and a snapshot is replayed by its test", USAGE)
+        if options.live:
+            return run_test_live(options.file[0], *options.command)
         return run_test(options.file[0], "--agentreplay-mode=model", *options.command)
     if options.runner and options.runner_cmd:
         return complain("--runner and --runner-cmd both say what runs the case: give one of them", USAGE)

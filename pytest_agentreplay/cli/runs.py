@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data, width
@@ -128,6 +130,20 @@ def run_test(file: Path, *words: str) -> int:
     if not is_file(module):
         return complain(f"{shown(file)}: belongs to {test}, and {shown(module)} is not there any more", CANNOT)
     return run_pytest(root, [typed(test), *words], test)
+
+
+def run_test_live(file: Path, *words: str) -> int:
+    """As `run_test`, with the real model; the code says what the runs prove. Where none came to its end, nothing."""
+    from pytest_agentreplay.cli.saying import INCONCLUSIVE
+
+    with TemporaryDirectory() as folder:
+        into = Path(folder, "live.json")
+        code = run_test(file, "--agentreplay-mode=live", f"--agentreplay-live-into={into}", *words)
+        data = json.loads(into.read_bytes()) if into.exists() else {"verdicts": [], "results": []}
+    if code != DIVERGED or "inconclusive" not in {verdict["word"] for verdict in data["verdicts"]}:
+        return code
+    ended = [result for result in data["results"] if result["cell"] != "FF" and not result["stopped"]]
+    return INCONCLUSIVE if ended else CANNOT
 
 
 def run_pytest(root: Path, words: list[str], what: str) -> int:

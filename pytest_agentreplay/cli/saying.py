@@ -9,8 +9,8 @@ from typing import Any
 
 from pytest_agentreplay.report.escape import printed
 
-SAME, DIVERGED, USAGE, DAMAGED, NOTHING, CANNOT = 0, 1, 2, 4, 5, 125
-"""Same or done; diverged or failed; usage; snapshot damaged or tampered; nothing to do; cannot run."""
+SAME, DIVERGED, USAGE, INCONCLUSIVE, DAMAGED, NOTHING, CANNOT = 0, 1, 2, 3, 4, 5, 125
+"""Same or done; diverged or failed; usage; inconclusive; damaged or tampered; nothing to do; cannot run."""
 INTERRUPTED = 130
 
 

@@ -98,6 +98,7 @@ class LiveSession(ReplaySession):
         self.told["live_run"] = self.redaction.hide_tree(result.plain())
         self._whole = result.same
         if result.same or ended.interrupted:
+            self.told |= {"expect": "fails as recorded"} if self.settings.expect and result.same else {}
             return self.stragglers()
         if divergence is not None and divergence.kind in {*AGENTS, Kind.CHANGE}:
             return self.parted(divergence, self.snapshot_facts())

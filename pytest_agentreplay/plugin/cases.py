@@ -57,6 +57,7 @@ def court_of(item: pytest.Item) -> CaseEvaluator:
         redactors=redactors_of(config),
         words=hooks.words,
         judges=hooks.judges,
+        allow_live=config.stash[BASE].model == "live",
         despair=functools.partial(despaired, config),
     )
 

@@ -246,7 +246,7 @@ class ReplaySession(RunSession):
 
         if isinstance(self.order, Discrete):
             return {"why": self.order.why, "tight": len(self.order.tight)}
-        return {"why": "tools are verified, which takes real time"}
+        return {"why": "the model or tools run for real, which takes real time"}
 
     def parted(self, divergence: Divergence, facts: JsonObject) -> Finding:
         """As for any run; a snapshot that holds requests to the application under test says so, and nothing else."""

@@ -34,7 +34,11 @@ def refund(order: str) -> str:
     note(f"refund {order}")
     return "refunded"
 
-TOOLS = {"lookup": lookup, "search": search, "refund": refund}
+def summarise(order: str) -> str:
+    note(f"summarise {order}")
+    return f"{len(answer('inner')) > 9}"
+
+TOOLS = {"lookup": lookup, "search": search, "refund": refund, "summarise": summarise}
 SCHEMAS = [
     {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {}}}} for name in TOOLS
 ]
@@ -116,6 +120,9 @@ def test_async():
 def test_streamed():
     assert agent.answer_streamed("streamed")
 
+def test_nested():
+    assert agent.answer("nested")
+
 def test_threads():
     assert len(agent.in_threads("threads")) == 3
 """
@@ -133,6 +140,7 @@ def pytest_runtest_logreport(report):
 INI = """agentreplay_tools =
     agent.lookup = read
     agent.search = read
+    agent.summarise = read
     agent.refund
 """
 
@@ -167,8 +175,10 @@ class World:
         final = "It has shipped, and is on its way to you."
         if case == "fingerprint":
             return completion(final, "fp-2" if self.drifted else "fp-1")
-        if case == "streamed":
+        if case in {"streamed", "inner"}:
             return final
+        if case == "nested" and not turn:
+            return Ask("summarise", {"order": "A-17"})
         if self.drifted:
             match case, turn:
                 case "wording", 1:
@@ -221,7 +231,7 @@ def test_the_same_world_is_the_same_run_with_real_sdks_streams_tasks_and_threads
     hits = shop.server.hits
     done, runs = live(shop, "--replay=live")
     passed(done)
-    assert shop.server.hits - hits == sum(run["calls"] for run in runs.values()) == 27
+    assert shop.server.hits - hits == sum(run["calls"] for run in runs.values()) == 29
     assert "model LIVE, tools frozen" in done.stdout
     assert shop.ledger == [], "no tool runs"
     assert [name for name, run in runs.items() if run["drifts"] or run["off_script"] or not run["passed"]] == []
@@ -248,7 +258,7 @@ def test_what_the_model_does_otherwise_is_drift_and_nothing_that_writes_runs(sho
     assert runs["again"]["off_script"] == [], "what reads gives its recorded answer again"
     assert "AssertionError" in runs["assertion"]["failure"]
     assert not runs["assertion"]["passed"]
-    for name in ("plain", "wording", "fingerprint", "async", "streamed", "threads"):
+    for name in ("plain", "wording", "fingerprint", "async", "streamed", "nested", "threads"):
         assert (runs[name]["drifts"], runs[name]["passed"]) == ([], True), name
     assert (runs["fingerprint"]["fingerprints"], runs["fingerprint"]["served_models"]) == (["fp-2"], ["m-1-fp-2"])
     assert all(len(text.splitlines()) <= 24 for text in found.values())
@@ -290,6 +300,16 @@ def test_tools_that_read_run_and_are_compared_and_the_agent_gets_what_they_retur
         assert runs["plain"]["cell"] == cell
         sent = shop.server.requests[-1].json["messages"][-1]["content"]
         assert ("lost" in sent) == (how == "live"), "verified tools give the recorded result"
+
+
+def test_the_model_that_a_running_tool_asks_is_as_frozen_or_live_as_the_agents(shop):
+    for words, asked in ((("--replay-tools=live",), 0), (("--replay=live", "--replay-tools=live"), 3)):
+        hits = shop.server.hits
+        done, runs = live(shop, *words, "-k", "nested")
+        passed(done)
+        assert shop.server.hits - hits == asked
+        assert runs["nested"]["calls"] == 2, "what a tool does is its own"
+    assert shop.ledger == ["summarise A-17"] * 2
 
 
 def test_a_tool_that_writes_may_not_be_let_live_off_script(shop):
