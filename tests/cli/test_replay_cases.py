@@ -257,7 +257,7 @@ def test_what_cannot_be_meant_is_usage(docket, typed, monkeypatch):
     monkeypatch.chdir(docket.root)
     for words, said in (
         ("cases/refund --runner refunds --runner-cmd x", "give one of them"),
-        ("--live recorded.json", "these flags are for cases"),
+        ("--json recorded.json", "these flags are for cases"),
         ("cases/refund --timeout 0", "invalid seconds value"),
     ):
         told = typed("replay", *words.split())
