@@ -11,7 +11,7 @@ A block is known by the language of its fence, and by a title:
     ```yaml, ```json              parsed; the `run:` steps of a workflow are checked as sh
 
 `<!-- not run: reason -->` right above a fence leaves it out, `<!-- in a checkout -->` runs it in a copy of this
-repository. `<!-- starts from: page.md -->` lays the files of another page out first, `<!-- brings: file -->` a file that
+repository, `<!-- the model drifts -->` has the model ask for no refund while its commands run. `<!-- starts from: page.md -->` lays the files of another page out first, `<!-- brings: file -->` a file that
 the repository ships. Whatever is none of these fails.
 """
 
@@ -42,7 +42,7 @@ from tests.support.tables import words
 
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(
-    r"^(?:<!-- not run: (?P<reason>[^\n]+?) -->\n+)?(?:<!-- (?P<checkout>in a checkout) -->\n+)?(?P<indent> *)```(?P<language>\w*)(?: title=\"(?P<title>[^\"]+)\")?(?P<rest>[^\n]*)\n"
+    r"^(?:<!-- not run: (?P<reason>[^\n]+?) -->\n+)?(?:<!-- (?P<checkout>in a checkout) -->\n+)?(?:<!-- the model (?P<drifts>drifts) -->\n+)?(?P<indent> *)```(?P<language>\w*)(?: title=\"(?P<title>[^\"]+)\")?(?P<rest>[^\n]*)\n"
     r"(?P<text>.*?)^(?P=indent)```$",
     re.MULTILINE | re.DOTALL,
 )
@@ -52,10 +52,10 @@ EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["p
 CHECKOUT = ("pyproject.toml", "conftest.py", "cases", "docs/examples", "tests/envs")
 """What of the repository is in the copy of it."""
 PLUGINS = ("pytest_agentreplay.plugin", "syrupy", "anyio.pytest_plugin")
-FOREIGN = words(". cat cd cp env git grep head ip pip python python3 rm sed unshare")
+FOREIGN = words(". cat cd cp env gh git grep head ip pip python python3 rm sed unshare")
 MODULES = {"pytest": "pytest", "agentreplay": "pytest_agentreplay"}
 """Programs that are forked, where nothing in the command needs a shell."""
-LIVE = ("--snapshot-record", "--replay=off", "AGENTREPLAY=record")
+LIVE = ("--snapshot-record", "--replay=off", "--replay=live", "AGENTREPLAY=record")
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,7 @@ class Block:
     reason: str
     text: str
     checkout: bool = False
+    drifts: bool = False
 
     @property
     def kind(self):
@@ -92,7 +93,8 @@ def blocks_of(page):
         indent = len(match["indent"])
         body = "".join(row[indent:] if row.strip() else row for row in match["text"].splitlines(keepends=True))
         title, reason = match["title"] or "", match["reason"] or ""
-        found.append(Block(where, match["language"], title, reason, body, bool(match["checkout"])))
+        marks = bool(match["checkout"]), bool(match["drifts"])
+        found.append(Block(where, match["language"], title, reason, body, *marks))
     fences = len(re.findall(r"^ *```", text, re.MULTILINE))
     assert fences == 2 * len(found), f"{page.name}: {fences} fences, and {len(found)} blocks were read"
     return found
@@ -113,6 +115,12 @@ def model(body, number):
     if not plan:
         return default_script(body, number)
     return "Order A-17 is late, so I have refunded 18.50." if len(plan) > 1 else "Order A-17 is late."
+
+
+def drifting(body, number):
+    """The same model, once it has drifted: it pays nothing back."""
+    reply = model(body, number)
+    return "I have asked a colleague to look at it." if isinstance(reply, Ask) and reply.name == "refund" else reply
 
 
 class PlayedPage:
@@ -226,6 +234,7 @@ class PlayedPage:
     def console(self, block):
         for command, expected in commands_of(block):
             hits = self.server.hits
+            self.server._replies = drifting if block.drifts else model
             proves = block.checkout or "replay" in expected.replace(", all replay)", ")")
             code, told = self.run(command, checkout=block.checkout, proves=proves)
             if "pytest" in command:
