@@ -189,6 +189,7 @@ def build_parser() -> argparse.ArgumentParser:
     drift.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="histories, or folders (default: ours)")
     drift.add_argument("--test", default="", metavar="ID", help="only tests whose id holds this")
     drift.add_argument("--by", default="", choices=["model", "date"], help="a row for each of these alone")
+    drift.add_argument("--judge", action="store_true", help="end with what all runs of each test prove together")
     drift.add_argument("--html", type=Path, metavar="FILE", help="write a page, too")
     lint = cases("lint", linting.lint, "what is wrong with cases: contradictions, dead fixtures, secrets")
     lint.add_argument("cases", nargs="*", type=Path, metavar="CASE", help="cases, or folders of them (default: cases)")

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data, width
 from pytest_agentreplay.report.escape import printed
@@ -16,8 +16,10 @@ from pytest_agentreplay.store.projects import root_above
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from pytest_agentreplay.core.divergence import Divergence
+    from pytest_agentreplay.core.live.result import LiveResult
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Run
 
@@ -156,13 +158,14 @@ def run_pytest(root: Path, words: list[str], what: str) -> int:
 
 
 def drift(options: argparse.Namespace) -> int:
-    """`agentreplay drift [FILE|FOLDER ...] [--test ID] [--by model|date] [--html FILE] [--json]`."""
+    """`agentreplay drift [PATH...] [--test ID] [--by model|date] [--judge] [--html FILE] [--json]`."""
+    from pytest_agentreplay.cli.saying import INCONCLUSIVE
     from pytest_agentreplay.live import history
     from pytest_agentreplay.report import live_trend
     from pytest_agentreplay.store import files
 
-    own = root_above(Path.cwd()) / history.FILE
-    places = options.paths or [own] * files.exists(own)
+    root = root_above(Path.cwd())
+    places = options.paths or [root / history.FILE] * files.exists(root / history.FILE)
     runs = [run for run in history.read(places) if options.test in run.test]
     rows = live_trend.build_rows([run for run in runs if "L" in run.cell and not run.stopped], options.by)
     if not rows:
@@ -170,8 +173,34 @@ def drift(options: argparse.Namespace) -> int:
         return complain(f"there is no live run in the history. To make one:\n  {command}", NOTHING)
     if options.html:
         files.write_whole(options.html, live_trend.format_page(rows))
+    verdicts = judge_runs(root, runs) if options.judge else []
     if options.json:
-        say_data({"rows": rows})
+        say_data({"rows": rows, "verdicts": verdicts})
     else:
-        say("\n".join(live_trend.format_trend(rows, width(), sys.stdout.encoding)))
-    return SAME
+        from pytest_agentreplay.report.live_verdicts import verdict_lines
+
+        lines = live_trend.format_trend(rows, width(), sys.stdout.encoding)
+        say("\n".join([*lines, *[""] * bool(verdicts), *verdict_lines(verdicts)]))
+    words = {verdict["word"] for verdict in verdicts}
+    return DIVERGED if "drifted" in words else INCONCLUSIVE if "inconclusive" in words else SAME
+
+
+def judge_runs(root: Path, runs: Sequence[LiveResult]) -> list[dict[str, Any]]:
+    """Return what all runs of each test prove together, by the sequential test of the project's ini file."""
+    from collections import Counter
+
+    from pytest_agentreplay.core.live.live_verdict import LivePlan, judge
+    from pytest_agentreplay.core.live.statistics import SequentialTest
+    from pytest_agentreplay.settings.live_runs import TEST, amounts_of
+    from pytest_agentreplay.store.projects import ini_value
+
+    test = SequentialTest(**amounts_of(ini_value(root, "agentreplay_live") or "", "agentreplay_live", TEST))
+    groups: dict[str, list[LiveResult]] = {}
+    for run in runs:
+        name = " ".join([run.test, *(f"{key}={value}" for key, value in sorted(run.changed.items()))])
+        groups.setdefault(name, []).append(run)
+    verdicts = {
+        name: judge(group, LivePlan(Counter(run.cell for run in group), test, auto=True))
+        for name, group in groups.items()
+    }
+    return [verdict.plain() | {"test": name} for name, verdict in verdicts.items() if verdict is not None]

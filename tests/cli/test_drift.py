@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from pytest_agentreplay.cli.saying import DAMAGED, NOTHING, SAME, USAGE
+from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, INCONCLUSIVE, NOTHING, SAME, USAGE
 from pytest_agentreplay.core.live.result import LiveResult
 from pytest_agentreplay.live import history
 from pytest_agentreplay.report.live_trend import build_rows, format_page, format_trend
@@ -100,6 +100,45 @@ def test_bad_histories_are_named(root, typed):
     assert typed("drift", "none.jsonl")[::2] == (USAGE, "agentreplay: none.jsonl: there is no such file\n")
     done = typed("drift", "h.jsonl")
     assert (done.code, done.err[:21]) == (DAMAGED, "agentreplay: h.jsonl:")
+
+
+JUDGED = """
+
+live  same                       14/14  0.67-1.00  ...s/test_shop.py::test_order
+live  1 same; 28 calls, 17,500 tokens, $0.1750
+"""
+
+
+def test_the_runs_of_all_shards_are_judged_together(root, typed):
+    (root / "1").mkdir()
+    for shard, made in enumerate((runs("2026-11-01T09", 7, 0, calls=2), runs("2026-11-01T10", 7, 0, calls=2))):
+        history.append(root / str(shard), made)
+    done = typed("drift", "0", "1", "--judge")
+    assert (done.code, done.out[-len(JUDGED) :]) == (SAME, JUDGED)
+    assert typed("drift", "0", "--judge").code == INCONCLUSIVE
+    assert typed("drift", "0", "1").code == SAME
+
+
+def test_a_test_that_drifted_decides_over_others_and_the_ini_file_says_what_drift_is(root, typed):
+    history.append(root, runs("2026-11-01T09", 14, 0) + runs("2026-11-01T10", 3, 3, test="test_other"))
+    history.append(root, runs("2026-11-01T11", 2, 0, test="test_other", changed={"model": "new"}))
+    done = typed("drift", "--judge", "--json")
+    words = {verdict["test"]: (verdict["word"], verdict["layer"]) for verdict in json.loads(done.out)["verdicts"]}
+    assert words == {
+        TEST: ("same", ""), "test_other": ("drifted", "model"), "test_other model=new": ("inconclusive", "")
+    }  # fmt: skip
+    assert done.code == DIVERGED
+    assert typed("drift", "--judge", "--test", "test_order").code == SAME
+    (root / "pytest.ini").write_text("[pytest]\nagentreplay_live = p0=0.6 p1=0.2\n", encoding="utf-8")
+    done = typed("drift", "--judge", "--json")
+    assert [verdict["word"] for verdict in json.loads(done.out)["verdicts"]] == ["same", "inconclusive", "inconclusive"]
+    assert done.code == INCONCLUSIVE
+    (root / "pytest.ini").write_text("[pytest]\nagentreplay_live = p0=0.6 p1=0.7\n", encoding="utf-8")
+    message = (
+        "agentreplay: p0 = 0.6 and p1 = 0.7 make no test: p0, the pass rate without drift, must be above p1, "
+        "the one with drift, and both between 0 and 1; for example agentreplay_live = p0=0.95 p1=0.80\n"
+    )
+    assert typed("drift", "--judge")[::2] == (USAGE, message)
 
 
 class Elements(HTMLParser):

@@ -94,7 +94,7 @@ def test_a_verdict_needs_evidence_and_the_last_run_gives_one():
     ("parameters", "message"),
     [
         ({"p0": 0.8, "p1": 0.9}, "p0 = 0.8 and p1 = 0.9 make no test: p0, the pass rate without drift, must be above"),
-        ({"p0": 0.8}, "for example p0 = 0.95 and p1 = 0.80"),
+        ({"p0": 0.8}, "for example agentreplay_live = p0=0.95 p1=0.80"),
         ({"p0": 1.0}, "both between 0 and 1"),
         ({"p1": 0.0}, "both between 0 and 1"),
         ({"p1": math.nan}, "p1 = nan make no test"),

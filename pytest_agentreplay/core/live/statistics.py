@@ -36,7 +36,7 @@ class SequentialTest:
         if not 0 < self.p1 < self.p0 < 1:
             raise SettingsError(
                 f"p0 = {self.p0} and p1 = {self.p1} make no test: p0, the pass rate without drift, must be above p1, "
-                "the one with drift, and both between 0 and 1; for example p0 = 0.95 and p1 = 0.80"
+                "the one with drift, and both between 0 and 1; for example agentreplay_live = p0=0.95 p1=0.80"
             )
         for name, value in (("alpha", self.alpha), ("beta", self.beta)):
             if not 0 < value < 0.5:
