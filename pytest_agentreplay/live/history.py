@@ -57,7 +57,8 @@ def _read_runs(file: Path) -> Iterator[LiveResult]:
             readable = record["format"] == FORMAT
             if readable and "verdict" not in record:
                 run = LiveResult.of(record["result"])
-                math.ceil(run.seconds + (run.cost or 0) + sum(run.tokens.values()))  # refuses what is no finite number
+                cost = 0 if run.cost is None else run.cost
+                math.ceil(run.seconds + cost + sum(run.tokens.values()))  # refuses what is no finite number
                 yield run
         except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError):
             readable = False

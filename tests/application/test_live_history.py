@@ -88,7 +88,7 @@ def line_of(**changes):
     [
         "", "{", "[]", "7", "null", '{"format": 1}', '{"format": 1, "result": {}}', '{"format": 1, "result": []}',
         '{"result": {"test": "t", "cell": "LF", "drifts": []}}', '{"format": 2, "result": {}}', "[" * 100_000,
-        line_of(at=5), line_of(run="1"), line_of(tokens={"input": "many"}), line_of(cost=float("nan")), line_of(cost="1"),
+        line_of(at=5), line_of(run="1"), line_of(tokens={"input": "many"}), line_of(cost=float("nan")), line_of(cost="1"), line_of(cost=[]),
         line_of(seconds=float("inf")), line_of(drifts=[1]), line_of(served_models="m"), line_of(passed="yes"), "\udcff",
     ],
 )  # fmt: skip
