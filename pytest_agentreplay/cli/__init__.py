@@ -7,6 +7,7 @@
     locking     verify lock                             replaying   replay cluster   exporting   export
     linting     lint                                    casework    scaffold freeze   sharing   cold bundle
     initializing   init                                     lining_up   lineup
+    comparing   compare
 
 Each verb takes the parsed options and gives the exit code.
 """
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, NoReturn
 from pytest_agentreplay.cli import (
     accepting,
     casework,
+    comparing,
     exploring,
     exporting,
     initializing,
@@ -161,6 +163,13 @@ def build_parser() -> argparse.ArgumentParser:
     orders.add_argument(
         "command", nargs="*", metavar="-- PYTEST-ARGUMENTS", help="handed to pytest, its test may be named"
     )
+    compare = everyday("compare", comparing.compare, "the same tests with another model, prompt or parameter, live")
+    compare.add_argument("--set", action="append", required=True, metavar="NAME=VALUE", help="a setting; at least one")
+    compare.add_argument("--runs", default="10", metavar="N", help="live runs of each test (default: 10), or auto")
+    compare.add_argument("--budget", default="", metavar="LIMITS", help='of all together: "calls=100 usd=2.00"')
+    for form in ("--csv", "--html"):
+        compare.add_argument(form, type=Path, metavar="FILE", help="write the table there, too")
+    compare.add_argument("paths", nargs="+", metavar="PATH", help="tests, cases or folders of them")
     lineup = everyday("lineup", lining_up.lineup, "which layer makes a run drift: prompt, tool, model, loop code")
     lineup.add_argument("what", metavar="A")
     lineup.add_argument("other", type=Path, metavar="B")
@@ -260,7 +269,7 @@ def build_parser() -> argparse.ArgumentParser:
     export.add_argument("--to", required=True, choices=exporting.TO, help="the tool")
     export.add_argument("-o", "--out", type=Path, metavar="FILE", help="the file, or a folder (default: this one)")
     export.add_argument("--force", action="store_true", help="write over a file that holds something else")
-    for one in (diff, bisect, drift, lineup, lint, kit, rules, scan, cold, cluster):
+    for one in (diff, bisect, compare, drift, lineup, lint, kit, rules, scan, cold, cluster):
         one.add_argument("--json", action="store_true", help="print plain data")
     for one in (recover, redact, scan, lint, scaffold, freeze, bundle):
         one.add_argument(

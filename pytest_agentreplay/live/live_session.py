@@ -23,6 +23,7 @@ from pytest_agentreplay.core.tolerance import is_named
 from pytest_agentreplay.core.turns import turns
 from pytest_agentreplay.dialects import READER, mcp
 from pytest_agentreplay.errors import ReplayDiverged, SettingsError
+from pytest_agentreplay.live.changes import read_changes
 from pytest_agentreplay.report.findings import place as place_in_run
 from pytest_agentreplay.report.live_findings import live_finding
 from pytest_agentreplay.runs import replay_kit
@@ -56,6 +57,7 @@ class LiveSession(ReplaySession):
         self.settings = settings
         super().__init__(place, settings, snapshot, edited)
         self.clock.live_inside = True
+        self.interception.changes = read_changes(settings.changes if settings.model == "live" else (), place.root)
         self.stalls = None  # the real world takes its time
         self.result: LiveResult | None = None
 
@@ -141,7 +143,7 @@ class LiveSession(ReplaySession):
             fingerprints=models["fingerprint"],
             providers=models["provider"],
             packages=self._changed_packages(),
-            changed={name: typed for name, typed, _ in self.settings.changes},
+            changed=dict(text.split("=", 1) for text in self.settings.changes),
             failure=failure,
             stopped=stopped,
         )

@@ -132,9 +132,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
             config.stash[BASE] = chosen_policy.with_policy(config.stash[BASE], config.rootpath)
         if config.stash[BASE].changes:
-            from pytest_agentreplay.live.prompt_file import with_prompt
+            from pytest_agentreplay.live.changes import read_changes
 
-            config.stash[BASE] = with_prompt(config.stash[BASE], config.rootpath)
+            read_changes(config.stash[BASE].changes, config.rootpath)
         if os.path.lexists(config.rootpath / knobs.TOLERANCES):
             from pytest_agentreplay.live.tolerance_file import with_tolerances
 

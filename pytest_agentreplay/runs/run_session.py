@@ -155,8 +155,6 @@ class RunSession:
             backend, self.redaction, steps=ClockAndSeeds(self.clock, self.chance), root=str(place.root), count=count
         )
         self.interception.read_tools = settings.read_tools
-        if settings.model == "live":
-            self.interception.changes = {name: value for name, _, value in settings.changes}
         self.interception.hosts = DeclaredHosts(settings.allow_hosts)
         self.overtime = Overtime(self.interception)
         self.stalls: StallWatch | None = None

@@ -15,7 +15,6 @@ from pytest_agentreplay.settings.parsers import (
     REPLAY_TOOLS,
     SANDBOXES,
     UNUSED,
-    changes_of,
     clock_of,
     directory,
     headers_of,
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.core.live.axes import Axes, ModelAxis, ToolsAxis
-    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.core.order_permutations import OrderTrial
     from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.core.rules import Rule
@@ -78,8 +77,8 @@ class Settings(NamedTuple):
     "module:function"), `timeout` the seconds that each of these may take, `models` (import path, name of the model),
     `retrievals` (import path, name of the embedding model), `read_tools` names as shown, `tolerances` (tool and place,
     what may differ), `off_script` (tool, what a live run does with calls that are not recorded), `changes` (what a live
-    run changes in requests to models, as typed, its value), `ignored` (what may differ, reason). `released` are the
-    layers that a line-up releases in this run (see `Axes`). `adopt` is the reason for taking changed requests under old
+    run changes in requests to models, "NAME=VALUE"), `ignored` (what may differ, reason). `released` are the layers
+    that a line-up releases in this run (see `Axes`). `adopt` is the reason for taking changed requests under old
     replies, `adopt_codes` the kinds of changes that are taken (all where it is empty), `adopt_dry` writes nothing.
     `record_missing` records a test that has no snapshot. `replay_until` is the turn from which a recording asks the
     real model, negative from the end (0: it asks for all). `waits` lets replies take as long as they took. `orders`
@@ -105,7 +104,7 @@ class Settings(NamedTuple):
     tolerances: tuple[Tolerance, ...] = ()
     judges: tuple[tuple[str, str], ...] = ()
     off_script: tuple[tuple[str, str], ...] = ()
-    changes: tuple[tuple[str, str, Json], ...] = ()
+    changes: tuple[str, ...] = ()
     models: tuple[tuple[str, str], ...] = ()
     retrievals: tuple[tuple[str, str], ...] = ()
     prove: bool = True
@@ -288,6 +287,9 @@ def resolve(
         flag := next((each for each in ("runs", "budget") if options.get(f"agentreplay_replay_{each}")), "")
     ):
         raise SettingsError(f"--replay-{flag} is for live runs: add --replay=live")
+    changes = tuple(options.get("agentreplay_replay_set") or ())
+    if changes and (word != "live" or missing):
+        raise SettingsError(f"--replay-set {changes[0]}: changes what a live model is asked: add --replay=live")
     sandbox = sandbox_of(options.get("agentreplay_sandbox"), table, "live" if live else lives, where)
     clock, waits = clock_of(table["agentreplay_clock"], f"{where}agentreplay_clock"), bool(table["agentreplay_waits"])
     refuse_both(clock, f"{where}agentreplay_waits", waits=waits)
@@ -305,7 +307,7 @@ def resolve(
         runners=runners_of(table["agentreplay_runners"], f"{where}agentreplay_runners"),
         timeout=number(table["agentreplay_timeout"], f"{where}agentreplay_timeout") or 0,
         replay_tools=replay_tools,
-        changes=changes_of(options.get("agentreplay_replay_set") or (), live=word == "live" and lives == "replay"),
+        changes=changes,
         read_tools=tuple(table["agentreplay_read_tools"]),
         tolerances=tolerances_of(table["agentreplay_tolerances"], f"{where}agentreplay_tolerances"),
         off_script=off_script_of(table["agentreplay_off_script"], f"{where}agentreplay_off_script"),

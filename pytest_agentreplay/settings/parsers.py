@@ -13,7 +13,6 @@ from pytest_agentreplay.errors import SettingsError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_agentreplay.core.model import Json
     from pytest_agentreplay.core.rules import Action, Rule
     from pytest_agentreplay.core.tolerance import Tolerance
 
@@ -189,20 +188,6 @@ def off_script_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
                 f'{name}: {line!r}: write it like lookup = stub {{"status": "shipped"}}, or search = live'
             )
     return rows
-
-
-def changes_of(texts: Sequence[str], *, live: bool) -> tuple[tuple[str, str, Json], ...]:
-    """Return what a live run changes in requests to models: name, as typed, value."""
-    if not texts:
-        return ()
-    from pytest_agentreplay.core.live.request_changes import FLAG, parse_change
-
-    if not live:
-        raise SettingsError(f"{FLAG} {texts[0]}: changes what a live model is asked: add --replay=live")
-    rows = [(name, text.partition("=")[2].strip(), value) for text in texts for name, value in [parse_change(text)]]
-    if twice := [name for at, (name, *_) in enumerate(rows) if name in {row[0] for row in rows[:at]}]:
-        raise SettingsError(f"{FLAG} {twice[0]} is given twice: give one value")
-    return tuple(rows)
 
 
 def clock_of(value: object, name: str) -> Clocks:

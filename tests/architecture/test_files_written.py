@@ -15,12 +15,13 @@ WRITERS = {
     "demo/walk.py": {"write_text", "mkdir", "unlink"},  # the demo's folder, for the reader to go on by hand
     "cases_run/command_agent.py": FOLDER,  # where a command writes its result, until its secrets are off
     "runs/proof_process.py": FOLDER,  # what it asks of a pytest of its own, and what that reports
-    "core/redaction/packed.py": {"import zipfile"},  # an archive in memory, as in the next three
+    "core/redaction/packed.py": {"import zipfile"},  # an archive in memory, as in the next four
     "interchange/opening.py": {"import zipfile"},
     "interchange/archives.py": {"import zipfile"},
     "case_files/bundling.py": {"import zipfile"},
     "cli/__init__.py": {"os.open", "os.O_WRONLY"},  # the null device, where nobody reads on
-    "cli/accepting.py": FOLDER,  # what it asks of a pytest of its own, as in the next three
+    "cli/accepting.py": FOLDER,  # what it asks of a pytest of its own, as in the next four
+    "cli/comparing.py": FOLDER,
     "cli/exploring.py": FOLDER,
     "cli/leftovers.py": FOLDER,
     "cli/runs.py": FOLDER,

@@ -191,15 +191,15 @@ SIGNED = ("Authorization", "AWS4-HMAC-SHA256 Credential=AKIA/x, Signature=00")
         (
             request("/v1/chat/completions", {"messages": [HI]}),
             {"model": "m-2"},
-            "--replay-set model: the request names no",
+            "--replay-set model: the request names none",
         ),
         (request("/v1/chat/completions", {"model": "m", "messages": [HI]}), {"prompt": "x"}, "has no system text"),
         (request("/v1/chat/completions", CHAT), {"temperature.x": 1}, "temperature is no object in the request"),
-        (ToolCall("ask", {}, boundary="model"), {"model": "m-2"}, "calls of this kind (model, in_process) cannot be"),
+        (ToolCall("ask", {}, boundary="model"), {"model": "m-2"}, "calls of this kind (model, in_process) stay"),
         (
             FrameCall("wss://api.openai.com/v1/realtime", 1, (), Body(b'{"type": "response.create"}')),
             {"temperature": 0},
-            "cannot be changed",
+            "stay as they are",
         ),
     ],
 )
@@ -239,7 +239,6 @@ def test_a_change_as_people_write_it(text, change):
         ("$.tools=[]", "--replay-set $.tools: the agent writes it"),
         ("system=x", "prompt=@FILE"),
         ("prompt=Be brief", "prompt=@FILE"),
-        ("prompt=@", "prompt=@FILE"),
     ],
 )
 def test_a_change_that_is_none_is_an_error(text, why):

@@ -101,12 +101,13 @@ def blocks_of(page):
 
 
 def model(body, number):
-    """The model of the pages: it looks order A-17 up, pays back if asked to, and says so."""
+    """The model of the pages: it looks order A-17 up, pays back if asked to, and says so. A nano model looks up another."""
     body = body if isinstance(body, dict) else {}
     said = body.get("messages") or []
     offered = {tool.get("function", tool)["name"] for tool in body.get("tools", ())}
     question = next((m["content"] for m in reversed(said) if m["role"] == "user"), "")
-    plan = [Ask("lookup_order", {"order_id": "A-17"})] if "lookup_order" in offered else []
+    order = "A-71" if str(body.get("model")).endswith("-nano") else "A-17"
+    plan = [Ask("lookup_order", {"order_id": order})] if "lookup_order" in offered else []
     if "refund" in offered and "money back" in question:
         plan.append(Ask("refund", {"order_id": "A-17", "amount": 18.5}))
     done = sum(message["role"] == "tool" for message in said)

@@ -1,4 +1,4 @@
-"""What a live run changes in each request to a model: the model, the system text, a parameter. All else stays.
+"""What a live run changes in each request to a model: "model", "prompt" (the system text), a parameter. All else stays.
 
 A parameter has the name that its API gives it. It is set where the request has it, else in the dialect's group of
 `GROUPS`; a name that begins with "$." says the place itself ("$.keep_alive").
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Json, JsonObject
     from pytest_agentreplay.core.reading import CallReading, Reader
 
-MODEL, PROMPT = "model", "prompt"
-FLAG = "--replay-set"
 GROUPS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(("openai_chat", "openai_responses", "anthropic", "cohere"), ()),
     **dict.fromkeys(("ollama_chat", "ollama_generate"), ("options",)),
@@ -32,40 +30,44 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "gemini": ("generationConfig", "generation_config"),
 }
 """The dialects whose requests can be changed, and where each keeps parameters: at the top without a group."""
-
 _IN_PATH = re.compile(r"(?<=/model/)[^/]+(?=/[\w-]+/?$)|(?<=/)[^/:]+(?=:\w+$)|(?<=/deployments/)[^/]+(?=/)")
 """The model in a path: Bedrock's, Google's, Azure's."""
-_SYSTEM = frozenset({"system", "instructions", "systemInstruction", "system_instruction"})
-_WRITTEN_BY_AGENT = frozenset({"stream", "messages", "input", "contents", "tools", "functions"})
+_INSTRUCTIONS = frozenset(("system", "instructions", "systemInstruction", "system_instruction", "prompt"))
+_WRITTEN_BY_AGENT = frozenset(("stream", "messages", "input", "contents", "tools", "functions"))
 
 
-def parse_change(text: str, flag: str = FLAG) -> tuple[str, Json]:
-    """Return name and value of NAME=VALUE; a value that is JSON is read as such, that of `PROMPT` is "@FILE".
+def parse_change(text: str) -> tuple[str, Json]:
+    """Return name and value of NAME=VALUE; a value that is JSON is read as such, that of a prompt is "@FILE".
 
     Raises SettingsError.
     """
     name, _, value = (part.strip() for part in text.partition("="))
     if not value or not re.fullmatch(r"(\$\.)?\w+(\.\w+)*", name):
-        raise SettingsError(f"{flag} {text!r}: write NAME=VALUE: model=NAME, prompt=@FILE, temperature=0")
+        raise change_error(repr(text), "write NAME=VALUE: model=NAME, prompt=@FILE, temperature=0")
     if (plain := name.removeprefix("$.")) in _WRITTEN_BY_AGENT:
-        raise SettingsError(f"{flag} {name}: the agent writes it; model, prompt and parameters can be changed")
-    if plain in _SYSTEM or (name == PROMPT and not re.match("@.", value)):
-        raise SettingsError(f"{flag} {name}: the system text becomes that of a file: write prompt=@FILE")
+        raise change_error(name, "the agent writes it; model, prompt and parameters can be changed")
+    if plain in _INSTRUCTIONS and f"{name}{value[0]}" != "prompt@":
+        raise change_error(name, "the system text becomes that of a file: write prompt=@FILE")
     parsed = parse(value)
-    return name, value if name in {MODEL, PROMPT} or isinstance(parsed, NotJson) else parsed
+    return name, value if name in {"model", "prompt"} or isinstance(parsed, NotJson) else parsed
 
 
-def changed_call(call: Call, changes: Mapping[str, Json], reader: Reader) -> Call:
+def change_error(names: str, why: str) -> SettingsError:
+    """Return the error of a change that cannot be made."""
+    return SettingsError(f"--replay-set {names}: {why}")
+
+
+def changed_call(call: Call, changes: Mapping[str, Json], reader: Reader, *, sent: bool = False) -> Call:
     """Return `call` with `changes`, by name; the very call where it asks no model or has them already.
 
-    The value of `PROMPT` is the new system text. Raises SettingsError for what cannot be changed.
+    The value of "prompt" is the new system text. Raises SettingsError for what cannot be changed, and for one that is
+    about to be `sent` unchanged.
     """
-    reading = reader.read_call(call)
-    if not changes or reading.kind != "model":
+    reading, names = reader.read_call(call), ", ".join(changes)
+    if reading.kind != "model" or not changes:
         return call
-    names = ", ".join(changes)
     if not isinstance(call, HttpCall) or reading.dialect not in GROUPS:
-        raise change_error(names, f"calls of this kind ({call.boundary}, {reading.dialect}) cannot be changed")
+        raise change_error(names, f"calls of this kind ({call.boundary}, {reading.dialect}) stay as they are")
     signed = any(name.lower() == "authorization" and value.startswith("AWS4-") for name, value in call.headers)
     if signed or "X-Amz-Signature=" in call.url:
         raise change_error(names, "the request is signed (AWS SigV4) and would be refused; use an API key")
@@ -74,32 +76,31 @@ def changed_call(call: Call, changes: Mapping[str, Json], reader: Reader) -> Cal
         raise change_error(names, "the body is compressed or no JSON")
     before, url = canonical(body), call.url
     for name, value in changes.items():
-        if name == MODEL:
+        if name == "model":
             url = _set_model(url, body, str(value))
-        elif name == PROMPT:
+        elif name == "prompt":
             _set_prompt(body, str(value), reading)
         else:
             _set_parameter(body, name, value, GROUPS[reading.dialect])
     if (url, canonical(body)) == (call.url, before):
         return call
+    if sent:
+        raise change_error(
+            names, "this library's requests stay as they are; those of httpx, aiohttp and urllib3 do not"
+        )
     data = json.dumps(body, separators=(",", ":")).encode()
-    length = str(len(data))
-    headers = tuple([(name, length if name.lower() == "content-length" else value) for name, value in call.headers])
+    lengths = {"content-length": str(len(data))}
+    headers = tuple([(name, lengths.get(name.lower(), value)) for name, value in call.headers])
     return replace(call, url=url, headers=headers, body=Body(data))
-
-
-def change_error(names: str, why: str) -> SettingsError:
-    """Return the error of a change that cannot be made."""
-    return SettingsError(f"{FLAG} {names}: {why}")
 
 
 def _set_model(url: str, body: JsonObject, model: str) -> str:
     """Set the model wherever it stands; returns the URL."""
     path, mark, query = url.partition("?")
-    if MODEL not in body and not _IN_PATH.search(path):
-        raise change_error(MODEL, "the request names no model")
-    if MODEL in body:
-        body[MODEL] = model
+    if "model" in body:
+        body["model"] = model
+    elif not _IN_PATH.search(path):
+        raise change_error("model", "the request names none")
     return _IN_PATH.sub(quote(model, safe=""), path, count=1) + mark + query
 
 
@@ -111,13 +112,10 @@ def _set_prompt(body: JsonObject, text: str, reading: CallReading) -> None:
         return
     name = reading.messages_at.removeprefix("$.")
     items: Any = body[name] if name and isinstance(body[name], list) else []
-    instructions = list(
-        takewhile(lambda item: isinstance(item, dict) and str(item.get("role")) in {"system", "developer"}, items)
-    )
-    if not instructions:
-        raise change_error(PROMPT, "the request has no system text to replace")
-    content = _with_text(instructions[0].get("content"), text)
-    body[name] = [{**instructions[0], "content": content}, *items[len(instructions) :]]
+    first = list(takewhile(lambda item: isinstance(item, dict) and item.get("role") in ["system", "developer"], items))
+    if not first:
+        raise change_error("prompt", "the request has no system text")
+    body[name] = [{**first[0], "content": _with_text(first[0].get("content"), text)}, *items[len(first) :]]
 
 
 def _with_text(value: Json, text: str) -> Json:

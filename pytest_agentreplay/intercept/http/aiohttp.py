@@ -73,7 +73,9 @@ def connecting(library: ModuleType, original: Seam) -> Seam:
         if stays(interception, call):
             return await original(connector, request, *args, **more)
         if (new := interception.change_request(call)) is not call:
-            call = rewrite(request, new)
+            call, request.url = new, type(request.url)(new.url, encoded=True)
+            set_body(request, call.body.data)
+            request.headers.update(call.headers)
         intercepted = interception.enter(call, attempt=attempt_of(call.headers))
         wire = Wire(interception, intercepted, call, functools.partial(native, request))
         if not intercepted.forward:
@@ -149,14 +151,6 @@ def set_body(request: Any, data: bytes) -> None:
     from aiohttp.payload import BytesPayload
 
     vars(request)["_body" if hasattr(type(request), "_body") else "body"] = BytesPayload(data)
-
-
-def rewrite(request: Any, call: HttpCall) -> HttpCall:
-    """Make the native request that of `call`, which has the same headers but for a length."""
-    request.url = type(request.url)(call.url, encoded=True)
-    set_body(request, call.body.data)
-    request.headers.update(call.headers)
-    return call
 
 
 class Pieces:

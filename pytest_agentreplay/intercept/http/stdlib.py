@@ -147,11 +147,6 @@ class _Patches:
     ) -> None:
         """Ask the interception; then send for real, or put a played socket in the place of the real one."""
         call = call_of(connection, under.head, body)
-        if (new := under.interception.change_request(call)) is not call:
-            lines = (f"{name}: {value}" for name, value in new.headers)
-            target = new.url.removeprefix(origin_of(connection))
-            connection._buffer[:] = [line.encode("latin-1") for line in (f"{new.method} {target} HTTP/1.1", *lines)]
-            call, parts, held, encode_chunked = new, [new.body.data], False, False
         try:
             intercepted = under.interception.enter(call, attempt=attempt_of(call.headers))
         except BaseException:

@@ -20,7 +20,7 @@ import sys
 import threading
 import weakref
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.core.backends.backend import Backend, Moment, PassThrough, Refused, Replayed
@@ -44,9 +44,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Exchange, Headers, HttpCall, Json, Outcome
     from pytest_agentreplay.core.serialize import Codec
     from pytest_agentreplay.intercept.session.courses import Courses
-
-
-CallT = TypeVar("CallT", bound="Call")
 
 
 class Redactor(Protocol):
@@ -488,10 +485,7 @@ class Interception:
             self.late.append(called_from(what, agents_line(self.root)))
             msg = f"refused: {what} was called after its test had ended"
             raise ReplayDiverged(msg)
-        if self.changes and self.change_request(call) != call:
-            self.cannot_change(
-                "this library's requests cannot be changed; those of httpx, aiohttp, urllib3 and http.client can"
-            )
+        self.change_request(call, sent=True)
         self.activity += 1
         agent = self.agent() if call_context is None else ""
         call_context = call_context or self.call_context()
@@ -534,10 +528,10 @@ class Interception:
             intercepted.before = self.courses.made(ticket, intercepted.course)
         return intercepted
 
-    def change_request(self, call: CallT) -> CallT:
+    def change_request(self, call: Any, *, sent: bool = False) -> Any:
         """Return the call that is made in the stead of `call`, which is that itself where a run changes nothing in it.
 
-        Raises ReplayDiverged where it cannot be changed; `enter` takes no call that was not.
+        Raises ReplayDiverged where it cannot be changed; one that is about to be `sent` must have been.
         """
         if not self.changes:
             return call
@@ -545,14 +539,10 @@ class Interception:
         from pytest_agentreplay.dialects import READER
 
         try:
-            return cast("CallT", changed_call(call, self.changes, READER))
+            return changed_call(call, self.changes, READER, sent=sent)
         except SettingsError as error:
-            self.cannot_change(str(error))
-
-    def cannot_change(self, why: str) -> NoReturn:
-        """Stop the run: what was to be changed in a call cannot be. Raises ReplayDiverged."""
-        divergence = Divergence(Kind.CHANGE, why, lane=self.call_context().path)
-        raise ReplayDiverged(refusal(divergence), self.latch(divergence, agents_line(self.root)))
+            divergence = Divergence(Kind.CHANGE, str(error), lane=self.call_context().path)
+            raise ReplayDiverged(refusal(divergence), self.latch(divergence, agents_line(self.root))) from None
 
     def agent(self) -> str:
         """The name of the agent that runs here, as it may be stored; "" when nobody says one."""

@@ -114,10 +114,8 @@ def test_a_request_that_cannot_be_changed_stops_the_run_though_the_agent_goes_on
     done, sent, runs = live(shop, "--replay-set", "prompt=@brief.txt", "-k", "plain")
     assert done.returncode == 1
     assert not sent
-    assert "--replay-set prompt: the request has no system text to replace" in sections(done)["plain[live-1]"], (
-        done.stdout
-    )
-    assert runs["plain"]["stopped"] == "--replay-set prompt: the request has no system text to replace"
+    assert "--replay-set prompt: the request has no system text" in sections(done)["plain[live-1]"], done.stdout
+    assert runs["plain"]["stopped"] == "--replay-set prompt: the request has no system text"
 
 
 @pytest.mark.parametrize(

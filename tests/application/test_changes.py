@@ -3,31 +3,30 @@
 import pytest
 
 from pytest_agentreplay.errors import SettingsError
-from pytest_agentreplay.live.prompt_file import LARGEST, with_prompt
-from pytest_agentreplay.settings import Settings
+from pytest_agentreplay.live.changes import read_changes
 
 
-def settings(written):
-    return Settings(model="live", changes=(("temperature", "0", 0), ("prompt", written, written)))
-
-
-def test_the_text_stands_beside_what_was_typed(tmp_path):
+def test_what_was_typed_by_name_with_the_text_of_the_file(tmp_path):
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts/new.txt").write_text("Be brief.\nÜber alles.\n", encoding="utf-8", newline="\n")
-    read = with_prompt(settings("@prompts/new.txt"), tmp_path).changes
-    assert read == (("temperature", "0", 0), ("prompt", "@prompts/new.txt", "Be brief.\nÜber alles.\n"))
+    read = read_changes(["temperature=0", "prompt=@prompts/new.txt"], tmp_path)
+    assert read == {"temperature": 0, "prompt": "Be brief.\nÜber alles.\n"}
+
+
+def test_a_name_stands_once(tmp_path):
+    with pytest.raises(SettingsError, match="--replay-set model: it is given twice"):
+        read_changes(["model=a", "model=b"], tmp_path)
 
 
 @pytest.mark.parametrize(
     ("written", "why"),
     [
         ("@gone.txt", "there is no such file"),
-        ("@../outside.txt", "is outside of the project; put the file below"),
+        ("@../outside.txt", "is outside of the project; put it below"),
         ("@link.txt", "is outside of the project"),
         ("@.", "is not a plain file"),
         ("@empty.txt", "is empty"),
         ("@bytes.txt", "can't decode"),
-        ("@large.txt", "is larger than 4 MB"),
     ],
 )
 def test_a_file_that_is_none_is_named(tmp_path, written, why):
@@ -37,8 +36,7 @@ def test_a_file_that_is_none_is_named(tmp_path, written, why):
     (root / "link.txt").symlink_to(tmp_path / "outside.txt")
     (root / "empty.txt").write_text(" \n")
     (root / "bytes.txt").write_bytes(b"\xff\xfe")
-    (root / "large.txt").write_text("x" * (LARGEST + 1))
     with pytest.raises(SettingsError) as caught:
-        with_prompt(settings(written), root)
+        read_changes([f"prompt={written}"], root)
     assert str(caught.value).startswith(f"--replay-set prompt={written}: ")
     assert why in str(caught.value)
