@@ -70,8 +70,8 @@ class Ledger:
             append({"result": result.plain()})
             verdict = judge(results, plan) if judge(results[:-1], plan) is None else None
             if verdict is not None:
-                verdict = replace(verdict, evidence=tuple(evidence))
-                append({"verdict": verdict.plain()})
+                verdict["evidence"] = [*evidence]
+                append({"verdict": verdict})
         return verdict, results
 
     def needless(self, test: str, cell: str, plan: LivePlan, *, waits: bool) -> str:
@@ -83,10 +83,10 @@ class Ledger:
             entries = self.entries()
             results = results_of(entries, test)
             cells = {each: judge_cell(results, each, plan) for each in plan.runs}
-            if (frozen := cells.get("FF")) is not None and frozen.word != "same":
+            if (frozen := cells.get("FF")) is not None and frozen["word"] != "same":
                 return "the frozen run is not as recorded: nothing goes live"
             if (decided := cells[cell]) is not None:
-                return f"decided after {decided.runs + decided.stopped} runs"
+                return f"decided after {decided['runs'] + decided['stopped']} runs"
             missing = [each for each in NEEDS[cell] if each in cells and cells[each] is None]
             if not missing:
                 return ""
@@ -106,10 +106,6 @@ class Ledger:
         """Return its entries."""
         with self.held() as (entries, _):
             return entries
-
-    def remove(self) -> None:
-        """Remove its file, with the folder."""
-        files.remove(self.path.parent)
 
 
 def spent_of(entries: Entries) -> Spending:

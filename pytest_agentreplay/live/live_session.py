@@ -97,6 +97,7 @@ class LiveSession(ReplaySession):
             self.interception.latch(stranger, "")
         divergence = self.live.parted()
         self.result = result = self._judge(ended, divergence)
+        self.told["live_changes"] = [*(changes := self._changes(result))]
         self.told["live_run"] = self.redaction.hide_tree(result.plain())
         self._whole = result.same
         if result.same or ended.interrupted:
@@ -104,7 +105,7 @@ class LiveSession(ReplaySession):
             return self.stragglers()
         if divergence is not None and divergence.kind in {*AGENTS, Kind.CHANGE}:
             return self.parted(divergence, self.snapshot_facts())
-        finding = live_finding(result, self.snapshot_facts(), self._changes(result))
+        finding = live_finding(result, self.snapshot_facts(), changes)
         self.told["code"] = finding.code
         return finding
 

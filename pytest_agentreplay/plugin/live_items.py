@@ -10,14 +10,13 @@ import json
 import os
 import time
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_agentreplay.core.live.budget import PricedReader
-from pytest_agentreplay.core.live.live_verdict import NEEDS, LivePlan, LiveVerdict, judge
+from pytest_agentreplay.core.live.live_verdict import NEEDS, LivePlan, judge
 from pytest_agentreplay.core.live.result import LiveResult
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import SettingsError
@@ -30,8 +29,9 @@ from pytest_agentreplay.report.live_verdicts import verdict_finding, verdict_lin
 from pytest_agentreplay.store import files
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Generator, Mapping
 
+    from pytest_agentreplay.core.live.live_verdict import LiveVerdict
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.run_session import RunSession
     from pytest_agentreplay.settings.live_runs import LiveRuns
@@ -98,31 +98,32 @@ class LiveItems:
         """Return what decides about the test of the item."""
         return LivePlan(self.selected[nodeid_of(item)], self.runs.test, self.runs.auto)
 
-    def add(
-        self, item: pytest.Item, data: Mapping[str, Any], evidence: Sequence[str] = ()
-    ) -> tuple[LiveVerdict | None, list[LiveResult]]:
-        """Add the result of a run; as `Ledger.add`."""
-        cell, number = item.stash[LIVE]
-        stamp = {"test": nodeid_of(item), "cell": cell, "run": number, "session": self.session}
-        data = {**LiveResult("", "", at=time.strftime("%FT%T+00:00", time.gmtime())).plain(), **data, **stamp}
-        return self.ledger.add(LiveResult.of(data), self.plan(item), evidence)
+    def add(self, item: pytest.Item, told: Mapping[str, Any]) -> tuple[LiveVerdict | None, list[LiveResult]]:
+        """Add what a run gave; as `Ledger.add`."""
+        (cell, number), data = item.stash[LIVE], {"at": time.strftime("%FT%T+00:00", time.gmtime()), **told["live_run"]}
+        data |= {
+            "test": nodeid_of(item),
+            "cell": cell,
+            "run": number,
+            "session": self.session,
+            "drifts": data.get("drifts", ()),
+        }
+        return self.ledger.add(LiveResult.of(data), self.plan(item), told.get("live_changes", ()))
 
     def conclude(
         self, item: pytest.Item, run_session: RunSession, finding: Finding | None, failure: BaseException | None
     ) -> tuple[Finding | None, BaseException | None]:
         """Add what a run gave; return what its item fails with: a live one only if it decides."""
-        told, skipped = run_session.told, isinstance(failure, pytest.skip.Exception)
-        data: Any = told.get("live_run") or {
-            "passed": finding is None and failure is None,
-            "failure": run_session.redaction.hide(finding.headline if finding else str(failure or "")),
-            "stopped": "the test skipped itself" if skipped else "",
-        }
-        evidence = [line.text for line in (finding.lines if finding else ()) if line.label == "changed"]
-        verdict, results = self.add(item, data, evidence)
+        told: Any = run_session.told
+        skipped = isinstance(failure, pytest.skip.Exception)
+        passed, why = finding is None and failure is None, finding.headline if finding else str(failure or "")
+        plain: Any = {"passed": passed, "failure": why, "stopped": "the test skipped itself" if skipped else ""}
+        shown: Any = run_session.redaction.hide_tree({"live_run": plain} | told)
+        verdict, results = self.add(item, shown)
         told["live_word"] = "passed" if results[-1].same else "stopped" if results[-1].stopped else "drifted"
-        if item.stash[LIVE][0] == "FF" or isinstance(failure, (*INTERRUPTS, pytest.skip.Exception)):
+        if item.stash[LIVE][0] == "FF" or skipped or isinstance(failure, INTERRUPTS):
             return finding, failure
-        if verdict is None or verdict.word == "same":
+        if verdict is None or verdict["word"] == "same":
             return None, None
         return verdict_finding(verdict, results, getattr(run_session, "snapshot_facts", dict)(), finding), failure
 
@@ -148,7 +149,8 @@ class LiveItems:
         elif item in self.left_out and report.skipped:
             report.__dict__[ATTRIBUTE] = NOT_NEEDED
         elif LIVE in item.stash and call.when == "setup" and report.failed:
-            self.add(item, {"passed": False, "stopped": "" if item.stash[LIVE][0] == "FF" else "its set-up failed"})
+            stopped = "" if item.stash[LIVE][0] == "FF" else "its set-up failed"
+            self.add(item, {"live_run": {"passed": False, "stopped": stopped}})
         return report
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, Any] | None:
@@ -186,13 +188,13 @@ class LiveItems:
         for test in dict.fromkeys(result.test for result in results if result.test not in verdicts):
             part = results_of(entries, test)
             plan = LivePlan(Counter(result.cell for result in part), self.runs.test, self.runs.auto)
-            if (verdict := judge(part, plan)) is not None:
-                verdicts[test] = replace(verdict, word="inconclusive", layer="", evidence=(ENDED,)).plain()
+            verdict = {**(judge(part, plan) or {}), "word": "inconclusive", "layer": "", "evidence": [ENDED]}
+            verdicts[test] = verdict
             if session.exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
         history.append(self.config.rootpath, results, verdicts.values())
         if into := self.config.option.agentreplay_live_into:
             plain = {"verdicts": [*verdicts.values()], "results": [result.plain() for result in results]}
             files.write_whole(Path(into), json.dumps(plain))
-        self.lines = verdict_lines([*verdicts.values()])
-        self.ledger.remove()
+        self.lines = verdict_lines(verdicts.values())
+        files.remove(self.ledger.path.parent)

@@ -47,7 +47,7 @@ def test_the_layer_follows_from_the_cells(words, verdict):
     assert attribute({cell: word[letter] for cell, letter in cells.items()}) == verdict
     results = [result for cell, letter in cells.items() for result in runs(cell, letter)]
     judged = judge(results, LivePlan(dict.fromkeys(cells, 1)))
-    assert (judged.word, judged.layer) == verdict
+    assert (judged["word"], judged["layer"]) == verdict
 
 
 def test_when_a_number_of_runs_decides():
@@ -59,7 +59,7 @@ def test_when_a_number_of_runs_decides():
         ("ssss" * 4 + "dddd", "drifted"),
     ):
         verdict = judge(runs("LF", words), LivePlan({"LF": 20}))
-        assert (verdict and verdict.word) == fixed, words
+        assert (verdict and verdict["word"]) == fixed, words
     auto = LivePlan({"LF": 68}, auto=True)
     for words, word in (
         ("s" * 13, None),
@@ -69,33 +69,33 @@ def test_when_a_number_of_runs_decides():
         ("sssssddssdd", "drifted"),
     ):
         verdict = judge(runs("LF", words), auto)
-        assert (verdict and verdict.word) == word, words
+        assert (verdict and verdict["word"]) == word, words
 
 
 def test_a_run_that_proves_nothing_is_never_green_and_counts_neither_for_nor_against():
     auto = LivePlan({"LF": 68}, auto=True)
     assert judge(runs("LF", "s" * 13 + "x"), auto) is None
     verdict = judge(runs("LF", "x" + "s" * 14), auto)
-    assert (verdict.word, verdict.cells["LF"].passes, verdict.cells["LF"].stopped) == ("same", 14, 1)
-    assert verdict.cells["LF"].interval == anytime_interval(14, 14)
+    assert (verdict["word"], verdict["cells"]["LF"]["passes"], verdict["cells"]["LF"]["stopped"]) == ("same", 14, 1)
+    assert verdict["cells"]["LF"]["interval"] == anytime_interval(14, 14)
     for words, plan in (
         ("ssxx", auto),
         ("sssb", auto),
         ("x", LivePlan({"LF": 1})),
         ("s" * 5, LivePlan({"LF": 5}, auto=True)),
     ):
-        assert judge(runs("LF", words), plan).word == "inconclusive", words
+        assert judge(runs("LF", words), plan)["word"] == "inconclusive", words
 
 
 def test_nothing_live_is_waited_for_where_the_frozen_run_is_red():
     verdict = judge(runs("FF", "d"), LivePlan({"FF": 1, "FL": 9, "LF": 9, "LL": 9}))
-    assert (verdict.word, verdict.layer, [*verdict.cells]) == ("drifted", "agent", ["FF"])
+    assert (verdict["word"], verdict["layer"], [*verdict["cells"]]) == ("drifted", "agent", ["FF"])
 
 
 def test_the_verdict_adds_up_what_was_spent():
     spent = {"calls": 2, "tokens": {"input": 70, "output": 30}, "cost": 0.25}
     verdict = judge([run("FF"), run("LF", **spent), run("LF", same=False, **spent)], LivePlan({"FF": 1, "LF": 2}))
-    assert (verdict.calls, verdict.tokens, verdict.cost, verdict.word) == (4, 200, 0.5, "drifted")
+    assert (verdict["calls"], verdict["tokens"], verdict["cost"], verdict["word"]) == (4, 200, 0.5, "drifted")
 
 
 def verification(rate, chance, plan):
@@ -103,7 +103,7 @@ def verification(rate, chance, plan):
     results = [run("FF")]
     while (verdict := judge(results, plan)) is None:
         results.append(run("LF", same=chance.random() < rate))
-    return verdict.word, len(results) - 1
+    return verdict["word"], len(results) - 1
 
 
 def test_200_verifications_without_drift_raise_no_more_false_alarms_than_promised(capsys):

@@ -1,9 +1,13 @@
-"""What the live runs of one test prove together: same, drifted or inconclusive, and which layer moved."""
+"""What the live runs of one test prove together: same, drifted or inconclusive, and which layer moved.
+
+A verdict is plain data: "test", "word" (`result.Word`), "layer", "calls", "tokens", "cost" (dollars, or None),
+"evidence" (changes at the provider and in SDKs), and by the name of a cell in "cells" what its runs prove: "word",
+"passes", "runs", "stopped" and the "interval" of the pass rate.
+"""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pytest_agentreplay.core.live.statistics import SequentialTest, anytime_interval
 
@@ -12,12 +16,16 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.live.result import LiveResult, Word
 
+LiveVerdict: TypeAlias = dict[str, Any]
+
 BUDGET = "budget: "
 """How the reason begins why a call was not made that could exceed it: no later run would come further."""
 STOPS = 2
 """Runs of one cell that could not be finished, after which no other is tried."""
 NEEDS = {"FF": (), "FL": ("FF",), "LF": ("FF",), "LL": ("FF", "FL", "LF")}
 """Which cells come before a cell: only what they leave open is its own."""
+ALONE = {"FF": "agent", "FL": "tool", "LF": "model"}
+"""Which layer a cell shows to have moved."""
 
 
 class LivePlan(NamedTuple):
@@ -39,47 +47,11 @@ class LivePlan(NamedTuple):
         return "same" if rate >= self.test.p0 else "drifted" if rate <= self.test.p1 else "inconclusive"
 
 
-@dataclass(frozen=True, slots=True)
-class CellVerdict:
-    """What the runs of one cell prove. Runs that were `stopped` count neither for nor against."""
+def judge_cell(results: Sequence[LiveResult], cell: str, plan: LivePlan) -> LiveVerdict | None:
+    """Return what the runs of a cell prove; None where others are still to come.
 
-    word: Word
-    passes: int
-    runs: int
-    stopped: int
-    interval: tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class LiveVerdict:
-    """What all runs of one test prove.
-
-    `layer` is "agent", "model", "tool", "interaction" (of the two) or "tolerance" where it drifted, and may name two.
-    `evidence` are changes at the provider and in SDKs, `cost` is in dollars.
+    Runs that were stopped count neither for nor against.
     """
-
-    test: str
-    word: Word
-    layer: str = ""
-    cells: Mapping[str, CellVerdict] = field(default_factory=dict)
-    calls: int = 0
-    tokens: int = 0
-    cost: float | None = None
-    evidence: tuple[str, ...] = ()
-
-    @property
-    def deciding(self) -> CellVerdict:
-        """The last cell of the same word, which is what the verdict is about."""
-        cells = [*self.cells.values()]
-        return next((cell for cell in reversed(cells) if cell.word == self.word), cells[-1])
-
-    def plain(self) -> dict[str, Any]:
-        """Return it as JSON data."""
-        return asdict(self)
-
-
-def judge_cell(results: Sequence[LiveResult], cell: str, plan: LivePlan) -> CellVerdict | None:
-    """Return what the runs of a cell prove; None where others are still to come."""
     runs = [result for result in results if result.cell == cell]
     counted = [result.same for result in runs if not result.stopped]
     passes, stopped = sum(counted), len(runs) - len(counted)
@@ -87,24 +59,27 @@ def judge_cell(results: Sequence[LiveResult], cell: str, plan: LivePlan) -> Cell
     over = stopped >= STOPS or any(result.stopped.startswith(BUDGET) for result in runs)
     if word is None and not over and len(runs) < plan.runs[cell]:
         return None
-    return CellVerdict(
-        word or "inconclusive", passes, len(counted), stopped, anytime_interval(passes, len(counted), plan.test.alpha)
-    )
+    interval = anytime_interval(passes, len(counted), plan.test.alpha)
+    counts = {"passes": passes, "runs": len(counted), "stopped": stopped}
+    return {"word": word or "inconclusive", **counts, "interval": interval}
 
 
 def judge(results: Sequence[LiveResult], plan: LivePlan) -> LiveVerdict | None:
     """Return what the runs of one test prove; None where others are still to come."""
     cells = {cell: judge_cell(results, cell, plan) for cell in plan.runs}
-    if (frozen := cells.get("FF")) is not None and frozen.word != "same":
+    if (frozen := cells.get("FF")) is not None and frozen["word"] != "same":
         cells = {"FF": frozen}  # nothing else can be attributed
     decided = {cell: verdict for cell, verdict in cells.items() if verdict is not None}
     if len(decided) < len(cells):
         return None
-    word, layer = attribute({cell: verdict.word for cell, verdict in decided.items()})
+    word, layer = attribute({cell: verdict["word"] for cell, verdict in decided.items()})
     costs = [result.cost for result in results if result.cost is not None]
-    tokens = sum(count for result in results for count in result.tokens.values())
-    calls = sum(result.calls for result in results)
-    return LiveVerdict(results[0].test, word, layer, decided, calls, tokens, sum(costs) if costs else None)
+    spent = {
+        "calls": sum(result.calls for result in results),
+        "tokens": sum(sum(result.tokens.values()) for result in results),
+        "cost": sum(costs) if costs else None,
+    }
+    return {"test": results[0].test, "word": word, "layer": layer, "cells": decided, **spent}
 
 
 def attribute(words: Mapping[str, Word]) -> tuple[Word, str]:
@@ -112,12 +87,11 @@ def attribute(words: Mapping[str, Word]) -> tuple[Word, str]:
 
     Where nothing drifts with model and tools live at once, a drift of one alone tells of too tight a tolerance.
     """
-    alone = {"FF": "agent", "FL": "tool", "LF": "model"}
     drifted = [cell for cell, word in words.items() if word == "drifted"]
     if not drifted:
         return ("inconclusive" if "inconclusive" in words.values() else "same"), ""
     if words.get("LL") == "same":
         return "drifted", "tolerance"
-    layers = [alone[cell] for cell in drifted if cell in alone]
     apart = words.get("FL") == words.get("LF") == "same"
+    layers = [ALONE[cell] for cell in drifted if cell in ALONE]
     return "drifted", " and ".join(layers) or ("interaction" if apart else "model or tool")
