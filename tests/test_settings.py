@@ -206,6 +206,43 @@ def test_a_live_model_is_asked_for_by_the_command_line_alone():
     assert dict(settings.off_script)["search"] == "stop"
 
 
+def test_what_live_runs_may_cost_and_what_decides_about_them():
+    live = {"agentreplay_replay": "live"}
+    runs = made(**live).live_runs
+    assert (runs.runs, runs.auto, runs.budget, runs.prices) == (1, False, {}, ())
+    ini = {"agentreplay_live": "p0=0.9 p1=0.7", "agentreplay_prices": ["m-* = 1.25 in, 10 out"]}
+    runs = made(agentreplay_replay_runs="auto", agentreplay_replay_budget="calls=5 usd=2.50", ini=ini, **live).live_runs
+    assert (runs.runs, runs.auto, runs.test.p0, runs.test.alpha) == (60, True, 0.9, 0.05)
+    assert (runs.budget, runs.prices) == ({"calls": 5, "usd": 2.5}, (("m-*", (1.25, 10.0)),))
+    for budget, words in (
+        ("calls=0", "'calls=0': calls takes a whole number above zero, like calls=100"),
+        ("calls=-1", "'calls=-1': calls takes"),
+        ("tokens=1.5", "tokens takes a whole number"),
+        ("usd=", "'usd=': usd takes a number above zero"),
+        ("usd=nan", "'usd=nan'"),
+        ("call=5", "did you mean calls?"),
+        ("5", "it is one of calls, tokens, usd, output"),
+    ):
+        refused("--replay-budget", words, agentreplay_replay_budget=budget, **live)
+        refused("pyproject.toml: agentreplay_budget", words, ini={"agentreplay_budget": budget}, **live)
+    refused("p0 = 0.5", "p1 = 0.8", ini={"agentreplay_live": "p0=0.5"}, **live)
+    for price in ("m = 1.25", "m = 1 in, x out", "m"):
+        refused(
+            "agentreplay_prices", "'m' has no price", "1.25 in, 10 out", ini={"agentreplay_prices": [price]}, **live
+        )
+    for number in ("0", "-1", "many", "1.5"):
+        refused("--replay-runs", repr(number), agentreplay_replay_runs=number, **live)
+    for flag in ("runs", "budget"):
+        refused(f"--replay-{flag} is for live runs", **{f"agentreplay_replay_{flag}": "1"})
+
+
+def test_live_runs_on_ci_are_allowed_by_a_setting_and_a_budget():
+    ci = {"environ": {"CI": "1"}, "agentreplay_replay": "live"}
+    for ini in ({}, {"agentreplay_ci_live": True}, {"agentreplay_budget": "calls=5"}):
+        refused("because CI is set", "agentreplay_ci_live = true", "agentreplay_budget = calls=100", ini=ini, **ci)
+    assert made(ini={"agentreplay_ci_live": True, "agentreplay_budget": "calls=5"}, **ci).model == "live"
+
+
 def test_a_line_up_releases_layers_one_by_one():
     """Both axes follow from the layers; without them a live run sends today's prompt and keeps the recorded clock."""
     for layers, cell in (

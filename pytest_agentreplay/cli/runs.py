@@ -203,4 +203,4 @@ def judge_runs(root: Path, runs: Sequence[LiveResult]) -> list[dict[str, Any]]:
         name: judge(group, LivePlan(Counter(run.cell for run in group), test, auto=True))
         for name, group in groups.items()
     }
-    return [verdict.plain() | {"test": name} for name, verdict in verdicts.items() if verdict is not None]
+    return [verdict | {"test": name} for name, verdict in verdicts.items() if verdict is not None]

@@ -74,7 +74,6 @@ class LiveItems:
         path = config.rootpath / ".agentreplay" / "live" / self.session / "ledger.jsonl"
         self.ledger = Ledger(path, PricedReader(READER, runs.budget, runs.prices))
         self.selected: dict[str, Counter[str]] = {}
-        self.left_out: set[pytest.Item] = set()
         self.done = 0
         self.lines: list[str] = []
 
@@ -100,15 +99,10 @@ class LiveItems:
 
     def add(self, item: pytest.Item, told: Mapping[str, Any]) -> tuple[LiveVerdict | None, list[LiveResult]]:
         """Add what a run gave; as `Ledger.add`."""
-        (cell, number), data = item.stash[LIVE], {"at": time.strftime("%FT%T+00:00", time.gmtime()), **told["live_run"]}
-        data |= {
-            "test": nodeid_of(item),
-            "cell": cell,
-            "run": number,
-            "session": self.session,
-            "drifts": data.get("drifts", ()),
-        }
-        return self.ledger.add(LiveResult.of(data), self.plan(item), told.get("live_changes", ()))
+        cell, number = item.stash[LIVE]
+        plain = {"at": time.strftime("%FT%T+00:00", time.gmtime()), "drifts": (), **told["live_run"]}
+        plain |= {"test": nodeid_of(item), "cell": cell, "run": number, "session": self.session}
+        return self.ledger.add(LiveResult.of(plain), self.plan(item), told.get("live_changes", ()))
 
     def conclude(
         self, item: pytest.Item, run_session: RunSession, finding: Finding | None, failure: BaseException | None
@@ -135,7 +129,7 @@ class LiveItems:
         cell, worker = item.stash[LIVE][0], hasattr(self.config, "workerinput")
         if why := self.ledger.needless(nodeid_of(item), cell, self.plan(item), waits=worker):
             item.add_marker(pytest.mark.skip(reason=why))
-            self.left_out.add(item)
+            item.keywords[NOT_NEEDED] = True
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -146,8 +140,6 @@ class LiveItems:
         run_session = item.stash.get(RUN_SESSION, None)
         if LIVE in item.stash and call.when == "call" and run_session is not None:
             report.__dict__[ATTRIBUTE] = run_session.told.get("live_word", "passed")
-        elif item in self.left_out and report.skipped:
-            report.__dict__[ATTRIBUTE] = NOT_NEEDED
         elif LIVE in item.stash and call.when == "setup" and report.failed:
             stopped = "" if item.stash[LIVE][0] == "FF" else "its set-up failed"
             self.add(item, {"live_run": {"passed": False, "stopped": stopped}})
@@ -156,10 +148,10 @@ class LiveItems:
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, Any] | None:
         """Show a run that drifted, or was stopped, and decides nothing, as what it is."""
         word, bar = getattr(report, ATTRIBUTE, ""), self.terminal() is not None
+        if report.skipped and NOT_NEEDED in report.keywords:
+            return "", "", (NOT_NEEDED.upper(), {})
         if not word or report.failed or (word == "passed" and not bar):
             return None
-        if word == NOT_NEEDED:
-            return "", "", (word.upper(), {})
         return word, "" if bar else word[0].upper(), (word.upper(), {"yellow": True})
 
     def terminal(self) -> Any:
@@ -188,8 +180,7 @@ class LiveItems:
         for test in dict.fromkeys(result.test for result in results if result.test not in verdicts):
             part = results_of(entries, test)
             plan = LivePlan(Counter(result.cell for result in part), self.runs.test, self.runs.auto)
-            verdict = {**(judge(part, plan) or {}), "word": "inconclusive", "layer": "", "evidence": [ENDED]}
-            verdicts[test] = verdict
+            verdicts[test] = (judge(part, plan) or {}) | {"word": "inconclusive", "layer": "", "evidence": [ENDED]}
             if session.exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
         history.append(self.config.rootpath, results, verdicts.values())

@@ -132,3 +132,49 @@ def test_a_fixed_number_of_runs_and_a_plain_live_run(shop):
     done, _ = verify(shop, "--replay-runs=2", "-v")
     print(done.stdout)
     assert (done.returncode, shop.server.hits) == (1, 3)
+
+
+STOP = """
+import os, signal
+
+def pytest_runtest_setup(item):
+    if item.name == os.environ.get("STOP"):
+        raise KeyboardInterrupt
+"""
+
+
+def history(shop):
+    """The runs and verdicts that the history has got, which is emptied."""
+    file = shop.root / ".agentreplay" / "live" / "history.jsonl"
+    lines = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()] if file.exists() else []
+    file.unlink(missing_ok=True)
+    return [each["result"] for each in lines if "result" in each], [
+        each["verdict"] for each in lines if "verdict" in each
+    ]
+
+
+def test_an_interrupted_session_keeps_the_runs_that_it_has_made(shop):
+    shop.write(conftest=STOP)
+    history(shop)
+    done, _ = verify(shop, "--replay-runs=auto", STOP="test_answer[live-4]")
+    assert done.returncode == 2
+    results, [verdict] = history(shop)
+    assert [result["run"] for result in results if result["cell"] == "LF"] == [1, 2, 3]
+    assert (verdict["word"], verdict["evidence"]) == ("inconclusive", ["the session ended before it was decided"])
+
+
+def test_a_shard_judges_the_runs_that_it_has(shop):
+    names = [f"test_shop.py::test_answer[live-{number}]" for number in (3, 4)]
+    done, into = verify(shop, "--replay-runs=auto", *names)
+    assert done.returncode == 1
+    assert "[AR-LIVE] INCONCLUSIVE, the same in 2 of 2 live runs: more runs are needed" in " ".join(done.stdout.split())
+    assert into["verdicts"][0]["cells"].keys() == {"LF"}
+    assert verify(shop, "--replay-runs=2", *names[:0], "-x")[0].returncode == 0
+
+
+def test_a_limit_in_money_needs_a_price(shop):
+    done, _ = verify(shop, "--replay-budget=usd=1", "-o", "agentreplay_prices=other = 1 in, 1 out")
+    assert shop.server.hits == 0
+    assert "no price of m-1 is known; add it to agentreplay_prices" in " ".join(done.stdout.split())
+    done, into = verify(shop, "--replay-budget=usd=0.2", "--replay-runs=3")
+    assert (shop.server.hits, into["verdicts"][0]["word"]) == (2, "inconclusive"), "0.188 at most a call, 0.01 in truth"
