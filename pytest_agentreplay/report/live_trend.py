@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.live.result import LiveResult
 
-BLOCKS, ASCII = "░█▁▂▃▄▅▆▇█", "-#.:-=+*%#"
-"""What a plot is drawn with: the interval, the pass rate in it, and eight heights."""
 HEADER = ("date", "model", "passed", "rate [interval]", "tokens", "cost", "seconds")
-MEASURES = {"tokens": "#2a6", "cost": "#c60", "seconds": "#629"}
+ROW = "{:10}  {:{width}} {:>7}  {:>17} {:>7} {:>7} {:>7}"
+COLUMNS = 63
+"""Columns of a row beside the model."""
+BARS = {"tokens": "#2a6", "cost": "#c60", "seconds": "#629"}
 PAGE = """<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>Live runs</title>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <style>body{font:14px sans-serif}
@@ -45,20 +46,15 @@ def build_rows(runs: Iterable[LiveResult], by: str = "") -> list[dict[str, Any]]
         row["tokens"] = fmean(sum(run.tokens.values()) for run in group)
         row["cost"] = fmean(costs) if len(costs) == len(group) else None
         row["seconds"], row["changes"] = fmean(run.seconds for run in group), []
-        for field in ("served_models", "fingerprints", "providers", "packages"):
-            values = {str(value) for run in group for value in _list_evidence(run, field)}
+        for field in ("served_models", "fingerprints", "providers"):
+            values = {str(value) for run in group for value in getattr(run, field)}
             old = before.get((model, field), values)
-            if values - old or (values and old - values):
+            if values and old != values:
                 gone, new = (", ".join(sorted(each)) or "(none)" for each in (old - values, values - old))
                 row["changes"].append(f"{field.rstrip('s').replace('_', ' ')} {gone} -> {new}")
             before[model, field] = values or old
         rows.append(row)
     return rows
-
-
-def _list_evidence(run: LiveResult, field: str) -> Iterable[str]:
-    """Return what answered a run, or with which packages it was made."""
-    return (" ".join(map(str, pair)) for pair in run.packages.items()) if field == "packages" else getattr(run, field)
 
 
 def _format_cells(row: dict[str, Any]) -> list[str]:
@@ -69,43 +65,34 @@ def _format_cells(row: dict[str, Any]) -> list[str]:
 
 
 def format_trend(rows: list[dict[str, Any]], width: int, encoding: str) -> list[str]:
-    """Return the table, then a plot of the pass rates in their intervals, and the course of the other figures."""
-    signs = BLOCKS if encoding.lower().startswith("utf") else ASCII
+    """Return the table, and below it a plot of the pass rates in their intervals."""
+    inside, point = "░█" if encoding.lower().startswith("utf") else "-#"
     table = [[*HEADER], *map(_format_cells, rows)]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    widths[1] = max(5, min(widths[1], width - sum(widths) + widths[1] - 2 * len(widths) + 2))
+    column = max(5, min(width - COLUMNS, max(len(cells[1]) for cells in table)))
     for cells in table:
-        cells[1] = cells[1] if len(cells[1]) <= widths[1] else f"{cells[1][: widths[1] - 1]}~"
-        cells[:] = [f"{cell:{'<' if n < 2 else '>'}{widths[n]}}" for n, cell in enumerate(cells)]
-    labels, size = ["  ".join(cells[:2]) for cells in table], max(20, width - sum(widths[:2]) - 6)
-    lines, plot = ["  ".join(table[0])], ["", f"{'pass rate':{len(labels[0])}}  0{'1':>{size}}"]
-    for row, cells, label in zip(rows, table[1:], labels[1:], strict=True):
-        lines.append("  ".join(cells))
+        cells[1] = cells[1] if len(cells[1]) <= column else f"{cells[1][: column - 1]}~"
+    size = max(20, width - column - 16)
+    lines, plot = [ROW.format(*table[0], width=column)], ["", f"{'pass rate':{column + 12}}  0{'1':>{size}}"]
+    for row, cells in zip(rows, table[1:], strict=True):
+        lines.append(ROW.format(*cells, width=column))
         for change in row["changes"]:
             lines += textwrap.wrap(line(change), width, initial_indent="  ^ ", subsequent_indent="    ")
         low, high = (edge * size for edge in row["interval"])
-        bar = [signs[0] if low - 1 < cell < high else " " for cell in range(size)]
-        bar[min(size - 1, int(row["rate"] * size))] = signs[1]
-        plot.append(f"{label}  |{''.join(bar)}|")
-    for what in MEASURES:
-        for model in dict.fromkeys(row["model"] for row in rows):
-            values = [row[what] for row in rows if row["model"] == model and row[what] is not None]
-            if len(values) > 1:
-                least, most = min(values), max(values)
-                steps = "".join(signs[2 + int((value - least) / (most - least or 1) * 7.99)] for value in values)
-                plot.append(f"{what:8} {steps}  {least:,.4g} to {most:,.4g}  {line(model)}".rstrip())
+        bar = [inside if low - 1 < cell < high else " " for cell in range(size)]
+        bar[min(size - 1, int(row["rate"] * size))] = point
+        plot.append(f"{cells[0]:10}  {cells[1]:{column}}  |{''.join(bar)}|")
     return lines + plot
 
 
 def format_page(rows: list[dict[str, Any]]) -> str:
     """Return an HTML page with the table, and each figure of a row drawn beside its text; it loads nothing."""
-    tops = {what: max((row[what] or 0 for row in rows), default=0) or 1 for what in MEASURES}
+    tops = {what: max((row[what] or 0 for row in rows), default=0) or 1 for what in BARS}
     parts = [PAGE, "<table><tr>", *(f"<th>{name}</th>" for name in HEADER), "<th>changed</th></tr>"]
     for row in rows:
         cells, (low, high) = [markup(text) for text in _format_cells(row)], (100 * edge for edge in row["interval"])
         interval = f'<path d="M{low:.1f} 6H{high:.1f}" stroke="#06c"/><path d="M0 11H100" stroke="#ccc"/>'
         cells[3] += f'<svg width="104" height="12">{interval}<circle cx="{100 * row["rate"]:.1f}" cy="6" r="3"/></svg>'
-        for number, (what, color) in enumerate(MEASURES.items(), 4):
+        for number, (what, color) in enumerate(BARS.items(), 4):
             size = 60 * (row[what] or 0) / tops[what]
             cells[number] += f'<svg width="64" height="12"><rect width="{size:.1f}" height="9" fill="{color}"/></svg>'
         cells.append("<br>".join(map(markup, row["changes"])))
