@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         code = int(options.run(options))
         sys.stdout.flush()
     except SnapshotMissing as error:
-        return complain(error, USAGE)
+        return complain(error, CANNOT if options.verb == "replay" else USAGE)
     except (CaseError, SnapshotError) as error:
         return complain(error, DAMAGED)
     except AgentReplayError as error:

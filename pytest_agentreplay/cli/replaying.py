@@ -15,7 +15,14 @@ from pytest_agentreplay.cli.runs import run_test, run_test_live
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, DIVERGED, SAME, USAGE, complain, say, say_data, width
 from pytest_agentreplay.core.kit import plural
 from pytest_agentreplay.core.paths import quoted
-from pytest_agentreplay.errors import AgentReplayError, CaseError, RunnerError, SettingsError, SnapshotError
+from pytest_agentreplay.errors import (
+    AgentReplayError,
+    CaseError,
+    RunnerError,
+    SettingsError,
+    SnapshotError,
+    SnapshotMissing,
+)
 from pytest_agentreplay.report.escape import printed
 from pytest_agentreplay.report.verdict import wrapped
 from pytest_agentreplay.store.display_path import shown
@@ -66,7 +73,7 @@ def replay(options: argparse.Namespace) -> int:
     try:
         codes = loaded(files, lambda hooks: [one(file, options, told, hooks) for file in files])
     except SettingsError as error:
-        return complain(error, USAGE)
+        return complain(error, CANNOT)
     if options.json:
         say_data({"as_expected": all(code in {SAME, COLD} for code in codes), "cases": told})
     elif len(codes) > 1:
@@ -91,12 +98,10 @@ def one(file: Path, options: argparse.Namespace, told: list[dict[str, Any]], hoo
     try:
         bench = CommandLineRun(file, os.environ, here=Path.cwd(), hooks=hooks(file), allow_live=options.live)
         verdicts = bench.verdicts(key=options.runner or "", command=options.runner_cmd or "", limit=options.timeout)
-    except (CaseError, SnapshotError) as error:
-        return refused(error, DAMAGED, file, options, told)
-    except SettingsError as error:
-        return refused(error, USAGE, file, options, told)
-    except RunnerError as error:
+    except (SnapshotMissing, SettingsError, RunnerError) as error:  # at another commit it may be there, and run
         return refused(error, CANNOT, file, options, told)
+    except (CaseError, SnapshotError) as error:
+        return refused(error, DAMAGED if file.is_file() else CANNOT, file, options, told)
     cold = verdicts[0].word == "cold"
     failed = any(verdict.outcome == "failed" for verdict in verdicts)
     told.append(bench.plain(verdicts))

@@ -16,7 +16,7 @@ from pytest_agentreplay.store.projects import root_above
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.live.result import LiveResult
@@ -123,7 +123,10 @@ def tell(found: tuple[Divergence, ...], first: Path, second: Path, *, as_json: b
 
 
 def run_test(file: Path, *words: str) -> int:
-    """Run the test that the snapshot `file` belongs to, in its project, with `words`; gives our exit code."""
+    """Run the test that the snapshot `file` belongs to, in its project, with `words`; gives our exit code.
+
+    That is 0 or 1 where the test has run, and else 125, by which `git bisect run` skips a commit.
+    """
     from pytest_agentreplay.core.paths import typed
     from pytest_agentreplay.store.projects import is_file, test_to_run
     from pytest_agentreplay.store.reading import load
@@ -131,7 +134,7 @@ def run_test(file: Path, *words: str) -> int:
     root, module, test = test_to_run(file.absolute(), load(file).run.header.test)
     if not is_file(module):
         return complain(f"{shown(file)}: belongs to {test}, and {shown(module)} is not there any more", CANNOT)
-    return run_pytest(root, [typed(test), *words], test)
+    return run_pytest(root, [typed(test), *words], test, {0: SAME, 1: DIVERGED})
 
 
 def run_test_live(file: Path, *words: str) -> int:
@@ -148,13 +151,13 @@ def run_test_live(file: Path, *words: str) -> int:
     return INCONCLUSIVE if ended else CANNOT
 
 
-def run_pytest(root: Path, words: list[str], what: str) -> int:
-    """Run pytest in `root`; gives our exit code. `what` names the tests in a complaint."""
+def run_pytest(root: Path, words: list[str], what: str, codes: Mapping[int, int] = PYTEST_CODES) -> int:
+    """Run pytest in `root`; gives our exit code by that of pytest. `what` names the tests in a complaint."""
     command = [sys.executable, "-m", "pytest", *words]
     done = subprocess.run(command, cwd=root, check=False)  # noqa: S603  a test of the user's and the user's own words
     if done.returncode in REASONS:
         complain(f"{REASONS[done.returncode]}: {what}", done.returncode)
-    return PYTEST_CODES.get(done.returncode, CANNOT)
+    return codes.get(done.returncode, CANNOT)
 
 
 def drift(options: argparse.Namespace) -> int:

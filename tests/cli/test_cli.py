@@ -87,7 +87,8 @@ def test_words_that_are_no_command_are_usage(typed):
 def test_a_file_that_is_not_there_is_said_in_a_line(typed, root):
     for words in ("show", "diff gone.json", "bisect gone.json", "replay", "accept", "verify"):
         told = typed(*words.split(), "gone.json")
-        assert (told.code, told.out) == (USAGE, ""), words
+        # At another commit it may be there: `git bisect run` skips this one.
+        assert (told.code, told.out) == (CANNOT if words == "replay" else USAGE, ""), words
         assert re.fullmatch(r"agentreplay: gone\.json: .+\n", told.err)
     assert typed("accept", "gone.json", "--requests", "--reason", WHY).code == USAGE
     assert typed("reseal", "gone.json", "--reason", WHY).code == USAGE
@@ -197,15 +198,15 @@ def test_replay_runs_the_test_from_any_folder_of_the_project_whatever_the_enviro
     assert nothing_went_live(recorded)
 
 
-def test_replay_maps_what_pytest_ended_with(recorded):
+def test_replay_ends_with_125_where_nothing_was_judged(recorded):
     recorded.edit("agent.py", "Be brief.", "Be short.")
     told, _ = ended(recorded.command("replay", SNAPSHOT), DIVERGED)
     assert "[AR-PROMPT]" in told
-    _, said = ended(recorded.command("replay", SNAPSHOT, "--no-such-flag"), USAGE)
+    _, said = ended(recorded.command("replay", SNAPSHOT, "--no-such-flag"), CANNOT)
     assert "--no-such-flag" in said
-    ended(recorded.command("replay", SNAPSHOT, "-k", "nothing"), NOTHING)
+    ended(recorded.command("replay", SNAPSHOT, "-k", "nothing"), CANNOT)
     recorded.write(conftest="def pytest_runtest_call(item):\n    raise KeyboardInterrupt\n")
-    _, said = ended(recorded.command("replay", SNAPSHOT), DIVERGED)
+    _, said = ended(recorded.command("replay", SNAPSHOT), CANNOT)
     assert said == "agentreplay: pytest was interrupted: test_shop.py::test_refund\n"
     recorded.write(conftest="import os\ndef pytest_runtest_call(item):\n    os.abort()\n")
     assert recorded.command("replay", SNAPSHOT).returncode == CANNOT
@@ -213,7 +214,7 @@ def test_replay_maps_what_pytest_ended_with(recorded):
 
 def test_replay_of_a_test_that_is_gone_says_so(typed, recorded):
     recorded.edit("test_shop.py", "test_refund", "test_other")
-    _, said = ended(recorded.command("replay", SNAPSHOT), USAGE)
+    _, said = ended(recorded.command("replay", SNAPSHOT), CANNOT)
     assert "pytest knows no such test or flag: test_shop.py::test_refund" in said
     (recorded.root / "test_shop.py").unlink()
     belongs = "belongs to test_shop.py::test_refund, and test_shop.py is not there any more"

@@ -183,7 +183,7 @@ def test_the_real_model_on_frozen_tools(docket):
 
     docket.case(expect="fixed", more=LIVE)
     before = server.hits
-    refused = ended(docket.replay("cases/refund", agent="fixed"), 2)
+    refused = ended(docket.replay("cases/refund", agent="fixed"), 125)
     assert "which the command line alone allows: agentreplay replay cases/refund/case.yaml --live" in refused.stderr
     skipped = ended(docket.pytest("-rs", agent="fixed", COLUMNS="300"), 0)
     assert "asks the real model, which the command line alone allows" in skipped.stdout
@@ -262,12 +262,13 @@ def test_what_cannot_be_meant_is_usage(docket, typed, monkeypatch):
     ):
         told = typed("replay", *words.split())
         assert (told.code, said in told.err) == (2, True), words
-    assert "did you mean refunds?" in ended(docket.replay("cases/refund", "--runner", "refund"), 2).stderr
-    ended(docket.replay("recorded.json", "--live"), 2)
+    assert "did you mean refunds?" in ended(docket.replay("cases/refund", "--runner", "refund"), 125).stderr
+    ended(docket.replay("recorded.json", "--live"), 125)
+    assert "case.yaml: there is no such file" in ended(docket.replay("cases/gone/case.yaml"), 125).stderr
     with edited(
         docket.project, "pytest.ini", "agentreplay_runners", "agentreplay_sandbx = require\nagentreplay_runners"
     ):
-        done = ended(docket.replay("cases/refund"), 2)
+        done = ended(docket.replay("cases/refund"), 125)
     said = r"agentreplay: .*pytest\.ini: agentreplay_sandbx is not a setting: did you mean agentreplay_sandbox\?\n"
     assert done.stdout == ""
     assert re.fullmatch(said, done.stderr)
@@ -292,7 +293,7 @@ def test_the_kernel_closes_the_network_of_a_runner_where_the_ini_file_asks_for_i
     with edited(docket.project, "pytest.ini", runners, lines):
         done = ended(docket.replay("cases/refund", "--runner", "raw"), 0)
         assert re.search(r"network +closed \(L3\)\n", done.stdout)
-        done = ended(docket.replay("cases/refund", "--runner-cmd", COMMAND), 2)
+        done = ended(docket.replay("cases/refund", "--runner-cmd", COMMAND), 125)
     said = "agentreplay: agentreplay_sandbox = require: a command reaches its gateway by loopback\n"
     assert (done.stdout, done.stderr) == ("", said)
 
