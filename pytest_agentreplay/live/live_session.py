@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay import clocks
 from pytest_agentreplay.core.case_backend import AnswerPolicy
 from pytest_agentreplay.core.divergence import Absent, Difference, Kind
-from pytest_agentreplay.core.kit import table
+from pytest_agentreplay.core.kit import versions
 from pytest_agentreplay.core.live.live_backend import LiveBackend
 from pytest_agentreplay.core.live.observation import observe
 from pytest_agentreplay.core.live.result import Drift, LiveResult
 from pytest_agentreplay.core.model import Failure, Header, HttpReply, Run
 from pytest_agentreplay.core.tolerance import is_named
-from pytest_agentreplay.core.turns import turns
-from pytest_agentreplay.dialects import READER, mcp
+from pytest_agentreplay.core.turns import is_model, turns
+from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import ReplayDiverged, SettingsError
 from pytest_agentreplay.live.changes import read_changes
 from pytest_agentreplay.report.findings import place as place_in_run
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.runs.run_session import EndedRun, Location
     from pytest_agentreplay.settings import Settings
 
+SERVED = {"served_models": "served", "fingerprints": "fingerprint", "providers": "provider"}
+"""What a result and the kit say of who served the models."""
 STOPS = {Kind.LIVE, Kind.CHANGE}
 """Calls of a model that were not made: nothing can be said of such a run."""
 AGENTS = {Kind.NETWORK, Kind.LATE, Kind.UNFROZEN}
@@ -65,7 +67,7 @@ class LiveSession(ReplaySession):
         """Return the backend of the cell."""
         settings = self.settings
         model: ServeMode = "live" if settings.model == "live" else "position"
-        cast = AnswerPolicy(model=model, tools="arguments", spell=mcp.spelled, tolerances=settings.near)
+        cast = AnswerPolicy(model=model, tools="arguments", tolerances=settings.near)
         self.live = LiveBackend(recorded, matching, READER, cast, settings.axes)
         self.live.policies = settings.off_script
         return self.live
@@ -117,14 +119,11 @@ class LiveSession(ReplaySession):
             self.told["code"], finding = code, None
         return finding
 
-    def stopped_early(self) -> Finding | None:
-        """Return None: a live run that fails tells all of it itself."""
-        return None
-
     def _judge(self, ended: EndedRun, divergence: Divergence | None) -> LiveResult:
         outcome = self.outcome(ended)
         now: Any = observe(self.run(), READER, outcome)
-        usage, models = now["usage"], self._models(self.run())
+        asked = [x for x in self.live.made() if self.settings.model == "live" and is_model(x.call, READER)]
+        usages = [READER.read_reply(x.call, x.outcome).usage for x in asked]
         passed = self.reproduced(ended) if self.settings.expect else ended.failure is None
         refused = passed or isinstance(ended.failure, ReplayDiverged)
         failure = "" if refused else ": ".join(str(outcome[name]) for name in ("type", "message") if name in outcome)
@@ -136,14 +135,12 @@ class LiveSession(ReplaySession):
             passed=passed,
             drifts=() if stopped else self._drifts(divergence, now, failure),
             off_script=tuple(self.live.off_script),
-            calls=usage["calls"],
-            tokens={side: usage[f"{side}_tokens"] or 0 for side in ("input", "output")},
-            seconds=usage["seconds"],
-            model=next(iter(models["model"]), ""),
-            served_models=models["served"],
-            fingerprints=models["fingerprint"],
-            providers=models["provider"],
-            packages=self._changed_packages(),
+            calls=len(asked),
+            tokens={side: sum(usage.get(f"{side}_tokens", 0) for usage in usages) for side in ("input", "output")},
+            seconds=sum((x.timing.end or x.timing.start) - x.timing.start for x in asked) / 1e9,
+            model=next((turn["model"] for turn in now["turns"]), ""),
+            **served_by(self.run()),
+            packages=dict(line.split(" ", 1) for line in versions(self._kit, replay_kit.interpreter(self.place.root))),
             changed=dict(text.split("=", 1) for text in self.settings.changes),
             failure=failure,
             stopped=stopped,
@@ -182,22 +179,21 @@ class LiveSession(ReplaySession):
         refusals = (refusal_of(x) for x in last.values() if self.settings.model == "live")
         return next((f"the model {why}" for why in refusals if why and why not in recorded), "")
 
-    def _models(self, run: Run) -> dict[str, tuple[str, ...]]:
-        """Return what the models were called, and by whom they were served."""
-        entries = [each for each in replay_kit.models(run.exchanges, READER) if isinstance(each, dict)]
-        names = ("model", "served", "fingerprint", "provider")
-        return {name: tuple(dict.fromkeys(str(each[name]) for each in entries if each.get(name))) for name in names}
-
-    def _changed_packages(self) -> dict[str, str]:
-        then, now = table(self.snapshot.run.header.kit, "packages"), replay_kit.versions()
-        return {name: f"{then[name]} -> {now[name]}" for name in sorted(then.keys() & now) if then[name] != now[name]}
-
     def _changes(self, result: LiveResult) -> list[str]:
         """Return what changed at the provider and in the SDKs; it proves no drift by itself."""
-        then, now = self._models(self.snapshot.run), self._models(self.run())
-        sides = ((name, then[name], now[name]) for name in ("served", "fingerprint", "provider"))
-        lines = [f"{name} {', '.join(a)} -> {', '.join(b)}" for name, a, b in sides if a and b and {*a} != {*b}]
+        then = served_by(self.snapshot.run)
+        sides = ((name, then[field], getattr(result, field)) for field, name in SERVED.items())
+        lines = [
+            f"{name} {', '.join(was)} -> {', '.join(now)}" for name, was, now in sides if {*was} and {*now} - {*was}
+        ]
         return [*lines, *(f"{name} {change}" for name, change in result.packages.items())]
+
+
+def served_by(run: Run) -> dict[str, Any]:
+    """Return by whom the models of a run were served, as `LiveResult` has it."""
+    entries = [each for each in replay_kit.models(run.exchanges, READER) if isinstance(each, dict)]
+    names = {field: [str(each[name]) for each in entries if each.get(name)] for field, name in SERVED.items()}
+    return {field: tuple(dict.fromkeys(each)) for field, each in names.items()}
 
 
 def refusal_of(x: Exchange) -> str:

@@ -133,28 +133,13 @@ class LiveBackend(CaseBackend, VerifyBackend):
         reads = only_reads(call, moment)
         if policy == "live" and reads and not isinstance(call, FrameCall):
             return self._run_tool(call, moment, None)
-        if policy.startswith("stub") and (stub := self._stub(call, moment, json.loads(policy[4:]))) is not None:
+        if policy.startswith("stub") and isinstance(call, ToolCall):
             with self._lock:
                 self._tickets += 1
-            written = Exchange(call, stub, -1, None, timing=self._latest)
-            return self._served(Replayed(written, self._tickets), call, moment, sort_of(call, self._reader), "stub")
-        return Refused(off_script(refused.divergence, name, policy, reads=reads))
-
-    def _stub(self, call: Call, moment: Moment, value: object) -> Outcome | None:
-        reply = ToolReply(value)  # type: ignore[arg-type]
-        if isinstance(call, ToolCall):
-            return reply
-        return self._spelled(call, self._positions.next(call, moment, self.served), reply)
-
-
-def off_script(divergence: Divergence, name: str, policy: str, *, reads: bool) -> Divergence:
-    """Return `divergence`, of a call that the snapshot cannot answer, with the settings that would answer it."""
-    if divergence.kind not in {Kind.ARGS, Kind.TOOL, Kind.EXTRA, Kind.REQUEST}:
-        return divergence
-    why = {
-        "live": "its policy is live, but nobody has declared that it only reads: a tool that writes never runs",
-        "stub": "its policy is stub, but an answer over the network cannot be written so",
-    }.get(policy.partition(" ")[0], "no recorded call is the same, and its policy is stop")
-    line = f"agentreplay_off_script = {name}"
-    hints = (f'answer it: {line} = stub {{"status": "..."}}', *([f"or let it run: {line} = live"] if reads else ()))
-    return replace(divergence, summary=f"{name} was called off script", cause=why, hints=hints)
+            written = Exchange(call, ToolReply(json.loads(policy[4:])), -1, None, timing=self._latest)
+            return self._served(Replayed(written, self._tickets), call, moment, "tools", "stub")
+        line = f"agentreplay_off_script = {name}"
+        hints = (f'answer it: {line} = stub {{"status": "..."}}', *([f"or let it run: {line} = live"] * reads))
+        why = "a tool that writes never runs" if policy == "live" else "no recorded call is the same"
+        summary = f"{name} was called off script"
+        return Refused(replace(refused.divergence, summary=summary, cause=why, hints=hints))
