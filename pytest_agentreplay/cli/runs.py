@@ -190,8 +190,6 @@ def drift(options: argparse.Namespace) -> int:
 
 def judge_runs(root: Path, runs: Sequence[LiveResult]) -> list[dict[str, Any]]:
     """Return what all runs of each test prove together, by the sequential test of the project's ini file."""
-    from collections import Counter
-
     from pytest_agentreplay.core.live.live_verdict import LivePlan, judge
     from pytest_agentreplay.core.live.statistics import SequentialTest
     from pytest_agentreplay.settings.live_runs import TEST, amounts_of
@@ -202,8 +200,5 @@ def judge_runs(root: Path, runs: Sequence[LiveResult]) -> list[dict[str, Any]]:
     for run in runs:
         name = " ".join([run.test, *(f"{key}={value}" for key, value in sorted(run.changed.items()))])
         groups.setdefault(name, []).append(run)
-    verdicts = {
-        name: judge(group, LivePlan(Counter(run.cell for run in group), test, auto=True))
-        for name, group in groups.items()
-    }
-    return [verdict | {"test": name} for name, verdict in verdicts.items() if verdict is not None]
+    cells = {name: dict.fromkeys(sorted({run.cell for run in group}), 0) for name, group in groups.items()}
+    return [(judge(groups[name], LivePlan(cells[name], test, auto=True)) or {}) | {"test": name} for name in groups]
