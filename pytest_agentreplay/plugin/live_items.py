@@ -56,7 +56,7 @@ def live_items(item: Any) -> list[Any]:
     if mode != "replay" or not store.path_of(item.path, test).exists():
         return [item]
     axes, items = base.axes, []
-    every = {"F" + axes.cell[1], axes.cell[0] + "F", axes.cell}
+    every = {"FF", "F" + axes.cell[1], axes.cell[0] + "F", axes.cell}
     for cell in (each for each in WORDS if (each in every if base.released is None else each == axes.cell)):
         for number in range(1, 2 if cell == "FF" else base.live_runs.runs + 1):
             items.append(repeat_item(item, test, WORDS[cell] if cell == "FF" else f"{WORDS[cell]}-{number}"))

@@ -113,10 +113,11 @@ def test_a_budget_is_never_exceeded_whoever_spends_it(shop):
     assert done.returncode == 1
 
 
-def test_where_the_frozen_run_is_red_no_model_is_asked(shop):
+@pytest.mark.parametrize("tools", [(), ("--replay-tools=live",)], ids=["LF", "LL"])
+def test_where_the_frozen_run_is_red_no_model_is_asked(shop, tools):
     shop.edit("agent.py", "Where is A-17?", "Where is A-18?")
     try:
-        done, into = verify(shop, "--replay-runs=auto", "-rs")
+        done, into = verify(shop, "--replay-runs=auto", "-rs", *tools)
     finally:
         shop.edit("agent.py", "Where is A-18?", "Where is A-17?")
     print(done.stdout)
