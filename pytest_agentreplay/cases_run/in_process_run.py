@@ -29,6 +29,7 @@ from pytest_agentreplay.intercept.ordering.deadline import Deadline, despaired
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.redact.chosen_policy import for_case
 from pytest_agentreplay.runs import replay_kit
+from pytest_agentreplay.runs.chosen_changes import read_changes
 from pytest_agentreplay.runs.replay_session import ReplaySession
 from pytest_agentreplay.runs.run_session import Location
 from pytest_agentreplay.settings.parsers import order_of
@@ -132,6 +133,7 @@ class InProcessRun(ReplaySession):
         self._fixtures = fixtures
         super().__init__(place, settings, Snapshot(run, version=""))
         self.clock.live_inside = "live" in {serving.model, serving.other}
+        self.interception.changes = read_changes(settings.changes if serving.model == "live" else (), place.root)
         self.deadline = Deadline(self.interception, self.overtime, settings.timeout, f"{case.file}: its runner")
 
     def answering(self, recorded: Run, matching: Matching) -> ReplayBackend:

@@ -23,10 +23,10 @@ from pytest_agentreplay.core.tolerance import is_named
 from pytest_agentreplay.core.turns import is_model, turns
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import ReplayDiverged, SettingsError
-from pytest_agentreplay.live.changes import read_changes
 from pytest_agentreplay.report.findings import place as place_in_run
 from pytest_agentreplay.report.live_findings import live_finding
 from pytest_agentreplay.runs import replay_kit
+from pytest_agentreplay.runs.chosen_changes import read_changes
 from pytest_agentreplay.runs.replay_session import ReplaySession
 
 if TYPE_CHECKING:

@@ -132,7 +132,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
             config.stash[BASE] = chosen_policy.with_policy(config.stash[BASE], config.rootpath)
         if config.stash[BASE].changes:
-            from pytest_agentreplay.live.changes import read_changes
+            from pytest_agentreplay.runs.chosen_changes import read_changes
 
             read_changes(config.stash[BASE].changes, config.rootpath)
         if os.path.lexists(config.rootpath / knobs.TOLERANCES):
