@@ -11,15 +11,18 @@ from tests.support.small_projects import furnished, recorded
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
 
 AGENT = """
-import os
+import os, pathlib
 
 import openai
 
 PROMPT = "Where is A-17?"
 
+def look_up():
+    return pathlib.Path("world.txt").read_text()
+
 def answer():
     with openai.OpenAI(base_url=os.environ["MODEL_URL"] + "/v1", api_key="sk-1", max_retries=0) as client:
-        messages = [{"role": "user", "content": PROMPT}]
+        messages = [{"role": "user", "content": PROMPT + look_up()}]
         reply = client.chat.completions.create(model="m-1", messages=messages, max_tokens=100)
         return reply.choices[0].message.content
 """
@@ -31,7 +34,7 @@ def test_answer(agentreplay):
     assert "shipped" in agent.answer()
 """
 
-INI = "agentreplay_prices = m-* = 1000 in, 1000 out\n"
+INI = "agentreplay_prices = m-* = 1000 in, 1000 out\nagentreplay_tools = agent.look_up = read\n"
 
 
 class RefundModel:
@@ -61,6 +64,7 @@ def shop(shared_project):
     project = shared_project(model)
     project.plugins += ("xdist.plugin",)
     furnished(project, INI, agent=AGENT, test_shop=TESTS)
+    (project.root / "world.txt").write_text("in stock", encoding="utf-8")
     project.model = model
     recorded(project)
     return project
@@ -125,6 +129,26 @@ def test_where_the_frozen_run_is_red_no_model_is_asked(shop, tools):
     assert [(verdict["word"], verdict["layer"]) for verdict in into["verdicts"]] == [("drifted", "agent")]
 
 
+def test_a_changed_tool_is_named_by_the_matrix_whose_last_cell_comes_last(shop):
+    (shop.root / "world.txt").write_text("sold out", encoding="utf-8")
+    try:
+        done, into = verify(shop, "--replay-tools=live", "--replay-runs=2", "-n", "2")
+    finally:
+        (shop.root / "world.txt").write_text("in stock", encoding="utf-8")
+    [verdict] = into["verdicts"]
+    assert {cell: each["word"] for cell, each in verdict["cells"].items()} == {
+        "FF": "same",
+        "FL": "drifted",
+        "LF": "same",
+        "LL": "drifted",
+    }
+    assert (verdict["layer"], done.returncode, shop.server.hits) == ("tool", 1, 4)
+    assert [result["cell"] for result in into["results"]][-2:] == ["LL", "LL"]
+    assert "[AR-DRIFT] TOOL DRIFT in 2 of 2 live runs: turn 0: tool look_up: result changed" in " ".join(
+        done.stdout.split()
+    )
+
+
 def test_a_fixed_number_of_runs_and_a_plain_live_run(shop):
     done, _ = verify(shop)
     print(done.stdout)
@@ -173,9 +197,26 @@ def test_a_shard_judges_the_runs_that_it_has(shop):
     assert verify(shop, "--replay-runs=2", *names[:0], "-x")[0].returncode == 0
 
 
+def test_a_method_of_a_testcase_is_one_live_run(shop):
+    case = "import unittest, agent\n\nclass TestShop(unittest.TestCase):\n    def test_it(self):\n"
+    mark = "import pytest\npytestmark = pytest.mark.agentreplay\n"
+    shop.write(test_case=mark + case + "        self.assertIn('shipped', agent.answer())\n")
+    recorded(shop, "test_case.py")
+    shop.server.requests.clear()
+    for share, word in ((0.0, "same"), (1.0, "drifted")):
+        shop.model.share = share
+        done, into = verify(shop, "test_case.py")
+        assert [(verdict["test"], verdict["word"]) for verdict in into["verdicts"]] == [
+            ("test_case.py::TestShop::test_it", word)
+        ]
+        assert done.returncode == (word == "drifted"), done.stdout
+    assert shop.server.hits == 2
+    (shop.root / "test_case.py").unlink()
+
+
 def test_a_limit_in_money_needs_a_price(shop):
     done, _ = verify(shop, "--replay-budget=usd=1", "-o", "agentreplay_prices=other = 1 in, 1 out")
     assert shop.server.hits == 0
     assert "no price of m-1 is known; add it to agentreplay_prices" in " ".join(done.stdout.split())
-    done, into = verify(shop, "--replay-budget=usd=0.2", "--replay-runs=3")
-    assert (shop.server.hits, into["verdicts"][0]["word"]) == (2, "inconclusive"), "0.188 at most a call, 0.01 in truth"
+    done, into = verify(shop, "--replay-budget=usd=0.215", "--replay-runs=3")
+    assert (shop.server.hits, into["verdicts"][0]["word"]) == (2, "inconclusive"), "0.196 at most a call, 0.01 in truth"
