@@ -123,6 +123,9 @@ def test_streamed():
 def test_nested():
     assert agent.answer("nested")
 
+def test_flaky():
+    assert agent.answer("flaky")
+
 def test_threads():
     assert len(agent.in_threads("threads")) == 3
 """
@@ -167,6 +170,7 @@ class World:
     def __init__(self):
         self.drifted = False
         self.refuses = None
+        self.flaky = lambda: False
 
     def __call__(self, body, number):
         if self.refuses is not None:
@@ -177,6 +181,8 @@ class World:
             return completion(final, "fp-2" if self.drifted else "fp-1")
         if case in {"streamed", "inner"}:
             return final
+        if case == "flaky" and not turn and self.flaky():
+            return "I cannot help with that."
         if case == "nested" and not turn:
             return Ask("summarise", {"order": "A-17"})
         if self.drifted:
@@ -231,7 +237,7 @@ def test_the_same_world_is_the_same_run_with_real_sdks_streams_tasks_and_threads
     hits = shop.server.hits
     done, runs = live(shop, "--replay=live")
     passed(done)
-    assert shop.server.hits - hits == sum(run["calls"] for run in runs.values()) == 29
+    assert shop.server.hits - hits == sum(run["calls"] for run in runs.values()) == 31
     assert "model LIVE, tools frozen" in done.stdout
     assert shop.ledger == [], "no tool runs"
     assert [name for name, run in runs.items() if run["drifts"] or run["off_script"] or not run["passed"]] == []
@@ -317,3 +323,24 @@ def test_the_model_that_a_running_tool_asks_is_as_frozen_or_live_as_the_agents(s
 def test_a_tool_that_writes_may_not_be_let_live_off_script(shop):
     done = shop.run("--replay=live", "-k", "plain", "-o", "agentreplay_off_script=refund = live")
     assert "agentreplay_off_script: refund = live: it writes, and a tool that writes never runs" in flat(done)
+
+
+def test_one_snapshot_is_run_live_by_the_command_whose_code_says_what_that_proves(shop):
+    folder = shop.root / "__agent_snapshots__" / "test_shop"
+
+    def code(name, *words, drifted=False, refuses=None):
+        shop.world.drifted, shop.world.refuses = drifted, refuses
+        return shop.command("replay", folder / f"{name}.snapshot.json", "--live", *words).returncode
+
+    assert code("test_plain") == 0
+    assert code("test_refusal", drifted=True) == 1
+    assert code("test_plain", refuses=Raw(401, [], (b"{}",), "Unauthorized")) == 125
+    counted = iter(range(99))
+    shop.world.flaky = lambda: next(counted) == 4
+    assert code("test_flaky", "--replay-runs=10") == 3, "9 of 10 is neither 0.95 nor 0.80"
+    file = folder / "test_plain.snapshot.json"
+    file.write_bytes(shop.sealed[file][:-40])
+    try:
+        assert code("test_plain") == 4
+    finally:
+        file.write_bytes(shop.sealed[file])
