@@ -196,8 +196,7 @@ def test_the_real_model_on_frozen_tools(docket):
         counted = "(model 3 live, tools 1 arguments (recorded), tools 1 arguments (within the tolerance))"
         assert counted in " ".join(done.stdout.split())
         assert server.hits == before + 3
-        url = {"MODEL_URL": server.url}
-        ended(docket.pytest("--replay=live", "--replay-set", "model=m-2", agent="fixed", **url), 0)
+        ended(docket.project.run("cases", "--replay=live", "--replay-set", "model=m-2", AGENT="fixed"), 0)
         assert [request.json["model"] for request in server.requests[before:]] == ["m-1"] * 3 + ["m-2"] * 3
         amount[0] = 20.0
         done = ended(docket.project.command("replay", "cases/refund", "--live", AGENT="fixed"), 1)
