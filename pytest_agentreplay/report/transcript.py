@@ -120,10 +120,7 @@ def header_facts(run: Run) -> Iterator[tuple[str, str]]:
     if header.recorded:
         yield "recorded", header.recorded
     if isinstance(fork := header.kit.get("forked"), dict):
-        yield (
-            "forked",
-            f"at turn {fork.get('turn')} of the run of {fork.get('from')}, calls served: {fork.get('served')}",
-        )
+        yield "forked", ", ".join(f"{name} {value}" for name, value in fork.items())
     said = [str(header.outcome[key]) for key in ("status", "type", "message") if header.outcome.get(key)]
     if said:
         yield "outcome", f"{said[0]} {': '.join(said[1:])}".rstrip()

@@ -58,6 +58,7 @@ class RecordingSession(RunSession):
     """Forwards every call, and writes the snapshot at the end. An unreadable snapshot is never recorded over."""
 
     mode = "record"
+    backend_class: type[RecordBackend] = RecordBackend
     keeps_unchanged = True
     """Whether a recording that says the same as the snapshot before it leaves that as it is."""
 
@@ -77,10 +78,8 @@ class RecordingSession(RunSession):
             clock=now,
             seed=settings.seed if settings.seed is not None else seed_of(stated),
         )
-        self.settings, self.place = settings, place
-        recorder = self.recording(lambda x: self.journal.write(x))  # noqa: PLW0108  there is no journal yet
-        self.recorder = recorder
         self.journal = store.journal_for(place.snapshot, self.header)
+        self.recorder = recorder = self.backend_class(self.journal.write)
         super().__init__(place, settings, recorder, clock=now, seed=self.header.seed, count=recorder.count)
         self.interception.courses = Courses()
         self.interception.order = self.order = Holding(recorder, self.interception)
@@ -93,10 +92,6 @@ class RecordingSession(RunSession):
         self._body = 0
         self._replaced: bytes | None = None
         self._saved = ""
-
-    def recording(self, note: Callable[[Exchange], None]) -> RecordBackend:
-        """Return the backend that records, which tells `note` each exchange. Nothing is open yet."""
-        return RecordBackend(note)
 
     def guard(self) -> Guard:
         """Only listens: what no boundary took is listed at the end."""

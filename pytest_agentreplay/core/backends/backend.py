@@ -117,17 +117,8 @@ class RecordBackend:
         with self._lock:
             self._count += 1
             start = self._count
-            self._exchanges[start] = Exchange(
-                call,
-                None,
-                start,
-                None,
-                lane=moment.lane,
-                attempt=moment.attempt,
-                parent=moment.parent,
-                agent=moment.agent,
-                timing=Timing(start=moment.at),
-            )
+            x = Exchange(call, None, start, None, moment.lane, moment.attempt, agent=moment.agent)
+            self._exchanges[start] = replace(x, parent=moment.parent, timing=Timing(moment.at))
         return PassThrough(start)
 
     def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
@@ -143,18 +134,10 @@ class RecordBackend:
         with self._lock:
             self._count += 1
             begun = self._exchanges[ticket]
-            timing = Timing(begun.timing.start, first, at)
-            at_once = self._at_once.pop(ticket, -1)
-            done = replace(
-                begun,
-                outcome=outcome,
-                finish=self._count,
-                suspended=suspended,
-                timing=timing,
-                parts=tuple(self._parts.pop(ticket, ())),
-                at_once=at_once if suspended else -1,
-            )
-            self._exchanges[ticket] = done
+            timing, parts = Timing(begun.timing.start, first, at), tuple(self._parts.pop(ticket, ()))
+            at_once = self._at_once.pop(ticket, -1) if suspended else -1
+            x = replace(begun, outcome=outcome, finish=self._count, suspended=suspended, timing=timing, parts=parts)
+            self._exchanges[ticket] = done = replace(x, at_once=at_once)
         if self._note is not None:
             self._note(done)
 

@@ -13,26 +13,19 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.backends.adopt import AdoptBackend
-from pytest_agentreplay.core.backends.backend import Moment, PassThrough, RecordBackend, Refused, Replayed
-from pytest_agentreplay.core.model import FrameCall, HttpCall, Timing
-from pytest_agentreplay.core.turns import function_of, has_effects, is_model, turns
+from pytest_agentreplay.core.backends.backend import Moment, RecordBackend, Refused, Replayed, Verdict
+from pytest_agentreplay.core.backends.replay import only_reads
+from pytest_agentreplay.core.model import Call, Exchange, FrameCall, Run, Timing, ToolCall
+from pytest_agentreplay.core.turns import Turn, function_of, is_model, turns
 from pytest_agentreplay.errors import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from pytest_agentreplay.core.backends.backend import Verdict
     from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.model import Call, Exchange, Run
     from pytest_agentreplay.core.reading import Reader
-    from pytest_agentreplay.core.turns import Turn
 
 CAUSE = "the run took another way than when recorded, and a fork runs no tool whose result is not there"
-HINTS = (
-    "let tools that only read run where nothing is recorded: add --replay-tools=live",
-    "or run all of it for real: pytest --snapshot-record without --replay-until",
-)
-"""Why a fork stops at a call that nobody has recorded, and what helps."""
+LET_READ = "let tools that only read run where nothing is recorded: add --replay-tools=live"
+RUN_ALL = "or run all of it for real: pytest --snapshot-record without --replay-until"
 
 
 def turns_from(run: Run, reader: Reader, until: int) -> list[Turn]:
@@ -45,41 +38,35 @@ def turns_from(run: Run, reader: Reader, until: int) -> list[Turn]:
     ordered = sorted((turn for turn in turns(run, reader) if turn.number), key=lambda turn: turn.exchanges[0].start)
     later: list[Turn] = ordered[until:] if -len(ordered) <= until < 0 else []
     for turn in ordered if until > 0 else ():
-        follows = any(is_below(turn.lane, other.lane) or is_below(other.lane, turn.lane) for other in later)
-        if turn.number >= until or follows:
+        lanes = [(f"{turn.lane}.", f"{other.lane}.") for other in later]
+        if turn.number >= until or any(mine.startswith(other) or other.startswith(mine) for mine, other in lanes):
             later.append(turn)
+    last, problem = max((turn.number for turn in ordered), default=0), ""
     if not later:
-        last, first = max((turn.number for turn in ordered), default=0), -len(ordered)
-        there = f"it has {last}, so give 1 to {last}, or -1 to {first}" if last else "it has none"
-        raise SettingsError(f"--replay-until={until}: {run.header.test} has no such turn in its recording: {there}")
-    if any(turn.model is not None and isinstance(turn.model.call, FrameCall) for turn in later):
-        where = "over a lasting connection, which cannot be opened in its middle"
-        raise SettingsError(f"--replay-until={until}: {run.header.test} asks its model {where}: record it anew")
+        there = f"it has {last}, so give 1 to {last}, or -1 to -{len(ordered)}" if last else "it has none"
+        problem = f"has no such turn in its recording: {there}"
+    elif any(turn.model is not None and isinstance(turn.model.call, FrameCall) for turn in later):
+        problem = "asks its model over a lasting connection, which cannot be opened in its middle: record it anew"
+    if problem:
+        raise SettingsError(f"--replay-until={until}: {run.header.test} {problem}")
     return later
 
 
-def is_below(lane: str, other: str) -> bool:
-    """Return whether `lane` is `other`, or was begun below it."""
-    return f"{lane}.".startswith(f"{other}.")
-
-
 class RecordedAnswers(AdoptBackend):
-    """The recorded calls, of which those of models alone may be asked otherwise."""
+    """The recorded calls, of which those of models alone may be asked otherwise, in any order."""
 
     def _fallback(self, call: Call, moment: Moment) -> Exchange | Divergence:
         return super()._fallback(call, moment) if is_model(call, self._reader) else self._miss(call, moment)
 
 
 class ForkBackend(RecordBackend):
-    """Records every call, and serves what `answers` has but for the exchanges `anew`. `asked` counts model calls."""
+    """Records every call, and serves what `answers` has but for the exchanges `anew`."""
 
-    def __init__(
-        self, answers: RecordedAnswers, anew: set[int], reader: Reader, note: Callable[[Exchange], None], *, live: bool
-    ) -> None:
-        """`live` lets tools that only read run where nothing is recorded; `note` as for any recording."""
-        super().__init__(note)
+    answers: RecordedAnswers
+
+    def serve(self, answers: RecordedAnswers, anew: set[int], reader: Reader, *, live: bool) -> None:
+        """Begin. `live` lets tools that only read run where nothing is recorded."""
         self.divergence: Divergence | None = None
-        self.asked = 0
         self.served: dict[int, int] = {}  # by `start` in the recording, that of now
         self.answers, self._anew, self._reader, self._live = answers, anew, reader, live
         answers.any_order = True
@@ -87,7 +74,7 @@ class ForkBackend(RecordBackend):
         self._count = max((reading for x in answers.run.exchanges for reading in (x.start, x.finish or 0)), default=0)
 
     def connection(self, opening: int) -> tuple[Exchange, ...]:
-        """What is recorded of the connection that was served for `opening`."""
+        """Return what is recorded of the connection that was served for `opening`."""
         return self.answers.connection(opening)
 
     def decide(self, call: Call, moment: Moment) -> Verdict:
@@ -104,9 +91,7 @@ class ForkBackend(RecordBackend):
             if verdict.exchange.start not in self._anew:
                 return self._serve(verdict.exchange, call, moment)
         if isinstance(verdict, Refused) and (connection is not None or not self._may_be_made(call, moment)):
-            return Refused(replace(verdict.divergence, cause=CAUSE, hints=HINTS))
-        with self._lock:
-            self.asked += is_model(call, self._reader)
+            return Refused(replace(verdict.divergence, cause=CAUSE, hints=(LET_READ, RUN_ALL)))
         return super().decide(call, moment)
 
     def hand_over(self, recorded: int) -> None:
@@ -125,26 +110,19 @@ class ForkBackend(RecordBackend):
 
     def _may_be_made(self, call: Call, moment: Moment) -> bool:
         """Whether a provider of models answers a call, or it only reads and tools are live."""
-        if is_model(call, self._reader):
-            return True
-        provider = isinstance(call, HttpCall) and self._reader.read_call(call).kind not in {"http", "tool", "mcp"}
-        reads = not has_effects(call, self._reader, lambda _: moment.reads) and not isinstance(call, FrameCall)
-        return reads and (provider or self._live)
+        provider = not isinstance(call, ToolCall) and self._reader.read_call(call).kind not in {"http", "tool", "mcp"}
+        return provider or is_model(call, self._reader) or (self._live and only_reads(call, moment))
 
     def _serve(self, source: Exchange, call: Call, moment: Moment) -> Replayed:
         """Record `call` with the recorded outcome of `source`, in its place and at its time in this run."""
         if isinstance(call, FrameCall) and isinstance(source.call, FrameCall):  # with the ids of its answer
             call = replace(source.call, connection=self.served.get(call.connection or 0))
-        forwarded = super().decide(call, moment)
-        assert isinstance(forwarded, PassThrough)
-        start = forwarded.ticket
         now = replace(source, timing=Timing(moment.at, moment.at, moment.at))
+        made = replace(now, call=call, lane=moment.lane, attempt=moment.attempt, parent=moment.parent, parts=())
         with self._lock:
-            self.served[source.start] = start
-            made = self._exchanges[start]
-            self._exchanges[start] = replace(
-                made, outcome=source.outcome, suspended=source.suspended, at_once=source.at_once, timing=now.timing
-            )
+            self._count += 1
+            start = self.served[source.start] = self._count
+            self._exchanges[start] = replace(made, start=start, agent=moment.agent)
         self.hand_over(source.start)
         if self._note is not None:
             self._note(self._exchanges[start])

@@ -56,7 +56,7 @@ def test_a_word_of_the_prompt_costs_the_last_model_call_alone(project, turn):
     assert differs.returncode == 1
     assert "[AR-PROMPT]" in differs.stdout
     taken(project)
-    fact = f"forked: at turn 3 of the run of {before.run.header.recorded}, calls served: 4"
+    fact = f"forked: turn 3, from {before.run.header.recorded}, served 4"
     assert fact in passed(project.command("show", project.files[0])).stdout
 
 
@@ -209,7 +209,7 @@ def test_a_tool_call_that_is_not_recorded(shop, then, words, ran, code):
     assert tools == ran
     assert summary(done)["refund"].startswith(code)
     assert ("a fork runs no tool whose result is not there" in done.stdout) == (not ran)
-    assert ("only read: add --replay-tools=live" in done.stdout) == (not ran)
+    assert ("add --replay-tools=live" in done.stdout) == (not ran)
     run = pending(shop)
     assert run.header.outcome["status"] == "failed"
     assert [x.call.boundary for x in run.exchanges[:3]] == ["http", "tool", "http"]
