@@ -298,7 +298,7 @@ class SessionReport:
 
         lines = footer(self.told, verbosity=config.get_verbosity(), here=str(config.invocation_params.dir))
         lines += self.shared_causes.lines() if self.shared_causes is not None else ()
-        if self.levels and config.stash[BASE].on_ci:
+        if self.levels and config.stash[BASE].on_ci and config.stash[BASE].model == "frozen":
             lines += secrets_lines(os.environ)
         for late in self.facts.get("late", ()):  # too late for a report: it is told below, and counted as an error
             where = late["test"].partition("::")[0], None, late["test"]
