@@ -42,7 +42,7 @@ from pytest_agentreplay.cli import (
 )
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, INTERRUPTED, SAME, USAGE, complain, say
 from pytest_agentreplay.core.order_permutations import LIMIT
-from pytest_agentreplay.errors import AgentReplayError, CaseError, SnapshotError, SnapshotMissing
+from pytest_agentreplay.errors import AgentReplayError, CaseError, RunnerError, SnapshotError, SnapshotMissing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -74,6 +74,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return complain(error, CANNOT if options.verb == "replay" else USAGE)
     except (CaseError, SnapshotError) as error:
         return complain(error, DAMAGED)
+    except RunnerError as error:
+        return complain(error, CANNOT)
     except AgentReplayError as error:
         return complain(error, CANNOT if options.verb in {"demo", "orders", "replay", "serve"} else USAGE)
     except BrokenPipeError:  # the reader of `agentreplay show | head` has left, and Python's last flush would complain
@@ -171,8 +173,10 @@ def build_parser() -> argparse.ArgumentParser:
         compare.add_argument(form, type=Path, metavar="FILE", help="write the table there, too")
     compare.add_argument("paths", nargs="+", metavar="PATH", help="tests, or folders of them")
     lineup = everyday("lineup", lining_up.lineup, "which layer makes a run drift: prompt, tool, model, loop code")
-    lineup.add_argument("what", metavar="A")
-    lineup.add_argument("other", type=Path, metavar="B")
+    lineup.add_argument("--runs", default="auto", metavar="N", help="live runs of each cell (default: auto)")
+    lineup.add_argument("--budget", default="", metavar="LIMITS", help='of all runs: "calls=100 tokens=50000 usd=2.00"')
+    lineup.add_argument("what", metavar="NODEID|SNAPSHOT|CASE", help="the test, its snapshot, or a case of it")
+    lineup.add_argument("other", nargs="?", type=Path, metavar="SNAPSHOT", help="compare two recordings instead")
     serve = everyday("serve", serving.serve, "answer any process, in whatever language, from a snapshot")
     serve.add_argument("--port", type=int, default=0, help="listen on this port of 127.0.0.1 (default: a free one)")
     serve.add_argument("file", type=Path)

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data, width
+from pytest_agentreplay.errors import RunnerError
 from pytest_agentreplay.report.escape import printed
 from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.projects import root_above
@@ -122,18 +123,31 @@ def tell(found: tuple[Divergence, ...], first: Path, second: Path, *, as_json: b
     return DIVERGED if told else SAME
 
 
+def find_test(file: Path) -> tuple[Path, str]:
+    """Return where to run pytest for the test that the snapshot `file` belongs to, and its id from there.
+
+    Raises RunnerError where the test's file is gone.
+    """
+    from pytest_agentreplay.store.projects import is_file, test_to_run
+    from pytest_agentreplay.store.reading import load
+
+    root, module, test = test_to_run(file.absolute(), load(file).run.header.test)
+    if not is_file(module):
+        raise RunnerError(f"{shown(file)}: belongs to {test}, and {shown(module)} is not there any more")
+    return root, test
+
+
 def run_test(file: Path, *words: str) -> int:
     """Run the test that the snapshot `file` belongs to, in its project, with `words`; gives our exit code.
 
     That is 0 or 1 where the test has run, and else 125, by which `git bisect run` skips a commit.
     """
     from pytest_agentreplay.core.paths import typed
-    from pytest_agentreplay.store.projects import is_file, test_to_run
-    from pytest_agentreplay.store.reading import load
 
-    root, module, test = test_to_run(file.absolute(), load(file).run.header.test)
-    if not is_file(module):
-        return complain(f"{shown(file)}: belongs to {test}, and {shown(module)} is not there any more", CANNOT)
+    try:
+        root, test = find_test(file)
+    except RunnerError as error:
+        return complain(error, CANNOT)
     return run_pytest(root, [typed(test), *words], test, {0: SAME, 1: DIVERGED})
 
 

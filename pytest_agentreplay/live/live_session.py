@@ -15,12 +15,13 @@ from pytest_agentreplay import clocks
 from pytest_agentreplay.core.case_backend import AnswerPolicy
 from pytest_agentreplay.core.divergence import Absent, Difference, Kind
 from pytest_agentreplay.core.kit import versions
-from pytest_agentreplay.core.live.live_backend import LiveBackend
+from pytest_agentreplay.core.live.live_backend import LiveBackend, layer_of
 from pytest_agentreplay.core.live.observation import observe
-from pytest_agentreplay.core.live.result import Drift, LiveResult
-from pytest_agentreplay.core.model import Failure, Header, HttpReply, Run
+from pytest_agentreplay.core.live.request_changes import prompt_of
+from pytest_agentreplay.core.live.result import WRITES, Drift, LiveResult
+from pytest_agentreplay.core.model import Failure, Header, HttpReply, Run, ToolReply
 from pytest_agentreplay.core.tolerance import is_named
-from pytest_agentreplay.core.turns import is_model, turns
+from pytest_agentreplay.core.turns import function_of, is_model, turns
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import ReplayDiverged, SettingsError
 from pytest_agentreplay.report.findings import place as place_in_run
@@ -30,7 +31,7 @@ from pytest_agentreplay.runs.chosen_changes import read_changes
 from pytest_agentreplay.runs.replay_session import ReplaySession
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.backends.replay import ReplayBackend
@@ -57,9 +58,16 @@ class LiveSession(ReplaySession):
     def __init__(self, place: Location, settings: Settings, snapshot: Snapshot, edited: Sequence[str] = ()) -> None:
         """As a replay; nothing goes live before `open`."""
         self.settings = settings
+        released, run, now = settings.released or (), snapshot.run, int(clocks.wall() * 1e9)
+        today: Any = {name: now for name, layer in (("clock", "clock"), ("seed", "random")) if layer in released}
+        snapshot = replace(snapshot, run=replace(run, header=replace(run.header, **today)))
         super().__init__(place, settings, snapshot, edited)
+        self.prompts = prompts_of(snapshot.run.exchanges)
         self.clock.live_inside = True
         self.interception.changes = read_changes(settings.changes if settings.model == "live" else (), place.root)
+        if "model" in released and "prompt" not in released:
+            pinned: Any = self.redaction.reveal(ToolReply([*self.prompts]))
+            self.interception.changes = {"prompt": pinned.value}
         self.stalls = None  # the real world takes its time
         self.result: LiveResult | None = None
 
@@ -144,7 +152,14 @@ class LiveSession(ReplaySession):
             changed=dict(text.split("=", 1) for text in self.settings.changes),
             failure=failure,
             stopped=stopped,
+            layers=() if self.settings.released is None else self._layers(),
         )
+
+    def _layers(self) -> tuple[str, ...]:
+        """Return what a line-up can release in this run, and what writes; see `LiveResult`."""
+        calls = [(x.call, function) for x in self.recorded_exchanges() if (function := function_of(x.call, READER))]
+        layers = {WRITES + each.name if self.has_effects(call) else layer_of(each) for call, each in calls}
+        return (*sorted(layers), *["prompt"] * (not prompts_of(self.live.made()) <= self.prompts))
 
     def _drifts(self, divergence: Divergence | None, now: JsonObject, failure: str) -> tuple[Drift, ...]:
         """Return where the run left the recorded one: results of tools first, since what follows comes of them."""
@@ -194,6 +209,11 @@ def served_by(run: Run) -> dict[str, Any]:
     entries = [each for each in replay_kit.models(run.exchanges, READER) if isinstance(each, dict)]
     names = {field: [str(each[name]) for each in entries if each.get(name)] for field, name in SERVED.items()}
     return {field: tuple(dict.fromkeys(each)) for field, each in names.items()}
+
+
+def prompts_of(exchanges: Iterable[Exchange]) -> set[str]:
+    """Return the system texts of a run."""
+    return {prompt_of(READER.read_call(x.call)) for x in exchanges} - {""}
 
 
 def refusal_of(x: Exchange) -> str:

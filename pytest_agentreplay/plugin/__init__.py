@@ -258,7 +258,8 @@ def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class) -> Genera
     if isinstance(made, list) and collector.config.stash[BASE].live_runs is not None:
         from pytest_agentreplay.plugin.live_items import live_items
 
-        return [each for item in made for each in live_items(item)]
+        runs = collector.config.stash[LIVE_RUNS]
+        return [each for item in made for each in live_items(item) if runs.is_named(item, each)]
     if isinstance(made, list) and (
         collector.config.option.agentreplay_trials is not None
         or any("orders" in mark.kwargs for item in made for mark in item.iter_markers("agentreplay"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections import Counter
 from pathlib import Path
@@ -76,6 +77,17 @@ class LiveItems:
         self.selected: dict[str, Counter[str]] = {}
         self.done = 0
         self.lines: list[str] = []
+        self.name_functions(config.args)
+
+    def name_functions(self, arguments: list[str]) -> None:
+        """Have `arguments` name functions in the place of tests with parameters, whose runs have other names."""
+        self.names = {argument.rpartition("::")[2] for argument in arguments if argument.endswith("]")}
+        arguments[:] = dict.fromkeys(re.sub(r"(?<=\w)\[[^:]*\]$", "", argument) for argument in arguments)
+
+    def is_named(self, item: pytest.Item, run: pytest.Item) -> bool:
+        """Return whether the command line takes `run`, which is one of the test `item`."""
+        names = {name for name in self.names if name.partition("[")[0] == item.name.partition("[")[0]}
+        return not names or not names.isdisjoint({item.name, run.name})
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -185,7 +197,8 @@ class LiveItems:
             verdicts[test] = (judge(part, plan) or {}) | {"word": "inconclusive", "layer": "", "evidence": [ENDED]}
             if session.exitstatus == pytest.ExitCode.OK:
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        history.append(self.config.rootpath, results, verdicts.values())
+        if self.config.stash[BASE].released is None:  # what a line-up releases is no history of the test
+            history.append(self.config.rootpath, results, verdicts.values())
         if into := self.config.option.agentreplay_live_into:
             plain = {"verdicts": [*verdicts.values()], "results": [result.plain() for result in results]}
             files.write_whole(Path(into), json.dumps(plain))

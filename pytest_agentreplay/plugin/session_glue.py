@@ -96,7 +96,7 @@ def begin(item: pytest.Item) -> RunSession | None:
 
 def live_session(settings: Settings) -> type[LiveSession] | None:
     """The class of a session that asks the real model, or real tools; None for a replay."""
-    if not settings.live_parts():
+    if not settings.live_parts() and settings.released is None:
         return None
     from pytest_agentreplay.live.live_session import LiveSession
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json
 
 CELLS = {
+    "FF": ("model and tools frozen", "--replay=model"),
     "FL": ("model frozen, read tools LIVE", "--replay-tools=live"),
     "LF": ("model LIVE, tools frozen", "--replay=live"),
     "LL": ("model LIVE, read tools LIVE", "--replay=live --replay-tools=live"),

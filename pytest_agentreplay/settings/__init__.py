@@ -277,7 +277,7 @@ def resolve(
         layers = frozenset(layers.split("|")) - {""}
         model = "live" if "model" in layers else "frozen"
         replay_tools = "live" if any(name.startswith(("tool:", "retrieval")) for name in layers) else "frozen"
-    live = lives == "replay" and "live" in {model, replay_tools}
+    live = lives == "replay" and (layers is not None or "live" in {model, replay_tools})
     live_runs = None
     if live:
         from pytest_agentreplay.settings.live_runs import live_runs_of

@@ -8,9 +8,11 @@ from dataclasses import replace
 import pytest
 
 from pytest_agentreplay.core.live.changed_layers import changed_layers, kit_changes
+from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Header, Run, ToolCall, ToolReply
-from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.dialects import READER, RULES
 
+MATCHING = Matching(READER, RULES)
 USE = ("call_000001", "search", {"q": "boots"})
 
 
@@ -51,15 +53,15 @@ def agent_run(
 def test_the_layer_of_a_planted_change_is_named_first(writing, layer, change):
     """Whatever follows from it comes behind it."""
     before = agent_run(writing, **({"now": "2026-01-01T03:04:05Z"} if "now" in change else {}))
-    changed = changed_layers(before, agent_run(writing, **change), READER)
-    assert (changed[0].layer, changed[0].independent) == (layer, True)
+    changed = changed_layers(before, agent_run(writing, **change), READER, MATCHING)
+    assert changed[0][:2] == (layer, True)
 
 
 def test_a_change_that_follows_from_the_first_is_not_independent(writing):
     """The reply to another prompt may be another one for that reason; another result of the same call may not."""
     change = {"system": "Be brief.", "status": "lost", "words": "Lost."}
-    changed = changed_layers(agent_run(writing), agent_run(writing, **change), READER)
-    assert [(each.layer, each.independent) for each in changed] == [
+    changed = changed_layers(agent_run(writing), agent_run(writing, **change), READER, MATCHING)
+    assert [each[:2] for each in changed] == [
         ("prompt", True),
         ("tool search", True),
         ("model sampling", False),
@@ -69,7 +71,15 @@ def test_a_change_that_follows_from_the_first_is_not_independent(writing):
 def test_a_served_model_that_changed_is_evidence_and_no_difference(writing):
     """The runs are the same in all that crossed their boundaries, and so is each with itself."""
     before, after = agent_run(writing, kit={"python": "3.11"}), agent_run(writing, served="gpt-x-2")
-    assert changed_layers(before, after, READER) == ()
-    assert ("model served", "gpt-x-1", "gpt-x-2") in kit_changes(before, after, READER)
-    assert ("python", "3.11", "") in kit_changes(before, after, READER)
-    assert kit_changes(before, before, READER) == ()
+    assert changed_layers(before, after, READER, MATCHING) == []
+    around = kit_changes(before, after, READER)
+    assert (around["model served"], around["python"]) == (("gpt-x-1", "gpt-x-2"), ("3.11", ""))
+    assert kit_changes(before, before, READER) == {}
+
+
+def test_a_run_that_asked_no_model_beside_one_that_did(writing):
+    """The kit of one side has fields that the other lacks."""
+    before = agent_run(writing)
+    after = Run(before.header, before.exchanges[:1])
+    assert changed_layers(before, after, READER, MATCHING)[0][0] == "loop code"
+    assert kit_changes(before, after, READER)["model served"] == ("gpt-x-1", "")

@@ -45,14 +45,14 @@ def test_an_interaction_of_two_layers_is_named_as_such():
     """Neither fails alone."""
     lineup = smallest_guilty_set(SUSPECTS, failing({"prompt", "tool:search"}))
     assert lineup.guilty == [{"prompt", "tool:search"}]
-    assert lineup.describe() == "prompt and tool search together"
+    assert lineup.describe() == "guilty: prompt and tool search together"
 
 
 def test_a_live_model_that_only_carries_a_change_is_told_apart():
     """A prompt changes nothing as long as recorded replies are served."""
     lineup = smallest_guilty_set(SUSPECTS, failing({"prompt", "model"}))
     assert lineup.guilty == [{"prompt", "model"}]
-    assert lineup.describe() == "prompt (seen through the live model, which alone changes nothing)"
+    assert lineup.describe() == "guilty: prompt (seen through the live model, which alone changes nothing)"
 
 
 def test_a_run_that_fails_with_all_pinned_is_the_loops():
@@ -64,7 +64,7 @@ def test_a_run_that_fails_with_all_pinned_is_the_loops():
 def test_no_guilty_layer():
     """All released, and all the same."""
     lineup = smallest_guilty_set(SUSPECTS, failing())
-    assert (lineup.word, lineup.guilty, lineup.undecided) == ("same", [], [])
+    assert (lineup.word, lineup.guilty) == ("same", [])
 
 
 @given(
@@ -81,7 +81,8 @@ def test_cells_that_decide_nothing_convict_nobody(causes, doubtful, unpaid):
 
     lineup = smallest_guilty_set(SUSPECTS, outcome_of)
     assert not doubtful & {guilty for guilty in lineup.guilty if guilty != {LOOP}}
-    assert set(lineup.undecided) == doubtful & lineup.cells.keys()
+    undecided = {released for released, word in lineup.cells.items() if word in {None, "inconclusive"}}
+    assert undecided == doubtful & lineup.cells.keys()
     assert all(fails(guilty) == "drifted" for guilty in lineup.guilty)
     if not causes:
         assert lineup.word != "drifted"

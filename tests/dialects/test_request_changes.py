@@ -245,3 +245,17 @@ def test_a_change_that_is_none_is_an_error(text, why):
     with pytest.raises(SettingsError) as caught:
         parse_change(text)
     assert why in str(caught.value)
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_list_of_system_texts_pins_the_nearest_one(name):
+    """A line-up sends the recorded text; a request that has it, or has none, stays the very same."""
+    _, path, body, _ = REQUESTS[name]
+    call = request(path, body)
+    assert changed_call(call, {"prompt": ["You write titles.", OLD]}, READER) is call
+    pinned = changed_call(call, {"prompt": ["You write titles.", "Be kind!"]}, READER)
+    assert list(moved(call, pinned).values()) == ["Be kind!"]
+    assert changed_call(pinned, {"prompt": ["You write titles.", "Be kind!"]}, READER) is pinned
+    bare = request("/v1/chat/completions", {"model": "m-1", "messages": [HI]})
+    assert changed_call(bare, {"prompt": [OLD]}, READER) is bare
+    assert list(moved(call, changed_call(call, {"prompt": []}, READER)).values()) == [""], "none is recorded"

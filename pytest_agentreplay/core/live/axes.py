@@ -15,7 +15,8 @@ class Axes:
 
     `tools` is "frozen" (recorded results), "verify" (read tools run too, the agent gets the recorded results) or "live"
     (the agent gets what read tools return now). A tool that writes never runs in any cell. `released` are the layers
-    that a line-up releases in this run, None in any other run.
+    that a line-up releases in this run ("model", "prompt", "tool:NAME", "retrieval", "clock", "random"), None in any
+    other run.
     """
 
     model: ModelAxis = "frozen"
@@ -28,11 +29,5 @@ class Axes:
         return ("L" if self.model == "live" else "F") + ("F" if self.tools == "frozen" else "L")
 
     def releases(self, layer: str) -> bool:
-        """Return whether a layer is as it is today: "model", "prompt", "tool:NAME", "retrieval", "clock", "random".
-
-        A live run sends the prompt of today and keeps the recorded clock and random numbers.
-        """
-        if self.released is not None:
-            return layer in self.released
-        tools = layer == "retrieval" or layer.startswith("tool:")
-        return self.tools == "live" if tools else self.model == "live" if layer == "model" else layer == "prompt"
+        """Return whether a tool or retrieval runs, where it only reads: "tool:NAME", "retrieval"."""
+        return self.tools == "live" if self.released is None else layer in self.released

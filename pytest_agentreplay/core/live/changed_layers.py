@@ -9,7 +9,6 @@ Rules of this module:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.align import divergences
@@ -24,56 +23,32 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Run
     from pytest_agentreplay.core.reading import Reader
 
-PROVIDER = frozenset({"version", "model served", "provider", "region", "fingerprint"})
-"""Fields of the replay kit that say which model answered; the agent chooses none of them."""
-LAYERS = {
-    Kind.REPLY: "model sampling",
-    Kind.NOISE: "clock or random numbers",
-    Kind.SDK: "packages",
-    Kind.REQUEST: LOOP,
-}
+LAYERS = {Kind.REPLY: "model sampling", Kind.NOISE: "clock or random numbers", Kind.SDK: "packages", Kind.REQUEST: LOOP}
 """Layers that `Kind.layer` does not name as a line-up does; "loop" is the agent's own code."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedLayer:
-    """A layer that differs, where, and whether that cannot be a consequence of an earlier difference."""
+def changed_layers(a: Run, b: Run, reader: Reader, matching: Matching) -> list[tuple[str, bool, Divergence]]:
+    """Return the layers in which `b` differs from `a`, the guilty one first, as (layer, independent, divergence).
 
-    layer: str
-    divergence: Divergence
-    independent: bool
-
-
-def changed_layers(a: Run, b: Run, reader: Reader, *, matching: Matching | None = None) -> tuple[ChangedLayer, ...]:
-    """Return the layers in which `b` differs from `a`, the guilty one first."""
-    served = any(name in PROVIDER for name, _, _ in kit_changes(a, b, reader))
-    return tuple(
-        ChangedLayer(
-            layer_of(divergence, reader, served=served),
-            divergence,
-            at == 0 or (divergence.recorded is not None and divergence.recorded.call == divergence.now),
-        )
-        for at, divergence in enumerate(divergences(a, b, reader, matching=matching))
-    )
+    One is independent where it cannot be a consequence of an earlier one.
+    """
+    changes: list[tuple[str, bool, Divergence]] = []
+    for divergence in divergences(a, b, reader, matching=matching):
+        kind, recorded = divergence.kind, divergence.recorded
+        layer = LAYERS.get(kind, LOOP if kind.layer == "loop" else kind.layer)
+        same_call = recorded is not None and recorded.call == divergence.now
+        if kind is Kind.REPLY and kit_changes(a, b, reader).keys() & {"version", "model served", "fingerprint"}:
+            layer = "model"
+        elif kind is Kind.RESULT and recorded is not None and same_call:
+            layer = label(recorded.call, reader)
+        elif kind is Kind.MODEL and divergence.differences[0].path != "$.model":
+            layer = "parameters"
+        changes.append((layer, same_call or not changes, divergence))
+    return changes
 
 
-def layer_of(divergence: Divergence, reader: Reader, *, served: bool) -> str:
-    """Return the suspect that a divergence names; `served` says whether another model answered."""
-    kind, recorded = divergence.kind, divergence.recorded
-    match kind:
-        case Kind.REPLY if served:
-            return "model"
-        case Kind.RESULT if recorded is not None and recorded.call == divergence.now:
-            return label(recorded.call, reader)
-        case Kind.MODEL if divergence.differences and divergence.differences[0].path != "$.model":
-            return "parameters"
-    return LAYERS.get(kind, LOOP if kind.layer == "loop" else kind.layer)
-
-
-def kit_changes(a: Run, b: Run, reader: Reader) -> tuple[tuple[str, str, str], ...]:
-    """Return what was around the two runs and differs: a field of the replay kit, and its two values."""
-    sides = [
-        {each.name: each.value for each in kit_of(run, reader).fields if each.group in {"model", "scene", "code"}}
-        for run in (a, b)
-    ]
-    return tuple((name, old, new) for name, old in sides[0].items() if old != (new := sides[1][name]))
+def kit_changes(a: Run, b: Run, reader: Reader) -> dict[str, tuple[str, str]]:
+    """Return what was around the two runs and differs: the fields of the replay kit, each with its two values."""
+    groups, sides = {"model", "scene", "code"}, [kit_of(run, reader).fields for run in (a, b)]
+    old, new = ({each.name: each.value for each in fields if each.group in groups} for fields in sides)
+    return {name: (old.get(name, ""), new.get(name, "")) for name in old | new if old.get(name) != new.get(name)}

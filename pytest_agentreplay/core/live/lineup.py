@@ -31,40 +31,28 @@ class LineUp:
 
     `cells` has the outcome of each set of released layers, in the order in which they were run; None stands for a cell
     that was not run. `guilty` holds the smallest sets of layers that make the run drift: each layer that does so alone,
-    else one set of several.
+    else one set of several. `word` is "same" where the run is the recorded one with all layers released.
     """
 
     cells: dict[Released, Word | None] = field(default_factory=dict)
     guilty: list[Released] = field(default_factory=list)
-    cleared: bool = False
-
-    @property
-    def word(self) -> Word:
-        """Return "drifted" for a guilty set, "same" where the run is the recorded one with all layers released."""
-        return "drifted" if self.guilty else "same" if self.cleared else "inconclusive"
-
-    @property
-    def undecided(self) -> list[Released]:
-        """Return the cells that decided nothing."""
-        return [released for released, word in self.cells.items() if word in {None, "inconclusive"}]
+    word: Word = "inconclusive"
 
     def describe(self) -> str:
         """Return the answer in one sentence."""
-        if self.word == "inconclusive":
-            return "undecided: no layer could be convicted, and not all could be cleared"
-        if not self.guilty:
-            return "no layer is guilty: with all of them released the run is the recorded one"
-        if self.guilty == [frozenset({LOOP})]:
-            return f"{LOOP}: with every layer as it was recorded the run still differs"
-        return "; ".join(map(self._describe_set, self.guilty))
+        match self.word:
+            case "inconclusive":
+                return "undecided: no layer could be convicted, and not all could be cleared"
+            case "same":
+                return "no layer is guilty: with all of them released the run is the recorded one"
+        return f"guilty: {'; '.join(map(self._describe_set, self.guilty))}"
 
     def _describe_set(self, guilty: Released) -> str:
         """Return one set in words. A live model that alone changes nothing only carries what another layer changed."""
-        carried = len(guilty) > 1 and self.cells.get(frozenset({"model"})) == "same"
-        names = sorted(name.replace(":", " ") for name in guilty if not (carried and name == "model"))
-        together = f"{' and '.join(names)} together" if len(names) > 1 else names[0]
-        through = " (seen through the live model, which alone changes nothing)"
-        return together + through * (carried and "model" in guilty)
+        carried = len(guilty) > 1 and "model" in guilty and self.cells.get(frozenset({"model"})) == "same"
+        names = sorted(name.replace(":", " ") for name in guilty - ({"model"} if carried else set()))
+        through = " (seen through the live model, which alone changes nothing)" if carried else ""
+        return " and ".join(names) + (" together" if len(names) > 1 else "") + through
 
 
 def smallest_guilty_set(
@@ -90,5 +78,7 @@ def smallest_guilty_set(
             for name in suspects:
                 everything -= {name} if drifts(everything - {name}) else set()
             lineup.guilty = [everything]
-        lineup.cleared = not lineup.guilty and lineup.cells[everything] == "same"
+        if lineup.cells.get(everything) == "same":
+            lineup.word = "same"
+    lineup.word = "drifted" if lineup.guilty else lineup.word
     return lineup

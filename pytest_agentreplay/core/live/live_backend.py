@@ -76,7 +76,7 @@ class LiveBackend(CaseBackend, VerifyBackend):
         verdict = super().decide(call, moment if is_tool else replace(moment, reads=False))
         if isinstance(verdict, Refused) and self.divergence is None:
             verdict = self._leave_script(call, moment, verdict)
-        compares = is_tool and moment.reads and self.axes.tools != "frozen"
+        compares = is_tool and moment.reads and (self.axes.tools == "verify" or self._is_released(call))
         if compares and isinstance(verdict, Replayed) and verdict.exchange.start >= 0:
             with self._guard:
                 self.verified += 1
@@ -96,10 +96,12 @@ class LiveBackend(CaseBackend, VerifyBackend):
 
     def _runs(self, call: Call, moment: Moment) -> bool:
         """Return whether `call` is one of a function that only reads, and these are live."""
-        if not isinstance(call, ToolCall) or call.boundary not in {"tool", "retrieval"}:
-            return False
-        layer = call.boundary if call.boundary == "retrieval" else f"tool:{call.name}"
-        return self.axes.releases(layer) and only_reads(call, moment)
+        function = isinstance(call, ToolCall) and call.boundary in {"tool", "retrieval"}
+        return function and only_reads(call, moment) and self._is_released(call)
+
+    def _is_released(self, call: Call) -> bool:
+        function = function_of(call, self._reader)
+        return function is not None and self.axes.releases(layer_of(function))
 
     def _run_tool(self, call: Call, moment: Moment, recorded: Exchange | None) -> PassThrough:
         with self._lock:
@@ -143,3 +145,8 @@ class LiveBackend(CaseBackend, VerifyBackend):
         why = "a tool that writes never runs" if policy == "live" else "no recorded call is the same"
         summary = f"{name} was called off script"
         return Refused(replace(refused.divergence, summary=summary, cause=why, hints=hints))
+
+
+def layer_of(function: ToolCall) -> str:
+    """Return the layer of a line-up that a tool or retrieval is."""
+    return f"tool:{function.name}" if function.boundary == "tool" else function.boundary

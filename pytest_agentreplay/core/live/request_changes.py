@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from difflib import get_close_matches
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -60,10 +61,15 @@ def change_error(names: str, why: str) -> SettingsError:
 def changed_call(call: Call, changes: Mapping[str, Json], reader: Reader, *, sent: bool = False) -> Call:
     """Return `call` with `changes`, by name; the very call where it asks no model or has them already.
 
-    The value of "prompt" is the new system text. Raises SettingsError for what cannot be changed, and for one that is
-    about to be `sent` unchanged.
+    The value of "prompt" is the new system text, or a list of which the one nearest to that of `call` is. Raises
+    SettingsError for what cannot be changed, and for one that is about to be `sent` unchanged.
     """
-    reading, names = reader.read_call(call), ", ".join(changes)
+    reading = reader.read_call(call)
+    if isinstance(prompts := changes.get("prompt"), list):
+        text, recorded = prompt_of(reading), [*map(str, prompts)]
+        nearest = next(iter(get_close_matches(text, recorded, 1, 0.0)), "")
+        changes = {} if text in {"", *recorded} else {"prompt": nearest}
+    names = ", ".join(changes)
     if reading.kind != "model" or not changes:
         return call
     if not isinstance(call, HttpCall) or reading.dialect not in GROUPS:
@@ -92,6 +98,12 @@ def changed_call(call: Call, changes: Mapping[str, Json], reader: Reader, *, sen
     lengths = {"content-length": str(len(data))}
     headers = tuple([(name, lengths.get(name.lower(), value)) for name, value in call.headers])
     return replace(call, url=url, headers=headers, body=Body(data))
+
+
+def prompt_of(reading: CallReading) -> str:
+    """Return the system text of a request, "" where it has none."""
+    parts = [part for value in reading.system for part in (value if isinstance(value, list) else [value])]
+    return "\n".join(str(part.get("text", "")) if isinstance(part, dict) else str(part) for part in parts)
 
 
 def _set_model(url: str, body: JsonObject, model: str) -> str:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json
 
 Word: TypeAlias = Literal["same", "drifted", "inconclusive"]
+WRITES = "writes:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,8 @@ class LiveResult:
     the currency of the prices, None where no price is known; `seconds` is the time of the model calls, `at` an ISO 8601
     time in UTC. `changed` is what `--replay-set` changed. `stopped` says why the run ended early: a budget, a server
     that cannot be reached, a model that answers 401, an interrupt; such a run counts neither for nor against.
+    `layers` are what a line-up can release in this run: "tool:NAME" of tools that read, "retrieval", "prompt" where
+    that is not the recorded one; and tools that write, which never run, as `WRITES` and the name.
     """
 
     test: str
@@ -67,6 +70,7 @@ class LiveResult:
     failure: str = ""
     stopped: str = ""
     session: str = ""
+    layers: tuple[str, ...] = ()
 
     @property
     def same(self) -> bool:
