@@ -20,7 +20,7 @@ from pytest_agentreplay.core.live.budget import PricedReader
 from pytest_agentreplay.core.live.live_verdict import NEEDS, LivePlan, judge
 from pytest_agentreplay.core.live.result import LiveResult
 from pytest_agentreplay.dialects import READER
-from pytest_agentreplay.errors import SettingsError
+from pytest_agentreplay.errors import CannotWrite, SettingsError
 from pytest_agentreplay.live import history
 from pytest_agentreplay.live.ledger import Ledger, results_of, spent_of
 from pytest_agentreplay.plugin.repeated_items import repeat_item
@@ -44,24 +44,27 @@ WORDS = {"FF": "frozen", "FL": "live-tools", "LF": "live", "LL": "live-all"}
 ENDED = "the session ended before it was decided"
 
 
+def can_go_live(item: pytest.Item) -> bool:
+    """Return whether the item is a test that is replayed, and has a snapshot; any other says itself what is wrong."""
+    try:
+        mode = item.config.stash[BASE].for_test([dict(mark.kwargs) for mark in item.iter_markers("agentreplay")]).mode
+    except SettingsError:
+        return False
+    return wanted(item) and mode == "replay" and store_of(item.config).path_of(item.path, nodeid_of(item)).exists()
+
+
 def live_items(item: Any) -> list[Any]:
     """Return the item as its frozen run and its live runs; as it is where it is none that can go live."""
-    base = item.config.stash[BASE]
-    if not isinstance(item, pytest.Function) or not wanted(item):
+    if not isinstance(item, pytest.Function) or not can_go_live(item):
         return [item]
-    test, store = nodeid_of(item), store_of(item.config)
-    try:
-        mode = base.for_test([dict(mark.kwargs) for mark in item.iter_markers("agentreplay")]).mode
-    except SettingsError:  # the item says it
-        return [item]
-    if mode != "replay" or not store.path_of(item.path, test).exists():
-        return [item]
-    axes, items = base.axes, []
-    every = {"FF", "F" + axes.cell[1], axes.cell[0] + "F", axes.cell}
-    for cell in (each for each in WORDS if (each in every if base.released is None else each == axes.cell)):
-        for number in range(1, 2 if cell == "FF" else base.live_runs.runs + 1):
-            items.append(repeat_item(item, test, WORDS[cell] if cell == "FF" else f"{WORDS[cell]}-{number}"))
-            items[-1].stash[LIVE] = cell, number
+    base: Any = item.config.stash[BASE]
+    items: list[Any] = []
+    cell = base.axes.cell
+    cells = {"FF", f"F{cell[1]}", f"{cell[0]}F", cell} if base.released is None else {cell}
+    for each, word in ((each, WORDS[each]) for each in WORDS if each in cells):
+        for number in range(1, 2 if each == "FF" else base.live_runs.runs + 1):
+            items.append(repeat_item(item, nodeid_of(item), word if each == "FF" else f"{word}-{number}"))
+            items[-1].stash[LIVE] = each, number
     return items
 
 
@@ -100,12 +103,16 @@ class LiveItems:
         items.sort(key=lambda item: len(NEEDS[item.stash.get(LIVE, ("FF", 0))[0]]))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Know how many runs of which test are selected."""
+        """Know how many runs of which test are selected. Raises UsageError where nothing can be kept of them."""
         for item in session.items:
-            if hasattr(item, "_excinfo") and wanted(item):  # pytest makes one item of a method of TestCase
+            if hasattr(item, "_excinfo") and can_go_live(item):  # pytest makes one item of a method of TestCase
                 item.stash[LIVE] = self.config.stash[BASE].axes.cell, 1
             if LIVE in item.stash:
                 self.selected.setdefault(nodeid_of(item), Counter())[item.stash[LIVE][0]] += 1
+        try:
+            self.ledger.entries()
+        except CannotWrite as error:
+            raise pytest.UsageError(str(error)) from None
 
     def plan(self, item: pytest.Item) -> LivePlan:
         """Return what decides about the test of the item."""
@@ -114,7 +121,7 @@ class LiveItems:
     def add(self, item: pytest.Item, told: Mapping[str, Any]) -> tuple[LiveVerdict | None, list[LiveResult]]:
         """Add what a run gave; as `Ledger.add`."""
         cell, number = item.stash[LIVE]
-        plain = {"at": time.strftime("%FT%T+00:00", time.gmtime()), "drifts": (), **told["live_run"]}
+        plain = {"at": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()), "drifts": (), **told["live_run"]}
         plain |= {"test": nodeid_of(item), "cell": cell, "run": number, "session": self.session}
         return self.ledger.add(LiveResult.of(plain), self.plan(item), told.get("live_changes", ()))
 
@@ -186,7 +193,7 @@ class LiveItems:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Keep results and verdicts in the history; a test that nothing was decided about fails the session."""
-        if hasattr(session.config, "workerinput") or not files.exists(self.ledger.path):
+        if hasattr(session.config, "workerinput") or not files.exists(self.ledger.path.parent):
             return
         entries = self.ledger.entries()
         results = results_of(entries)

@@ -53,12 +53,10 @@ def amounts_of(text: str, name: str, example: str) -> dict[str, float]:
     for word in text.split():
         unit, _, amount = word.partition("=")
         refuse_unknown(name, unit, [*units])
-        whole = units[unit].isdecimal()
         amounts[unit] = decimal_of(amount)
+        whole = "whole " * units[unit].isdecimal()
         if not amounts[unit] or (whole and amounts[unit] % 1):
-            raise SettingsError(
-                f"{name}: {word!r}: {unit} takes a {'whole ' if whole else ''}number above zero, like {example}"
-            )
+            raise SettingsError(f"{name}: {word!r}: {unit} takes a {whole}number above zero, like {example}")
     return amounts
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.model import HttpCall, HttpReply
+from pytest_agentreplay.core.tolerance import is_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -19,10 +20,15 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.reading import Reader
 
 NANO = 1_000_000_000
-OUTPUT_LIMITS = frozenset(
-    ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxTokens", "maxOutputTokens", "num_predict")
-)
-CHOICES = frozenset(("n", "candidateCount"))
+OUTPUT_LIMITS = {
+    "max_tokens",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "maxTokens",
+    "maxOutputTokens",
+    "num_predict",
+}
+CHOICES = {"n", "candidateCount"}
 UNSTATED = "no output limit: the request has no max_tokens; add one there, or for all calls to the budget: output=4096"
 UNPRICED = "no price of {0} is known; add it to agentreplay_prices (dollars per million tokens): {0} = 1.25 in, 10 out"
 
@@ -75,16 +81,15 @@ class PricedReader:
 
     def cost(self, model: str, read: int, written: int) -> int | None:
         """Return what so many tokens cost in billionths of a dollar, rounded up; None without a price."""
-        price = next((each for name, each in self.prices if fits(name, model)), None)
+        price = next((each for name, each in self.prices if is_named(model, name)), None)
         return None if price is None else math.ceil(1000 * (read * price[0] + written * price[1]))
 
     def upper_bound(self, call: Call) -> Spending | str:
         """Return the most that `call` can take, or why nobody can tell."""
         reading = self.reader.read_call(call)
         parts = [reading.parameters, *reading.system, *reading.messages, *reading.tools]
-        size = max(
-            len(canonical(parts).encode("utf-8", "surrogatepass")), len(call.body) if isinstance(call, HttpCall) else 0
-        )
+        body = call.body.data if isinstance(call, HttpCall) else b""
+        size = max(len(body), len(canonical(parts).encode("utf-8", "surrogatepass")))  # it may be compressed
         knobs = [(path.rpartition(".")[2], value) for path, value in reading.knobs.items() if isinstance(value, int)]
         stated = [value for name, value in knobs if name in OUTPUT_LIMITS and value > 0]
         written = max(stated, default=int(self.limits.get("output", 0))) if reading.kind == "model" else 0
@@ -105,8 +110,3 @@ class PricedReader:
             return bound
         read, written = used["input_tokens"], used["output_tokens"]
         return Spending(1, read + written, self.cost(self.reader.read_call(call).model, read, written) or 0)
-
-
-def fits(pattern: str, model: str) -> bool:
-    """Return whether `pattern`, a name or the beginning of names with "*" at its end, is that of `model`."""
-    return model == pattern or (pattern.endswith("*") and model.startswith(pattern[:-1]))

@@ -92,7 +92,6 @@ def test_the_same_model_is_the_same_in_14_runs_and_no_more_are_made(shop):
     assert done.returncode == 0, done.stdout
     assert shop.server.hits == 14
     assert "15 passed" in done.stdout
-    print(done.stdout)
     [verdict] = into["verdicts"]
     assert (verdict["word"], verdict["cells"]["LF"]["passes"]) == ("same", 14)
 
@@ -100,7 +99,6 @@ def test_the_same_model_is_the_same_in_14_runs_and_no_more_are_made(shop):
 def test_a_refusal_rate_is_a_drift_of_the_model_and_only_the_run_that_decides_fails(shop):
     shop.model.share = 0.2
     done, into = verify(shop, "--replay-runs=auto")
-    print(done.stdout)
     [verdict] = into["verdicts"]
     assert (verdict["word"], verdict["layer"]) == ("drifted", "model")
     cell = verdict["cells"]["LF"]
@@ -111,7 +109,6 @@ def test_a_refusal_rate_is_a_drift_of_the_model_and_only_the_run_that_decides_fa
 
 def test_a_budget_is_never_exceeded_whoever_spends_it(shop):
     done, into = verify(shop, "--replay-runs=auto", "--replay-budget=calls=5", "-n", "2")
-    print(done.stdout)
     assert shop.server.hits == 5
     assert into["verdicts"][0]["word"] == "inconclusive"
     assert done.returncode == 1
@@ -121,10 +118,9 @@ def test_a_budget_is_never_exceeded_whoever_spends_it(shop):
 def test_where_the_frozen_run_is_red_no_model_is_asked(shop, tools):
     shop.edit("agent.py", "Where is A-17?", "Where is A-18?")
     try:
-        done, into = verify(shop, "--replay-runs=auto", "-rs", *tools)
+        _, into = verify(shop, "--replay-runs=auto", "-rs", *tools)
     finally:
         shop.edit("agent.py", "Where is A-18?", "Where is A-17?")
-    print(done.stdout)
     assert shop.server.hits == 0
     assert [(verdict["word"], verdict["layer"]) for verdict in into["verdicts"]] == [("drifted", "agent")]
 
@@ -145,7 +141,6 @@ def test_a_changed_tool_is_named_by_the_matrix_whose_last_cell_comes_last(shop):
     assert (verdict["layer"], done.returncode, shop.server.hits) == ("tool", 1, 4)
     assert [result["cell"] for result in into["results"]][-2:] == ["LL", "LL"]
     shown = " ".join(done.stdout.split())
-    print(done.stdout)
     assert "[AR-DRIFT] TOOL DRIFT in 2 of 2 live runs: " in shown
     assert "tool look_up: result changed" in shown
 
@@ -162,11 +157,9 @@ def test_a_live_job_is_not_told_that_it_needs_no_key(shop):
 
 def test_a_fixed_number_of_runs_and_a_plain_live_run(shop):
     done, _ = verify(shop)
-    print(done.stdout)
     assert (done.returncode, shop.server.hits) == (0, 1)
     shop.model.share = 1.0
     done, _ = verify(shop, "--replay-runs=2", "-v")
-    print(done.stdout)
     assert (done.returncode, shop.server.hits) == (1, 3)
 
 
@@ -223,6 +216,20 @@ def test_a_method_of_a_testcase_is_one_live_run(shop):
         assert done.returncode == (word == "drifted"), done.stdout
     assert shop.server.hits == 2
     (shop.root / "test_case.py").unlink()
+
+
+def test_where_nothing_can_be_kept_nothing_goes_live(shop):
+    folder = shop.root / ".agentreplay"
+    folder.rename(shop.root / "kept")
+    folder.write_text("a file", encoding="utf-8")
+    try:
+        done, _ = verify(shop)
+    finally:
+        folder.unlink()
+        (shop.root / "kept").rename(folder)
+    assert (done.returncode, shop.server.hits) == (4, 0)
+    assert "ERROR: " in done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
 
 
 def test_a_limit_in_money_needs_a_price(shop):
