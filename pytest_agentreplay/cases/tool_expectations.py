@@ -6,6 +6,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_agentreplay.cases.turn import clip, short
+from pytest_agentreplay.core.tolerance.comparing import matched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -94,19 +95,13 @@ def unmatched(calls: Sequence[ToolCallView], wanted: Sequence[ToolExpectation]) 
 
     A name alone, or ANY, can stand for several calls, so wishes that were granted first may have to move on.
     """
-    granted: dict[int, int] = {}
-
-    def grant(want: int, tried: set[int]) -> bool:
-        for i, call in enumerate(calls):
-            if i not in tried and wanted[want].grants(call.name, call.arguments):
-                tried.add(i)
-                if i not in granted or grant(granted[i], tried):
-                    granted[i] = want
-                    return True
-        return False
-
-    missing = [want for i, want in enumerate(wanted) if not grant(i, set())]
-    extra = [call for i, call in enumerate(calls) if i not in granted]
+    pairs = matched(
+        [repr(number) for number in range(len(wanted))],
+        [""] * len(calls),
+        lambda want, at: wanted[want].grants(calls[at].name, calls[at].arguments),
+    )
+    missing = [want for at, want in enumerate(wanted) if at not in pairs]
+    extra = [call for at, call in enumerate(calls) if at not in pairs.values()]
     if missing:
         there = repr(extra[0]) if extra else "no other call"
         return [f"{len(missing)} of {len(wanted)} expected tool calls were not made", *sides(missing[0], there, calls)]

@@ -23,7 +23,8 @@ from pytest_agentreplay.core.model import Failure, Header, HttpReply, Run, ToolR
 from pytest_agentreplay.core.tolerance import is_named
 from pytest_agentreplay.core.turns import function_of, is_model, turns
 from pytest_agentreplay.dialects import READER
-from pytest_agentreplay.errors import ReplayDiverged, SettingsError
+from pytest_agentreplay.errors import ReplayDiverged, RunnerError, SettingsError
+from pytest_agentreplay.live.tolerance_file import judges_of
 from pytest_agentreplay.report.findings import place as place_in_run
 from pytest_agentreplay.report.live_findings import live_finding
 from pytest_agentreplay.runs import replay_kit
@@ -85,7 +86,9 @@ class LiveSession(ReplaySession):
         return None
 
     def open(self) -> None:
-        """Open it. Raises SettingsError where a tool that writes may run off script."""
+        """Open it. Raises SettingsError where a tool that writes may run off script, or a judge is not declared."""
+        settings = self.settings
+        self.judges = judges_of(settings, settings.near) if settings.model == "live" else None
         super().open()
         writes = [tool.name for _, tool in self.tools if tool.effects == "write"]
         live = [name for name, how in self.settings.off_script if how == "live"]
@@ -130,18 +133,23 @@ class LiveSession(ReplaySession):
     def _judge(self, ended: EndedRun, divergence: Divergence | None) -> LiveResult:
         outcome = self.outcome(ended)
         now: Any = observe(self.run(), READER, outcome)
-        asked = [x for x in self.live.made() if self.settings.model == "live" and is_model(x.call, READER)]
-        usages = [READER.read_reply(x.call, x.outcome).usage for x in asked]
         passed = self.reproduced(ended) if self.settings.expect else ended.failure is None
         refused = passed or isinstance(ended.failure, ReplayDiverged)
         failure = "" if refused else ": ".join(str(outcome[name]) for name in ("type", "message") if name in outcome)
         stopped = "the run was interrupted" if ended.interrupted else self._unanswered(divergence)
+        drifts: tuple[Drift, ...] = ()
+        try:
+            drifts = () if stopped else self._drifts(divergence, now, failure)
+        except (RunnerError, ReplayDiverged) as error:  # a judge that failed, or was refused its call
+            stopped = str(error)
+        asked = [x for x in self.live.made() if self.settings.model == "live" and is_model(x.call, READER)]
+        usages = [READER.read_reply(x.call, x.outcome).usage for x in asked]
         return LiveResult(
             test=self.place.test,
             cell=self.settings.axes.cell,
             at=datetime.fromtimestamp(clocks.wall(), UTC).isoformat(timespec="seconds"),
             passed=passed,
-            drifts=() if stopped else self._drifts(divergence, now, failure),
+            drifts=drifts,
             off_script=tuple(self.live.off_script),
             calls=len(asked),
             tokens={side: sum(usage.get(f"{side}_tokens", 0) for usage in usages) for side in ("input", "output")},
@@ -169,7 +177,9 @@ class LiveSession(ReplaySession):
             layer = "agent" if divergence.kind in AGENTS else layer
             return (*tools, self._drift(divergence, layer, "recorded calls only"))
         recorded = observe(self.snapshot.run, READER, self.snapshot.run.header.outcome)
-        drifts = [each for each in self.settings.near.compare(recorded, now) if each.layer == "model" or not tools]
+        self.told["unmatched"] = [*self.settings.near.unmatched(recorded, now)]
+        compared = self.settings.near.compare(recorded, now, self.judges)
+        drifts = [each for each in compared if each.layer == "model" or not tools]
         drifts = [each if each.layer == "tool" else replace(each, layer=layer) for each in drifts]
         if failure:
             sides = recorded["outcome"], now["outcome"]

@@ -315,6 +315,8 @@ def replay_lines(replayed: list[Told]) -> list[str]:
         f"drift     {path} differs in {plural(count, 'test')}; {_watched(path)}"
         for path, count in sorted(drift.items())
     ]
+    if unmatched := [{*one["unmatched"]} for one in replayed if "unmatched" in one]:
+        lines += [f"tolerance {line}" for line in sorted(set.intersection(*unmatched))]
     vanished = Counter(call for one in replayed for call in one.get("vanished", ()))
     lines += [
         f"vanished  {call} was begun and given up when recorded, and is not called now ({count} x)"

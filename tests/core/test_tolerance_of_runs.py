@@ -90,7 +90,7 @@ def test_without_configuration_calls_are_exact_text_of_turns_is_by_type_and_the_
 def test_the_shipped_ratio_tells_paraphrases_from_other_answers():
     rule = next(iter(policy("$.final = text(0.35)").rules))
     for recorded, paraphrase, other in ANSWERS:
-        assert shared_words(recorded, paraphrase) >= rule.values[0] > shared_words(recorded, other), recorded
+        assert shared_words(recorded, paraphrase) >= float(rule.values[0]) > shared_words(recorded, other), recorded
     assert shared_words("", "") == 1
     assert shared_words("注文は発送されました", "注文は届きました") > 0.5, "scripts without spaces have words too"
 
@@ -100,7 +100,7 @@ NEAR = [
     ("$.final = text(0.5)", "Shipped: the order", "Refused"),
     ("$.final = regex(ship+ed)", "It shipped", "It is late"),
     ('$.final = one_of("yes", no, 3)', "no", "maybe"),
-    ("$.final = one_of(1, 2)", 2, "2"),
+    ("$.final = one_of(1, 2)", 2, 3),
     ("$.usage.calls = number(1)", 2, 3),
     ("$.usage.calls = 50%", 1.5, 1.6),
     ("$.usage.calls = number(0.2, 50%)", 1.5, 1.6),
@@ -214,13 +214,13 @@ REFUSED = [
     ("$.final = text", "text(0.35)"),
     ("$.final = ignore()", "write ignore"),
     ("$.final = one_of()", "one_of(A, B)"),
-    ('$.final = one_of("a)', "one_of(A, B)"),
     ("$.final = judge(help)", 'judge(HOOK, "rubric")'),
     ("$.final = embed(help, 2)", "embed(HOOK, 0.9)"),
     ("$.usage.cost = at most", "at most 2000"),
     ("$.usage.cost = at most -1", "at most 2000"),
     ("$.usage.cost = number(1, 2, 3)", "number(0.01, 1%)"),
-    ("$.tools = forbidden(1)", "forbidden(NAME)"),
+    ("$.usage.cost = number()", "number(0.01, 1%)"),
+    ("$.tools = forbidden()", "forbidden(NAME)"),
     ("$.answer = ignore", "begins with $.turns, $.tools, $.final, $.outcome, $.usage"),
 ]  # fmt: skip
 

@@ -10,20 +10,24 @@ import math
 import re
 from collections import Counter, defaultdict
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.divergence import ABSENT
-from pytest_agentreplay.core.tolerance.frozen_view import is_leaf, rewrapped, unwrapped
+from pytest_agentreplay.core.tolerance.frozen_view import is_leaf, unwrapped
 from pytest_agentreplay.errors import AgentReplayError, RunnerError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from pytest_agentreplay.core.divergence import Absent
-    from pytest_agentreplay.core.model import Json
+    from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.core.rules import Place
     from pytest_agentreplay.core.tolerance.tolerance_forms import Tolerance
+
+Rule: TypeAlias = "Tolerance | None"
+Hooks: TypeAlias = "Mapping[str, Callable[..., Any]]"
 
 LISTS = frozenset({"unordered", "set", "superset", "subset", "subsequence"})
 MORE = frozenset({"superset", "subsequence", "type"})
@@ -38,7 +42,7 @@ class BrokenRule(NamedTuple):
     """One place where `now` is not near enough to `recorded`, by which rule (None: nobody said anything), and why."""
 
     place: Place
-    rule: Tolerance | None
+    rule: Rule
     recorded: Json | Absent
     now: Json | Absent
     reason: str = ""
@@ -47,33 +51,27 @@ class BrokenRule(NamedTuple):
 class Comparison:
     """One comparison: `settled` is what is there now, `broken` are the places that differ."""
 
-    def __init__(
-        self,
-        old: Json,
-        new: Json,
-        rules: Callable[[Json], dict[Place, Tolerance]],
-        hooks: Mapping[str, Callable[..., Any]],
-    ) -> None:
+    def __init__(self, old: Json, new: Json, rules: Callable[[Json], dict[Place, Tolerance]], hooks: Hooks) -> None:
         """`rules` gives those of the places of either side, `hooks` are functions of the project by key."""
         self.broken: list[BrokenRule] = []
         self._recorded, self._now, self._hooks = rules(old), rules(new), hooks
         self._inner = {place[:n] for place in (*self._recorded, *self._now) for n in range(len(place))}
         self.settled = self._settle(old, new, (), (), None)
 
-    def _settle(self, old: Json, new: Json, was: Place, here: Place, above: Tolerance | None) -> Json:
+    def _settle(self, old: Json, new: Json, was: Place, here: Place, above: Rule) -> Json:
         """Return `new`, which stands at `here`, beside `old`, which stood at `was`; `above` is what holds so far."""
         rule = self._rule(was, here, above)
         how = rule.how if rule is not None else "exact"
         if how == "ignore" and not {was, here} & self._inner:
             return old
-        (wrapped, inner), (wraps, now) = unwrapped(old), unwrapped(new)
+        (wrapped, inner, _), (wraps, now, wrap) = unwrapped(old), unwrapped(new)
         if wrapped == wraps and not (rule is not None and rule.hook):
             if isinstance(inner, list) and isinstance(now, list):
                 how = "unordered" if wrapped in {"$set", "$frozenset"} and how not in LISTS else how
                 below = None if rule is not None and rule.how in LISTS else rule
-                return rewrapped(new, self._elements(inner, now, was, here, how=how, rule=rule, below=below))
+                return wrap(self._elements(inner, now, was, here, how=how, rule=rule, below=below))
             if wrapped:
-                return rewrapped(new, self._settle(inner, now, was, here, above))
+                return wrap(self._settle(inner, now, was, here, above))
             if isinstance(old, dict) and isinstance(new, dict) and not (is_leaf(old) or is_leaf(new)):
                 return self._members(rule, old, new, was, here)
         if (reason := distance(rule, old, new, self._hooks)) is None:
@@ -81,13 +79,13 @@ class Comparison:
         self.broken.append(BrokenRule(here, rule, old, new, reason))
         return new
 
-    def _rule(self, was: Place | None, here: Place | None, above: Tolerance | None) -> Tolerance | None:
+    def _rule(self, was: Place | None, here: Place | None, above: Rule) -> Rule:
         """Return what holds at a place; None stands for the side on which it is not there."""
         own = self._recorded.get(was) if was is not None else None
         own = own or (self._now.get(here) if here is not None else None)
         return above if own is None or (above is not None and above.level > own.level) else own
 
-    def _leave(self, was: Place | None, here: Place | None, above: Tolerance | None, value: Json) -> bool:
+    def _leave(self, was: Place | None, here: Place | None, above: Rule, value: Json) -> bool:
         """Return whether nobody minds that `value` stands on one side alone; where not, the place is broken."""
         rule = self._rule(was, here, above)
         if rule is not None and rule.how == "ignore":
@@ -96,9 +94,7 @@ class Comparison:
         self.broken.append(BrokenRule(here or was or (), rule, *sides))
         return False
 
-    def _members(
-        self, rule: Tolerance | None, old: dict[str, Json], new: dict[str, Json], was: Place, here: Place
-    ) -> Json:
+    def _members(self, rule: Rule, old: JsonObject, new: JsonObject, was: Place, here: Place) -> Json:
         settled = {
             key: self._settle(old[key], value, (*was, key), (*here, key), rule) if key in old else value
             for key, value in new.items()
@@ -109,19 +105,12 @@ class Comparison:
         }
 
     def _elements(
-        self,
-        old: list[Json],
-        new: list[Json],
-        was: Place,
-        here: Place,
-        *,
-        how: str,
-        rule: Tolerance | None,
-        below: Tolerance | None,
+        self, old: list[Json], new: list[Json], was: Place, here: Place, *, how: str, rule: Rule, below: Rule
     ) -> list[Json]:
         """Return the elements in the order in which those that they are near to were recorded; the others behind."""
         olds, news = ([_asked(item) for item in side] if was == TOOLS else side for side in (old, new))
 
+        @cache
         def near(at: int, to: int) -> bool:
             count = len(self.broken)
             self._settle(olds[at], news[to], (*was, at), (*here, to), below)
@@ -137,15 +126,13 @@ class Comparison:
                 settled.append(self._settle(item, new[to], (*was, at), (*here, to), below))
                 if was == TOOLS and how not in LISTS and self._is_other_call(count):
                     return settled + new[to + 1 :]
-            elif (
-                how in FEWER
-                or (how == "set" and any(near(at, to) for to in range(len(new))))
-                or self._leave((*was, at), None, rule, item)
-            ):
+                continue
+            fewer = how in FEWER or (how == "set" and any(near(at, to) for to in range(len(new))))
+            if fewer or self._leave((*was, at), None, rule, item):
                 settled.append(item)
         for to in sorted({*range(len(new))} - {*pairs.values()}):
-            extra = how in MORE or (how == "set" and any(near(at, to) for at in range(len(old))))
-            if not extra and not self._leave(None, (*here, to), rule, new[to]):
+            more = how in MORE or (how == "set" and any(near(at, to) for at in range(len(old))))
+            if not more and not self._leave(None, (*here, to), rule, new[to]):
                 settled.append(new[to])
         return settled
 
@@ -186,42 +173,28 @@ def paired(
 
 
 def matched(old: Sequence[str], new: Sequence[str], near: Callable[[int, int], bool]) -> dict[int, int]:
-    """As many pairs as there can be: index in `old` to index in `new`, `near` both. Equal texts are tried first."""
+    """Return as many pairs as there can be: index in `old` to index in `new`, `near` both. Equal texts come first."""
     waiting: dict[str, list[int]] = defaultdict(list)
     for to, text in reversed([*enumerate(new)]):
         waiting[text].append(to)
-    pairs = {at: waiting[text].pop() for at, text in enumerate(old) if waiting[text]}
-    owner = {to: at for at, to in pairs.items()}
-    known: dict[tuple[int, int], bool] = {}
-    for start in range(len(old)):
-        if start in pairs:
-            continue
-        # The shortest way from one that has no partner to a free one, over those that could take another.
-        reached: dict[int, int] = {}
-        queue = [start]
-        for at in queue:
-            for to in range(len(new)):
-                if to in reached or not known.setdefault((at, to), near(at, to) if (at, to) not in known else False):
-                    continue
-                reached[to] = at
-                if to in owner:
-                    queue.append(owner[to])
-                    continue
-                free: int | None = to
-                while free is not None:
-                    holder = reached[free]
-                    owner[free] = holder
-                    before = pairs.get(holder)
-                    pairs[holder] = free
-                    free = before
-                queue.clear()
-                break
-            if start in pairs:
-                break
-    return pairs
+    owners = {waiting[text].pop(): at for at, text in enumerate(old) if waiting[text]}
+
+    def take(at: int, tried: set[int]) -> bool:
+        """Find a partner for `at`, one without a partner first; else another element may have to move on."""
+        for to in sorted(range(len(new)), key=owners.__contains__):
+            if to not in tried and near(at, to):
+                tried.add(to)
+                if to not in owners or take(owners[to], tried):
+                    owners[to] = at
+                    return True
+        return False
+
+    for at in sorted({*range(len(old))} - {*owners.values()}):
+        take(at, set())
+    return {at: to for to, at in owners.items()}
 
 
-def distance(rule: Tolerance | None, old: Json, new: Json, hooks: Mapping[str, Callable[..., Any]]) -> str | None:
+def distance(rule: Rule, old: Json, new: Json, hooks: Hooks) -> str | None:
     """Return why `new` is not near `old`, "" where the values say it; None where it is near.
 
     What is equal is near, but for a pattern or a list of values, which are about now alone.
@@ -230,18 +203,20 @@ def distance(rule: Tolerance | None, old: Json, new: Json, hooks: Mapping[str, C
         case "regex", [pattern] if isinstance(new, str):
             return None if pattern.search(new) else "the pattern is not found"
         case "one_of", values if not isinstance(new, dict | list):
-            return None if canonical(new) in map(canonical, values) else "none of these"
+            return None if (new if isinstance(new, str) else canonical(new)) in values else "none of these"
         case how, _ if how == "ignore" or canonical(old) == canonical(new):
             return None
         case "type", _:
             kind, other = (_KINDS.get(type(value), "null") for value in (old, new))
             return None if kind == other else f"{other} and not {kind}"
-        case "number", [absolute, share] if (size := number_of(old)) is not None and (
+        case "number", [absolute, relative] if (size := number_of(old)) is not None and (
             now := number_of(new)
         ) is not None:
-            return None if abs(size - now) <= max(absolute, abs(size) * share) else ""
+            return None if abs(size - now) <= max(absolute, abs(size) * relative) else ""
         case "text", [least] if isinstance(old, str) and isinstance(new, str):
-            return None if (share := shared_words(old, new)) >= least else f"{share:.2f} of the words are the same"
+            return (
+                None if (share := shared_words(old, new)) >= float(least) else f"{share:.2f} of the words are the same"
+            )
         case "embed" | "judge", _ if rule is not None:
             return ask(rule, hooks, old, new)
     return ""
@@ -261,7 +236,7 @@ def number_of(value: object) -> Decimal | None:
     return Decimal(repr(value)) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def ask(rule: Tolerance, hooks: Mapping[str, Callable[..., Any]], old: Json, new: Json) -> str | None:
+def ask(rule: Tolerance, hooks: Hooks, old: Json, new: Json) -> str | None:
     """Return what a function of the project says. Raises RunnerError where it fails.
 
     One that embeds takes a text and gives numbers; a judge takes `recorded`, `now` and `rubric` and gives True, False
@@ -278,4 +253,4 @@ def ask(rule: Tolerance, hooks: Mapping[str, Callable[..., Any]], old: Json, new
         raise
     except Exception as error:  # whatever the project's function does
         raise RunnerError(f"{rule.text}: {error!r}") from error
-    return None if cosine >= wanted else f"the cosine is {cosine:.2f}"
+    return None if cosine >= float(wanted) else f"the cosine is {cosine:.2f}"

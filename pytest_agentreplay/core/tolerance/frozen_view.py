@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_agentreplay.core.model import Json
 
 
 def view(data: Json) -> Json:
     """Return frozen `data` as its paths lead through it."""
-    wrapped, inner = unwrapped(data)
+    wrapped, inner, _ = unwrapped(data)
     if wrapped:
         return view(inner)
     if isinstance(data, dict) and not is_leaf(data):
@@ -18,40 +20,20 @@ def view(data: Json) -> Json:
     return [view(item) for item in data] if isinstance(data, list) else data
 
 
-def unwrapped(data: Json) -> tuple[str, Json]:
-    """Return what a value is wrapped in, as a text, and what is inside."""
-    if not isinstance(data, dict) or len(data) != 1:
-        return "", data
-    ((tag, payload),) = data.items()
-    match tag, payload:
-        case "$tuple" | "$set" | "$frozenset" | "$awaited", _:
-            return tag, payload
-        case "$deque", [list(items), size]:
-            return f"{tag} {size}", items
-        case "$object" | "$enum" | "$codec", [str(name), inner]:
-            return f"{tag} {name}", inner
-        case "$object", dict():
-            return tag, payload
-        case "$arm", [index, spelled, inner]:
-            return f"{tag} {index} {spelled}", inner
-        case _:
-            return "", data
+def unwrapped(data: Json) -> tuple[str, Json, Callable[[Json], Json]]:
+    """Return what a value is wrapped in, as a text, what is inside, and what wraps something else likewise."""
+    if isinstance(data, dict) and len(data) == 1:
+        ((tag, payload),) = data.items()
+        match tag, payload:
+            case ("$tuple" | "$set" | "$frozenset" | "$awaited", _) | ("$object", dict()):
+                return tag, payload, lambda inner: {tag: inner}
+            case "$deque", [list(items), size]:
+                return f"{tag} {size}", items, lambda inner: {tag: [inner, size]}
+            case "$object" | "$enum" | "$codec" | "$arm", [*names, inner] if len(names) == 1 + (tag == "$arm"):
+                return " ".join(map(str, (tag, *names))), inner, lambda inner: {tag: [*names, inner]}
+    return "", data, lambda inner: inner
 
 
 def is_leaf(data: dict[str, Json]) -> bool:
     """Return whether a tagged value is one as a whole: a date, some bytes, a Decimal."""
     return len(data) == 1 and next(iter(data)).startswith("$") and not next(iter(data)).startswith("$$")
-
-
-def rewrapped(data: Json, inner: Json) -> Json:
-    """Return `data` with something else inside."""
-    if not isinstance(data, dict) or unwrapped(data)[0] == "":
-        return inner
-    ((tag, payload),) = data.items()
-    match tag:
-        case "$deque":
-            return {tag: [inner, payload[1]]}  # type: ignore[index]
-        case "$object" | "$enum" | "$codec" | "$arm" if isinstance(payload, list):
-            return {tag: [*payload[:-1], inner]}
-        case _:
-            return {tag: inner}

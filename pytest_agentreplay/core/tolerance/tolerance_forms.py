@@ -15,7 +15,7 @@ embed(HOOK, 0.9), judge(HOOK, "R")  a function of the project says so
 
 from __future__ import annotations
 
-import json
+import csv
 import re
 from dataclasses import dataclass
 from decimal import Decimal
@@ -38,16 +38,22 @@ EXACT_TEXT = (
     "a model does not write the same text twice (1,000 identical requests were seen to give 80 different answers), so "
     "a comparison that asks for it fails by chance: write text(0.35), type or ignore"
 )
-ALIASES = {"equal": "exact", "multiset": "unordered"}
 FORMS = (
     "write ignore, unordered, exact, a number (0.01) or a share (1%), or one of type, set, superset, subset, "
     "subsequence, unordered(KEY), number(0.01, 1%), text(0.35), regex(R), one_of(A, B), forbidden(NAME), at most 2000, "
     'at most 1.5x, embed(HOOK, 0.9), judge(HOOK, "rubric")'
 )
-_SIZE = re.compile(r"(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*(%?)", re.IGNORECASE)
-_FORM = re.compile(r"([a-z_]+)\s*(?:\((.*)\))?", re.DOTALL)
-_LIMIT = re.compile(r"at most\s+(\d+(?:\.\d+)?(?:e[+-]?\d+)?)\s*(x?)")
-_ARGUMENT = re.compile(r'\s*("(?:[^"\\]|\\.)*"|[^,"]*[^,"\s])\s*(?:,(?=.)|$)', re.DOTALL)
+_SIZE, _RATIO = r"(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)", r"(0?\.\d*[1-9]\d*|1(?:\.0+)?)"
+_PATTERNS = (
+    r"(exact|ignore|type|set|superset|subset|subsequence|unordered)",
+    r"(unordered)\(([^()]+)\)",
+    rf"(number)\((?:{_SIZE}(?=\s*[,)]))?(?:,\s*)?(?:{_SIZE}\s*%)?\)",
+    rf"(text)\({_RATIO}\)",
+    rf"(embed)\(([^,()]+),\s*{_RATIO}\)",
+    r'(judge)\(([^,()]+),\s*"?([^"]+)"?\)',
+    r"(regex|one_of|forbidden)\((.+)\)",
+    rf"(at most)\s+{_SIZE}\s*(x?)",
+)
 
 
 class Level(IntEnum):
@@ -125,29 +131,20 @@ def _covers_text(path: Selector) -> bool:
 
 
 def _form(how: str, line: str) -> tuple[str, tuple[Any, ...]]:
-    """Return the word and its values. Raises SettingsError."""
-    if size := _SIZE.fullmatch(how):
-        return "number", _sizes([size[0]])
-    if limit := _LIMIT.fullmatch(how):
-        return "at most", (Decimal(limit[1]), bool(limit[2]))
-    form = _FORM.fullmatch(how)
-    word, inside = (ALIASES.get(form[1], form[1]), form[2]) if form else ("", None)
-    values = [] if inside is None or word == "regex" else _values(inside)
-    match word, values:
-        case "ignore" | "exact" | "type" | "set" | "superset" | "subset" | "subsequence" | "unordered", [] if (
-            inside is None
-        ):
-            return word, ()
-        case ("unordered", [str()]) | ("one_of", [_, *_]) | ("judge", [str(), str()]):
+    """Return the word and what stands in its brackets. Raises SettingsError."""
+    how = f"number({how})" if how[:1].isdecimal() else {"equal": "exact", "multiset": "unordered"}.get(how, how)
+    form = next(filter(None, (re.fullmatch(pattern, how, re.DOTALL) for pattern in _PATTERNS)), None)
+    match form.groups() if form is not None and how != "number()" else ():
+        case "number", absolute, share:
+            return "number", (Decimal(absolute or 0), Decimal(share or 0) / 100)
+        case "at most", limit, times:
+            return "at most", (Decimal(limit), bool(times))
+        case "regex", pattern:
+            return "regex", (_quick(pattern, line),)
+        case "one_of" | "forbidden" as word, values:
+            return word, tuple(value.strip() for value in next(csv.reader([values], skipinitialspace=True)))
+        case word, *values:
             return word, tuple(values)
-        case "forbidden", [_, *_] if all(isinstance(value, str) for value in values):
-            return word, tuple(values)
-        case "number", [_] | [_, _] if all(_SIZE.fullmatch(str(value)) for value in values):
-            return word, _sizes(values)
-        case ("text", [least]) | ("embed", [str(), least]) if isinstance(least, int | float) and 0 < least <= 1:
-            return word, tuple(values)
-        case "regex", [] if inside:
-            return word, (_quick(inside, line),)
     raise SettingsError(f"{line}: {FORMS}")
 
 
@@ -159,23 +156,3 @@ def _quick(regex: str, line: str) -> re.Pattern[str]:
         return quick(regex)
     except (RefusedPattern, Slow) as wrong:
         raise SettingsError(f"{line}: the pattern {wrong}") from None
-
-
-def _sizes(values: list[Any]) -> tuple[Decimal, Decimal]:
-    """Return how far numbers may be apart, and what share of the recorded one."""
-    sizes = {size[2]: Decimal(size[1]) for value in values if (size := _SIZE.fullmatch(str(value)))}
-    return sizes.get("", Decimal()), sizes.get("%", Decimal()) / 100
-
-
-def _values(inside: str) -> list[Any]:
-    """Return what stands between the commas: JSON where it is some, else text. Nothing where it cannot be read."""
-    values, at = [], 0
-    while part := _ARGUMENT.match(inside, at):
-        at = part.end()
-        try:
-            values.append(json.loads(part[1]))
-        except ValueError:
-            values.append(part[1])
-        if at == len(inside):
-            return values
-    return []

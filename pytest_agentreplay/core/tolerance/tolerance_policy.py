@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.canonical_json import canonical
@@ -13,12 +13,12 @@ from pytest_agentreplay.core.diff.texts import shorten
 from pytest_agentreplay.core.divergence import ABSENT
 from pytest_agentreplay.core.live.result import Drift
 from pytest_agentreplay.core.rules import Selector, show
-from pytest_agentreplay.core.tolerance.comparing import BrokenRule, Comparison, number_of
+from pytest_agentreplay.core.tolerance.comparing import BrokenRule, Comparison, Hooks, number_of
 from pytest_agentreplay.core.tolerance.frozen_view import view
 from pytest_agentreplay.core.tolerance.tolerance_forms import Level, Tolerance, is_named, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.core.rules import Place
@@ -65,16 +65,15 @@ class TolerancePolicy:
         """Return whether one may stand for the other."""
         return canonical(_unnumbered(recorded)) == canonical(self.settled(tool, recorded, now, side))
 
-    def compare(
-        self, recorded: JsonObject, now: JsonObject, hooks: Mapping[str, Callable[..., Any]] = MappingProxyType({})
-    ) -> tuple[Drift, ...]:
+    def compare(self, recorded: JsonObject, now: JsonObject, hooks: Hooks | None = None) -> tuple[Drift, ...]:
         """Return where `now` leaves `recorded`; both are what a run shows (`core.live.observation`).
 
         `hooks` are the functions of the project by key: what they call crosses the boundary as an agent's calls do.
-        Raises SettingsError for a hook that is not there, RunnerError for one that fails.
+        Without any no judge is asked. Raises RunnerError for one that fails.
         """
-        rules, sides = (*SHIPPED, *self.rules), (_unnumbered(recorded), _unnumbered(now))
-        broken = Comparison(*sides, partial(_places, rules), hooks).broken
+        rules = (*SHIPPED, *(self._plain if hooks is None else self.rules))
+        sides = (_unnumbered(recorded), _unnumbered(now))
+        broken = Comparison(*sides, partial(_places, rules), hooks or {}).broken
         return tuple(_drift(each) for each in (*broken, *_exceeded(rules, *map(view, sides))))
 
     def unmatched(self, recorded: JsonObject, now: JsonObject) -> tuple[str, ...]:
@@ -147,12 +146,5 @@ def _drift(broken: BrokenRule) -> Drift:
 
 def _unnumbered(data: Json) -> Any:
     """Return it without the numbers of placeholders: which secret was seen first is no matter of a result."""
-    match data:
-        case str():
-            return _PLACEHOLDER.sub(r"[[redacted:\1]]", data) if "[[redacted:" in data else data
-        case list():
-            return [_unnumbered(item) for item in data]
-        case dict():
-            return {key: _unnumbered(value) for key, value in data.items()}
-        case _:
-            return data
+    text = json.dumps(data)
+    return json.loads(_PLACEHOLDER.sub(r"[[redacted:\1]]", text)) if "[[redacted:" in text else data

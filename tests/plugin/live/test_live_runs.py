@@ -183,6 +183,8 @@ class World:
             return final
         if case == "flaky" and not turn and self.flaky():
             return "I cannot help with that."
+        if case == "verdict":
+            return "it leaves out the day"
         if case == "nested" and not turn:
             return Ask("summarise", {"order": "A-17"})
         if self.drifted:
@@ -325,6 +327,7 @@ def test_a_tool_that_writes_may_not_be_let_live_off_script(shop):
     assert "agentreplay_off_script: refund = live: it writes, and a tool that writes never runs" in flat(done)
 
 
+<<<<<<< HEAD
 def test_one_snapshot_is_run_live_by_the_command_whose_code_says_what_that_proves(shop):
     folder = shop.root / "__agent_snapshots__" / "test_shop"
 
@@ -344,3 +347,28 @@ def test_one_snapshot_is_run_live_by_the_command_whose_code_says_what_that_prove
         assert code("test_plain") == 4
     finally:
         file.write_bytes(shop.sealed[file])
+=======
+def test_a_judge_is_asked_through_the_boundary_and_a_path_that_matches_nothing_is_named(shop):
+    (shop.root / "judges.py").write_text(
+        "import agent\n\ndef judge(recorded, now, rubric):\n"
+        "    return True if rubric == 'anything' else agent.answer(f'verdict on {now}')\n\n"
+        "def broken(**_):\n    raise OSError('no quota')\n",
+        encoding="utf-8",
+    )
+    shop.world.drifted = True
+    keys = "-o", "agentreplay_judges=fair = judges:judge\nout = judges:broken", "-k", "wording"
+    hits = shop.server.hits
+    lines = "-o", 'agentreplay_tolerances=$.final = judge(fair, "says the same")\n$.outcome.reason = ignore'
+    done, runs = live(shop, "--replay=live", *keys, *lines)
+    assert shop.server.hits - hits == runs["wording"]["calls"] == 3, "two of the agent, one of the judge"
+    (drift,) = runs["wording"]["drifts"]
+    assert drift["tolerance"] == '$.final = judge(fair, "says the same")'
+    assert drift["summary"].endswith("(it leaves out the day)")
+    assert "$.outcome.reason = ignore matches nothing in either run" in flat(done)
+    done, runs = live(shop, "--replay=live", *keys, "-o", "agentreplay_tolerances=$.final = judge(fair, anything)")
+    passed(done)
+    done, runs = live(shop, "--replay=live", *keys, "-o", "agentreplay_tolerances=$.final = judge(out, x)")
+    assert "OSError('no quota')" in runs["wording"]["stopped"], "no verdict, and no drift"
+    done = shop.run("--replay=live", *keys, "-o", "agentreplay_tolerances=$.final = judge(unfair, x)", "test_shop.py")
+    assert "no judge unfair is declared" in flat(done)
+>>>>>>> 922360ff (Ask the judges of a live run, name tolerances that match nothing, and keep the engine small)
