@@ -22,6 +22,7 @@ LIBRARIES: dict[str, set[str]] = {
     "policies/patterns.py": {"re2"},
     "core/regexes.py": {"warnings"},
     "core/redaction/packed.py": {"bz2", "io", "lzma", "zipfile"},  # of texts in memory
+    "core/tolerance/tolerance_forms.py": {"csv"},  # of lines in memory
     "core/content_coding.py": {"importlib"},  # of brotli and zstd, whichever library is there
 }
 """Libraries that only turn text into values, and the one module that uses each of them."""
