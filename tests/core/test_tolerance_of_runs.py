@@ -152,6 +152,8 @@ def test_a_tool_means_its_results_in_a_project_and_its_arguments_in_a_case():
     anywhere = policy("$.tools[*].arguments.limit = ignore")
     assert anywhere.near("search", {"limit": 5}, {"limit": 9}, "arguments")
     assert not anywhere.near("search", {"limit": 5}, {"limit": 9})
+    third = policy("$.tools[0].arguments = ignore")
+    assert not third.near("search", {"limit": 5}, {"limit": 9}, "arguments"), "one call alone has no number"
 
 
 def test_what_is_forbidden_and_what_is_too_much_holds_beside_every_other_tolerance():

@@ -47,6 +47,10 @@ class TolerancePolicy:
         """Nothing is looked at before it is needed."""
         self.rules = tuple(rules)
         self._plain = tuple(rule for rule in self.rules if not rule.hook)
+        # One call alone is not the third of its run: a path that names it by its number is no matter there.
+        self._of_calls = tuple(
+            rule for rule in self._plain if rule.tool or not any(type(it.want) is int for it in rule.path.steps[1:2])
+        )
 
     def settled(self, tool: str, recorded: Json, now: Json, side: Side = "result") -> Json:
         """Return `now`, of one call of `tool`, with what is near enough to `recorded` as it was recorded.
@@ -54,11 +58,11 @@ class TolerancePolicy:
         No judge is asked here: nobody has a model to ask where models are frozen.
         """
         recorded, now = _unnumbered(recorded), _unnumbered(now)
-        if not self._plain or canonical(recorded) == canonical(now):
+        if not self._of_calls or canonical(recorded) == canonical(now):
             return now
         was: Json = {"tools": [{"name": tool, side: recorded}]}
         here: Json = {"tools": [{"name": tool, side: now}]}
-        settled: Any = Comparison(was, here, partial(_places, self._plain), {}).settled
+        settled: Any = Comparison(was, here, partial(_places, self._of_calls), {}).settled
         return settled["tools"][0][side]  # type: ignore[no-any-return]
 
     def near(self, tool: str, recorded: Json, now: Json, side: Side = "result") -> bool:
