@@ -327,7 +327,6 @@ def test_a_tool_that_writes_may_not_be_let_live_off_script(shop):
     assert "agentreplay_off_script: refund = live: it writes, and a tool that writes never runs" in flat(done)
 
 
-<<<<<<< HEAD
 def test_one_snapshot_is_run_live_by_the_command_whose_code_says_what_that_proves(shop):
     folder = shop.root / "__agent_snapshots__" / "test_shop"
 
@@ -347,7 +346,8 @@ def test_one_snapshot_is_run_live_by_the_command_whose_code_says_what_that_prove
         assert code("test_plain") == 4
     finally:
         file.write_bytes(shop.sealed[file])
-=======
+
+
 def test_a_judge_is_asked_through_the_boundary_and_a_path_that_matches_nothing_is_named(shop):
     (shop.root / "judges.py").write_text(
         "import agent\n\ndef judge(recorded, now, rubric):\n"
@@ -371,4 +371,3 @@ def test_a_judge_is_asked_through_the_boundary_and_a_path_that_matches_nothing_i
     assert "OSError('no quota')" in runs["wording"]["stopped"], "no verdict, and no drift"
     done = shop.run("--replay=live", *keys, "-o", "agentreplay_tolerances=$.final = judge(unfair, x)", "test_shop.py")
     assert "no judge unfair is declared" in flat(done)
->>>>>>> 922360ff (Ask the judges of a live run, name tolerances that match nothing, and keep the engine small)
