@@ -129,6 +129,8 @@ class LiveBackend(CaseBackend, VerifyBackend):
         """Return what is done about a call that the snapshot cannot answer."""
         function = function_of(call, self._reader)
         name = function.name if function is not None else label(call, self._reader)
+        if is_model(call, self._reader):
+            return Refused(replace(refused.divergence, summary=f"{name} was called more often than recorded", hints=()))
         policy = next((how for pattern, how in reversed(self.policies) if is_named(name, pattern)), "stop")
         with self._lock:
             self.off_script.append(name)
