@@ -37,7 +37,7 @@ def test_nothing_said_is_replay():
 def test_what_is_changed_in_requests_is_for_a_live_model_alone():
     live = {"agentreplay_replay": "live"}
     settings = made(agentreplay_replay_set=["model=m-2", "temperature = 0"], **live)
-    assert settings.changes == ("model=m-2", "temperature = 0")
+    assert settings.changes == ("model=m-2", "temperature=0")
     refused("--replay-set model=m-2", "add --replay=live", agentreplay_replay_set=["model=m-2"])
     refused("--replay-set", "add --replay=live", agentreplay_replay_set=["model=m-2"], agentreplay_record=True)
 

@@ -287,7 +287,8 @@ def resolve(
         flag := next((each for each in ("runs", "budget") if options.get(f"agentreplay_replay_{each}")), "")
     ):
         raise SettingsError(f"--replay-{flag} is for live runs: add --replay=live")
-    changes = tuple(options.get("agentreplay_replay_set") or ())
+    typed_changes = options.get("agentreplay_replay_set") or ()
+    changes = tuple(["=".join(map(str.strip, text.split("=", 1))) for text in typed_changes])
     if changes and (word != "live" or missing):
         raise SettingsError(f"--replay-set {changes[0]}: changes what a live model is asked: add --replay=live")
     sandbox = sandbox_of(options.get("agentreplay_sandbox"), table, "live" if live else lives, where)

@@ -8,13 +8,15 @@ import boto3
 import pytest
 import requests
 import urllib3
+from botocore import UNSIGNED
 from botocore.config import Config
 
 from pytest_agentreplay.demo.server import ModelServer, Raw
+from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.http import urllib3 as http_urllib3
 from tests.support.exhaustive import rare
-from tests.support.tapes import both
+from tests.support.tapes import both, recording
 from tests.support.wire import (
     REPLIES,
     early_close_comes_back,
@@ -206,3 +208,22 @@ def test_install_twice_wraps_once():
     kept = vars(urllib3.connectionpool.HTTPConnectionPool)["_make_request"]
     http_urllib3.patch(urllib3.connectionpool)
     assert vars(urllib3.connectionpool.HTTPConnectionPool)["_make_request"] is kept
+
+
+def converse(url, **settings):
+    """One call of Bedrock, without retries."""
+    config = Config(retries={"max_attempts": 0}, **settings)
+    keys = {"aws_access_key_id": "AKIA0123456789ABCDEF", "aws_secret_access_key": "y" * 40}
+    client = boto3.client("bedrock-runtime", region_name="eu-west-1", endpoint_url=url, config=config, **keys)
+    return client.converse(modelId="m-1", messages=[{"role": "user", "content": [{"text": "hi"}]}])
+
+
+def test_what_a_live_run_changes_is_sent_to_bedrock_unless_it_is_signed():
+    with ModelServer() as server, recording() as tape:
+        tape.interception.changes = {"model": "eu.m-2:0", "temperature": 0.5}
+        assert converse(server.url, signature_version=UNSIGNED)["output"]
+        with pytest.raises(ReplayDiverged, match=r"--replay-set model, temperature: the request is signed"):
+            converse(server.url)
+    (request,) = server.requests
+    assert request.path == "/model/eu.m-2%3A0/converse"
+    assert request.json["inferenceConfig"] == {"temperature": 0.5}

@@ -95,7 +95,7 @@ def live(project, *words, **environ):
 
 
 def test_the_changed_request_is_what_is_sent_and_reported(shop):
-    words = ("--replay-set", "model=m-2", "--replay-set", "temperature=0", "-k", "not plain")
+    words = ("--replay-set", "model=m-2", "--replay-set", "temperature = 0", "-k", "not plain")
     done, sent, runs = live(shop, *words)
     passed(done)
     assert [(body["model"], body["temperature"]) for body in sent] == [("m-2", 0)] * 3
