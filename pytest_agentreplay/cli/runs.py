@@ -194,7 +194,7 @@ def drift(options: argparse.Namespace) -> int:
     if options.json:
         say_data({"rows": rows, "verdicts": verdicts})
     else:
-        from pytest_agentreplay.report.live_verdicts import verdict_lines
+        from pytest_agentreplay.report.live_findings import verdict_lines
 
         lines = live_trend.format_trend(rows, width(), sys.stdout.encoding)
         say("\n".join([*lines, *[""] * bool(verdicts), *verdict_lines(verdicts)]))
