@@ -23,7 +23,10 @@ def mask(message: str) -> str:
 
     Masking a masked message changes nothing.
     """
-    return _QUOTED.sub("<text>", _WITH_DIGIT.sub("<id>", mask_spans(" ".join(message.split()))))
+    text, masked = "", " ".join(message.split())
+    while masked != text:  # what is masked may have hidden the beginning of something else
+        text, masked = masked, _QUOTED.sub("<text>", _WITH_DIGIT.sub("<id>", mask_spans(masked)))
+    return text
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -83,8 +83,8 @@ def test_twelve_variants_and_another_failure_are_two_clusters(failures, typed):
            message  search failed: RuntimeError: index is being built; The test failed:
                     assert <text> in <text>
            kept in  {folder}/search.snapshot.json
-           next     fix it on {folder}/search.snapshot.json, then
-                    verify: agentreplay cluster --replay 2
+           next     fix it on {folder}/search.snapshot.json,
+                    then verify: agentreplay cluster --replay 2
         """)
 
 

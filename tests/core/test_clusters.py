@@ -12,7 +12,8 @@ PIECES = st.sampled_from(
     ["order", "A-17", "'Mr X'", '"b"', "`c`", "don't", "30.5", "2026-11-23T10:02:11Z", "/tmp/x/log", "at", "(", ":", "Mon, ", "7" * 12,
      "0d1f8e6a-3c52-4a8b-9f4e-0a1b2c3d4e5f", "<id>", "<text>", "[[redacted:pii.email:3]]", "{{tmp}}/a", "/home/jo", "C:\\Users\\jo", "\n"]
 )  # fmt: skip
-TEXTS = st.one_of(st.text(), st.lists(PIECES).map(" ".join), st.lists(PIECES).map("".join))
+QUOTES = st.text(alphabet="'\"`a1 .-,:/\\_<>", max_size=12)
+TEXTS = st.one_of(st.text(), QUOTES, st.lists(PIECES).map(" ".join), st.lists(PIECES).map("".join))
 WORDS = st.sampled_from(
     ["", "tool", "model", "bank", "is closed", "the bank does not answer for <id> in <id> tries now"]
 )
