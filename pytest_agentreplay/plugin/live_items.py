@@ -80,22 +80,20 @@ class LiveItems:
         self.selected: dict[str, Counter[str]] = {}
         self.done = 0
         self.lines: list[str] = []
-        self.name_functions(config.args)
-
-    def name_functions(self, arguments: list[str]) -> None:
-        """Have `arguments` name functions in the place of tests with parameters, whose runs have other names."""
-        self.names = {argument.rpartition("::")[2] for argument in arguments if argument.endswith("]")}
-        arguments[:] = dict.fromkeys(re.sub(r"(?<=\w)\[[^:]*\]$", "", argument) for argument in arguments)
+        # The runs of a test with parameters have other names: have pytest collect its function.
+        self.names = [argument.rpartition("::")[2] for argument in config.args if argument.endswith("]")]
+        self.names = getattr(config, "workerinput", {}).get(f"{PLUGIN}-names", self.names)
+        config.args[:] = dict.fromkeys(re.sub(r"(?<=\w)\[[^:]*\]$", "", argument) for argument in config.args)
 
     def is_named(self, item: pytest.Item, run: pytest.Item) -> bool:
         """Return whether the command line takes `run`, which is one of the test `item`."""
-        names = {name for name in self.names if name.partition("[")[0] == item.name.partition("[")[0]}
-        return not names or not names.isdisjoint({item.name, run.name})
+        names = [name for name in self.names if name.partition("[")[0] == item.name.partition("[")[0]]
+        return not names or item.name in names or run.name in names
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """Have the workers of xdist share one ledger."""
-        node.workerinput[PLUGIN] = self.session
+        node.workerinput |= {PLUGIN: self.session, f"{PLUGIN}-names": self.names}
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
