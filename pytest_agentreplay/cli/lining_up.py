@@ -29,6 +29,8 @@ def lineup(options: argparse.Namespace) -> int:
 
 def line_up(options: argparse.Namespace) -> tuple[dict[str, Any], list[str], int]:
     """Run the cells of a test, printing a row for each; return the answer as data and as lines, and the exit code."""
+    from pytest_agentreplay.cases.case import RUN
+    from pytest_agentreplay.cases_run import stored_case
     from pytest_agentreplay.core.live.lineup import LOOP, smallest_guilty_set
     from pytest_agentreplay.live.lineup_cells import CellRuns
     from pytest_agentreplay.settings.live_runs import BUDGET, amounts_of
@@ -37,7 +39,9 @@ def line_up(options: argparse.Namespace) -> tuple[dict[str, Any], list[str], int
         if not options.json:
             say(cell_line(row))
 
-    root, test = (Path.cwd(), options.what) if "::" in options.what else find_test(Path(options.what))
+    file = Path(options.what)
+    file = stored_case.file_of(file).with_name(RUN) if stored_case.is_case(file) else file
+    root, test = (Path.cwd(), options.what) if "::" in options.what else find_test(file)
     cells = CellRuns(root, test, options.runs, amounts_of(options.budget, "--budget", BUDGET), show_cell)
     cells.outcome_of(frozenset())
     answer = smallest_guilty_set(cells.suspects, cells.outcome_of)

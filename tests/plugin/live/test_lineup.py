@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import pytest
 
@@ -119,6 +120,12 @@ def set_world(project, **now):
     (project.root / "world.json").write_text(json.dumps(RECORDED | now), encoding="utf-8")
 
 
+def history(project):
+    """The kept results of live runs."""
+    file = project.root / ".agentreplay" / "live" / "history.jsonl"
+    return file.read_text(encoding="utf-8") if file.exists() else ""
+
+
 class ForkedCells(CellRuns):
     """Cells whose pytest is a fork of a warm interpreter, as that of other tests is."""
 
@@ -133,6 +140,7 @@ class ForkedCells(CellRuns):
 def line_up(project, name, runs="1", budget=(), **now):
     """Line up one test in the world of now; returns the answer and the cells."""
     set_world(project, **now)
+    before = history(project)
     ForkedCells.project = project
     test = "test_shop.py::test_together" if name == "together" else f"test_shop.py::test_it[{name}]"
     cells = ForkedCells(project.root, test, runs, dict(budget), lambda _: None)
@@ -140,7 +148,7 @@ def line_up(project, name, runs="1", budget=(), **now):
     (project.root / "ledger.txt").unlink(missing_ok=True)
     answer = smallest_guilty_set(cells.suspects, cells.outcome_of)
     assert project.ledger == [], "a tool that writes never runs"
-    assert not (project.root / ".agentreplay" / "live" / "history.jsonl").exists(), "it is no history of the test"
+    assert history(project) == before, "it is no history of the test"
     return answer, cells
 
 
@@ -231,3 +239,33 @@ def test_what_cannot_be_lined_up_is_said(shop, words, code, message):
     """With the exit codes of the other commands."""
     done = shop.command("lineup", *words)
     assert (done.returncode, message in done.stderr, done.stdout) == (code, True, ""), done.stdout + done.stderr
+
+
+def test_a_case_is_lined_up_by_the_test_of_its_run_and_the_answer_is_data_too(shop):
+    """The frozen run names the test."""
+    case = shop.root / "cases" / "kept"
+    case.mkdir(parents=True)
+    (case / "case.yaml").touch()
+    snapshot = next(shop.root.rglob("*same*.snapshot.json"))
+    (case / "run.snapshot.json").write_bytes(snapshot.read_bytes())
+    with edited(shop, "agent.py", "FACTOR = 1", "FACTOR = 2"):
+        done = shop.command("lineup", "cases/kept", "--json")
+    shutil.rmtree(shop.root / "cases")
+    data = json.loads(done.stdout)
+    assert (done.returncode, data["outcome"], data["guilty"]) == (1, "drifted", [["loop code"]])
+    assert data["answer"] == "guilty: loop code"
+    [row] = data["cells"]
+    assert (row["released"], row["outcome"], row["runs"]) == ([], "drifted", 1)
+    assert data["never_released"] == []
+
+
+@pytest.mark.parametrize("words", [(), ("-p", "xdist", "-n", "2")], ids=["alone", "xdist"])
+def test_a_test_with_a_parameter_goes_live_by_its_own_name(shop, words):
+    """Its runs have other names, which nobody can know beforehand."""
+    set_world(shop)
+    hits = shop.server.hits
+    done = shop.run(
+        *words, "--replay=live", "--replay-runs=2", "test_shop.py::test_it[same]", "test_shop.py::test_plain"
+    )
+    assert (done.returncode, shop.server.hits - hits) == (0, 2), done.stdout
+    assert "4 passed" in done.stdout
