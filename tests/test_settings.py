@@ -68,9 +68,9 @@ def test_who_wins():
 def test_a_fork_is_a_recording_from_a_turn_on():
     fork = {"agentreplay_record": True, "agentreplay_replay_until": "-1"}
     assert (made(**fork).mode, made(**fork).replay_until) == ("record", -1)
-    assert "read" in made(**fork, agentreplay_replay_tools="live").headline()
+    assert "reads LIVE" in made(**fork, agentreplay_replay_tools="live").headline()
     for word in ("0", "", "last", "1.5", "--1"):
-        refused(f"--replay-until takes a turn, not {word!r}", **fork | {"agentreplay_replay_until": word})
+        refused("--replay-until takes a turn", f"not {word!r}", **fork | {"agentreplay_replay_until": word})
     for other in (
         {},
         {"agentreplay_replay": "model"},

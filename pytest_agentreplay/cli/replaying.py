@@ -15,14 +15,7 @@ from pytest_agentreplay.cli.runs import run_test, run_test_live
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, DIVERGED, SAME, USAGE, complain, say, say_data, width
 from pytest_agentreplay.core.kit import plural
 from pytest_agentreplay.core.paths import quoted
-from pytest_agentreplay.errors import (
-    AgentReplayError,
-    CaseError,
-    RunnerError,
-    SettingsError,
-    SnapshotError,
-    SnapshotMissing,
-)
+from pytest_agentreplay.errors import AgentReplayError, CaseError, SettingsError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.report.escape import printed
 from pytest_agentreplay.report.verdict import wrapped
 from pytest_agentreplay.store.display_path import shown
@@ -98,10 +91,9 @@ def one(file: Path, options: argparse.Namespace, told: list[dict[str, Any]], hoo
     try:
         bench = CommandLineRun(file, os.environ, here=Path.cwd(), hooks=hooks(file), allow_live=options.live)
         verdicts = bench.verdicts(key=options.runner or "", command=options.runner_cmd or "", limit=options.timeout)
-    except (SnapshotMissing, SettingsError, RunnerError) as error:  # at another commit it may be there, and run
-        return refused(error, CANNOT, file, options, told)
-    except (CaseError, SnapshotError) as error:
-        return refused(error, DAMAGED if file.is_file() else CANNOT, file, options, told)
+    except AgentReplayError as error:  # what is not there, or cannot be run, may be so at another commit
+        damaged = isinstance(error, CaseError | SnapshotError) and not isinstance(error, SnapshotMissing)
+        return refused(error, DAMAGED if damaged and file.is_file() else CANNOT, file, options, told)
     cold = verdicts[0].word == "cold"
     failed = any(verdict.outcome == "failed" for verdict in verdicts)
     told.append(bench.plain(verdicts))

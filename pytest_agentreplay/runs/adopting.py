@@ -10,7 +10,6 @@ from pytest_agentreplay.core.backends.adopt import AdoptBackend
 from pytest_agentreplay.core.matching.wiring import without_lone
 from pytest_agentreplay.core.redaction.placeholders import lacks_body_digests, tags_in, variables_in
 from pytest_agentreplay.dialects import READER
-from pytest_agentreplay.intercept.network.guard import Guard
 from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
 from pytest_agentreplay.redact.final_scan import checked
 from pytest_agentreplay.runs.accept import all_wanted, codes_between
@@ -49,10 +48,6 @@ class AdoptingSession(RunSession):
         self._ended: EndedRun | None = None
         self.beside: dict[Path, bytes] = {}
         """The transcripts of the test that differ: they are written with the snapshot, or not at all."""
-
-    def guard(self) -> Guard:
-        """Nothing goes live here either."""
-        return Guard("deny", allow_hosts=self.settings.allow_hosts, root=str(self.place.root))
 
     def run(self) -> Run:
         """The run as it would be written now."""

@@ -51,11 +51,10 @@ class ForkSession(RecordingSession):
         return self.parted(divergence, {"file": str(self.place.snapshot), "recorded": recorded})
 
     def _sealed(self, ended: EndedRun) -> Run:
-        served, recorded = self.recorder.served, self.answers.run.header.recorded
-        anew = [x for x in self.recorder.exchanges() if x.parent is None and x.start not in served.values()]
-        asked = sum(is_model(x.call, READER) for x in anew)
+        recorded, served = self.answers.run.header.recorded, self.recorder.served
+        made = sum(x.parent is None for x in self.recorder.exchanges()) - len(served)
         self.details = {"forked": {"turn": self.turn, "from": recorded, "served": len(served)}}
-        self.told["forked"] = f"forked at turn {self.turn} (calls served: {len(served)}, model calls made: {asked})"
+        self.told["forked"] = f"forked at turn {self.turn} (calls served: {len(served)}, made: {made})"
         return super()._sealed(ended)
 
     def _keeps_old(self, ended: EndedRun) -> str:

@@ -29,7 +29,6 @@ from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import AgentReplayError, CannotWrite, Leak, SnapshotMissing
 from pytest_agentreplay.intercept.environment.machine import locale_here, zone_here
 from pytest_agentreplay.intercept.environment.randomness import GENERATORS
-from pytest_agentreplay.intercept.network.guard import Guard
 from pytest_agentreplay.intercept.ordering.holding import Holding
 from pytest_agentreplay.intercept.ordering.pacing import Pacing
 from pytest_agentreplay.intercept.session.courses import Courses
@@ -92,15 +91,6 @@ class RecordingSession(RunSession):
         self._body = 0
         self._replaced: bytes | None = None
         self._saved = ""
-
-    def guard(self) -> Guard:
-        """Only listens: what no boundary took is listed at the end."""
-        return Guard(
-            "listen",
-            allow_hosts=self.settings.allow_hosts,
-            allow_subprocess=self.settings.allow_subprocess,
-            root=str(self.place.root),
-        )
 
     def run(self) -> Run:
         """What has been recorded so far."""

@@ -20,7 +20,6 @@ from pytest_agentreplay.core.turns import function_of, label, turns
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.intercept.network import in_process, sandbox
-from pytest_agentreplay.intercept.network.guard import Guard
 from pytest_agentreplay.intercept.ordering.pausing import Pausing
 from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
 from pytest_agentreplay.intercept.session.interceptions import describe
@@ -117,15 +116,6 @@ class ReplaySession(RunSession):
             return None
         before = max((x.timing.end or x.timing.start for x in exchanges if x.timing.start < at), default=0)
         return None if divergence is None else (divergence, max(0, at - before) / 1e9)
-
-    def guard(self) -> Guard:
-        """Denies sockets and child processes, and keeps a ledger of who tried."""
-        return Guard(
-            "deny",
-            allow_hosts=self.settings.allow_hosts,
-            allow_subprocess=self.settings.allow_subprocess,
-            root=str(self.place.root),
-        )
 
     def level(self) -> str:
         """How closed the network is."""
@@ -424,11 +414,6 @@ class UnusableSnapshotSession(RunSession):
         self.at_once = at_once
         self._explain = explain
         super().__init__(place, settings, self.backend, clock=time.time_ns(), seed=seed)
-
-    def guard(self) -> Guard:
-        """Nothing goes live here either."""
-        settings, root = self.settings, str(self.place.root)
-        return Guard("deny", allow_hosts=settings.allow_hosts, allow_subprocess=settings.allow_subprocess, root=root)
 
     def run(self) -> Run:
         """Nothing was recorded."""

@@ -9,7 +9,7 @@ from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import ToolCall
@@ -27,6 +27,7 @@ from pytest_agentreplay.intercept.environment.machine import Locale, MissingKeys
 from pytest_agentreplay.intercept.environment.randomness import RandomSource
 from pytest_agentreplay.intercept.network import sandbox
 from pytest_agentreplay.intercept.network.child_events import short_name
+from pytest_agentreplay.intercept.network.guard import Guard
 from pytest_agentreplay.intercept.ordering.overtime import Overtime
 from pytest_agentreplay.intercept.process import child_start
 from pytest_agentreplay.intercept.process.child_server import Children, is_of_process
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Exchange, Json, JsonObject, Run
     from pytest_agentreplay.core.redaction.policy import Redactor
     from pytest_agentreplay.intercept.gateway.gateway import Gateway
-    from pytest_agentreplay.intercept.network.guard import Guard
     from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
     from pytest_agentreplay.intercept.ordering.virtual_time import Timed, VirtualClock
     from pytest_agentreplay.intercept.tools.tool import Redirection, Tool
@@ -183,8 +183,10 @@ class RunSession:
         self._token: Token[lanes.CallContext | None] | None = None
 
     def guard(self) -> Guard:
-        """The network guard that fits the mode."""
-        raise NotImplementedError
+        """Return the network guard: a recording lists what no boundary took, all else denies sockets and children."""
+        kind: Literal["listen", "deny"] = "listen" if self.mode == "record" else "deny"
+        hosts, programs = self.settings.allow_hosts, self.settings.allow_subprocess
+        return Guard(kind, allow_hosts=hosts, allow_subprocess=programs, root=str(self.place.root))
 
     def run(self) -> Run:
         """The run as far as it has come."""

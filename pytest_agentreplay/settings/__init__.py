@@ -215,9 +215,8 @@ class Settings(NamedTuple):
         """The session's header line: what is frozen, and in capitals what is not."""
         match self.mode:
             case "record" if self.replay_until:
-                tools = f"tools {'frozen' if self.replay_tools == 'frozen' else 'frozen, unrecorded reads LIVE'}"
-                where = f"model frozen before turn {self.replay_until} and LIVE from there"
-                return f"agentreplay: FORKING into pending runs, {where}, {tools}, clock {self.clock}, network OPEN"
+                parts = f"model LIVE from turn {self.replay_until} on" + ", reads LIVE" * (self.replay_tools == "live")
+                return f"agentreplay: FORKING into pending runs, {parts}, else frozen, clock {self.clock}, network OPEN"
             case "record":
                 return f"agentreplay: RECORDING, model LIVE, tools LIVE, clock {self.clock}, network OPEN"
             case "off":
@@ -419,15 +418,11 @@ def record_missing_of(options: Mapping[str, Any], *, on_ci: bool) -> bool:
 
 def until_of(word: str | None, mode: Mode) -> int:
     """Return the turn at which recordings are forked, 0 for none. Raises SettingsError for what is no turn."""
-    if word is None:
-        return 0
-    if mode != "record":
+    if word is not None and mode != "record":
         raise SettingsError(f"--replay-until={word} records a run from that turn on: add --snapshot-record")
-    if not word.removeprefix("-").isdecimal() or not int(word):
-        raise SettingsError(
-            f"--replay-until takes a turn, not {word!r}: 1 is that of the first model call, -1 the last one"
-        )
-    return int(word)
+    if word is not None and not (word.removeprefix("-").isdecimal() and int(word)):
+        raise SettingsError(f"--replay-until takes a turn like 3, or -1 for the last one, not {word!r}")
+    return int(word or 0)
 
 
 def adopt_of(reason: str | None, word: str, *, refused: bool) -> str:

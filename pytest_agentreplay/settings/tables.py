@@ -42,8 +42,7 @@ OPTIONS: tuple[Row, ...] = (
            "several by several flags",
            action="append"),
     option("--replay-until", "TURN",
-           "with --snapshot-record: serve the recorded turns before TURN (-1: the last one) and ask the real model "
-           "from there on, into a pending run; a tool gives what is recorded for its arguments"),
+           "with --snapshot-record: recorded turns before TURN (-1: the last), then the real model; a pending run"),
     option("--replay-runs", "N",
            "with --replay=live: how many live runs of each test, or auto: as many as its verdict needs (default: 1)"),
     option("--replay-budget", "LIMITS",

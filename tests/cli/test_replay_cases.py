@@ -265,7 +265,6 @@ def test_what_cannot_be_meant_is_usage(docket, typed, monkeypatch):
         told = typed("replay", *words.split())
         assert (told.code, said in told.err) == (2, True), words
     assert "did you mean refunds?" in ended(docket.replay("cases/refund", "--runner", "refund"), 125).stderr
-    ended(docket.replay("recorded.json", "--live"), 125)
     assert "case.yaml: there is no such file" in ended(docket.replay("cases/gone/case.yaml"), 125).stderr
     with edited(
         docket.project, "pytest.ini", "agentreplay_runners", "agentreplay_sandbx = require\nagentreplay_runners"

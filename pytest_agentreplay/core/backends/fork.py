@@ -62,8 +62,6 @@ class RecordedAnswers(AdoptBackend):
 class ForkBackend(RecordBackend):
     """Records every call, and serves what `answers` has but for the exchanges `anew`."""
 
-    answers: RecordedAnswers
-
     def serve(self, answers: RecordedAnswers, anew: set[int], reader: Reader, *, live: bool) -> None:
         """Begin. `live` lets tools that only read run where nothing is recorded."""
         self.divergence: Divergence | None = None

@@ -42,8 +42,8 @@ def test_a_word_of_the_prompt_costs_the_last_model_call_alone(project, turn):
     done, asked, ran = forked(project, f"--replay-until={turn}")
     passed(done)
     assert (asked, ran) == (1, [])
-    assert f"model frozen before turn {turn} and LIVE from there, tools frozen" in done.stdout
-    assert "test_refund: forked at turn 3 (calls served: 4, model calls made: 1); " in done.stdout
+    assert f"model LIVE from turn {turn} on, else frozen" in done.stdout
+    assert "test_refund: forked at turn 3 (calls served: 4, made: 1); " in done.stdout
     assert project.snapshots[0].run == before.run
     run = pending(project)
     assert run.header.kit["forked"] == {"turn": 3, "from": before.run.header.recorded, "served": 4}
