@@ -76,7 +76,7 @@ def tolerances_of(case: Case) -> TolerancePolicy | None:
     if not case.tolerance:
         return None
     return TolerancePolicy(
-        parse(place, how, side="arguments", level=Level.TEST, source=case.file) for place, how in case.tolerance.items()
+        parse(place, how, "arguments", level=Level.TEST, source=case.file) for place, how in case.tolerance.items()
     )
 
 

@@ -108,6 +108,7 @@ REFUSED = [
     ("matching: {order: wild}", ("auto, recorded, free or loose",)),
     ("tolerance: {lookup_order: ignore}", ("3:13", "no tool and place")),
     ("tolerance: {lookup $.a: roughly}", ("3:13", "write ignore, unordered, exact")),
+    ("tolerance: {$.final: text(0.5)}", ("3:13", "no tool and place")),
     ("tolerance: {lookup $.a: true}", ("3:13: tolerance.lookup $.a is text; put it in quotes",)),
     ("tolerance: {lookup $.a: [1]}", ("3:13: tolerance.lookup $.a is text or a number",)),
     ("links: [ftp://a]", ("3:9", "is a link")),

@@ -201,7 +201,12 @@ def test_what_matches_nothing_in_either_run_is_named_with_its_place():
         "tolerances.yaml:2:1: look $.scores = 0.1 matches nothing in either run",
     )
     budget = policy("$.usage.cost = at most 5")
-    assert budget.unmatched(shows(), shows()) == ("$.usage.cost = at most 5 is a budget for what nobody counts",)
+    assert budget.unmatched(shows(), shows()) == (
+        "$.usage.cost = at most 5 is a budget for what is not counted in both runs",
+    )
+    times = policy("$.usage.cost = at most 2x")
+    assert times.compare(shows(), shows(cost=9)) == (), "twice of what nobody counted is no budget"
+    assert len(times.unmatched(shows(), shows(cost=9))) == 1, "and it is named"
     assert policy("$.tools[*].arguments.x = ignore").unmatched(shows(), shows()) == (), "no call, nothing to name"
 
 

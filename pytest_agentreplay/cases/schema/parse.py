@@ -180,7 +180,7 @@ class CaseParser:
             yield from _refused(("matching", "ignore", at), compile_path, path)
         for place, how in keys(value.get("tolerance")).items():
             if isinstance(how, str | int | float) and not isinstance(how, bool):
-                yield from _refused(("tolerance", place), tolerance.parse, place, str(how))
+                yield from _refused(("tolerance", place), tolerance.parse, place, str(how), "arguments")
 
     def _checks(self, value: dict[str, Any], half: Half) -> tuple[Check, ...]:
         places = self._document.places

@@ -22,6 +22,7 @@ from decimal import Decimal
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from pytest_agentreplay.core.regexes import quick
 from pytest_agentreplay.core.rules import Selector, Step, compile_path
 from pytest_agentreplay.errors import SettingsError
 
@@ -56,13 +57,8 @@ _PATTERNS = (
 )
 
 
-class Level(IntEnum):
-    """Where a tolerance stands. A higher one wins; at one level the most specific path does, then the later line."""
-
-    SHIPPED = 0
-    INI = 1
-    FILE = 2
-    TEST = 3
+Level = IntEnum("Level", ["SHIPPED", "INI", "FILE", "TEST"])
+"""Where a tolerance stands. A higher one wins; at one level the most specific path does, then the later line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +94,11 @@ class Tolerance:
         return str(self.values[0]) if self.how in {"embed", "judge"} else ""
 
 
-def parse(place: str, how: str, *, side: Side = "result", level: Level = Level.INI, source: str = "") -> Tolerance:
+def parse(place: str, how: str, side: Side = "result", *, level: Level = Level.INI, source: str = "") -> Tolerance:
     """Return the tolerance that somebody wrote: "search $[*].score", "0.01". Raises SettingsError for what is none."""
     tool, dollar, path = place.partition("$")
     selector = compile_path(f"${path.strip()}") if dollar else None
-    if selector is None or not (tool.strip() or _leads_into_run(selector)):
+    if selector is None or not (tool.strip() or _leads_into_run(selector, side)):
         raise SettingsError(
             f"{place!r} is no tool and place; write it like lookup_order $.updated_at, or a place of what the run "
             f"shows, which begins with $.{', $.'.join(PARTS)}"
@@ -118,9 +114,10 @@ def is_named(tool: str, pattern: str) -> bool:
     return re.fullmatch(".*".join(map(re.escape, pattern.split("*"))), tool) is not None
 
 
-def _leads_into_run(path: Selector) -> bool:
+def _leads_into_run(path: Selector, side: Side) -> bool:
+    """Return whether a path begins with a part of a run; of a case with its tools: all else it says by its checks."""
     first = path.steps[0] if path.steps else Step(None, deep=False)
-    return first.deep or first.want is None or first.want in PARTS
+    return first.want == "tools" or (side == "result" and (first.deep or first.want in {None, *PARTS}))
 
 
 def _covers_text(path: Selector) -> bool:
@@ -140,19 +137,12 @@ def _form(how: str, line: str) -> tuple[str, tuple[Any, ...]]:
         case "at most", limit, times:
             return "at most", (Decimal(limit), bool(times))
         case "regex", pattern:
-            return "regex", (_quick(pattern, line),)
+            try:
+                return "regex", (quick(pattern),)
+            except ValueError as wrong:
+                raise SettingsError(f"{line}: the pattern {wrong}") from None
         case "one_of" | "forbidden" as word, values:
             return word, tuple(value.strip() for value in next(csv.reader([values], skipinitialspace=True)))
         case word, *values:
             return word, tuple(values)
     raise SettingsError(f"{line}: {FORMS}")
-
-
-def _quick(regex: str, line: str) -> re.Pattern[str]:
-    from pytest_agentreplay.core.linear import Slow
-    from pytest_agentreplay.core.regexes import RefusedPattern, quick
-
-    try:
-        return quick(regex)
-    except (RefusedPattern, Slow) as wrong:
-        raise SettingsError(f"{line}: the pattern {wrong}") from None

@@ -81,7 +81,7 @@ class TolerancePolicy:
         return tuple(_drift(each) for each in (*broken, *_exceeded(rules, *map(view, sides))))
 
     def unmatched(self, recorded: JsonObject, now: JsonObject) -> tuple[str, ...]:
-        """Return a message for each tolerance whose path matches nothing in either run, and each budget nobody counts.
+        """Return a message for each tolerance whose path matches nothing in either run, or without a count.
 
         What leads into something empty, or to a tool that neither run called, is left out.
         """
@@ -91,8 +91,8 @@ class TolerancePolicy:
             start = replace(rule, path=Selector("", rule.path.steps[: not rule.tool]))
             if not values and any(value not in ([], {}, None) for tree in trees for _, value in _spots(start, tree)):
                 messages.append(f"{rule.written} matches nothing in either run")
-            if rule.how == "at most" and values and all(number_of(value) is None for value in values):
-                messages.append(f"{rule.written} is a budget for what nobody counts")
+            if rule.how == "at most" and None in map(number_of, values):
+                messages.append(f"{rule.written} is a budget for what is not counted in both runs")
         return tuple(messages)
 
 
@@ -127,25 +127,22 @@ def _exceeded(rules: Iterable[Tolerance], recorded: Json, now: Json) -> Iterator
                 if any(is_named(name, pattern) for pattern in rule.values):
                     yield BrokenRule((*place, at), rule, ABSENT, item, "is forbidden")
     for place, (rule, value) in budgets.items():
-        was = dict(_spots(rule, recorded)).get(place)
-        limit = rule.values[0] * (number_of(was) or 0 if rule.values[1] else 1)
-        if (used := number_of(value)) is not None and used > limit:
+        (amount, is_factor), was = rule.values, dict(_spots(rule, recorded)).get(place)
+        used, base = number_of(value), number_of(was) if is_factor else 1
+        if used is not None and base is not None and used > (limit := amount * base):
             yield BrokenRule(place, rule, was, value, f"{limit.normalize():f} is the most")
 
 
 def _drift(broken: BrokenRule) -> Drift:
-    rule, place, path = broken.rule, broken.place, show(broken.place)
-    was, now = ("absent" if side is ABSENT else shorten(canonical(side), 60) for side in (broken.recorded, broken.now))
-    return Drift(
-        layer="tool" if place[:1] == ("tools",) and place[2:3] == ("result",) else "model",
-        path=path,
-        tolerance=rule.text if rule is not None else f"{path} = exact",
-        summary=f"{path} {was} -> {now}{f' ({broken.reason})' if broken.reason else ''}",
-        recorded=None if broken.recorded is ABSENT else broken.recorded,
-        now=None if broken.now is ABSENT else broken.now,
-        turn=place[1] + 1 if place[:1] == ("turns",) and isinstance(place[1], int) else 0,
-        default=rule is None or rule.level is Level.SHIPPED,
-    )
+    place, rule, *sides, reason = broken
+    was, now = (None if side is ABSENT else side for side in sides)
+    shown = " -> ".join("absent" if side is ABSENT else shorten(canonical(side), 60) for side in sides)
+    layer = "tool" if place[:1] == ("tools",) and place[2:3] == ("result",) else "model"
+    text = rule.text if rule is not None else f"{show(place)} = exact"
+    turn = place[1] + 1 if place[:1] == ("turns",) and isinstance(place[1], int) else 0
+    default = rule is None or rule.level is Level.SHIPPED
+    summary = f"{show(place)} {shown}{reason and f' ({reason})'}"
+    return Drift(layer, show(place), text, summary, was, now, turn=turn, default=default)
 
 
 def _unnumbered(data: Json) -> Any:
