@@ -17,7 +17,8 @@ from pytest_agentreplay.dialects.openai_responses import tool_use
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.assembling import whole
 from pytest_agentreplay.interchange.formats import Format
-from pytest_agentreplay.interchange.logs import spoken, tables
+from pytest_agentreplay.interchange.logs import spoken
+from pytest_agentreplay.interchange.logs.runs import objects_of
 from pytest_agentreplay.interchange.logs.spoken import LoggedMessage
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.platforms.usage import usage
@@ -41,7 +42,7 @@ _LOSSES = (
 
 def _rows(opened: Opened) -> list[JsonObject]:
     """The rows as they are written today."""
-    found = tables.rows(opened)
+    found = objects_of(opened)
     return found if any(map(_is_row, found)) else [_today(row) for row in found if "record_type" not in row]
 
 
@@ -51,7 +52,7 @@ def _is_row(row: JsonObject) -> bool:
 
 def _is_old(opened: Opened) -> bool:
     """Whether it is a session of before: the line that names it, and items."""
-    first, *others = tables.rows(opened)[:50] or [{}]
+    first, *others = objects_of(opened)[:50] or [{}]
     named = {"id", "timestamp"} <= first.keys() and {"instructions", "git"} & first.keys() and "type" not in first
     return bool(named) and any(string(row.get("type")) in _ITEMS for row in others)
 
@@ -61,7 +62,7 @@ def _today(row: JsonObject) -> JsonObject:
 
 
 def _fits(opened: Opened) -> bool:
-    return any(map(_is_row, tables.rows(opened)[:50])) or _is_old(opened)
+    return any(map(_is_row, objects_of(opened)[:50])) or _is_old(opened)
 
 
 def _read(opened: Opened) -> list[Trace]:

@@ -1,4 +1,8 @@
-"""The stream of events of a Copilot session: what the user and the assistant said, and which tools ran."""
+"""Sessions of Copilot: its stream of events, and the results of waza, which grades what its agent did.
+
+The stream tells what the user and the assistant said, and which tools ran. waza keeps the calls of tools, and no
+request to a model.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +12,62 @@ from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.lenient import obj, objects, string
 from pytest_agentreplay.interchange.assembling import whole
 from pytest_agentreplay.interchange.formats import Format
-from pytest_agentreplay.interchange.logs import tables
-from pytest_agentreplay.interchange.logs.tool_events import tool_runs
+from pytest_agentreplay.interchange.logs.pairs import known
+from pytest_agentreplay.interchange.logs.runs import objects_of
 from pytest_agentreplay.interchange.moments import in_time, moment
-from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, Source, Trace, TraceFault
+from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace, TraceFault
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.formats import Opened
-    from pytest_agentreplay.interchange.trace import Step, ToolRun
+    from pytest_agentreplay.interchange.trace import Step
+
+_BEGAN = frozenset({"toolexecutionstart", "tool.execution_start"})
+_ENDED = frozenset({"toolexecutioncomplete", "tool.execution_complete"})
+
+
+def tool_runs(events: Iterable[JsonObject]) -> list[ToolRun]:
+    """The executions in order of their beginning. Fields are named in two ways, and may stand under "data"."""
+    began: dict[str, JsonObject] = {}
+    ended: dict[str, JsonObject] = {}
+    for number, event in enumerate(events):
+        kind = string(event.get("type")).lower()
+        if kind in _BEGAN | _ENDED:
+            (began if kind in _BEGAN else ended).setdefault(_call_id(event) or f"#{number}", event)
+    return [_tool_run(call_id, event, ended.get(call_id, {})) for call_id, event in began.items()]
+
+
+def _tool_run(call_id: str, began: JsonObject, ended: JsonObject) -> ToolRun:
+    asked, told = _fields(began), _fields(ended)
+    result = told.get("tool_result", told.get("result"))
+    seen = genai.parsed(obj(result).get("content", result)) if result is not None else UNKNOWN
+    failed = told.get("success") is False or bool(told.get("error"))
+    error = told.get("error")
+    message = string(error) or string(obj(error).get("message")) or (seen if isinstance(seen, str) else "")
+    return ToolRun(
+        name=string(asked.get("tool_name")) or string(asked.get("toolName")),
+        call_id="" if call_id.startswith("#") else call_id,
+        arguments=asked.get("arguments"),
+        seen=seen,
+        fault=TraceFault(message="" if message == UNKNOWN else message) if failed else None,
+        executed=bool(ended),
+        started=moment(began.get("timestamp")),
+        ended=moment(ended.get("timestamp")),
+        id=string(began.get("id")),
+    )
+
+
+def _call_id(event: JsonObject) -> str:
+    fields = _fields(event)
+    return string(fields.get("tool_call_id")) or string(fields.get("toolCallId"))
+
+
+def _fields(event: JsonObject) -> JsonObject:
+    data: Json = event.get("data")
+    return data if isinstance(data, dict) else event
+
 
 _SIGNS = frozenset({"user.message", "assistant.message", "tool.execution_start"})
 _LOSSES = ("neither instructions, tools nor parameters of the requests", "no usage of single calls")
@@ -24,12 +75,12 @@ _LOSSES = ("neither instructions, tools nor parameters of the requests", "no usa
 
 def _fits(opened: Opened) -> bool:
     return any(
-        string(row.get("type")) in _SIGNS and isinstance(row.get("data"), dict) for row in tables.rows(opened)[:50]
+        string(row.get("type")) in _SIGNS and isinstance(row.get("data"), dict) for row in objects_of(opened)[:50]
     )
 
 
 def _read(opened: Opened) -> list[Trace]:
-    events = in_time(tables.rows(opened))
+    events = in_time(objects_of(opened))
     if not events:
         return []
     begun = next((obj(one["data"]) for one in events if one.get("type") == "session.start"), {})
@@ -113,4 +164,78 @@ def _response(run: ToolRun) -> JsonObject:
     return {"role": "tool", "parts": [part | ({"is_error": True} if run.fault else {})]}
 
 
-FORMATS = (Format("copilot-events", "events of a Copilot session", 23.1, _fits, _read),)
+def _results(opened: Opened) -> JsonObject:
+    return obj(opened.rows[0]) if len(opened.rows) == 1 else {}
+
+
+def _fits_waza(opened: Opened) -> bool:
+    found = _results(opened)
+    return "eval_id" in found and isinstance(found.get("tasks"), list) and isinstance(found.get("summary"), dict)
+
+
+def _read_waza(opened: Opened) -> list[Trace]:
+    results = _results(opened)
+    return [
+        _graded_run(opened, results, task, run, number)
+        for task in objects(results.get("tasks"))
+        for number, run in enumerate(objects(task.get("runs")), 1)
+    ]
+
+
+def _graded_run(opened: Opened, results: JsonObject, task: JsonObject, run: JsonObject, number: int) -> Trace:
+    name, digest = known(task, "test_id", "display_name"), obj(run.get("session_digest"))
+    here = f"{known(results, 'eval_id')}/{name}/{run.get('run_number', number)}"
+    said = string(run.get("error_msg"))
+    steps = tool_runs(objects(run.get("transcript"))) or [_listed_tool(one) for one in objects(run.get("tool_events"))]
+    counted = digest.get("tool_call_count")
+    untold = counted - len(steps) if isinstance(counted, int) else 0
+    missing = ["requests to the model, and its replies"]
+    missing += [f"{untold} calls of tools that the transcript does not tell"] if untold > 0 else []
+    broke = TraceFault(message=said) if said else None
+    return whole(
+        Trace(
+            source=Source(format="waza", file=opened.file, id=here),
+            id=here,
+            name=name,
+            status="error" if said or run.get("status") == "error" else "ok" if run.get("status") == "passed" else "",
+            started=moment(results.get("timestamp")),
+            session=string(digest.get("session_id")),
+            tags=tuple(filter(None, (string(task.get("group")),))),
+            metadata={
+                "skill": results.get("skill"),
+                "model": obj(results.get("config")).get("model_id"),
+                "task": task.get("display_name"),
+                "duration_ms": run.get("duration_ms"),
+            },
+            output=run.get("final_output") or None,
+            fault=broke,
+            grades=_grades(run),
+            steps=tuple(steps),
+            losses=("calls of tools only: waza keeps no request to a model", "no times of single calls"),
+            missing=tuple(missing),
+        )
+    )
+
+
+def _listed_tool(event: JsonObject) -> ToolRun:
+    """An execution as newer results list it."""
+    failed = event.get("success") is False
+    return ToolRun(
+        name=string(event.get("tool_name")),
+        call_id=string(event.get("tool_call_id")),
+        arguments=event.get("args"),
+        seen=genai.parsed(event["result"]) if "result" in event else UNKNOWN,
+        fault=TraceFault(message=string(event.get("error")) or string(event.get("result"))) if failed else None,
+    )
+
+
+def _grades(run: JsonObject) -> JsonObject:
+    """The run's own verdict, and the score of each check."""
+    checks = obj(run.get("validations"))
+    return {"status": run.get("status")} | {name: obj(check).get("score") for name, check in checks.items()}
+
+
+FORMATS = (
+    Format("waza", "results of waza", 22, _fits_waza, _read_waza),
+    Format("copilot-events", "events of a Copilot session", 23.1, _fits, _read),
+)

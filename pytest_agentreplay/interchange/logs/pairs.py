@@ -12,23 +12,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay.core.model import Body, HttpCall, HttpReply
 from pytest_agentreplay.dialects import genai
-from pytest_agentreplay.dialects.lenient import obj, rest, string
-from pytest_agentreplay.errors import TraceIncomplete
+from pytest_agentreplay.dialects.lenient import obj, objects, rest, string
 from pytest_agentreplay.interchange import wire
-from pytest_agentreplay.interchange.formats import Format
-from pytest_agentreplay.interchange.logs import runs, tables
-from pytest_agentreplay.interchange.logs.runs import LogRow
-from pytest_agentreplay.interchange.logs.wordings import dialect_of
+from pytest_agentreplay.interchange.logs.runs import LOOKED_AT, LogRow, objects_of, rows_of_calls, texts
 from pytest_agentreplay.interchange.moments import after, moment
-from pytest_agentreplay.interchange.platforms.about import first_named
-from pytest_agentreplay.interchange.trace import ModelCall, Source, TraceFault
+from pytest_agentreplay.interchange.platforms.about import NAMES, first_named, subject
+from pytest_agentreplay.interchange.trace import TraceFault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pytest_agentreplay.core.model import Json, JsonObject
-    from pytest_agentreplay.interchange.formats import Opened
-    from pytest_agentreplay.interchange.trace import Trace
+    from pytest_agentreplay.interchange.formats import Format, Opened
+    from pytest_agentreplay.interchange.trace import ModelCall
 
 _SIDES = (
     *(("request", "response"), ("req", "res"), ("req", "resp"), ("request_body", "response_body")),
@@ -38,8 +32,6 @@ _SIDES = (
 _STARTS = ("timestamp", "started_at", "start_time", "startTime", "request_time", "created_at", "time", "ts", "date")
 _ENDS = ("ended_at", "end_time", "endTime", "response_time", "finished_at", "completed_at")
 _SPENT = ("duration_ms", "latency_ms", "elapsed_ms", "durationMs", "latencyMs")
-_USERS = ("user_id", "user", "userId", "end_user")
-_SESSIONS = ("session_id", "session", "sessionId", "conversation_id", "thread_id")
 _IDS = ("id", "request_id", "requestId", "litellm_call_id")
 _RUNS = ("run_id", "trace_id", "traceId")
 _KINDS = ("type", "class", "error_class", "code")
@@ -58,17 +50,19 @@ _STATUS_OF = {
 }
 """What an API answers with: a log that keeps its bodies alone does not tell."""
 _RAW_SHOWN = ("model_parameters", "optional_params")
+_MESSAGES = frozenset({"message", "message_start"})
+_CHAT = frozenset({"chat.completion", "chat.completion.chunk"})
+_FAMILIES = (("anthropic_version", "anthropic"), ("contents", "gemini"), ("inferenceConfig", "bedrock"))
 
 
 class Pair(NamedTuple):
     """One row without what wraps its bodies. `reply` is None where none came."""
 
-    row: JsonObject
-    url: str
     request: JsonObject
     reply: Json
-    status: int
-    error: Json
+    url: str = ""
+    status: int = 0
+    error: Json = None
 
     @property
     def dialect(self) -> str:
@@ -104,9 +98,7 @@ def _pair(row: JsonObject, request: JsonObject, reply: Json) -> Pair:
     if obj(reply).get("error") and not status and not dialect_of(None, reply):
         status = _status_of(obj(obj(reply)["error"]))
     url = string(outer.get("url")) or string(outer.get("uri")) or string(row.get("url"))
-    return Pair(
-        row, url if "://" in url else "", request, reply or None, status if isinstance(status, int) else 0, error
-    )
+    return Pair(request, reply or None, url if "://" in url else "", status if isinstance(status, int) else 0, error)
 
 
 def _status_of(error: JsonObject) -> int:
@@ -147,6 +139,43 @@ def known(row: JsonObject, *names: str) -> str:
     return first_named((row, obj(row.get("metadata"))), names)
 
 
+def dialect_of(request: Json, reply: Json) -> str:
+    """The dialect by the shape of the reply, else by that of the request; "" for what is no model call."""
+    asked = obj(request)
+    return _of_reply(reply) or _of_request(asked)
+
+
+def _of_reply(reply: Json) -> str:
+    told = obj(reply)
+    if isinstance(reply, list):  # the events of a stream
+        told = next(iter(objects(reply)), {})
+    kind = string(told.get("object"))
+    if kind in _CHAT or isinstance(told.get("choices"), list):
+        return "openai_chat"
+    if kind == "response" or string(told.get("type")).startswith("response."):
+        return "openai_responses"
+    if string(told.get("type")) in _MESSAGES and ("content" in told or "message" in told):
+        return "anthropic"
+    if isinstance(told.get("candidates"), list):
+        return "gemini"
+    if isinstance(obj(told.get("output")).get("message"), dict) or "messageStart" in told:
+        return "bedrock"
+    if isinstance(told.get("message"), dict) and "done" in told:
+        return "ollama_chat"
+    return "ollama_generate" if "done" in told and "response" in told else ""
+
+
+def _of_request(asked: dict[str, Json]) -> str:
+    for name, dialect in _FAMILIES:
+        if name in asked:
+            return dialect
+    if isinstance(asked.get("messages"), list):
+        schemas = [tool for tool in objects(asked.get("tools")) if "input_schema" in tool]
+        ours = schemas or "stop_sequences" in asked or string(asked.get("model")).startswith("claude")
+        return "anthropic" if ("system" in asked or ours) and "max_tokens" in asked else "openai_chat"
+    return "openai_responses" if "input" in asked and "model" in asked else ""
+
+
 def _is_stream(reply: str) -> bool:
     return reply.lstrip().startswith(("data:", "event:"))
 
@@ -161,50 +190,42 @@ def _code(value: Json) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 100 <= value < 600
 
 
-def _row(found: Pair) -> LogRow:
-    row = found.row
+def _row(row: JsonObject) -> LogRow | None:
+    exchange = pair(row)
+    if exchange is None or not exchange.dialect:
+        return None
     started = next((at for name in _STARTS if (at := moment(row.get(name))) is not None), None)
     ended = next((at for name in _ENDS if (at := moment(row.get(name))) is not None), None)
     ended = ended or next((at for name in _SPENT if (at := after(started, row.get(name))) is not None), None)
-    user = known(row, *_USERS) or string(obj(found.request.get("metadata")).get("user_id"))
+    metadata, request = obj(row.get("metadata")), exchange.request
     return LogRow(
-        step=call(found, started=started, ended=ended, id=known(row, *_IDS)),
+        step=call(exchange, started=started, ended=ended, id=known(row, *_IDS)),
         run=known(row, *_RUNS),
         name=known(row, "name", "agent", "agent_name"),
-        user=user or string(found.request.get("user")),
-        session=known(row, *_SESSIONS),
-        tenant=known(row, "tenant", "tenant_id"),
-        tags=tables.texts(row.get("tags")),
-        metadata=rest(obj(row.get("metadata")), *_USERS, *_SESSIONS),
+        tags=texts(row.get("tags")),
+        metadata=rest(metadata, *NAMES["user"], *NAMES["session"]),
+        **subject(row, metadata, obj(request.get("metadata")), {"user": request.get("user")}),
     )
 
 
-def _first(opened: Opened) -> str:
-    """The dialect of the first row that is a pair; "" where none is."""
-    rows = tables.rows(opened)
-    return next((found.dialect for row in rows[:50] if (found := pair(row)) and found.dialect), "")
-
-
-def _reading(name: str) -> Callable[..., list[Trace]]:
-    def read(opened: Opened) -> list[Trace]:
-        rows = tables.rows(opened)
-        pairs = [found for row in rows if (found := pair(row)) and found.dialect]
-        if not pairs:
-            msg = "holds no request with its messages beside its reply: log both bodies whole"
-            raise TraceIncomplete(msg, file=opened.file)
-        losses = []
-        if left := len(rows) - len(pairs) + opened.junk:
-            losses.append(f"{left} rows are no calls of a model and left out")
-        told = [_row(one) for one in pairs]
-        words = any(isinstance(row.step, ModelCall) and row.step.reply and not row.step.response for row in told)
-        source = Source(format=name, file=opened.file, fidelity="semantic" if words else "body-json")
-        return runs.traces(told, source, "neither headers nor the bytes of the wire", *losses)
-
-    return read
-
-
 def _format(name: str, title: str, *dialects: str) -> Format:
-    return Format(name, title, 24, lambda opened: _first(opened) in dialects, _reading(name))
+    """The format of rows whose first pair is in one of these dialects."""
+
+    def fits(opened: Opened) -> bool:
+        pairs = filter(None, map(pair, objects_of(opened)[:LOOKED_AT]))
+        return next((exchange.dialect for exchange in pairs if exchange.dialect), "") in dialects
+
+    rows = rows_of_calls(
+        name,
+        title,
+        24,
+        pair,
+        _row,
+        "neither headers nor the bytes of the wire",
+        refusal="holds no request with its messages beside its reply: log both bodies whole",
+        left_out="rows are no calls of a model and left out",
+    )
+    return replace(rows, fits=fits)
 
 
 FORMATS = (

@@ -1,24 +1,39 @@
-"""HTTP as somebody recorded it: which of it a model was asked, and whether the bytes are still those of the wire."""
+"""HTTP as somebody recorded it: HAR, vcrpy and go-vcr.
+
+HAR 1.2 is what a proxy or a browser saw, with times, of many runs in one file. vcrpy and go-vcr write requests and
+replies in the order in which a test made them, a file a test: both write YAML; vcrpy also JSON. Neither knows when
+something happened, nor of which tool.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+from pytest_agentreplay.core.canonical_json import parse
 from pytest_agentreplay.core.content_coding import is_coded
 from pytest_agentreplay.core.matching.address import decoded, header, split
-from pytest_agentreplay.core.model import HttpReply
+from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply
 from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
+from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.interchange import wire
+from pytest_agentreplay.interchange.formats import Format, once
+from pytest_agentreplay.interchange.logs import runs
 from pytest_agentreplay.interchange.logs.runs import LogRow
-from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, ToolRun, TraceFault
+from pytest_agentreplay.interchange.moments import after, moment
+from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, Source, ToolRun, TraceFault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from pytest_agentreplay.core.model import Failure, Headers, HttpCall
-    from pytest_agentreplay.interchange.trace import Step
+    from pytest_agentreplay.core.model import Headers, Json, JsonObject
+    from pytest_agentreplay.interchange.formats import Opened
+    from pytest_agentreplay.interchange.trace import Step, Trace
 
 _JSON_STARTS = (b"{", b"[", b"data:", b"event:")
 _GZIP = b"\x1f\x8b"
@@ -68,7 +83,7 @@ def heard(recorded: Iterable[RecordedCalls]) -> RecordedReply:
         if kind not in wire.MODEL_KINDS | {"tool"}:
             others[f"{one.request.method} {split(one.request.url).host}"] += kind != "mcp"
             continue
-        plain = _plain(one)
+        plain = _with_true_headers(one)
         exact &= plain.exact
         readable = _readable(plain.response)
         packed += not readable
@@ -98,7 +113,7 @@ def _step(one: RecordedCalls, kind: str) -> Step:
     )
 
 
-def _plain(one: RecordedCalls) -> RecordedCalls:
+def _with_true_headers(one: RecordedCalls) -> RecordedCalls:
     """The same with headers that are true of the bodies: recorders unpack a body and leave its headers alone."""
     request_headers, asked = _true_of(one.request.headers, one.request.body.data)
     request = replace(one.request, headers=request_headers)
@@ -141,3 +156,220 @@ def _readable(response: HttpReply | Failure | None) -> bool:
     if not isinstance(response, HttpReply):
         return True
     return decoded(response.body.data, header(response.headers, "content-encoding"))[1]
+
+
+_HEX = re.compile(r"[\[\]\",\s0-9A-Fa-f]*")
+_TEXT = frozenset({"", "utf-8", "utf8", "text", "identity"})
+"""Encodings of a body that stands in the file as it is."""
+
+
+def _log(opened: Opened) -> JsonObject:
+    """The log; Playwright puts it into an archive, with the bodies as files beside it."""
+    if opened.members is not None:
+        held = next((data for name, data in opened.members.items() if name.endswith(".har")), b"")
+        return obj(obj(parse(held)).get("log"))
+    return obj(obj(opened.rows[0]).get("log")) if len(opened.rows) == 1 else {}
+
+
+def _fits_har(opened: Opened) -> bool:
+    log = _log(opened)
+    return isinstance(log.get("entries"), list) and "version" in log
+
+
+def _read_har(opened: Opened) -> list[Trace]:
+    log = _log(opened)
+    entries = objects(once(arr(log.get("entries"))))
+    found = heard(_recorded(entry, opened.members or {}) for entry in entries)
+    if not found.rows:
+        if any(_bodiless(entry) for entry in entries):
+            msg = "holds no bodies: save it again with content (in a browser: Save all as HAR with content)"
+            raise TraceIncomplete(msg, file=opened.file)
+        said = "; ".join(found.losses) or "nothing in it"
+        raise TraceError(f"holds no call of a model or of a tool ({said})", file=opened.file)
+    if not found.unread and all(
+        isinstance(row.step, ModelCall) and row.step.reply is None and not row.step.fault for row in found.rows
+    ):
+        raise TraceIncomplete("holds no replies: save it again with content", file=opened.file)
+    creator = obj(log.get("creator"))
+    version = " ".join(filter(None, (string(creator.get("name")), string(creator.get("version")))))
+    source = Source(format="har", version=version, file=opened.file, fidelity=found.fidelity)
+    return runs.traces(found.rows, source, *found.losses, missing=found.missing)
+
+
+def _recorded(entry: JsonObject, files: dict[str, bytes]) -> RecordedCalls:
+    asked, told = obj(entry.get("request")), obj(entry.get("response"))
+    started = moment(entry.get("startedDateTime"))
+    posted = obj(asked.get("postData"))
+    sent, unread = _har_body(posted, files)
+    headers = _har_headers(asked, posted, sent)
+    response, unread_reply = _har_reply(told, files)
+    return RecordedCalls(
+        request=HttpCall(string(asked.get("method")).upper(), string(asked.get("url")), headers, Body(sent)),
+        response=response,
+        unread=tuple(filter(None, (unread, unread_reply))),
+        started=started,
+        ended=after(started, entry.get("time")),
+    )
+
+
+def _har_reply(told: JsonObject, files: dict[str, bytes]) -> tuple[HttpReply | Failure | None, str]:
+    """What came back, None where the file does not say or cannot be read; and why its body cannot be read, or ""."""
+    status, content = told.get("status"), obj(told.get("content"))
+    if not isinstance(status, int) or isinstance(status, bool) or not 100 <= status < 1000:
+        error = string(told.get("_error")) or string(told.get("statusText"))
+        return (Failure("builtins.ConnectionError", error) if error else None), ""
+    there = string(content.get("_file")) in files or isinstance(content.get("text"), str)
+    if not there and (content.get("size") not in (0, None) or status < 400):
+        return None, ""
+    data, unread = _har_body(content, files)
+    if unread:
+        return None, unread
+    version = string(told.get("httpVersion")).upper() or "HTTP/1.1"
+    return HttpReply(status, string(told.get("statusText")), version, _har_headers(told, content, data), Body(data)), ""
+
+
+def _har_body(side: JsonObject, files: dict[str, bytes]) -> tuple[bytes, str]:
+    """The bytes of a body, and why they cannot be read, or "". Polly.JS writes one, or a list of its pieces, as hex."""
+    text, coding = string(side.get("text")), string(side.get("encoding")).lower()
+    if string(side.get("_file")) in files:
+        return files[string(side.get("_file"))], ""
+    if side.get("_isBinary") is True and not coding:
+        coding = "hex" if _HEX.fullmatch(text) else "base64"
+    if coding in _TEXT:
+        return text.encode("utf-8", "replace"), ""
+    listed = parse(text.encode("utf-8", "replace")) if text.startswith("[") else None
+    pieces = [string(piece) for piece in listed] if isinstance(listed, list) else [text]
+    try:
+        match coding:
+            case "hex":
+                return b"".join(map(bytes.fromhex, pieces)), ""
+            case "base64":
+                return b"".join(base64.b64decode("".join(piece.split()), validate=True) for piece in pieces), ""
+    except (binascii.Error, ValueError):
+        return text.encode("utf-8", "replace"), f"said to be {coding}, and not"
+    return text.encode("utf-8", "replace"), f"in the encoding {coding!r:.40}"
+
+
+def _bodiless(entry: JsonObject) -> bool:
+    asked = obj(entry.get("request"))
+    return asked.get("method") == "POST" and not string(obj(asked.get("postData")).get("text"))
+
+
+def _har_headers(side: JsonObject, content: JsonObject, data: bytes) -> Headers:
+    """The headers of a request or a reply, with the type that HAR tells of its body where none of them does."""
+    pairs = [(string(one.get("name")), string(one.get("value"))) for one in objects(side.get("headers"))]
+    headers = [(name, value) for name, value in pairs if name and not name.startswith(":")]
+    if data and not any(name.lower() == "content-type" for name, _ in headers):
+        headers.append(("content-type", string(content.get("mimeType"))))
+    return tuple(headers)
+
+
+LOSS = "neither times nor a session: the order is that of the file"
+
+
+def _interactions(opened: Opened) -> list[JsonObject]:
+    """The interactions of a file. Some serializers keep requests and replies in two lists."""
+    found = obj(opened.rows[0]) if len(opened.rows) == 1 else {}
+    if isinstance(found.get("interactions"), list):
+        return objects(found["interactions"])
+    return [
+        {"request": asked, "response": told}
+        for asked, told in zip(objects(found.get("requests")), objects(found.get("responses")), strict=False)
+    ]
+
+
+def _is_python(opened: Opened) -> bool:
+    return any("uri" in obj(one.get("request")) for one in _interactions(opened))
+
+
+def _is_go(opened: Opened) -> bool:
+    return not _is_python(opened) and any("url" in obj(one.get("request")) for one in _interactions(opened))
+
+
+def _traces(opened: Opened, name: str, read: Callable[[JsonObject], RecordedCalls]) -> list[Trace]:
+    found = heard(map(read, _interactions(opened)))
+    if not found.rows:
+        said = "; ".join(found.losses) or "nothing in it"
+        raise TraceError(f"holds no call of a model or of a tool ({said})", file=opened.file)
+    version = str(obj(opened.rows[0]).get("version") or "")
+    source = Source(format=name, version=version, file=opened.file, fidelity=found.fidelity)
+    return runs.traces(found.rows, source, LOSS, *found.losses, together=True, missing=found.missing)
+
+
+def _python(one: JsonObject) -> RecordedCalls:
+    asked, told = obj(one.get("request")), obj(one.get("response"))
+    sent, sent_exact = _body(asked)
+    came, came_exact = _body(told)
+    status = obj(told.get("status"))
+    code = status.get("code", told.get("status_code"))
+    reply = HttpReply(
+        code if isinstance(code, int) else 0, string(status.get("message")), headers=_headers(told), body=Body(came)
+    )
+    request = HttpCall(string(asked.get("method")).upper(), string(asked.get("uri")), _headers(asked), Body(sent))
+    return RecordedCalls(request=request, response=reply if told else None, exact=sent_exact and came_exact)
+
+
+def _go(one: JsonObject) -> RecordedCalls:
+    asked, told = obj(one.get("request")), obj(one.get("response"))
+    sent, came = _body(asked)[0], _body(told)[0]
+    code = told.get("code")
+    reply = HttpReply(
+        code if isinstance(code, int) else 0,
+        string(told.get("status")).partition(" ")[2],
+        string(told.get("proto")) or "HTTP/1.1",
+        _headers(told),
+        Body(came),
+    )
+    method = string(asked.get("method")).upper() or "GET"
+    # Hooks that tidy a recording leave the length alone: a body of another one has been written anew.
+    exact = _as_long(asked, sent) and _as_long(told, came)
+    request = HttpCall(method, string(asked.get("url")), _headers(asked), Body(sent))
+    return RecordedCalls(request=request, response=reply if told else None, exact=exact)
+
+
+def _as_long(side: JsonObject, data: bytes) -> bool:
+    length = side.get("content_length")
+    return length in (None, -1, len(data))
+
+
+def _headers(side: JsonObject) -> Headers:
+    found: list[tuple[str, str]] = []
+    for name, values in obj(side.get("headers")).items():
+        found += [(name, string(value)) for value in (values if isinstance(values, list) else [values])]
+    return tuple(found)
+
+
+def _body(side: JsonObject) -> tuple[bytes, bool]:
+    """The bytes of a body, in whichever way it is written, and whether they are those that were recorded."""
+    for name in ("body", "content"):
+        if name in side:
+            return _bytes(side[name])
+    if "parsed_body" in side:
+        return wire.compact(side["parsed_body"]), False
+    return b"", True
+
+
+def _bytes(value: Json) -> tuple[bytes, bool]:
+    if isinstance(value, str):
+        try:
+            return value.encode("utf-8", "surrogateescape"), True  # a surrogate stands for a byte of a !!binary
+        except UnicodeEncodeError:
+            return value.encode("utf-8", "replace"), False
+    packed = string(obj(value).get("base64_string"))
+    if packed:
+        try:
+            return base64.b64decode(packed, validate=True), True
+        except (binascii.Error, ValueError):
+            return packed.encode("utf-8", "replace"), False
+    if isinstance(value, dict) and value.keys() <= {"string", "encoding"}:
+        return _bytes(value.get("string"))
+    if isinstance(value, list) and all(isinstance(one, int) and 0 <= one < 256 for one in arr(value)):
+        return bytes(int(str(one)) for one in value), True
+    return (b"", True) if value is None else (wire.compact(value), False)
+
+
+FORMATS = (
+    Format("har", "HAR of a proxy or a browser", 19, _fits_har, _read_har),
+    Format("vcrpy", "recording of vcrpy", 20, _is_python, lambda opened: _traces(opened, "vcrpy", _python)),
+    Format("go-vcr", "recording of go-vcr", 20, _is_go, lambda opened: _traces(opened, "go-vcr", _go)),
+)

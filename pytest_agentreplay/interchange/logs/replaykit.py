@@ -13,8 +13,8 @@ from pytest_agentreplay.dialects.lenient import objects, rest, string
 from pytest_agentreplay.interchange.assembling import whole
 from pytest_agentreplay.interchange.endings import word
 from pytest_agentreplay.interchange.formats import Format
-from pytest_agentreplay.interchange.logs import tables
 from pytest_agentreplay.interchange.logs.pairs import known
+from pytest_agentreplay.interchange.logs.runs import objects_of, texts
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.platforms.faults import fault
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace, TraceFault
@@ -39,11 +39,11 @@ def _is_run(row: JsonObject) -> bool:
 
 
 def _fits(opened: Opened) -> bool:
-    return any(map(_is_run, tables.rows(opened)[:50]))
+    return any(map(_is_run, objects_of(opened)[:50]))
 
 
 def _read(opened: Opened) -> list[Trace]:
-    return [_trace(opened, row) for row in tables.rows(opened) if _is_run(row) and row["events"]]
+    return [_trace(opened, row) for row in objects_of(opened) if _is_run(row) and row["events"]]
 
 
 def _trace(opened: Opened, row: JsonObject) -> Trace:
@@ -64,7 +64,7 @@ def _trace(opened: Opened, row: JsonObject) -> Trace:
             user=known(row, "user_id"),
             session=known(row, "session_id"),
             tenant=known(row, "tenant_id"),
-            tags=tables.texts(row.get("tags")),
+            tags=texts(row.get("tags")),
             metadata=rest(row, *_ABOUT),
             input=_input([_content(one) for one in events if string(one.get("type")) in _INPUTS]),
             output=outputs[-1] if outputs else None,

@@ -7,18 +7,25 @@ its first and its last call.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.redaction.secret_names import looks_secret
+from pytest_agentreplay.dialects.lenient import arr, objects, string
+from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.assembling import conversations, whole
 from pytest_agentreplay.interchange.chains import links
-from pytest_agentreplay.interchange.trace import ModelCall, Trace
+from pytest_agentreplay.interchange.formats import Format
+from pytest_agentreplay.interchange.trace import ModelCall, Source, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from pytest_agentreplay.core.model import JsonObject
-    from pytest_agentreplay.interchange.trace import Source, Step
+    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.interchange.formats import Opened
+    from pytest_agentreplay.interchange.trace import Step
+
+LOOKED_AT = 50
+"""The rows by which a log is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +40,47 @@ class LogRow:
     tenant: str = ""
     tags: tuple[str, ...] = ()
     metadata: JsonObject = field(default_factory=dict)
+
+
+def rows_of_calls(
+    name: str,
+    title: str,
+    rank: float,
+    fits: Callable[[JsonObject], object],
+    read: Callable[[JsonObject], LogRow | None],
+    *losses: str,
+    refusal: str,
+    left_out: str,
+    rows: Callable[[Opened], list[JsonObject]] | None = None,
+) -> Format:
+    """The format of a log with a model call in each row; `read` makes it, or None of a row that holds none.
+
+    `refusal` says what to do where no row holds one, `left_out` why some rows are not read.
+    """
+    rows = rows or objects_of
+
+    def traces_of(opened: Opened) -> list[Trace]:
+        every = rows(opened)
+        calls = [row for row in map(read, every) if row is not None]
+        if not calls:
+            raise TraceIncomplete(refusal, file=opened.file)
+        left = len(every) - len(calls) + opened.junk
+        steps = [row.step for row in calls if isinstance(row.step, ModelCall)]
+        worded = any(step.request is None or (step.reply and step.response is None) for step in steps)
+        source = Source(format=name, file=opened.file, fidelity="semantic" if worded else "body-json")
+        return traces(calls, source, *losses, *([f"{left} {left_out}"] if left else []))
+
+    return Format(name, title, rank, lambda opened: any(map(fits, rows(opened)[:LOOKED_AT])), traces_of)
+
+
+def objects_of(opened: Opened) -> list[JsonObject]:
+    """The objects of a file."""
+    return objects([*opened.rows])
+
+
+def texts(value: Json) -> tuple[str, ...]:
+    """The texts in a list."""
+    return tuple(filter(None, map(string, arr(value))))
 
 
 def traces(
@@ -77,16 +125,14 @@ def _trace(rows: Sequence[LogRow], source: Source, losses: tuple[str, ...], miss
     ends = [moment for step in steps if (moment := step.ended or step.started) is not None]
     first = next((step for step in steps if isinstance(step, ModelCall)), None)
     known = rows[0].run or (first.id or first.response_id if first else "")
+    names = ("name", "user", "session", "tenant")
+    subject: dict[str, Any] = {name: next(filter(None, (getattr(row, name) for row in rows)), "") for name in names}
     return whole(
         Trace(
             source=replace(source, id=source.id or known),
             id=known,
-            name=_first(row.name for row in rows),
             started=steps[0].started,
             ended=max(ends, default=None),
-            user=_first(row.user for row in rows),
-            session=_first(row.session for row in rows),
-            tenant=_first(row.tenant for row in rows),
             tags=tuple(dict.fromkeys(tag for row in rows for tag in row.tags)),
             metadata={
                 name: value for row in reversed(rows) for name, value in row.metadata.items() if not looks_secret(name)
@@ -94,6 +140,7 @@ def _trace(rows: Sequence[LogRow], source: Source, losses: tuple[str, ...], miss
             steps=steps,
             losses=losses,
             missing=(*missing, *_gaps(steps)),
+            **subject,
         )
     )
 
@@ -104,7 +151,3 @@ def _gaps(steps: Iterable[Step]) -> Iterable[str]:
     for number, link in enumerate(links(calls), 1):
         if link is not None and not link.rewritten and any(part.get("type") == "tool_call" for part in link.added):
             yield f"a call of the model before model call {number}, which tells of it"
-
-
-def _first(texts: Iterable[str]) -> str:
-    return next(filter(None, texts), "")

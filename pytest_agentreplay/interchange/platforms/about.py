@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.dialects.lenient import obj, string
+from pytest_agentreplay.dialects.lenient import string
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
 
-_USER = ("user_id", "userId", "user", "user.id", "enduser.id", "langfuse_user_id", "end_user_id")
-_SESSION = (
-    *("session_id", "sessionId", "thread_id", "threadId", "conversation_id", "conversationId", "session.id"),
-    *("langfuse_session_id", "gen_ai.conversation.id"),
-)
-_TENANT = ("tenant", "tenant_id", "tenantId", "tenant.id", "organization_id", "org_id", "customer_id")
-_KNOWN = frozenset({*_USER, *_SESSION, *_TENANT})
+NAMES = {
+    "user": ("user_id", "userId", "user", "user.id", "enduser.id", "langfuse_user_id", "end_user_id", "end_user"),
+    "session": (
+        *("session_id", "sessionId", "session", "thread_id", "threadId", "conversation_id", "conversationId"),
+        *("session.id", "langfuse_session_id", "gen_ai.conversation.id", "conversation"),
+    ),
+    "tenant": ("tenant", "tenant_id", "tenantId", "tenant.id", "organization_id", "org_id", "customer_id"),
+}
+_KNOWN = frozenset(name for names in NAMES.values() for name in names)
 
 _ENVIRONMENT = re.compile(r"^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+$")
 _SECRET = re.compile(
@@ -26,36 +28,23 @@ _TRACERS = ("ls_", "lc_", "langgraph_", "checkpoint_", "__", "mlflow.", "weave")
 _DEEPEST = 12
 
 
-class SpanSubject(TypedDict):
-    """User, session and tenant of a run, and the rest of its metadata: fields of a `Trace`."""
-
-    user: str
-    session: str
-    tenant: str
-    metadata: JsonObject
-
-
-def about(root: JsonObject, *others: JsonObject, user: str = "", session: str = "") -> SpanSubject:
+def about(root: JsonObject, *others: JsonObject, user: str = "", session: str = "") -> dict[str, Any]:
     """What metadata tells of a run: whose it was from any span, the root first; the rest from the root alone.
 
     `user` and `session` are those that a platform keeps in a field of its own; they win.
     """
-    told = (root, *others)
     rest = {name: value for name, value in root.items() if name not in _KNOWN and not name.startswith(_TRACERS)}
-    return {
-        "user": user or first_named(told, _USER),
-        "session": session or first_named(told, _SESSION),
-        "tenant": first_named(told, _TENANT),
-        "metadata": clean(rest),
-    }
+    own = {name: value for name, value in (("user", user), ("session", session)) if value}
+    return {**subject(root, *others), **own, "metadata": _clean(rest)}
 
 
-def clean(metadata: JsonObject) -> JsonObject:
+def subject(*told: JsonObject) -> dict[str, Any]:
+    """The fields of a `Trace` that say whose it was, by the first of the objects that tells each."""
+    return {field: first_named(told, names) for field, names in NAMES.items()}
+
+
+def _clean(value: Json, depth: int = 0) -> Json:
     """Metadata without environment variables, and without what is called as keys and passwords are."""
-    return obj(_clean(metadata, 0))
-
-
-def _clean(value: Json, depth: int) -> Json:
     if depth > _DEEPEST:
         return None
     if isinstance(value, dict):
