@@ -86,7 +86,7 @@ class CellRuns:
 
     def _run_pytest(self, *words: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "pytest", typed(self.test), "-q", *words]
-        done = subprocess.run(command, cwd=self.root, check=False, capture_output=True, encoding="utf-8")  # noqa: S603
+        done = subprocess.run(command, cwd=self.root, check=False, capture_output=True, text=True, errors="replace")  # noqa: S603
         if done.returncode not in {0, 1}:
             raise RunnerError(f"{self.test}: pytest ended with {done.returncode}: {done.stderr or done.stdout[-300:]}")
         return done

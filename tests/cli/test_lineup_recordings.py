@@ -1,10 +1,11 @@
-"""`agentreplay lineup A B`: which layer made two recordings differ, without a model."""
+"""`agentreplay lineup`: between two recordings without a model, and the exit codes of its answers."""
 
 import json
 
 import pytest
 
 from pytest_agentreplay import codec
+from pytest_agentreplay.live.lineup_cells import CellRuns
 from tests.support.chat_runs import QUESTION, ask, message_of, result_of, run, say, tool
 
 
@@ -62,3 +63,24 @@ def test_a_recording_that_is_not_there_or_damaged(recordings, typed, root):
     (root / "bad.json").write_text("{", encoding="utf-8")
     printed = typed("lineup", first, "bad.json")
     assert (printed.code, "bad.json" in printed.err) == (4, True)
+
+
+@pytest.mark.parametrize(
+    ("word", "code", "answer"),
+    [
+        ("same", 0, "no layer is guilty: with all of them released the run is the recorded one"),
+        ("drifted", 1, "guilty: clock; random; model"),
+        ("inconclusive", 3, "undecided: no layer could be convicted, and not all could be cleared"),
+        (None, 3, "undecided: no layer could be convicted, and not all could be cleared"),
+    ],
+)
+def test_the_exit_code_says_whether_a_layer_is_guilty(typed, monkeypatch, word, code, answer):
+    """What was not decided is said again behind the answer, with its reason."""
+    monkeypatch.setattr(CellRuns, "_run_first", lambda _: {"outcome": "same"})
+    monkeypatch.setattr(CellRuns, "_run_live", lambda *_: {"outcome": word, "why": "so it is"})
+    printed = typed("lineup", "test_a.py::test_b")
+    lines = printed.out.splitlines()
+    assert (printed.code, answer in lines) == (code, True)
+    undecided = [line for line in lines if line.startswith("not decided: ")]
+    assert len(undecided) == (0 if code < 2 else 4)
+    assert all(line.endswith("0 runs, 0 calls, 0 tokens, $0.0000: so it is") for line in undecided)

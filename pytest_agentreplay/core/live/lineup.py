@@ -78,7 +78,5 @@ def smallest_guilty_set(
             for name in suspects:
                 everything -= {name} if drifts(everything - {name}) else set()
             lineup.guilty = [everything]
-        if lineup.cells.get(everything) == "same":
-            lineup.word = "same"
-    lineup.word = "drifted" if lineup.guilty else lineup.word
+    lineup.word = "drifted" if lineup.guilty else "same" if lineup.cells.get(everything) == "same" else lineup.word
     return lineup
