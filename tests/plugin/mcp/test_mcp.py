@@ -168,6 +168,14 @@ def test_a_changed_prompt_is_the_first_divergent_turn(project):
     assert all("[AR-PROMPT] turn 1/3" in said for said in found.values()), found
 
 
+def test_a_fork_serves_every_message_and_asks_the_model_for_the_last_turn(project):
+    asked, ledger = project.server.hits, project.ledger
+    with edited(project, "agent.py", "Be brief.", "Be short."):
+        done = passed(project.record("-k", "order_status", "--replay-until=-1", COLUMNS="250"))
+    assert done.stdout.count("forked at turn 3 (") == project.server.hits - asked == 3
+    assert project.ledger == ledger
+
+
 def test_a_changed_argument_is_a_divergence_at_that_call(project):
     with edited(project, "test_shop.py", '"amount": 500}', '"amount": 501}'):
         done = project.offline("-k", "talk", COLUMNS="200")
