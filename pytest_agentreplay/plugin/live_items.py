@@ -41,6 +41,7 @@ PLUGIN = "agentreplay-live"
 ATTRIBUTE = "agentreplay_live"
 NOT_NEEDED = "not needed"
 WORDS = {"FF": "frozen", "FL": "live-tools", "LF": "live", "LL": "live-all"}
+SKIPPED = "the test skipped itself"
 ENDED = "the session ended before it was decided"
 
 
@@ -130,7 +131,7 @@ class LiveItems:
         told: Any = run_session.told
         skipped = isinstance(failure, pytest.skip.Exception)
         passed, why = finding is None and failure is None, finding.headline if finding else str(failure or "")
-        plain: Any = {"passed": passed, "failure": why, "stopped": "the test skipped itself" if skipped else ""}
+        plain: Any = {"passed": passed, "failure": why, "stopped": SKIPPED if skipped else ""}
         shown: Any = run_session.redaction.hide_tree({"live_run": plain} | told)
         verdict, results = self.add(item, shown)
         told["live_word"] = "passed" if results[-1].same else "stopped" if results[-1].stopped else "drifted"
@@ -169,7 +170,7 @@ class LiveItems:
         word, bar = getattr(report, ATTRIBUTE, ""), self.terminal() is not None
         if report.skipped and NOT_NEEDED in report.keywords:
             return "", "", (NOT_NEEDED.upper(), {})
-        if not word or report.failed or (word == "passed" and not bar):
+        if not word or not report.passed or (word == "passed" and not bar):
             return None
         return word, "" if bar else word[0].upper(), (word.upper(), {"yellow": True})
 
@@ -194,18 +195,19 @@ class LiveItems:
         if hasattr(session.config, "workerinput") or not files.exists(self.ledger.path.parent):
             return
         entries = self.ledger.entries()
-        results = results_of(entries)
-        verdicts = {entry["verdict"]["test"]: entry["verdict"] for entry in entries if "verdict" in entry}
-        for test in dict.fromkeys(result.test for result in results if result.test not in verdicts):
+        results = [result for result in results_of(entries) if result.stopped != SKIPPED]
+        decided = {entry["verdict"]["test"]: entry["verdict"] for entry in entries if "verdict" in entry}
+        verdicts = []
+        for test in dict.fromkeys(result.test for result in results):
             part = results_of(entries, test)
             plan = LivePlan(Counter(result.cell for result in part), self.runs.test, self.runs.auto)
-            verdicts[test] = (judge(part, plan) or {}) | {"word": "inconclusive", "layer": "", "evidence": [ENDED]}
-            if session.exitstatus == pytest.ExitCode.OK:
-                session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        if self.config.stash[BASE].released is None:  # what a line-up releases is no history of the test
-            history.append(self.config.rootpath, results, verdicts.values())
+            unfinished = (judge(part, plan) or {}) | {"word": "inconclusive", "layer": "", "evidence": [ENDED]}
+            verdicts.append(decided.get(test, unfinished))
+        if session.exitstatus == pytest.ExitCode.OK and any(verdict["word"] != "same" for verdict in verdicts):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        history.append(self.config.rootpath, results, verdicts)
         if into := self.config.option.agentreplay_live_into:
-            plain = {"verdicts": [*verdicts.values()], "results": [result.plain() for result in results]}
+            plain = {"verdicts": verdicts, "results": [result.plain() for result in results]}
             files.write_whole(Path(into), json.dumps(plain))
-        self.lines = verdict_lines(verdicts.values())
+        self.lines = verdict_lines(verdicts)
         files.remove(self.ledger.path.parent)

@@ -232,6 +232,20 @@ def test_where_nothing_can_be_kept_nothing_goes_live(shop):
     assert "Traceback" not in done.stdout + done.stderr
 
 
+def test_a_test_that_skips_itself_is_skipped_and_nothing_more(shop):
+    before, skips = (
+        "def test_answer(agentreplay):\n",
+        "    import pytest, os\n    os.environ.get('SKIP') and pytest.skip()\n",
+    )
+    shop.edit("test_shop.py", before, before + skips)
+    try:
+        done, into = verify(shop, SKIP="1")
+    finally:
+        shop.edit("test_shop.py", skips, "")
+    assert (done.returncode, shop.server.hits, into["verdicts"], into["results"]) == (0, 0, [], [])
+    assert "1 skipped" in done.stdout
+
+
 def test_a_limit_in_money_needs_a_price(shop):
     done, _ = verify(shop, "--replay-budget=usd=1", "-o", "agentreplay_prices=other = 1 in, 1 out")
     assert shop.server.hits == 0
