@@ -71,6 +71,7 @@ class LiveSession(ReplaySession):
             self.interception.changes = {"prompt": pinned.value}
         self.stalls = None  # the real world takes its time
         self.result: LiveResult | None = None
+        self.prices = settings.live_runs.prices if settings.live_runs is not None else ()
 
     def answering(self, recorded: Run, matching: Matching) -> ReplayBackend:
         """Return the backend of the cell."""
@@ -132,7 +133,7 @@ class LiveSession(ReplaySession):
 
     def _judge(self, ended: EndedRun, divergence: Divergence | None) -> LiveResult:
         outcome = self.outcome(ended)
-        now: Any = observe(self.run(), READER, outcome)
+        now: Any = observe(self.run(), READER, outcome, self.prices)
         passed = self.reproduced(ended) if self.settings.expect else ended.failure is None
         refused = passed or isinstance(ended.failure, ReplayDiverged)
         failure = "" if refused else ": ".join(str(outcome[name]) for name in ("type", "message") if name in outcome)
@@ -176,7 +177,7 @@ class LiveSession(ReplaySession):
         if divergence is not None:  # what comes after it is its consequence
             layer = "agent" if divergence.kind in AGENTS else layer
             return (*tools, self._drift(divergence, layer, "recorded calls only"))
-        recorded = observe(self.snapshot.run, READER, self.snapshot.run.header.outcome)
+        recorded = observe(self.snapshot.run, READER, self.snapshot.run.header.outcome, self.prices)
         self.told["unmatched"] = [*self.settings.near.unmatched(recorded, now)]
         compared = self.settings.near.compare(recorded, now, self.judges)
         drifts = [each for each in compared if each.layer == "model" or not tools]

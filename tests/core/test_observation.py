@@ -16,6 +16,10 @@ def test_a_run_is_shown_by_turns_tools_final_answer_and_usage():
     assert seen["final"] == "It is shipped."
     assert seen["outcome"] == {"status": "passed"}
     assert seen["usage"] == {"calls": 2, "input_tokens": 20, "output_tokens": 4, "seconds": 2.0, "cost": None}
+    costs = [
+        observe(run((ask(), say("Yes."))), READER, {}, [(name, (1.0, 5.0))])["usage"]["cost"] for name in ("gpt-*", "m")
+    ]
+    assert costs == [20e-6, None], "10 tokens read and 2 written"
     assert seen["turns"][0] == {
         "lane": "main",
         "agent": "",

@@ -8,12 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.diagnose.results import result
+from pytest_agentreplay.core.live.budget import NANO, PricedReader
 from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.core.tool_uses import arguments_of
 from pytest_agentreplay.core.turns import tool_of, top_level, turns
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from pytest_agentreplay.core.model import Exchange, Json, JsonObject, Run
     from pytest_agentreplay.core.reading import Reader, ReplyReading
@@ -22,13 +23,16 @@ if TYPE_CHECKING:
 TOKENS = ("input_tokens", "output_tokens")
 
 
-def observe(run: Run, reader: Reader, outcome: JsonObject) -> JsonObject:
+def observe(
+    run: Run, reader: Reader, outcome: JsonObject, prices: Iterable[tuple[str, tuple[float, float]]] = ()
+) -> JsonObject:
     """Return what `run` shows; `outcome` is how its test ended, as in a header.
 
     Turns and tools come in the order in which they began, those of several strands one strand after the other: what ran
     beside each other has no order of its own. The tools are those that ran; where no call of one was intercepted, those
     that the model asked for. "final" is the text of the last reply in the first strand, None where that reply asks for
-    tools. What nobody states is None: tokens of a provider that counts none, and "cost", which the caller fills in.
+    tools. What nobody states is None: tokens of a provider that counts none, and "cost", in dollars, of a model that
+    `prices` do not name.
     """
     every = sorted(turns(run, reader), key=lambda turn: _strand(turn.model or turn.exchanges[0]))
     replies = [(turn, x, reader.read_reply(x.call, x.outcome)) for turn in every if (x := turn.model) is not None]
@@ -39,8 +43,12 @@ def observe(run: Run, reader: Reader, outcome: JsonObject) -> JsonObject:
     ]
     uses: list[Json] = [{**use, "result": None} for _, _, reply in replies for use in _uses(reply)]
     last = next((reply for _, x, reply in reversed(replies) if x.lane == "main"), None)
+    priced = PricedReader(reader, {}, prices)
+    models = [reader.read_call(x.call).model for _, x, _ in replies]
+    usages = [[reply.usage.get(name, 0) for name in TOKENS] for _, _, reply in replies]
+    costs = [priced.cost(model, *usage) for model, usage in zip(models, usages, strict=True)]
     return {
-        "turns": [_turn(turn, reader.read_call(x.call).model, reply) for turn, x, reply in replies],
+        "turns": [_turn(turn, model, reply) for (turn, _, reply), model in zip(replies, models, strict=True)],
         "tools": calls or uses,
         "final": last.text or None if last is not None and not last.tool_uses else None,
         "outcome": outcome,
@@ -48,7 +56,7 @@ def observe(run: Run, reader: Reader, outcome: JsonObject) -> JsonObject:
             "calls": len(replies),
             **{name: _total([reply for _, _, reply in replies], name) for name in TOKENS},
             "seconds": sum((x.timing.end or x.timing.start) - x.timing.start for _, x, _ in replies) / 1e9,
-            "cost": None,
+            "cost": sum(filter(None, costs)) / NANO if costs and None not in costs else None,
         },
     }
 
