@@ -13,6 +13,7 @@ from pytest_agentreplay.core.model import ToolCall, ToolReply
 from pytest_agentreplay.core.tolerance import TolerancePolicy, parse
 from pytest_agentreplay.dialects import READER, RULES
 from tests.support.chat_runs import ask, run, say, tool
+from tests.support.exchanges import call
 
 RUN = run(
     (ask(), say(None, ("look_up", {"order": "A-17"}))),
@@ -88,6 +89,22 @@ def test_the_last_policy_that_names_a_tool_holds():
     refused = called(made, "refund", "A-18")
     assert refused.divergence.cause == "a tool that writes never runs"
     assert made.off_script == ["look_up", "refund"]
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "runs"),
+    [
+        (call({"model": "e-3", "input": "shoes"}, url="https://api.openai.com/v1/embeddings"), "embeddings e-3", True),
+        (call({"a": 1}, url="https://shop.example/orders"), "POST shop.example/orders", False),
+    ],
+)
+def test_a_request_over_the_network_may_run_where_it_changes_nothing(call, name, runs):
+    made = backend(Axes("live"), (name, "live"))
+    verdict = made.decide(call, Moment("main", 0))
+    assert made.off_script == [name]
+    assert isinstance(verdict, PassThrough if runs else Refused)
+    stopped = backend(Axes("live")).decide(call, Moment("main", 0)).divergence.hints
+    assert stopped == ((f"or let it run: agentreplay_off_script = {name} = live",) if runs else ())
 
 
 def test_arguments_that_are_near_enough_are_answered_as_the_recorded_ones():

@@ -27,7 +27,7 @@ from pytest_agentreplay.core.case_backend.positions import said_as
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Exchange, FrameCall, ToolCall, ToolReply
 from pytest_agentreplay.core.tolerance import is_named
-from pytest_agentreplay.core.turns import function_of, is_model, label
+from pytest_agentreplay.core.turns import function_of, has_effects, is_model, label
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -134,8 +134,8 @@ class LiveBackend(CaseBackend, VerifyBackend):
         policy = next((how for pattern, how in reversed(self.policies) if is_named(name, pattern)), "stop")
         with self._lock:
             self.off_script.append(name)
-        reads = only_reads(call, moment)
-        if policy == "live" and reads and not isinstance(call, FrameCall):
+        reads = not isinstance(call, FrameCall) and not has_effects(call, self._reader, lambda _: moment.reads)
+        if policy == "live" and reads:
             return self._run_tool(call, moment, None)
         if policy.startswith("stub") and isinstance(call, ToolCall):
             with self._lock:
@@ -143,7 +143,10 @@ class LiveBackend(CaseBackend, VerifyBackend):
             written = Exchange(call, ToolReply(json.loads(policy[4:])), -1, None, timing=self._latest)
             return self._served(Replayed(written, self._tickets), call, moment, "tools", "stub")
         line = f"agentreplay_off_script = {name}"
-        hints = (f'answer it: {line} = stub {{"status": "..."}}', *([f"or let it run: {line} = live"] * reads))
+        hints = (
+            *([f'answer it: {line} = stub {{"status": "..."}}'] * isinstance(call, ToolCall)),
+            *([f"or let it run: {line} = live"] * reads),
+        )
         why = "a tool that writes never runs" if policy == "live" else "no recorded call is the same"
         summary = f"{name} was called off script"
         return Refused(replace(refused.divergence, summary=summary, cause=why, hints=hints))

@@ -170,6 +170,7 @@ class World:
     def __init__(self):
         self.drifted = False
         self.refuses = None
+        self.busy = False
         self.flaky = lambda: False
 
     def __call__(self, body, number):
@@ -179,6 +180,9 @@ class World:
         final = "It has shipped, and is on its way to you."
         if case == "fingerprint":
             return completion(final, "fp-2" if self.drifted else "fp-1")
+        if case == "streamed" and self.drifted and not self.busy:
+            self.busy = True
+            return Raw(503, [], (b"{}",), "Service Unavailable")
         if case in {"streamed", "inner"}:
             return final
         if case == "flaky" and not turn and self.flaky():
@@ -268,6 +272,7 @@ def test_what_the_model_does_otherwise_is_drift_and_nothing_that_writes_runs(sho
     assert not runs["assertion"]["passed"]
     for name in ("plain", "wording", "fingerprint", "async", "streamed", "nested", "threads"):
         assert (runs[name]["drifts"], runs[name]["passed"]) == ([], True), name
+    assert runs["streamed"]["calls"] == 2, "the SDK tries again after an error, which is no drift"
     assert (runs["fingerprint"]["fingerprints"], runs["fingerprint"]["served_models"]) == (["fp-2"], ["m-1-fp-2"])
     assert all(len(text.splitlines()) <= 24 for text in found.values())
     assert "shipped default" in flat(done)
