@@ -60,7 +60,7 @@ def cell_line(row: dict[str, Any]) -> str:
     """Return the row of one cell: what was released, what came of it, what that took, and why it is so."""
     name = " + ".join(row["released"]).replace(":", " ") or "nothing released"
     took = ", ".join(plural(row[unit], unit[:-1]) for unit in ("runs", "calls", "tokens"))
-    why = f", ${row['usd'] or 0:.4f}{row['why'] and ': '}{row['why']}"
+    why = f", ${row['cost'] or 0:.4f}{row['why'] and ': '}{row['why']}"
     return f"{name:30} {row['outcome'] or 'not run':12} {took}{why}"
 
 

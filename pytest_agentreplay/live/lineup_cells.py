@@ -49,7 +49,7 @@ class CellRuns:
     def outcome_of(self, released: Released) -> Any:
         """Return the word that a cell came to, None where the budget does not allow it. Raises RunnerError."""
         if released not in self.rows:
-            row = {"released": sorted(released), "runs": 0, "calls": 0, "tokens": 0, "usd": None, "why": ""}
+            row = {"released": sorted(released), "runs": 0, "calls": 0, "tokens": 0, "cost": None, "why": ""}
             self.rows[released] = row | (self._run_live(released) if released else self._run_first())
             self.show(self.rows[released])
         return self.rows[released]["outcome"]
@@ -63,7 +63,7 @@ class CellRuns:
         return row | ({"why": why} if why else {})
 
     def _run_live(self, released: Released) -> dict[str, Any]:
-        rows = self.rows.values()
+        rows = [row | {"usd": row["cost"]} for row in self.rows.values()]
         left = {unit: limit - sum(row.get(unit) or 0 for row in rows) for unit, limit in self.budget.items()}
         if min(left.values(), default=1) <= 0:
             return {"outcome": None, "why": "the budget is spent"}
@@ -80,8 +80,8 @@ class CellRuns:
         self.layers = self.layers or results[0].layers
         drifts = [drift for result in results for drift in result.drifts]
         why = next(filter(None, [*(each.stopped for each in results), *(drift.summary for drift in drifts)]), "")
-        names = ("calls", "tokens", "cost") if "model" in released else ()  # recorded replies cost nothing
-        took = {"usd" if name == "cost" else name: verdict[name] for name in names}
+        # recorded replies cost nothing
+        took = {name: verdict[name] for name in ("calls", "tokens", "cost") if "model" in released}
         return {"outcome": verdict["word"], "runs": len(results), "why": why, **took}
 
     def _run_pytest(self, *words: str) -> subprocess.CompletedProcess[str]:
