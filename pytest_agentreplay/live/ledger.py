@@ -37,6 +37,7 @@ class Ledger:
         """`priced` has the limits."""
         self.path, self.priced = path, priced
         self.patience, self.size = PATIENCE, 0
+        self._read: Entries = []
 
     def reserve(self, call: Call) -> str:
         """Take `call` into account, or return why it must not be made."""
@@ -100,7 +101,8 @@ class Ledger:
     def held(self) -> Iterator[tuple[Entries, Callable[[Mapping[str, Any]], None]]]:
         """Hold it: its entries, and what adds one."""
         with files.shared_lines(self.path) as (lines, append):
-            yield [json.loads(line) for line in lines], lambda entry: append(json.dumps(entry).encode())
+            self._read += map(json.loads, lines[len(self._read) :])  # lines are only ever added
+            yield self._read, lambda entry: append(json.dumps(entry).encode())
 
     def entries(self) -> Entries:
         """Return its entries."""
