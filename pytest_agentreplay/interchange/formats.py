@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from pytest_agentreplay.errors import TraceUnknown
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.trace import Trace
+
+Item = TypeVar("Item")
 
 MOST = 1000
 """Items of a list that a format is known by; who reads the file later reads them all."""
@@ -122,6 +124,14 @@ def find_rows(rows: Iterable[Json], wanted: Callable[[JsonObject], bool], names:
             yield told
         else:
             waiting += [told[name] for name in names if isinstance(told.get(name), list | dict)]
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], str]) -> dict[str, list[Item]]:
+    """The items by what `key` gives of each, in the order in which they stand."""
+    groups: dict[str, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 def choose(opened: Opened, formats: Iterable[Format], wanted: str = "") -> Format:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.lenient import arr, obj, objects, rest, string
 from pytest_agentreplay.interchange.logs.pairs import Pair, call, fault, known
-from pytest_agentreplay.interchange.logs.runs import LogRow, rows_of_calls, texts
+from pytest_agentreplay.interchange.logs.runs import LogRow, rows_of_calls
 from pytest_agentreplay.interchange.moments import after, moment
 from pytest_agentreplay.interchange.platforms import bodies
-from pytest_agentreplay.interchange.platforms.about import about, subject
+from pytest_agentreplay.interchange.platforms.about import about, subject, texts
 from pytest_agentreplay.interchange.platforms.usage import usage
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ from pytest_agentreplay.interchange.assembling import whole
 from pytest_agentreplay.interchange.endings import word
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs.pairs import known
-from pytest_agentreplay.interchange.logs.runs import objects_of, texts
+from pytest_agentreplay.interchange.logs.runs import objects_of
 from pytest_agentreplay.interchange.moments import moment
+from pytest_agentreplay.interchange.platforms.about import texts
 from pytest_agentreplay.interchange.platforms.faults import fault
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace, TraceFault
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.redaction.secret_names import looks_secret
-from pytest_agentreplay.dialects.lenient import arr, objects, string
+from pytest_agentreplay.dialects.lenient import objects
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.assembling import conversations, whole
 from pytest_agentreplay.interchange.chains import links
@@ -20,7 +20,7 @@ from pytest_agentreplay.interchange.trace import ModelCall, Source, Trace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.interchange.formats import Opened
     from pytest_agentreplay.interchange.trace import Step
 
@@ -76,11 +76,6 @@ def rows_of_calls(
 def objects_of(opened: Opened) -> list[JsonObject]:
     """The objects of a file."""
     return objects([*opened.rows])
-
-
-def texts(value: Json) -> tuple[str, ...]:
-    """The texts in a list."""
-    return tuple(filter(None, map(string, arr(value))))
 
 
 def traces(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.dialects.lenient import string
+from pytest_agentreplay.dialects.lenient import arr, string
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
@@ -51,6 +51,11 @@ def _clean(value: Json, depth: int = 0) -> Json:
         kept = {name: one for name, one in value.items() if not (_ENVIRONMENT.match(name) or _SECRET.search(name))}
         return {name: _clean(one, depth + 1) for name, one in kept.items()}
     return [_clean(one, depth + 1) for one in value] if isinstance(value, list) else value
+
+
+def texts(value: Json) -> tuple[str, ...]:
+    """The texts in a list."""
+    return tuple(filter(None, map(string, arr(value))))
 
 
 def first_named(told: tuple[JsonObject, ...], names: tuple[str, ...]) -> str:

@@ -14,6 +14,7 @@ from pytest_agentreplay.dialects import genai, hosts
 from pytest_agentreplay.dialects.lenient import arr, obj, objects, rest, string, unique
 from pytest_agentreplay.interchange import wire
 from pytest_agentreplay.interchange.platforms import ai_sdk, gemini_objects, langchain, usage
+from pytest_agentreplay.interchange.spans import providers
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
@@ -23,22 +24,6 @@ _CLIENT = ("extra_headers", "extra_query", "extra_body", "timeout", "self", "con
 """Arguments of a client's function that are no fields of the request."""
 _ABSENT = frozenset({"NOT_GIVEN", "NotGiven()", "Omit()", "<NOT_GIVEN>", "NOT_GIVEN()"})
 _ITEMS = ("function_call", "function_call_output", "reasoning", "message", "computer_call", "custom_tool_call")
-_DIALECTS = {
-    "anthropic": "anthropic",
-    "openai": "openai_chat",
-    "azure": "openai_chat",
-    "azure_openai": "openai_chat",
-    "google_genai": "gemini",
-    "google_vertexai": "gemini",
-    "gemini": "gemini",
-    "gcp.gemini": "gemini",
-    "gcp.vertex_ai": "gemini",
-    "amazon_bedrock": "bedrock",
-    "aws.bedrock": "bedrock",
-    "ollama": "ollama_chat",
-    "cohere": "cohere",
-    **dict.fromkeys(("mistralai", "groq", "together", "fireworks", "deepseek", "xai", "openrouter"), "openai_chat"),
-}
 
 _HOST = re.compile(r"^[\d.]+(?::\d+)?$|^localhost|\.(?:com|ai|net|io|org|dev|local|internal)(?::\d+)?$|^\[")
 """What some platforms name as the provider: where it was."""
@@ -50,7 +35,7 @@ def model_call(asked: Json, told: Json, *, provider: str = "", whole: bool = Fal
     body, told = _body(asked), langchain.generation(told)
     shape = _shape(body, told)
     provider = hosts.provider(provider) or ("" if _HOST.search(provider) else provider)
-    spoken = shape or _DIALECTS.get(provider.lower(), "")
+    spoken = shape or providers.dialect(provider)
     answer = _answer(shape, told)
     whole = whole and answer is not None and body.get("stream") is not True and bool(string(body.get("model")))
     where = wire.address(shape or "openai_chat", model=gemini_objects.model(body))
@@ -85,6 +70,11 @@ def _beside(told: Json) -> dict[str, Any]:
 def _of_model(name: str) -> str:
     """The dialect in which a model is spoken to at its maker's; "" for one whose name does not tell the maker."""
     return next((dialect for known, dialect in _MAKERS if re.match(known, name)), "")
+
+
+def is_reply(told: Json) -> bool:
+    """Whether an output is a reply of an API as its client returned it."""
+    return string(obj(told).get("object")) in {"chat.completion", "response"} or "stop_reason" in obj(told)
 
 
 def message(told: Json) -> JsonObject | None:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects.genai import parsed
 from pytest_agentreplay.dialects.lenient import arr, merge_later, obj, string
-from pytest_agentreplay.interchange.formats import Format, find_rows
+from pytest_agentreplay.interchange.formats import Format, find_rows, grouped
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
-from pytest_agentreplay.interchange.platforms.about import about
-from pytest_agentreplay.interchange.platforms.tree import SNIFFED, TreeSpan, run
+from pytest_agentreplay.interchange.platforms.about import about, texts
+from pytest_agentreplay.interchange.platforms.tree import SNIFFED, TreeSpan, root_of, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace
 
 if TYPE_CHECKING:
@@ -58,10 +58,7 @@ def _merged(known: JsonObject, later: JsonObject) -> JsonObject:
 
 
 def _read(opened: Opened) -> Iterator[Trace]:
-    runs: dict[str, list[JsonObject]] = {}
-    for row in _rows(opened.rows):
-        runs.setdefault(string(row.get("root_span_id")), []).append(row)
-    for known, held in runs.items():
+    for known, held in grouped(_rows(opened.rows), lambda row: string(row.get("root_span_id"))).items():
         held.sort(key=_order)
         yield _trace(known, held, opened.file)
 
@@ -72,8 +69,7 @@ def _order(row: JsonObject) -> tuple[int, int]:
 
 
 def _trace(known: str, rows: list[JsonObject], file: str) -> Trace:
-    ids = {string(row.get("span_id")) for row in rows}
-    root = next((row for row in rows if _parent(row) not in ids), rows[0])
+    root = root_of(rows, "span_id", _parent)
     failed = faults.fault(root.get("error"))
     trace = Trace(
         source=Source(format="braintrust", version=_version(root), file=file, id=known),
@@ -82,7 +78,7 @@ def _trace(known: str, rows: list[JsonObject], file: str) -> Trace:
         status="error" if failed else "ok" if _time(root, "end") else "",
         started=_time(root, "start"),
         ended=_time(root, "end"),
-        tags=tuple(tag for tag in arr(root.get("tags")) if isinstance(tag, str)),
+        tags=texts(root.get("tags")),
         input=finals.given(root.get("input")),
         output=finals.final(root.get("output")),
         fault=failed,

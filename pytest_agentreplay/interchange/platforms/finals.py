@@ -1,9 +1,14 @@
-"""What went into an agent and what came out of it, as the root of a run tells them."""
+"""What went into an agent and what came out of it, as the root of a run tells them.
+
+Some tracers write the repr of a Python value where others write JSON: it is read as what it shows.
+"""
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.core.canonical_json import NotJson, canonical, parse
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
 from pytest_agentreplay.interchange.platforms import bodies, langchain
@@ -65,3 +70,22 @@ def told(value: Json) -> Json:
     if langchain.kind(inner) in {"tool", "function"}:
         inner = langchain.fields(inner).get("content")
     return genai.parsed(inner)
+
+
+_LONGEST = 100_000
+
+
+def literal(text: str) -> Json:
+    """The value of a text that is JSON or the repr of one; else the text. Nothing in it is called, or looked up."""
+    tree = parse(text)
+    if not isinstance(tree, NotJson):
+        return tree
+    if not text.startswith(("{", "[", "(")) or len(text) > _LONGEST:
+        return text
+    try:
+        value = ast.literal_eval(text)
+        canonical(value)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return text
+    found: Json = value
+    return found

@@ -9,7 +9,7 @@ from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
 from pytest_agentreplay.interchange.formats import Format, find_rows
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
-from pytest_agentreplay.interchange.platforms.about import about
+from pytest_agentreplay.interchange.platforms.about import about, texts
 from pytest_agentreplay.interchange.platforms.tree import SNIFFED, TreeSpan, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace, TraceFault
 
@@ -57,7 +57,7 @@ def _trace(told: JsonObject, known: str, file: str) -> Trace:
         status="error" if failed else "ok" if told.get("status_code") else "",
         started=moment(told.get("created_at")),
         ended=moment(told.get("created_at")),
-        tags=tuple(tag for tag in arr(told.get("tags")) if isinstance(tag, str)),
+        tags=texts(told.get("tags")),
         input=finals.given(_told(told, "input")),
         output=finals.final(_told(told, "output")),
         fault=failed,

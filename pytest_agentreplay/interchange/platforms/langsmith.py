@@ -1,24 +1,93 @@
-"""LangSmith: runs as they are listed, exported and ingested, traced by LangChain or by hand."""
+"""LangSmith: runs as they are listed, exported and ingested, traced by LangChain or by hand.
+
+A file has a row each, nested in each other, in a list, or as the requests that made them.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Literal
 
-from pytest_agentreplay.dialects.lenient import arr, obj, objects, rest, string
-from pytest_agentreplay.interchange.formats import Format
+from pytest_agentreplay.dialects.lenient import arr, merge_later, obj, objects, rest, string
+from pytest_agentreplay.interchange.formats import Format, grouped
 from pytest_agentreplay.interchange.moments import moment
-from pytest_agentreplay.interchange.platforms import bodies, faults, finals, langchain, langsmith_rows, literals, usage
-from pytest_agentreplay.interchange.platforms.about import about
-from pytest_agentreplay.interchange.platforms.tree import SNIFFED, TreeSpan, run
+from pytest_agentreplay.interchange.platforms import bodies, faults, finals, langchain, usage
+from pytest_agentreplay.interchange.platforms.about import about, texts
+from pytest_agentreplay.interchange.platforms.tree import SNIFFED, TreeSpan, root_of, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace, TraceFault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.formats import Opened
     from pytest_agentreplay.interchange.trace import ModelCall
+
+_MARKS = ("dotted_order", "parent_run_id", "child_runs", "child_run_ids", "session_name", "session_id", "trace_id")
+_LISTS = ("runs", "post", "patch", "data", "items")
+
+
+def _is_run(row: JsonObject) -> bool:
+    """Whether a row is a run."""
+    return string(row.get("run_type")) != "" and any(name in row for name in _MARKS)
+
+
+def _runs_by_trace(rows: Iterable[Json]) -> dict[str, list[JsonObject]]:
+    """The runs by the id of their trace; those of one id, from several requests, are one run."""
+    merged: dict[str, JsonObject] = {}
+    for number, told in enumerate(_flat(rows)):
+        known = string(told.get("id")) or f"row {number + 1}"
+        merged[known] = _merged(merged[known], told) if known in merged else {**told, "id": known}
+    runs = (told for told in merged.values() if string(told.get("run_type")))
+    return grouped(runs, lambda told: _trace_id(told, merged))
+
+
+def _trace_id(row: JsonObject, known: dict[str, JsonObject]) -> str:
+    """The id of a run's trace: its own word, else the first of its dotted order, else the run it hangs from."""
+    seen: set[str] = set()
+    while True:
+        told = string(row.get("trace_id")) or string(row.get("dotted_order")).partition(".")[0][-36:]
+        above = known.get(string(row.get("parent_run_id")))
+        if told or above is None or string(above.get("id")) in seen:
+            return told or string(row.get("id"))
+        seen.add(string(above.get("id")))
+        row = above
+
+
+def _flat(rows: Iterable[Json]) -> list[JsonObject]:
+    """Every run in the rows, children after parents; what was posted comes before what patched it."""
+    posted: list[JsonObject] = []
+    patched: list[JsonObject] = []
+    waiting: list[tuple[Json, bool]] = [(row, False) for row in reversed([*rows])]
+    while waiting:
+        row, patch = waiting.pop()
+        if isinstance(row, list):
+            waiting += [(one, patch) for one in reversed(row)]
+            continue
+        found = obj(row)
+        if isinstance(found.get("body"), dict | list) and "run_type" not in found:
+            waiting.append((found["body"], string(found.get("method")) == "PATCH"))
+        elif "run_type" in found or (patch and "id" in found):
+            children = objects(found.get("child_runs"))
+            (patched if patch else posted).append(rest(found, "child_runs"))
+            waiting += [(_child(one, found), patch) for one in reversed(children)]
+        else:
+            lists = [(name, arr(found[name])) for name in _LISTS if isinstance(found.get(name), list)]
+            waiting += [(one, patch or name == "patch") for name, held in reversed(lists) for one in reversed(held)]
+    return [*posted, *patched]
+
+
+def _child(row: JsonObject, parent: JsonObject) -> JsonObject:
+    told = {"parent_run_id": parent.get("id"), "trace_id": parent.get("trace_id") or parent.get("id")}
+    return row | {name: value for name, value in told.items() if not row.get(name)}
+
+
+def _merged(known: JsonObject, later: JsonObject) -> JsonObject:
+    """A run with what a later request says of it; what the later one leaves empty stays."""
+    inner = {name: value for name, value in later.items() if name in {"extra", "metadata"} and isinstance(value, dict)}
+    later = later | {name: _merged(obj(known.get(name)), value) for name, value in inner.items()}
+    return merge_later(known, later, empty=(None, {}, [], ""))
+
 
 _HEADERS = "LangSmith keeps no headers, and of a stream only what it amounted to"
 _USAGE = "LangSmith tells the usage in words of its own (`usage_metadata`); the reply's `usage` is made of them"
@@ -34,11 +103,11 @@ _ELSEWHERE = (
 
 
 def _fits(opened: Opened) -> bool:
-    return langsmith_rows.fits(opened.rows[:SNIFFED])
+    return any(_is_run(told) for told in _flat(opened.rows[:SNIFFED]))
 
 
 def _read(opened: Opened) -> Iterator[Trace]:
-    for trace_id, runs in langsmith_rows.traces(opened.rows).items():
+    for trace_id, runs in _runs_by_trace(opened.rows).items():
         runs.sort(key=_order)
         yield _trace(trace_id, runs, opened.file)
 
@@ -49,8 +118,7 @@ def _order(told: JsonObject) -> tuple[str, int]:
 
 
 def _trace(trace_id: str, runs: list[JsonObject], file: str) -> Trace:
-    ids = {string(one["id"]) for one in runs}
-    root = next((one for one in runs if string(one.get("parent_run_id")) not in ids), runs[0])
+    root = root_of(runs, "id", "parent_run_id")
     elsewhere = any(obj(one.get(name)) for one in runs for name in ("inputs_s3_urls", "outputs_s3_urls", "s3_urls"))
     trace = Trace(
         source=Source(
@@ -64,7 +132,7 @@ def _trace(trace_id: str, runs: list[JsonObject], file: str) -> Trace:
         status=_status(root),
         started=moment(root.get("start_time")),
         ended=moment(root.get("end_time")),
-        tags=tuple(tag for tag in arr(root.get("tags")) if isinstance(tag, str)),
+        tags=texts(root.get("tags")),
         input=finals.given(root.get("inputs")) or None,
         output=finals.final(root.get("outputs")) or None,
         fault=faults.fault(root.get("error")),
@@ -127,7 +195,7 @@ def _wrapped_call(told: JsonObject) -> ModelCall:
     return bodies.model_call(
         asked,
         usage.restored(reply, counted) if reply else None,
-        whole=string(answer.get("object")) in {"chat.completion", "response"} or "stop_reason" in answer,
+        whole=bodies.is_reply(answer),
         model=string(_metadata(told).get("ls_model_name")) if "model" not in obj(told.get("inputs")) else "",
         provider=string(_metadata(told).get("ls_provider")),
         usage=usage.usage(counted),
@@ -177,7 +245,7 @@ def _tool_run(told: JsonObject) -> ToolRun:
 def _arguments(inputs: JsonObject) -> Json:
     """The arguments of a tool; older versions of LangChain wrote them as one text."""
     alone = inputs.get("input") if set(inputs) == {"input"} else None
-    read = literals.read(alone) if isinstance(alone, str) else None
+    read = finals.literal(alone) if isinstance(alone, str) else None
     return read if isinstance(read, dict) else inputs
 
 

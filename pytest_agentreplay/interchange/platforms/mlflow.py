@@ -154,7 +154,7 @@ def _model_call(told: JsonObject, attributes: JsonObject) -> ModelCall:
     return bodies.model_call(
         asked,
         answer,
-        whole=string(obj(answer).get("object")) in {"chat.completion", "response"} or "stop_reason" in obj(answer),
+        whole=bodies.is_reply(answer),
         model="" if string(obj(asked).get("model")) else string(attributes.get("model")),
         provider=string(attributes.get("mlflow.llm.provider")),
         usage=usage.usage(attributes.get("mlflow.chat.tokenUsage")),

@@ -8,7 +8,7 @@ from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.lenient import arr, obj, string
 from pytest_agentreplay.interchange.formats import Format, find_rows
 from pytest_agentreplay.interchange.moments import moment
-from pytest_agentreplay.interchange.platforms import bodies, faults, literals, usage
+from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
 from pytest_agentreplay.interchange.platforms.about import about
 from pytest_agentreplay.interchange.platforms.tree import SNIFFED, TreeSpan, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace, TraceFault
@@ -146,7 +146,7 @@ def _tool_run(told: JsonObject, data: JsonObject) -> ToolRun:
     given, output = data.get("input"), data.get("output")
     return ToolRun(
         name=string(data.get("name")),
-        arguments=literals.read(given) if isinstance(given, str) else given,
+        arguments=finals.literal(given) if isinstance(given, str) else given,
         result=UNKNOWN if output is None else genai.parsed(output),  # of a failed one what the model is told
         fault=_fault(told),
     )

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects.genai import parsed
 from pytest_agentreplay.dialects.lenient import arr, merge_later, obj, objects, rest, string
-from pytest_agentreplay.interchange.formats import Format
+from pytest_agentreplay.interchange.formats import Format, grouped
 from pytest_agentreplay.interchange.moments import moment
-from pytest_agentreplay.interchange.platforms import bodies, faults, finals, literals, usage
-from pytest_agentreplay.interchange.platforms.about import about
+from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
+from pytest_agentreplay.interchange.platforms.about import about, texts
 from pytest_agentreplay.interchange.platforms.tree import SNIFFED, TreeSpan, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace
 
@@ -82,11 +82,9 @@ def _rows(rows: Iterable[Json]) -> tuple[dict[str, JsonObject], dict[str, JsonOb
 
 def _read(opened: Opened) -> Iterator[Trace]:
     traces, spans = _rows(opened.rows)
-    runs: dict[str, list[JsonObject]] = {known: [] for known in traces}
-    for span in spans.values():
-        runs.setdefault(string(span.get("trace_id")), []).append(span)
-    for known, held in runs.items():
-        yield _trace(known, traces.get(known, {}), held, opened.file)
+    runs = grouped(spans.values(), lambda span: string(span.get("trace_id")))
+    for known in dict.fromkeys((*traces, *runs)):
+        yield _trace(known, traces.get(known, {}), runs.get(known, []), opened.file)
 
 
 def _trace(known: str, told: JsonObject, spans: list[JsonObject], file: str) -> Trace:
@@ -102,7 +100,7 @@ def _trace(known: str, told: JsonObject, spans: list[JsonObject], file: str) -> 
         status="error" if failed else "ok" if told.get("end_time") else "",
         started=moment(told.get("start_time")),
         ended=moment(told.get("end_time")),
-        tags=tuple(tag for tag in arr(told.get("tags")) if isinstance(tag, str)),
+        tags=texts(told.get("tags")),
         input=finals.given(told.get("input")) or None,
         output=finals.final(told.get("output")) or None,
         fault=failed,
@@ -164,7 +162,7 @@ def _arguments(given: Json) -> Json:
     told = obj(given)
     if isinstance(text := told.get("input_str"), str):  # of LangChain: what Python shows of the arguments, and these
         named = rest(told, "input_str")
-        return named if named.keys() - {"input"} else literals.read(text)
+        return named if named.keys() - {"input"} else finals.literal(text)
     for name in ("kw", "kwargs"):
         if name in told and isinstance(told[name], dict) and not any(arr(one) for one in rest(told, name).values()):
             return {**rest(told, name, "args"), **obj(told[name])}

@@ -12,8 +12,9 @@ from pytest_agentreplay.interchange import assembling
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, ToolRun
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.interchange.trace import Step, Trace
 
 SNIFFED = 500
@@ -36,6 +37,13 @@ class TreeSpan:
     ended: int | None = None
     step: Step | None = None
     tool: ToolRun | None = None
+
+
+def root_of(rows: Sequence[JsonObject], id_name: str, parent: str | Callable[[JsonObject], str]) -> JsonObject:
+    """The first row whose parent is none of the rows, else the first of them; {} for none."""
+    ids = {string(row.get(id_name)) for row in rows}
+    above = parent if callable(parent) else lambda row: string(row.get(parent))
+    return next((row for row in rows if above(row) not in ids), next(iter(rows), {}))
 
 
 def run(trace: Trace, spans: Sequence[TreeSpan], *, hint: str, untold: bool = False, root: str = "") -> Trace:

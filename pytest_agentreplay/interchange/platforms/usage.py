@@ -10,19 +10,24 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
 
 _NAMES = {
-    "input_tokens": ("input_tokens", "prompt_tokens", "num_input_tokens", "promptTokens", "input", "promptTokenCount"),
+    "input_tokens": (
+        *("input_tokens", "prompt_tokens", "num_input_tokens", "promptTokens", "input", "promptTokenCount", "prompt"),
+    ),
     "output_tokens": (
         *("output_tokens", "completion_tokens", "num_output_tokens", "completionTokens", "output"),
-        "candidatesTokenCount",
+        *("candidatesTokenCount", "completion"),
     ),
     "cache_read.input_tokens": (
         *("prompt_cached_tokens", "cache_read_input_tokens", "input_cache_read", "input_cached_tokens"),
-        *("prompt_details.cache_read", "cached_input_tokens"),
+        *("prompt_details.cache_read", "cached_input_tokens", "cache_read.input_tokens"),
     ),
-    "cache_creation.input_tokens": ("cache_creation_input_tokens", "input_cache_creation", "cache_write_input_tokens"),
+    "cache_creation.input_tokens": (
+        *("cache_creation_input_tokens", "input_cache_creation", "cache_write_input_tokens"),
+        *("prompt_details.cache_write", "cache_creation.input_tokens", "cache_write.input_tokens"),
+    ),
     "reasoning.output_tokens": (
         *("completion_reasoning_tokens", "output_reasoning", "output_reasoning_tokens", "reasoning_output_tokens"),
-        "completion_details.reasoning",
+        *("completion_details.reasoning", "reasoning.output_tokens", "reasoning_tokens"),
     ),
 }
 _INWARD = ("input_token_details", "input_tokens_details", "prompt_tokens_details")

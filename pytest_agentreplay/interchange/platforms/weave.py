@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects.lenient import merge_later, obj, rest, string
 from pytest_agentreplay.errors import TraceIncomplete
-from pytest_agentreplay.interchange.formats import Format, find_rows
+from pytest_agentreplay.interchange.formats import Format, find_rows, grouped
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
 from pytest_agentreplay.interchange.platforms.about import about
-from pytest_agentreplay.interchange.platforms.tree import SNIFFED, TreeSpan, run
+from pytest_agentreplay.interchange.platforms.tree import SNIFFED, TreeSpan, root_of, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace
 
 if TYPE_CHECKING:
@@ -53,17 +53,13 @@ def _calls(rows: Iterable[Json]) -> list[JsonObject]:
 
 
 def _read(opened: Opened) -> Iterator[Trace]:
-    runs: dict[str, list[JsonObject]] = {}
-    for call in _calls(opened.rows):
-        runs.setdefault(string(call.get("trace_id")), []).append(call)
-    for known, held in runs.items():
+    for known, held in grouped(_calls(opened.rows), lambda call: string(call.get("trace_id"))).items():
         held.sort(key=lambda call: moment(call.get("started_at")) or 0)
         yield _trace(known, held, opened.file)
 
 
 def _trace(known: str, calls: list[JsonObject], file: str) -> Trace:
-    ids = {string(call.get("id")) for call in calls}
-    root = next((call for call in calls if string(call.get("parent_id")) not in ids), calls[0])
+    root = root_of(calls, "id", "parent_id")
     failed = faults.fault(root.get("exception"))
     if any(_refers(call.get(side)) for call in calls if _of_model(call) for side in ("inputs", "output")):
         raise TraceIncomplete(_REFERENCES, file=file, place=f"run {known}")
@@ -122,7 +118,7 @@ def _model_call(call: JsonObject) -> ModelCall:
     return bodies.model_call(
         _arguments(call),
         rest(obj(answer), "request_id") or answer,
-        whole=string(obj(answer).get("object")) in {"chat.completion", "response"} or "stop_reason" in obj(answer),
+        whole=bodies.is_reply(answer),
         usage=usage.usage(counted),
         **faults.call_fields(faults.fault(call.get("exception"))),
     )

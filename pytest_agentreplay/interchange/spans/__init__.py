@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.interchange.formats import Format
-from pytest_agentreplay.interchange.spans import azure_app_insights, flat_json, router
+from pytest_agentreplay.interchange.spans import flat_json, otlp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 def _otlp(name: str, title: str, rank: float) -> Format:
     def fits(opened: Opened) -> bool:
-        return router.family(opened) == name
+        return otlp.family(opened) == name
 
-    return Format(name, f"OTLP JSON, {title}", rank, fits, _reading(router.read, name), together="otlp")
+    return Format(name, f"OTLP JSON, {title}", rank, fits, _reading(otlp.read, name), together="otlp")
 
 
 def _listed(name: str, title: str, rank: float, fits: Callable[[Opened], bool]) -> Format:
@@ -44,21 +44,21 @@ def _reading(read: Callable[..., Iterable[Trace]], name: str) -> Callable[..., l
     return traces
 
 
-_read_insights = _reading(azure_app_insights.read, "appinsights")
+_read_insights = _reading(flat_json.read_insights, "appinsights")
 
 FORMATS: tuple[Format, ...] = (
     _otlp("otlp-langfuse", "attributes of Langfuse", 2.0),
     _otlp("otlp-openinference", "attributes of OpenInference", 2.1),
     _otlp("otlp-openllmetry", "attributes of OpenLLMetry (Traceloop)", 2.2),
-    _otlp(router.PROMPTLAYER, "attributes of PromptLayer", 2.3),
-    _otlp(router.GENAI, "OpenTelemetry GenAI spans", 2.4),
-    _otlp(router.EVENTS, "OpenTelemetry GenAI log records", 2.5),
-    Format("otlp-protobuf", "OTLP protobuf", 2.9, router.is_protobuf, router.refuse_protobuf),
+    _otlp(otlp.PROMPTLAYER, "attributes of PromptLayer", 2.3),
+    _otlp(otlp.GENAI, "OpenTelemetry GenAI spans", 2.4),
+    _otlp(otlp.EVENTS, "OpenTelemetry GenAI log records", 2.5),
+    Format("otlp-protobuf", "OTLP protobuf", 2.9, otlp.is_protobuf, otlp.refuse_protobuf),
     _listed("phoenix-spans", "spans of Phoenix's REST API", 3.0, flat_json.is_page),
     Format("phoenix-traces", "traces of Phoenix's REST API", 3.1, flat_json.is_trace_list, flat_json.refuse_traces),
     _listed("foundry-spans", "spans of Azure AI Foundry", 3.9, flat_json.is_foundry),
     _listed("openinference-spans", "a list of OpenInference spans", 4.0, flat_json.is_list),
     _listed("otel-console", "OpenTelemetry's console exporter", 5.0, flat_json.is_console),
-    Format("appinsights", "Azure Application Insights", 6.0, azure_app_insights.fits, _read_insights, "appinsights"),
+    Format("appinsights", "Azure Application Insights", 6.0, flat_json.is_insights, _read_insights, "appinsights"),
 )
 """The formats of this package, by rank."""

@@ -1,7 +1,9 @@
-"""Spans that stand by themselves as JSON objects, flat attributes in them: Phoenix, the console exporter, Foundry.
+"""Spans in JSON forms of their own: Phoenix, the console exporter, Foundry, Azure Application Insights.
 
 Phoenix pages its spans (`{data, next_cursor}`), in its own form or in OTLP's; its client gives a list, its data frames
-rows with dotted names. The console exporter prints objects one after another.
+rows with dotted names. The console exporter prints objects one after another. Application Insights has rows of tables
+(dependencies, requests, traces, exceptions), as its query tools give them: attributes are in `customDimensions`
+(`Properties` in Log Analytics), every value a text, sometimes the whole one too.
 """
 
 from __future__ import annotations
@@ -9,16 +11,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects import genai
-from pytest_agentreplay.dialects.lenient import obj, objects, string
+from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.moments import nanoseconds
 from pytest_agentreplay.interchange.spans import otlp
-from pytest_agentreplay.interchange.spans.dotted_keys import flat, under
+from pytest_agentreplay.interchange.spans.dotted_keys import at, flat, under
+from pytest_agentreplay.interchange.spans.providers import number
 from pytest_agentreplay.interchange.spans.runs import runs
 from pytest_agentreplay.interchange.spans.span import Span, SpanEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.interchange.formats import Opened
@@ -134,3 +137,83 @@ def _is_listed(one: JsonObject) -> bool:
 
 def _is_otlp(one: JsonObject) -> bool:
     return {"trace_id", "span_id"} <= one.keys() and isinstance(one.get("attributes"), list)
+
+
+_OPERATION = ("operation_Id", "OperationId")
+_HELD = ("customDimensions", "Properties")
+_PARENT = ("operation_ParentId", "ParentId")
+_TIME = ("timestamp", "TimeGenerated")
+_MILLISECOND = 1_000_000
+
+
+def is_insights(opened: Opened) -> bool:
+    """Whether it holds rows of Application Insights, or of its tables in Log Analytics."""
+    return any(at(row, *_OPERATION) is not None and at(row, *_HELD) is not None for row in _insight_rows(opened))
+
+
+def read_insights(name: str, opened: Opened, beside: Iterable[Opened]) -> Iterable[Trace]:
+    """The runs in the rows of any of the tables."""
+    rows = [row for file in (opened, *beside) for row in _insight_rows(file)]
+    events = [_insight_event(row) for row in rows if not _is_span(row)]
+    raised: dict[tuple[str, str], list[SpanEvent]] = {}
+    for event in events:
+        raised.setdefault((event.trace, event.span), []).append(event)
+    spans = [_insight_span(row, raised) for row in rows if _is_span(row)]
+    return runs(spans, events, called=name, file=opened.file)
+
+
+def _insight_rows(opened: Opened) -> Iterator[JsonObject]:
+    """The rows: a list, lines, or the tables of a query's answer."""
+    for held in opened.rows:
+        for one in objects(held) if isinstance(held, list) else objects([held]):
+            tables = objects(one.get("tables"))
+            for table in tables:
+                names = [string(column.get("name")) for column in objects(table.get("columns"))]
+                yield from (dict(zip(names, arr(row), strict=False)) for row in arr(table.get("rows")))
+            if not tables:
+                yield one
+
+
+def _is_span(row: JsonObject) -> bool:
+    return at(row, "id", "Id") is not None and at(row, "duration", "DurationMs") is not None
+
+
+def _insight_span(row: JsonObject, raised: dict[tuple[str, str], list[SpanEvent]]) -> Span:
+    started = nanoseconds(at(row, *_TIME))
+    took = number(at(row, "duration", "DurationMs"))
+    known, trace = otlp.identity(at(row, "id", "Id")), otlp.identity(at(row, *_OPERATION))
+    lasted = int(took * _MILLISECOND) if isinstance(took, int | float) and 0 <= took < 1e12 else 0
+    failed = str(at(row, "success", "Success")).lower() == "false"
+    return Span(
+        id=known,
+        trace=trace,
+        parent=otlp.identity(at(row, *_PARENT)),
+        name=string(at(row, "name", "Name")),
+        started=started,
+        ended=started + lasted if started is not None else None,
+        status="error" if failed else "ok",
+        attributes=_dimensions(row),
+        events=tuple(raised.get((trace, known), ())),
+        resource={"service.name": at(row, "cloud_RoleName", "AppRoleName")},
+    )
+
+
+def _insight_event(row: JsonObject) -> SpanEvent:
+    """A log record, or an exception, by the span that it names as its parent."""
+    held = _dimensions(row)
+    kind = string(at(row, "type", "ExceptionType", "problemId"))
+    message = string(at(row, "outerMessage", "OuterMessage", "message", "Message"))
+    is_exception = "outerMessage" in row or "OuterMessage" in row or row.get("itemType") == "exception"
+    told: JsonObject = {"exception.type": kind, "exception.message": message} if is_exception else {}
+    return SpanEvent(
+        name="exception" if is_exception else string(held.get("event.name")) or string(held.get("_MS.event.name")),
+        attributes=held | told,
+        body=genai.parsed(message),
+        at=nanoseconds(at(row, *_TIME)),
+        trace=otlp.identity(at(row, *_OPERATION)),
+        span=otlp.identity(at(row, *_PARENT)),
+    )
+
+
+def _dimensions(row: JsonObject) -> JsonObject:
+    return flat(obj(genai.parsed(at(row, *_HELD))))

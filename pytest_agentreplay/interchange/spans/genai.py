@@ -9,17 +9,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects import genai
-from pytest_agentreplay.dialects.lenient import arr, counts, obj, objects, string, unique
+from pytest_agentreplay.dialects.lenient import arr, obj, objects, string, unique
 from pytest_agentreplay.interchange.spans import content
-from pytest_agentreplay.interchange.spans.convention import Family, placed
 from pytest_agentreplay.interchange.spans.dotted_keys import at, text, tree, under
-from pytest_agentreplay.interchange.spans.providers import dialect, finish_reason, named, number, parameters
+from pytest_agentreplay.interchange.spans.providers import (
+    dialect,
+    finish_reason,
+    named,
+    number,
+    parameters,
+    usage_under,
+)
+from pytest_agentreplay.interchange.spans.span import Family, placed
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, ToolRun
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
-    from pytest_agentreplay.interchange.spans.convention import Kind
-    from pytest_agentreplay.interchange.spans.span import Span
+    from pytest_agentreplay.interchange.spans.span import Kind, Span
 
 _MODEL = {"chat", "generate_content", "text_completion", "completion"}
 _AGENT = {"invoke_agent", "invoke_workflow", "create_agent"}
@@ -29,15 +35,6 @@ _FINGERPRINT = (
     *("openai.response.system_fingerprint", "gen_ai.openai.response.system_fingerprint"),
     *("gen_ai.openai.system_fingerprint", "gen_ai.response.system_fingerprint"),
 )
-_USAGE = {
-    "input_tokens": ("input_tokens", "prompt_tokens"),
-    "output_tokens": ("output_tokens", "completion_tokens"),
-    "cache_read.input_tokens": ("cache_read.input_tokens", "cache_read_input_tokens"),
-    "cache_creation.input_tokens": (
-        *("cache_creation.input_tokens", "cache_write.input_tokens", "cache_creation_input_tokens"),
-    ),
-    "reasoning.output_tokens": ("reasoning.output_tokens", "reasoning_tokens"),
-}
 
 
 def kind(span: Span) -> Kind:
@@ -82,7 +79,7 @@ def model_call(span: Span) -> ModelCall:
         response_id=text(held, "gen_ai.response.id"),
         fingerprint=text(held, *_FINGERPRINT),
         finish_reasons=reasons,
-        usage=_usage(held),
+        usage=usage_under(held, "gen_ai.usage."),
         stream=str(at(held, "gen_ai.request.stream", "gen_ai.is_streaming", "llm.is_streaming")).lower() == "true",
         **placed(span),
     )
@@ -149,12 +146,6 @@ def _finish_reasons(held: JsonObject, told: Json, spoken: str) -> tuple[str, ...
     listed = content.words(tree(held, "gen_ai.response.finish_reasons", "gen_ai.response.finish_reason"))
     listed = listed or tuple(string(one.get("finish_reason")) for one in arr(told) if isinstance(one, dict))
     return unique(finish_reason(spoken, word) for word in listed)
-
-
-def _usage(held: JsonObject) -> dict[str, int]:
-    return counts(
-        (name, number(at(held, *(f"gen_ai.usage.{word}" for word in words)))) for name, words in _USAGE.items()
-    )
 
 
 GENAI = Family(

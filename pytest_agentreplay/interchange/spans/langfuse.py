@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.lenient import obj, rest
 from pytest_agentreplay.interchange.platforms import bodies, finals, usage
-from pytest_agentreplay.interchange.spans.convention import Family, placed
 from pytest_agentreplay.interchange.spans.dotted_keys import at, text, tree
+from pytest_agentreplay.interchange.spans.span import Family, placed
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, ToolRun
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json
-    from pytest_agentreplay.interchange.spans.convention import Kind
-    from pytest_agentreplay.interchange.spans.span import Span
+    from pytest_agentreplay.interchange.spans.span import Kind, Span
 
 _KINDS: dict[str, Kind] = {
     "generation": "model",

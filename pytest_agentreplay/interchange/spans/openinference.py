@@ -10,30 +10,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects import genai
-from pytest_agentreplay.dialects.lenient import arr, counts, obj, objects, string
+from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
 from pytest_agentreplay.interchange.platforms import faults, finals, langchain
 from pytest_agentreplay.interchange.spans import content
-from pytest_agentreplay.interchange.spans.convention import Family, placed
 from pytest_agentreplay.interchange.spans.dotted_keys import at, grown, text, tree
 from pytest_agentreplay.interchange.spans.genai import tools
-from pytest_agentreplay.interchange.spans.providers import dialect, named, parameters
+from pytest_agentreplay.interchange.spans.providers import dialect, named, parameters, usage_under
+from pytest_agentreplay.interchange.spans.span import Family, placed
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, ToolRun
 from pytest_agentreplay.interchange.wire import json_call
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
-    from pytest_agentreplay.interchange.spans.convention import Kind
-    from pytest_agentreplay.interchange.spans.span import Span
+    from pytest_agentreplay.interchange.spans.span import Kind, Span
 
 _KINDS: dict[str, Kind] = {"LLM": "model", "TOOL": "tool", "AGENT": "agent", "CHAIN": "chain"}
 _NO_PARAMETER = {"model", "model_name", "messages", "tools", "stream", "_type"}
-_USAGE = {
-    "input_tokens": "llm.token_count.prompt",
-    "output_tokens": "llm.token_count.completion",
-    "cache_read.input_tokens": "llm.token_count.prompt_details.cache_read",
-    "cache_creation.input_tokens": "llm.token_count.prompt_details.cache_write",
-    "reasoning.output_tokens": "llm.token_count.completion_details.reasoning",
-}
 
 
 def kind(span: Span) -> Kind:
@@ -118,7 +110,7 @@ def _spread(span: Span) -> ModelCall:
         response_model=text(held, "llm.model_name"),
         response_id=string(obj(tree(held, "output.value")).get("id")),
         finish_reasons=(reason,) if reason else (),
-        usage=counts((name, at(held, where)) for name, where in _USAGE.items()),
+        usage=usage_under(held, "llm.token_count."),
         stream=given.get("stream") is True,
         **placed(span),
     )

@@ -1,4 +1,4 @@
-"""OTLP in JSON: resource spans and resource logs as spans and events.
+"""OTLP in JSON: resource spans and resource logs as spans and events, and the runs of a file by its attributes.
 
 Written by the rules of the protocol (ids in hex, numbers of 64 bits as texts, enums as numbers), by naive converters of
 its messages (ids in base64, enums by name), or by Phoenix (names in snake case, every kind of a value there as null).
@@ -10,12 +10,16 @@ import base64
 import binascii
 import math
 import re
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
+from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.interchange.moments import nanoseconds
 from pytest_agentreplay.interchange.spans.dotted_keys import flat
+from pytest_agentreplay.interchange.spans.events import tells
+from pytest_agentreplay.interchange.spans.runs import runs
 from pytest_agentreplay.interchange.spans.span import Span, SpanEvent
 
 if TYPE_CHECKING:
@@ -23,6 +27,8 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.interchange.formats import Opened
+    from pytest_agentreplay.interchange.trace import Trace
 
 SPANS = ("resourceSpans", "resource_spans", "batches")
 LOGS = ("resourceLogs", "resource_logs")
@@ -41,7 +47,7 @@ _STATUS: dict[Json, Literal["ok", "error"]] = {
 
 
 def batches(rows: Iterable[Json], names: Iterable[str]) -> Iterator[JsonObject]:
-    """The resource spans, or logs, in the rows of a file: on the top, in a list, or under `trace`."""
+    """The resource spans_of, or logs_of, in the rows of a file: on the top, in a list, or under `trace`."""
     for row in rows:
         for one in objects(row) if isinstance(row, list) else [obj(row)]:
             held = obj(one.get("trace")) or one
@@ -49,21 +55,21 @@ def batches(rows: Iterable[Json], names: Iterable[str]) -> Iterator[JsonObject]:
                 yield from objects(held.get(name))
 
 
-def spans(rows: Iterable[Json]) -> Iterator[Span]:
+def spans_of(rows: Iterable[Json]) -> Iterator[Span]:
     """Every span in the rows of a file."""
     for resource, scope, record in _records(batches(rows, SPANS)):
         yield span(record, resource=resource, scope=scope)
 
 
 def names(rows: Iterable[Json]) -> set[str]:
-    """The names of all attributes of spans in the rows of a file."""
+    """The names of all attributes of spans_of in the rows of a file."""
     found: set[str] = set()
     for _, _, record in _records(batches(rows, SPANS)):
         found.update(flat(values(record.get("attributes"))))
     return found
 
 
-def logs(rows: Iterable[Json]) -> Iterator[SpanEvent]:
+def logs_of(rows: Iterable[Json]) -> Iterator[SpanEvent]:
     """Every log record in the rows of a file."""
     for _, _, record in _records(batches(rows, LOGS)):
         attributes = flat(values(record.get("attributes")))
@@ -174,3 +180,65 @@ def _of_base64(text: str) -> str:
     except (binascii.Error, ValueError):
         return ""
     return data.hex() if len(data) in _ID_BYTES else ""
+
+
+GENAI = "otlp-genai"
+EVENTS = "otlp-genai-events"
+PROMPTLAYER = "otlp-promptlayer"
+_MARK = b"service.name"
+_ALONE = "log records without their spans: the runs of tools, their errors, agents and users are not recorded"
+_FAMILIES = (
+    ("langfuse.", "otlp-langfuse"),
+    ("openinference.span.kind", "otlp-openinference"),
+    ("traceloop.", "otlp-openllmetry"),
+    ("gen_ai.prompt.", "otlp-openllmetry"),
+    ("function_output", PROMPTLAYER),
+)
+
+
+def family(opened: Opened) -> str:
+    """The name of the format of an OTLP file, by the attributes in it; "" for a file that is none."""
+    if not any(_enveloped(row) for row in opened.rows[:50]):
+        return ""
+    found = names(opened.rows)
+    for mark, name in _FAMILIES:
+        if any(one.startswith(mark) for one in found):
+            return name
+    logs = not found and any(tells(event) for event in logs_of(opened.rows))
+    return EVENTS if logs else GENAI
+
+
+def read(name: str, opened: Opened, beside: Iterable[Opened]) -> Iterable[Trace]:
+    """The runs in an OTLP file, and in those that were given with it."""
+    files = (opened, *beside)
+    if name == PROMPTLAYER:
+        raise TraceIncomplete(
+            "its spans hold what Python prints of objects, which nobody can read back: export the request logs of "
+            "PromptLayer (the bodies of /track-request, or its REST API) instead",
+            file=opened.file,
+        )
+    spans = [span for one in files for span in spans_of(one.rows)]
+    events = [event for one in files for event in logs_of(one.rows)]
+    found = runs(spans, events, called=name, file=opened.file)
+    return found if spans else [replace(run, losses=(*run.losses, _ALONE)) for run in found]
+
+
+def is_protobuf(opened: Opened) -> bool:
+    """Whether the bytes look like an OTLP body in protobuf."""
+    held = opened.data
+    return not opened.rows and not opened.members and held[:1] == b"\n" and _MARK in held[:4096]
+
+
+def refuse_protobuf(opened: Opened) -> Iterable[Trace]:
+    """Say how to get the same as JSON."""
+    raise TraceError(
+        "is OTLP in protobuf: export JSON (OTEL_EXPORTER_OTLP_PROTOCOL=http/json, or the collector's file exporter "
+        "with `format: json`)",
+        file=opened.file,
+    )
+
+
+def _enveloped(row: object) -> bool:
+    names = {*SPANS, *LOGS}
+    held = objects(row) if isinstance(row, list) else [obj(row)]
+    return any(names & one.keys() or names & obj(one.get("trace")).keys() for one in held[:50])

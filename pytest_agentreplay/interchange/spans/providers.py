@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.interchange.platforms.usage import usage
+
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
 
 _LIKE_OPENAI = (
     *("openai", "azure", "azure.ai.openai", "az.ai.openai", "azure.ai.inference", "az.ai.inference", "openrouter"),
-    *("mistral_ai", "mistralai", "groq", "deepseek", "perplexity", "x_ai", "xai"),
+    *("mistral_ai", "mistralai", "groq", "deepseek", "perplexity", "x_ai", "xai", "azure_openai", "together"),
+    "fireworks",
 )
-_GOOGLE = ("gcp.gemini", "gcp.vertex.agent", "gcp.vertex_ai", "gcp.gen_ai", "gemini", "google", "vertex_ai", "vertexai")
+_GOOGLE = (
+    *("gcp.gemini", "gcp.vertex.agent", "gcp.vertex_ai", "gcp.gen_ai", "gemini", "google", "vertex_ai", "vertexai"),
+    *("google_genai", "google_vertexai"),
+)
 _DIALECTS = {
     **dict.fromkeys(_LIKE_OPENAI, "openai_chat"),
     "anthropic": "anthropic",
-    **dict.fromkeys(("aws.bedrock", "aws_bedrock", "bedrock", "aws"), "bedrock"),
+    **dict.fromkeys(("aws.bedrock", "aws_bedrock", "bedrock", "aws", "amazon_bedrock"), "bedrock"),
     **dict.fromkeys(_GOOGLE, "gemini"),
     "ollama": "ollama_chat",
     "cohere": "cohere",
@@ -54,6 +60,11 @@ def finish_reason(spoken: str, word: str) -> str:
     """A finish reason in the provider's word: the conventions say "tool_call" for all of them."""
     told = {"openai_chat": "tool_calls", "anthropic": "tool_use", "bedrock": "tool_use"}
     return told.get(spoken, word) if word == "tool_call" else word
+
+
+def usage_under(held: JsonObject, prefix: str) -> dict[str, int]:
+    """The counts of tokens whose names begin with `prefix`."""
+    return usage({name.removeprefix(prefix): number(one) for name, one in held.items() if name.startswith(prefix)})
 
 
 def number(value: Json) -> Json:

@@ -1,7 +1,12 @@
-"""Runs out of spans: grouped by trace id over all that was given, in order of their start, each read by its family."""
+"""Runs out of spans: grouped by trace id over all that was given, in order of their start, each read by its family.
+
+Most instrumentations leave out of their spans what was said unless they are told: an error names the setting that
+brings it.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -9,15 +14,16 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.dialects.lenient import unique
 from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.interchange.assembling import conversations, whole
-from pytest_agentreplay.interchange.spans import capture_settings, content
+from pytest_agentreplay.interchange.formats import grouped
+from pytest_agentreplay.interchange.spans import content
 from pytest_agentreplay.interchange.spans.dotted_keys import text
 from pytest_agentreplay.interchange.spans.events import joined
 from pytest_agentreplay.interchange.spans.frameworks import translated
 from pytest_agentreplay.interchange.spans.genai import GENAI
 from pytest_agentreplay.interchange.spans.identity_attributes import whose
 from pytest_agentreplay.interchange.spans.langfuse import LANGFUSE
-from pytest_agentreplay.interchange.spans.merging import merged, richer, same
 from pytest_agentreplay.interchange.spans.openinference import OPENINFERENCE
+from pytest_agentreplay.interchange.spans.span import merged, richer, same
 from pytest_agentreplay.interchange.spans.traceloop import OPENLLMETRY
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace
 
@@ -25,9 +31,44 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pytest_agentreplay.core.model import Json
-    from pytest_agentreplay.interchange.spans.convention import Family, Kind
-    from pytest_agentreplay.interchange.spans.span import Span, SpanEvent
+    from pytest_agentreplay.interchange.spans.span import Family, Kind, Span, SpanEvent
     from pytest_agentreplay.interchange.trace import Step
+
+_CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+
+_HIDDEN = ("INPUTS", "OUTPUTS", "INPUT_MESSAGES", "OUTPUT_MESSAGES")
+
+_SETTINGS: tuple[tuple[str, str], ...] = (
+    (
+        r"opentelemetry\.instrumentation\.(?:openai_v2|vertexai|google_genai)$|@opentelemetry/instrumentation-openai",
+        f"with {_CAPTURE}=true, and give the log records (gen_ai.* events) together with the spans",
+    ),
+    (r"opentelemetry\.instrumentation\.(?!genai\.)[\w.]+|traceloop\.tracer", "with TRACELOOP_TRACE_CONTENT=true"),
+    (r"openinference\.", f"with {', '.join(f'OPENINFERENCE_HIDE_{one}=false' for one in _HIDDEN)}"),
+    (r"langfuse", "without `mask`, and with LANGFUSE_OBSERVE_DECORATOR_IO_CAPTURE_ENABLED=true"),
+    (r"pydantic[-_.]ai", "with InstrumentationSettings(include_content=True)"),
+    (r"ai$", "with experimental_telemetry: { isEnabled: true, recordInputs: true, recordOutputs: true }"),
+    (r"(?:Experimental\.)?Microsoft\.(?:Extensions|Agents)\.AI", "with EnableSensitiveData = true"),
+    (r"org\.springframework|spring", "with log-prompt=true and log-completion=true under spring.ai.chat.observations"),
+    (r"haystack", "with HAYSTACK_CONTENT_TRACING_ENABLED=true"),
+    (r"litellm", "with litellm.turn_off_message_logging = False"),
+    (r"agent_framework", "with ENABLE_SENSITIVE_DATA=true"),
+    (r"gcp\.vertex\.agent", "with ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS=true"),
+    (r"azure\.ai\.|azure\.", "with AZURE_TRACING_GEN_AI_CONTENT_RECORDING_ENABLED=true"),
+    (r"semantic_kernel", "with SEMANTICKERNEL_EXPERIMENTAL_GENAI_ENABLE_OTEL_DIAGNOSTICS_SENSITIVE=true"),
+)
+_ELSE = (
+    f"with {_CAPTURE}=span_only and OTEL_SEMCONV_STABILITY_OPT_IN=gen_ai_latest_experimental, or, where it "
+    "was event_only, give the log records together with the spans"
+)
+
+
+def _advice(spans: Iterable[Span]) -> str:
+    """What to set so that spans like these hold messages, by the library that made them."""
+    scopes = [span.scope for span in spans]
+    how = next((how for scope in scopes for known, how in _SETTINGS if re.match(known, scope)), _ELSE)
+    return f"record again {how}"
+
 
 FAMILIES = (LANGFUSE, OPENINFERENCE, OPENLLMETRY, GENAI)
 """In the order in which a span is asked whose it is: the one that holds more comes first."""
@@ -37,16 +78,14 @@ _NAMES = ("gen_ai.agent.name", "gen_ai.workflow.name", "traceloop.entity.name", 
 
 def runs(spans: Iterable[Span], events: Iterable[SpanEvent], *, called: str, file: str) -> list[Trace]:
     """Every run of an agent in the spans. Spans of other work are left out; TraceIncomplete where nothing was said."""
-    groups: dict[str, list[Span]] = {}
-    for span in joined(spans, events):
-        groups.setdefault(span.trace, []).append(replace(span, attributes=translated(span.attributes)))
-    known = [_SpanTree(group) for group in groups.values()]
+    named = (replace(span, attributes=translated(span.attributes)) for span in joined(spans, events))
+    known = [_SpanTree(group) for group in grouped(named, lambda span: span.trace).values()]
     known = [tree for tree in known if tree.steps]
     if not known:
         raise TraceError("holds no model call and no tool: none of its spans is of an agent", file=file)
     told = [tree for tree in known if tree.told]
     if not told:
-        raise TraceIncomplete(f"its spans hold no messages: {capture_settings.advice(known[0].modelling)}", file=file)
+        raise TraceIncomplete(f"its spans hold no messages: {_advice(known[0].modelling)}", file=file)
     found = [tree.trace(called) for tree in told if not tree.bare] + _chained(
         [tree for tree in told if tree.bare], called
     )

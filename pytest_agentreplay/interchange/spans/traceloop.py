@@ -9,13 +9,12 @@ from pytest_agentreplay.dialects import genai as dialects_genai
 from pytest_agentreplay.dialects.lenient import arr, obj
 from pytest_agentreplay.interchange.platforms import finals
 from pytest_agentreplay.interchange.spans import genai
-from pytest_agentreplay.interchange.spans.convention import Family, placed
 from pytest_agentreplay.interchange.spans.dotted_keys import at, text
+from pytest_agentreplay.interchange.spans.span import Family, placed
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
-    from pytest_agentreplay.interchange.spans.convention import Kind
-    from pytest_agentreplay.interchange.spans.span import Span
+    from pytest_agentreplay.interchange.spans.span import Kind, Span
     from pytest_agentreplay.interchange.trace import ToolRun
 
 _KINDS: dict[str, Kind] = {"tool": "tool", "agent": "agent", "workflow": "agent", "task": "chain"}
