@@ -370,9 +370,17 @@ def test_a_judge_is_asked_through_the_boundary_and_a_path_that_matches_nothing_i
     assert drift["tolerance"] == '$.final = judge(fair, "says the same")'
     assert drift["summary"].endswith("(it leaves out the day)")
     assert "$.outcome.reason = ignore matches nothing in either run" in flat(done)
-    done, runs = live(shop, "--replay=live", *keys, "-o", "agentreplay_tolerances=$.final = judge(fair, anything)")
-    passed(done)
-    done, runs = live(shop, "--replay=live", *keys, "-o", "agentreplay_tolerances=$.final = judge(out, x)")
+    broken = "-o", "agentreplay_tolerances=$.final = judge(out, x)"
+    file = shop.root / "agentreplay-tolerances.yaml"
+    file.write_text("$.final: judge(fair, anything)\n", encoding="utf-8")
+    done, runs = live(shop, "--replay=live", *keys, *broken)
+    passed(done)  # the file is over the ini file
+    file.write_text("$.usage.calls: at least 1\n", encoding="utf-8")
+    done = shop.run("--replay=live", *keys)
+    assert done.returncode == 4
+    assert "agentreplay-tolerances.yaml:1:1: $.usage.calls = at least 1: write ignore" in done.stderr
+    file.unlink()
+    done, runs = live(shop, "--replay=live", *keys, *broken)
     assert "OSError('no quota')" in runs["wording"]["stopped"], "no verdict, and no drift"
     done = shop.run("--replay=live", *keys, "-o", "agentreplay_tolerances=$.final = judge(unfair, x)", "test_shop.py")
     assert "no judge unfair is declared" in flat(done)
