@@ -97,7 +97,9 @@ def loaded(files: Sequence[Path], work: Callable[[Callable[[Path], Hooks]], T]) 
     said = io.StringIO()
     caller = HookCaller(work, sys.stdout, sys.stderr)
     with redirect_stdout(said), redirect_stderr(said):
-        code = pytest.main(["-o", "addopts=", *map(str, files)], plugins=[caller])
+        # Our modules are imported already; pytest warns of that, and a project may make its warnings errors.
+        plain = ["-o", "addopts=", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
+        code = pytest.main([*plain, *map(str, files)], plugins=[caller])
     if caller.error is not None:
         raise caller.error
     if not caller.done:

@@ -154,7 +154,7 @@ def build_parser() -> argparse.ArgumentParser:
     replay.add_argument(
         "--timeout", type=seconds, metavar="S", help="seconds that either may take (default: agentreplay_timeout, 120)"
     )
-    replay.add_argument("--live", action="store_true", help="let cases that say so ask the real model")
+    replay.add_argument("--live", action="store_true", help="ask the real model; of cases, those that say so")
     replay.add_argument("--json", action="store_true", help="print plain data of cases")
     replay.add_argument("file", nargs="+", type=Path, metavar="FILE", help="a snapshot, or cases: their folders")
     orders = everyday("orders", exploring.orders, "replay a test in other orders of its answers, until one matters")
@@ -166,7 +166,9 @@ def build_parser() -> argparse.ArgumentParser:
         "command", nargs="*", metavar="-- PYTEST-ARGUMENTS", help="handed to pytest, its test may be named"
     )
     compare = everyday("compare", comparing.compare, "the same tests with another model, prompt or parameter, live")
-    compare.add_argument("--set", action="append", required=True, metavar="NAME=VALUE", help="a setting; at least one")
+    compare.add_argument(
+        "--set", action="append", required=True, metavar="NAME=VALUE", help="as --replay-set; again for more"
+    )
     compare.add_argument("--runs", default="10", metavar="N", help="live runs of each test (default: 10), or auto")
     compare.add_argument("--budget", default="", metavar="LIMITS", help='of all together: "calls=100 usd=2.00"')
     for form in ("--csv", "--html"):
@@ -199,10 +201,10 @@ def build_parser() -> argparse.ArgumentParser:
     accept.add_argument("--rule", metavar="PATH=REASON", help="leave a body field out of the comparison, everywhere")
     accept.add_argument("--reason", default="", help="why every recorded reply still holds (with --requests)")
     drift = everyday("drift", runs.drift, "what live runs gave over time, by day and model: a table and a plot")
-    drift.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="histories, or folders (default: ours)")
+    drift.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="histories (default: the project's)")
     drift.add_argument("--test", default="", metavar="ID", help="only tests whose id holds this")
-    drift.add_argument("--by", default="", choices=["model", "date"], help="a row for each of these alone")
-    drift.add_argument("--judge", action="store_true", help="end with what all runs of each test prove together")
+    drift.add_argument("--by", default="", choices=["model", "date"], help="one row for each model, or for each day")
+    drift.add_argument("--judge", action="store_true", help="judge all runs of each test together: ends with 0, 1 or 3")
     drift.add_argument("--html", type=Path, metavar="FILE", help="write a page, too")
     lint = cases("lint", linting.lint, "what is wrong with cases: contradictions, dead fixtures, secrets")
     lint.add_argument("cases", nargs="*", type=Path, metavar="CASE", help="cases, or folders of them (default: cases)")
@@ -260,7 +262,7 @@ def build_parser() -> argparse.ArgumentParser:
     cold.add_argument("--by", choices=["model", "hour", "tenant", "tool"], help="count them by this, too")
     cluster = cases("cluster", replaying.cluster, "which kept failures have one cause, and which are gone after a fix")
     cluster.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="cases, snapshots, folders (default: all)")
-    cluster.add_argument("--replay", type=cluster_number, metavar="N|all", help="replay the failures of cluster N")
+    cluster.add_argument("--replay", type=cluster_number, metavar="N|all", help="replay cluster N after a fix")
     cluster.add_argument("--runner", metavar="KEY", help="the runner of both halves of a case, whatever the case names")
     cluster.set_defaults(runner_cmd=None, timeout=None, live=False)
     bundle = cases("bundle", sharing.bundle, "a whole case as one file to share; or open one")
