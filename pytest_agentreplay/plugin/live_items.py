@@ -130,7 +130,11 @@ class LiveItems:
         """Add what a run gave; return what its item fails with: a live one only if it decides."""
         told: Any = run_session.told
         skipped = isinstance(failure, pytest.skip.Exception)
-        passed, why = finding is None and failure is None, finding.headline if finding else str(failure or "")
+        recurs = "recurs" in told or told.get("expect") == "fails as recorded"
+        passed, why = (
+            finding is None and (failure is None or recurs),
+            finding.headline if finding else str(failure or ""),
+        )
         plain: Any = {"passed": passed, "failure": why, "stopped": SKIPPED if skipped else ""}
         shown: Any = run_session.redaction.hide_tree({"live_run": plain} | told)
         verdict, results = self.add(item, shown)
@@ -138,7 +142,7 @@ class LiveItems:
         if item.stash[LIVE][0] == "FF" or skipped or isinstance(failure, INTERRUPTS):
             return finding, failure
         if verdict is None or verdict["word"] == "same":
-            return None, None
+            return None, failure if results[-1].same else None  # which is the recorded one
         return verdict_finding(verdict, results, getattr(run_session, "snapshot_facts", dict)(), finding), failure
 
     @pytest.hookimpl(tryfirst=True)
