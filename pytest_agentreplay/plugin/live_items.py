@@ -209,7 +209,8 @@ class LiveItems:
             verdicts.append(decided.get(test, unfinished))
         if session.exitstatus == pytest.ExitCode.OK and any(verdict["word"] != "same" for verdict in verdicts):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        history.append(self.config.rootpath, results, verdicts)
+        if self.config.stash[BASE].released is None:  # what a line-up releases is no history of the test
+            history.append(self.config.rootpath, results, verdicts)
         if into := self.config.option.agentreplay_live_into:
             plain = {"verdicts": verdicts, "results": [result.plain() for result in results]}
             files.write_whole(Path(into), json.dumps(plain))

@@ -50,7 +50,7 @@ def live_finding(result: LiveResult, facts: Mapping[str, Json], changes: Iterabl
     texts = {
         "tolerance": first.tolerance + ", a shipped default: no tolerance of yours names this place" * first.default,
         "off script": ", ".join(dict.fromkeys(result.off_script)),
-        "ran": f"{cell}; {result.calls} model calls, {tokens} tokens, {result.seconds:.1f} s",
+        "ran": f"{cell}; {result.calls} model call{'s' * (result.calls != 1)}, {tokens} tokens, {result.seconds:.1f} s",
         "snapshot": f"{file_of(facts)} (recorded {str(facts.get('recorded') or '')[:10]})",
     }
     hints = dict.fromkeys(hint for drift in result.drifts for hint in drift.hints)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.diff.texts import shorten
-from pytest_agentreplay.core.divergence import ABSENT
+from pytest_agentreplay.core.divergence import ABSENT, Absent
 from pytest_agentreplay.core.live.result import Drift
 from pytest_agentreplay.core.rules import Selector, show
 from pytest_agentreplay.core.tolerance.comparing import BrokenRule, Comparison, Hooks, number_of
@@ -141,8 +141,18 @@ def _drift(broken: BrokenRule) -> Drift:
     text = rule.text if rule is not None else f"{show(place)} = exact"
     turn = place[1] + 1 if place[:1] == ("turns",) and isinstance(place[1], int) else 0
     default = rule is None or rule.level is Level.SHIPPED
-    summary = f"{show(place)} {shown}{reason and f' ({reason})'}"
+    summary = (not reason and _describe_call(place, *sides)) or f"{show(place)} {shown}{reason and f' ({reason})'}"
     return Drift(layer, show(place), text, summary, was, now, turn=turn, default=default)
+
+
+def _describe_call(place: Place, recorded: Json | Absent, now: Json | Absent) -> str:
+    """Return in words that a whole call of a tool is missing or new; "" for any other place."""
+    match place, recorded, now:
+        case ("tools", _), {"name": name}, Absent():
+            return f"tool {name} was not called"
+        case ("tools", _), Absent(), {"name": name}:
+            return f"tool {name} was called, which is not recorded"
+    return ""
 
 
 def _unnumbered(data: Json) -> Any:
