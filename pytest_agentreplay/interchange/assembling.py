@@ -7,15 +7,16 @@ call of a tool that nobody answered stays without a result, and is named among w
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.lenient import arr, objects, string
 from pytest_agentreplay.interchange.chains import arguments, links, parts
-from pytest_agentreplay.interchange.endings import stopped_by
+from pytest_agentreplay.interchange.formats import grouped
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, ToolRun, TraceFault
 
 if TYPE_CHECKING:
@@ -80,10 +81,8 @@ def conversations(calls: Sequence[ModelCall]) -> tuple[tuple[ModelCall, ...], ..
     roots: list[int] = []
     for index, link in enumerate(links(calls)):
         roots.append(index if link is None else roots[link.before])
-    found: dict[int, list[ModelCall]] = {}
-    for root, call in zip(roots, calls, strict=True):
-        found.setdefault(root, []).append(call)
-    return tuple(tuple(run) for run in found.values())
+    runs = grouped(range(len(calls)), roots.__getitem__)
+    return tuple(tuple(calls[index] for index in run) for run in runs.values())
 
 
 def _requests(call: ModelCall) -> list[JsonObject]:
@@ -205,3 +204,35 @@ def _output(calls: Sequence[ModelCall]) -> Json:
         return None
     texts = [string(part.get("content")) for _, part in parts([calls[-1].reply or {}]) if part.get("type") == "text"]
     return "\n".join(texts) or None
+
+
+_GOOD = frozenset({"ok", "success", "succeeded", "completed", "complete", "passed", "finished", "done"})
+_BAD = frozenset({"error", "errored", "failed", "failure", "fail", "crashed", "timeout", "timed_out"})
+_LIMIT = re.compile(
+    r"max(?:imum)?[ _-]?(?:number of )?(?:turn|iteration|iter|step|round|tool[ _-]?call)s?"
+    r"|(?:recursion|step|turn|iteration|message|token|time|usage|tool[ _-]?call)s?[ _-]?limit"
+    r"|limit[ _-]?(?:was )?(?:exceeded|reached)|limit_?error|graph_?recursion",
+    re.IGNORECASE,
+)
+_OF_PROVIDER = re.compile(
+    r"rate[ _-]?limit|quota|too[ _-]?many[ _-]?requests|\b429\b|per[ _-](?:min|hour|day)", re.IGNORECASE
+)
+_READ = 1000
+"""Characters of a message that are looked at."""
+
+
+def ending(status: Json) -> Literal["ok", "error", ""]:
+    """A status as "ok", "error", or "" for any other."""
+    said = string(status).strip().lower()
+    return "ok" if said in _GOOD else "error" if said in _BAD else ""
+
+
+def stopped_by(broke: TraceFault | None) -> str:
+    """The class, or the words, of an error that says how far an agent may go; "" for any other error.
+
+    What a provider allows in a minute is another thing.
+    """
+    said = f"{broke.type} {broke.message[:_READ]}" if broke is not None else ""
+    if broke is None or _OF_PROVIDER.search(said) or not (found := _LIMIT.search(said)):
+        return ""
+    return broke.type.rpartition(".")[2] or found[0]

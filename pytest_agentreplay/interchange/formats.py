@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.interchange.trace import Trace
 
 Item = TypeVar("Item")
+Key = TypeVar("Key")
 
 MOST = 1000
 """Items of a list that a format is known by; who reads the file later reads them all."""
@@ -126,9 +127,9 @@ def find_rows(rows: Iterable[Json], wanted: Callable[[JsonObject], bool], names:
             waiting += [told[name] for name in names if isinstance(told.get(name), list | dict)]
 
 
-def grouped(items: Iterable[Item], key: Callable[[Item], str]) -> dict[str, list[Item]]:
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
     """The items by what `key` gives of each, in the order in which they stand."""
-    groups: dict[str, list[Item]] = {}
+    groups: dict[Key, list[Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)
     return groups

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pytest_agentreplay.core.model import Json, JsonObject
 
 _ISO = re.compile(
@@ -35,6 +37,12 @@ def in_time(rows: list[JsonObject]) -> list[JsonObject]:
     if any(at is None for at in times):
         return rows
     return [rows[place] for place in sorted(range(len(rows)), key=lambda place: times[place] or 0)]
+
+
+def extent(rows: Iterable[JsonObject]) -> dict[str, Any]:
+    """When a run started and ended, by the first and the last `timestamp` of its rows."""
+    times = [at for row in rows if (at := moment(row.get("timestamp"))) is not None]
+    return {"started": min(times, default=None), "ended": max(times, default=None)}
 
 
 def nanoseconds(value: Json, *, unit: int = 1) -> int | None:

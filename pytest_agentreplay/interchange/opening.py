@@ -7,6 +7,7 @@ on.
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import sys
@@ -35,9 +36,9 @@ FULLEST = 16_000_000
 
 _ZSTANDARD = 93
 _GZIP = b"\x1f\x8b"
+_GZIP_DEFLATE = b"\x1f\x8b\x08"
 _ZSTD = b"\x28\xb5\x2f\xfd"
 _LAYERS = 4
-_PIECE = 1 << 16
 
 
 def opened(data: bytes, *, file: str) -> Opened:
@@ -192,24 +193,16 @@ def _unpacked(data: bytes, file: str, most: int) -> bytes:
 
 def _gunzipped(data: bytes, file: str, most: int) -> bytes:
     """The files that were packed and then put one behind the other: log shippers append so."""
-    parts: list[bytes] = []
-    size = at = files = 0
-    while data.startswith(_GZIP, at) and (files := files + 1) <= MEMBERS:
-        unpacking = zlib.decompressobj(wbits=31)
-        while at < len(data) and not unpacking.eof:
-            piece = data[at : at + _PIECE]  # what is left of a piece is copied for each file
-            try:
-                parts.append(unpacking.decompress(piece, most + 1 - size))
-            except zlib.error as error:
-                raise TraceError(f"is no gzip file that can be unpacked: {error}", file=file) from None
-            size += len(parts[-1])
-            _bounded(size, file, most)
-            at += len(piece) - len(unpacking.unused_data)
-        if not unpacking.eof:
-            raise TraceError("the gzip file ends too early", file=file)
-    if files > MEMBERS:
+    if data.count(_GZIP_DEFLATE) > MEMBERS:
         raise TraceError(f"more than {MEMBERS:,} files in one are not read", file=file)
-    return b"".join(parts)
+    try:
+        data = gzip.GzipFile(fileobj=io.BytesIO(data)).read(most + 1)
+    except EOFError:
+        raise TraceError("the gzip file ends too early", file=file) from None
+    except (OSError, zlib.error) as error:
+        raise TraceError(f"is no gzip file that can be unpacked: {error}", file=file) from None
+    _bounded(len(data), file, most)
+    return data
 
 
 def _members(data: bytes, file: str, most: int) -> dict[str, bytes]:

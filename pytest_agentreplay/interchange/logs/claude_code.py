@@ -15,8 +15,8 @@ from pytest_agentreplay.dialects import genai, messages
 from pytest_agentreplay.dialects.anthropic import read_reply
 from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
 from pytest_agentreplay.interchange.assembling import whole
-from pytest_agentreplay.interchange.formats import Format
-from pytest_agentreplay.interchange.moments import in_time, moment
+from pytest_agentreplay.interchange.formats import Format, grouped
+from pytest_agentreplay.interchange.moments import extent, in_time, moment
 from pytest_agentreplay.interchange.trace import ModelCall, Source, ToolRun, Trace, TraceFault
 
 if TYPE_CHECKING:
@@ -97,10 +97,8 @@ _BY_PROGRAM = "<synthetic>"
 
 def steps(rows: list[JsonObject], agent: str = "") -> list[Step]:
     """The steps in order; the pieces of one reply are one call, where its first piece stands."""
-    pieces: dict[str, list[JsonObject]] = {}
-    for place, row in enumerate(rows):
-        if row.get("type") == "assistant":
-            pieces.setdefault(_reply(row, place), []).append(row)
+    replies = [(_reply(row, place), row) for place, row in enumerate(rows) if row.get("type") == "assistant"]
+    pieces = grouped(replies, lambda reply: reply[0])
     asked: dict[str, ToolRun] = {}
     before: list[JsonObject] = []
     found: list[Step] = []
@@ -112,7 +110,7 @@ def steps(rows: list[JsonObject], agent: str = "") -> list[Step]:
         elif obj(row.get("message")).get("model") == _BY_PROGRAM and row.get("isApiErrorMessage") is not True:
             genai.join(before, genai.message(obj(row.get("message"))))
         elif (own := pieces.pop(_reply(row, place), None)) is not None:
-            call, uses = _call(own, before)
+            call, uses = _call([piece for _, piece in own], before)
             found.append(replace(call, agent=agent))
             asked |= {use.call_id: replace(use, agent=agent) for use in uses}
             if call.reply is not None:
@@ -233,10 +231,8 @@ def _read(opened: Opened) -> list[Trace]:
     about = [row for row in objects(given) if string(row.get("type")) in _OTHERS]
     told = [row for row in objects(given) if is_message(row) or string(row.get("type")) in _OTHERS]
     junk = opened.junk + len(given) - len(told)
-    sessions: dict[str, list[JsonObject]] = {}
     known = next((string(row.get("sessionId")) for row in rows if row.get("sessionId")), "")
-    for row in rows:
-        sessions.setdefault(string(row.get("sessionId")) or known, []).append(row)
+    sessions = grouped(rows, lambda row: string(row.get("sessionId")) or known)
     sessions = {name: found for name, found in sessions.items() if any(map(is_message, found))}
     losses = (*_LOSSES, *((f"{junk} rows are no messages and left out",) if junk else ()))
     titles = [said for row in about if (said := string(row.get("summary")))]
@@ -265,7 +261,6 @@ def _session(
         ]
         found.sort(key=lambda step: step.started or 0)
         own.append("what sub-agents did stands among the steps, under their names")
-    times = [at for row in ordered if (at := moment(row.get("timestamp"))) is not None]
     version = next((string(row.get("version")) for row in rows if row.get("version")), "")
     failed = end.get("is_error") is True
     return whole(
@@ -275,13 +270,12 @@ def _session(
             name=title[:120],
             status="error" if failed else "ok" if end else "",
             fault=TraceFault(string(end.get("subtype")), string(end.get("result"))) if failed else None,
-            started=min(times, default=None),
-            ended=max(times, default=None),
             session=name,
             metadata=_metadata(rows),
             output=last_text(kept),
             steps=tuple(found),
             losses=tuple(own),
+            **extent(ordered),
         )
     )
 

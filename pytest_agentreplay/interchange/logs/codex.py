@@ -17,11 +17,9 @@ from pytest_agentreplay.dialects.openai_responses import tool_use
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.assembling import whole
 from pytest_agentreplay.interchange.formats import Format
-from pytest_agentreplay.interchange.logs import spoken
-from pytest_agentreplay.interchange.logs.runs import objects_of
-from pytest_agentreplay.interchange.logs.spoken import LoggedMessage
-from pytest_agentreplay.interchange.moments import moment
-from pytest_agentreplay.interchange.platforms.usage import usage
+from pytest_agentreplay.interchange.logs.runs import LoggedMessage, objects_of, steps_of
+from pytest_agentreplay.interchange.moments import extent, moment
+from pytest_agentreplay.interchange.platforms.span_facts import usage
 from pytest_agentreplay.interchange.trace import ModelCall, Source, ToolRun, Trace, TraceFault
 
 if TYPE_CHECKING:
@@ -94,7 +92,6 @@ def _sessions(rows: list[JsonObject]) -> list[list[JsonObject]]:
 def _session(file: str, rows: list[JsonObject], losses: tuple[str, ...]) -> Trace:
     about = _about(rows)
     events = [(row, obj(row["payload"])) for row in rows if row["type"] == _EVENT]
-    times = [at for row in rows if (at := moment(row.get("timestamp"))) is not None]
     ended = next((event for _, event in reversed(events) if string(event.get("type")) in _ENDS), {})
     broke = string(ended.get("type")) if ended.get("type") in {"error", "turn_aborted"} else ""
     asked = [event["message"] for _, event in events if event.get("type") == "user_message" and event.get("message")]
@@ -105,14 +102,13 @@ def _session(file: str, rows: list[JsonObject], losses: tuple[str, ...]) -> Trac
             source=Source(format="codex", version=string(about.get("cli_version")), file=file, id=known),
             id=known,
             status="error" if broke else "ok" if ended else "",
-            started=min(times, default=None),
-            ended=max(times, default=None),
             session=known,
             metadata=_metadata(about),
             input=asked[0] if asked else None,
             fault=TraceFault(broke, string(ended.get("message")) or string(ended.get("reason"))) if broke else None,
             steps=tuple(_steps(rows, _instructions(about))),
             losses=(*losses, *(("turns that were rolled back stand among what was said",) if undone else ())),
+            **extent(rows),
         )
     )
 
@@ -160,7 +156,7 @@ def _steps(rows: list[JsonObject], instructions: list[LoggedMessage]) -> list[St
     calls = [
         step
         for said in told
-        for step in spoken.steps(said, provider="openai", dialect="openai_responses")
+        for step in steps_of(said, provider="openai", dialect="openai_responses")
         if isinstance(step, ModelCall)
     ]
     found: list[Step] = []

@@ -14,7 +14,7 @@ from pytest_agentreplay.interchange.assembling import whole
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs.pairs import known
 from pytest_agentreplay.interchange.logs.runs import objects_of
-from pytest_agentreplay.interchange.moments import in_time, moment
+from pytest_agentreplay.interchange.moments import extent, in_time, moment
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace, TraceFault
 
 if TYPE_CHECKING:
@@ -86,7 +86,6 @@ def _read(opened: Opened) -> list[Trace]:
     begun = next((obj(one["data"]) for one in events if one.get("type") == "session.start"), {})
     errors = [obj(one.get("data")) for one in events if one.get("type") == "session.error"]
     broke = TraceFault(string(errors[-1].get("errorType")), string(errors[-1].get("message"))) if errors else None
-    times = [at for one in events if (at := moment(one.get("timestamp"))) is not None]
     session = string(begun.get("sessionId"))
     known = session or string(events[0].get("id"))
     return [
@@ -95,13 +94,12 @@ def _read(opened: Opened) -> list[Trace]:
                 source=Source(format="copilot-events", file=opened.file, id=known),
                 id=known,
                 status="error" if errors else "",
-                started=min(times, default=None),
-                ended=max(times, default=None),
                 session=session,
                 input=_asked(events),
                 fault=broke,
                 steps=tuple(_steps(events, string(begun.get("selectedModel")))),
                 losses=(*_LOSSES, *((f"{opened.junk} lines are no events",) if opened.junk else ())),
+                **extent(events),
             )
         )
     ]
@@ -116,7 +114,8 @@ def _steps(events: list[JsonObject], model: str) -> list[Step]:
     for event in events:
         data, kind = obj(event.get("data")), event.get("type")
         if kind == "user.message":
-            genai.join(before, _text("user", data.get("transformedContent") or data.get("content")))
+            text = string(data.get("transformedContent") or data.get("content"))
+            genai.join(before, {"role": "user", "parts": [{"type": "text", "content": text}]})
         elif kind == "session.model_change":
             model = string(data.get("newModel")) or model
         elif kind == "assistant.message" and (reply := _reply(data))["parts"]:
@@ -136,26 +135,14 @@ def _asked(events: list[JsonObject]) -> Json:
     return next(said, None)
 
 
-def _text(role: str, content: Json) -> JsonObject:
-    return {"role": role, "parts": [{"type": "text", "content": string(content)}]}
-
-
 def _reply(data: JsonObject) -> JsonObject:
-    parts: list[Json] = []
-    if string(data.get("reasoningText")):
-        parts.append({"type": "reasoning", "content": data["reasoningText"]})
-    if string(data.get("content")):
-        parts.append({"type": "text", "content": data["content"]})
-    parts += [
-        {
-            "type": "tool_call",
-            "id": string(asked.get("toolCallId")),
-            "name": string(asked.get("name")),
-            "arguments": genai.parsed(asked.get("arguments")),
-        }
-        for asked in objects(data.get("toolRequests"))
+    texts = (("thinking", string(data.get("reasoningText"))), ("text", string(data.get("content"))))
+    calls: list[Json] = [
+        {"id": call.get("toolCallId"), "function": {"name": call.get("name"), "arguments": call.get("arguments")}}
+        for call in objects(data.get("toolRequests"))
     ]
-    return {"role": "assistant", "parts": parts}
+    blocks: list[Json] = [{kind: text} for kind, text in texts if text]
+    return genai.message({"role": "assistant", "content": blocks, "tool_calls": calls})
 
 
 def _response(run: ToolRun) -> JsonObject:

@@ -15,8 +15,7 @@ from pytest_agentreplay.interchange.logs.pairs import Pair, call, fault, known
 from pytest_agentreplay.interchange.logs.runs import LogRow, rows_of_calls
 from pytest_agentreplay.interchange.moments import after, moment
 from pytest_agentreplay.interchange.platforms import bodies
-from pytest_agentreplay.interchange.platforms.about import about, subject, texts
-from pytest_agentreplay.interchange.platforms.usage import usage
+from pytest_agentreplay.interchange.platforms.span_facts import about, subject, texts, usage
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject

@@ -14,12 +14,10 @@ from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.lenient import arr, counts, obj, objects, rest, string
 from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.interchange import wire
-from pytest_agentreplay.interchange.assembling import whole
-from pytest_agentreplay.interchange.endings import word
+from pytest_agentreplay.interchange.assembling import ending, whole
 from pytest_agentreplay.interchange.formats import Format
-from pytest_agentreplay.interchange.logs import spoken
 from pytest_agentreplay.interchange.logs.pairs import dialect_of, fault, known
-from pytest_agentreplay.interchange.logs.spoken import LoggedMessage
+from pytest_agentreplay.interchange.logs.runs import LoggedMessage, steps_of
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace, TraceFault
 
@@ -57,7 +55,7 @@ def steps_of_messages(sample: JsonObject, model: Json) -> list[Step]:
     """The steps that the messages of a sample amount to, which was kept without its events."""
     provider, _, name = string(model).partition("/")
     said = [LoggedMessage(message=_marked(one)) for one in objects(sample.get("messages"))]
-    return spoken.steps(said, provider=_PROVIDERS.get(provider, provider), model=name or provider)
+    return steps_of(said, provider=_PROVIDERS.get(provider, provider), model=name or provider)
 
 
 def _marked(message: JsonObject) -> JsonObject:
@@ -235,7 +233,7 @@ def _sample(opened: Opened, log: JsonObject, sample: JsonObject) -> Trace:
             source=source,
             id=string(sample.get("uuid")) or f"{sample.get('id')}-{sample.get('epoch')}",
             name=string(about.get("task")),
-            status="error" if broke or log.get("status") == "error" else word(log.get("status")),
+            status="error" if broke or log.get("status") == "error" else ending(log.get("status")),
             started=moment(sample.get("started_at")),
             ended=moment(sample.get("completed_at")),
             user=known(metadata, "user_id", "user"),

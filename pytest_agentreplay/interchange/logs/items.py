@@ -5,6 +5,7 @@ Also what only looks whole: a list of stored completions and a Responses object 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects import genai
@@ -12,13 +13,12 @@ from pytest_agentreplay.dialects.lenient import arr, obj, objects, rest, string
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange import wire
 from pytest_agentreplay.interchange.formats import Format
-from pytest_agentreplay.interchange.logs import runs, spoken
-from pytest_agentreplay.interchange.logs.runs import LogRow
-from pytest_agentreplay.interchange.logs.spoken import LoggedMessage
+from pytest_agentreplay.interchange.logs import runs
+from pytest_agentreplay.interchange.logs.runs import LoggedMessage, LogRow, rows_of_calls, steps_of
 from pytest_agentreplay.interchange.trace import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.formats import Opened
@@ -85,7 +85,7 @@ def _session(opened: Opened, name: str, items: list[Json]) -> list[Trace]:
     if said and all(one.by_model for one in said):
         msg = "holds what one reply put out, and nothing that was asked; keep result.to_input_list() instead"
         raise TraceIncomplete(msg, file=opened.file)
-    steps = spoken.steps(said, provider="openai")
+    steps = steps_of(said, provider="openai")
     left = len(items) - len(said)
     losses = [*_LOSSES, *([f"{left} items are no messages and no calls of tools, and are left out"] if left else [])]
     if said and not said[-1].by_model:
@@ -106,25 +106,13 @@ def _said(item: JsonObject) -> LoggedMessage | None:
     )
 
 
-def _fits_stored(opened: Opened) -> bool:
-    listed = _listed(opened) or objects([_only(opened)])
-    return bool(listed) and all(row.get("object") == "chat.completion" for row in listed)
+def _outputs(opened: Opened) -> list[JsonObject]:
+    """The completions or responses in a file: a list of them, or one."""
+    return _listed(opened) or objects([_only(opened)])
 
 
-def _read_stored(opened: Opened) -> list[Trace]:
-    completions = _listed(opened) or objects([_only(opened)])
-    whole = [row for row in completions if _messages(row)]
-    if not whole:
-        msg = (
-            "holds replies without what was asked: call GET /v1/chat/completions/{id}/messages for each, and put"
-            ' what it gives into the completion as "messages"'
-        )
-        raise TraceIncomplete(msg, file=opened.file)
-    losses = ["no tool has a record of its own"]
-    if left := len(completions) - len(whole):
-        losses.append(f"{left} completions have no messages and are left out")
-    source = Source(format="openai-stored", file=opened.file, fidelity="body-json")
-    return runs.traces(map(_stored, whole), source, *losses)
+def _are(kind: str) -> Callable[[Opened], bool]:
+    return lambda opened: {row.get("object") == kind for row in _outputs(opened)} == {True}
 
 
 def _messages(row: JsonObject) -> list[JsonObject]:
@@ -132,7 +120,9 @@ def _messages(row: JsonObject) -> list[JsonObject]:
     return objects(kept if isinstance(kept, list) else obj(kept).get("data"))
 
 
-def _stored(row: JsonObject) -> LogRow:
+def _stored(row: JsonObject) -> LogRow | None:
+    if not _messages(row):
+        return None
     asked: JsonObject = {name: row[name] for name in _REQUESTED if row.get(name) is not None}
     body: JsonObject = {**asked, "messages": [rest(one, "id", "content_parts") for one in _messages(row)]}
     metadata = obj(row.get("metadata"))
@@ -151,13 +141,8 @@ def _stored(row: JsonObject) -> LogRow:
     )
 
 
-def _fits_response(opened: Opened) -> bool:
-    listed = _listed(opened) or objects([_only(opened)])
-    return bool(listed) and all(row.get("object") == "response" for row in listed)
-
-
 def _read_response(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
-    responses = _listed(opened) or objects([_only(opened)])
+    responses = _outputs(opened)
     given = [items for other in beside for items in _sessions(other).values() if _fits_items(other)]
     if len(responses) != 1 or len(given) != 1:
         msg = (
@@ -168,18 +153,30 @@ def _read_response(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]
     told = responses[0]
     body: JsonObject = {name: told[name] for name in _ASKED if told.get(name) is not None}
     call = wire.json_call("openai_responses", {**body, "input": given[0]}, told, id=string(told.get("id")))
-    before = spoken.steps([one for item in given[0] if (one := _said(obj(item))) is not None], provider="openai")
+    before = steps_of([one for item in given[0] if (one := _said(obj(item))) is not None], provider="openai")
     source = Source(format="openai-response", file=opened.file, fidelity="body-json" if not before else "semantic")
     rows = [LogRow(step=step, run=string(told.get("id"))) for step in (*before, call)]
     losses = ("of the calls before the last only what was said",) if before else ()
     return runs.traces(rows, source, *losses)
 
 
+_STORED = rows_of_calls(
+    "openai-stored",
+    "stored chat completions of OpenAI",
+    25,
+    bool,
+    _stored,
+    "no tool has a record of its own",
+    refusal="holds replies without what was asked: call GET /v1/chat/completions/{id}/messages for each, and put"
+    ' what it gives into the completion as "messages"',
+    left_out="completions have no messages and are left out",
+    rows=_outputs,
+)
 _BESIDE = "openai-items"
 """The word for files that belong together: a response, and the items that it was asked."""
 
 FORMATS = (
-    Format("openai-stored", "stored chat completions of OpenAI", 25, _fits_stored, _read_stored),
-    Format("openai-response", "Responses object of OpenAI", 25, _fits_response, _read_response, together=_BESIDE),
+    replace(_STORED, fits=_are("chat.completion")),
+    Format("openai-response", "Responses object of OpenAI", 25, _are("response"), _read_response, together=_BESIDE),
     Format("openai-items", "items or messages of OpenAI", 25.5, _fits_items, _read_items, together=_BESIDE),
 )

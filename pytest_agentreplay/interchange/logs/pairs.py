@@ -16,7 +16,7 @@ from pytest_agentreplay.dialects.lenient import obj, objects, rest, string
 from pytest_agentreplay.interchange import wire
 from pytest_agentreplay.interchange.logs.runs import LOOKED_AT, LogRow, objects_of, rows_of_calls
 from pytest_agentreplay.interchange.moments import after, moment
-from pytest_agentreplay.interchange.platforms.about import NAMES, first_named, subject, texts
+from pytest_agentreplay.interchange.platforms.span_facts import NAMES, first_named, subject, texts
 from pytest_agentreplay.interchange.trace import TraceFault
 
 if TYPE_CHECKING:

@@ -30,7 +30,7 @@ from pytest_agentreplay.interchange.logs import runs
 from pytest_agentreplay.interchange.logs.pairs import Pair, call, known
 from pytest_agentreplay.interchange.logs.runs import LogRow, objects_of, rows_of_calls
 from pytest_agentreplay.interchange.moments import after, moment
-from pytest_agentreplay.interchange.platforms.about import about, subject
+from pytest_agentreplay.interchange.platforms.span_facts import about, subject
 from pytest_agentreplay.interchange.trace import Source, TraceFault
 
 if TYPE_CHECKING:

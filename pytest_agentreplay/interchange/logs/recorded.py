@@ -180,20 +180,18 @@ def _read_har(opened: Opened) -> list[Trace]:
     log = _log(opened)
     entries = objects(once(arr(log.get("entries"))))
     found = heard(_recorded(entry, opened.members or {}) for entry in entries)
-    if not found.rows:
-        if any(_bodiless(entry) for entry in entries):
-            msg = "holds no bodies: save it again with content (in a browser: Save all as HAR with content)"
-            raise TraceIncomplete(msg, file=opened.file)
-        said = "; ".join(found.losses) or "nothing in it"
-        raise TraceError(f"holds no call of a model or of a tool ({said})", file=opened.file)
-    if not found.unread and all(
-        isinstance(row.step, ModelCall) and row.step.reply is None and not row.step.fault for row in found.rows
+    if not found.rows and any(map(_bodiless, entries)):
+        msg = "holds no bodies: save it again with content (in a browser: Save all as HAR with content)"
+        raise TraceIncomplete(msg, file=opened.file)
+    if (
+        found.rows
+        and not found.unread
+        and all(isinstance(row.step, ModelCall) and row.step.reply is None and not row.step.fault for row in found.rows)
     ):
         raise TraceIncomplete("holds no replies: save it again with content", file=opened.file)
     creator = obj(log.get("creator"))
     version = " ".join(filter(None, (string(creator.get("name")), string(creator.get("version")))))
-    source = Source(format="har", version=version, file=opened.file, fidelity=found.fidelity)
-    return runs.traces(found.rows, source, *found.losses, missing=found.missing)
+    return _traces(opened, found, Source(format="har", version=version))
 
 
 def _recorded(entry: JsonObject, files: dict[str, bytes]) -> RecordedCalls:
@@ -286,50 +284,40 @@ def _is_go(opened: Opened) -> bool:
     return not _is_python(opened) and any("url" in obj(one.get("request")) for one in _interactions(opened))
 
 
-def _traces(opened: Opened, name: str, read: Callable[[JsonObject], RecordedCalls]) -> list[Trace]:
-    found = heard(map(read, _interactions(opened)))
-    if not found.rows:
-        said = "; ".join(found.losses) or "nothing in it"
-        raise TraceError(f"holds no call of a model or of a tool ({said})", file=opened.file)
-    version = str(obj(opened.rows[0]).get("version") or "")
-    source = Source(format=name, version=version, file=opened.file, fidelity=found.fidelity)
-    return runs.traces(found.rows, source, LOSS, *found.losses, together=True, missing=found.missing)
+def _read_tests(name: str) -> Callable[[Opened], list[Trace]]:
+    def read(opened: Opened) -> list[Trace]:
+        calls = heard(_interaction(one, go=name == "go-vcr") for one in _interactions(opened))
+        source = Source(format=name, version=str(obj(next(iter(opened.rows), None)).get("version") or ""))
+        return _traces(opened, calls, source, LOSS, together=True)
+
+    return read
 
 
-def _python(one: JsonObject) -> RecordedCalls:
-    asked, told = obj(one.get("request")), obj(one.get("response"))
-    sent, sent_exact = _body(asked)
-    came, came_exact = _body(told)
-    status = obj(told.get("status"))
-    code = status.get("code", told.get("status_code"))
-    reply = HttpReply(
-        code if isinstance(code, int) else 0, string(status.get("message")), headers=_headers(told), body=Body(came)
-    )
-    request = HttpCall(string(asked.get("method")).upper(), string(asked.get("uri")), _headers(asked), Body(sent))
-    return RecordedCalls(request=request, response=reply if told else None, exact=sent_exact and came_exact)
+def _traces(opened: Opened, calls: RecordedReply, source: Source, *losses: str, together: bool = False) -> list[Trace]:
+    if not calls.rows:
+        reason = "; ".join(calls.losses) or "nothing in it"
+        raise TraceError(f"holds no call of a model or of a tool ({reason})", file=opened.file)
+    source = replace(source, file=opened.file, fidelity=calls.fidelity)
+    return runs.traces(calls.rows, source, *losses, *calls.losses, together=together, missing=calls.missing)
 
 
-def _go(one: JsonObject) -> RecordedCalls:
-    asked, told = obj(one.get("request")), obj(one.get("response"))
-    sent, came = _body(asked)[0], _body(told)[0]
-    code = told.get("code")
-    reply = HttpReply(
-        code if isinstance(code, int) else 0,
-        string(told.get("status")).partition(" ")[2],
-        string(told.get("proto")) or "HTTP/1.1",
-        _headers(told),
-        Body(came),
-    )
-    method = string(asked.get("method")).upper() or "GET"
-    # Hooks that tidy a recording leave the length alone: a body of another one has been written anew.
-    exact = _as_long(asked, sent) and _as_long(told, came)
-    request = HttpCall(method, string(asked.get("url")), _headers(asked), Body(sent))
-    return RecordedCalls(request=request, response=reply if told else None, exact=exact)
-
-
-def _as_long(side: JsonObject, data: bytes) -> bool:
-    length = side.get("content_length")
-    return length in (None, -1, len(data))
+def _interaction(interaction: JsonObject, *, go: bool) -> RecordedCalls:
+    request, response = obj(interaction.get("request")), obj(interaction.get("response"))
+    (sent, sent_exact), (received, received_exact) = _body(request), _body(response)
+    method, status = string(request.get("method")).upper(), response.get("status")
+    if go:
+        url, method = request.get("url"), method or "GET"
+        code, reason, version = response.get("code"), string(status).partition(" ")[2], string(response.get("proto"))
+        # Hooks that tidy a recording leave the length alone: a body of another one has been written anew.
+        sides = ((request, sent), (response, received))
+        exact = all(side.get("content_length") in (None, -1, len(data)) for side, data in sides)
+    else:
+        url, version, exact = request.get("uri"), "", sent_exact and received_exact
+        code, reason = obj(status).get("code", response.get("status_code")), string(obj(status).get("message"))
+    code = code if isinstance(code, int) else 0
+    reply = HttpReply(code, reason, version or "HTTP/1.1", _headers(response), Body(received))
+    call = HttpCall(method, string(url), _headers(request), Body(sent))
+    return RecordedCalls(request=call, response=reply if response else None, exact=exact)
 
 
 def _headers(side: JsonObject) -> Headers:
@@ -370,6 +358,6 @@ def _bytes(value: Json) -> tuple[bytes, bool]:
 
 FORMATS = (
     Format("har", "HAR of a proxy or a browser", 19, _fits_har, _read_har),
-    Format("vcrpy", "recording of vcrpy", 20, _is_python, lambda opened: _traces(opened, "vcrpy", _python)),
-    Format("go-vcr", "recording of go-vcr", 20, _is_go, lambda opened: _traces(opened, "go-vcr", _go)),
+    Format("vcrpy", "recording of vcrpy", 20, _is_python, _read_tests("vcrpy")),
+    Format("go-vcr", "recording of go-vcr", 20, _is_go, _read_tests("go-vcr")),
 )

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.lenient import objects, rest, string
-from pytest_agentreplay.interchange.assembling import whole
-from pytest_agentreplay.interchange.endings import word
+from pytest_agentreplay.interchange.assembling import ending, whole
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs.pairs import known
 from pytest_agentreplay.interchange.logs.runs import objects_of
-from pytest_agentreplay.interchange.moments import moment
-from pytest_agentreplay.interchange.platforms.about import texts
-from pytest_agentreplay.interchange.platforms.faults import fault
+from pytest_agentreplay.interchange.moments import extent, moment
+from pytest_agentreplay.interchange.platforms.span_facts import fault, texts
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace, TraceFault
 
 if TYPE_CHECKING:
@@ -53,15 +51,12 @@ def _trace(opened: Opened, row: JsonObject) -> Trace:
     errors += [row["error"]] if row.get("error") else []
     broke = (fault(errors[-1]) or TraceFault()) if errors else None
     outputs = [_content(one) for one in events if string(one.get("type")) in _OUTPUTS]
-    times = [at for one in events if (at := moment(one.get("timestamp"))) is not None]
     return whole(
         Trace(
             source=Source(format="replaykit", file=opened.file, id=known(row, "run_id", "id")),
             id=known(row, "run_id", "id"),
             name=string(row.get("name")),
-            status=word(row.get("status")),
-            started=min(times, default=None),
-            ended=max(times, default=None),
+            status=ending(row.get("status")),
             user=known(row, "user_id"),
             session=known(row, "session_id"),
             tenant=known(row, "tenant_id"),
@@ -72,6 +67,7 @@ def _trace(opened: Opened, row: JsonObject) -> Trace:
             fault=broke,
             steps=tuple(_runs(events)),
             losses=("no call of a model is told of: only what the tools gave can be given back",),
+            **extent(events),
         )
     )
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.dialects import genai, hosts
 from pytest_agentreplay.dialects.lenient import arr, obj, objects, rest, string, unique
 from pytest_agentreplay.interchange import wire
-from pytest_agentreplay.interchange.platforms import ai_sdk, gemini_objects, langchain, usage
-from pytest_agentreplay.interchange.spans import providers
+from pytest_agentreplay.interchange.platforms import library_messages, span_facts
+from pytest_agentreplay.interchange.spans import attributes
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
@@ -32,13 +32,13 @@ _MAKERS = ((r"gpt-|chatgpt|o\d(-|$)", "openai_chat"), (r"claude-", "anthropic"),
 
 def model_call(asked: Json, told: Json, *, provider: str = "", whole: bool = False, **facts: Any) -> ModelCall:
     """The call of `asked`, answered by `told` (None: by nothing). `facts` that say nothing do not count."""
-    body, told = _body(asked), langchain.generation(told)
+    body, told = _body(asked), library_messages.generation(told)
     shape = _shape(body, told)
     provider = hosts.provider(provider) or ("" if _HOST.search(provider) else provider)
-    spoken = shape or providers.dialect(provider)
+    spoken = shape or attributes.dialect(provider)
     answer = _answer(shape, told)
     whole = whole and answer is not None and body.get("stream") is not True and bool(string(body.get("model")))
-    where = wire.address(shape or "openai_chat", model=gemini_objects.model(body))
+    where = wire.address(shape or "openai_chat", model=library_messages.gemini_model(body))
     read = wire.json_call(where, _in(shape, body), answer, dialect=spoken)
     if answer is None and told is not None:
         read = replace(read, reply=message(told), finish_reasons=unique([_end(told)]), **_beside(told))
@@ -57,13 +57,13 @@ def model_call(asked: Json, told: Json, *, provider: str = "", whole: bool = Fal
 
 def _beside(told: Json) -> dict[str, Any]:
     """What LangChain keeps beside the words of a message."""
-    said = langchain.fields(inner_message(obj(told)))
+    said = library_messages.fields(inner_message(obj(told)))
     facts = obj(said.get("response_metadata"))
     return {
         "response_model": string(facts.get("model_name")) or string(facts.get("model")),
         "response_id": string(facts.get("id")),
         "fingerprint": string(facts.get("system_fingerprint")),
-        "usage": usage.usage(said.get("usage_metadata"), facts.get("token_usage"), facts.get("usage")),
+        "usage": span_facts.usage(said.get("usage_metadata"), facts.get("token_usage"), facts.get("usage")),
     }
 
 
@@ -79,23 +79,23 @@ def is_reply(told: Json) -> bool:
 
 def message(told: Json) -> JsonObject | None:
     """The assistant's message in an output that is no reply of an API: a message, a list of them, a text."""
-    told = ai_sdk.reply(told)
+    told = library_messages.ai_sdk_reply(told)
     if isinstance(told, str):
         return _assistant([{"type": "text", "content": told}] if told else [], "")
     if isinstance(told, list):
-        found = list(genai.joined(map(genai.message, map(langchain.message, told))))
+        found = list(genai.joined(map(genai.message, map(library_messages.message, told))))
         last = next((one for one in reversed(found) if one["role"] == "assistant"), None)
         return None if last is None else _assistant(arr(last["parts"]), _end(told))
     inner = inner_message(obj(told))
     if inner is None:
         return None
-    made = genai.message(langchain.message(inner))
+    made = genai.message(library_messages.message(inner))
     return _assistant(arr(made["parts"]), _end(told))
 
 
 def inner_message(told: JsonObject) -> Json:
     """The message in an object that holds one somewhere; None where it holds none."""
-    if langchain.kind(told) or string(told.get("role")) or string(told.get("type")) in _ITEMS:
+    if library_messages.kind(told) or string(told.get("role")) or string(told.get("type")) in _ITEMS:
         return told
     for name in ("message", "output", "response", "completion", "content", "text", "generation"):
         held = told.get(name)
@@ -110,9 +110,9 @@ def inner_message(told: JsonObject) -> Json:
 def messages_of(given: Json) -> list[Json]:
     """The messages in a request, those of LangChain as those of a chat API."""
     items = arr(given)
-    if items and all(isinstance(one, list) for one in items) and not langchain.pair(items[0]):
+    if items and all(isinstance(one, list) for one in items) and not library_messages.pair(items[0]):
         items = arr(items[0])
-    return [langchain.message(one) for item in items for one in ai_sdk.messages(item)]
+    return [library_messages.message(one) for item in items for one in library_messages.ai_sdk_messages(item)]
 
 
 def _assistant(parts: list[Json], end: str) -> JsonObject:
@@ -122,7 +122,7 @@ def _assistant(parts: list[Json], end: str) -> JsonObject:
 def _end(told: Json) -> str:
     """The finish reason that stands beside or in a message."""
     for one in [*objects(told)[-1:], obj(told)]:
-        inner = langchain.fields(inner_message(one) or one)
+        inner = library_messages.fields(inner_message(one) or one)
         places = (one, obj(one.get("generation_info")), obj(inner), obj(obj(inner).get("response_metadata")))
         for place in places:
             for name in ("finish_reason", "stop_reason", "finishReason"):
@@ -149,7 +149,7 @@ def _body(asked: Json) -> JsonObject:
         return body
     prompts = next((body.pop(name) for name in ("prompts", "prompt", "query") if name in body), None)
     if string(body.get("role")):
-        return {"messages": [langchain.message(body)]}
+        return {"messages": [library_messages.message(body)]}
     return body | {"messages": [{"role": "user", "content": one} for one in arr(prompts) or [prompts] if string(one)]}
 
 
@@ -164,7 +164,7 @@ def _called(told: JsonObject) -> JsonObject:
     if {"messages", "input", "contents", "prompt"} & named.keys() or not arr(args):
         return named
     first = next((one for one in arr(args) if isinstance(one, list | dict | str)), None)
-    return {**named, "messages": first if isinstance(first, list) else [langchain.message(first)]}
+    return {**named, "messages": first if isinstance(first, list) else [library_messages.message(first)]}
 
 
 def _shape(body: JsonObject, told: Json) -> str:
@@ -201,7 +201,7 @@ def _answer(shape: str, told: Json) -> JsonObject | None:
                 return {"object": "response", "output": told} if objects(told) else None
             return answer if isinstance(answer.get("output"), list) else None
         case "gemini":
-            return gemini_objects.reply(answer) if "candidates" in answer or "content" in answer else None
+            return library_messages.gemini_reply(answer) if "candidates" in answer or "content" in answer else None
         case "anthropic" if answer.get("type") == "message":
             return answer
         case "bedrock" if "output" in answer:
@@ -212,7 +212,7 @@ def _answer(shape: str, told: Json) -> JsonObject | None:
 def _in(shape: str, body: JsonObject) -> JsonObject:
     """The body as the dialect's reader takes it."""
     if shape == "gemini":
-        return gemini_objects.request(body)
+        return library_messages.gemini_request(body)
     if shape == "openai_responses" and "input" not in body:
         return {**rest(body, "messages"), "input": body.get("messages", [])}
     return {"max_tokens": None, **body} if shape == "anthropic" else body

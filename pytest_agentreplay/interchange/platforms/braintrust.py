@@ -8,8 +8,7 @@ from pytest_agentreplay.dialects.genai import parsed
 from pytest_agentreplay.dialects.lenient import arr, merge_later, obj, string
 from pytest_agentreplay.interchange.formats import Format, find_rows, grouped
 from pytest_agentreplay.interchange.moments import moment
-from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
-from pytest_agentreplay.interchange.platforms.about import about, texts
+from pytest_agentreplay.interchange.platforms import bodies, finals, span_facts
 from pytest_agentreplay.interchange.platforms.tree import SNIFFED, TreeSpan, root_of, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace
 
@@ -70,7 +69,7 @@ def _order(row: JsonObject) -> tuple[int, int]:
 
 def _trace(known: str, rows: list[JsonObject], file: str) -> Trace:
     root = root_of(rows, "span_id", _parent)
-    failed = faults.fault(root.get("error"))
+    failed = span_facts.fault(root.get("error"))
     trace = Trace(
         source=Source(format="braintrust", version=_version(root), file=file, id=known),
         id=known,
@@ -78,13 +77,13 @@ def _trace(known: str, rows: list[JsonObject], file: str) -> Trace:
         status="error" if failed else "ok" if _time(root, "end") else "",
         started=_time(root, "start"),
         ended=_time(root, "end"),
-        tags=texts(root.get("tags")),
+        tags=span_facts.texts(root.get("tags")),
         input=finals.given(root.get("input")),
         output=finals.final(root.get("output")),
         fault=failed,
         grades={name: value for name, value in obj(root.get("scores")).items() if value is not None},
         losses=(_LOST,),
-        **about(obj(root.get("metadata")), *(obj(row.get("metadata")) for row in rows)),
+        **span_facts.about(obj(root.get("metadata")), *(obj(row.get("metadata")) for row in rows)),
     )
     return run(trace, [_span(row) for row in rows], hint=_HINT, root=string(root.get("span_id")))
 
@@ -123,8 +122,8 @@ def _model_call(row: JsonObject) -> ModelCall:
         provider=string(noted.get("provider")),
         model=string(noted.get("model")),
         parameters={name: value for name, value in noted.items() if name not in _NOT_SENT and value is not None},
-        usage=usage.usage(row.get("metrics")),
-        **faults.call_fields(faults.fault(row.get("error"))),
+        usage=span_facts.usage(row.get("metrics")),
+        **span_facts.call_fields(span_facts.fault(row.get("error"))),
     )
 
 
@@ -135,7 +134,7 @@ def _tool_run(row: JsonObject) -> ToolRun:
         call_id=string(obj(row.get("metadata")).get("tool_call_id")),
         arguments=parsed(row.get("input")),
         result=UNKNOWN if given is None else finals.told(given),
-        fault=faults.fault(row.get("error")),
+        fault=span_facts.fault(row.get("error")),
     )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.canonical_json import NotJson, canonical, parse
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
-from pytest_agentreplay.interchange.platforms import bodies, langchain
+from pytest_agentreplay.interchange.platforms import bodies, library_messages
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json
@@ -36,7 +36,7 @@ def final(value: Json) -> Json:
     if alone in _WRAPPERS:
         return final(told[alone])
     messages = value if _messages(value) else told.get("messages") if _messages(told.get("messages")) else None
-    if messages is None and (langchain.kind(told) or string(told.get("role"))):
+    if messages is None and (library_messages.kind(told) or string(told.get("role"))):
         messages = [value]
     if messages is None and (
         objects(told.get("choices")) or objects(told.get("candidates")) or told.get("object") == "response"
@@ -53,7 +53,7 @@ def _messages(value: Json) -> bool:
 
 
 def _message(one: Json) -> bool:
-    return bool(langchain.kind(one)) or langchain.pair(one) or string(obj(one).get("role")) != ""
+    return bool(library_messages.kind(one)) or library_messages.pair(one) or string(obj(one).get("role")) != ""
 
 
 def _text(message: Json) -> str:
@@ -67,8 +67,8 @@ def _text(message: Json) -> str:
 def told(value: Json) -> Json:
     """What a tool's own record says it gave: what its message says, parsed where that is JSON."""
     inner = obj(value).get("output") if len(obj(value)) == 1 and "output" in obj(value) else value
-    if langchain.kind(inner) in {"tool", "function"}:
-        inner = langchain.fields(inner).get("content")
+    if library_messages.kind(inner) in {"tool", "function"}:
+        inner = library_messages.fields(inner).get("content")
     return genai.parsed(inner)
 
 

@@ -8,8 +8,7 @@ from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
 from pytest_agentreplay.interchange.formats import Format, find_rows
 from pytest_agentreplay.interchange.moments import moment
-from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
-from pytest_agentreplay.interchange.platforms.about import about, texts
+from pytest_agentreplay.interchange.platforms import bodies, finals, span_facts
 from pytest_agentreplay.interchange.platforms.tree import SNIFFED, TreeSpan, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace, TraceFault
 
@@ -57,12 +56,14 @@ def _trace(told: JsonObject, known: str, file: str) -> Trace:
         status="error" if failed else "ok" if told.get("status_code") else "",
         started=moment(told.get("created_at")),
         ended=moment(told.get("created_at")),
-        tags=texts(told.get("tags")),
+        tags=span_facts.texts(told.get("tags")),
         input=finals.given(_told(told, "input")),
         output=finals.final(_told(told, "output")),
         fault=failed,
         losses=_LOST,
-        **about(obj(told.get("user_metadata")) | obj(told.get("metadata")), session=string(told.get("session_id"))),
+        **span_facts.about(
+            obj(told.get("user_metadata")) | obj(told.get("metadata")), session=string(told.get("session_id"))
+        ),
     )
     return run(trace, [*_spans(told)], hint=_HINT)
 
@@ -106,8 +107,8 @@ def _model_call(told: JsonObject) -> ModelCall:
         model=string(told.get("model")),
         response_model=string(told.get("model")),
         parameters=temperature,
-        usage=usage.usage(told.get("metrics")),
-        **faults.call_fields(_fault(told)),
+        usage=span_facts.usage(told.get("metrics")),
+        **span_facts.call_fields(_fault(told)),
     )
 
 
@@ -127,7 +128,7 @@ def _fault(told: JsonObject) -> TraceFault | None:
     code = told.get("status_code")
     if not isinstance(code, int) or code < 400:
         return None
-    return faults.fault(_told(told, "output")) or TraceFault(f"status {code}")
+    return span_facts.fault(_told(told, "output")) or TraceFault(f"status {code}")
 
 
 GALILEO = Format("galileo", "traces of Galileo", 16, _fits, _read)

@@ -17,12 +17,11 @@ from pytest_agentreplay.dialects.lenient import arr, obj, objects, rest, string
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.moments import moment
-from pytest_agentreplay.interchange.platforms import bodies, faults, finals, langchain, langfuse_rows, usage
-from pytest_agentreplay.interchange.platforms.about import about, texts
+from pytest_agentreplay.interchange.platforms import bodies, finals, langfuse_rows, library_messages, span_facts
 from pytest_agentreplay.interchange.platforms.tree import SNIFFED, TreeSpan, root_of, run
 from pytest_agentreplay.interchange.spans import genai as conventions
 from pytest_agentreplay.interchange.spans import openinference
-from pytest_agentreplay.interchange.spans.dotted_keys import at, text
+from pytest_agentreplay.interchange.spans.attributes import at, text
 from pytest_agentreplay.interchange.spans.span import Span as OtelSpan
 from pytest_agentreplay.interchange.spans.span import fill_up
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace, TraceFault
@@ -45,22 +44,22 @@ _CALL_IDS = ("gen_ai.tool.call.id", "tool_call.id", "tool_call_id", "ai.toolCall
 def _is_tool(observation: JsonObject, held: JsonObject, output: Json) -> bool:
     """Whether a name, an attribute of a framework (`held`), or the message of a tool says that it is a tool."""
     named = _TOOL_NAME.match(string(observation.get("name"))) is not None
-    return named or any(name in held for name in (*_NAMES, *_ARGUMENTS)) or langchain.kind(output) == "tool"
+    return named or any(name in held for name in (*_NAMES, *_ARGUMENTS)) or library_messages.kind(output) == "tool"
 
 
 def _failure(observation: JsonObject) -> TraceFault | None:
     """The error of an observation."""
     if observation.get("level") != "ERROR":
         return None
-    return faults.fault(observation.get("statusMessage")) or TraceFault()
+    return span_facts.fault(observation.get("statusMessage")) or TraceFault()
 
 
 def _tool_run(told: JsonObject, noted: JsonObject, held: JsonObject, *, as_is: bool) -> ToolRun:
     """The run; `noted` is the observation's metadata, `held` the attributes of a framework in it."""
     output = langfuse_rows.value(told, "output", as_is=as_is)
-    said = langchain.fields(output) if langchain.kind(output) == "tool" else {}
+    said = library_messages.fields(output) if library_messages.kind(output) == "tool" else {}
     kept = at(held, *_RESULTS)
-    failed = _failure(told) or (faults.fault(said.get("content")) if said.get("status") == "error" else None)
+    failed = _failure(told) or (span_facts.fault(said.get("content")) if said.get("status") == "error" else None)
     result = _bare(finals.told(output if output is not None else kept))
     named = _TOOL_NAME.match(string(told.get("name")))
     return ToolRun(
@@ -179,8 +178,8 @@ def _model_call(told: JsonObject, noted: JsonObject, held: JsonObject, *, as_is:
         response_model=model.rpartition("/")[2],
         parameters=_parameters(told),
         provider=string(noted.get("ls_provider")),
-        usage=usage.usage(langfuse_rows.table(told, "usageDetails"), told.get("usage")),
-        **faults.call_fields(_failure(told)),
+        usage=span_facts.usage(langfuse_rows.table(told, "usageDetails"), told.get("usage")),
+        **span_facts.call_fields(_failure(told)),
     )
     ours = (("gen_ai.input.messages", asked), ("gen_ai.output.messages", answer))
     otel = OtelSpan(id="", attributes={**{name: one for name, one in ours if isinstance(one, list)}, **held})
@@ -306,7 +305,7 @@ def _trace(known: str, told: JsonObject, found: list[JsonObject], file: str, *, 
     if not found and arr(told.get("observations")):
         raise TraceIncomplete(_IDS, file=file, place=f"trace {known}")
     root = root_of(found, "id", "parentObservationId")
-    failed = faults.fault(root.get("statusMessage")) if root.get("level") == "ERROR" else None
+    failed = span_facts.fault(root.get("statusMessage")) if root.get("level") == "ERROR" else None
     ends = [langfuse_rows.value(root, side, as_is=as_is) for side in ("input", "output")]
     own = [langfuse_rows.twice(told, side, as_is=as_is) for side in ("input", "output")]
     taken = all(one is None or one == end for one, end in zip(own, ends, strict=True))
@@ -317,13 +316,13 @@ def _trace(known: str, told: JsonObject, found: list[JsonObject], file: str, *, 
         name=string(told.get("name")) or string(root.get("name")),
         status="error" if root.get("level") == "ERROR" else "ok" if root.get("endTime") else "",
         started=moment(told.get("timestamp")),
-        tags=texts(told.get("tags")),
+        tags=span_facts.texts(told.get("tags")),
         input=finals.given(ends[0] if own[0] is None else own[0]),
         output=finals.final(ends[1] if own[1] is None else own[1]),
         fault=failed,
         grades=langfuse_rows.scores(told),
         losses=(_LOST, *([_INVENTED.format(names=", ".join(names))] if names else [])),
-        **about(
+        **span_facts.about(
             _noted(told) | {name: told[name] for name in _DEPLOYED if told.get(name)},
             *map(_noted, found),
             user=string(told.get("userId")),

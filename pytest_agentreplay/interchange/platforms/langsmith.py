@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from pytest_agentreplay.dialects.lenient import arr, merge_later, obj, objects, rest, string
 from pytest_agentreplay.interchange.formats import Format, grouped
 from pytest_agentreplay.interchange.moments import moment
-from pytest_agentreplay.interchange.platforms import bodies, faults, finals, langchain, usage
-from pytest_agentreplay.interchange.platforms.about import about, texts
+from pytest_agentreplay.interchange.platforms import bodies, finals, library_messages, span_facts
 from pytest_agentreplay.interchange.platforms.tree import SNIFFED, TreeSpan, root_of, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace, TraceFault
 
@@ -132,13 +131,13 @@ def _trace(trace_id: str, runs: list[JsonObject], file: str) -> Trace:
         status=_status(root),
         started=moment(root.get("start_time")),
         ended=moment(root.get("end_time")),
-        tags=texts(root.get("tags")),
+        tags=span_facts.texts(root.get("tags")),
         input=finals.given(root.get("inputs")) or None,
         output=finals.final(root.get("outputs")) or None,
-        fault=faults.fault(root.get("error")),
+        fault=span_facts.fault(root.get("error")),
         grades=obj(root.get("feedback_stats")),
         losses=_losses(runs),
-        **about(_metadata(root), *map(_metadata, runs)),
+        **span_facts.about(_metadata(root), *map(_metadata, runs)),
     )
     hint = _ELSEWHERE if elsewhere else _HIDDEN
     return run(trace, [_span(one) for one in runs], hint=hint, root=string(root.get("id")))
@@ -194,12 +193,12 @@ def _wrapped_call(told: JsonObject) -> ModelCall:
         asked, reply = _of_anthropic(asked), {"type": "message", **reply}
     return bodies.model_call(
         asked,
-        usage.restored(reply, counted) if reply else None,
+        span_facts.restored(reply, counted) if reply else None,
         whole=bodies.is_reply(answer),
         model=string(_metadata(told).get("ls_model_name")) if "model" not in obj(told.get("inputs")) else "",
         provider=string(_metadata(told).get("ls_provider")),
-        usage=usage.usage(counted),
-        **faults.call_fields(faults.fault(told.get("error"))),
+        usage=span_facts.usage(counted),
+        **span_facts.call_fields(span_facts.fault(told.get("error"))),
     )
 
 
@@ -222,17 +221,17 @@ def _chained_call(told: JsonObject) -> ModelCall:
         model=string(params.get("model")) or string(params.get("model_name")) or string(noted.get("ls_model_name")),
         parameters={name: value for name, value in params.items() if name not in _PARAMETERS and value is not None},
         stream=params.get("stream") is True,
-        **faults.call_fields(faults.fault(told.get("error"))),
+        **span_facts.call_fields(span_facts.fault(told.get("error"))),
     )
 
 
 def _tool_run(told: JsonObject) -> ToolRun:
-    outputs, failed = obj(told.get("outputs")), faults.fault(told.get("error"))
+    outputs, failed = obj(told.get("outputs")), span_facts.fault(told.get("error"))
     given = outputs.get("output") if set(outputs) == {"output"} else outputs
-    said = langchain.fields(given) if langchain.kind(given) else {}
+    said = library_messages.fields(given) if library_messages.kind(given) else {}
     result = UNKNOWN if not outputs or (given is None and failed) else finals.told(given)
     if failed is None and said.get("status") == "error":
-        failed = faults.fault(said.get("content")) or TraceFault()
+        failed = span_facts.fault(said.get("content")) or TraceFault()
     return ToolRun(
         name=string(said.get("name")) or string(told.get("name")),
         call_id=string(said.get("tool_call_id")) or string(_metadata(told).get("tool_call_id")),

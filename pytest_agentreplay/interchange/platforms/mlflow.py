@@ -8,8 +8,7 @@ from pytest_agentreplay.dialects.genai import parsed
 from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.moments import moment
-from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
-from pytest_agentreplay.interchange.platforms.about import about
+from pytest_agentreplay.interchange.platforms import bodies, finals, span_facts
 from pytest_agentreplay.interchange.platforms.tree import SNIFFED, TreeSpan, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace, TraceFault
 
@@ -91,7 +90,7 @@ def _trace(known: str, info: JsonObject, spans: list[JsonObject], file: str) -> 
         fault=_fault(root),
         grades=_grades(info),
         losses=(_LOST,),
-        **about(
+        **span_facts.about(
             {name: value for name, value in notes.items() if not name.startswith("mlflow.")},
             user=string(notes.get("mlflow.trace.user")),
             session=string(notes.get("mlflow.trace.session")),
@@ -157,8 +156,8 @@ def _model_call(told: JsonObject, attributes: JsonObject) -> ModelCall:
         whole=bodies.is_reply(answer),
         model="" if string(obj(asked).get("model")) else string(attributes.get("model")),
         provider=string(attributes.get("mlflow.llm.provider")),
-        usage=usage.usage(attributes.get("mlflow.chat.tokenUsage")),
-        **faults.call_fields(_fault(told)),
+        usage=span_facts.usage(attributes.get("mlflow.chat.tokenUsage")),
+        **span_facts.call_fields(_fault(told)),
     )
 
 
@@ -186,7 +185,7 @@ def _fault(told: JsonObject) -> TraceFault | None:
     code = string(status.get("code")) or string(told.get("status_code"))
     if not code.endswith("ERROR"):
         return None
-    return faults.fault(status.get("message", told.get("status_message"))) or TraceFault()
+    return span_facts.fault(status.get("message", told.get("status_message"))) or TraceFault()
 
 
 MLFLOW = Format("mlflow", "traces of MLflow", 13, _fits, _read)

@@ -8,8 +8,7 @@ from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.lenient import arr, obj, string
 from pytest_agentreplay.interchange.formats import Format, find_rows
 from pytest_agentreplay.interchange.moments import moment
-from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
-from pytest_agentreplay.interchange.platforms.about import about
+from pytest_agentreplay.interchange.platforms import bodies, finals, span_facts
 from pytest_agentreplay.interchange.platforms.tree import SNIFFED, TreeSpan, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace, TraceFault
 
@@ -69,7 +68,7 @@ def _trace(trace_id: str, told: JsonObject, spans: list[JsonObject], file: str) 
         ended=moment(root.get("ended_at")),
         fault=failed,
         losses=_losses(spans),
-        **about(obj(told.get("metadata")), session=string(told.get("group_id"))),
+        **span_facts.about(obj(told.get("metadata")), session=string(told.get("group_id"))),
     )
     made = [_span(one) for one in spans]
     responses = any(_kind(one) == "response" for one in spans)
@@ -121,8 +120,8 @@ def _generation(told: JsonObject, data: JsonObject) -> ModelCall:
         model=string(data.get("model")),
         dialect="openai_chat",
         parameters={name: value for name, value in config.items() if name not in _CLIENT and value is not None},
-        usage=usage.usage(data.get("usage")),
-        **faults.call_fields(_fault(told)),
+        usage=span_facts.usage(data.get("usage")),
+        **span_facts.call_fields(_fault(told)),
     )
 
 
@@ -137,8 +136,8 @@ def _response(told: JsonObject, data: JsonObject) -> ModelCall:
         model=string(data.get("model")),
         dialect="openai_responses",
         response_id=string(data.get("response_id")),
-        usage=usage.usage(data.get("usage")),
-        **faults.call_fields(_fault(told)),
+        usage=span_facts.usage(data.get("usage")),
+        **span_facts.call_fields(_fault(told)),
     )
 
 
@@ -156,11 +155,11 @@ def _fault(told: JsonObject) -> TraceFault | None:
     """The error of a span: what its data say, unless that is hidden."""
     error = obj(told.get("error"))
     if not error:
-        return faults.fault(told.get("error"))
+        return span_facts.fault(told.get("error"))
     data = obj(error.get("data"))
     inner = string(data.get("error")) or string(data.get("message"))
     message = string(error.get("message"))
-    found = faults.fault(inner) if inner else None
+    found = span_facts.fault(inner) if inner else None
     if found is None or not found.type:
         return TraceFault("", ": ".join(filter(None, (message, inner))))
     return found

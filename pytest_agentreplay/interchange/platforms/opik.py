@@ -8,8 +8,7 @@ from pytest_agentreplay.dialects.genai import parsed
 from pytest_agentreplay.dialects.lenient import arr, merge_later, obj, objects, rest, string
 from pytest_agentreplay.interchange.formats import Format, grouped
 from pytest_agentreplay.interchange.moments import moment
-from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
-from pytest_agentreplay.interchange.platforms.about import about, texts
+from pytest_agentreplay.interchange.platforms import bodies, finals, span_facts
 from pytest_agentreplay.interchange.platforms.tree import SNIFFED, TreeSpan, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace
 
@@ -91,7 +90,7 @@ def _trace(known: str, told: JsonObject, spans: list[JsonObject], file: str) -> 
     root = next((one for one in spans if not one.get("parent_span_id")), {})
     taken = "" if told else string(root.get("id"))
     told = merge_later(root, told, empty=_EMPTY)
-    failed = faults.fault(told.get("error_info"))
+    failed = span_facts.fault(told.get("error_info"))
     scores = {string(one.get("name")): one.get("value") for one in objects(told.get("feedback_scores"))}
     trace = Trace(
         source=Source(format="opik", file=file, id=known),
@@ -100,13 +99,15 @@ def _trace(known: str, told: JsonObject, spans: list[JsonObject], file: str) -> 
         status="error" if failed else "ok" if told.get("end_time") else "",
         started=moment(told.get("start_time")),
         ended=moment(told.get("end_time")),
-        tags=texts(told.get("tags")),
+        tags=span_facts.texts(told.get("tags")),
         input=finals.given(told.get("input")) or None,
         output=finals.final(told.get("output")) or None,
         fault=failed,
         grades=scores,
         losses=_LOST,
-        **about(*(obj(one.get("metadata")) for one in (told, *spans)), session=string(told.get("thread_id"))),
+        **span_facts.about(
+            *(obj(one.get("metadata")) for one in (told, *spans)), session=string(told.get("thread_id"))
+        ),
     )
     return run(trace, [_span(one) for one in spans], hint=_HINT, root=taken)
 
@@ -140,8 +141,8 @@ def _model_call(told: JsonObject) -> ModelCall:
         parameters={
             name: value for name, value in params.items() if isinstance(value, bool | int | float | str | dict)
         },
-        usage=usage.usage(told.get("usage"), noted.get("usage")),
-        **faults.call_fields(faults.fault(told.get("error_info"))),
+        usage=span_facts.usage(told.get("usage"), noted.get("usage")),
+        **span_facts.call_fields(span_facts.fault(told.get("error_info"))),
     )
 
 
@@ -153,7 +154,7 @@ def _tool_run(told: JsonObject) -> ToolRun:
         call_id=string(obj(told.get("metadata")).get("tool_call_id")),
         arguments=_arguments(parsed(told.get("input"))),
         result=UNKNOWN if alone is None else finals.told(alone),
-        fault=faults.fault(told.get("error_info")),
+        fault=span_facts.fault(told.get("error_info")),
     )
 
 

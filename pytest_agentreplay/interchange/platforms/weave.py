@@ -8,8 +8,7 @@ from pytest_agentreplay.dialects.lenient import merge_later, obj, rest, string
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.formats import Format, find_rows, grouped
 from pytest_agentreplay.interchange.moments import moment
-from pytest_agentreplay.interchange.platforms import bodies, faults, finals, usage
-from pytest_agentreplay.interchange.platforms.about import about
+from pytest_agentreplay.interchange.platforms import bodies, finals, span_facts
 from pytest_agentreplay.interchange.platforms.tree import SNIFFED, TreeSpan, root_of, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace
 
@@ -60,7 +59,7 @@ def _read(opened: Opened) -> Iterator[Trace]:
 
 def _trace(known: str, calls: list[JsonObject], file: str) -> Trace:
     root = root_of(calls, "id", "parent_id")
-    failed = faults.fault(root.get("exception"))
+    failed = span_facts.fault(root.get("exception"))
     if any(_refers(call.get(side)) for call in calls if _of_model(call) for side in ("inputs", "output")):
         raise TraceIncomplete(_REFERENCES, file=file, place=f"run {known}")
     trace = Trace(
@@ -74,7 +73,7 @@ def _trace(known: str, calls: list[JsonObject], file: str) -> Trace:
         output=finals.final(root.get("output")),
         fault=failed,
         losses=_LOST,
-        **about(
+        **span_facts.about(
             *(obj(call.get("attributes")) for call in (root, *calls)),
             {"user": string(root.get("wb_user_id"))},
             session=string(root.get("thread_id")),
@@ -119,13 +118,13 @@ def _model_call(call: JsonObject) -> ModelCall:
         _arguments(call),
         rest(obj(answer), "request_id") or answer,
         whole=bodies.is_reply(answer),
-        usage=usage.usage(counted),
-        **faults.call_fields(faults.fault(call.get("exception"))),
+        usage=span_facts.usage(counted),
+        **span_facts.call_fields(span_facts.fault(call.get("exception"))),
     )
 
 
 def _tool_run(call: JsonObject) -> ToolRun:
-    failed, given = faults.fault(call.get("exception")), call.get("output")
+    failed, given = span_facts.fault(call.get("exception")), call.get("output")
     unknown = (given is None and failed is not None) or _refers(given)
     return ToolRun(
         name=_name(call),

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
 from pytest_agentreplay.errors import TraceIncomplete
+from pytest_agentreplay.interchange.formats import grouped
 from pytest_agentreplay.interchange.moments import nanoseconds
 from pytest_agentreplay.interchange.spans import otlp
-from pytest_agentreplay.interchange.spans.dotted_keys import at, flat, under
-from pytest_agentreplay.interchange.spans.providers import number
+from pytest_agentreplay.interchange.spans.attributes import at, flat, number, under
 from pytest_agentreplay.interchange.spans.runs import runs
 from pytest_agentreplay.interchange.spans.span import Span, SpanEvent
 
@@ -155,9 +155,7 @@ def read_insights(name: str, opened: Opened, beside: Iterable[Opened]) -> Iterab
     """The runs in the rows of any of the tables."""
     rows = [row for file in (opened, *beside) for row in _insight_rows(file)]
     events = [_insight_event(row) for row in rows if not _is_span(row)]
-    raised: dict[tuple[str, str], list[SpanEvent]] = {}
-    for event in events:
-        raised.setdefault((event.trace, event.span), []).append(event)
+    raised = grouped(events, lambda event: (event.trace, event.span))
     spans = [_insight_span(row, raised) for row in rows if _is_span(row)]
     return runs(spans, events, called=name, file=opened.file)
 

@@ -1,23 +1,29 @@
-"""Attributes of the OTel GenAI conventions, old and new names alike: `gen_ai.*`.
+"""Attributes of the OTel GenAI conventions, old and new names alike: `gen_ai.*`; and what OpenLLMetry adds to them.
 
 The messages stand in attributes as JSON text or as real arrays; where log records hold them, `events` has put them into
-the attributes of their span before this reads it.
+the attributes of their span before this reads it. OpenLLMetry has older names of its own, and `traceloop.*` around
+them.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.lenient import arr, obj, objects, string, unique
+from pytest_agentreplay.interchange.platforms import finals
 from pytest_agentreplay.interchange.spans import content
-from pytest_agentreplay.interchange.spans.dotted_keys import at, text, tree, under
-from pytest_agentreplay.interchange.spans.providers import (
+from pytest_agentreplay.interchange.spans.attributes import (
+    at,
     dialect,
     finish_reason,
     named,
     number,
     parameters,
+    text,
+    tree,
+    under,
     usage_under,
 )
 from pytest_agentreplay.interchange.spans.span import Family, placed
@@ -154,5 +160,75 @@ GENAI = Family(
         "arguments are parsed values, their text and the order of their names are lost",
         "of tool definitions name, description and parameters are kept (not `strict`)",
         "response_format, tool_choice, log probabilities and headers are not recorded",
+    ),
+)
+
+
+_TRACELOOP_KINDS: dict[str, Kind] = {"tool": "tool", "agent": "agent", "workflow": "agent", "task": "chain"}
+_OLD = ("gen_ai.prompt.", "gen_ai.completion.", "llm.request.", "llm.usage.")
+
+
+def _traceloop_kind(span: Span) -> Kind:
+    """By the _traceloop_kind that the span says it is; a model call by its attributes."""
+    told = text(span.attributes, "traceloop.span.kind")
+    if told:
+        return _TRACELOOP_KINDS.get(told, "other")
+    ours = any(name.startswith(("traceloop.", *_OLD)) for name in span.attributes)
+    return kind(span) if ours else ""
+
+
+def _traceloop_tool_run(span: Span) -> ToolRun:
+    """The execution of a tool: the arguments that were given by name, or those that the model asked with."""
+    held = span.attributes
+    if at(held, "traceloop.entity.input", "traceloop.entity.output", "traceloop.span.kind") is None:
+        return tool_run(span)
+    given = obj(genai.parsed(at(held, "traceloop.entity.input")))
+    result = genai.parsed(at(held, "traceloop.entity.output"))
+    known = tool_run(span)
+    return replace(
+        known,
+        name=text(held, "traceloop.entity.name", "gen_ai.tool.name") or span.name.removesuffix(".tool"),
+        arguments=_traceloop_arguments(given) if given else known.arguments,
+        result=known.result if result is None else _traceloop_result(result),
+        **placed(span),
+    )
+
+
+def _traceloop_ends(span: Span) -> tuple[Json, Json]:
+    """What the workflow was called with, the only argument alone, and what it returned."""
+    held = span.attributes
+    given = genai.parsed(at(held, "traceloop.entity.input"))
+    told = genai.parsed(at(held, "traceloop.entity.output"))
+    if isinstance(given, dict) and given.keys() == {"args", "kwargs"}:
+        named, placed_by_order = obj(given["kwargs"]), arr(given["args"])
+        given = named if not placed_by_order else given
+        given = placed_by_order[0] if len(placed_by_order) == 1 and not named else given
+    return finals.given(given), finals.final(told)
+
+
+def _traceloop_arguments(given: JsonObject) -> Json:
+    """Arguments by name; None where they were given by order, which only the tool's signature could name."""
+    if isinstance(given.get("inputs"), dict):
+        return given["inputs"]
+    if "input_str" in given:
+        return genai.parsed(given["input_str"])
+    if "kwargs" in given or "args" in given:
+        return None if arr(given.get("args")) else obj(given.get("kwargs"))
+    return given
+
+
+def _traceloop_result(told: Json) -> Json:
+    """What a tool gave; LangChain's callbacks wrap it in a message."""
+    if isinstance(told, dict) and "output" in told and told.keys() <= {"output", "kwargs"}:
+        told = genai.parsed(told["output"])
+    inner = obj(obj(told).get("kwargs"))
+    return genai.parsed(inner["content"]) if obj(told).get("lc") and "content" in inner else told
+
+
+OPENLLMETRY = Family(
+    *("openllmetry", _traceloop_kind, model_call, _traceloop_tool_run, _traceloop_ends),
+    losses=(
+        "seed, response_format, tool_choice and headers are not recorded",
+        "records of tools have no id: they are joined to the model's calls by name, arguments and order",
     ),
 )

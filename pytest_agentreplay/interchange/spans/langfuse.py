@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.lenient import obj, rest
-from pytest_agentreplay.interchange.platforms import bodies, finals, usage
-from pytest_agentreplay.interchange.spans.dotted_keys import at, text, tree
+from pytest_agentreplay.interchange.platforms import bodies, finals, span_facts
+from pytest_agentreplay.interchange.spans.attributes import at, text, tree
 from pytest_agentreplay.interchange.spans.span import Family, placed
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, ToolRun
 
@@ -40,7 +40,7 @@ def kind(span: Span) -> Kind:
 def model_call(span: Span) -> ModelCall:
     """A generation: its input is a list of messages, the arguments of a call, or a text."""
     held = span.attributes
-    model, used = text(held, f"{_AT}.model.name"), usage.usage(tree(held, f"{_AT}.usage_details"))
+    model, used = text(held, f"{_AT}.model.name"), span_facts.usage(tree(held, f"{_AT}.usage_details"))
     given = rest(obj(tree(held, f"{_AT}.model.parameters")), "model")
     asked, told = tree(held, f"{_AT}.input"), tree(held, f"{_AT}.output")
     spoken: dict[str, Any] = {"provider": "openai", "dialect": "openai_chat"} if span.name.startswith("OpenAI-") else {}

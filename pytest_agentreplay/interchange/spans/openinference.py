@@ -11,11 +11,19 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
-from pytest_agentreplay.interchange.platforms import faults, finals, langchain
+from pytest_agentreplay.interchange.platforms import finals, library_messages, span_facts
 from pytest_agentreplay.interchange.spans import content
-from pytest_agentreplay.interchange.spans.dotted_keys import at, grown, text, tree
+from pytest_agentreplay.interchange.spans.attributes import (
+    at,
+    dialect,
+    grown,
+    named,
+    parameters,
+    text,
+    tree,
+    usage_under,
+)
 from pytest_agentreplay.interchange.spans.genai import tools
-from pytest_agentreplay.interchange.spans.providers import dialect, named, parameters, usage_under
 from pytest_agentreplay.interchange.spans.span import Family, placed
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, ToolRun
 from pytest_agentreplay.interchange.wire import json_call
@@ -59,8 +67,8 @@ def tool_run(span: Span) -> ToolRun:
     given = _value(held, "input")
     arguments = given if isinstance(given, dict) else _given(tree(held, "tool.parameters"))
     result = _value(held, "output")
-    said = langchain.fields(result) if langchain.kind(result) == "tool" else {}
-    failed = faults.fault(finals.told(result)) if said.get("status") == "error" else None
+    said = library_messages.fields(result) if library_messages.kind(result) == "tool" else {}
+    failed = span_facts.fault(finals.told(result)) if said.get("status") == "error" else None
     return ToolRun(
         name=text(held, "tool.name", "tool_call.function.name") or span.name,
         call_id=text(held, "tool_call.id", "tool.id") or string(said.get("tool_call_id")),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
 from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.interchange.moments import nanoseconds
-from pytest_agentreplay.interchange.spans.dotted_keys import flat
+from pytest_agentreplay.interchange.spans.attributes import flat
 from pytest_agentreplay.interchange.spans.events import tells
 from pytest_agentreplay.interchange.spans.runs import runs
 from pytest_agentreplay.interchange.spans.span import Span, SpanEvent

@@ -16,15 +16,12 @@ from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.interchange.assembling import conversations, whole
 from pytest_agentreplay.interchange.formats import grouped
 from pytest_agentreplay.interchange.spans import content
-from pytest_agentreplay.interchange.spans.dotted_keys import text
-from pytest_agentreplay.interchange.spans.events import joined
-from pytest_agentreplay.interchange.spans.frameworks import translated
-from pytest_agentreplay.interchange.spans.genai import GENAI
-from pytest_agentreplay.interchange.spans.identity_attributes import whose
+from pytest_agentreplay.interchange.spans.attributes import text, whose
+from pytest_agentreplay.interchange.spans.events import joined, translated
+from pytest_agentreplay.interchange.spans.genai import GENAI, OPENLLMETRY
 from pytest_agentreplay.interchange.spans.langfuse import LANGFUSE
 from pytest_agentreplay.interchange.spans.openinference import OPENINFERENCE
 from pytest_agentreplay.interchange.spans.span import merged, richer, same
-from pytest_agentreplay.interchange.spans.traceloop import OPENLLMETRY
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace
 
 if TYPE_CHECKING:
