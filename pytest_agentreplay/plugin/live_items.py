@@ -131,10 +131,8 @@ class LiveItems:
         told: Any = run_session.told
         skipped = isinstance(failure, pytest.skip.Exception)
         recurs = "recurs" in told or told.get("expect") == "fails as recorded"
-        passed, why = (
-            finding is None and (failure is None or recurs),
-            finding.headline if finding else str(failure or ""),
-        )
+        passed = finding is None and (failure is None or recurs)
+        why = finding.headline if finding else str(failure or "")
         plain: Any = {"passed": passed, "failure": why, "stopped": SKIPPED if skipped else ""}
         shown: Any = run_session.redaction.hide_tree({"live_run": plain} | told)
         verdict, results = self.add(item, shown)
