@@ -222,7 +222,7 @@ class PlayedPage:
     def run(self, command, given=None, *, checkout=False, proves=True):
         """The exit code of a command and what it printed."""
         folder, environ = self.copy if checkout else (self.root, self.environ)
-        if " cluster " in command:  # it starts pytest without the project's addopts, which choose the plugins of the copy
+        if " cluster " in command:  # starts pytest without addopts, which choose the plugins of the copy
             environ = self.environ
         if not proves:
             environ = environ | {"PYTEST_ADDOPTS": f"{environ['PYTEST_ADDOPTS']} -o agentreplay_prove=false"}
