@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.chains import ChainLink
-    from pytest_agentreplay.interchange.trace import Step, Trace
+    from pytest_agentreplay.interchange.trace import Fidelity, Step, Trace
 
 
 def whole(trace: Trace) -> Trace:
@@ -64,6 +64,12 @@ def assembled(steps: Sequence[Step]) -> tuple[tuple[Step, ...], tuple[str, ...]]
     for at, step in enumerate(steps):
         whole += [filled.get(at, step), *unseen.get(at, ())]
     return tuple(whole), tuple(_missing(whole))
+
+
+def fidelity(steps: Iterable[Step]) -> Fidelity:
+    """How near steps are to the wire, whose source has no bytes: the JSON of each model call, or the meaning alone."""
+    calls = [step for step in steps if isinstance(step, ModelCall)]
+    return "body-json" if calls and all(call.request is not None for call in calls) else "semantic"
 
 
 def rewritten(steps: Iterable[Step]) -> tuple[str, ...]:

@@ -45,14 +45,6 @@ class ConversionNotes:
     losses: dict[str, None] = field(default_factory=dict)
     missing: dict[str, None] = field(default_factory=dict)
 
-    def lost(self, sentence: str) -> None:
-        """Something that the run does not say as it was."""
-        self.losses[sentence] = None
-
-    def misses(self, what: str) -> None:
-        """Something that a replay needs and the trace does not hold."""
-        self.missing[what] = None
-
 
 def frozen_run(trace: Trace, *, test: str = "") -> Run:
     """The run that `trace` tells of, as a snapshot of the test id `test` holds it."""
@@ -80,16 +72,16 @@ def _crosses(step: Step, nth: int, trace: Trace, told: ConversionNotes) -> bool:
     if isinstance(step, ModelCall):
         if step.request is not None or step.operation in SPEAKING or step.messages:
             return True
-        told.lost(f"calls of {step.operation} are left out: what was sent is not kept")
+        told.losses[f"calls of {step.operation} are left out: what was sent is not kept"] = None
         return False
     if step.executed or step.replayable != UNKNOWN:
         return True
     result = f"result of {step.name}, call {nth}"
     if (trace.limits or trace.fault is not None) and step.call_id in _asked_last(trace):
         told.missing.pop(result, None)
-        told.lost(f"{step.name} was asked for last, and the run was stopped before anything is known of it")
+        told.losses[f"{step.name} was asked for last, and the run was stopped before anything is known of it"] = None
     else:
-        told.misses(result)
+        told.missing[result] = None
     return False
 
 
@@ -120,7 +112,7 @@ def _model(call: ModelCall, nth: int, told: ConversionNotes) -> tuple[HttpCall, 
     if call.request is None and dialect not in encode.SPOKEN:
         dialect = ASSUMED
         spoke = f"{call.dialect}, which is not written yet" if call.dialect else "not told by the trace"
-        told.lost(f"the API that was spoken is {spoke}: requests and replies are written as {ASSUMED}")
+        told.losses[f"the API that was spoken is {spoke}: requests and replies are written as {ASSUMED}"] = None
     request = call.request or encode.request(
         dialect,
         model=call.model or call.response_model,
@@ -142,7 +134,7 @@ def _model(call: ModelCall, nth: int, told: ConversionNotes) -> tuple[HttpCall, 
         fingerprint=call.fingerprint,
     )
     if not reply:
-        told.misses(f"reply of model call {nth}")
+        told.missing[f"reply of model call {nth}"] = None
     return request, reply or None
 
 
@@ -150,7 +142,7 @@ def _refused(fault: TraceFault, status: int, told: ConversionNotes) -> Outcome:
     """What stands for a failed call of a model whose answer was not kept."""
     if status < ERROR_STATUS:
         return failure_of(fault, fault.message)
-    told.lost("the bodies of error replies are not kept: they are written from the message alone")
+    told.losses["the bodies of error replies are not kept: they are written from the message alone"] = None
     body = compact({"error": {"message": fault.message, "type": fault.type or None}})
     return HttpReply(status, headers=(("content-type", "application/json"),), body=Body(body), cuts=(len(body),))
 
@@ -174,7 +166,7 @@ def _tool(tool: ToolRun, nth: int, told: ConversionNotes) -> tuple[ToolCall, Out
         said = tool.fault.message or (seen if isinstance(seen, str) and seen != UNKNOWN else "")
         return call, failure_of(tool.fault, said)
     if (value := returned(tool)) == UNKNOWN:
-        told.misses(f"result of {tool.name}, call {nth}")
+        told.missing[f"result of {tool.name}, call {nth}"] = None
         return call, None
     return call, ToolReply(freeze_arguments({"": value})[""])
 

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.lenient import arr, counts, obj, objects, rest, string
 from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.interchange import wire
-from pytest_agentreplay.interchange.assembling import ending, whole
+from pytest_agentreplay.interchange.assembling import ending, fidelity, whole
 from pytest_agentreplay.interchange.formats import Format
 from pytest_agentreplay.interchange.logs.pairs import dialect_of, fault, known
 from pytest_agentreplay.interchange.logs.runs import LoggedMessage, steps_of
 from pytest_agentreplay.interchange.moments import moment
+from pytest_agentreplay.interchange.spans.attributes import named
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace, TraceFault
 
 if TYPE_CHECKING:
@@ -28,12 +29,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.interchange.formats import Opened
     from pytest_agentreplay.interchange.trace import Step
 
-_PROVIDERS = {
-    "google": "gcp.gemini",
-    "vertex": "gcp.vertex_ai",
-    "bedrock": "aws.bedrock",
-    "azureai": "azure.ai.inference",
-}
 _DEEPEST = 40
 
 
@@ -53,9 +48,14 @@ def steps(sample: JsonObject) -> list[Step]:
 
 def steps_of_messages(sample: JsonObject, model: Json) -> list[Step]:
     """The steps that the messages of a sample amount to, which was kept without its events."""
-    provider, _, name = string(model).partition("/")
     said = [LoggedMessage(message=_marked(one)) for one in objects(sample.get("messages"))]
-    return steps_of(said, provider=_PROVIDERS.get(provider, provider), model=name or provider)
+    return steps_of(said, **_model_names(model))
+
+
+def _model_names(value: Json) -> dict[str, Any]:
+    """Provider and model, by Inspect's one name for both."""
+    provider, _, model = string(value).partition("/")
+    return {"provider": "gcp.gemini" if provider == "google" else named(provider), "model": model or provider}
 
 
 def _marked(message: JsonObject) -> JsonObject:
@@ -95,13 +95,11 @@ def _worded(event: JsonObject, tables: JsonObject) -> ModelCall:
     given = arr(event.get("input")) or _referred(event.get("input_refs"), tables.get("messages"))
     output = obj(event.get("output"))
     choice = next(iter(objects(output.get("choices"))), {})
-    provider, _, model = string(event.get("model")).partition("/")
     error = event.get("error") or output.get("error")
     answer = genai.message(_chat_message(choice.get("message"))) if choice else None
     usage = obj(output.get("usage"))
     return ModelCall(
-        provider=_PROVIDERS.get(provider, provider),
-        model=model or provider,
+        **_model_names(event.get("model")),
         parameters=obj(event.get("config")) | {"tool_choice": event.get("tool_choice")},
         messages=genai.joined(genai.message(_chat_message(one)) for one in given),
         tools=genai.tools(arr(event.get("tools"))),
@@ -215,13 +213,12 @@ def _sample(opened: Opened, log: JsonObject, sample: JsonObject) -> Trace:
     eventless = not calls
     if eventless:
         found = steps_of_messages(sample, about.get("model")) or found
-    near = bool(calls) and all(call.request is not None for call in calls)
     source = Source(
         format="inspect",
         version=str(log.get("version") or ""),
         file=opened.file,
         id=string(sample.get("uuid")),
-        fidelity="body-json" if near else "semantic",
+        fidelity=fidelity(calls),
     )
     losses = ["neither headers nor the bytes of the wire"]
     losses += [_EVENTLESS] if eventless else []

@@ -15,7 +15,7 @@ from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.genai import parsed
 from pytest_agentreplay.dialects.lenient import arr, obj, objects, rest, string
 from pytest_agentreplay.errors import TraceIncomplete
-from pytest_agentreplay.interchange.formats import Format
+from pytest_agentreplay.interchange.formats import Format, grouped
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, finals, langfuse_rows, library_messages, span_facts
 from pytest_agentreplay.interchange.platforms.tree import SNIFFED, TreeSpan, root_of, run
@@ -54,9 +54,9 @@ def _failure(observation: JsonObject) -> TraceFault | None:
     return span_facts.fault(observation.get("statusMessage")) or TraceFault()
 
 
-def _tool_run(told: JsonObject, noted: JsonObject, held: JsonObject, *, as_is: bool) -> ToolRun:
+def _tool_run(told: JsonObject, noted: JsonObject, held: JsonObject) -> ToolRun:
     """The run; `noted` is the observation's metadata, `held` the attributes of a framework in it."""
-    output = langfuse_rows.value(told, "output", as_is=as_is)
+    output = told.get("output")
     said = library_messages.fields(output) if library_messages.kind(output) == "tool" else {}
     kept = at(held, *_RESULTS)
     failed = _failure(told) or (span_facts.fault(said.get("content")) if said.get("status") == "error" else None)
@@ -65,7 +65,7 @@ def _tool_run(told: JsonObject, noted: JsonObject, held: JsonObject, *, as_is: b
     return ToolRun(
         name=text(held, *_NAMES) or string(said.get("name")) or (named[1] if named else string(told.get("name"))),
         call_id=text(held, *_CALL_IDS) or string(said.get("tool_call_id")) or string(noted.get("tool_call_id")),
-        arguments=_arguments(told, noted, held, as_is=as_is),
+        arguments=_arguments(told, noted, held),
         result=UNKNOWN if result is None or (failed is not None and not said) else result,
         fault=failed,
     )
@@ -81,12 +81,12 @@ def _bare(given: Json) -> Json:
     return given
 
 
-def _arguments(told: JsonObject, noted: JsonObject, held: JsonObject, *, as_is: bool) -> Json:
+def _arguments(told: JsonObject, noted: JsonObject, held: JsonObject) -> Json:
     """The arguments: from the attributes, as LangChain's handler noted them, else the input."""
     kept = at(held, *_ARGUMENTS)
     if kept is not None:
         return parsed(kept)
-    given = langfuse_rows.value(told, "input", as_is=as_is)
+    given = told.get("input")
     if isinstance(given, str) and isinstance(noted.get("inputs"), dict):
         return noted["inputs"]
     read = finals.literal(given) if isinstance(given, str) else given
@@ -118,13 +118,13 @@ _UNSET: dict[str, tuple[Json, ...]] = {
 """What Langfuse writes for a parameter that nobody set, and what a reply of the Responses API echoes of one."""
 
 
-def _span(told: JsonObject, *, as_is: bool) -> TreeSpan:
-    """An observation as a span. `as_is` says that values in the file are no JSON texts."""
+def _span(told: JsonObject) -> TreeSpan:
+    """An observation as a span."""
     noted = langfuse_rows.table(told, "metadata")
     held = obj(noted.get("attributes")) | {name: one for name, one in noted.items() if "." in name}
-    kind = _kind(told, held, as_is=as_is)
-    run = _tool_run(told, noted, held, as_is=as_is)
-    call = _model_call(told, noted, held, as_is=as_is) if kind == "model" else None
+    kind = _kind(told, held)
+    run = _tool_run(told, noted, held)
+    call = _model_call(told, noted, held) if kind == "model" else None
     return TreeSpan(
         id=string(told.get("id")),
         parent=string(told.get("parentObservationId")),
@@ -142,7 +142,7 @@ def _invented(told: JsonObject) -> list[str]:
     return [name for name, value in given.items() if _plain(value) in _UNSET.get(name, ())]
 
 
-def _kind(told: JsonObject, held: JsonObject, *, as_is: bool) -> str:
+def _kind(told: JsonObject, held: JsonObject) -> str:
     """What an observation is: "model", "tool", "agent", or "" for what may be a tool by its name."""
     kind, name = string(told.get("type")), string(told.get("name"))
     bare = OtelSpan(id="", attributes=held)
@@ -153,7 +153,7 @@ def _kind(told: JsonObject, held: JsonObject, *, as_is: bool) -> str:
         return own
     if "gcp.vertex.agent.llm_request" in held or (name in _MODEL_NAMES and kind != "GENERATION"):
         return "model"
-    if kind == "TOOL" or _is_tool(told, held, langfuse_rows.value(told, "output", as_is=as_is)):
+    if kind == "TOOL" or _is_tool(told, held, told.get("output")):
         return "tool"
     if kind == "AGENT" or own == "agent" or _AGENT_NAME.match(name):
         return "agent"
@@ -166,10 +166,10 @@ def _agent(told: JsonObject, held: JsonObject) -> str:
     return string(held.get("gen_ai.agent.name")) or string(held.get("graph.node.id")) or (found[1] if found else name)
 
 
-def _model_call(told: JsonObject, noted: JsonObject, held: JsonObject, *, as_is: bool) -> ModelCall:
+def _model_call(told: JsonObject, noted: JsonObject, held: JsonObject) -> ModelCall:
     """A call by what Langfuse shows of it, and by the attributes that it was made of."""
-    asked = _asked(langfuse_rows.value(told, "input", as_is=as_is), held)
-    answer = langfuse_rows.value(told, "output", as_is=as_is)
+    asked = _asked(told.get("input"), held)
+    answer = told.get("output")
     answer = parsed(held["gcp.vertex.agent.llm_response"]) if "gcp.vertex.agent.llm_response" in held else answer
     model = string(told.get("model"))
     shown = bodies.model_call(
@@ -287,27 +287,27 @@ def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
     observations: dict[str, JsonObject] = {}
     as_is: set[str] = set()
     for file in (opened, *beside):
-        named, seen = langfuse_rows.read(file.rows)
+        named, rows = langfuse_rows.read(file.rows)
         traces |= named
-        observations |= seen
-        as_is |= seen.keys() if langfuse_rows.plain(seen.values()) else set()
-    held: dict[str, list[JsonObject]] = {known: [] for known in traces}
+        observations |= rows
+        as_is |= rows.keys() if langfuse_rows.plain(rows.values()) else set()
     only = next(iter(traces)) if len(traces) == 1 else ""
-    for one in observations.values():
-        held.setdefault(string(one.get("traceId")) or only, []).append(one)
-    for known, found in held.items():
-        found.sort(key=lambda one: moment(one.get("startTime")) or 0)
-        plain = any(string(one["id"]) in as_is for one in found)
-        yield _trace(known, traces.get(known, {}), found, opened.file, as_is=plain)
+    groups = grouped(observations.values(), lambda one: string(one.get("traceId")) or only)
+    for known in dict.fromkeys((*traces, *groups)):
+        seen = sorted(groups.get(known, []), key=lambda one: moment(one.get("startTime")) or 0)
+        trace = traces.get(known, {})
+        if not any(string(one["id"]) in as_is for one in seen):
+            seen, trace = [*map(langfuse_rows.decoded, seen)], langfuse_rows.decoded_twice(trace)
+        yield _trace(known, trace, seen, opened.file)
 
 
-def _trace(known: str, told: JsonObject, found: list[JsonObject], file: str, *, as_is: bool) -> Trace:
+def _trace(known: str, told: JsonObject, found: list[JsonObject], file: str) -> Trace:
     if not found and arr(told.get("observations")):
         raise TraceIncomplete(_IDS, file=file, place=f"trace {known}")
     root = root_of(found, "id", "parentObservationId")
     failed = span_facts.fault(root.get("statusMessage")) if root.get("level") == "ERROR" else None
-    ends = [langfuse_rows.value(root, side, as_is=as_is) for side in ("input", "output")]
-    own = [langfuse_rows.twice(told, side, as_is=as_is) for side in ("input", "output")]
+    ends = [root.get(side) for side in ("input", "output")]
+    own = [told.get(side) for side in ("input", "output")]
     taken = all(one is None or one == end for one, end in zip(own, ends, strict=True))
     names = dict.fromkeys(name for one in found for name in _invented(one))
     trace = Trace(
@@ -329,7 +329,7 @@ def _trace(known: str, told: JsonObject, found: list[JsonObject], file: str, *, 
             session=string(told.get("sessionId")),
         ),
     )
-    spans = [_span(one, as_is=as_is) for one in found]
+    spans = [_span(one) for one in found]
     return run(trace, spans, hint=_HINT, root=string(root.get("id")) if taken else "")
 
 

@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canonical_json import NotJson, parse
+from pytest_agentreplay.dialects.genai import parsed
 from pytest_agentreplay.dialects.lenient import arr, merge_later, obj, objects, string
 
 if TYPE_CHECKING:
@@ -90,21 +91,21 @@ def plain(observations: Iterable[JsonObject]) -> bool:
     return any(isinstance(one.get(name), dict | list) for one in observations for name in ("input", "output"))
 
 
-def value(told: JsonObject, name: str, *, as_is: bool = False) -> Json:
-    """An input or output: a JSON text of an object, a list or a text as what it says, once; all else as it is."""
-    held = told.get(name)
-    if as_is or not isinstance(held, str) or not held.startswith(("{", "[", '"')):
-        return held
-    tree = parse(held)
-    return held if isinstance(tree, NotJson) else tree
+def decoded(told: JsonObject) -> JsonObject:
+    """An observation whose input and output are what their JSON texts say."""
+    return told | {name: _value(told.get(name)) for name in ("input", "output")}
 
 
-def twice(told: JsonObject, name: str, *, as_is: bool = False) -> Json:
-    """A value of a trace, which the page's download has as the JSON text of a JSON text."""
-    once = value(told, name, as_is=as_is)
-    if as_is or not isinstance(told.get(name), str) or not isinstance(once, str) or once is told.get(name):
-        return once
-    return value({name: once}, name) if once.startswith(("{", "[")) else once
+def decoded_twice(trace: JsonObject) -> JsonObject:
+    """The same of a trace, whose values the page's download has as the JSON text of a JSON text."""
+    once = decoded(trace)
+    texts = {name: once[name] for name in ("input", "output") if once[name] is not trace.get(name)}
+    return once | {name: _value(text) for name, text in texts.items() if string(text).startswith(("{", "["))}
+
+
+def _value(held: Json) -> Json:
+    """A JSON text of an object, a list or a text as what it says, once; all else as it is."""
+    return parsed(held) if string(held).startswith(("{", "[", '"')) else held
 
 
 def table(told: JsonObject, name: str) -> JsonObject:

@@ -13,11 +13,11 @@ from pytest_agentreplay.interchange.platforms.tree import SNIFFED, TreeSpan, run
 from pytest_agentreplay.interchange.trace import UNKNOWN, Source, ToolRun, Trace, TraceFault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.formats import Opened
-    from pytest_agentreplay.interchange.trace import ModelCall
+    from pytest_agentreplay.interchange.trace import ModelCall, Step
 
 _LOST = (
     "the Agents SDK keeps no tool definitions, finish reasons, response ids and fingerprints of its model calls",
@@ -93,21 +93,19 @@ def _kind(told: JsonObject) -> str:
 
 def _span(told: JsonObject) -> TreeSpan:
     data = _data(told)
-    step: ModelCall | ToolRun | None = None
-    match _kind(told):
-        case "generation":
-            step = _generation(told, data)
-        case "response":
-            step = _response(told, data)
-        case "function":
-            step = _tool_run(told, data)
+    readers: dict[str, Callable[..., Step]] = {
+        "generation": _generation,
+        "response": _response,
+        "function": _tool_run,
+    }
+    read = readers.get(_kind(told))
     return TreeSpan(
         id=string(told.get("id")),
         parent=string(told.get("parent_id")),
         agent=string(data.get("name")) if _kind(told) == "agent" else "",
         started=moment(told.get("started_at")),
         ended=moment(told.get("ended_at")),
-        step=step,
+        step=read(told, data) if read is not None else None,
     )
 
 

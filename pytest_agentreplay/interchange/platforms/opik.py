@@ -128,7 +128,6 @@ def _model_call(told: JsonObject) -> ModelCall:
     """A call whose request stands in `input` and `metadata`, and whose reply in `output` and `metadata`."""
     noted, asked, answer = obj(told.get("metadata")), told.get("input"), told.get("output")
     body = asked if isinstance(asked, dict) else {"messages": asked}
-    params = {name: value for name, value in noted.items() if name not in _REPLY and not name.startswith("_")}
     known: JsonObject = {name: noted[name] for name in _ANSWERED if name in noted}
     chat = objects(obj(answer).get("choices"))
     return bodies.model_call(
@@ -139,7 +138,9 @@ def _model_call(told: JsonObject) -> ModelCall:
         response_model=string(noted.get("model")) or string(told.get("model")),
         response_id=string(noted.get("id")),
         parameters={
-            name: value for name, value in params.items() if isinstance(value, bool | int | float | str | dict)
+            name: value
+            for name, value in noted.items()
+            if name not in _REPLY and not name.startswith("_") and isinstance(value, int | float | str | dict)
         },
         usage=span_facts.usage(told.get("usage"), noted.get("usage")),
         **span_facts.call_fields(span_facts.fault(told.get("error_info"))),

@@ -62,14 +62,12 @@ def run(trace: Trace, spans: Sequence[TreeSpan], *, hint: str, untold: bool = Fa
         raise TraceIncomplete(
             f"the run {trace.id or trace.name} has {len(spans)} spans, but {what}: {hint}", file=trace.source.file
         )
-    calls = [step for step in steps if isinstance(step, ModelCall)]
-    whole = bool(calls) and all(call.request is not None and call.response is not None for call in calls)
     starts = [span.started for span in spans if span.started is not None]
     ends = [span.ended for span in spans if span.ended is not None]
     return assembling.whole(
         replace(
             trace,
-            source=replace(trace.source, fidelity="body-json" if whole else "semantic"),
+            source=replace(trace.source, fidelity=assembling.fidelity(steps)),
             steps=tuple(steps),
             started=min(starts, default=None) if trace.started is None else trace.started,
             ended=max(ends, default=None) if trace.ended is None else trace.ended,

@@ -113,6 +113,11 @@ _NEW_NAMES = {
     "az.ai.inference": "azure.ai.inference",
     "aws_bedrock": "aws.bedrock",
     "aws": "aws.bedrock",
+    **dict.fromkeys(("amazon-bedrock", "bedrock"), "aws.bedrock"),
+    **dict.fromkeys(("azure", "azure-openai"), "azure.ai.openai"),
+    "azureai": "azure.ai.inference",
+    "vertex": "gcp.vertex_ai",
+    "mistral": "mistral_ai",
     "xai": "x_ai",
     "mistralai": "mistral_ai",
     "vertexai": "gcp.vertex_ai",
@@ -151,14 +156,8 @@ def usage_under(held: JsonObject, prefix: str) -> dict[str, int]:
 
 def number(value: Json) -> Json:
     """A text that is a number as that number: some exporters make a text of everything."""
-    if not isinstance(value, str):
-        return value
-    for kind in (int, float):
-        try:
-            return kind(value) if len(value) < 20 else value
-        except ValueError:
-            continue
-    return value
+    written = genai.parsed(value) if isinstance(value, str) and len(value) < 20 else value
+    return written if isinstance(written, int | float) else value
 
 
 _MARKS = "traceloop.association.properties."

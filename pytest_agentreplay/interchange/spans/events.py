@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
 from pytest_agentreplay.interchange.platforms import library_messages
-from pytest_agentreplay.interchange.spans.attributes import text
+from pytest_agentreplay.interchange.spans.attributes import named, text
 from pytest_agentreplay.interchange.spans.span import Span, SpanEvent
 
 if TYPE_CHECKING:
@@ -134,14 +134,6 @@ _AI_SDK = {
 }
 
 
-_AI_SDK_PROVIDERS = {
-    "amazon-bedrock": "aws.bedrock",
-    "azure": "azure.ai.openai",
-    "azure-openai": "azure.ai.openai",
-    "mistral": "mistral_ai",
-}
-
-
 def translated(held: JsonObject) -> JsonObject:
     """The attributes, with those that a framework has named otherwise under the conventions' names, too."""
     names = " ".join(held)
@@ -174,7 +166,7 @@ def _ai_sdk(held: JsonObject) -> JsonObject:
     listed: list[Json] = [one for message in arr(asked) for one in library_messages.ai_sdk_messages(message)]
     provider, _, api = string(held.get("ai.model.provider")).partition(".")
     return {name: held[old] for old, name in _AI_SDK.items() if old in held} | {
-        "gen_ai.provider.name": _AI_SDK_PROVIDERS.get(provider, provider),
+        "gen_ai.provider.name": named(provider),
         "openai.api.type": api,
         "gen_ai.operation.name": next((name for end, name in _OPERATIONS if operation.endswith(end)), None),
         "gen_ai.input.messages": listed or obj(genai.parsed(held.get("ai.prompt"))).get("prompt"),

@@ -33,8 +33,11 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.spans.span import Kind, Span
 
-_MODEL = {"chat", "generate_content", "text_completion", "completion"}
-_AGENT = {"invoke_agent", "invoke_workflow", "create_agent"}
+_KINDS: dict[str, Kind] = {
+    **dict.fromkeys(("chat", "generate_content", "text_completion", "completion"), "model"),
+    **dict.fromkeys(("invoke_agent", "invoke_workflow", "create_agent"), "agent"),
+    "execute_tool": "tool",
+}
 _PROVIDER = ("gen_ai.provider.name", "gen_ai.system")
 _NO_PARAMETER = {"model", "stream", "is_stream"}
 _FINGERPRINT = (
@@ -47,14 +50,8 @@ def kind(span: Span) -> Kind:
     """By the operation; before there was one, by the attributes that only one kind has."""
     held = span.attributes
     operation = text(held, "gen_ai.operation.name", "llm.request.type")
-    if operation == "execute_tool":
-        return "tool"
-    if operation in _MODEL:
-        return "model"
-    if operation in _AGENT:
-        return "agent"
     if operation:
-        return "other"
+        return _KINDS.get(operation, "other")
     if text(held, "gen_ai.tool.name"):
         return "tool"
     if text(held, "gen_ai.request.model") and text(held, *_PROVIDER):

@@ -16,18 +16,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json
     from pytest_agentreplay.interchange.spans.span import Kind, Span
 
-_KINDS: dict[str, Kind] = {
-    "generation": "model",
-    "tool": "tool",
-    "agent": "agent",
-    "chain": "chain",
-    "span": "chain",
-    "embedding": "other",
-    "retriever": "other",
-    "evaluator": "other",
-    "guardrail": "other",
-    "event": "other",
-}
+_KINDS: dict[str, Kind] = {"generation": "model", "tool": "tool", "agent": "agent", "chain": "chain", "span": "chain"}
 _AT = "langfuse.observation"
 
 

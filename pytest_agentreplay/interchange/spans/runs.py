@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.dialects.lenient import unique
 from pytest_agentreplay.errors import TraceError, TraceIncomplete
-from pytest_agentreplay.interchange.assembling import conversations, whole
+from pytest_agentreplay.interchange.assembling import conversations, fidelity, whole
 from pytest_agentreplay.interchange.formats import grouped
 from pytest_agentreplay.interchange.spans import content
 from pytest_agentreplay.interchange.spans.attributes import text, whose
@@ -139,7 +139,7 @@ class _SpanTree:
                     format=called,
                     version=f"{first.scope} {first.version}".strip(),
                     id=root.trace,
-                    fidelity=_fidelity(self.steps),
+                    fidelity=fidelity(self.steps),
                 ),
                 id=root.trace or root.id,
                 name=_name(root, agents),
@@ -227,11 +227,6 @@ def _status(root: Span) -> Any:
 
 def _kind(span: Span) -> tuple[Family | None, Kind]:
     return next(((family, kind) for family in FAMILIES if (kind := family.kind(span))), (None, ""))
-
-
-def _fidelity(steps: Iterable[Step]) -> Any:
-    calls = [step for step in steps if isinstance(step, ModelCall)]
-    return "body-json" if calls and all(call.request is not None for call in calls) else "semantic"
 
 
 def _name(root: Span, agents: Sequence[Span]) -> str:
