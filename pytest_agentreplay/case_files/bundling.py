@@ -18,16 +18,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.case_files.bundle_copies import redacted_copies
-from pytest_agentreplay.case_files.trace_cleaning import found_in
+from pytest_agentreplay.case_files.trace_cleaning import BARE, cleaned, found_in
 from pytest_agentreplay.case_files.trace_import import PERSONAL
 from pytest_agentreplay.cases import fixtures
-from pytest_agentreplay.cases.case import FILE, NOTES, RUN
+from pytest_agentreplay.cases.case import FILE, NOTES, RUN, SOURCE_TRACE
 from pytest_agentreplay.cases.linting import lint
 from pytest_agentreplay.cases.schema import parse as form
+from pytest_agentreplay.codec.strict_yaml import values_of
 from pytest_agentreplay.core.canonical_json import NotJson, parse
+from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.core.redaction.policy import joined
-from pytest_agentreplay.errors import CaseError, SnapshotError
+from pytest_agentreplay.errors import CaseError, SnapshotEdited, SnapshotError
 from pytest_agentreplay.interchange.archives import packed
 from pytest_agentreplay.interchange.opening import RATIO, SMALL
 from pytest_agentreplay.redact.redaction_factory import redaction_for
@@ -39,6 +40,9 @@ from pytest_agentreplay.store.layout import RESERVED
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pytest_agentreplay.codec import Snapshot
+    from pytest_agentreplay.core.model import JsonObject
+    from pytest_agentreplay.core.redaction import Redaction
     from pytest_agentreplay.core.redaction.policy import Policy
 
 LISTING = "bundle.json"
@@ -187,3 +191,50 @@ def known(name: str) -> bool:
 def digest_of(data: bytes) -> str:
     """The sha256 of a file."""
     return hashlib.sha256(data).hexdigest()
+
+
+REASON = "redacted for a bundle"
+
+
+def redacted_copies(contents: Mapping[str, bytes], policy: Policy, environ: Mapping[str, str]) -> dict[str, bytes]:
+    """Return `contents` without what `policy` finds. A value has the same placeholder in each file.
+
+    The run comes first, so that its placeholders keep their numbers. It is sealed again.
+
+    Raises:
+        SnapshotError: The run cannot be read, or was edited.
+        TraceError: A trace file cannot be opened.
+    """
+    snapshot = codec.loads(contents[RUN], file=RUN) if RUN in contents else None
+    run = snapshot.run if snapshot is not None else Run(Header(""), ())
+    review = Review(run, contents.get(RUN, b""), policy, environ)
+    copies = dict(contents)
+    if snapshot is not None and review.found:
+        copies[RUN] = resealed(snapshot, review)
+    for name, data in contents.items():
+        if name.startswith(SOURCE_TRACE):
+            copies[name], _ = cleaned(data, name, review.redaction)
+        elif name != RUN:
+            copies[name] = text_copy(name, data.decode(errors="replace"), review.redaction).encode()
+    return copies
+
+
+def resealed(snapshot: Snapshot, review: Review) -> bytes:
+    """Return the file of the redacted run, with the revision that says so. Raises SnapshotEdited."""
+    if not snapshot.sealed:
+        raise SnapshotEdited("was edited after it was sealed; agentreplay verify says where", file=RUN)
+    digest = codec.loads(codec.dumps(review.run), file=RUN).digest
+    revision: JsonObject = {"from": snapshot.digest, "to": digest, "reason": REASON}
+    return codec.dumps(review.run, revisions=[*snapshot.revisions, revision]).encode()
+
+
+def text_copy(name: str, text: str, redaction: Redaction) -> str:
+    """Return a text file without what the rules find; of YAML value by value, so that it stays YAML."""
+    if name.endswith(".yaml"):
+        for start, end, value in reversed(values_of(text)):
+            if (stored := redaction.text(value)) != value:
+                newline = "\n" if text[start:end].endswith("\n") else ""  # a block scalar ends behind its last line
+                text = f"{text[:start]}{json.dumps(stored, ensure_ascii=False)}{newline}{text[end:]}"
+    if not redaction.findings(text.encode()):
+        return text
+    return BARE.sub(lambda found: f"{found['before']}'{found['text']}'", redaction.text(text))  # in comments

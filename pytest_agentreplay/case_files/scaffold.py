@@ -1,25 +1,25 @@
 """From a frozen run to a case: what it says of itself, and the files that make its folder.
 
-Nothing is written here. What is inferred is a proposal; the person who keeps the case edits it, and `laying` never
-writes over that.
+Nothing is written here. What is inferred is a proposal; the person who keeps the case edits it, and `case_writer` never
+writes over that. It is cut to what a case file can say, that has bounds in length, size and number, and to what holds:
+what does not fit stands in the frozen run alone, and the case says so.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.case_files.trace_cleaning import cleaned
 from pytest_agentreplay.cases import render
-from pytest_agentreplay.cases.case import FILE, NOTES, RUN, Case, CaseSource
-from pytest_agentreplay.cases.case_input import given, writable
-from pytest_agentreplay.cases.check_inference import inferred
+from pytest_agentreplay.cases.case import FILE, MOST_ITEMS, NOTES, RUN, Case, CaseSource
+from pytest_agentreplay.cases.check_inference import UNWRITABLE, inferred
 from pytest_agentreplay.cases.evidence import frozen
 from pytest_agentreplay.cases.fixtures import of_answers, one
-from pytest_agentreplay.cases.schema import model
-from pytest_agentreplay.cases.size_limits import fitting, holding
+from pytest_agentreplay.cases.judging import judge
+from pytest_agentreplay.cases.schema import model, parse
 from pytest_agentreplay.cases.timeline import notes, plain
 from pytest_agentreplay.codec.styles import unwrapped
 from pytest_agentreplay.core.canonical_json import canonical
@@ -27,6 +27,7 @@ from pytest_agentreplay.core.kit import table, texts
 from pytest_agentreplay.core.model import Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.core.redaction.headers import kept_in_reply
 from pytest_agentreplay.core.turns import top_level
+from pytest_agentreplay.dialects import READER, genai
 from pytest_agentreplay.errors import CaseError, Leak
 from pytest_agentreplay.interchange.to_run import frozen_run
 from pytest_agentreplay.redact.redaction_factory import redacted_by
@@ -34,12 +35,13 @@ from pytest_agentreplay.redact.rule_review import Review
 from pytest_agentreplay.store.layout import RESERVED, hashed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from pytest_agentreplay.case_files.trace_import import Import
+    from pytest_agentreplay.cases.case import Check
     from pytest_agentreplay.cases.fixtures import Fixture
-    from pytest_agentreplay.core.model import Exchange, JsonObject
+    from pytest_agentreplay.core.model import Exchange, Json, JsonObject
     from pytest_agentreplay.core.redaction import Redaction
     from pytest_agentreplay.errors import TraceIncomplete
     from pytest_agentreplay.interchange.trace import Trace
@@ -210,3 +212,125 @@ def folder_name(name: str, identity: str = "") -> str:
     if not identity and plain_name and len(name) <= LONGEST and not RESERVED.match(name):
         return name
     return hashed(f"case-{name}" if RESERVED.match(name) else name or "case", identity or name, LONGEST).lstrip("_.-")
+
+
+LINE, SENTENCE = 500, 2000
+"""Characters of a line and of a sentence in a case file."""
+TOO_LARGE = "its input is more than a case file may hold: it stands in the run alone"
+UNSAID = "what looks wrong cannot all be said in a case file: notes.md tells it"
+
+
+UNTRUE = "{}: left out, because the frozen run as it is stored does not show it"
+SHOWN = "desired: left out, because the frozen run shows all of it"
+NO_SIGN = "no check that was inferred holds on the frozen run: write one under observed and set expect: reproduces"
+
+
+def holding(case: Case, run: Run) -> Case:
+    """The case without the checks that would make it a broken one, evaluated as its file and its run will be read."""
+    written, evidence = (
+        parse.read(render.case_text(case).encode(), file=FILE, folder=case.folder, words=None),
+        frozen(run),
+    )
+    results = judge(written, "observed", evidence).results
+    observed = tuple(check for check, result in zip(case.observed, results, strict=True) if result.held)
+    losses = [UNTRUE.format(result.check.word) for result in results if not result.held]
+    if judge(written, "desired", evidence).holds:
+        case, losses = replace(case, desired=()), [*losses, SHOWN]
+    if case.expect == "reproduces" and not observed:
+        case = replace(case, expect="cold", reason=NO_SIGN, missing=("a check of what went wrong",))
+    return losing(replace(case, observed=observed), *losses) if losses else case
+
+
+def fitting(case: Case) -> Case:
+    """The case as a file can say it. Raises CaseError where nothing of it can be said."""
+    source = replace(case.source, id=plain(case.source.id)[:LINE], version=plain(case.source.version)[:LINE])
+    case = replace(case, source=source, missing=sentences(case.missing), reason=case.reason[:SENTENCE])
+    case = losing(case)
+    if not readable(case):
+        case = with_checks(case)
+    if not readable(case):
+        case = losing(replace(case, input=None), TOO_LARGE)
+    parse.read(render.case_text(case).encode(), file=FILE, folder=case.folder, words=None)
+    return case
+
+
+def with_checks(case: Case) -> Case:
+    """The case with the checks that a file can say, each looked at alone."""
+    bare = replace(case, input=None, desired=(), semantic=())
+
+    def sayable(checks: Sequence[Check]) -> tuple[Check, ...]:
+        return tuple(check for check in checks[:MOST_ITEMS] if readable(replace(bare, observed=(check,))))
+
+    semantic = sentences(case.semantic)
+    kept = replace(case, observed=sayable(case.observed), desired=sayable(case.desired), semantic=semantic)
+    return case if kept == case else losing(kept, UNSAID)
+
+
+def readable(case: Case) -> bool:
+    """Whether what is written of the case can be read again."""
+    try:
+        parse.read(render.case_text(case).encode(), file=FILE, folder=case.folder, words=None)
+    except (CaseError, UnicodeEncodeError):
+        return False
+    return True
+
+
+def losing(case: Case, *losses: str) -> Case:
+    """The case, and what else its source does not tell."""
+    return replace(case, source=replace(case.source, losses=sentences((*case.source.losses, *losses))))
+
+
+def sentences(found: Sequence[str]) -> tuple[str, ...]:
+    """As many sentences as a case file takes, each as long; of more how many."""
+    told = [one[:SENTENCE] for one in found if one]
+    more = len(told) - MOST_ITEMS
+    return tuple(told if more <= 0 else (*told[: MOST_ITEMS - 1], f"{more + 1:,} more"))
+
+
+def given(told: Json, run: Run) -> Json:
+    """The input of a case, in one of its two forms; of what nobody has told the first question."""
+    if told in (None, "", [], {}):
+        return _asked_first(run)
+    match told:
+        case str():
+            return {"messages": [{"role": "user", "content": told}]}
+        case list() if all(isinstance(one, dict) for one in told):
+            return {"messages": [_message(one) for one in told]}
+        case {"messages": list() as messages, **others} if not others:
+            return {"messages": [_message(one) if isinstance(one, dict) else one for one in messages]}
+        case dict():
+            return {"arguments": told}
+        case _:
+            return {"arguments": {"input": told}}
+
+
+def _asked_first(run: Run) -> Json:
+    """What the user said before the first call of a model."""
+    for x in top_level(run):
+        reading = READER.read_call(x.call)
+        if reading.kind == "model":
+            said = [one for one in genai.conversation(reading) if one.get("role") == "user"]
+            return {"messages": [_message(one) for one in said]} if said else None
+    return None
+
+
+def _message(one: Any) -> Json:
+    """A message of any dialect as people write it: role and content."""
+    told = genai.message(one)
+    parts = cast("list[JsonObject]", told["parts"])
+    if parts and all(part.get("type") == "text" for part in parts):
+        return {"role": told["role"], "content": "\n".join(str(part.get("content", "")) for part in parts)}
+    return cast("Json", one)
+
+
+def writable(value: Any) -> Any:
+    """A value without what no text file can hold: U+FFFD stands for it."""
+    match value:
+        case str():
+            return UNWRITABLE.sub("\ufffd", value)
+        case list():
+            return [writable(item) for item in value]
+        case dict():
+            return {writable(name): writable(item) for name, item in value.items()}
+        case _:
+            return value

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from pytest_agentreplay.cases import tool_expectations
+from pytest_agentreplay.cases.checks.calls import ToolExpectation, mismatch_of, read_tools, sides, wish
 from pytest_agentreplay.cases.turn import ToolCallView, clip, short
 from pytest_agentreplay.core import align
 from pytest_agentreplay.core.diff.texts import brief
@@ -22,7 +22,7 @@ from pytest_agentreplay.errors import visible
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from pytest_agentreplay.cases.tool_expectations import ToolSpec
+    from pytest_agentreplay.cases.checks.calls import ToolSpec
     from pytest_agentreplay.cases.turn import TurnView
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.model import Json
@@ -82,8 +82,8 @@ def assert_tool_calls(
 ) -> None:
     """Assert that `calls` are the `expected` ones; see `RunView.assert_tool_calls`."""
     __tracebackhide__ = True
-    wanted = tool_expectations.read(expected)
-    if found := tool_expectations.mismatch_of(order)(calls, wanted):
+    wanted = read_tools(expected)
+    if found := mismatch_of(order)(calls, wanted):
         names = ", ".join(call.name for call in calls) or "none"
         raise AssertionError("\n".join([*found, f"  all calls  {names}"]))
 
@@ -142,7 +142,7 @@ def unmet(turn: TurnView, name: str, wanted: Any) -> Iterator[str]:
     """What is wrong when `turn` should have `wanted` as its tool, model, text or part of its text."""
     match name:
         case "tool":
-            yield from untouched(turn, tool_expectations.wish(wanted))
+            yield from untouched(turn, wish(wanted))
         case "model" if turn.model != wanted:
             yield from (
                 f"turn {turn.number} asked another model",
@@ -161,7 +161,7 @@ def unmet(turn: TurnView, name: str, wanted: Any) -> Iterator[str]:
                 yield f"  nearest   {short(turn.text[at : at + len(wanted)])} (other case)"
 
 
-def untouched(turn: TurnView, want: tool_expectations.ToolExpectation) -> list[str]:
+def untouched(turn: TurnView, want: ToolExpectation) -> list[str]:
     """What is wrong when the wished tool was neither asked for nor called in `turn`."""
     asked = [ToolCallView(use.name, arguments(use.arguments), turn=turn.number) for use in turn.tool_uses]
     calls = [*asked, *turn.tool_calls]
@@ -170,7 +170,7 @@ def untouched(turn: TurnView, want: tool_expectations.ToolExpectation) -> list[s
     there = ", ".join(dict.fromkeys(call.name for call in calls)) or "no tool"
     return [
         f"turn {turn.number} neither asked for tool {want.name} nor called it so",
-        *tool_expectations.sides(want, there, calls),
+        *sides(want, there, calls),
     ]
 
 

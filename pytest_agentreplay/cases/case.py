@@ -1,6 +1,6 @@
 """The nouns of a case: a failure kept as a test, and what it says of the run that shows it. Frozen values.
 
-`form` reads them from `case.yaml`, `judging` holds a run against them.
+`schema.parse` reads them from `case.yaml`, `judging` holds a run against them.
 """
 
 from __future__ import annotations

@@ -13,27 +13,18 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cases.case import Check
 from pytest_agentreplay.cases.checks.calls import failed
-from pytest_agentreplay.cases.foreign_records import reached
-from pytest_agentreplay.cases.success_claims import claim
-from pytest_agentreplay.cases.symptoms import (
-    Symptom,
-    asserted,
-    broken_replies,
-    ended_badly,
-    first_line,
-    graded,
-    known,
-    spoken,
-    stopped,
-    text_of,
-    unanswered,
-    unremarkable,
-)
-from pytest_agentreplay.core.canonical_json import canonical
+from pytest_agentreplay.cases.checks.records import records, spelled
+from pytest_agentreplay.cases.checks.values import texts
+from pytest_agentreplay.cases.checks.wording import WordingWeight, forms, plain, stands, weight
+from pytest_agentreplay.core.canonical_json import NotJson, canonical, parse
+from pytest_agentreplay.core.kit import table
+from pytest_agentreplay.core.model import HttpReply
 from pytest_agentreplay.core.rules import show
+from pytest_agentreplay.core.turns import turns
+from pytest_agentreplay.dialects import READER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pytest_agentreplay.cases.judging import CaseEvidence
     from pytest_agentreplay.cases.turn import ToolCallView
@@ -178,3 +169,188 @@ def _is_json(value: object) -> bool:
     except (TypeError, ValueError):
         return False
     return True
+
+
+ASSERTED = re.compile(r"assert (?:'(?P<text>[^'\\]+)'|\"(?P<other>[^\"\\]+)\") (?P<without>not )?in ")
+"""What pytest says of an assertion on a text."""
+FIRST_LINE = 120
+"""Characters of an error's text that a check holds."""
+BAD = frozenset({"I", "F", "FAIL", "FAILED", "INCORRECT"})
+"""Grades that say in words that a run was wrong; of a number nobody knows which end is good."""
+ERROR_STATUS = 400
+UNWRITABLE = re.compile("[\0\ud800-\udfff]")
+"""What no text file can hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """One thing that looks wrong: what it is in words, the check that shows it, what should be instead."""
+
+    told: str
+    observed: Check | None = None
+    desired: Check | None = None
+    semantic: str = ""
+
+
+def stopped(evidence: CaseEvidence) -> Iterator[Symptom]:
+    """A run that some limit has ended."""
+    limit = known(evidence, "limits")
+    count = sum(turn.model is not None for turn in turns(evidence.run, READER)) if evidence.run is not None else 0
+    if not limit:
+        return
+    seen, fewer = Check("turns", {"at_least": count}), Check("turns", {"at_most": count - 1})
+    yield Symptom(f"It was stopped by {limit}", *((seen, fewer) if count > 1 else ()))
+
+
+def broken_replies(evidence: CaseEvidence) -> Iterator[Symptom]:
+    """Replies over HTTP that are errors, or whose JSON is cut."""
+    for turn in turns(evidence.run, READER) if evidence.run is not None else ():
+        for x in turn.exchanges:
+            if not isinstance(x.outcome, HttpReply):
+                continue
+            data = x.outcome.body.data
+            torn = data[:1] in (b"{", b"[") and isinstance(parse(data.decode(errors="replace")), NotJson)
+            if x.outcome.status < ERROR_STATUS and not torn:
+                continue
+            what = "half a JSON body" if torn else "an error"
+            told = f"Turn {turn.number} was answered {x.outcome.status} with {what}"
+            seen = Check("error", {"class": f"HTTP {x.outcome.status}"}) if x.outcome.status >= ERROR_STATUS else None
+            wants = (
+                f"What turn {turn.number} got ({x.outcome.status}, {what}) is not taken for a result" if torn else ""
+            )
+            yield Symptom(told, seen, semantic=wants)
+
+
+def ended_badly(evidence: CaseEvidence) -> Iterator[Symptom]:
+    """A run that ended with an error."""
+    if evidence.status != "error":
+        return
+    kind, text = evidence.errors[-1] if evidence.errors else ("", "")
+    said: JsonObject = {key: value for key, value in (("class", kind), ("text", first_line(text))) if value}
+    told = ": ".join(["It ended with an error", *map(str, said.values())])
+    yield Symptom(told, Check("status", "error"), Check("status", "ok"))
+    yield Symptom(told, Check("error", said) if said else None)
+
+
+def unanswered(evidence: CaseEvidence) -> Iterator[Symptom]:
+    """A run without a final answer."""
+    came = evidence.run is not None and any(x.outcome is not None for x in evidence.run.exchanges)
+    if evidence.output in (None, "") and came:
+        yield Symptom("There is no final answer", Check("output", {"exists": False}), Check("output", {"exists": True}))
+
+
+def asserted(evidence: CaseEvidence) -> Iterator[Symptom]:
+    """What the test wanted whose recording this is."""
+    end = evidence.run.header.outcome if evidence.run is not None else {}
+    said = first_line(str(end.get("message", "")))
+    if end.get("status") != "failed" or evidence.status == "error" or not said:
+        return
+    wants = f"What the test wanted holds: {said}"
+    answer = spoken(evidence.output)
+    found = ASSERTED.match(said)
+    text = (found["text"] or found["other"]) if found else ""
+    if found and bool(found["without"]) == (text in answer):
+        kind, seen = ("not_contains", "contains") if found["without"] else ("contains", "not_contains")
+        yield Symptom(f"The test failed: {said}", Check("output", {seen: text}), Check("output", {kind: text}), wants)
+    else:
+        yield Symptom(f"The test failed: {said}", semantic=wants)
+
+
+def graded(evidence: CaseEvidence) -> Iterator[Symptom]:
+    """What the source thought of the run."""
+    for name, grade in table(case_of(evidence), "grades").items():
+        if str(grade).upper() in BAD:
+            yield Symptom(f"It was graded {name}: {grade}", semantic=f"The answer deserves better than {name}: {grade}")
+
+
+def unremarkable(evidence: CaseEvidence, *, alone: bool) -> Symptom:
+    """What is said of a run that shows nothing wrong by itself: only a person knows why it was kept."""
+    answer = first_line(spoken(evidence.output))
+    return Symptom(
+        "Nothing in it looks wrong by itself",
+        Check("output", {"contains": answer} if answer else {"exists": bool(text_of(evidence.output).strip())}),
+        semantic="Say what is wrong with this run, and what a fixed agent shows instead" if alone else "",
+    )
+
+
+def known(evidence: CaseEvidence, name: str) -> str:
+    """One word that the source tells of the run."""
+    found = case_of(evidence).get(name)
+    if not found and evidence.run is not None:
+        found = table(evidence.run.header.kit, "annotations").get(name)
+    return found if isinstance(found, str) else ""
+
+
+def case_of(evidence: CaseEvidence) -> JsonObject:
+    """What the frozen run tells of itself beside its exchanges."""
+    return table(evidence.run.header.kit, "case") if evidence.run is not None else {}
+
+
+def text_of(output: Json) -> str:
+    """An output as text."""
+    return output if isinstance(output, str) else "" if output is None else canonical(output)
+
+
+def spoken(output: Json) -> str:
+    """What an output says, a line for each text in it: a check looks for a passage in one of them."""
+    return "\n".join(texts(output)) if output is not None else ""
+
+
+def first_line(text: str) -> str:
+    """The beginning of a text, as much as a check holds and a case file can write."""
+    line: str = next((line for line in text.splitlines() if line.strip()), "")
+    found = UNWRITABLE.search(line[:FIRST_LINE])
+    return line[: found.start() if found else FIRST_LINE]
+
+
+ADMITS = re.compile(
+    r"\b(?:fail\w*|unable|un?successful\w*|could not|cannot|can not|not able|did not|was not|were not|has not|have not"
+    r"|errors?|problems?|sorry|unfortunately|however|declined|rejected|refused)\b|n['\u2019]t\b",
+    re.IGNORECASE,
+)
+SENTENCE = re.compile(r"[^.!?;\n]+(?:[.](?=\S)[^.!?;\n]*)*")
+WORD = re.compile(r"[^\W\d_]+", re.UNICODE)
+DONE = re.compile(r"\b(?:done|successfully|completed|all set|confirmed|processed)\b|\u2705", re.IGNORECASE)
+PARTS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+SHORTEST = 4
+LONGEST = 5
+"""Words of a passage."""
+
+
+def claim(answer: str, tool: str) -> str:
+    """The passage of `answer` that claims what `tool` does was done; "" for none."""
+    if ADMITS.search(answer):
+        return ""
+    stems = [word.lower()[: max(SHORTEST, len(word) - 1)] for word in PARTS.findall(tool) if len(word) >= SHORTEST]
+    for sentence in SENTENCE.finditer(answer):
+        words = list(WORD.finditer(sentence[0]))
+        for at, word in enumerate(words):
+            if at and _past(word[0].lower(), stems):
+                first = words[max(0, at + 1 - LONGEST)]
+                return sentence[0][first.start() : word.end()]
+    found = DONE.search(answer)
+    return found[0] if found else ""
+
+
+def _past(word: str, stems: list[str]) -> bool:
+    return word.endswith("ed") and word.startswith(tuple(stems))
+
+
+OWNERS = ("user_id", "userId", "customer_id", "customerId", "account_id", "accountId", "tenant_id", "tenantId", "owner")
+"""Fields that say whose a record is."""
+
+
+def reached(answer: str, calls: Sequence[ToolCallView], own: str) -> tuple[ToolCallView, str, str] | None:
+    """The call whose result held a stranger's record, the field of its owner, and what of it stands in the answer."""
+    told = plain(answer)
+    for call in calls:
+        for field in OWNERS:
+            held = records(call.result, (field,), lists=True).records
+            mine = {form for one in held if spelled(own) in one.whose for _, it in one.fields for form in forms(it)}
+            theirs = (row for one in held if spelled(own) not in one.whose for row in one.fields)
+            for name, value in theirs:
+                text = str(value)
+                tells = weight(name, value) is WordingWeight.TELLS and mine.isdisjoint(forms(value))
+                if tells and text in answer and stands(plain(text), told):
+                    return call, field, text
+    return None

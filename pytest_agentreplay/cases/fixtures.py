@@ -18,17 +18,152 @@ Results are frozen values (`core.serialize`): JSON is itself. Where the same cal
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.cases.schema.fixtures import FixtureAnswer, FixtureParser
-from pytest_agentreplay.core.canonical_json import canonical
+from pytest_agentreplay.codec import strict_yaml
+from pytest_agentreplay.core.canonical_json import NotJson, canonical, parse
+from pytest_agentreplay.core.model import Failure, ToolReply
 from pytest_agentreplay.core.rules import compile_path
-from pytest_agentreplay.errors import CaseError
+from pytest_agentreplay.errors import CaseError, SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-    from pytest_agentreplay.core.model import Failure, Json, JsonObject, ToolReply
+    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.core.rules import Place
+
+KEYS = ("tool", "match", "answers")
+OUTCOMES = ("result", "json", "items", "error")
+ANSWER = ("arguments", *OUTCOMES, "then", "recorded", "written", "why")
+ERROR = ("type", "message", "args", "bases")
+MOST_ANSWERS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class FixtureAnswer:
+    """What a tool gives for arguments: `outcomes` one after another, the last for ever.
+
+    `written` says that a person wrote it, and `why`; else it was recorded. `place` is line:column in `file`.
+    """
+
+    arguments: JsonObject
+    outcomes: tuple[ToolReply | Failure, ...]
+    written: bool = False
+    why: str = ""
+    file: str = ""
+    place: str = ""
+
+    def outcome(self, nth: int = 0) -> ToolReply | Failure:
+        """What is given for the `nth` such call, counted from 0."""
+        return self.outcomes[min(nth, len(self.outcomes) - 1)]
+
+
+class FixtureParser:
+    """One pass over a fixture file."""
+
+    def __init__(self, data: bytes, file: str) -> None:
+        """`file` as errors show it. Raises CaseError for what is no YAML that we take."""
+        self._file = file
+        self._document = strict_yaml.load(data, file=file, error=CaseError)
+
+    def fixture(self) -> tuple[str, tuple[str, ...], tuple[FixtureAnswer, ...]]:
+        """Tool, paths that count, answers. Raises CaseError."""
+        told = self._keys((), self._document.value, KEYS, "a fixture")
+        tool = told.get("tool")
+        if not isinstance(tool, str) or not tool:
+            raise self._refused(("tool",), "tool is the name of the tool")
+        match = tuple(self._paths(told.get("match", [])))
+        answers = told.get("answers")
+        if not isinstance(answers, list) or not answers:
+            raise self._refused(("answers",), "answers is a list: one line with - for each")
+        return tool, match, tuple(self._answer(("answers", at), it) for at, it in enumerate(answers))
+
+    def _paths(self, value: Any) -> Iterator[str]:
+        if not isinstance(value, list):
+            raise self._refused(("match",), "match is a list of the arguments that count, like [$.order_id]")
+        for at, path in enumerate(value):
+            try:
+                steps = compile_path(path).steps if isinstance(path, str) else ()
+            except SettingsError as error:
+                raise self._refused(("match", at), str(error)) from None
+            if not steps or any(step.deep for step in steps):
+                raise self._refused(("match", at), "is the path of an argument, like $.order_id, without `..`")
+            yield path
+
+    def _answer(self, place: Place, value: Any) -> FixtureAnswer:
+        told = self._keys(place, value, ANSWER, "an answer")
+        arguments = told.get("arguments", {})
+        if not isinstance(arguments, dict):
+            raise self._refused((*place, "arguments"), "arguments are keys and values, by parameter name")
+        kinds = [key for key in ("recorded", "written") if told.get(key) is True]
+        if len(kinds) != 1 or any(told.get(key, True) is not True for key in ("recorded", "written")):
+            raise self._refused(place, "an answer is recorded: true or written: true")
+        why = told.get("why", "")
+        if not isinstance(why, str) or (kinds == ["recorded"] and why):
+            raise self._refused((*place, "why"), "why is a text, of a written answer")
+        then = told.get("then", [])
+        if not isinstance(then, list):
+            raise self._refused((*place, "then"), "then is a list of what followed: result, items or error each")
+        outcomes = [self._outcome(place, told)]
+        for at, it in enumerate(then):
+            where = (*place, "then", at)
+            outcomes.append(self._outcome(where, self._keys(where, it, OUTCOMES, "then")))
+        written = kinds == ["written"]
+        return FixtureAnswer(arguments, tuple(outcomes), written, why, self._file, self._place(place))
+
+    def _outcome(self, place: Place, told: JsonObject) -> ToolReply | Failure:
+        given = [key for key in OUTCOMES if key in told]
+        if given not in (["result"], ["json"], ["items"], ["error"], ["items", "error"]):
+            what = f"here are {' and '.join(given)}" if given else "here is none"
+            raise self._refused(place, f"an answer has one of result, json, items and error; {what}")
+        failure = self._failure((*place, "error"), told["error"]) if "error" in told else None
+        if "items" in told:
+            items = told["items"]
+            if not isinstance(items, list):
+                raise self._refused((*place, "items"), "items is a list: what a generator gave")
+            return ToolReply(None, tuple(items), failure)
+        if failure is not None:
+            return failure
+        if "result" in told:
+            return ToolReply(told["result"])
+        text = told["json"]
+        tree = parse(text) if isinstance(text, str) else text
+        if not isinstance(text, str) or isinstance(tree, NotJson):
+            raise self._refused((*place, "json"), "json is a text that is JSON")
+        return ToolReply(tree)
+
+    def _failure(self, place: Place, value: Any) -> Failure:
+        if isinstance(value, str) and value:
+            kind, _, message = value.partition(": ")
+            return Failure(kind if "." in kind else f"builtins.{kind}", message, (message,) if message else ())
+        told = self._keys(place, value, ERROR, "error")
+        name, about = told.get("type"), told.get("message", "")
+        if not isinstance(name, str) or not name or not isinstance(about, str):
+            raise self._refused(place, "error is a text like KeyError: 7, or {type, message}")
+        arguments, bases = told.get("args", [about] if about else []), told.get("bases", [])
+        if not isinstance(arguments, list) or not isinstance(bases, list):
+            raise self._refused(place, "args and bases of an error are lists")
+        return Failure(name, about, tuple(arguments), tuple(map(str, bases)))
+
+    def _keys(self, place: Place, value: Any, known: tuple[str, ...], what: str) -> JsonObject:
+        if not isinstance(value, dict):
+            raise self._refused(place, f"{what} is keys and values: {', '.join(known)}")
+        for key in value:
+            if key not in known:
+                close = get_close_matches(key, known, n=1)
+                hint = f"did you mean {close[0]}?" if close else f"it is one of {', '.join(known)}"
+                raise self._refused((*place, key), f"{key!r:.60} is no key of {what}: {hint}")
+        return value
+
+    def _refused(self, path: Place, message: str) -> CaseError:
+        return CaseError(message, file=self._file, place=self._place(path))
+
+    def _place(self, path: Place) -> str:
+        while path and path not in self._document.places:
+            path = path[:-1]
+        return self._document.places.get(path, "")
+
 
 __all__ = ["Fixture", "FixtureAnswer", "Fixtures", "of_answers", "one", "plain", "read"]
 

@@ -1,6 +1,6 @@
 """A case and its fixtures as files that people read and edit: keys in a fixed order, comments where they help.
 
-`form.read` of what is written here gives the case back.
+`schema.parse.read` of what is written here gives the case back.
 """
 
 from __future__ import annotations

@@ -103,7 +103,7 @@ def redact(options: argparse.Namespace) -> int:
 
 def scan(options: argparse.Namespace) -> int:
     """`agentreplay scan PATH... [--policy P] [--json]`."""
-    from pytest_agentreplay.case_files.file_scan import Skipped, files_in, scanned
+    from pytest_agentreplay.case_files.case_linting import Skipped, files_in, scanned
 
     chosen, _ = chosen_policy(options.policy)
     found: list[tuple[Path, RuleHit]] = []

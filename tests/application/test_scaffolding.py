@@ -12,16 +12,21 @@ from pathlib import Path
 import pytest
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.case_files.scaffold import ScaffoldOptions, folder_name, from_refusal, from_trace
+from pytest_agentreplay.case_files.scaffold import (
+    ScaffoldOptions,
+    folder_name,
+    from_refusal,
+    from_trace,
+    given,
+    holding,
+)
 from pytest_agentreplay.case_files.trace_import import imported
 from pytest_agentreplay.cases import fixtures
 from pytest_agentreplay.cases.case import Case, Check
-from pytest_agentreplay.cases.case_input import given
 from pytest_agentreplay.cases.evidence import frozen
 from pytest_agentreplay.cases.judging import judge
 from pytest_agentreplay.cases.linting import lint
 from pytest_agentreplay.cases.schema import parse
-from pytest_agentreplay.cases.size_limits import holding
 from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.core.redaction.policy import PLAIN
 from pytest_agentreplay.interchange import reading

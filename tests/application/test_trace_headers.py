@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.case_files.file_scan import scanned
+from pytest_agentreplay.case_files.case_linting import scanned
 from pytest_agentreplay.case_files.trace_cleaning import clean, found_in
 from pytest_agentreplay.codec import foreign_yaml
 from pytest_agentreplay.core.redaction.policy import PLAIN

@@ -13,7 +13,6 @@ from pytest_agentreplay.cases.checks import WORDS
 from pytest_agentreplay.cases.checks.values import COMPARISONS
 from pytest_agentreplay.cases.evidence import frozen
 from pytest_agentreplay.cases.judging import judge
-from pytest_agentreplay.cases.schema import fixtures as fixture_form
 from pytest_agentreplay.cases.schema import model, parse
 from tests.support.chat_runs import refund
 
@@ -63,9 +62,9 @@ def test_every_key_word_and_rule_has_its_row():
     assert set(rows("Keys")) == set(model.model().model_fields)
     assert list(rows("Checks")) == list(WORDS)
     assert set(rows("Values")) == {*COMPARISONS, "path"}
-    assert set(rows("Fixtures")) == {*fixture_form.KEYS, *fixture_form.OUTCOMES, "then"}
+    assert set(rows("Fixtures")) == {*fixtures.KEYS, *fixtures.OUTCOMES, "then"}
     assert set(rows("What is served")) == {"strict", "position", "arguments", "live"}
-    files = ("cases/linting.py", "cases/contradictions.py", "case_files/case_linting.py")
+    files = ("cases/linting.py", "case_files/case_linting.py")
     code = "".join((ROOT / "pytest_agentreplay" / name).read_text("utf-8") for name in files)
     used = re.findall(r'LintProblem\(\s*"(\w+)"|yield "(\w+)", \w+,|_at\(case, "\w+", "(\w+)"', code)
     named = {*re.findall(r'^[A-Z]+ = "(\w+)"$', code, re.MULTILINE), *filter(None, sum(used, ()))}

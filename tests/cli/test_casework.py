@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.case_files.bundle_copies import text_copy
+from pytest_agentreplay.case_files.bundling import text_copy
 from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.cli import casework
 from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run

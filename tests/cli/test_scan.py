@@ -6,7 +6,7 @@ import os
 import pytest
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.case_files import file_scan as scanning
+from pytest_agentreplay.case_files import case_linting as scanning
 from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
 
 CLEAN, FOUND, USAGE, NOTHING = 0, 1, 2, 5

@@ -1,8 +1,8 @@
 """The vocabulary: what can be said of a run, the same in both halves of a case and in `run.assert_*`.
 
-    endings   status output error                 amounts    turns tokens cost duration
+    endings   status output error exchange no_secret_in_output     amounts    turns tokens cost duration
     calls     tool_called tool_not_called tool_failed forbidden_tools tool_order repeated_call
-    contradictions exchange                       secrecy    no_secret_in_output     identity   no_identity_but
+    identity  no_identity_but
 
 A word takes what is wanted, as JSON, and the evidence. What is not there to be judged makes a word say nothing.
 """
@@ -12,8 +12,8 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.cases.checks import amounts, calls, contradictions, endings, identity, secrecy
-from pytest_agentreplay.cases.checks.answers import AnswerCheck, unknown
+from pytest_agentreplay.cases.checks import amounts, calls, endings, identity
+from pytest_agentreplay.cases.checks.values import AnswerCheck, unknown
 from pytest_agentreplay.errors import visible
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ WORDS: dict[str, Callable[[Any, CaseEvidence], AnswerCheck]] = {
     "cost": amounts.cost,
     "duration": amounts.duration,
     "error": endings.error,
-    "exchange": contradictions.exchange,
-    "no_secret_in_output": secrecy.no_secret_in_output,
+    "exchange": endings.exchange,
+    "no_secret_in_output": endings.no_secret_in_output,
     "no_identity_but": identity.no_identity_but,
 }
 """Every word, in the order in which documents name them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases import turn
-from pytest_agentreplay.cases.checks.answers import HOLDS, AnswerCheck, fails, unknown
+from pytest_agentreplay.cases.checks.values import HOLDS, AnswerCheck, fails, unknown
 from pytest_agentreplay.core.matching.address import content
 from pytest_agentreplay.core.model import HttpReply
 from pytest_agentreplay.dialects import READER

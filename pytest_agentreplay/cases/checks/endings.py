@@ -1,15 +1,36 @@
-"""Words about the end of a run: its status, its output, its errors."""
+"""Words about what came: how a run ended, its output and the secrets in it, its errors, a value of any exchange."""
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.cases.checks.answers import HOLDS, AnswerCheck, fails, unknown
-from pytest_agentreplay.cases.checks.values import compared, found_at, landing
+from pytest_agentreplay.cases import turn
+from pytest_agentreplay.cases.checks.values import (
+    HOLDS,
+    AnswerCheck,
+    compared,
+    every,
+    fails,
+    found_at,
+    landing,
+    texts,
+    unknown,
+)
+from pytest_agentreplay.core.matching.address import content
+from pytest_agentreplay.core.model import HttpReply, ToolCall
+from pytest_agentreplay.core.redaction.detecting import Detector
+from pytest_agentreplay.core.redaction.known import Known
+from pytest_agentreplay.core.redaction.placeholders import Placeholders
+from pytest_agentreplay.core.redaction.policy import PERSONAL, PLAIN
+from pytest_agentreplay.dialects import READER, genai
 from pytest_agentreplay.dialects.genai import parsed
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pytest_agentreplay.cases.evidence import CaseEvidence
+    from pytest_agentreplay.cases.turn import ToolCallView, TurnView
 
 
 def status(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
@@ -52,3 +73,93 @@ def error(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
     expected = " ".join(filter(None, [kind or "an error", f"with {text!r}" if text else ""]))
     there = "; ".join(": ".join(filter(None, one)) for one in evidence.errors) or "no error"
     return fails("no such error", expected, there[:200])
+
+
+def no_secret_in_output(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:  # noqa: ARG001  true is all that can be wanted
+    """No key, token, password or the like stands in the output."""
+    if not is_something(evidence.output) or "output" in evidence.unknown:
+        return unknown("there is no output")
+    found = sorted(set(secrets_in(evidence.output)))
+    if not found:
+        return HOLDS
+    return fails("a secret stands in the output", "none", f"one of category {', '.join(found)}")
+
+
+def secrets_in(value: Any) -> Iterator[str]:
+    """The categories of the secrets in a value; a secret is never told."""
+    for text in texts(value):
+        data = text.encode("utf-8", "surrogatepass")
+        yield from (hit.category for hit in detector().all(data))
+        for start, end in marks().inside(data):
+            category = data[start:end].removeprefix(b"[[redacted:").partition(b":")[0].decode()
+            if category not in PERSONAL and b"@redacted.invalid" not in data[start:end]:
+                yield category if data[start : start + 11] == b"[[redacted:" else "token"
+
+
+@functools.cache
+def marks() -> Placeholders:
+    """The forms of what stands instead of a secret."""
+    return Placeholders()
+
+
+@functools.cache
+def detector() -> Detector:
+    """The shipped rules, with no value known."""
+    return Detector(PLAIN, Known(), marks())
+
+
+def exchange(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
+    """A value of a turn of lane main, by its number, or of a tool's calls, by its name: one that fits is enough."""
+    at, side = wanted["at"], wanted["side"]
+    trees: list[tuple[str, Any]]
+    if isinstance(at, str):
+        calls = [call for call in evidence.tool_calls if call.name == at]
+        trees = [(f"{side} of {at} in turn {call.turn}", of_tool(call, side)) for call in calls]
+    else:
+        trees = [(f"{side} of turn {it.number}", of_turn(it, side)) for it in numbered(evidence, at)]
+    if not trees:
+        return unknown(f"there is no {f'call of {at}' if isinstance(at, str) else f'turn {at}'}")
+    path = wanted.get("path", "$")
+    told = [_held(what, tree, path, wanted) for what, tree in trees]
+    if "not_contains" in wanted or wanted.get("exists") is False:
+        return every(told)
+    return next((one for one in told if one.held), every(told))
+
+
+def _held(what: str, tree: Any, path: str, wanted: Any) -> AnswerCheck:
+    if tree is None:
+        return unknown(f"the {what} cannot be read")
+    return compared(f"{path} in the {what}", found_at(path, tree), wanted, landing(path, tree), there=True)
+
+
+def numbered(evidence: CaseEvidence, number: int) -> list[TurnView]:
+    """The turn of lane main with that number; negative ones count from the end."""
+    if evidence.run is None:
+        return []
+    mine = [it for it in turn.read(evidence.run, READER) if it.lane == "main" and it.exchange is not None]
+    if number < 0:
+        return mine[number:][:1] if -number <= len(mine) else []
+    return mine[number - 1 : number] if number else []
+
+
+def of_tool(call: ToolCallView, side: str) -> Any:
+    """The arguments of a tool call, or what it gave; a text that is JSON as what it says."""
+    return call.arguments if side == "request" else genai.parsed(call.result)  # type: ignore[arg-type]
+
+
+def of_turn(it: TurnView, side: str) -> Any:
+    """The JSON body of a turn's request or reply; of a stream what its events amount to. None where there is none."""
+    x = it.exchange
+    if x is None:
+        return None
+    if isinstance(x.call, ToolCall):
+        call = turn.tool_call(x.call, x, it.number)
+        return of_tool(call, side)
+    if side == "request":
+        return content(x.call.headers, x.call.body).tree
+    tree = content(x.outcome.headers, x.outcome.body).tree if isinstance(x.outcome, HttpReply) else None
+    if tree is not None or it.reply is None or not (it.reply.text or it.reply.tool_uses):
+        return tree
+    uses = [{"id": use.id, "name": use.name, "arguments": genai.parsed(use.arguments)} for use in it.reply.tool_uses]
+    reasons = list(it.reply.finish_reasons)
+    return {"model": it.reply.model, "text": it.reply.text, "tool_calls": uses, "finish_reasons": reasons}

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases import turn
 from pytest_agentreplay.cases.checks import wording
-from pytest_agentreplay.cases.checks.answers import HOLDS, AnswerCheck, fails, unknown
 from pytest_agentreplay.cases.checks.endings import is_something
 from pytest_agentreplay.cases.checks.records import Record, RecordMatch, records, spelled, tail
-from pytest_agentreplay.cases.checks.values import texts
+from pytest_agentreplay.cases.checks.values import HOLDS, AnswerCheck, fails, texts, unknown
 from pytest_agentreplay.cases.checks.wording import NAMED, WordingWeight, bare, forms, plain, stands, weight, without
 from pytest_agentreplay.cases.turn import short
 from pytest_agentreplay.dialects import READER

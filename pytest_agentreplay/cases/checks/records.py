@@ -1,18 +1,24 @@
-"""Records in what tools gave: objects that say whose they are, at any depth, also in texts."""
+"""Records in what tools gave: objects that say whose they are, at any depth, also in texts.
+
+In plain text they are lines of names and values, tables (Markdown, CSV), XML. Read is only a text in which the name of
+the identity stands, and only for tools: what people write in prose is no list. Names are one whatever their case,
+spaces and dashes look like: `User ID` is `user_id`.
+"""
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+from xml.parsers import expat
 
-from pytest_agentreplay.cases.checks.lists import listed
 from pytest_agentreplay.core.canonical_json import NotJson, parse
 from pytest_agentreplay.core.rules import compile_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 MOST_TRIES = 50
 """So many beginnings of JSON are tried in a text that is more than JSON."""
@@ -113,3 +119,152 @@ def _among(text: str) -> Iterator[Any]:
             continue
         if value:
             yield value
+
+
+LARGEST, WIDEST = 1 << 18, 2000
+"""Characters of a text that is looked at, and of a line of pairs."""
+DEEPEST = 50
+"""Elements that stand in each other."""
+PAIR = re.compile(r"""[\s>*\u2022"'`-]*(?:([A-Za-z][\w .-]{0,40}?)["'*`]*\s*[:=]["'*`]*\s+(\S.*)|(\w+)=(\S.*))""")
+NEXT = re.compile(r"[,;|]\s+(?=[A-Za-z][\w .-]{0,40}[:=])")
+RULE = re.compile(r"\|?(?:\s*:?-+:?\s*[|+])*(?:\s*:?-+:?)?")
+AROUND = " \t\"'`*,;"
+
+Row: TypeAlias = "dict[str, Any]"
+
+
+def listed(text: str, way: Sequence[str]) -> list[Row]:
+    """The records in `text`, of which at least one says whose it is; none where that is no list that we know."""
+    wanted = key("_".join(way))
+    if len(text) > LARGEST or wanted not in key(text):
+        return []
+    if (root := marked_up(text, {wanted: way[-1]})) is not None:
+        return [root]
+    for rows in (tables(text, wanted), pairs(text)):
+        found = [named(row, way, wanted) for row in rows]
+        if any(way[0] in row for row in found):
+            return found
+    return []
+
+
+def key(name: str) -> str:
+    """A name as it is compared."""
+    return re.sub(r"[\s.-]+", "_", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.strip(AROUND))).lower()
+
+
+def named(row: Row, way: Sequence[str], wanted: str) -> Row:
+    """A row in which the identity stands where `way` leads to."""
+    if not (whose := row.get(wanted)):
+        return row
+    whose = whose.partition(" (")[0].strip(f"{AROUND}.")
+    for step in reversed(way[1:]):
+        whose = {step: whose}
+    return {way[0]: whose, **{name: it for name, it in row.items() if name != wanted}}
+
+
+def pairs(text: str) -> Iterator[Row]:
+    """A record for each block of lines `name: value`; another begins at an empty line, and where a name comes again."""
+    row: Row = {}
+    for line in [*text.splitlines(), ""]:
+        parts = NEXT.split(line) if len(line) <= WIDEST and (":" in line or "=" in line) else []
+        found = [pair for part in parts if (pair := PAIR.fullmatch(part.rstrip())) is not None]
+        if row and not line.strip():
+            yield row
+            row = {}
+        for pair in found:
+            name = key(pair[1] or pair[3])
+            if name in row:
+                yield row
+                row = {}
+            row[name] = (pair[2] or pair[4]).strip(AROUND)
+
+
+def tables(text: str, wanted: str) -> Iterator[Row]:
+    """The rows of tables that have `wanted` in their head: cells between bars, or lines of CSV."""
+    lines = [line.strip() for line in text.splitlines()]
+    barred = [cells(line) for line in lines]
+    for at in range(1, len(lines)):
+        if "-" in lines[at] and wanted in map(key, barred[at - 1]) and RULE.fullmatch(lines[at]):
+            yield from below(barred[at - 1], (barred[row] for row in range(at + 1, len(lines))))
+    for mark in ",\t;":
+        try:
+            found = [*csv.reader(text.splitlines(), delimiter=mark)] if mark in text else []
+        except csv.Error:
+            continue
+        rows = iter(found)
+        head: list[str] = next((row for row in rows if len(row) > 1 and wanted in map(key, row)), [])
+        yield from below(head, rows)
+
+
+def cells(line: str) -> list[str]:
+    """The cells of a line with bars."""
+    return [cell.strip(AROUND) for cell in line.strip("|").split("|")] if "|" in line else []
+
+
+def below(head: list[str], rows: Iterable[list[str]]) -> Iterator[Row]:
+    """The rows that fit a head, up to the first that does not."""
+    for row in rows:
+        if len(row) != len(head):
+            return
+        yield dict(zip(map(key, head), (cell.strip() for cell in row), strict=True))
+
+
+def marked_up(text: str, names: Mapping[str, str]) -> Row | None:
+    """XML as an object, attributes and inner elements alike; None for what is none. `names` are told as they are."""
+    begin, end = text.find("<"), text.rfind(">")
+    if begin < 0 or end < 0:
+        return None
+    tree = Tree(names)
+    try:
+        tree.read(PROLOGUE.sub("", text[begin : end + 1]))
+    except (expat.ExpatError, ValueError):
+        return None
+    return tree.root
+
+
+PROLOGUE = re.compile(r"<\?xml[^>]*>")
+
+
+class Tree:
+    """Elements as they are read. `root` holds those at the top."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        """Nothing is read."""
+        self.root: Row = {}
+        self._names = names
+        self._open: list[tuple[Row, list[str]]] = []
+
+    def read(self, text: str) -> None:
+        """Read a text with any number of elements at its top. Raises ValueError, ExpatError."""
+        parser = expat.ParserCreate()
+        parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
+        parser.CharacterDataHandler = self._text
+        parser.StartDoctypeDeclHandler = self._refuse  # what declares entities can grow without end
+        parser.Parse(f"<all>{text}</all>", True)
+
+    def _start(self, _: str, attributes: dict[str, str]) -> None:
+        if len(self._open) > DEEPEST:
+            self._refuse()
+        self._open.append(({self._named(name): value for name, value in attributes.items()}, []))
+
+    def _end(self, name: str) -> None:
+        row, parts = self._open.pop()
+        said = "".join(parts).strip()
+        if not self._open:
+            self.root = row
+            return
+        if row and said:
+            row["text"] = said
+        above, name = self._open[-1][0], self._named(name)
+        known = above.get(name, [])
+        above[name] = [*(known if isinstance(known, list) else [known]), row or said]
+
+    def _text(self, data: str) -> None:
+        self._open[-1][1].append(data)
+
+    def _named(self, name: str) -> str:
+        name = name.rpartition(":")[2]
+        return self._names.get(key(name), name)
+
+    def _refuse(self, *_: object) -> None:
+        raise ValueError

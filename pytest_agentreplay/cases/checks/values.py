@@ -1,4 +1,4 @@
-"""Values held against what a check wants of them: exists, equals, contains, not_contains, matches.
+"""What a word says of a run; values held against what a check wants: exists, equals, contains, not_contains, matches.
 
 Paths are those of `core.rules`, with at most one `..`, so that looking costs what the tree is long. Where a path
 finds several values, one that fits is enough, and what must not be there may be in none.
@@ -7,16 +7,42 @@ finds several values, one that fits is enough, and what must not be there may be
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_agentreplay.cases.checks.answers import HOLDS, AnswerCheck, every, fails, unknown
 from pytest_agentreplay.cases.turn import clip, short
 from pytest_agentreplay.core.diff.texts import brief
 from pytest_agentreplay.core.regexes import quick
 from pytest_agentreplay.core.rules import compile_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+
+class AnswerCheck(NamedTuple):
+    """`held` is None where the evidence says nothing; `lines` are then why, else expected, there, nearest."""
+
+    held: bool | None
+    lines: tuple[str, ...] = ()
+
+
+HOLDS = AnswerCheck(held=True)
+
+
+def fails(head: str, expected: str, there: str, *more: str) -> AnswerCheck:
+    """It does not hold."""
+    return AnswerCheck(False, (head, f"  expected  {expected}", f"  there     {there}", *more))
+
+
+def unknown(why: str) -> AnswerCheck:
+    """Nobody can say."""
+    return AnswerCheck(None, (f"cannot say: {why}",))
+
+
+def every(found: Iterable[AnswerCheck]) -> AnswerCheck:
+    """All of them hold; else the first that fails, else the first of which nobody can say."""
+    told = list(found)
+    return next((one for one in told if one.held is False), next((one for one in told if one.held is None), HOLDS))
+
 
 COMPARISONS = ("exists", "equals", "contains", "not_contains", "matches")
 LONGEST_PATH = 500

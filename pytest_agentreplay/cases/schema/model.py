@@ -1,6 +1,6 @@
 """The form of `case.yaml` as a validated model: which keys there are, and of what type. The schema is made of it.
 
-What a key means is for `form` to say; pydantic is loaded by who reads a case whole, and by nobody else.
+What a key means is for `parse` to say; pydantic is loaded by who reads a case whole, and by nobody else.
 """
 
 from __future__ import annotations

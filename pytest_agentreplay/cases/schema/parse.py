@@ -1,9 +1,7 @@
 """Reading `case.yaml`: data into a `Case`, or every complaint about it at once, each with its line and column.
 
-    form_model, form_checks   the keys and their types, and the JSON Schema that is made of them
-    words.wanting             what a word of the vocabulary cannot want
-    form_making               the case of a file that holds no mistake
-    form_telling              what people are told
+    model, check_fields    the keys and their types, and the JSON Schema that is made of them
+    checks.invalid         what a word of the vocabulary cannot want
 
 A case is data. Nothing of it is run, opened or looked up when it is read. Unknown keys are errors, but for those that
 begin with "x-", and those of a newer minor form, which are left aside with a note.
@@ -11,26 +9,26 @@ begin with "x-", and those of a newer minor form, which are left aside with a no
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.cases.case import HALVES, Check
+from pytest_agentreplay.cases.case import DEFAULT_SERVING, HALVES, Case, CaseSource, Check, ServingPolicy
 from pytest_agentreplay.cases.checks import WORDS, invalid, no_word
-from pytest_agentreplay.cases.schema import model
-from pytest_agentreplay.cases.schema.build import keys, made
-from pytest_agentreplay.cases.schema.errors import known_at, plain_path, said_of, shown, unknown
+from pytest_agentreplay.cases.schema import check_fields, model
 from pytest_agentreplay.codec import strict_yaml
 from pytest_agentreplay.core import tolerance
 from pytest_agentreplay.core.rules import compile_path
 from pytest_agentreplay.errors import CaseError, SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from pytest_agentreplay.cases.case import Case, Half
+    from pytest_agentreplay.cases.case import Half
     from pytest_agentreplay.codec.strict_yaml import Document
     from pytest_agentreplay.core.rules import Place
 
@@ -232,3 +230,148 @@ def _order(place: str) -> tuple[int, ...]:
 
 def _items(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+def made(value: dict[str, Any], file: str, folder: Path) -> Case:
+    """The case of a file that holds no mistake, without its checks."""
+    source, matching, cold = (keys(value.get(key)) for key in ("source", "matching", "cold"))
+    fields = {
+        name: source[name] for name in ("format", "version", "file", "id", "fidelity", "imported") if name in source
+    }
+    runner = value.get("runner")
+    return Case(
+        file=file,
+        folder=folder,
+        id=value["id"],
+        title=value.get("title", ""),
+        source=CaseSource(**fields, losses=tuple(source.get("losses", ()))),
+        input=value.get("input"),
+        runners={half: it for half in HALVES if isinstance(it := keys(runner).get(half, runner), str)},
+        semantic=tuple(value.get("semantic", ())),
+        expect=value.get("expect", "reproduces"),
+        serving={half: serving(half, keys(value.get("serve")).get(half)) for half in HALVES},
+        ignore=tuple(matching.get("ignore", ())),
+        order=matching.get("order", "auto"),
+        tolerance={place: str(how) for place, how in keys(value.get("tolerance")).items()},
+        labels=tuple(value.get("labels", ())),
+        links=tuple(value.get("links", ())),
+        missing=tuple(cold.get("missing", ())),
+        reason=cold.get("reason", ""),
+        extras={key: it for key, it in value.items() if key.startswith(model.EXTRA)},
+    )
+
+
+def serving(half: Half, said: Any) -> ServingPolicy:
+    """How a half is served: as it says, a word for all of it or for each kind, else as that half is."""
+    if isinstance(said, str):
+        return ServingPolicy(said, said, said)  # type: ignore[arg-type]  # the model knows the words
+    return replace(DEFAULT_SERVING[half], **keys(said))
+
+
+def keys(value: Any) -> dict[str, Any]:
+    """The keys and values of what should be a mapping; none of what is not."""
+    return value if isinstance(value, dict) else {}
+
+
+SAID = {
+    "bool_type": "is true or false",
+    "string_type": "is text; put it in quotes",
+    "int_type": "is a whole number",
+    "float_type": "is a number",
+    "finite_number": "is a number",
+    "list_type": "is a list: one line with - for each",
+    "dict_type": "is keys and values",
+    "model_type": "is keys and values",
+    "model_attributes_type": "is keys and values",
+    "too_long": "holds too many",
+    "too_short": "is empty",
+    "string_too_long": "is too long",
+    "string_too_short": "is empty",
+    "greater_than_equal": "is not less than 0",
+}
+PATTERNS = {
+    model.LINE: "is one line, without control characters",
+    model.ID: "is the name of the folder: letters, digits, . _ and -, at most 100",
+    model.FILE_NAME: "is the name of a file beside this one, without a path",
+    model.LINK: "is a link: https://...",
+}
+
+
+def plain_path(loc: Sequence[str | int]) -> tuple[str | int, ...]:
+    """A place as the file has it, without the marks of the model."""
+    return tuple(part for part in loc if part not in check_fields.TAGS and part != "[key]")
+
+
+def shown(path: Iterable[str | int]) -> str:
+    """A path as people write one: observed[2].output."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+
+
+def said_of(wrong: Any, path: tuple[str | int, ...]) -> str:
+    """What pydantic has found, in our words."""
+    kind, context = wrong["type"], wrong.get("ctx", {})
+    match kind:
+        case "missing":
+            return f"{shown(path[:-1]) or 'a case'} needs {path[-1]}"
+        case "literal_error":
+            known = str(context.get("expected", "")).replace("'", "")
+            given = wrong["input"] if isinstance(wrong["input"], str | int | float | bool) else "something else"
+            return (
+                f"{shown(path)} is {known}, not {given!s:.60}{_meant(given, known.replace(' or ', ', ').split(', '))}"
+            )
+        case "string_pattern_mismatch":
+            return f"{shown(path)} {PATTERNS.get(context.get('pattern', ''), 'is written another way')}"
+        case "union_tag_invalid":
+            words = {"(text)": "text", "(keys)": "keys and values", "(number)": "a number", "(list)": "a list"}
+            tags = [words[tag] for tag in check_fields.TAGS if f"'{tag}'" in str(context.get("expected_tags", ""))]
+            return f"{shown(path)} is {' or '.join(tags)}"
+    return f"{shown(path)} {SAID.get(kind, str(wrong['msg']))}"
+
+
+def unknown(path: tuple[str | int, ...], known: Sequence[str]) -> str:
+    """The message about a key that nobody knows."""
+    if len(path) == 1:
+        return f"{path[-1]!r:.60} is no key of a case{_nearest(path[-1], known)}; your own begin with {model.EXTRA}"
+    return f"{path[-1]!r:.60} is no key of {shown(path[:-1])}{_nearest(path[-1], known)}"
+
+
+def known_at(path: tuple[str | int, ...]) -> list[str]:
+    """The keys that may stand where `path` leads, as the schema has them."""
+    whole = _schema()
+    here: list[dict[str, Any]] = [whole]
+    for part in path[:-1]:
+        step = "items" if isinstance(part, int) else str(part)
+        here = [
+            found
+            for node in here
+            for one in _variants(node, whole)
+            if (found := one.get("items") if step == "items" else _named(one, step)) is not None
+        ]
+    return [key for node in here for one in _variants(node, whole) for key in one.get("properties", {})]
+
+
+@functools.cache
+def _schema() -> dict[str, Any]:
+    return model.schema()
+
+
+def _named(node: dict[str, Any], name: str) -> dict[str, Any] | None:
+    found = node.get("properties", {}).get(name, node.get("additionalProperties"))
+    return found if isinstance(found, dict) else None
+
+
+def _variants(node: dict[str, Any], whole: dict[str, Any]) -> list[dict[str, Any]]:
+    """A schema with what it refers to, or each of several."""
+    if "$ref" in node:
+        return _variants(whole["$defs"][node["$ref"].rpartition("/")[2]], whole)
+    several = node.get("oneOf") or node.get("anyOf") or node.get("allOf")  # the last one by old releases of pydantic
+    return [found for one in several for found in _variants(one, whole)] if several else [node]
+
+
+def _nearest(word: object, words: Sequence[str]) -> str:
+    return _meant(word, words) or (f": it is one of {', '.join(words)}" if words else "")
+
+
+def _meant(word: object, words: Iterable[str]) -> str:
+    close = get_close_matches(str(word), [*words], n=1)
+    return f": did you mean {close[0]}?" if close else ""
