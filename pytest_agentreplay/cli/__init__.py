@@ -1,13 +1,12 @@
 """The command line. `agentreplay VERB ...`, also `python -m pytest_agentreplay`.
 
-    runs     demo show diff bisect drift                sealed      kit reseal recover rules
+    runs     demo show diff bisect                      sealed      kit reseal recover rules
     accepting   accept
     saying   what is printed, and the exit codes        leftovers   mv prune        serving     serve
     exploring   orders                                  redacting   policy redact scan
     locking     verify lock                             replaying   replay cluster   exporting   export
     linting     lint                                    casework    scaffold freeze   sharing   cold bundle
-    initializing   init                                     lining_up   lineup
-    comparing   compare
+    initializing   init                                 live_commands   compare lineup drift
 
 Each verb takes the parsed options and gives the exit code.
 """
@@ -25,13 +24,12 @@ from typing import TYPE_CHECKING, NoReturn
 from pytest_agentreplay.cli import (
     accepting,
     casework,
-    comparing,
     exploring,
     exporting,
     initializing,
     leftovers,
-    lining_up,
     linting,
+    live_commands,
     locking,
     redacting,
     replaying,
@@ -165,7 +163,7 @@ def build_parser() -> argparse.ArgumentParser:
     orders.add_argument(
         "command", nargs="*", metavar="-- PYTEST-ARGUMENTS", help="handed to pytest, its test may be named"
     )
-    compare = everyday("compare", comparing.compare, "the same tests with another model, prompt or parameter, live")
+    compare = everyday("compare", live_commands.compare, "the same tests with another model, prompt or parameter, live")
     compare.add_argument(
         "--set", action="append", required=True, metavar="NAME=VALUE", help="as --replay-set; again for more"
     )
@@ -174,7 +172,7 @@ def build_parser() -> argparse.ArgumentParser:
     for form in ("--csv", "--html"):
         compare.add_argument(form, type=Path, metavar="FILE", help="write the table there, too")
     compare.add_argument("paths", nargs="+", metavar="PATH", help="tests, or folders of them")
-    lineup = everyday("lineup", lining_up.lineup, "which layer makes a run drift: prompt, tool, model, loop code")
+    lineup = everyday("lineup", live_commands.lineup, "which layer makes a run drift: prompt, tool, model, loop code")
     lineup.add_argument("--runs", default="auto", metavar="N", help="live runs of each cell (default: auto)")
     lineup.add_argument("--budget", default="", metavar="LIMITS", help='of all runs: "calls=100 tokens=50000 usd=2.00"')
     lineup.add_argument("what", metavar="NODEID|SNAPSHOT|CASE", help="the test, its snapshot, or a case of it")
@@ -200,7 +198,9 @@ def build_parser() -> argparse.ArgumentParser:
     accept.add_argument("--requests", action="store_true", help="take changed requests under the recorded replies")
     accept.add_argument("--rule", metavar="PATH=REASON", help="leave a body field out of the comparison, everywhere")
     accept.add_argument("--reason", default="", help="why every recorded reply still holds (with --requests)")
-    drift = everyday("drift", runs.drift, "what live runs gave over time, by day and model: a table and a plot")
+    drift = everyday(
+        "drift", live_commands.drift, "what live runs gave over time, by day and model: a table and a plot"
+    )
     drift.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="histories (default: the project's)")
     drift.add_argument("--test", default="", metavar="ID", help="only tests whose id holds this")
     drift.add_argument("--by", default="", choices=["model", "date"], help="one row for each model, or for each day")

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases_run import stored_case
-from pytest_agentreplay.cli.runs import run_test, run_test_live
+from pytest_agentreplay.cli.live_commands import run_test_live
+from pytest_agentreplay.cli.runs import run_test
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, DIVERGED, SAME, USAGE, complain, say, say_data, width
 from pytest_agentreplay.core.kit import plural
 from pytest_agentreplay.core.paths import quoted

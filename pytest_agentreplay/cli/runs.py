@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data, width
 from pytest_agentreplay.errors import RunnerError
@@ -17,10 +15,9 @@ from pytest_agentreplay.store.projects import root_above
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.live.result import LiveResult
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Run
 
@@ -151,20 +148,6 @@ def run_test(file: Path, *words: str) -> int:
     return run_pytest(root, [typed(test), *words], test, {0: SAME, 1: DIVERGED})
 
 
-def run_test_live(file: Path, *words: str) -> int:
-    """As `run_test`, with the real model; the code says what the runs prove. Where none came to its end, nothing."""
-    from pytest_agentreplay.cli.saying import INCONCLUSIVE
-
-    with TemporaryDirectory() as folder:
-        into = Path(folder, "live.json")
-        code = run_test(file, "--agentreplay-mode=live", f"--agentreplay-live-into={into}", *words)
-        data = json.loads(into.read_bytes()) if into.exists() else {"verdicts": [], "results": []}
-    if code != DIVERGED or "inconclusive" not in {verdict["word"] for verdict in data["verdicts"]}:
-        return code
-    ended = [result for result in data["results"] if result["cell"] != "FF" and not result["stopped"]]
-    return INCONCLUSIVE if ended else CANNOT
-
-
 def run_pytest(root: Path, words: list[str], what: str, codes: Mapping[int, int] = PYTEST_CODES) -> int:
     """Run pytest in `root`; gives our exit code by that of pytest. `what` names the tests in a complaint."""
     command = [sys.executable, "-m", "pytest", *words]
@@ -172,47 +155,3 @@ def run_pytest(root: Path, words: list[str], what: str, codes: Mapping[int, int]
     if done.returncode in REASONS:
         complain(f"{REASONS[done.returncode]}: {what}", done.returncode)
     return codes.get(done.returncode, CANNOT)
-
-
-def drift(options: argparse.Namespace) -> int:
-    """`agentreplay drift [PATH...] [--test ID] [--by model|date] [--judge] [--html FILE] [--json]`."""
-    from pytest_agentreplay.cli.saying import INCONCLUSIVE
-    from pytest_agentreplay.live import history
-    from pytest_agentreplay.report import live_trend
-    from pytest_agentreplay.store import files
-
-    root = root_above(Path.cwd())
-    places = options.paths or [root / history.FILE] * files.exists(root / history.FILE)
-    runs = [run for run in history.read(places) if options.test in run.test]
-    rows = live_trend.build_rows([run for run in runs if "L" in run.cell and not run.stopped], options.by)
-    if not rows:
-        command = "pytest --replay=live" + f" {options.test}" * bool(options.test)
-        return complain(f"there is no live run in the history. To make one:\n  {command}", NOTHING)
-    if options.html:
-        files.write_whole(options.html, live_trend.format_page(rows))
-    verdicts = judge_runs(root, runs) if options.judge else []
-    if options.json:
-        say_data({"rows": rows, "verdicts": verdicts})
-    else:
-        from pytest_agentreplay.report.live_findings import verdict_lines
-
-        lines = live_trend.format_trend(rows, width(), sys.stdout.encoding)
-        say("\n".join([*lines, *[""] * bool(verdicts), *verdict_lines(verdicts)]))
-    words = {verdict["word"] for verdict in verdicts}
-    return DIVERGED if "drifted" in words else INCONCLUSIVE if "inconclusive" in words else SAME
-
-
-def judge_runs(root: Path, runs: Sequence[LiveResult]) -> list[dict[str, Any]]:
-    """Return what all runs of each test prove together, by the sequential test of the project's ini file."""
-    from pytest_agentreplay.core.live.live_verdict import LivePlan, judge
-    from pytest_agentreplay.core.live.statistics import SequentialTest
-    from pytest_agentreplay.settings.live_runs import TEST, amounts_of
-    from pytest_agentreplay.store.projects import ini_value
-
-    test = SequentialTest(**amounts_of(ini_value(root, "agentreplay_live") or "", "agentreplay_live", TEST))
-    groups: dict[str, list[LiveResult]] = {}
-    for run in runs:
-        name = " ".join([run.test, *(f"{key}={value}" for key, value in sorted(run.changed.items()))])
-        groups.setdefault(name, []).append(run)
-    cells = {name: dict.fromkeys(sorted({run.cell for run in group}), 0) for name, group in groups.items()}
-    return [(judge(groups[name], LivePlan(cells[name], test, auto=True)) or {}) | {"test": name} for name in groups]

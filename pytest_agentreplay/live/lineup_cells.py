@@ -1,4 +1,4 @@
-"""The cells of a line-up as runs of one test by pytest, each in a process of its own, within one budget.
+"""Live runs of tests by pytest, in a process of its own; and the cells of a line-up as such, within one budget.
 
 Rules of this module:
 - The first cell is a plain replay. What differs there is the agent's own code, unless it is the system text alone: that
@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_agentreplay.core.live.result import WRITES, LiveResult
 from pytest_agentreplay.core.paths import typed
@@ -24,6 +24,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pytest_agentreplay.core.live.lineup import Released
+
+
+Done = TypeVar("Done")
+
+
+def run_live(run: Callable[[str, str], Done]) -> tuple[Done, dict[str, Any]]:
+    """Call `run` with the flags of a pytest with a live model; return also the verdicts and results of that pytest."""
+    with TemporaryDirectory() as folder:
+        into = Path(folder, "live.json")
+        done = run("--agentreplay-mode=live", f"--agentreplay-live-into={into}")
+        return done, json.loads(into.read_bytes()) if into.is_file() else {"verdicts": [], "results": []}
 
 
 class CellRuns:
@@ -67,15 +78,12 @@ class CellRuns:
         left = {unit: limit - sum(row.get(unit) or 0 for row in rows) for unit, limit in self.budget.items()}
         if min(left.values(), default=1) <= 0:
             return {"outcome": None, "why": "the budget is spent"}
-        words = ["--agentreplay-mode=live", f"--replay-runs={self.runs if 'model' in released else 1}"]
+        words = [f"--replay-runs={self.runs if 'model' in released else 1}"]
         words += [f"--replay-budget={' '.join(f'{unit}={left[unit]:.9f}' for unit in left)}"] if left else []
-        with TemporaryDirectory() as folder:
-            into = Path(folder) / "live.json"
-            words += [f"--agentreplay-release={'|'.join(sorted(released))}", f"--agentreplay-live-into={into}"]
-            output = self._run_pytest(*words).stdout
-            data = json.loads(into.read_bytes()) if into.is_file() else {}
-        if not data.get("verdicts"):
-            raise RunnerError(f"{self.test}: nothing ran live: {output.strip()[-300:]}")
+        words += [f"--agentreplay-release={'|'.join(sorted(released))}"]
+        done, data = run_live(lambda *live: self._run_pytest(*live, *words))
+        if not data["verdicts"]:
+            raise RunnerError(f"{self.test}: nothing ran live: {done.stdout.strip()[-300:]}")
         verdict, results = data["verdicts"][0], [LiveResult.of(result) for result in data["results"]]
         self.layers = self.layers or results[0].layers
         drifts = [drift for result in results for drift in result.drifts]

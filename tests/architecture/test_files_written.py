@@ -16,16 +16,14 @@ WRITERS = {
     "cases_run/command_agent.py": FOLDER,  # where a command writes its result, until its secrets are off
     "runs/proof_process.py": FOLDER,  # what it asks of a pytest of its own, and what that reports, as in the next one
     "live/lineup_cells.py": FOLDER,
-    "core/redaction/packed.py": {"import zipfile"},  # an archive in memory, as in the next four
+    "core/redaction/packed.py": {"import zipfile"},  # an archive in memory, as in the next two
     "interchange/opening.py": {"import zipfile"},
     "interchange/archives.py": {"import zipfile"},
     "case_files/bundling.py": {"import zipfile"},
     "cli/__init__.py": {"os.open", "os.O_WRONLY"},  # the null device, where nobody reads on
-    "cli/accepting.py": FOLDER,  # what it asks of a pytest of its own, as in the next four
-    "cli/comparing.py": FOLDER,
+    "cli/accepting.py": FOLDER,  # what it asks of a pytest of its own, as in the next two
     "cli/exploring.py": FOLDER,
     "cli/leftovers.py": FOLDER,
-    "cli/runs.py": FOLDER,
 }
 """Who may touch the disk beside `store/files.py`, and in which words."""
 WRITES = {

@@ -5,7 +5,7 @@ import io
 import random
 
 from pytest_agentreplay.core.live.result import Drift, LiveResult
-from pytest_agentreplay.report.comparison import compare_settings, comparison_csv, comparison_html, comparison_text
+from pytest_agentreplay.report.live_tables import compare_settings, comparison_csv, comparison_html, comparison_text
 
 DRIFT = (Drift("model", "$.tools", "exact", "another tool"),)
 
@@ -137,6 +137,6 @@ def test_the_page_escapes_what_it_shows():
     assert "&lt;script&gt;alert(1)&lt;/script&gt;\\u202e" in page
     assert "&lt;b&gt;&amp;" in page
     assert "&lt;i&gt;note" in page
-    assert "http" not in page
+    assert "://" not in page
     assert page.count("<tr>") == 1 + len(rows)
     assert all(f"<td>{name}</td>" in page for name in rows[0])

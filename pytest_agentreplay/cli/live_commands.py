@@ -1,0 +1,186 @@
+"""Live runs and their results: the same tests with one thing changed, which layer drifts, and what was over time."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.cli.runs import find_test, read_pair, run_test
+from pytest_agentreplay.cli.saying import CANNOT, INCONCLUSIVE, NOTHING, USAGE, code_of, complain, say, say_data, width
+from pytest_agentreplay.core.kit import plural
+from pytest_agentreplay.core.live.request_changes import parse_change
+from pytest_agentreplay.core.live.result import LiveResult
+from pytest_agentreplay.core.paths import quoted
+from pytest_agentreplay.live import history
+from pytest_agentreplay.live.lineup_cells import CellRuns, run_live
+from pytest_agentreplay.report import live_tables
+from pytest_agentreplay.settings.live_runs import BUDGET, TEST, amounts_of
+from pytest_agentreplay.store import files
+from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.projects import root_above
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+
+TOGETHER = " + "
+"""What stands between the changes of a setting that has several."""
+
+
+def compare(options: argparse.Namespace) -> int:
+    """`agentreplay compare --set NAME=VALUE... PATH...`."""
+    settings: dict[str, list[str]] = {"as recorded": []} if len({*options.set}) == 1 else {}
+    settings |= {name: name.split(TOGETHER) for name in options.set}
+    notes = [*mixed_settings({name: dict(map(parse_change, parts)) for name, parts in settings.items()})]
+    limits = [f"--replay-runs={options.runs}", *share_of(options.budget, len(settings))]
+    results: dict[str, list[LiveResult]] = {}
+    for name, parts in settings.items():
+        words = [*limits, *(f"--replay-set={part}" for part in parts), "-q", "--tb=no", *options.paths]
+        command = [sys.executable, "-m", "pytest", *words]
+        done, data = run_live(lambda *live: subprocess.run([*command, *live], stdout=2, check=False))  # noqa: B023, S603
+        if (code := done.returncode) not in {0, 1, 5}:
+            return complain(f"pytest ended with {code} for --set {name!r}", USAGE if code == 4 else CANNOT)
+        results[name] = [*map(LiveResult.of, data["results"])]
+    rows = live_tables.compare_settings(results)
+    if not rows[0]["test"]:
+        return complain("no test has a snapshot: there is nothing to compare", NOTHING)
+    if options.csv:
+        files.write_whole(options.csv, live_tables.comparison_csv(rows))
+    if options.html:
+        files.write_whole(options.html, live_tables.comparison_html(rows, notes))
+    if options.json:
+        say_data({"settings": [*settings], "rows": rows, "notes": notes})
+    else:
+        say("\n".join([live_tables.comparison_text(rows), *notes]))
+    return code_of(row["verdict"] for row in rows if not row["test"])
+
+
+def mixed_settings(settings: dict[str, dict[str, object]]) -> Iterator[str]:
+    """Yield a note for each setting that differs from the first one in more than one thing."""
+    (first, base), *others = settings.items()
+    for name, each in others:
+        if len(keys := [key for key in base | each if base.get(key) != each.get(key)]) > 1:
+            things = f"{len(keys)} things: {', '.join(keys)}; which of them counts is not shown"
+            yield f"{name} differs from {first} in {things}"
+
+
+def share_of(budget: str, count: int) -> list[str]:
+    """Return the flag that gives one of `count` sessions its share of `budget`, so that together they keep it."""
+    limits = amounts_of(budget, "--budget", BUDGET)
+    parts = {"usd": 1.0 / count, "output": 1}
+    shares = [f"{unit}={limit * parts[unit] if unit in parts else limit // count:f}" for unit, limit in limits.items()]
+    return ["--replay-budget", " ".join(shares)] if shares else []
+
+
+def lineup(options: argparse.Namespace) -> int:
+    """`agentreplay lineup NODEID|SNAPSHOT|CASE` and `agentreplay lineup A B`."""
+    data, lines, code = line_up(options) if options.other is None else compare_recordings(options)
+    if options.json:
+        say_data(data)
+    else:
+        say("\n".join(lines))
+    return code
+
+
+def line_up(options: argparse.Namespace) -> tuple[dict[str, Any], list[str], int]:
+    """Run the cells of a test, printing a row for each; return the answer as data and as lines, and the exit code."""
+    from pytest_agentreplay.cases.case import RUN
+    from pytest_agentreplay.cases_run import stored_case
+    from pytest_agentreplay.core.live.lineup import LOOP, smallest_guilty_set
+
+    def show_cell(row: dict[str, Any]) -> None:
+        if not options.json:
+            say(cell_line(row))
+
+    file = Path(options.what)
+    file = stored_case.file_of(file).with_name(RUN) if stored_case.is_case(file) else file
+    root, test = (Path.cwd(), options.what) if "::" in options.what else find_test(file)
+    cells = CellRuns(root, test, options.runs, amounts_of(options.budget, "--budget", BUDGET), show_cell)
+    cells.outcome_of(frozenset())
+    answer = smallest_guilty_set(cells.suspects, cells.outcome_of)
+    guilty, rows = [sorted(layers) for layers in answer.guilty], [*cells.rows.values()]
+    writes = [name.partition(":")[2] for name in cells.layers if name not in cells.suspects]
+    lines = ["", answer.describe()]
+    lines += [f"not decided: {cell_line(row)}" for row in rows if row["outcome"] not in {"same", "drifted"}]
+    lines += [f"never released, since it may write: {name}" for name in writes]
+    how = "model" if guilty == [[LOOP]] else "live --replay-runs=auto"
+    lines.append(f"next: pytest {quoted(cells.test)} --replay={how}")
+    data = {"outcome": answer.word, "guilty": guilty, "answer": answer.describe(), "cells": rows}
+    return data | {"never_released": writes}, lines, code_of([answer.word])
+
+
+def cell_line(row: dict[str, Any]) -> str:
+    """Return the row of one cell: what was released, what came of it, what that took, and why it is so."""
+    name = " + ".join(row["released"]).replace(":", " ") or "nothing released"
+    took = ", ".join(plural(row[unit], unit[:-1]) for unit in ("runs", "calls", "tokens"))
+    why = f", ${row['cost'] or 0:.4f}{row['why'] and ': '}{row['why']}"
+    return f"{name:30} {row['outcome'] or 'not run':12} {took}{why}"
+
+
+def compare_recordings(options: argparse.Namespace) -> tuple[dict[str, Any], list[str], int]:
+    """Return which layer made two recordings differ, and what else differs, as data and as lines, and the exit code."""
+    from pytest_agentreplay.core.live.changed_layers import changed_layers, kit_changes
+    from pytest_agentreplay.dialects import READER
+    from pytest_agentreplay.report.findings import compared
+
+    a, b, matching = read_pair(Path(options.what), options.other)
+    names, around = (shown(Path(options.what)), shown(options.other)), kit_changes(a, b, READER)
+    rows = [
+        compared(divergence, *names).plain() | {"layer": layer, "independent": independent}
+        for layer, independent, divergence in changed_layers(a, b, READER, matching)
+    ]
+    lines = [f"guilty: {rows[0]['layer']}" if rows else "no layer is guilty: the two recordings hold the same run"]
+    follows = {True: "", False: " (may follow from what came before)"}
+    lines += [f"  {row['layer']}: {row['headline']}{follows[row['independent']]}" for row in rows]
+    lines += [f"around it, {name}: {old or '(none)'} -> {new or '(none)'}" for name, (old, new) in around.items()]
+    lines += [f"next: agentreplay diff {' '.join(map(quoted, names))}"] * bool(rows)
+    data = {"guilty": rows[0]["layer"] if rows else None, "layers": rows, "kit": around}
+    return data, lines, code_of(["drifted"] * len(rows))
+
+
+def run_test_live(file: Path, *words: str) -> int:
+    """As `run_test`, with the real model; the code says what the runs prove. Where none came to its end, nothing."""
+    code, data = run_live(lambda *live: run_test(file, *live, *words))
+    if code == CANNOT or "inconclusive" not in {verdict["word"] for verdict in data["verdicts"]}:
+        return code
+    ended = [result for result in data["results"] if result["cell"] != "FF" and not result["stopped"]]
+    return INCONCLUSIVE if ended else CANNOT
+
+
+def drift(options: argparse.Namespace) -> int:
+    """`agentreplay drift [PATH...] [--test ID] [--by model|date] [--judge] [--html FILE] [--json]`."""
+    root = root_above(Path.cwd())
+    places = options.paths or [root / history.FILE] * files.exists(root / history.FILE)
+    runs = [run for run in history.read(places) if options.test in run.test]
+    rows = live_tables.build_rows([run for run in runs if "L" in run.cell and not run.stopped], options.by)
+    if not rows:
+        command = "pytest --replay=live" + f" {options.test}" * bool(options.test)
+        return complain(f"there is no live run in the history. To make one:\n  {command}", NOTHING)
+    if options.html:
+        files.write_whole(options.html, live_tables.format_page(rows))
+    verdicts = judge_runs(root, runs) if options.judge else []
+    if options.json:
+        say_data({"rows": rows, "verdicts": verdicts})
+    else:
+        from pytest_agentreplay.report.live_findings import verdict_lines
+
+        lines = live_tables.format_trend(rows, width(), sys.stdout.encoding)
+        say("\n".join([*lines, *[""] * bool(verdicts), *verdict_lines(verdicts)]))
+    return code_of(verdict["word"] for verdict in verdicts)
+
+
+def judge_runs(root: Path, runs: Sequence[LiveResult]) -> list[dict[str, Any]]:
+    """Return what all runs of each test prove together, by the sequential test of the project's ini file."""
+    from pytest_agentreplay.core.live.live_verdict import LivePlan, judge
+    from pytest_agentreplay.core.live.statistics import SequentialTest
+    from pytest_agentreplay.store.projects import ini_value
+
+    test = SequentialTest(**amounts_of(ini_value(root, "agentreplay_live") or "", "agentreplay_live", TEST))
+    groups: dict[str, list[LiveResult]] = {}
+    for run in runs:
+        name = " ".join([run.test, *(f"{key}={value}" for key, value in sorted(run.changed.items()))])
+        groups.setdefault(name, []).append(run)
+    cells = {name: dict.fromkeys(sorted({run.cell for run in group}), 0) for name, group in groups.items()}
+    return [(judge(groups[name], LivePlan(cells[name], test, auto=True)) or {}) | {"test": name} for name in groups]
