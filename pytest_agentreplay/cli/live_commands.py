@@ -121,7 +121,7 @@ def cell_line(row: dict[str, Any]) -> str:
 
 def compare_recordings(options: argparse.Namespace) -> tuple[dict[str, Any], list[str], int]:
     """Return which layer made two recordings differ, and what else differs, as data and as lines, and the exit code."""
-    from pytest_agentreplay.core.live.changed_layers import changed_layers, kit_changes
+    from pytest_agentreplay.core.live.lineup import changed_layers, kit_changes
     from pytest_agentreplay.dialects import READER
     from pytest_agentreplay.report.findings import compared
 

@@ -5,10 +5,10 @@
     conflicts          names that other plugins have as well          recordings    the proof of each new recording
     session            the report at the end of the session           orders        a test in other orders of answers
     sandboxing         the sandbox of the session, where asked for    live_items    the live runs of a test
-    repeated_items     a test as several items                        cases         cases as items, and in reports
-    shared             one change behind many tests                   adopting      the tests of accept --requests
-    runtest_hooks      one test, from its set-up to its report        fresh         the proof in a fresh process
-    outcome            refusals and secrets in pytest's reports       proving       that process
+    shared             one change behind many tests                   cases         cases as items, and in reports
+    runtest_hooks      one test, from its set-up to its report        adopting      the tests of accept --requests
+    outcome            refusals and secrets in pytest's reports       fresh         the proof in a fresh process
+    proving            that process
 
 A test that does not ask for the plugin costs a look-up per hook; `session_glue`, `recordings` and whatever else is ours
 wait for one that does.

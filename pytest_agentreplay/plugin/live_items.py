@@ -23,7 +23,7 @@ from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import CannotWrite, SettingsError
 from pytest_agentreplay.live import history
 from pytest_agentreplay.live.ledger import Ledger, results_of, spent_of
-from pytest_agentreplay.plugin.repeated_items import repeat_item
+from pytest_agentreplay.plugin.orders import repeat_item
 from pytest_agentreplay.plugin.session_glue import INTERRUPTS, is_skipped
 from pytest_agentreplay.plugin.stash import BASE, LIVE, RUN_SESSION, nodeid_of, store_of, wanted
 from pytest_agentreplay.report.live_findings import verdict_finding, verdict_lines

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from _pytest import python
 
 from pytest_agentreplay.core.order_permutations import OrderTrial
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import SettingsError, SnapshotError
-from pytest_agentreplay.plugin.repeated_items import repeat_item
-from pytest_agentreplay.plugin.stash import BASE, TRIAL, TRIED, nodeid_of, store_of
+from pytest_agentreplay.plugin.stash import BASE, TEST, TRIAL, TRIED, nodeid_of, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -39,6 +39,23 @@ class Tried:
     ended: JsonObject | None = None
     broken: bool = False
     found: int | None = None
+
+
+def repeat_item(item: pytest.Function, test: str, word: str) -> pytest.Function:
+    """Return the item of `test` again, named by `word` like a parameter: test_refund[live-3]."""
+    spec = getattr(item, "callspec", None) or (getattr(python, "CallSpec", None) or vars(python)["CallSpec2"])()
+    spec = dataclasses.replace(spec, _idlist=(*spec._idlist, word))
+    other: pytest.Function = type(item).from_parent(
+        item.parent,
+        name=f"{item.originalname}[{spec.id}]",
+        callspec=spec,
+        fixtureinfo=item._fixtureinfo,
+        keywords={spec.id: True, word: True},
+        originalname=item.originalname,
+    )
+    other.own_markers = [*item.own_markers]
+    other.stash[TEST] = test
+    return other
 
 
 def with_orders(items: Iterable[Any]) -> list[Any]:

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from pytest_agentreplay.core.live.axes import Axes, ModelAxis, ToolsAxis
+    from pytest_agentreplay.core.live.result import Axes, ModelAxis, ToolsAxis
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.core.order_permutations import OrderTrial
     from pytest_agentreplay.core.redaction.policy import Policy
@@ -161,7 +161,7 @@ class Settings(NamedTuple):
     @property
     def axes(self) -> Axes:
         """Which of model and tools a replay asks for real."""
-        from pytest_agentreplay.core.live.axes import Axes
+        from pytest_agentreplay.core.live.result import Axes
 
         return Axes(self.model, self.replay_tools, self.released)
 

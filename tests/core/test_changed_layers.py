@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_agentreplay.core.live.changed_layers import changed_layers, kit_changes
+from pytest_agentreplay.core.live.lineup import changed_layers, kit_changes
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.dialects import READER, RULES

@@ -2,11 +2,10 @@
 
 from itertools import combinations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.core.live.lineup import CELLS, LOOP, smallest_guilty_set
+from pytest_agentreplay.core.live.lineup import LOOP, smallest_guilty_set
 
 SUSPECTS = ("clock", "random", "tool:search", "prompt", "model")
 sets = st.frozensets(st.sampled_from(SUSPECTS), min_size=1)
@@ -19,7 +18,7 @@ def failing(*causes):
 
 @given(causes=st.lists(sets, min_size=1, max_size=4))
 def test_guilty_sets_are_guilty_and_minimal(causes):
-    """For any monotone failure, within 32 cells, none of which is run twice."""
+    """For any monotone failure, and no cell is run twice."""
     ran = []
     fails = failing(*causes)
 
@@ -32,7 +31,7 @@ def test_guilty_sets_are_guilty_and_minimal(causes):
     for guilty in lineup.guilty:
         assert fails(guilty) == "drifted"
         assert all(fails(frozenset(part)) == "same" for part in combinations(guilty, len(guilty) - 1))
-    assert len(ran) == len(set(ran)) <= 2 + 2 * len(SUSPECTS) <= CELLS
+    assert len(ran) == len(set(ran)) <= 2 + 2 * len(SUSPECTS)
 
 
 def test_each_layer_that_is_guilty_alone_is_named():
@@ -86,12 +85,3 @@ def test_cells_that_decide_nothing_convict_nobody(causes, doubtful, unpaid):
     assert all(fails(guilty) == "drifted" for guilty in lineup.guilty)
     if not causes:
         assert lineup.word != "drifted"
-
-
-@pytest.mark.parametrize("most", range(1, 9))
-def test_the_cap_on_cells_is_never_crossed(most):
-    """What was not run for it is undecided, not same."""
-    ran = []
-    lineup = smallest_guilty_set(SUSPECTS, lambda released: ran.append(released) or "same", most=most)
-    assert len(ran) == min(most, len(SUSPECTS) + 2)
-    assert lineup.word == ("same" if most > len(SUSPECTS) + 1 else "inconclusive")

@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from pytest_agentreplay.core.backends.backend import Moment, PassThrough, Refused, Replayed
 from pytest_agentreplay.core.case_backend import AnswerPolicy
-from pytest_agentreplay.core.live.axes import Axes
 from pytest_agentreplay.core.live.live_backend import LiveBackend
+from pytest_agentreplay.core.live.result import Axes
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import ToolCall, ToolReply
 from pytest_agentreplay.core.tolerance import TolerancePolicy, parse

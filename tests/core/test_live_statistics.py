@@ -86,8 +86,6 @@ def test_a_verdict_needs_evidence_and_the_last_run_gives_one():
     assert [test.verdict(n, n) for n in (0, 13, 14)] == [None, None, "same"]
     assert [test.verdict(0, n) for n in (1, 2, 3)] == [None, None, "drifted"]
     assert (test.verdict(60, 67), test.verdict(61, 68)) == (None, "inconclusive")
-    with pytest.raises(ValueError, match="3 passes of 2 runs"):
-        test.verdict(3, 2)
 
 
 @pytest.mark.parametrize(
@@ -157,8 +155,6 @@ def test_pass_k_is_the_share_of_choices_of_k_runs_that_all_passed():
 
 def test_clean_runs_needed_has_the_figures_of_the_table():
     assert [clean_runs_needed(rate) for rate in (0.5, 0.3, 0.2, 0.1, 0.05)] == [5, 9, 14, 29, 59]
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        clean_runs_needed(0)
 
 
 def test_sign_test_is_exact_and_two_sided():

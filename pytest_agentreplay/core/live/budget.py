@@ -20,14 +20,9 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.reading import Reader
 
 NANO = 1_000_000_000
-OUTPUT_LIMITS = {
-    "max_tokens",
-    "max_completion_tokens",
-    "max_output_tokens",
-    "maxTokens",
-    "maxOutputTokens",
-    "num_predict",
-}
+OUTPUT_LIMITS = frozenset(
+    ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxTokens", "maxOutputTokens", "num_predict")
+)
 CHOICES = {"n", "candidateCount"}
 UNSTATED = "no output limit: the request has no max_tokens; add one there, or for all calls to the budget: output=4096"
 UNPRICED = "no price of {0} is known; add it to agentreplay_prices (dollars per million tokens): {0} = 1.25 in, 10 out"

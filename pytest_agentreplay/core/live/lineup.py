@@ -1,10 +1,14 @@
-"""Which layers make a run drift: a search over runs in which some layers are released and the others are recorded.
+"""Which layers make a run drift, by runs in which some are released and the others recorded, or from two recordings.
 
 Rules of this module:
 - With nothing released only the agent's own code can differ, so that cell comes first and ends the search if it fails.
 - Each layer is released alone. Where none of them fails alone, all are released together, and each that is not needed
   for the failure is pinned again: what is left fails, and nothing can be taken from it.
 - Only a cell that drifted convicts. One that decided nothing, or that nobody paid for, is reported and proves nothing.
+- The divergences of two recordings come in the order of the run, without what merely carries an earlier one along, so
+  the first is the answer. A later one is independent of it only where the very same call was answered otherwise.
+- Another reply to the same request is the provider's change where the recordings name another served model, else it
+  is the model's sampling. The same replies and other calls are the agent's own code.
 """
 
 from __future__ import annotations
@@ -12,17 +16,25 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from pytest_agentreplay.core.align import divergences
+from pytest_agentreplay.core.divergence import Divergence, Kind
+from pytest_agentreplay.core.kit import kit_of
+from pytest_agentreplay.core.turns import label
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pytest_agentreplay.core.live.result import Word
+    from pytest_agentreplay.core.matching import Matching
+    from pytest_agentreplay.core.model import Run
+    from pytest_agentreplay.core.reading import Reader
 
 Released: TypeAlias = frozenset[str]
 
 LOOP = "loop code"
 """The agent's own code: what is left when every layer is pinned. It cannot be pinned itself."""
-CELLS = 32
-"""How many cells are run at most: all sets of five layers."""
+LAYERS = {Kind.REPLY: "model sampling", Kind.NOISE: "clock or random numbers", Kind.SDK: "packages", Kind.REQUEST: LOOP}
+"""Layers that `Kind.layer` does not name as a line-up does; "loop" is the agent's own code."""
 
 
 @dataclass(slots=True)
@@ -55,9 +67,7 @@ class LineUp:
         return " and ".join(names) + (" together" if len(names) > 1 else "") + through
 
 
-def smallest_guilty_set(
-    suspects: Sequence[str], outcome_of: Callable[[Released], Word | None], *, most: int = CELLS
-) -> LineUp:
+def smallest_guilty_set(suspects: Sequence[str], outcome_of: Callable[[Released], Word | None]) -> LineUp:
     """Search for the layers that make a run drift; `suspects` come in the order in which they are released.
 
     `outcome_of` runs a cell: None says that it was not run, for want of budget. It is called once for each cell.
@@ -66,7 +76,7 @@ def smallest_guilty_set(
 
     def drifts(released: Released) -> bool:
         if released not in lineup.cells:
-            lineup.cells[released] = outcome_of(released) if len(lineup.cells) < most else None
+            lineup.cells[released] = outcome_of(released)
         return lineup.cells[released] == "drifted"
 
     nothing, everything = frozenset[str](), frozenset(suspects)
@@ -80,3 +90,30 @@ def smallest_guilty_set(
             lineup.guilty = [everything]
     lineup.word = "drifted" if lineup.guilty else "same" if lineup.cells.get(everything) == "same" else lineup.word
     return lineup
+
+
+def changed_layers(a: Run, b: Run, reader: Reader, matching: Matching) -> list[tuple[str, bool, Divergence]]:
+    """Return the layers in which `b` differs from `a`, the guilty one first, as (layer, independent, divergence).
+
+    One is independent where it cannot be a consequence of an earlier one.
+    """
+    changes: list[tuple[str, bool, Divergence]] = []
+    for divergence in divergences(a, b, reader, matching=matching):
+        kind, recorded = divergence.kind, divergence.recorded
+        layer = LAYERS.get(kind, LOOP if kind.layer == "loop" else kind.layer)
+        same_call = recorded is not None and recorded.call == divergence.now
+        if kind is Kind.REPLY and kit_changes(a, b, reader).keys() & {"version", "model served", "fingerprint"}:
+            layer = "model"
+        elif kind is Kind.RESULT and recorded is not None and same_call:
+            layer = label(recorded.call, reader)
+        elif kind is Kind.MODEL and divergence.differences[0].path != "$.model":
+            layer = "parameters"
+        changes.append((layer, same_call or not changes, divergence))
+    return changes
+
+
+def kit_changes(a: Run, b: Run, reader: Reader) -> dict[str, tuple[str, str]]:
+    """Return what was around the two runs and differs: the fields of the replay kit, each with its two values."""
+    groups, sides = {"model", "scene", "code"}, [kit_of(run, reader).fields for run in (a, b)]
+    old, new = ({each.name: each.value for each in fields if each.group in groups} for fields in sides)
+    return {name: (old.get(name, ""), new.get(name, "")) for name in old | new if old.get(name) != new.get(name)}

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.backends.backend import Moment, Verdict
     from pytest_agentreplay.core.case_backend import AnswerPolicy
-    from pytest_agentreplay.core.live.axes import Axes
     from pytest_agentreplay.core.live.budget import ModelBudget
+    from pytest_agentreplay.core.live.result import Axes
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Call, Outcome, Run
     from pytest_agentreplay.core.reading import Reader

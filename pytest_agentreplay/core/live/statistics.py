@@ -54,8 +54,6 @@ class SequentialTest:
 
     def verdict(self, passes: int, runs: int) -> Word | None:
         """Return what so many passes of so many runs prove; None where one more run may decide."""
-        if not 0 <= passes <= runs:
-            raise ValueError(f"{passes} passes of {runs} runs: there are 0 to {runs}")
         failure = math.log((1 - self.p1) / (1 - self.p0))
         evidence = passes * math.log(self.p1 / self.p0) + (runs - passes) * failure
         if evidence >= math.log((1 - self.beta) / self.alpha):
@@ -95,8 +93,6 @@ def pass_k(passes: int, runs: int, k: int) -> float | None:
 
 def clean_runs_needed(failure_rate: float, confidence: float = 0.95) -> int:
     """Return after how many runs a failure of this rate would have been seen at least once, with this confidence."""
-    if not 0 < failure_rate < 1:
-        raise ValueError(f"a failure rate of {failure_rate} cannot be looked for; it must be between 0 and 1")
     return math.ceil(math.log(1 - confidence) / math.log1p(-failure_rate))
 
 
