@@ -5,13 +5,12 @@ pytest cuts long explanations, so the first six lines carry it all.
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_agentreplay.cases.checks.calls import ToolExpectation, mismatch_of, read_tools, sides, wish
-from pytest_agentreplay.cases.turn import ToolCallView, clip, short
+from pytest_agentreplay.cases.checks.calls import ToolExpectation, sides, wish
+from pytest_agentreplay.cases.checks.values import alike, differing, fails
+from pytest_agentreplay.cases.turn import ToolCallView, clip, parsed_arguments, short
 from pytest_agentreplay.core import align
-from pytest_agentreplay.core.diff.texts import brief
 from pytest_agentreplay.core.divergence import ABSENT
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.matching.address import content
@@ -20,14 +19,15 @@ from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.errors import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from pytest_agentreplay.cases.checks.calls import ToolSpec
     from pytest_agentreplay.cases.turn import TurnView
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.model import Json
 
 UNSAID: Any = object()
+
+__tracebackhide__ = True  # no frame of this module says more than the line of the test
 
 
 class HoldsRun(Protocol):
@@ -53,7 +53,6 @@ def first_divergence(a: Run | HoldsRun, b: Run | HoldsRun) -> Divergence | None:
 
 def assert_same_run(a: Run | HoldsRun, b: Run | HoldsRun) -> None:
     """Assert that run `b` behaves as run `a` did. Raises AssertionError with the first divergence."""
-    __tracebackhide__ = True
     divergence = first_divergence(a, b)
     if divergence is not None:
         raise AssertionError("\n".join(told(divergence)))
@@ -75,48 +74,12 @@ def told(divergence: Divergence) -> list[str]:
     return list(map(visible, lines + ([f"  likely cause  {divergence.cause}"] if divergence.cause else [])))
 
 
-def assert_tool_calls(
-    calls: Sequence[ToolCallView],
-    expected: Iterable[ToolSpec],
-    order: Literal["equal", "subsequence", "multiset"] = "equal",
-) -> None:
-    """Assert that `calls` are the `expected` ones; see `RunView.assert_tool_calls`."""
-    __tracebackhide__ = True
-    wanted = read_tools(expected)
-    if found := mismatch_of(order)(calls, wanted):
-        names = ", ".join(call.name for call in calls) or "none"
-        raise AssertionError("\n".join([*found, f"  all calls  {names}"]))
-
-
-def assert_turn(
-    turns: Sequence[TurnView],
-    number: int,
-    *,
-    lane: str,
-    agent: str,
-    conditions: Mapping[str, Any],
-    jsonpath: str | None = None,
-    equals: object = UNSAID,
-) -> None:
-    """Assert something of one of `turns`; see `RunView.assert_turn`, whose keywords `conditions` holds."""
-    __tracebackhide__ = True
-    if jsonpath is None and equals is not UNSAID:
-        raise TypeError("equals= says what jsonpath= finds; use them together")
-    turn = pick(turns, number, lane, agent)
-    found = [line for name, wanted in conditions.items() if wanted is not None for line in unmet(turn, name, wanted)]
-    if not found and jsonpath is not None:
-        found = elsewhere(turn, jsonpath, equals)
-    if found:
-        raise AssertionError("\n".join(found))
-
-
 def pick(turns: Sequence[TurnView], number: int, lane: str, agent: str = "") -> TurnView:
     """Turn `number` of `lane`, or of what `agent` did; negative numbers count from the end.
 
     Without an agent the turns of a lane are counted through, whoever they are of. Raises AssertionError when there is
     none.
     """
-    __tracebackhide__ = True
     lane = lane or ("" if agent else "main")
     mine = [turn for turn in turns if lane in {"", turn.lane} and agent in {"", turn.agent}]
     if -len(mine) <= number < 0:
@@ -127,15 +90,9 @@ def pick(turns: Sequence[TurnView], number: int, lane: str, agent: str = "") -> 
     lanes = ", ".join(dict.fromkeys(turn.lane for turn in turns)) or "none"
     there = f"turns {first}-{first + len(mine) - 1}" if mine else "no turn"
     whose = " ".join([*([f"of {agent}"] if agent else []), *([f"in lane {lane}"] if lane else [])])
-    lines = [
-        f"there is no turn {number} {whose}",
-        f"  expected  turn {number}",
-        f"  there     {there}",
-        f"  lanes     {lanes}",
-    ]
-    if agents := ", ".join(dict.fromkeys(turn.agent for turn in turns if turn.agent)):
-        lines.append(f"  agents    {agents}")
-    raise AssertionError("\n".join(lines))
+    agents = ", ".join(dict.fromkeys(turn.agent for turn in turns if turn.agent))
+    more = [f"  lanes     {lanes}", *([f"  agents    {agents}"] if agents else [])]
+    raise AssertionError("\n".join(fails(f"there is no turn {number} {whose}", f"turn {number}", there, *more).lines))
 
 
 def unmet(turn: TurnView, name: str, wanted: Any) -> Iterator[str]:
@@ -144,26 +101,18 @@ def unmet(turn: TurnView, name: str, wanted: Any) -> Iterator[str]:
         case "tool":
             yield from untouched(turn, wish(wanted))
         case "model" if turn.model != wanted:
-            yield from (
-                f"turn {turn.number} asked another model",
-                f"  expected  {wanted}",
-                f"  there     {turn.model or 'none'}",
-            )
+            yield from fails(f"turn {turn.number} asked another model", wanted, turn.model or "none").lines
         case "text" if turn.text != wanted:
-            yield f"turn {turn.number} says something else"
-            yield from (f"  expected  {short(wanted)}", f"  there     {short(turn.text)}")
-            yield f"  differs   {brief(wanted, turn.text)}"
+            head, more = f"turn {turn.number} says something else", differing(wanted, turn.text)
+            yield from fails(head, short(wanted), short(turn.text), *more).lines
         case "text_contains" if wanted not in turn.text:
-            yield f"turn {turn.number} does not say it"
-            yield from (f"  expected  {short(wanted)} in the text", f"  there     {short(turn.text)}")
-            if wanted.lower() in turn.text.lower():
-                at = turn.text.lower().index(wanted.lower())
-                yield f"  nearest   {short(turn.text[at : at + len(wanted)])} (other case)"
+            head, more = f"turn {turn.number} does not say it", alike(wanted, [turn.text])
+            yield from fails(head, f"{short(wanted)} in the text", short(turn.text), *more).lines
 
 
 def untouched(turn: TurnView, want: ToolExpectation) -> list[str]:
     """What is wrong when the wished tool was neither asked for nor called in `turn`."""
-    asked = [ToolCallView(use.name, arguments(use.arguments), turn=turn.number) for use in turn.tool_uses]
+    asked = [ToolCallView(use.name, parsed_arguments(use.arguments), turn=turn.number) for use in turn.tool_uses]
     calls = [*asked, *turn.tool_calls]
     if any(want.grants(call.name, call.arguments) for call in calls):
         return []
@@ -174,39 +123,19 @@ def untouched(turn: TurnView, want: ToolExpectation) -> list[str]:
     ]
 
 
-def arguments(value: Json) -> dict[str, object]:
-    """A model's tool arguments as values; text that is no JSON object stands under ""."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return {"": value}
-    return dict(value) if isinstance(value, dict) else {"": value}
-
-
 def elsewhere(turn: TurnView, jsonpath: str, equals: object) -> list[str]:
     """What is wrong when `jsonpath` should find something in the request of `turn`, or find `equals`."""
     tree = body(turn)
     found = find(jsonpath, tree)
     there = found[0] if len(found) == 1 else found
     if not found:
-        expected = "something" if equals is UNSAID else short(equals)
-        return [
-            f"turn {turn.number}: {jsonpath} finds nothing in the request",
-            f"  expected  {expected}",
-            "  there     nothing",
-            f"  nearest   {landing(jsonpath, tree)}",
-        ]
+        head, expected = f"{jsonpath} finds nothing in the request", "something" if equals is UNSAID else short(equals)
+        nearest = f"  nearest   {landing(jsonpath, tree)}"
+        return [*fails(f"turn {turn.number}: {head}", expected, "nothing", nearest).lines]
     if equals is UNSAID or there == equals:
         return []
-    lines = [
-        f"turn {turn.number}: {jsonpath} is something else",
-        f"  expected  {short(equals)}",
-        f"  there     {short(there)}",
-    ]
-    if isinstance(equals, str) and isinstance(there, str):
-        lines.append(f"  differs   {brief(equals, there)}")
-    return lines
+    head = f"turn {turn.number}: {jsonpath} is something else"
+    return [*fails(head, short(equals), short(there), *differing(equals, there)).lines]
 
 
 def body(turn: TurnView) -> Json:

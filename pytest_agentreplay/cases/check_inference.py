@@ -63,16 +63,9 @@ def inferred(evidence: CaseEvidence) -> Inference:
 
 def symptoms(evidence: CaseEvidence) -> Iterator[Symptom]:
     """Everything that looks wrong, what weighs most first."""
-    yield from claimed(evidence)
-    yield from disclosed(evidence)
-    yield from stopped(evidence)
-    yield from repeated(evidence)
-    yield from failed_tools(evidence)
-    yield from broken_replies(evidence)
-    yield from ended_badly(evidence)
-    yield from unanswered(evidence)
-    yield from asserted(evidence)
-    yield from graded(evidence)
+    first = (claimed, disclosed, stopped, repeated, failed_tools)
+    for look in (*first, broken_replies, ended_badly, unanswered, asserted, graded):
+        yield from look(evidence)
 
 
 def claimed(evidence: CaseEvidence) -> Iterator[Symptom]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_agentreplay.cases import turn
-from pytest_agentreplay.cases.turn import ToolCallView
+from pytest_agentreplay.cases.turn import ToolCallView, parsed_arguments
 from pytest_agentreplay.core.model import Failure, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.dialects import READER, genai
 
@@ -115,11 +115,10 @@ def _asked_for(turns: Sequence[TurnView]) -> Iterator[ToolCallView]:
     }
     for it in turns:
         for use in it.tool_uses:
-            given = genai.parsed(use.arguments)
             answer = answers.get(use.id, {})
             yield ToolCallView(
                 use.name,
-                dict(given) if isinstance(given, dict) else {"": given},
+                parsed_arguments(use.arguments),
                 answer.get("response"),
                 failed=answer.get("is_error") is True,
                 turn=it.number,

@@ -30,7 +30,7 @@ from pytest_agentreplay.errors import CaseError, SettingsError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.core.rules import Place
 
 KEYS = ("tool", "match", "answers")
@@ -67,8 +67,8 @@ class FixtureParser:
         self._file = file
         self._document = strict_yaml.load(data, file=file, error=CaseError)
 
-    def fixture(self) -> tuple[str, tuple[str, ...], tuple[FixtureAnswer, ...]]:
-        """Tool, paths that count, answers. Raises CaseError."""
+    def fixture(self) -> Fixture:
+        """The fixture. Raises CaseError."""
         told = self._keys((), self._document.value, KEYS, "a fixture")
         tool = told.get("tool")
         if not isinstance(tool, str) or not tool:
@@ -77,7 +77,8 @@ class FixtureParser:
         answers = told.get("answers")
         if not isinstance(answers, list) or not answers:
             raise self._refused(("answers",), "answers is a list: one line with - for each")
-        return tool, match, tuple(self._answer(("answers", at), it) for at, it in enumerate(answers))
+        every = tuple(self._answer(("answers", at), it) for at, it in enumerate(answers))
+        return Fixture(tool, every, match, self._file)
 
     def _paths(self, value: Any) -> Iterator[str]:
         if not isinstance(value, list):
@@ -165,8 +166,6 @@ class FixtureParser:
         return self._document.places.get(path, "")
 
 
-__all__ = ["Fixture", "FixtureAnswer", "Fixtures", "of_answers", "one", "plain", "read"]
-
 SUFFIX = ".yaml"
 MOST_FILES = 2000
 
@@ -230,10 +229,6 @@ class Fixtures:
             raise _twice(here, other)
         return found[0] if found else None
 
-    def fixture(self, answer: FixtureAnswer) -> Fixture | None:
-        """The fixture that holds `answer`."""
-        return next((one for one in self.fixtures if any(it is answer for it in one.answers)), None)
-
 
 def _twice(here: FixtureAnswer, other: FixtureAnswer) -> CaseError:
     kinds = " and ".join("written" if one.written else "recorded" for one in (other, here))
@@ -251,8 +246,7 @@ def read(files: Mapping[str, bytes]) -> Fixtures:
 
 def one(data: bytes, *, file: str) -> Fixture:
     """The fixture that a file holds. Raises CaseError with file, line and column."""
-    tool, match, answers = FixtureParser(data, file).fixture()
-    return Fixture(tool, answers, match, file)
+    return FixtureParser(data, file).fixture()
 
 
 def of_answers(tool: str, given: Iterable[tuple[JsonObject, ToolReply | Failure]]) -> Fixture:
@@ -268,14 +262,3 @@ def _turns(outcomes: list[Any]) -> tuple[Any, ...]:
     while len(outcomes) > 1 and outcomes[-1] == outcomes[-2]:
         outcomes = outcomes[:-1]
     return tuple(outcomes)
-
-
-def plain(value: Json) -> bool:
-    """Whether a value is JSON all through, and no class of Python's."""
-    match value:
-        case dict():
-            return not any(name.startswith("$") for name in value) and all(map(plain, value.values()))
-        case list():
-            return all(map(plain, value))
-        case _:
-            return True

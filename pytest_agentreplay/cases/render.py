@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases.case import DEFAULT_SERVING, FIXTURES, HALVES, Case
@@ -81,16 +82,7 @@ def one_line(text: str) -> str:
 
 
 def _source(case: Case) -> Json:
-    source = case.source
-    told: JsonObject = {
-        "format": source.format,
-        "version": source.version,
-        "file": source.file,
-        "id": source.id,
-        "fidelity": source.fidelity,
-        "imported": source.imported,
-        "losses": [*source.losses],
-    }
+    told: JsonObject = asdict(case.source) | {"losses": [*case.source.losses]}
     return {key: value for key, value in told.items() if value}
 
 
@@ -112,7 +104,7 @@ def _serve(case: Case) -> Json:
 
 
 def _served(serving: ServingPolicy, half: Half) -> Json:
-    told = {kind: getattr(serving, kind) for kind in ("model", "tools", "other")}
+    told = asdict(serving)
     if len({*told.values()}) == 1:
         return serving.model
     return {kind: word for kind, word in told.items() if word != getattr(DEFAULT_SERVING[half], kind)}

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.model import Failure, FramesReply, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.core.serialize.plain import plain
 from pytest_agentreplay.core.turns import tool_of, turns
-from pytest_agentreplay.dialects import json_rpc
+from pytest_agentreplay.dialects import genai, json_rpc
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytest_agentreplay.core.model import Exchange, JsonObject
+    from pytest_agentreplay.core.model import Exchange, Json, JsonObject
     from pytest_agentreplay.core.reading import CallReading, Chunk, Reader, ReplyReading, ToolUse
     from pytest_agentreplay.core.turns import Turn
 
@@ -194,6 +194,12 @@ def retrieval(call: ToolCall, x: Exchange, turn: int, reader: Reader) -> Retriev
         turn=turn,
         lane=x.lane,
     )
+
+
+def parsed_arguments(value: Json) -> dict[str, object]:
+    """A model's tool arguments as values; text that is no JSON object stands under ""."""
+    tree = genai.parsed(value)
+    return dict(tree) if isinstance(tree, dict) else {"": tree}
 
 
 def short(value: object) -> str:

@@ -183,7 +183,7 @@ def test_the_store_alone_walks_folders():
     }
     walking = {
         "intercept/network": ["in_process.py: os.listdir(", "sandbox.py: .iterdir("],
-        "case_files": ["case_linting.py: os.walk(", "case_linting.py: os.walk("],
+        "case_files": ["case_linting.py: os.walk("],
         "project_setup": ["project_modules.py: os.walk("],
         "store": ["locks.py: os.walk(", "dependency_hashes.py: .glob(", "files.py: os.listdir("]
         + [f"snapshots.py: {walk}" for walk in (".glob(", "os.scandir(", "os.walk(")],

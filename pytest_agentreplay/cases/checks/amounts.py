@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases import turn
 from pytest_agentreplay.cases.checks.values import HOLDS, AnswerCheck, fails, unknown
+from pytest_agentreplay.core.kit import table
 from pytest_agentreplay.core.matching.address import content
 from pytest_agentreplay.core.model import HttpReply
 from pytest_agentreplay.dialects import READER
@@ -43,8 +44,7 @@ def cost(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
     """So much money: by the prices that are given, else as the run itself says."""
     if evidence.run is None:
         return unknown("the model calls of this run are not known")
-    told = evidence.run.header.kit.get("case")
-    stated = told.get("cost") if isinstance(told, dict) else None
+    stated = table(evidence.run.header.kit, "case").get("cost")
     if "prices" not in wanted and isinstance(stated, int | float) and not isinstance(stated, bool):
         return within("cost", stated, wanted)
     prices = wanted.get("prices")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,15 +21,12 @@ ToolSpec: TypeAlias = "str | tuple[str, Mapping[str, object]]"
 """An expected tool call: its name, or its name and arguments."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class ToolExpectation:
     """A tool call that a test expects: its name, and its arguments unless any will do."""
 
-    __slots__ = ("arguments", "name")
-
-    def __init__(self, name: str, arguments: Mapping[str, object] | None) -> None:
-        """Made by `wish` alone."""
-        self.name = name
-        self.arguments = None if arguments is None else dict(arguments)
+    name: str
+    arguments: Mapping[str, object] | None
 
     def grants(self, name: str, arguments: object) -> bool:
         """Whether a call of `name` with `arguments` is the expected one."""
@@ -63,7 +61,7 @@ def wish(spec: ToolSpec) -> ToolExpectation:
         case str():
             return ToolExpectation(spec, None)
         case (str(name), arguments) if hasattr(arguments, "keys"):
-            return ToolExpectation(name, arguments)
+            return ToolExpectation(name, dict(arguments))
         case _:
             raise TypeError(f'a tool call is a name, or a pair like ("refund", {{"order_id": 7}}), not {spec!r}')
 

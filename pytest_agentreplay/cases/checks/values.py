@@ -72,9 +72,9 @@ def _compared(what: str, found: Sequence[Any], name: str, want: Any, *, nearest:
         return fails(f"{what} is not there", short(want), "nothing", *_line(nearest))
     match name:
         case "equals" if not any(same(want, value) for value in found):
-            return fails(f"{what} is something else", short(want), short(found[0]), *_differing(want, found[0]))
+            return fails(f"{what} is something else", short(want), short(found[0]), *differing(want, found[0]))
         case "contains" if not any(want in text for value in found for text in texts(value)):
-            return fails(f"{what} does not say it", f"{short(want)} in it", short(found[0]), *_alike(want, found))
+            return fails(f"{what} does not say it", f"{short(want)} in it", short(found[0]), *alike(want, found))
         case "not_contains" if hit := next((text for value in found for text in texts(value) if want in text), ""):
             return fails(f"{what} says it", f"no {short(want)} in it", _around(hit, want))
         case "matches" if not any(quick(want).search(text) for value in found for text in texts(value)):
@@ -137,7 +137,8 @@ def _line(nearest: str) -> list[str]:
     return [f"  nearest   {nearest}"] if nearest else []
 
 
-def _differing(want: Any, there: Any) -> list[str]:
+def differing(want: Any, there: Any) -> list[str]:
+    """Where two texts differ, on a line; nothing for what is no text."""
     return [f"  differs   {brief(want, there)}"] if isinstance(want, str) and isinstance(there, str) else []
 
 
@@ -146,7 +147,7 @@ def _around(text: str, want: str) -> str:
     return short(text[max(0, at - 20) : at + len(want) + 20])
 
 
-def _alike(want: str, found: Sequence[Any]) -> list[str]:
+def alike(want: str, found: Sequence[Any]) -> list[str]:
     """The text itself but for case or spaces, where it stands."""
     for text in (text for value in found for text in texts(value)):
         if (at := text.lower().find(want.lower())) >= 0:

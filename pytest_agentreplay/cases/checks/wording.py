@@ -16,20 +16,8 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any
 
-MONTHS = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-]
+YEAR = "january february march april may june july august september october november december"
+MONTHS = YEAR.split()
 ISO = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})(?:[t ][0-9:.,+z-]*)?", re.ASCII)
 DOTTED = re.compile(r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4})", re.ASCII)
 IN_WORDS = re.compile(
@@ -70,14 +58,8 @@ def days(day: dt.date) -> tuple[str, ...]:
     told = {day.isoformat(), day.strftime("%Y/%m/%d") if year > 999 else day.isoformat()}
     for one in {str(number), f"{number:02}", nth}:
         for name in names:
-            told |= {f"{one} {name}", f"{one} of {name}", f"{one}. {name}", f"{name} {one}"}
-            told |= {
-                f"{one} {name} {year}",
-                f"{one} {name}, {year}",
-                f"{one}. {name} {year}",
-                f"{one} of {name} {year}",
-            }
-            told |= {f"{name} {one} {year}", f"{name} {one}, {year}"}
+            before = {f"{one} {name}", f"{one} of {name}", f"{one}. {name}", f"{name} {one}"}
+            told |= before | {f"{form} {year}" for form in before} | {f"{one} {name}, {year}", f"{name} {one}, {year}"}
     for first, second in ((number, day.month), (day.month, number)):
         for mark in "./-":
             told |= {f"{first}{mark}{second}{mark}{year}", f"{first:02}{mark}{second:02}{mark}{year}"}
