@@ -11,7 +11,9 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pytest_agentreplay.demo.history import last_word, offered
+from pytest_agentreplay.dialects import genai
+from pytest_agentreplay.dialects.encode.model_reply import text_of
+from pytest_agentreplay.dialects.lenient import obj, objects, string
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -79,21 +81,31 @@ def in_order(replies: Iterable[Reply]) -> Callable[[Any, int], Reply]:
 
 def default_script(body: Any, number: int) -> Reply:
     """Ask for a fitting tool when the last word is the user's and tools are offered; else say something new."""
-    body = body if isinstance(body, dict) else {}
-    who, text = last_word(body)
-    tools = offered(body)
-    if tools and who == "user":
+    body = obj(body)
+    role, text = last_word(body)
+    offered = body.get("tools") or obj(body.get("toolConfig")).get("tools")
+    tools = [tool for tool in genai.tools(objects(offered)) if tool["name"]]
+    if tools and role == "user":
         return fitting(tools, text)
     return f"Answer {number} ({fresh('')}) to: {text}"
+
+
+def last_word(body: dict[str, Any]) -> tuple[str, str]:
+    """Who spoke last in a request of any API ("user", "tool", "assistant" ...), and what."""
+    said: Any = next((body[name] for name in ("messages", "input", "contents", "prompt") if body.get(name)), "")
+    last = said[-1] if isinstance(said, list) else said
+    message = genai.message(last)
+    texts = (text_of(part.get("content", part.get("response"))) for part in objects(message["parts"]))
+    return string(message["role"]), " ".join(texts) or string(obj(last).get("content"))
 
 
 def fitting(tools: Sequence[dict[str, Any]], text: str) -> Ask:
     """The first tool with a word of its name in `text`, else the first; its required arguments taken from `text`."""
     words = set(re.findall(r"[a-z]+", text.lower()))
     tool = next((t for t in tools if words & set(t["name"].lower().split("_"))), tools[0])
-    fields = tool["schema"].get("properties", {})
-    wanted = tool["schema"].get("required", fields)
-    return Ask(tool["name"], {name: argument(fields.get(name, {}), text) for name in wanted})
+    schema: dict[str, Any] = obj(tool["parameters"])
+    fields: dict[str, Any] = obj(schema.get("properties"))
+    return Ask(tool["name"], {name: argument(fields.get(name, {}), text) for name in schema.get("required", fields)})
 
 
 def argument(schema: dict[str, Any], text: str) -> Any:

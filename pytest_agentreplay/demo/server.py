@@ -167,10 +167,8 @@ class ModelServer:
             about = {"number": request.number, "id": fresh("id_"), "path": request.path, "text": say.text}
             return in_full(json.dumps(about).encode(), marks)
         api, body = found
-        if api.stream is not None and api.asked_to_stream(body):
-            chunks = tuple(api.stream(body, say))
-            return Raw(headers=[("content-type", api.type), *marks], chunks=chunks, delay=self.pace)
-        assert api.whole is not None
+        if api.is_stream(body):
+            return Raw(headers=[("content-type", api.type), *marks], chunks=api.stream(body, say), delay=self.pace)
         return in_full(json.dumps(api.whole(body, say), ensure_ascii=False).encode(), marks)
 
     def _send(self, connection: socket.socket, raw: Raw) -> bool:

@@ -10,6 +10,7 @@ back as what it was made of; ids and times that nobody gave are derived, so that
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
+from urllib.parse import quote
 
 from pytest_agentreplay.core.matching.address import content
 from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply
@@ -34,19 +35,17 @@ class ReplyWriter(Protocol):
     """What a module of this package has."""
 
     BASE: str
+    PATH: str
+    STREAM_PATH: str
+    """Where a request for a stream goes, where the path names the model; "" where the body says both."""
 
-    def path(self, model: str, *, stream: bool) -> str:
-        """Where a request goes."""
+    def request_body(self, messages: Sequence[JsonObject], tools: Sequence[JsonObject]) -> JsonObject:
+        """The body of a request, without its parameters and without what the path says in some APIs."""
 
-    def asked(
-        self, model: str, messages: Sequence[JsonObject], tools: Sequence[JsonObject], *, stream: bool
-    ) -> JsonObject:
-        """The body of a request, without its parameters."""
-
-    def whole(self, one: ModelReply) -> JsonObject:
+    def whole(self, reply: ModelReply) -> JsonObject:
         """A reply in one piece."""
 
-    def streamed(self, one: ModelReply, body: JsonObject, /) -> tuple[bytes, ...]:
+    def streamed(self, reply: ModelReply, body: JsonObject, /) -> tuple[bytes, ...]:
         """A reply as a stream, an item each event; `body` is that of the request."""
 
 
@@ -77,13 +76,17 @@ def request(
     Raises KeyError for a dialect that cannot be written.
     """
     writer = _WRITERS[dialect]
-    body = writer.asked(model, messages, tools, stream=stream)
-    given = dict(parameters or {})
+    body = writer.request_body(messages, tools)
+    if not writer.STREAM_PATH:
+        body = {"model": model, **body, **({"stream": True} if stream else {})}
+    settings = dict(parameters or {})
     group = _GROUPS.get(dialect)
-    if group is not None and given and group not in given:
-        given = {group: given}
-    url = f"{(base or writer.BASE).rstrip('/')}{writer.path(model, stream=stream)}"
-    return HttpCall("POST", url, (_JSON,), Body(dumped({**body, **given}).encode()))
+    if group is not None and settings and group not in settings:
+        settings = {group: settings}
+    path = (writer.STREAM_PATH if stream else "") or writer.PATH
+    path = path.format(name=model.rpartition("/")[2] or "unknown", quoted=quote(model or "unknown", safe=""))
+    data = dumped({**body, **settings}).encode()
+    return HttpCall("POST", f"{(base or writer.BASE).rstrip('/')}{path}", (_JSON,), Body(data))
 
 
 def reply(

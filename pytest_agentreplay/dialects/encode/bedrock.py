@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 import zlib
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from pytest_agentreplay.dialects.encode import model_reply as it
 from pytest_agentreplay.dialects.lenient import obj, objects, string
@@ -14,90 +13,82 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.core.reading import ToolUse
     from pytest_agentreplay.dialects.encode.model_reply import ModelReply
 
 BASE = "https://bedrock-runtime.us-east-1.amazonaws.com"
+PATH, STREAM_PATH = "/model/{quoted}/converse", "/model/{quoted}/converse-stream"
 _STRING = 7
 _ENDS = {"stop": "end_turn", "tools": "tool_use", "length": "max_tokens", "filter": "content_filtered"}
 
 
-def path(model: str, *, stream: bool) -> str:
-    """Where a request goes."""
-    return f"/model/{quote(model or 'unknown', safe='')}/converse{'-stream' if stream else ''}"
-
-
-def asked(model: str, messages: Sequence[JsonObject], tools: Sequence[JsonObject], *, stream: bool) -> JsonObject:
+def request_body(messages: Sequence[JsonObject], tools: Sequence[JsonObject]) -> JsonObject:
     """The body of a request, without its parameters; the model and whether it streams stand in the path."""
-    del model, stream
-    told = [m for m in messages if m.get("role") == "system"]
-    body: JsonObject = {"messages": [_message(m) for m in messages if m.get("role") != "system"]}
-    if told:
-        body["system"] = [{"text": it.joined_texts(objects(m.get("parts")))} for m in told]
+    system, others = it.split_system(messages)
+    body: JsonObject = {"messages": [_message(m) for m in others]}
+    if system:
+        body["system"] = [{"text": text} for text in system]
     if tools:
-        specs: list[Json] = [
-            {
-                "toolSpec": {
-                    "name": t.get("name"),
-                    "description": string(t.get("description")),
-                    "inputSchema": {"json": it.schema_of(t)},
-                }
-            }
-            for t in tools
-        ]
-        body["toolConfig"] = {"tools": specs}
+        body["toolConfig"] = {"tools": [{"toolSpec": _spec(tool)} for tool in tools]}
     return body
 
 
+def _spec(tool: JsonObject) -> JsonObject:
+    about = {"name": tool.get("name"), "description": string(tool.get("description"))}
+    return {**about, "inputSchema": {"json": it.schema_of(tool)}}
+
+
 def _message(message: JsonObject) -> JsonObject:
-    parts = objects(message.get("parts"))
-    blocks: list[Json] = []
-    for part in parts:
-        if part.get("type") == "tool_call_response":
-            result = it.result_of(part)
-            content: JsonObject = {"json": result} if isinstance(result, dict) else {"text": it.text_of(result)}
-            told: JsonObject = {"toolUseId": part.get("id"), "content": [content]}
-            blocks.append({"toolResult": {**told, "status": "error"} if part.get("is_error") is True else told})
-    if text := it.joined_texts(parts):
-        blocks.append({"text": text})
     role = "assistant" if message.get("role") == "assistant" else "user"
-    return {"role": role, "content": [*blocks, *_uses(it.said(message, usage={}))]}
+    return {"role": role, "content": it.blocks_of(message, _result, _text, _use)}
 
 
-def _uses(one: ModelReply) -> list[Json]:
-    return [{"toolUse": {"toolUseId": use.id, "name": use.name, "input": it.parsed(use)}} for use in one.uses]
+def _result(part: JsonObject) -> JsonObject:
+    value = it.result_of(part)
+    content: JsonObject = {"json": value} if isinstance(value, dict) else {"text": it.text_of(value)}
+    result: JsonObject = {"toolUseId": part.get("id"), "content": [content]}
+    return {"toolResult": {**result, "status": "error"} if part.get("is_error") is True else result}
 
 
-def whole(one: ModelReply) -> JsonObject:
+def _text(text: str) -> JsonObject:
+    return {"text": text}
+
+
+def _use(use: ToolUse) -> JsonObject:
+    return {"toolUse": {"toolUseId": use.id, "name": use.name, "input": it.parsed(use)}}
+
+
+def whole(reply: ModelReply) -> JsonObject:
     """A reply in one piece."""
-    content: list[Json] = [{"text": one.text}] if one.text else []
-    given, made = one.tokens("input_tokens"), one.tokens("output_tokens")
+    content: list[Json] = [*([_text(reply.text)] if reply.text else []), *map(_use, reply.uses)]
+    given, made = reply.tokens("input_tokens"), reply.tokens("output_tokens")
     return {
-        "output": {"message": {"role": "assistant", "content": [*content, *_uses(one)]}},
-        "stopReason": _ENDS[one.end],
+        "output": {"message": {"role": "assistant", "content": content}},
+        "stopReason": _ENDS[reply.end],
         "usage": {"inputTokens": given, "outputTokens": made, "totalTokens": given + made},
         "metrics": {"latencyMs": 0},
     }
 
 
-def streamed(one: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
+def streamed(reply: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
     """A reply as frames, each block in one delta."""
-    return tuple(frame(kind, payload) for kind, payload in _events(one))
+    return tuple(frame(kind, payload) for kind, payload in _events(reply))
 
 
-def _events(one: ModelReply) -> Iterator[tuple[str, JsonObject]]:
-    reply = whole(one)
+def _events(reply: ModelReply) -> Iterator[tuple[str, JsonObject]]:
+    body = whole(reply)
     yield "messageStart", {"role": "assistant"}
-    for index, block in enumerate(objects(obj(obj(reply["output"])["message"])["content"])):
+    for index, block in enumerate(objects(obj(obj(body["output"])["message"])["content"])):
         at: JsonObject = {"contentBlockIndex": index}
         use = obj(block.get("toolUse"))
         if use:
             started: JsonObject = {"toolUse": {"toolUseId": use["toolUseId"], "name": use["name"]}}
             yield "contentBlockStart", {**at, "start": started}
-        delta: JsonObject = {"toolUse": {"input": it.dumped(use["input"])}} if use else {"text": block["text"]}
-        yield "contentBlockDelta", {**at, "delta": delta}
+        for piece in reply.pieces(it.dumped(use["input"]) if use else string(block["text"])):
+            yield "contentBlockDelta", {**at, "delta": {"toolUse": {"input": piece}} if use else {"text": piece}}
         yield "contentBlockStop", at
-    yield "messageStop", {"stopReason": reply["stopReason"]}
-    yield "metadata", {"usage": reply["usage"], "metrics": reply["metrics"]}
+    yield "messageStop", {"stopReason": body["stopReason"]}
+    yield "metadata", {"usage": body["usage"], "metrics": body["metrics"]}
 
 
 def frame(kind: str, payload: dict[str, Any]) -> bytes:

@@ -2,74 +2,73 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects.encode import model_reply as it
-from pytest_agentreplay.dialects.lenient import objects
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.core.model import JsonObject
+    from pytest_agentreplay.core.reading import ToolUse
     from pytest_agentreplay.dialects.encode.model_reply import ModelReply
 
 BASE = "https://generativelanguage.googleapis.com"
+PATH = "/v1beta/models/{name}:generateContent"
+STREAM_PATH = "/v1beta/models/{name}:streamGenerateContent?alt=sse"
 _ENDS = {"stop": "STOP", "tools": "STOP", "length": "MAX_TOKENS", "filter": "SAFETY"}
 
 
-def path(model: str, *, stream: bool) -> str:
-    """Where a request goes."""
-    name = model.rpartition("/")[2] or "unknown"
-    return f"/v1beta/models/{name}:{'streamGenerateContent?alt=sse' if stream else 'generateContent'}"
-
-
-def asked(model: str, messages: Sequence[JsonObject], tools: Sequence[JsonObject], *, stream: bool) -> JsonObject:
+def request_body(messages: Sequence[JsonObject], tools: Sequence[JsonObject]) -> JsonObject:
     """The body of a request, without its parameters; the model and whether it streams stand in the path."""
-    del model, stream
-    told = [m for m in messages if m.get("role") == "system"]
-    body: JsonObject = {"contents": [_content(m) for m in messages if m.get("role") != "system"]}
-    if told:
-        texts: list[Json] = [{"text": it.joined_texts(objects(m.get("parts")))} for m in told]
-        body["systemInstruction"] = {"parts": texts}
+    system, others = it.split_system(messages)
+    body: JsonObject = {"contents": [_content(m) for m in others]}
+    if system:
+        body["systemInstruction"] = {"parts": [{"text": text} for text in system]}
     if tools:
-        declared: list[Json] = [it.function_of(tool) for tool in tools]
-        body["tools"] = [{"functionDeclarations": declared}]
+        body["tools"] = [{"functionDeclarations": [it.function_of(tool) for tool in tools]}]
     return body
 
 
 def _content(message: JsonObject) -> JsonObject:
-    parts = objects(message.get("parts"))
-    found: list[Json] = []
-    for part in parts:
-        if part.get("type") == "tool_call_response":
-            result = it.result_of(part)
-            told: Json = result if isinstance(result, dict) else {"result": result}
-            found.append({"functionResponse": {"name": part.get("name") or part.get("id"), "response": told}})
-    if text := it.joined_texts(parts):
-        found.append({"text": text})
-    return {
-        "role": "model" if message.get("role") == "assistant" else "user",
-        "parts": [*found, *_uses(it.said(message, usage={}))],
-    }
+    role = "model" if message.get("role") == "assistant" else "user"
+    return {"role": role, "parts": it.blocks_of(message, _result, _text, _use)}
 
 
-def _uses(one: ModelReply) -> list[Json]:
-    return [{"functionCall": {"id": use.id, "name": use.name, "args": it.parsed(use)}} for use in one.uses]
+def _result(part: JsonObject) -> JsonObject:
+    value = it.result_of(part)
+    response: JsonObject = value if isinstance(value, dict) else {"result": value}
+    return {"functionResponse": {"name": part.get("name") or part.get("id"), "response": response}}
 
 
-def whole(one: ModelReply) -> JsonObject:
+def _text(text: str) -> JsonObject:
+    return {"text": text}
+
+
+def _use(use: ToolUse) -> JsonObject:
+    marks: JsonObject = {"id": use.id} if use.id else {}
+    return {"functionCall": {**marks, "name": use.name, "args": it.parsed(use)}}
+
+
+def whole(reply: ModelReply) -> JsonObject:
     """A reply in one piece."""
-    parts: list[Json] = [{"text": one.text}] if one.text else []
-    content: JsonObject = {"role": "model", "parts": [*parts, *_uses(one)]}
-    given, made = one.tokens("input_tokens"), one.tokens("output_tokens")
-    return {
-        "candidates": [{"content": content, "index": 0, "finishReason": _ENDS[one.end]}],
-        "modelVersion": one.model,
-        "responseId": one.id,
-        "usageMetadata": {"promptTokenCount": given, "candidatesTokenCount": made, "totalTokenCount": given + made},
-    }
+    read, written = reply.tokens("input_tokens"), reply.tokens("output_tokens")
+    parts = [*([_text(reply.text)] if reply.text else []), *map(_use, reply.uses)]
+    usage: JsonObject = {"promptTokenCount": read, "candidatesTokenCount": written, "totalTokenCount": read + written}
+    return {**_chunk(reply, parts, finishReason=_ENDS[reply.end]), "usageMetadata": usage}
 
 
-def streamed(one: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
-    """A reply as a stream of one chunk."""
-    return it.server_sent(iter([("", whole(one))]))
+def _chunk(reply: ModelReply, parts: Sequence[JsonObject], **ending: str) -> JsonObject:
+    content: JsonObject = {"role": "model", "parts": [*parts]}
+    candidate: JsonObject = {"content": content, "index": 0, **ending}
+    return {"candidates": [candidate], "modelVersion": reply.model, "responseId": reply.id}
+
+
+def streamed(reply: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
+    """A reply as a stream of one chunk, or of one for each piece of the text and each call, and an empty one."""
+    if not reply.in_pieces:
+        return it.server_sent([("", whole(reply))])
+    parts = [*map(_text, reply.pieces(reply.text)), *map(_use, reply.uses)]
+    last = whole(replace(reply, text="", uses=()))
+    return it.server_sent(("", chunk) for chunk in [*(_chunk(reply, [part]) for part in parts), last])

@@ -15,12 +15,14 @@ from pytest_agentreplay.core.reading import ToolUse
 from pytest_agentreplay.dialects.lenient import obj, objects, string
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from pytest_agentreplay.core.model import Json, JsonObject
 
 HALVES = re.compile("[\ud800-\udfff]")
 """Halves of characters, which no text in UTF-8 holds."""
+
+_PIECE = re.compile(r"\s*\S+|\s+$")
 
 End: TypeAlias = Literal["stop", "tools", "length", "filter"]
 
@@ -39,6 +41,13 @@ class ModelReply:
     id: str = ""
     fingerprint: str = ""
     usage: dict[str, int] = field(default_factory=dict)
+    created: int = 0
+    in_pieces: bool = False
+    """Whether a stream comes word by word, as from a model; else each text and each tool call is one event."""
+
+    def pieces(self, text: str) -> list[str]:
+        """A text, or the arguments of a tool call, as a stream brings it: nothing of it is lost."""
+        return _PIECE.findall(text) or [""] if self.in_pieces else [text]
 
     def tokens(self, name: str) -> int:
         """A count of `usage`, 0 where nobody counted."""
@@ -90,10 +99,30 @@ def dumped(value: Any) -> str:
     return json.dumps(value) if HALVES.search(text) else text
 
 
-def server_sent(events: Iterator[tuple[str, Any]], *, done: bool = False) -> tuple[bytes, ...]:
+def server_sent(events: Iterable[tuple[str, Any]], *, done: bool = False) -> tuple[bytes, ...]:
     """The bytes of each server-sent event, by name ("" for none) and data."""
-    found = [f"{f'event: {name}{chr(10)}' if name else ''}data: {dumped(data)}\n\n".encode() for name, data in events]
-    return (*found, b"data: [DONE]\n\n") if done else tuple(found)
+    lines = [f"{f'event: {name}{chr(10)}' if name else ''}data: {dumped(data)}\n\n".encode() for name, data in events]
+    return (*lines, b"data: [DONE]\n\n") if done else tuple(lines)
+
+
+def split_system(messages: Iterable[JsonObject]) -> tuple[list[str], list[JsonObject]]:
+    """The texts of the system messages, and the other messages."""
+    listed = list(messages)
+    texts = [joined_texts(objects(m.get("parts"))) for m in listed if m.get("role") == "system"]
+    return texts, [m for m in listed if m.get("role") != "system"]
+
+
+def blocks_of(
+    message: JsonObject,
+    write_result: Callable[[JsonObject], Json],
+    write_text: Callable[[str], Json],
+    write_use: Callable[[ToolUse], Json],
+) -> list[Json]:
+    """The blocks of a message: results of tools, the text, calls of tools."""
+    parts = objects(message.get("parts"))
+    text = joined_texts(parts)
+    results = [write_result(part) for part in parts if part.get("type") == "tool_call_response"]
+    return [*results, *([write_text(text)] if text else []), *map(write_use, said(message, usage={}).uses)]
 
 
 def joined_texts(parts: Iterable[JsonObject]) -> str:

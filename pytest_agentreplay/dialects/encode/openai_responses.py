@@ -14,24 +14,19 @@ if TYPE_CHECKING:
     from pytest_agentreplay.dialects.encode.model_reply import ModelReply
 
 BASE = "https://api.openai.com"
+PATH, STREAM_PATH = "/v1/responses", ""
 
 
-def path(model: str, *, stream: bool) -> str:
-    """Where a request goes."""
-    del model, stream
-    return "/v1/responses"
-
-
-def asked(model: str, messages: Sequence[JsonObject], tools: Sequence[JsonObject], *, stream: bool) -> JsonObject:
+def request_body(messages: Sequence[JsonObject], tools: Sequence[JsonObject]) -> JsonObject:
     """The body of a request, without its parameters."""
-    told = [m for m in messages if m.get("role") == "system"]
-    body: JsonObject = {"model": model}
-    if told:
-        body["instructions"] = "\n".join(it.joined_texts(objects(m.get("parts"))) for m in told)
-    body["input"] = [item for m in messages if m.get("role") != "system" for item in _items(m)]
+    system, others = it.split_system(messages)
+    body: JsonObject = {}
+    if system:
+        body["instructions"] = "\n".join(system)
+    body["input"] = [item for m in others for item in _items(m)]
     if tools:
         body["tools"] = [{"type": "function", **it.function_of(tool)} for tool in tools]
-    return {**body, "stream": True} if stream else body
+    return body
 
 
 def _items(message: JsonObject) -> Iterator[JsonObject]:
@@ -46,22 +41,22 @@ def _items(message: JsonObject) -> Iterator[JsonObject]:
         yield {"type": "function_call", "call_id": use.id, "name": use.name, "arguments": it.arguments(use)}
 
 
-def whole(one: ModelReply) -> JsonObject:
+def whole(reply: ModelReply) -> JsonObject:
     """A reply in one piece."""
-    cut = one.end in {"length", "filter"}
-    reason = {"length": "max_output_tokens", "filter": "content_filter"}.get(one.end)
-    given, made = one.tokens("input_tokens"), one.tokens("output_tokens")
+    cut = reply.end in {"length", "filter"}
+    reason = {"length": "max_output_tokens", "filter": "content_filter"}.get(reply.end)
+    given, made = reply.tokens("input_tokens"), reply.tokens("output_tokens")
     return {
-        "id": one.id,
+        "id": reply.id,
         "object": "response",
-        "created_at": 0,
+        "created_at": reply.created,
         "status": "incomplete" if cut else "completed",
         "error": None,
         "incomplete_details": {"reason": reason} if cut else None,
         "instructions": None,
         "metadata": {},
-        "model": one.model,
-        "output": list(_output(one)),
+        "model": reply.model,
+        "output": list(_output(reply)),
         "parallel_tool_calls": True,
         "temperature": 1.0,
         "tool_choice": "auto",
@@ -69,32 +64,32 @@ def whole(one: ModelReply) -> JsonObject:
         "top_p": 1.0,
         "usage": {
             "input_tokens": given,
-            "input_tokens_details": {"cached_tokens": one.tokens("cache_read.input_tokens"), "cache_write_tokens": 0},
+            "input_tokens_details": {"cached_tokens": reply.tokens("cache_read.input_tokens"), "cache_write_tokens": 0},
             "output_tokens": made,
-            "output_tokens_details": {"reasoning_tokens": one.tokens("reasoning.output_tokens")},
+            "output_tokens_details": {"reasoning_tokens": reply.tokens("reasoning.output_tokens")},
             "total_tokens": given + made,
         },
     }
 
 
-def _output(one: ModelReply) -> Iterator[JsonObject]:
-    if one.text:
-        content: JsonObject = {"type": "output_text", "text": one.text, "annotations": [], "logprobs": []}
-        message: JsonObject = {"type": "message", "id": f"msg_{one.id}", "status": "completed", "role": "assistant"}
+def _output(reply: ModelReply) -> Iterator[JsonObject]:
+    if reply.text:
+        content: JsonObject = {"type": "output_text", "text": reply.text, "annotations": [], "logprobs": []}
+        message: JsonObject = {"type": "message", "id": f"msg_{reply.id}", "status": "completed", "role": "assistant"}
         yield {**message, "content": [content]}
-    for use in one.uses:
+    for use in reply.uses:
         call: JsonObject = {"type": "function_call", "id": f"fc_{use.id}", "call_id": use.id, "status": "completed"}
         yield {**call, "name": use.name, "arguments": it.arguments(use)}
 
 
-def streamed(one: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
+def streamed(reply: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
     """A reply as the events of a stream, each text and each tool call in one delta."""
-    numbered = ((name, {"type": name, "sequence_number": n, **data}) for n, (name, data) in enumerate(_events(one)))
+    numbered = ((name, {"type": name, "sequence_number": n, **data}) for n, (name, data) in enumerate(_events(reply)))
     return it.server_sent(numbered)
 
 
-def _events(one: ModelReply) -> Iterator[tuple[str, dict[str, Any]]]:
-    response = whole(one)
+def _events(reply: ModelReply) -> Iterator[tuple[str, dict[str, Any]]]:
+    response = whole(reply)
     begun = {**response, "status": "in_progress", "output": [], "usage": None}
     yield "response.created", {"response": begun}
     yield "response.in_progress", {"response": begun}
@@ -104,18 +99,19 @@ def _events(one: ModelReply) -> Iterator[tuple[str, dict[str, Any]]]:
         yield "response.output_item.added", {"output_index": index, "item": {**item, **empty, "status": "in_progress"}}
         at = {"item_id": item["id"], "output_index": index}
         if is_text:
-            yield from _text_events(objects(arr(item["content"]))[0], {**at, "content_index": 0})
+            yield from _text_events(reply, objects(arr(item["content"]))[0], {**at, "content_index": 0})
         else:
-            text = item["arguments"]
-            yield "response.function_call_arguments.delta", {**at, "delta": text}
-            yield "response.function_call_arguments.done", {**at, "name": item["name"], "arguments": text}
+            for piece in reply.pieces(string(item["arguments"])):
+                yield "response.function_call_arguments.delta", {**at, "delta": piece}
+            call = {"name": item["name"], "arguments": item["arguments"]}
+            yield "response.function_call_arguments.done", {**at, **call}
         yield "response.output_item.done", {"output_index": index, "item": item}
     yield f"response.{response['status']}", {"response": response}
 
 
-def _text_events(part: JsonObject, at: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    text = part["text"]
+def _text_events(reply: ModelReply, part: JsonObject, at: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "response.content_part.added", {**at, "part": {**part, "text": ""}}
-    yield "response.output_text.delta", {**at, "delta": text, "logprobs": []}
-    yield "response.output_text.done", {**at, "text": text, "logprobs": []}
+    for piece in reply.pieces(string(part["text"])):
+        yield "response.output_text.delta", {**at, "delta": piece, "logprobs": []}
+    yield "response.output_text.done", {**at, "text": part["text"], "logprobs": []}
     yield "response.content_part.done", {**at, "part": part}
