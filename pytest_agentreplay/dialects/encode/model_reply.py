@@ -114,15 +114,15 @@ def split_system(messages: Iterable[JsonObject]) -> tuple[list[str], list[JsonOb
 
 def blocks_of(
     message: JsonObject,
-    write_result: Callable[[JsonObject], Json],
-    write_text: Callable[[str], Json],
-    write_use: Callable[[ToolUse], Json],
+    make_result: Callable[[JsonObject], Json],
+    make_text: Callable[[str], Json],
+    make_use: Callable[[ToolUse], Json],
 ) -> list[Json]:
     """The blocks of a message: results of tools, the text, calls of tools."""
     parts = objects(message.get("parts"))
     text = joined_texts(parts)
-    results = [write_result(part) for part in parts if part.get("type") == "tool_call_response"]
-    return [*results, *([write_text(text)] if text else []), *map(write_use, said(message, usage={}).uses)]
+    results = [make_result(part) for part in parts if part.get("type") == "tool_call_response"]
+    return [*results, *([make_text(text)] if text else []), *map(make_use, said(message, usage={}).uses)]
 
 
 def joined_texts(parts: Iterable[JsonObject]) -> str:
