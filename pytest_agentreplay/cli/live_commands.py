@@ -7,19 +7,26 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay.cases.case import RUN
+from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.cli.runs import find_test, read_pair, run_test
 from pytest_agentreplay.cli.saying import CANNOT, INCONCLUSIVE, NOTHING, USAGE, code_of, complain, say, say_data, width
 from pytest_agentreplay.core.kit import plural
+from pytest_agentreplay.core.live.lineup import LOOP, changed_layers, kit_changes, smallest_guilty_set
 from pytest_agentreplay.core.live.request_changes import parse_change
 from pytest_agentreplay.core.live.result import LiveResult
+from pytest_agentreplay.core.live.statistics import LivePlan, SequentialTest, judge
 from pytest_agentreplay.core.paths import quoted
+from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.live import history
 from pytest_agentreplay.live.lineup_cells import CellRuns, run_live
 from pytest_agentreplay.report import live_tables
+from pytest_agentreplay.report.findings import compared
+from pytest_agentreplay.report.live_findings import verdict_lines
 from pytest_agentreplay.settings.live_runs import BUDGET, TEST, amounts_of
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.display_path import shown
-from pytest_agentreplay.store.projects import root_above
+from pytest_agentreplay.store.projects import ini_value, root_above
 
 if TYPE_CHECKING:
     import argparse
@@ -86,9 +93,6 @@ def lineup(options: argparse.Namespace) -> int:
 
 def line_up(options: argparse.Namespace) -> tuple[dict[str, Any], list[str], int]:
     """Run the cells of a test, printing a row for each; return the answer as data and as lines, and the exit code."""
-    from pytest_agentreplay.cases.case import RUN
-    from pytest_agentreplay.cases_run import stored_case
-    from pytest_agentreplay.core.live.lineup import LOOP, smallest_guilty_set
 
     def show_cell(row: dict[str, Any]) -> None:
         if not options.json:
@@ -121,10 +125,6 @@ def cell_line(row: dict[str, Any]) -> str:
 
 def compare_recordings(options: argparse.Namespace) -> tuple[dict[str, Any], list[str], int]:
     """Return which layer made two recordings differ, and what else differs, as data and as lines, and the exit code."""
-    from pytest_agentreplay.core.live.lineup import changed_layers, kit_changes
-    from pytest_agentreplay.dialects import READER
-    from pytest_agentreplay.report.findings import compared
-
     a, b, matching = read_pair(Path(options.what), options.other)
     names, around = (shown(Path(options.what)), shown(options.other)), kit_changes(a, b, READER)
     rows = [
@@ -164,8 +164,6 @@ def drift(options: argparse.Namespace) -> int:
     if options.json:
         say_data({"rows": rows, "verdicts": verdicts})
     else:
-        from pytest_agentreplay.report.live_findings import verdict_lines
-
         lines = live_tables.format_trend(rows, width(), sys.stdout.encoding)
         say("\n".join([*lines, *[""] * bool(verdicts), *verdict_lines(verdicts)]))
     return code_of(verdict["word"] for verdict in verdicts)
@@ -173,10 +171,6 @@ def drift(options: argparse.Namespace) -> int:
 
 def judge_runs(root: Path, runs: Sequence[LiveResult]) -> list[dict[str, Any]]:
     """Return what all runs of each test prove together, by the sequential test of the project's ini file."""
-    from pytest_agentreplay.core.live.live_verdict import LivePlan, judge
-    from pytest_agentreplay.core.live.statistics import SequentialTest
-    from pytest_agentreplay.store.projects import ini_value
-
     test = SequentialTest(**amounts_of(ini_value(root, "agentreplay_live") or "", "agentreplay_live", TEST))
     groups: dict[str, list[LiveResult]] = {}
     for run in runs:

@@ -8,17 +8,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data, width
-from pytest_agentreplay.errors import RunnerError
+from pytest_agentreplay.core.align import divergences
+from pytest_agentreplay.core.matching import Matching
+from pytest_agentreplay.core.paths import typed
+from pytest_agentreplay.core.turns import turns
+from pytest_agentreplay.dialects import READER, RULES
+from pytest_agentreplay.errors import RunnerError, SnapshotError, SnapshotMissing
+from pytest_agentreplay.report import findings, transcript
 from pytest_agentreplay.report.escape import printed
+from pytest_agentreplay.report.terminal import text
+from pytest_agentreplay.runs.accepted_rules import accepted_rules
+from pytest_agentreplay.store import reading
 from pytest_agentreplay.store.display_path import shown
-from pytest_agentreplay.store.projects import root_above
+from pytest_agentreplay.store.projects import is_file, root_above, test_to_run
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
     from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Run
 
 PYTEST_CODES = {0: SAME, 1: DIVERGED, 2: DIVERGED, 3: DIVERGED, 4: USAGE, 5: NOTHING}
@@ -40,17 +48,13 @@ def show(options: argparse.Namespace) -> int:
     """`agentreplay show FILE [--turn N | --textconv]`."""
     if options.textconv:
         return textconv(options.file)
-    from pytest_agentreplay.core.turns import turns
-    from pytest_agentreplay.dialects import READER
-    from pytest_agentreplay.report.transcript import show as transcript
-    from pytest_agentreplay.store.reading import load
 
-    snapshot = load(options.file)
+    snapshot = reading.load(options.file)
     numbers = sorted({turn.number for turn in turns(snapshot.run, READER)})
     if options.turn is not None and options.turn not in numbers:
         there = f"it has {numbers[0]} to {numbers[-1]}" if numbers else "it has none"
         return complain(f"{shown(options.file)}: there is no turn {options.turn}; {there}", USAGE)
-    say(transcript(snapshot.run, READER, turn=options.turn, width=width()))
+    say(transcript.show(snapshot.run, READER, turn=options.turn, width=width()))
     for note in snapshot.notes:
         say(f"note: {note}")
     if not snapshot.sealed:
@@ -60,13 +64,8 @@ def show(options: argparse.Namespace) -> int:
 
 def textconv(file: Path) -> int:
     """Print a snapshot for `git diff`. One that cannot be read is printed as it is: git shows no diff if this fails."""
-    from pytest_agentreplay.dialects import READER
-    from pytest_agentreplay.errors import SnapshotError, SnapshotMissing
-    from pytest_agentreplay.report.transcript import textconv as converted
-    from pytest_agentreplay.store import reading
-
     try:
-        sys.stdout.write(printed(converted(reading.load(file).run, READER)))
+        sys.stdout.write(printed(transcript.textconv(reading.load(file).run, READER)))
     except SnapshotMissing:
         raise
     except SnapshotError:
@@ -76,20 +75,12 @@ def textconv(file: Path) -> int:
 
 def read_pair(first: Path, second: Path) -> tuple[Run, Run, Matching]:
     """Return the runs of two snapshots, and what of them is compared."""
-    from pytest_agentreplay.core.matching import Matching
-    from pytest_agentreplay.dialects import READER, RULES
-    from pytest_agentreplay.runs.accepted_rules import accepted_rules
-    from pytest_agentreplay.store.reading import load
-
     matching = Matching(READER, (*RULES, *accepted_rules(root_above(Path.cwd()))))
-    return load(first).run, load(second).run, matching
+    return reading.load(first).run, reading.load(second).run, matching
 
 
 def parted(first: Path, second: Path) -> tuple[Divergence, ...]:
     """Every divergence between two snapshots."""
-    from pytest_agentreplay.core.align import divergences
-    from pytest_agentreplay.dialects import READER
-
     a, b, matching = read_pair(first, second)
     return divergences(a, b, READER, matching=matching)
 
@@ -107,9 +98,6 @@ def bisect(options: argparse.Namespace) -> int:
 
 def tell(found: tuple[Divergence, ...], first: Path, second: Path, *, as_json: bool) -> int:
     """Print divergences for people or as data; returns the exit code."""
-    from pytest_agentreplay.report import findings
-    from pytest_agentreplay.report.terminal import text
-
     told = [findings.compared(divergence, shown(first), shown(second)) for divergence in found]
     if as_json:
         say_data({"same": not told, "divergences": [finding.plain() for finding in told]})
@@ -125,10 +113,7 @@ def find_test(file: Path) -> tuple[Path, str]:
 
     Raises RunnerError where the test's file is gone.
     """
-    from pytest_agentreplay.store.projects import is_file, test_to_run
-    from pytest_agentreplay.store.reading import load
-
-    root, module, test = test_to_run(file.absolute(), load(file).run.header.test)
+    root, module, test = test_to_run(file.absolute(), reading.load(file).run.header.test)
     if not is_file(module):
         raise RunnerError(f"{shown(file)}: belongs to {test}, and {shown(module)} is not there any more")
     return root, test
@@ -139,8 +124,6 @@ def run_test(file: Path, *words: str) -> int:
 
     That is 0 or 1 where the test has run, and else 125, by which `git bisect run` skips a commit.
     """
-    from pytest_agentreplay.core.paths import typed
-
     try:
         root, test = find_test(file)
     except RunnerError as error:

@@ -1,24 +1,39 @@
-"""The history of live runs: what each run gave and what each verification proved, a line each.
+"""The history of live runs, and the ledger of one session: JSON lines in files that processes share.
+
+The history has what each run gave and what each verification proved:
 
     <rootdir>/.agentreplay/live/history.jsonl      {"format": 1, "result": {...}}, {"format": 1, "verdict": {...}}
 
-Lines are only ever added. The histories of several shards, or of several machines, are read as one.
+Lines are only ever added. The histories of several shards, or of several machines, are read as one. The ledger has:
+
+    {"spent": [calls, tokens, billionths of a dollar]}    reserved before a call; settled by the difference after it
+    {"result": LiveResult}                                one run
+    {"verdict": LiveVerdict}                              of a test, by the run that decides
 """
 
 from __future__ import annotations
 
 import json
 import math
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay import clocks
+from pytest_agentreplay.core.live.budget import NANO, PricedReader, Spending
 from pytest_agentreplay.core.live.result import LiveResult
+from pytest_agentreplay.core.live.statistics import BUDGET, NEEDS, LivePlan, LiveVerdict, judge, judge_cell
 from pytest_agentreplay.errors import SnapshotUnreadable
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.display_path import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from pytest_agentreplay.core.model import Call, Outcome
+
+    Entries = list[dict[str, Any]]
 
 FOLDER = ".agentreplay"
 FILE = Path(FOLDER, "live", "history.jsonl")
@@ -65,3 +80,98 @@ def _read_runs(file: Path) -> Iterator[LiveResult]:
         if not readable:
             why = f"is no line of format {FORMAT} of a history of live runs; remove it, or update pytest_agentreplay"
             raise SnapshotUnreadable(why, file=shown(file), place=f"line {number}")
+
+
+PAUSE, PATIENCE = 0.1, 60.0
+"""Seconds between two looks at the ledger, and without anything new after which no process is waited for any more."""
+
+
+class Ledger:
+    """The file at `path`, and the budget of the session. What cannot be written of it raises CannotWrite."""
+
+    def __init__(self, path: Path, priced: PricedReader) -> None:
+        """`priced` has the limits."""
+        self.path, self.priced = path, priced
+        self.patience, self.size = PATIENCE, 0
+        self._read: Entries = []
+
+    def reserve(self, call: Call) -> str:
+        """Take `call` into account, or return why it must not be made."""
+        bound = self.priced.upper_bound(call)
+        if isinstance(bound, str):
+            return BUDGET + bound
+        with self.held() as (entries, append):
+            spent = spent_of(entries)
+            if over := Spending.total((spent, bound)).over(self.priced.limits):
+                return (
+                    f"{BUDGET}{over} allows no further call: {spent.text} is spent, the next call may take {bound.text}"
+                )
+            append({"spent": bound})
+        return ""
+
+    def settle(self, call: Call, outcome: Outcome | None) -> None:
+        """Put what a reserved `call` has used in the place of its upper bound."""
+        bound = self.priced.upper_bound(call)
+        if isinstance(bound, Spending) and (used := self.priced.usage(call, outcome, bound)) != bound:
+            with self.held() as (_, append):
+                append({"spent": [now - before for now, before in zip(used, bound, strict=True)]})
+
+    def add(
+        self, result: LiveResult, plan: LivePlan, evidence: Sequence[str]
+    ) -> tuple[LiveVerdict | None, list[LiveResult]]:
+        """Add a result; return the verdict of its test, if it is this result that decides, and all results of it."""
+        nano = self.priced.cost(result.model, result.tokens.get("input", 0), result.tokens.get("output", 0))
+        result = replace(result, cost=None if nano is None else nano / NANO)
+        with self.held() as (entries, append):
+            results = [*results_of(entries, result.test), result]
+            append({"result": result.plain()})
+            verdict = judge(results, plan) if judge(results[:-1], plan) is None else None
+            if verdict is not None:
+                verdict["evidence"] = [*evidence]
+                append({"verdict": verdict})
+        return verdict, results
+
+    def needless(self, test: str, cell: str, plan: LivePlan, *, waits: bool) -> str:
+        """Return why another run of a cell is not needed, or not possible; "" where it is.
+
+        With `waits` other processes are waited for, which may be running what comes before it.
+        """
+        while True:
+            entries = self.entries()
+            results = results_of(entries, test)
+            cells = {each: judge_cell(results, each, plan) for each in plan.runs}
+            if (frozen := cells.get("FF")) is not None and frozen["word"] != "same":
+                return "the frozen run is not as recorded: nothing goes live"
+            if (decided := cells[cell]) is not None:
+                return f"decided after {decided['runs'] + decided['stopped']} runs"
+            missing = [each for each in NEEDS[cell] if each in cells and cells[each] is None]
+            if not missing:
+                return ""
+            self.patience = PATIENCE if len(entries) > self.size else self.patience - PAUSE
+            if self.patience <= 0 or not waits:
+                return f"no result of what comes before it: {', '.join(missing)}"
+            self.size = len(entries)
+            clocks.sleep(PAUSE)
+
+    @contextmanager
+    def held(self) -> Iterator[tuple[Entries, Callable[[Mapping[str, Any]], None]]]:
+        """Hold it: its entries, and what adds one."""
+        with files.shared_lines(self.path) as (lines, append):
+            self._read += map(json.loads, lines[len(self._read) :])  # lines are only ever added
+            yield self._read, lambda entry: append(json.dumps(entry).encode())
+
+    def entries(self) -> Entries:
+        """Return its entries."""
+        with self.held() as (entries, _):
+            return entries
+
+
+def spent_of(entries: Entries) -> Spending:
+    """Return what is spent and reserved."""
+    return Spending.total([Spending(), *(entry["spent"] for entry in entries if "spent" in entry)])
+
+
+def results_of(entries: Entries, test: str = "") -> list[LiveResult]:
+    """Return the results of a test, or of all, in the order in which they came."""
+    results = (entry["result"] for entry in entries if "result" in entry)
+    return [LiveResult.of(result) for result in results if test in {"", result["test"]}]

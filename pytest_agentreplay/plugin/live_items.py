@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_agentreplay.core.live.budget import PricedReader
-from pytest_agentreplay.core.live.live_verdict import NEEDS, LivePlan, judge
 from pytest_agentreplay.core.live.result import LiveResult
+from pytest_agentreplay.core.live.statistics import NEEDS, LivePlan, judge
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import CannotWrite, SettingsError
 from pytest_agentreplay.live import history
-from pytest_agentreplay.live.ledger import Ledger, results_of, spent_of
+from pytest_agentreplay.live.history import Ledger, results_of, spent_of
 from pytest_agentreplay.plugin.orders import repeat_item
 from pytest_agentreplay.plugin.session_glue import INTERRUPTS, is_skipped
 from pytest_agentreplay.plugin.stash import BASE, LIVE, RUN_SESSION, nodeid_of, store_of, wanted
@@ -32,7 +32,7 @@ from pytest_agentreplay.store import files
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
 
-    from pytest_agentreplay.core.live.live_verdict import LiveVerdict
+    from pytest_agentreplay.core.live.statistics import LiveVerdict
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.run_session import RunSession
     from pytest_agentreplay.settings.live_runs import LiveRuns

@@ -16,8 +16,8 @@ from pytest_agentreplay.report.session import plural
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pytest_agentreplay.core.live.live_verdict import LiveVerdict
     from pytest_agentreplay.core.live.result import Drift, LiveResult
+    from pytest_agentreplay.core.live.statistics import LiveVerdict
     from pytest_agentreplay.core.model import Json
 
 CELLS = {

@@ -4,9 +4,8 @@ import random
 
 import pytest
 
-from pytest_agentreplay.core.live.live_verdict import LivePlan, attribute, judge
 from pytest_agentreplay.core.live.result import Drift, LiveResult
-from pytest_agentreplay.core.live.statistics import SequentialTest, anytime_interval
+from pytest_agentreplay.core.live.statistics import LivePlan, SequentialTest, anytime_interval, attribute, judge
 
 DRIFT = (Drift("model", "$.tools", "equal", "other tools", [1], [2]),)
 LIVE = {"FF": 1, "LF": 68}

@@ -1,7 +1,7 @@
 """What people read of many live runs: the report of the run that decides, and a line for each test."""
 
-from pytest_agentreplay.core.live.live_verdict import LivePlan, judge
 from pytest_agentreplay.core.live.result import Drift, LiveResult
+from pytest_agentreplay.core.live.statistics import LivePlan, judge
 from pytest_agentreplay.report.live_findings import verdict_finding, verdict_lines
 from pytest_agentreplay.report.terminal import text
 
