@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.case_files.trace_cleaning import BARE, cleaned, found_in
-from pytest_agentreplay.case_files.trace_import import PERSONAL
+from pytest_agentreplay.case_files.trace_import import BARE, PERSONAL, cleaned, found_in
 from pytest_agentreplay.cases import fixtures
 from pytest_agentreplay.cases.case import FILE, NOTES, RUN, SOURCE_TRACE
 from pytest_agentreplay.cases.linting import lint

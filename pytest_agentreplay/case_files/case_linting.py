@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.case_files.trace_cleaning import found_in
+from pytest_agentreplay.case_files.trace_import import found_in
 from pytest_agentreplay.cases import linting
 from pytest_agentreplay.cases.case import FILE, RUN
 from pytest_agentreplay.cases.fixtures import Fixtures

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.case_files.trace_cleaning import cleaned
+from pytest_agentreplay.case_files.trace_import import cleaned
 from pytest_agentreplay.cases import render
 from pytest_agentreplay.cases.case import FILE, MOST_ITEMS, NOTES, RUN, Case, CaseSource
 from pytest_agentreplay.cases.check_inference import UNWRITABLE, inferred
@@ -178,16 +178,14 @@ def _with_headers(x: Exchange, redaction: Redaction) -> Exchange:
 
 def answers(run: Run, losses: list[str]) -> dict[str, bytes]:
     """A readable file for each tool and arguments: what it gave, each time. What none can say is told in `losses`."""
-    same: dict[str, list[tuple[JsonObject, ToolReply | Failure]]] = {}
-    tools: dict[str, str] = {}
+    calls: dict[str, tuple[str, list[tuple[JsonObject, ToolReply | Failure]]]] = {}
     for x in top_level(run):
         if isinstance(x.call, ToolCall) and x.call.boundary == "tool" and isinstance(x.outcome, ToolReply | Failure):
-            known = canonical([x.call.name, x.call.arguments])
-            tools[known] = x.call.name
-            same.setdefault(known, []).append((x.call.arguments, x.outcome))
+            _, outcomes = calls.setdefault(canonical([x.call.name, x.call.arguments]), (x.call.name, []))
+            outcomes.append((x.call.arguments, x.outcome))
     fixtures = []
-    for known, every in same.items():
-        fixture = of_answers(tools[known], every)
+    for tool, outcomes in calls.values():
+        fixture = of_answers(tool, outcomes)
         if _can_be_read(fixture):
             fixtures.append(fixture)
         else:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_agentreplay.cases import turn
 from pytest_agentreplay.cases.turn import ToolCallView, parsed_arguments
+from pytest_agentreplay.core.kit import table
 from pytest_agentreplay.core.model import Failure, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.dialects import READER, genai
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.cases.turn import TurnView
     from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.model import Exchange, Json, Run
+    from pytest_agentreplay.core.model import Exchange, Json, JsonObject, Run
 
 ASSERTIONS = ("AssertionError", "Failed")
 """How a test says that it wanted something else; pytest's own `fail` raises the second."""
@@ -69,10 +70,9 @@ def frozen(run: Run, *, asked: bool = True) -> CaseEvidence:
     )
 
 
-def stated(run: Run) -> Mapping[str, Any]:
+def stated(run: Run) -> JsonObject:
     """What the source of an imported run says of it as a whole."""
-    told = run.header.kit.get("case")
-    return told if isinstance(told, dict) else {}
+    return table(run.header.kit, "case")
 
 
 def status(run: Run, turns: Sequence[TurnView]) -> Literal["ok", "error"]:

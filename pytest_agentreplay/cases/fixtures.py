@@ -18,9 +18,9 @@ Results are frozen values (`core.serialize`): JSON is itself. Where the same cal
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay.cases.schema.parse import nearest
 from pytest_agentreplay.codec import strict_yaml
 from pytest_agentreplay.core.canonical_json import NotJson, canonical, parse
 from pytest_agentreplay.core.model import Failure, ToolReply
@@ -152,9 +152,7 @@ class FixtureParser:
             raise self._refused(place, f"{what} is keys and values: {', '.join(known)}")
         for key in value:
             if key not in known:
-                close = get_close_matches(key, known, n=1)
-                hint = f"did you mean {close[0]}?" if close else f"it is one of {', '.join(known)}"
-                raise self._refused((*place, key), f"{key!r:.60} is no key of {what}: {hint}")
+                raise self._refused((*place, key), f"{key!r:.60} is no key of {what}{nearest(key, known)}")
         return value
 
     def _refused(self, path: Place, message: str) -> CaseError:

@@ -67,12 +67,12 @@ def remedy(options: argparse.Namespace) -> str:
 
 def cold(options: argparse.Namespace) -> int:
     """`agentreplay cold [PATH...] [--by model|hour|tenant|tool] [--json]`."""
-    from pytest_agentreplay.case_files import cold as looking
+    from pytest_agentreplay.case_files.failures import survey
 
     places = options.paths or [root_above(Path.cwd()) / CASES]
     if missing := [path for path in options.paths if not os.path.lexists(path)]:
         return complain(f"there is no {shown(missing[0])}", USAGE)
-    found = looking.survey(places, options.by)
+    found = survey(places, options.by)
     for why in found.unread:
         complain(why, SAME)
     if options.json:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.case_files.case_linting import scanned
-from pytest_agentreplay.case_files.trace_cleaning import clean, found_in
+from pytest_agentreplay.case_files.trace_import import clean, found_in
 from pytest_agentreplay.codec import foreign_yaml
 from pytest_agentreplay.core.redaction.policy import PLAIN
 from pytest_agentreplay.errors import TraceError

@@ -42,12 +42,16 @@ WORDS: dict[str, Callable[[Any, CaseEvidence], AnswerCheck]] = {
 """Every word, in the order in which documents name them."""
 TOOL_WORDS = {"tool_called", "tool_not_called", "tool_failed", "forbidden_tools", "tool_order", "repeated_call"}
 """Words about the tools that were called, of which nobody can say anything where no calls were told."""
+MODEL_WORDS = {"turns", "tokens", "cost"}
+"""Words about the calls of the model, of which nobody can say anything where no run is known."""
 
 
 def hold(word: str, wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
     """Hold `evidence` against one word. Never raises for what a run holds: what cannot be looked at says nothing."""
     if word in TOOL_WORDS and "tool_calls" in evidence.unknown:
         return unknown("nobody told which tools were called")
+    if word in MODEL_WORDS and evidence.run is None:
+        return unknown("the model calls of this run are not known")
     try:
         held, lines = WORDS[word](wanted, evidence)
     except RecursionError:

@@ -20,15 +20,11 @@ if TYPE_CHECKING:
 
 def turns(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
     """So many model calls."""
-    if evidence.run is None:
-        return unknown("the model calls of this run are not known")
     return within("turn", len(asked(evidence)), wanted)
 
 
 def tokens(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
     """So many tokens, in and out."""
-    if evidence.run is None:
-        return unknown("the model calls of this run are not known")
     used = [spent(it.usage) for it in asked(evidence)]
     return within("token", sum(it or 0 for it in used), wanted, whole=bool(used) and None not in used)
 
@@ -42,9 +38,7 @@ def duration(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
 
 def cost(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
     """So much money: by the prices that are given, else as the run itself says."""
-    if evidence.run is None:
-        return unknown("the model calls of this run are not known")
-    stated = table(evidence.run.header.kit, "case").get("cost")
+    stated = table(evidence.run.header.kit if evidence.run is not None else {}, "case").get("cost")
     if "prices" not in wanted and isinstance(stated, int | float) and not isinstance(stated, bool):
         return within("cost", stated, wanted)
     prices = wanted.get("prices")

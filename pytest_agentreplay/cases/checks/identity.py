@@ -79,8 +79,9 @@ class IdentityTrial:
 
     def said(self) -> AnswerCheck:
         """What the word says."""
-        for one in self._in_the_output():
-            return self._told(one, self._way[-1], ", ".join(sorted(one.whose)))
+        for one in records(self._output, self._way, "the output").records:
+            if self._is_foreign(one):
+                return self._told(one, self._way[-1], ", ".join(sorted(one.whose)))
         doubt = None
         for one, today in self._theirs:
             for name, value in [*((self._way[-1], who) for who in sorted(one.whose)), *one.fields]:
@@ -115,11 +116,6 @@ class IdentityTrial:
         return any(
             wording.places(one, self._spelled) for part in fresh for one in (part.capitalize(), part, part.upper())
         )
-
-    def _in_the_output(self) -> Iterator[Record]:
-        """Records of others in an output that is made of objects."""
-        found = records(self._output, self._way, "the output").records
-        return (one for one in found if self._is_foreign(one))
 
     def _is_foreign(self, one: Record) -> bool:
         return not one.whose & self._own

@@ -331,8 +331,8 @@ def said_of(wrong: Any, path: tuple[str | int, ...]) -> str:
 def unknown(path: tuple[str | int, ...], known: Sequence[str]) -> str:
     """The message about a key that nobody knows."""
     if len(path) == 1:
-        return f"{path[-1]!r:.60} is no key of a case{_nearest(path[-1], known)}; your own begin with {model.EXTRA}"
-    return f"{path[-1]!r:.60} is no key of {shown(path[:-1])}{_nearest(path[-1], known)}"
+        return f"{path[-1]!r:.60} is no key of a case{nearest(path[-1], known)}; your own begin with {model.EXTRA}"
+    return f"{path[-1]!r:.60} is no key of {shown(path[:-1])}{nearest(path[-1], known)}"
 
 
 def known_at(path: tuple[str | int, ...]) -> list[str]:
@@ -368,7 +368,8 @@ def _variants(node: dict[str, Any], whole: dict[str, Any]) -> list[dict[str, Any
     return [found for one in several for found in _variants(one, whole)] if several else [node]
 
 
-def _nearest(word: object, words: Sequence[str]) -> str:
+def nearest(word: object, words: Sequence[str]) -> str:
+    """The end of a message about a word that nobody knows: the most similar one, else all that there are."""
     return _meant(word, words) or (f": it is one of {', '.join(words)}" if words else "")
 
 
