@@ -5,21 +5,20 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.canonical_json import NotJson, parse
-from pytest_agentreplay.core.reading import CallReading, ReplyReading, ToolUse
+from pytest_agentreplay.core.reading import ReplyReading, ToolUse
 from pytest_agentreplay.dialects import bedrock, gemini
-from pytest_agentreplay.dialects.dialect import Dialect
-from pytest_agentreplay.dialects.lenient import arr, obj, objects, rest, string, unique
+from pytest_agentreplay.dialects.dialect import Dialect, read_request
+from pytest_agentreplay.dialects.lenient import grow, obj, objects, parse_text, rest, string, unique
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_agentreplay.core.matching.address import Url
-    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.core.model import JsonObject
+    from pytest_agentreplay.core.reading import CallReading
     from pytest_agentreplay.dialects.streams import ServerSentEvent
 
 _STREAMED = re.compile(r"-stream/?$|:stream\w+$")
-_DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
 _INPUT = "partial_json"
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
@@ -31,23 +30,12 @@ def fits(body: JsonObject) -> bool:
 
 def read_call(body: JsonObject, url: Url) -> CallReading:
     """Read a request; `system` is one text or the blocks as sent. Elsewhere the path names model and stream."""
-    given = body.get("system")
     amazon, google = bedrock.model_of(url), gemini.model_of(url)
-    model = string(body.get("model")) or amazon or google
-    system: tuple[Json, ...] = tuple(given) if isinstance(given, list) else () if given is None else (given,)
-    return CallReading(
-        kind="model",
-        name=model,
+    return read_request(
+        body,
+        model=string(body.get("model")) or amazon or google,
+        system_in="system",
         provider="aws.bedrock" if amazon else gemini.provider_of(url),
-        operation="chat",
-        model=model,
-        parameters=rest(body, "model", "system", "messages", "tools"),
-        system=system,
-        messages=tuple(arr(body["messages"])),
-        tools=tuple(arr(body.get("tools"))),
-        system_at="$.system" if "system" in body else "",
-        messages_at="$.messages",
-        tools_at="$.tools" if "tools" in body else "",
         stream=body.get("stream") is True or _STREAMED.search(url.path) is not None,
     )
 
@@ -85,7 +73,7 @@ def join(events: Iterable[ServerSentEvent]) -> JsonObject:
             case "content_block_start":
                 block.update(obj(value.get("content_block")))
             case "content_block_delta":
-                _add(block, obj(value.get("delta")))
+                grow(block, rest(obj(value.get("delta")), "type", "citation"))
             case "message_delta":
                 message.update(obj(value.get("delta")))
                 message["usage"] = obj(message.get("usage")) | obj(value.get("usage"))
@@ -96,20 +84,11 @@ def join(events: Iterable[ServerSentEvent]) -> JsonObject:
     return {**message, "content": [_closed(blocks[index]) for index in sorted(blocks)]}
 
 
-def _add(block: JsonObject, delta: JsonObject) -> None:
-    kind = string(delta.get("type"))
-    name = _INPUT if kind == "input_json_delta" else _DELTAS.get(kind)
-    if name is not None:
-        block[name] = string(block.get(name)) + string(delta.get(name))
-
-
 def _closed(block: JsonObject) -> JsonObject:
     """A block whose input came in pieces: parsed, or the text as far as it came."""
     if not block.get(_INPUT):
         return block
-    text = string(block[_INPUT])
-    value = parse(text)
-    return {**rest(block, _INPUT), "input": text if isinstance(value, NotJson) else value}
+    return {**rest(block, _INPUT), "input": parse_text(block[_INPUT])}
 
 
 _PATH = r"/v1/messages|/model/[^/]+/invoke(?:-with-response-stream)?|:(?:rawPredict|streamRawPredict)"

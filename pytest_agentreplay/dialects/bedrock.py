@@ -6,16 +6,27 @@ import re
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from pytest_agentreplay.core.canonical_json import NotJson, parse
-from pytest_agentreplay.core.reading import CallReading, ReplyReading, ToolUse
-from pytest_agentreplay.dialects.dialect import Dialect
-from pytest_agentreplay.dialects.lenient import arr, counts, obj, objects, rest, string, token_counts, unique
+from pytest_agentreplay.core.reading import ReplyReading, ToolUse
+from pytest_agentreplay.dialects.dialect import Dialect, read_request
+from pytest_agentreplay.dialects.lenient import (
+    arr,
+    counts,
+    grow,
+    obj,
+    objects,
+    parse_text,
+    rest,
+    string,
+    token_counts,
+    unique,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_agentreplay.core.matching.address import Url
     from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.core.reading import CallReading
     from pytest_agentreplay.dialects.streams import ServerSentEvent
 
 _MODEL = re.compile(r"/model/([^/]+)/[\w-]+/?$")
@@ -31,17 +42,13 @@ def read_call(body: JsonObject, url: Url) -> CallReading:
     """Read a request; `system` holds the blocks as sent."""
     model, config = model_of(url), obj(body.get("toolConfig"))
     choice = {"toolConfig": rest(config, "tools")} if rest(config, "tools") else {}
-    return CallReading(
-        kind="model",
-        name=model,
-        operation="chat",
+    return read_request(
+        body,
         model=model,
+        system_in="system",
+        tools_in="",
         parameters={**rest(body, "messages", "system", "toolConfig"), **choice},
-        system=tuple(arr(body.get("system"))),
-        messages=tuple(arr(body.get("messages"))),
         tools=tuple(arr(config.get("tools"))),
-        system_at="$.system" if "system" in body else "",
-        messages_at="$.messages" if "messages" in body else "",
         tools_at="$.toolConfig.tools" if "tools" in config else "",
         stream=url.path.rstrip("/").endswith("-stream"),
     )
@@ -87,7 +94,7 @@ def join(events: Iterable[ServerSentEvent]) -> JsonObject:
             case "contentBlockStart":
                 block.update({name: dict(obj(start)) for name, start in obj(value.get("start")).items()})
             case "contentBlockDelta":
-                _add(block, obj(value.get("delta")))
+                grow(block, obj(value.get("delta")))
             case "messageStop" | "metadata":
                 whole.update(value)
             case name if name.endswith("xception"):
@@ -96,27 +103,10 @@ def join(events: Iterable[ServerSentEvent]) -> JsonObject:
     return {**whole, "output": {"message": {"role": "assistant", "content": content}}}
 
 
-def _add(block: JsonObject, delta: JsonObject) -> None:
-    """Grow a block: texts are joined, those of a tool's input or of reasoning within their object."""
-    for name, value in delta.items():
-        if isinstance(value, dict):
-            kept = block.setdefault(name, {})
-            if isinstance(kept, dict):
-                _add(kept, value)
-        elif isinstance(value, str):
-            block[name] = string(block.get(name)) + value
-        else:
-            block[name] = value
-
-
 def _closed(block: JsonObject) -> JsonObject:
     """A block whose tool input came in pieces: parsed, or the text as far as it came."""
     use = obj(block.get("toolUse"))
-    text = use.get("input")
-    if not isinstance(text, str):
-        return block
-    value = parse(text)
-    return {**block, "toolUse": {**use, "input": text if isinstance(value, NotJson) else value}}
+    return {**block, "toolUse": {**use, "input": parse_text(use["input"])}} if "input" in use else block
 
 
 def usage_of(usage: JsonObject, read: str, written: str, cache_read: str, cache_written: str) -> dict[str, int]:

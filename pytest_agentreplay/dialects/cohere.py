@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.reading import ReplyReading
 from pytest_agentreplay.dialects import openai_chat
 from pytest_agentreplay.dialects.dialect import Dialect
-from pytest_agentreplay.dialects.lenient import obj, objects, rest, string, token_counts, unique
+from pytest_agentreplay.dialects.lenient import grow, obj, objects, string, token_counts, unique
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.dialects.streams import ServerSentEvent
 
 
@@ -40,38 +40,23 @@ def join(events: Iterable[ServerSentEvent]) -> JsonObject:
     for event in events:
         value = event.value or {}
         delta = obj(value.get("delta"))
-        said = obj(delta.get("message"))
+        piece = obj(delta.get("message"))
         at = value.get("index")
         index = at if isinstance(at, int) else 0
         match string(value.get("type")) or event.name:
             case "message-start":
                 whole["id"] = value.get("id")
             case "content-start" | "content-delta":
-                _join_texts(parts.setdefault(index, {}), obj(said.get("content")))
+                grow(parts.setdefault(index, {}), obj(piece.get("content")))
             case "tool-plan-delta":
-                _join_texts(message, said)
+                grow(message, piece)
             case "tool-call-start" | "tool-call-delta":
-                _add_call(calls.setdefault(index, {}), obj(said.get("tool_calls")))
+                grow(calls.setdefault(index, {}), obj(piece.get("tool_calls")))
             case "message-end":
                 whole.update(delta)
-    message["content"] = _in_order(parts)
-    message["tool_calls"] = _in_order(calls)
+    message["content"] = [parts[index] for index in sorted(parts)]
+    message["tool_calls"] = [calls[index] for index in sorted(calls)]
     return {**whole, "message": message}
-
-
-def _in_order(found: dict[int, JsonObject]) -> list[Json]:
-    return [found[index] for index in sorted(found)]
-
-
-def _add_call(call: JsonObject, piece: JsonObject) -> None:
-    call.update(rest(piece, "function"))
-    _join_texts(obj(call.setdefault("function", {})), obj(piece.get("function")))
-
-
-def _join_texts(kept: JsonObject, piece: JsonObject) -> None:
-    for name, value in piece.items():
-        grows = isinstance(value, str) and name not in {"type", "name"}
-        kept[name] = string(kept.get(name)) + string(value) if grows else value
 
 
 def _usage(usage: JsonObject) -> dict[str, int]:

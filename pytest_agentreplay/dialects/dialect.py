@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.core.reading import CallReading
+from pytest_agentreplay.dialects.lenient import arr, rest, string
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pytest_agentreplay.core.matching.address import Url
-    from pytest_agentreplay.core.model import JsonObject
-    from pytest_agentreplay.core.reading import CallReading, ReplyReading
+    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.core.reading import ReplyReading
     from pytest_agentreplay.dialects.streams import ServerSentEvent
 
 
@@ -55,3 +58,39 @@ class FrameDialect:
     def at(self, url: Url) -> bool:
         """Whether a connection to `url` is of this dialect."""
         return re.search(self.path, url.path) is not None
+
+
+def read_request(
+    body: JsonObject,
+    *,
+    model: str | None = None,
+    system_in: str = "",
+    messages_in: str = "messages",
+    tools_in: str = "tools",
+    at: str = "$",
+    **more: Any,
+) -> CallReading:
+    """Read what the requests of most APIs have in common: fields of these names ("" for none), the rest as parameters.
+
+    `model` is that of the body unless something else names it, `at` the place of `body`; `more` replaces what is read.
+    """
+    model = string(body.get("model")) if model is None else model
+    names = {"system": system_in, "messages": messages_in, "tools": tools_in}
+    present = {kind: name for kind, name in names.items() if name and name in body}
+    elements = {kind: _elements(body[name]) for kind, name in present.items()}
+    fields: dict[str, Any] = {
+        "kind": "model",
+        "name": model,
+        "operation": "chat",
+        "model": model,
+        "parameters": rest(body, "model", *present.values()),
+        "stream": body.get("stream") is True,
+        **elements,
+        **{f"{kind}_at": f"{at}.{name}" for kind, name in present.items()},
+    }
+    return CallReading(**{**fields, **more})
+
+
+def _elements(value: Any) -> tuple[Json, ...]:
+    """The elements of a list, or the only one."""
+    return tuple(arr(value)) if isinstance(value, list) or value is None else (value,)

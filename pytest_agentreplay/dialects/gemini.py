@@ -7,10 +7,10 @@ those who write the JSON by hand: the API takes both.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.reading import CallReading, ReplyReading, ToolUse
-from pytest_agentreplay.dialects.dialect import Dialect
+from pytest_agentreplay.core.reading import ReplyReading, ToolUse
+from pytest_agentreplay.dialects.dialect import Dialect, read_request
 from pytest_agentreplay.dialects.lenient import arr, counts, obj, objects, rest, string, token_counts, unique
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.matching.address import Url
     from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.core.reading import CallReading
     from pytest_agentreplay.dialects.streams import ServerSentEvent
 
 MODEL = re.compile(r"/([^/:]+):\w+$")
@@ -35,28 +36,26 @@ def read_call(body: JsonObject, url: Url) -> CallReading:
     """Read a request; the only declarations of functions stand for the tools where there is nothing beside them."""
     model = model_of(url)
     system_at = next((name for name in _SYSTEM if name in body), "")
-    instruction = body.get(system_at)
-    parts = objects(obj(instruction).get("parts"))
+    parts = objects(obj(body.get(system_at)).get("parts"))
     texts: tuple[Json, ...] = tuple(part["text"] for part in parts if "text" in part)
     tools, tools_at = arr(body.get("tools")), "$.tools" if "tools" in body else ""
     alone = obj(tools[0]) if len(tools) == 1 else {}
     declared = next((name for name in _DECLARATIONS if isinstance(alone.get(name), list)), "")
     if declared and len(alone) == 1:
         tools, tools_at = arr(alone[declared]), f"$.tools[0].{declared}"
-    return CallReading(
-        kind="model",
-        name=model,
+    alone_texts: dict[str, Any] = {"system": texts} if len(texts) == len(parts) > 0 else {}
+    return read_request(
+        body,
+        model=model,
+        system_in=system_at,
+        messages_in="contents",
         provider=provider_of(url),
         operation="generate_content",
-        model=model,
         parameters=rest(body, "contents", "tools", *_SYSTEM),
-        system=texts if len(texts) == len(parts) > 0 else (instruction,) if system_at else (),
-        messages=tuple(arr(body["contents"])),
         tools=tuple(tools),
-        system_at=f"$.{system_at}" if system_at else "",
-        messages_at="$.contents",
         tools_at=tools_at,
         stream=":stream" in url.path,
+        **alone_texts,
     )
 
 

@@ -5,10 +5,10 @@ Finished content, a text, and the results of tools begin a model turn. The model
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.reading import CallReading, ReplyReading, ToolUse
-from pytest_agentreplay.dialects.dialect import FrameDialect
+from pytest_agentreplay.dialects.dialect import FrameDialect, read_request
 from pytest_agentreplay.dialects.lenient import arr, obj, objects, rest, string, token_counts, unique
 
 if TYPE_CHECKING:
@@ -51,18 +51,9 @@ def read_call(body: JsonObject, _url: Url) -> CallReading:
 
 
 def _setup(setup: JsonObject, at: str) -> CallReading:
-    named = next((name for name in ("systemInstruction", "system_instruction") if name in setup), "")
-    return CallReading(
-        kind="http",
-        name="",
-        operation="setup",
-        model=string(setup.get("model")),
-        parameters=rest(setup, "model", "tools", named),
-        system=(setup[named],) if named else (),
-        tools=tuple(arr(setup.get("tools"))),
-        system_at=f"{at}.{named}" if named else "",
-        tools_at=f"{at}.tools" if "tools" in setup else "",
-    )
+    system = next((name for name in ("systemInstruction", "system_instruction") if name in setup), "")
+    more: dict[str, Any] = {"kind": "http", "name": "", "operation": "setup", "stream": False}
+    return read_request(setup, system_in=system, messages_in="", at=at, **more)
 
 
 def _said(messages: tuple[Json, ...], at: str, parameters: JsonObject, *, begins: bool) -> CallReading:

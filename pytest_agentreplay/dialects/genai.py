@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.canonical_json import NotJson, parse
-from pytest_agentreplay.dialects import messages
+from pytest_agentreplay.dialects import lenient, messages
 from pytest_agentreplay.dialects.lenient import arr, obj, objects, string
 
 if TYPE_CHECKING:
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 _ROLES = {"model": "assistant", "developer": "system", "function": "tool"}
 _TEXTS = frozenset({"text", "input_text", "output_text"})
 _WRAPPINGS = frozenset({"result", "output"})
+parsed = lenient.parse_text
+"""A text that is JSON as what it says; anything else as it is."""
 
 
 def conversation(reading: CallReading) -> tuple[JsonObject, ...]:
@@ -97,14 +98,6 @@ def join(found: list[JsonObject], one: JsonObject) -> None:
         found[-1] = {**found[-1], **one, "parts": [*arr(found[-1]["parts"]), *arr(one["parts"])]}
     elif arr(one["parts"]):
         found.append(one)
-
-
-def parsed(value: Json) -> Json:
-    """A text that is JSON as what it says; anything else as it is."""
-    if not isinstance(value, str):
-        return value
-    tree = parse(value)
-    return value if isinstance(tree, NotJson) else tree
 
 
 def _said(found: JsonObject) -> list[Json]:

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay.core.canonical_json import NotJson, parse
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_agentreplay.core.model import Json, JsonObject
+
+
+_NAMES = frozenset({"id", "name", "role", "type"})
+"""Fields that come whole, also where each piece of a stream repeats them."""
 
 
 def obj(value: Any) -> JsonObject:
@@ -70,3 +76,28 @@ def rest(body: JsonObject, *names: str) -> JsonObject:
 def merge_later(known: JsonObject, later: JsonObject, *, empty: tuple[Json, ...] = (None,)) -> JsonObject:
     """Return `known` with what `later` says; a value of it that is `empty` takes the place of none."""
     return known | {name: value for name, value in later.items() if value not in empty or name not in known}
+
+
+def parse_text(value: Json) -> Json:
+    """A text that is JSON as what it says; anything else as it is."""
+    tree = parse(value) if isinstance(value, str) else value
+    return value if isinstance(tree, NotJson) else tree
+
+
+def grow(whole: JsonObject, piece: JsonObject) -> None:
+    """Add a piece of a stream to what has come: texts and lists grow, objects by their fields; names stay.
+
+    What the piece leaves open (null) stays as it is.
+    """
+    for name, value in piece.items():
+        before = whole.get(name)
+        if isinstance(value, str) and isinstance(before, str):
+            whole[name] = before or value if name in _NAMES else before + value
+        elif isinstance(value, list) and isinstance(before, list):
+            whole[name] = [*before, *value]
+        elif isinstance(value, dict):
+            inner: JsonObject = {**obj(before)}
+            grow(inner, value)
+            whole[name] = inner
+        elif value is not None:
+            whole[name] = value

@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.reading import CallReading, ReplyReading
+from pytest_agentreplay.core.reading import ReplyReading
 from pytest_agentreplay.dialects import openai_chat
-from pytest_agentreplay.dialects.dialect import Dialect
-from pytest_agentreplay.dialects.lenient import arr, obj, objects, rest, string, token_counts, unique
+from pytest_agentreplay.dialects.dialect import Dialect, read_request
+from pytest_agentreplay.dialects.lenient import grow, obj, objects, rest, string, token_counts, unique
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_agentreplay.core.matching.address import Url
     from pytest_agentreplay.core.model import JsonObject
+    from pytest_agentreplay.core.reading import CallReading
     from pytest_agentreplay.dialects.streams import ServerSentEvent
 
 
@@ -30,16 +31,12 @@ def completes(body: JsonObject) -> bool:
 
 def read_generate(body: JsonObject, _url: Url) -> CallReading:
     """Read a generate request: its prompt is one message."""
-    return CallReading(
-        kind="model",
-        name=string(body.get("model")),
+    return read_request(
+        body,
+        system_in="system",
+        messages_in="prompt",
+        tools_in="",
         operation="text_completion",
-        model=string(body.get("model")),
-        parameters=rest(body, "model", "prompt", "system"),
-        system=(body["system"],) if "system" in body else (),
-        messages=(body["prompt"],),
-        system_at="$.system" if "system" in body else "",
-        messages_at="$.prompt",
         stream=body.get("stream") is not False,
     )
 
@@ -62,22 +59,12 @@ def join(events: Iterable[ServerSentEvent]) -> JsonObject:
     message: JsonObject = {}
     for event in events:
         line = event.value or {}
-        _add(message, obj(line.get("message")))
+        grow(message, obj(line.get("message")))
         text = string(whole.get("response")) + string(line.get("response"))
         whole.update(rest(line, "message", "response"))
         if "response" in line or text:
             whole["response"] = text
     return {**whole, "message": message}
-
-
-def _add(message: JsonObject, piece: JsonObject) -> None:
-    for name, value in piece.items():
-        if isinstance(value, str) and name != "role":
-            message[name] = string(message.get(name)) + value
-        elif isinstance(value, list):
-            message[name] = [*arr(message.get(name)), *value]
-        else:
-            message[name] = value
 
 
 OLLAMA_CHAT = Dialect("ollama_chat", "/api/chat", "ollama", openai_chat.fits, read_chat, join, read_reply)

@@ -8,15 +8,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.reading import CallReading, ReplyReading, ToolUse
-from pytest_agentreplay.dialects.dialect import Dialect
-from pytest_agentreplay.dialects.lenient import arr, obj, objects, openai_tokens, rest, string, unique
+from pytest_agentreplay.core.reading import ReplyReading, ToolUse
+from pytest_agentreplay.dialects.dialect import Dialect, read_request
+from pytest_agentreplay.dialects.lenient import arr, grow, obj, objects, openai_tokens, rest, string, unique
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_agentreplay.core.matching.address import Url
     from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.core.reading import CallReading
     from pytest_agentreplay.dialects.streams import ServerSentEvent
 
 _DEPLOYMENT = re.compile(r"/deployments/([^/]+)/")
@@ -30,21 +31,12 @@ def fits(body: JsonObject) -> bool:
 def read_call(body: JsonObject, url: Url) -> CallReading:
     """Read a request; Azure's deployment or Mistral's agent stands for a model that the body does not name."""
     model = string(body.get("model")) or deployment_of(url) or string(body.get("agent_id"))
-    return CallReading(
-        kind="model",
-        name=model,
-        operation="chat",
-        model=model,
-        parameters=rest(body, "model", "messages", "tools"),
-        system=tuple(
-            m.get("content") for m in objects(body["messages"]) if string(m.get("role")) in {"system", "developer"}
-        ),
-        messages=tuple(arr(body["messages"])),
-        tools=tuple(arr(body.get("tools"))),
-        messages_at="$.messages",
-        tools_at="$.tools" if "tools" in body else "",
-        stream=body.get("stream") is True,
-    )
+    return read_request(body, model=model, system=system_texts(body["messages"]))
+
+
+def system_texts(messages: Json) -> tuple[Json, ...]:
+    """What the messages of the system and of the developer say."""
+    return tuple(m.get("content") for m in objects(messages) if string(m.get("role")) in {"system", "developer"})
 
 
 def deployment_of(url: Url) -> str:
@@ -108,17 +100,13 @@ def _add(message: JsonObject, delta: JsonObject) -> None:
             calls = message.setdefault("tool_calls", [])
             for piece in objects(value):
                 _add_call(arr(calls), piece)
-        elif name == "function_call":
-            _join_texts(obj(message.setdefault("function_call", {})), obj(value))
         elif isinstance(value, str) and isinstance(message.get(name), list):
             arr(message[name]).append({"type": "text", "text": value})
-        elif isinstance(value, str) and name != "role":
-            message[name] = string(message.get(name)) + value
         elif isinstance(value, list):
             # Models of Mistral that think stream the parts of their content.
             message[name] = [*_parts(message.get(name)), *value]
-        elif value is not None:
-            message[name] = value
+        else:
+            grow(message, {name: value})
 
 
 def _parts(value: Json) -> list[Json]:
@@ -137,17 +125,7 @@ def _add_call(calls: list[Json], piece: JsonObject) -> None:
     if found is None:
         found = {"index": index, "id": new_id}
         calls.append(found)
-    found["id"] = found["id"] or new_id
-    for part in ("function", "custom"):
-        if isinstance(piece.get(part), dict):
-            _join_texts(obj(found.setdefault(part, {})), obj(piece[part]))
-
-
-def _join_texts(kept: JsonObject, piece: JsonObject) -> None:
-    kept["name"] = string(kept.get("name")) or string(piece.get("name"))
-    for name in ("arguments", "input"):
-        if isinstance(piece.get(name), str):
-            kept[name] = string(kept.get(name)) + string(piece[name])
+    grow(found, rest(piece, "index", "type"))
 
 
 def _said(message: JsonObject) -> str:

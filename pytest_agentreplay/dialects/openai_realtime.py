@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.reading import CallReading
 from pytest_agentreplay.dialects import openai_responses
-from pytest_agentreplay.dialects.dialect import FrameDialect
-from pytest_agentreplay.dialects.lenient import arr, obj, objects, rest, string
+from pytest_agentreplay.dialects.dialect import FrameDialect, read_request
+from pytest_agentreplay.dialects.lenient import obj, objects, rest, string
 from pytest_agentreplay.dialects.streams import ServerSentEvent
 
 if TYPE_CHECKING:
@@ -48,16 +48,17 @@ def read_call(body: JsonObject, url: Url) -> CallReading:
     model = _model(url)
     if kind in {"session.update", "transcription_session.update"}:
         session = obj(body.get("session"))
-        return CallReading(
+        return read_request(
+            session,
+            system_in="instructions",
+            messages_in="",
+            at="$.session",
             kind="http",
             name="",
             operation=kind,
             model=string(session.get("model")) or model,
             parameters=rest(session, "instructions", "tools"),
-            system=(session["instructions"],) if "instructions" in session else (),
-            tools=tuple(arr(session.get("tools"))),
-            system_at="$.session.instructions" if "instructions" in session else "",
-            tools_at="$.session.tools" if "tools" in session else "",
+            stream=False,
             client_ids=CLIENT_IDS,
             client_refs=CLIENT_REFS,
         )

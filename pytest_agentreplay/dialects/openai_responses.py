@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.reading import CallReading, ReplyReading, ToolUse
-from pytest_agentreplay.dialects.dialect import Dialect
-from pytest_agentreplay.dialects.lenient import arr, obj, objects, openai_tokens, rest, string, unique
+from pytest_agentreplay.core.reading import ReplyReading, ToolUse
+from pytest_agentreplay.dialects import openai_chat
+from pytest_agentreplay.dialects.dialect import Dialect, read_request
+from pytest_agentreplay.dialects.lenient import obj, objects, openai_tokens, rest, string, unique
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_agentreplay.core.matching.address import Url
-    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.core.model import JsonObject
+    from pytest_agentreplay.core.reading import CallReading
     from pytest_agentreplay.dialects.streams import ServerSentEvent
 
 _ENDS = {"response.completed", "response.incomplete", "response.failed", "response.cancelled"}
@@ -27,28 +29,13 @@ def fits(body: JsonObject) -> bool:
 
 def read_call(body: JsonObject, _url: Url) -> CallReading:
     """Read a request. Without `instructions` the texts of system and developer items stand for them."""
-    given = body.get("input")
-    items: tuple[Json, ...] = (given,) if isinstance(given, str) else tuple(arr(given))
     instructions = body.get("instructions")
-    if instructions is not None:
-        system: tuple[Json, ...] = (instructions,)
-    else:
-        system = tuple(
-            item.get("content") for item in objects(given) if string(item.get("role")) in {"system", "developer"}
-        )
-    return CallReading(
-        kind="model",
-        name=string(body.get("model")),
-        operation="chat",
-        model=string(body.get("model")),
+    return read_request(
+        body,
+        messages_in="input",
         parameters=rest(body, "model", "instructions", "input", "tools"),
-        system=system,
-        messages=items,
-        tools=tuple(arr(body.get("tools"))),
+        system=openai_chat.system_texts(body.get("input")) if instructions is None else (instructions,),
         system_at="$.instructions" if instructions is not None else "",
-        messages_at="$.input" if "input" in body else "",
-        tools_at="$.tools" if "tools" in body else "",
-        stream=body.get("stream") is True,
     )
 
 

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.reading import CallReading, ReplyReading
+from pytest_agentreplay.core.reading import ReplyReading
 from pytest_agentreplay.dialects import gemini, openai_chat
-from pytest_agentreplay.dialects.dialect import Dialect
-from pytest_agentreplay.dialects.lenient import arr, counts, obj, objects, rest, string
+from pytest_agentreplay.dialects.dialect import Dialect, read_request
+from pytest_agentreplay.dialects.lenient import counts, obj, objects, string
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_agentreplay.core.matching.address import Url
     from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.core.reading import CallReading
     from pytest_agentreplay.dialects.streams import ServerSentEvent
 
 _INPUTS = ("input", "inputs", "texts", "images", "prompt", "content", "requests", "instances")
@@ -31,17 +32,16 @@ def embeds(body: JsonObject) -> bool:
 def read_embeddings(body: JsonObject, url: Url) -> CallReading:
     """Read a request; the path names the model where the body does not."""
     name = next(name for name in _INPUTS if name in body)
-    given = body[name]
     model = string(body.get("model")) or gemini.model_of(url) or openai_chat.deployment_of(url)
-    return CallReading(
+    return read_request(
+        body,
+        model=model.removeprefix("models/"),
+        messages_in=name,
+        tools_in="",
         kind="embeddings",
-        name=model.removeprefix("models/"),
         provider=gemini.provider_of(url),
         operation="embeddings",
-        model=model.removeprefix("models/"),
-        parameters=rest(body, "model", name),
-        messages=tuple(given) if isinstance(given, list) else (given,),
-        messages_at=f"$.{name}",
+        stream=False,
     )
 
 
@@ -95,15 +95,7 @@ def ranks(body: JsonObject) -> bool:
 def read_rerank(body: JsonObject, _url: Url) -> CallReading:
     """Read a request for ranks: the documents stand for messages, the query is a parameter."""
     name = next(name for name in _DOCUMENTS if isinstance(body.get(name), list))
-    return CallReading(
-        kind="rerank",
-        name=string(body.get("model")),
-        operation="rerank",
-        model=string(body.get("model")),
-        parameters=rest(body, "model", name),
-        messages=tuple(arr(body[name])),
-        messages_at=f"$.{name}",
-    )
+    return read_request(body, messages_in=name, tools_in="", kind="rerank", operation="rerank", stream=False)
 
 
 def read_ranks(body: JsonObject) -> ReplyReading:
