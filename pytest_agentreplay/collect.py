@@ -34,15 +34,16 @@ COLD = "cold"
 
 
 class CaseFile(pytest.File):
-    """A case.yaml. `court` gives what it takes to try the cases of this session."""
+    """A case.yaml. `court` gives what it takes to try the cases of this session, `live` what judges live runs."""
 
     court: Callable[[pytest.Item], CaseEvaluator]
+    live: Any = None
 
     @classmethod
-    def of(cls, parent: pytest.Collector, path: Path, court: Callable[[pytest.Item], CaseEvaluator]) -> CaseFile:
+    def of(cls, parent: pytest.Collector, path: Path, court: Callable[..., CaseEvaluator], live: Any) -> CaseFile:
         """The collector of one file."""
         made: CaseFile = cls.from_parent(parent, path=path)
-        made.court = court
+        made.court, made.live = court, live
         return made
 
     def collect(self) -> Iterator[CaseItem]:
@@ -54,7 +55,8 @@ class CaseFile(pytest.File):
             return
         names = [COLD] if head.expect == "cold" else list(head.halves)
         for name in names or [BROKEN]:
-            yield CaseItem.of(self, name, title=line(head.id), labels=head.labels[:MOST_LABELS])
+            item = CaseItem.of(self, name, title=line(head.id), labels=head.labels[:MOST_LABELS])
+            yield from [item] if self.live is None else self.live.repeat_half(item)
 
 
 class CaseItem(pytest.Item):
@@ -107,7 +109,8 @@ class CaseItem(pytest.Item):
         if self.broken is not None:
             raise self.broken
         assert isinstance(self.parent, CaseFile)
-        return self.parent.court(self).hear(self.path, half_of(self.name))
+        verdict = self.parent.court(self).hear(self.path, half_of(self.name))
+        return verdict if self.parent.live is None else self.parent.live.conclude_half(self, verdict)
 
     def told(self, verdict: Verdict) -> str:
         """The verdict for this terminal."""
@@ -140,7 +143,8 @@ def shown(text: str) -> str:
 
 
 def half_of(name: str) -> Half | None:
-    """The half that an item is of; None for the whole case."""
+    """The half that an item is of, in any of its live runs; None for the whole case."""
+    name = name.partition("[")[0]
     return name if name in {"observed", "desired"} else None  # type: ignore[return-value]
 
 

@@ -37,6 +37,7 @@ class CaseEvidence:
     fields that nobody told ("output", "tool_calls"): what they hold says nothing. `escapes` tell what went past the
     frozen world, or tried to, a line each: no expectation of a case covers that. `network` is how closed it was to an
     agent of this process ("L1", "L3"), `unheard` the libraries in C that it has loaded by hand, with its lines.
+    `live` is what a live model took (`runs.replay_kit`), and "stopped": why the run proves nothing; empty for no such.
     """
 
     status: Literal["ok", "error"] = "ok"
@@ -53,6 +54,7 @@ class CaseEvidence:
     escapes: tuple[str, ...] = ()
     network: str = ""
     unheard: Mapping[str, str] = field(default_factory=dict)
+    live: Mapping[str, Any] = field(default_factory=dict)
 
 
 def frozen(run: Run, *, asked: bool = True) -> CaseEvidence:

@@ -38,7 +38,7 @@ class CommandLineRun:
         self.case = stored_case.read(file, words=hooks.words)
         self.hooks = hooks
         self.root = root_above(file.parent)
-        self.settings = settings_of(self.root, environ)
+        self.settings = settings_of(self.root, environ, live=allow_live)
         self.environ = environ
         self.allow_live = allow_live
         self.keeping = Artifacts(self.root, self.case.id, here=here)
@@ -148,8 +148,8 @@ def ran(verdicts: Sequence[Verdict]) -> bool:
     return any(verdict.served != FROZEN for verdict in verdicts) and verdicts[0].word != "cold"
 
 
-def settings_of(root: Path, environ: Mapping[str, str]) -> Settings:
-    """The settings of the project at `root`, outside of pytest. Raises SettingsError."""
+def settings_of(root: Path, environ: Mapping[str, str], *, live: bool = False) -> Settings:
+    """The settings of the project at `root`, outside of pytest. Raises SettingsError, also where CI refuses `live`."""
     ini: dict[str, Any] = {}
     file = ""
     for key, options in knobs.INI:
@@ -161,7 +161,8 @@ def settings_of(root: Path, environ: Mapping[str, str]) -> Settings:
         elif value is not None:
             ini[key] = truth(value) if options["type"] == "bool" else str(value)
     environ = {name: value for name, value in environ.items() if name != "AGENTREPLAY"}  # cases are always replayed
-    return chosen_policy.with_policy(knobs.resolve({}, ini, environ, file=file), root)
+    runs = knobs.resolve({"agentreplay_replay": "live"} if live else {}, ini, environ, file=file).live_runs
+    return chosen_policy.with_policy(knobs.resolve({}, ini, environ, file=file)._replace(live_runs=runs), root)
 
 
 def truth(value: object) -> bool:

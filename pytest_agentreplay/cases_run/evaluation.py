@@ -13,7 +13,7 @@ from pytest_agentreplay.cases_run.verdict_rules import VerdictRules
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
-from pytest_agentreplay.errors import CaseError, LiveRefused
+from pytest_agentreplay.errors import CaseError, LiveRefused, RunnerError
 from pytest_agentreplay.intercept.ordering.deadline import despaired
 from pytest_agentreplay.runs.accepted_rules import accepted_rules
 from pytest_agentreplay.runs.snapshot_server import SnapshotServer, asked_from_outside
@@ -84,7 +84,7 @@ class CaseEvaluator(NamedTuple):
             served = serving_of(case, half, allow_live=self.allow_live)
             if served.told not in tried:
                 if "live" in {served.model, served.other}:
-                    raise CaseError("only a runner of this process is served live: take --runner", file=case.file)
+                    raise RunnerError(f"{case.file}: only a runner of this process is served live: take --runner")
                 backend = gate_of(case, served, asked_from_outside(snapshot.run), self.matching(case))
                 hosts = self.settings.allow_hosts
                 serving = SnapshotServer(snapshot, case.folder / RUN, self.root, backend=backend, allow_hosts=hosts)

@@ -132,6 +132,7 @@ class InProcessRun(ReplaySession):
         self.serving = serving
         self._fixtures = fixtures
         super().__init__(place, settings, Snapshot(run, version=""))
+        self.casting.budget = settings.live_runs.ledger if settings.live_runs is not None else None
         self.clock.live_inside = "live" in {serving.model, serving.other}
         self.interception.changes = read_changes(settings.changes if serving.model == "live" else (), place.root)
         self.deadline = Deadline(self.interception, self.overtime, settings.timeout, f"{case.file}: its runner")
@@ -174,7 +175,11 @@ class InProcessRun(ReplaySession):
             self.casting.finish(self._body)
         self.close()
         own = [one for one in leaves(failure) if not isinstance(one, ReplayDiverged)] if failure is not None else []
-        unseen = self._unseen()
+        divergence, live = self._parted(unseen := self._unseen()), {}
+        if self.serving.model == "live":
+            stopped = replay_kit.find_stop(divergence, self.run(), self.snapshot.run)
+            divergence = divergence or (Divergence(Kind.LIVE, stopped) if stopped else None)
+            live = replay_kit.usage_of(self.run(), live=True) | {"stopped": stopped}
         seen = frozen(self.run(), asked=not meets_tools(self.snapshot.run))
         return replace(
             seen,
@@ -186,7 +191,8 @@ class InProcessRun(ReplaySession):
             recorded=frozen(self.snapshot.run).tool_calls,
             network=self.level(),
             unheard=self.unheard(),
-            divergence=self._parted(unseen),
+            divergence=divergence,
+            live=live,
             escapes=(
                 *(f"refused: {entry.line()}" for entry in self.watch.ledger),
                 *(f"ran for real, and unseen: tool {tool['tool']}" for tool in unseen),

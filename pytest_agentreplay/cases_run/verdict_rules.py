@@ -110,7 +110,7 @@ class VerdictRules:
         silent = now.divergence is not None or (
             self._stillborn(now) and not any(check.word in ENDS for check in self.case.checks("desired"))
         )
-        if silent and (binds or now.escapes):
+        if silent and (binds or now.escapes or now.live.get("stopped")):
             return self._parted("desired", now)
         found = self._judged("desired", now)
         if not found.results:
@@ -184,6 +184,8 @@ class VerdictRules:
         if now.divergence is None:
             return self._said(half, "cannot say", "failed", said + left(now), now=now)
         finding = self._finding(now.divergence)
+        if now.live.get("stopped"):
+            return self._said(half, "cannot say", "failed", said + finding.headline, now=now, finding=finding)
         said += f"today's run left the frozen one: {finding.headline}"
         steps = self._ways(half) if not now.escapes else ()
         return self._said(half, "cannot say", "failed", said, now=now, finding=finding, next=(*steps, self._see()))
@@ -231,6 +233,7 @@ class VerdictRules:
             answers=now.served.partition(" (")[2].removesuffix(")") if now is not None else "",
             network=now.network if now is not None else "",
             unheard=dict(now.unheard) if now is not None else {},
+            live=dict(now.live) if now is not None else {},
             checks=tuple(Checked(worded(one.check), one.held, one.check.place, one.lines) for one in results),
             human=found.human if found is not None else (),
             notes=(*(found.notes if found is not None else ()), *ended(now), *(now.escapes if now is not None else ())),

@@ -13,16 +13,17 @@ from pytest_agentreplay.cli.runs import find_test, read_pair, run_test
 from pytest_agentreplay.cli.saying import CANNOT, INCONCLUSIVE, NOTHING, USAGE, code_of, complain, say, say_data, width
 from pytest_agentreplay.core.kit import plural
 from pytest_agentreplay.core.live.lineup import LOOP, changed_layers, kit_changes, smallest_guilty_set
-from pytest_agentreplay.core.live.request_changes import parse_change
 from pytest_agentreplay.core.live.result import LiveResult
 from pytest_agentreplay.core.live.statistics import LivePlan, SequentialTest, judge
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.live import history
 from pytest_agentreplay.live.lineup_cells import CellRuns, run_live
 from pytest_agentreplay.report import live_tables
 from pytest_agentreplay.report.findings import compared
 from pytest_agentreplay.report.live_findings import verdict_lines
+from pytest_agentreplay.runs.chosen_changes import read_changes
 from pytest_agentreplay.settings.live_runs import BUDGET, TEST, amounts_of
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.display_path import shown
@@ -40,7 +41,11 @@ def compare(options: argparse.Namespace) -> int:
     """`agentreplay compare --set NAME=VALUE... PATH...`."""
     settings: dict[str, list[str]] = {"as recorded": []} if len({*options.set}) == 1 else {}
     settings |= {name: name.split(TOGETHER) for name in options.set}
-    notes = [*mixed_settings({name: dict(map(parse_change, parts)) for name, parts in settings.items()})]
+    root = root_above(Path(options.paths[0].partition("::")[0]).absolute())
+    try:
+        notes = [*mixed_settings({name: {**read_changes(parts, root)} for name, parts in settings.items()})]
+    except SettingsError as error:
+        return complain(str(error).replace("--replay-set", "--set", 1), USAGE)
     limits = [f"--replay-runs={options.runs}", *share_of(options.budget, len(settings))]
     results: dict[str, list[LiveResult]] = {}
     for name, parts in settings.items():
@@ -52,7 +57,7 @@ def compare(options: argparse.Namespace) -> int:
         results[name] = [*map(LiveResult.of, data["results"])]
     rows = live_tables.compare_settings(results)
     if not rows[0]["test"]:
-        return complain("no test has a snapshot: there is nothing to compare", NOTHING)
+        return complain("no test has a snapshot, no case asks a live model: there is nothing to compare", NOTHING)
     if options.csv:
         files.write_whole(options.csv, live_tables.comparison_csv(rows))
     if options.html:

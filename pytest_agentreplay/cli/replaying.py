@@ -8,9 +8,11 @@ from __future__ import annotations
 import os
 from dataclasses import asdict
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases_run import stored_case
+from pytest_agentreplay.cli import saying
 from pytest_agentreplay.cli.live_commands import run_test_live
 from pytest_agentreplay.cli.runs import run_test
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, DIVERGED, SAME, USAGE, complain, say, say_data, width
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
 
 COLD = -1
 """What a cold case ends with among others: those alone say how it ends then."""
-WORST = (DAMAGED, DIVERGED, CANNOT)
+WORST = (DAMAGED, DIVERGED, saying.INCONCLUSIVE, CANNOT)
 """What several cases end with: the first of these that any of them came to."""
 
 MEMBERS = 3
@@ -65,7 +67,9 @@ def replay(options: argparse.Namespace) -> int:
     told: list[dict[str, Any]] = []
     files = [stored_case.file_of(path).absolute() for path in options.file]
     try:
-        codes = loaded(files, lambda hooks: [one(file, options, told, hooks) for file in files])
+        with TemporaryDirectory() as folder:
+            options.ledger = Path(folder, "ledger.jsonl")
+            codes = loaded(files, lambda hooks: [one(file, options, told, hooks) for file in files])
     except SettingsError as error:
         return complain(error, CANNOT)
     if options.json:
@@ -91,17 +95,22 @@ def one(file: Path, options: argparse.Namespace, told: list[dict[str, Any]], hoo
 
     try:
         bench = CommandLineRun(file, os.environ, here=Path.cwd(), hooks=hooks(file), allow_live=options.live)
+        if (runs := bench.settings.live_runs) is not None:
+            from pytest_agentreplay.live.history import Ledger
+
+            bench.settings = bench.settings._replace(live_runs=runs._replace(ledger=Ledger(options.ledger, runs)))
         verdicts = bench.verdicts(key=options.runner or "", command=options.runner_cmd or "", limit=options.timeout)
     except AgentReplayError as error:  # what is not there, or cannot be run, may be so at another commit
         damaged = isinstance(error, CaseError | SnapshotError) and not isinstance(error, SnapshotMissing)
         return refused(error, DAMAGED if damaged and file.is_file() else CANNOT, file, options, told)
     cold = verdicts[0].word == "cold"
-    failed = any(verdict.outcome == "failed" for verdict in verdicts)
+    stopped = [verdict for verdict in verdicts if verdict.live.get("stopped")]
+    failed = any(verdict.outcome == "failed" and verdict not in stopped for verdict in verdicts)
     told.append(bench.plain(verdicts))
     bench.keep(verdicts)
     if not options.json:
         show(bench, verdicts)
-    return COLD if cold else DIVERGED if failed else SAME
+    return COLD if cold else DIVERGED if failed else saying.INCONCLUSIVE if stopped else SAME
 
 
 def show(bench: CommandLineRun, verdicts: tuple[Verdict, ...]) -> None:

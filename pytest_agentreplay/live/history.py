@@ -24,6 +24,7 @@ from pytest_agentreplay import clocks
 from pytest_agentreplay.core.live.budget import NANO, PricedReader, Spending
 from pytest_agentreplay.core.live.result import LiveResult
 from pytest_agentreplay.core.live.statistics import BUDGET, NEEDS, LivePlan, LiveVerdict, judge, judge_cell
+from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import SnapshotUnreadable
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.display_path import shown
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pytest_agentreplay.core.model import Call, Outcome
+    from pytest_agentreplay.settings.live_runs import LiveRuns
 
     Entries = list[dict[str, Any]]
 
@@ -89,9 +91,9 @@ PAUSE, PATIENCE = 0.1, 60.0
 class Ledger:
     """The file at `path`, and the budget of the session. What cannot be written of it raises CannotWrite."""
 
-    def __init__(self, path: Path, priced: PricedReader) -> None:
-        """`priced` has the limits."""
-        self.path, self.priced = path, priced
+    def __init__(self, path: Path, runs: LiveRuns) -> None:
+        """`runs` has limits and prices."""
+        self.path, self.priced = path, PricedReader(READER, runs.budget, runs.prices)
         self.patience, self.size = PATIENCE, 0
         self._read: Entries = []
 

@@ -19,9 +19,9 @@ from pytest_agentreplay.core.live.live_backend import LiveBackend, layer_of
 from pytest_agentreplay.core.live.observation import observe
 from pytest_agentreplay.core.live.request_changes import prompt_of
 from pytest_agentreplay.core.live.result import WRITES, Drift, LiveResult
-from pytest_agentreplay.core.model import Failure, Header, HttpReply, Run, ToolReply
+from pytest_agentreplay.core.model import Header, Run, ToolReply
 from pytest_agentreplay.core.tolerance import is_named
-from pytest_agentreplay.core.turns import function_of, is_model, turns
+from pytest_agentreplay.core.turns import function_of
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import ReplayDiverged, RunnerError, SettingsError
 from pytest_agentreplay.live.tolerance_file import judges_of
@@ -29,6 +29,7 @@ from pytest_agentreplay.report.findings import place as place_in_run
 from pytest_agentreplay.report.live_findings import live_finding
 from pytest_agentreplay.runs import replay_kit
 from pytest_agentreplay.runs.chosen_changes import read_changes
+from pytest_agentreplay.runs.replay_kit import SERVED, find_stop, served_by, usage_of
 from pytest_agentreplay.runs.replay_session import ReplaySession
 
 if TYPE_CHECKING:
@@ -45,10 +46,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.runs.run_session import EndedRun, Location
     from pytest_agentreplay.settings import Settings
 
-SERVED = {"served_models": "served", "fingerprints": "fingerprint", "providers": "provider"}
-"""What a result and the kit say of who served the models."""
-STOPS = {Kind.LIVE, Kind.CHANGE}
-"""Calls of a model that were not made: nothing can be said of such a run."""
 AGENTS = {Kind.NETWORK, Kind.LATE, Kind.UNFROZEN}
 """What the code under test did, whatever the model says."""
 
@@ -132,21 +129,19 @@ class LiveSession(ReplaySession):
         return finding
 
     def _judge(self, ended: EndedRun, divergence: Divergence | None) -> LiveResult:
-        outcome = self.outcome(ended)
-        now: Any = observe(self.run(), READER, outcome, self.prices)
+        made, outcome = self.run(), self.outcome(ended)
+        now: Any = observe(made, READER, outcome, self.prices)
         ends = [tuple(map(each.get, ("status", "type"))) for each in (self.snapshot.run.header.outcome, outcome)]
         passed = ends[0] == ends[1] or (ended.failure is None and not self.settings.expect)
         refused = passed or isinstance(ended.failure, ReplayDiverged)
         ending = ": ".join(str(outcome[name]) for name in ("type", "message") if name in outcome)
         failure = "" if refused else ending or "it no longer fails"
-        stopped = "the run was interrupted" if ended.interrupted else self._unanswered(divergence)
+        stopped = "the run was interrupted" if ended.interrupted else find_stop(divergence, made, self.snapshot.run)
         drifts: tuple[Drift, ...] = ()
         try:
             drifts = () if stopped else self._drifts(divergence, now, failure)
         except (RunnerError, ReplayDiverged) as error:  # a judge that failed, or was refused its call
             stopped = str(error)
-        asked = [x for x in self.live.made() if self.settings.model == "live" and is_model(x.call, READER)]
-        usages = [READER.read_reply(x.call, x.outcome).usage for x in asked]
         return LiveResult(
             test=self.place.test,
             cell=self.settings.axes.cell,
@@ -154,11 +149,7 @@ class LiveSession(ReplaySession):
             passed=passed,
             drifts=drifts,
             off_script=tuple(self.live.off_script),
-            calls=len(asked),
-            tokens={side: sum(usage.get(f"{side}_tokens", 0) for usage in usages) for side in ("input", "output")},
-            seconds=sum((x.timing.end or x.timing.start) - x.timing.start for x in asked) / 1e9,
-            model=next((turn["model"] for turn in now["turns"]), ""),
-            **served_by(self.run()),
+            **usage_of(made, live=self.settings.model == "live"),
             packages=dict(line.split(" ", 1) for line in versions(self._kit, replay_kit.interpreter(self.place.root))),
             changed=dict(text.split("=", 1) for text in self.settings.changes),
             failure=failure,
@@ -198,15 +189,6 @@ class LiveSession(ReplaySession):
         more: dict[str, Any] = {"turn": divergence.turn, "code": divergence.kind.code, "hints": hints}
         return Drift(layer, first.path, rule, summary, recorded, now, **more)
 
-    def _unanswered(self, divergence: Divergence | None) -> str:
-        """Return why a model call was not made, or the last one of a lane brought nothing; "" for what is recorded."""
-        if divergence is not None and divergence.kind in STOPS:
-            return divergence.summary
-        recorded = {refusal_of(x) for x in self.snapshot.run.exchanges}
-        last = {turn.lane: turn.model for turn in turns(self.run(), READER) if turn.model is not None}
-        refusals = (refusal_of(x) for x in last.values() if self.settings.model == "live")
-        return next((f"the model {why}" for why in refusals if why and why not in recorded), "")
-
     def _changes(self, result: LiveResult) -> list[str]:
         """Return what changed at the provider and in the SDKs; it proves no drift by itself."""
         then = served_by(self.snapshot.run)
@@ -217,25 +199,6 @@ class LiveSession(ReplaySession):
         return [*lines, *(f"{name} {change}" for name, change in result.packages.items())]
 
 
-def served_by(run: Run) -> dict[str, Any]:
-    """Return by whom the models of a run were served, as `LiveResult` has it."""
-    entries = [each for each in replay_kit.models(run.exchanges, READER) if isinstance(each, dict)]
-    names = {field: [str(each[name]) for each in entries if each.get(name)] for field, name in SERVED.items()}
-    return {field: tuple(dict.fromkeys(each)) for field, each in names.items()}
-
-
 def prompts_of(exchanges: Iterable[Exchange]) -> set[str]:
     """Return the system texts of a run."""
     return {prompt_of(READER.read_call(x.call)) for x in exchanges} - {""}
-
-
-def refusal_of(x: Exchange) -> str:
-    """Return how a model refused or failed, "answered 401 Unauthorized: no key"; "" where it answered."""
-    outcome = x.outcome
-    if isinstance(outcome, HttpReply) and outcome.status >= 400:
-        error = READER.read_reply(x.call, outcome).error.removeprefix(str(outcome.status)).strip()
-        return f"answered {outcome.status} {outcome.reason}: {error}".rstrip(": ")
-    failure = outcome if isinstance(outcome, Failure) else getattr(outcome, "failure", None)
-    if failure is None or failure.cancelled:
-        return ""
-    return f"did not answer, {failure.type.rpartition('.')[2]}: {failure.message}".rstrip(": ")

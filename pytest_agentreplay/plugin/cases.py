@@ -11,7 +11,7 @@ from pytest_agentreplay.cases.case import FILE
 from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.collect import CaseFile
 from pytest_agentreplay.errors import RunnerError
-from pytest_agentreplay.plugin.stash import BASE, redaction_of, redactors_of
+from pytest_agentreplay.plugin.stash import BASE, LIVE_RUNS, redaction_of, redactors_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,8 @@ MOST = 200  # entries of cases/ that are looked at for one that is a case
 
 def collected(path: Path, parent: pytest.Collector) -> CaseFile | None:
     """The collector of a case.yaml; None for a file of that name that is somebody else's, as far as one can see."""
-    return CaseFile.of(parent, path, court_of) if ours(path, parent.config.rootpath) else None
+    live = parent.config.stash.get(LIVE_RUNS, None)
+    return CaseFile.of(parent, path, court_of, live) if ours(path, parent.config.rootpath) else None
 
 
 def ours(path: Path, root: Path) -> bool:

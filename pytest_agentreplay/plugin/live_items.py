@@ -11,34 +11,40 @@ import os
 import re
 import time
 from collections import Counter
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentreplay.core.live.budget import PricedReader
-from pytest_agentreplay.core.live.result import LiveResult
+from pytest_agentreplay.cases.case import ServingPolicy
+from pytest_agentreplay.cases_run import stored_case
+from pytest_agentreplay.collect import half_of
+from pytest_agentreplay.core.live.result import Drift, LiveResult
 from pytest_agentreplay.core.live.statistics import NEEDS, LivePlan, judge
-from pytest_agentreplay.dialects import READER
-from pytest_agentreplay.errors import CannotWrite, SettingsError
+from pytest_agentreplay.errors import CannotWrite, CaseError, SettingsError
 from pytest_agentreplay.live import history
 from pytest_agentreplay.live.history import Ledger, results_of, spent_of
 from pytest_agentreplay.plugin.orders import repeat_item
 from pytest_agentreplay.plugin.session_glue import INTERRUPTS, is_skipped
-from pytest_agentreplay.plugin.stash import BASE, LIVE, RUN_SESSION, nodeid_of, store_of, wanted
-from pytest_agentreplay.report.live_findings import verdict_finding, verdict_lines
+from pytest_agentreplay.plugin.stash import BASE, LIVE, TEST, nodeid_of, redaction_of, store_of, wanted
+from pytest_agentreplay.report.live_findings import cost_text, runs_text, verdict_finding, verdict_lines
 from pytest_agentreplay.store import files
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Generator, Iterator, Mapping
 
+    from pytest_agentreplay.collect import CaseItem
     from pytest_agentreplay.core.live.statistics import LiveVerdict
     from pytest_agentreplay.report.finding import Finding
+    from pytest_agentreplay.report.verdict import Verdict
     from pytest_agentreplay.runs.run_session import RunSession
     from pytest_agentreplay.settings.live_runs import LiveRuns
 
 PLUGIN = "agentreplay-live"
 ATTRIBUTE = "agentreplay_live"
+WORD: pytest.StashKey[str] = pytest.StashKey()
+"""Of an item: what its run came to."""
 NOT_NEEDED = "not needed"
 WORDS = {"FF": "frozen", "FL": "live-tools", "LF": "live", "LL": "live-all"}
 SKIPPED = "the test skipped itself"
@@ -69,6 +75,36 @@ def live_items(item: Any) -> list[Any]:
     return items
 
 
+def repeat_case(item: Any, number: int) -> Any:
+    """Return the item of a half of a case as its live run of this number: cases/refund/case.yaml::desired[live-3]."""
+    other = type(item).from_parent(item.parent, name=f"{item.name}[live-{number}]")
+    other.title = item.title
+    other.extra_keyword_matches |= item.extra_keyword_matches
+    for mark in item.own_markers:
+        other.add_marker(mark.name)
+    other.stash[TEST], other.stash[LIVE] = item.nodeid, ("LF", number)
+    return other
+
+
+def asks_live(item: CaseItem) -> bool:
+    """Return whether somebody runs this half of a case with a live model. What cannot be read itself says why."""
+    try:
+        case, half = stored_case.read(item.path, words=None), half_of(item.name)
+    except CaseError:
+        return False
+    return half is not None and bool(case.runners.get(half)) and case.serving.get(half, ServingPolicy()).model == "live"
+
+
+def drifts_of(verdict: Verdict) -> Iterator[Drift]:
+    """Yield where a half that failed left the frozen run, and which of its checks are not as the case expects."""
+    if not verdict.checks:
+        yield Drift("model", verdict.half, "recorded calls only", verdict.headline)
+    for check in [check for check in verdict.checks if not check.held] or verdict.checks:  # all hold: it is back
+        now = "holds" if check.held else "; ".join(check.lines) or "fails"
+        path = f"{verdict.half}.{check.text.partition(':')[0]}"
+        yield Drift("model", path, check.text, f"{path}: {now}", "fails" if check.held else "holds", now)
+
+
 class LiveItems:
     """The live runs of one session, in each of its processes."""
 
@@ -77,7 +113,8 @@ class LiveItems:
         self.config, self.runs = config, runs
         self.session = getattr(config, "workerinput", {}).get(PLUGIN) or f"{time.time_ns():x}-{os.getpid()}"
         path = config.rootpath / ".agentreplay" / "live" / self.session / "ledger.jsonl"
-        self.ledger = Ledger(path, PricedReader(READER, runs.budget, runs.prices))
+        self.ledger = Ledger(path, runs)
+        config.stash[BASE] = config.stash[BASE]._replace(live_runs=runs._replace(ledger=self.ledger))
         self.selected: dict[str, Counter[str]] = {}
         self.done = 0
         self.lines: list[str] = []
@@ -122,7 +159,9 @@ class LiveItems:
         cell, number = item.stash[LIVE]
         plain = {"at": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()), "drifts": (), **told["live_run"]}
         plain |= {"test": nodeid_of(item), "cell": cell, "run": number, "session": self.session}
-        return self.ledger.add(LiveResult.of(plain), self.plan(item), told.get("live_changes", ()))
+        result = LiveResult.of(plain)
+        item.stash[WORD] = "passed" if result.same else "stopped" if result.stopped else "drifted"
+        return self.ledger.add(result, self.plan(item), told.get("live_changes", ()))
 
     def conclude(
         self, item: pytest.Item, run_session: RunSession, finding: Finding | None, failure: BaseException | None
@@ -136,12 +175,36 @@ class LiveItems:
         plain: Any = {"passed": passed, "failure": why, "stopped": SKIPPED if skipped else ""}
         shown: Any = run_session.redaction.hide_tree({"live_run": plain} | told)
         verdict, results = self.add(item, shown)
-        told["live_word"] = "passed" if results[-1].same else "stopped" if results[-1].stopped else "drifted"
         if item.stash[LIVE][0] == "FF" or skipped or isinstance(failure, INTERRUPTS):
             return finding, failure
         if verdict is None or verdict["word"] == "same":
             return None, failure if results[-1].same else None  # which is the recorded one
         return verdict_finding(verdict, results, getattr(run_session, "snapshot_facts", dict)(), finding), failure
+
+    def repeat_half(self, item: CaseItem) -> list[CaseItem]:
+        """Return a half of a case as its live runs; as it is where it asks no live model."""
+        if self.config.stash[BASE].model != "live" or not asks_live(item):
+            return [item]
+        items = [repeat_case(item, number) for number in range(1, self.runs.runs + 1)]
+        return [each for each in items if self.is_named(item, each)]
+
+    def conclude_half(self, item: CaseItem, verdict: Verdict) -> Verdict:
+        """Add what a half of a case gave; return the verdict of its item, which fails only if it decides."""
+        if LIVE not in item.stash or not verdict.live:
+            return verdict
+        failed = verdict.outcome == "failed"
+        drifts = [asdict(drift) for drift in drifts_of(verdict)] if failed and not verdict.live["stopped"] else []
+        changed = dict(text.split("=", 1) for text in self.config.stash[BASE].changes)
+        plain: Any = {"passed": not failed, "failure": verdict.headline * failed, "drifts": drifts, "changed": changed}
+        shown: Any = redaction_of(self.config).hide_tree({"live_run": plain | verdict.live})
+        decided, results = self.add(item, shown)
+        if decided is None or decided["word"] == "same":
+            return replace(verdict, outcome="passed") if failed else verdict
+        if len(results) > 1:
+            headline = verdict_finding(decided, results, {}, None).headline
+            notes = runs_text(decided["cells"]["LF"]), cost_text([decided])
+            verdict = replace(verdict, outcome="failed", headline=headline, notes=(*verdict.notes, *notes))
+        return verdict
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> None:
@@ -159,9 +222,8 @@ class LiveItems:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Have the report of a run say that it drifted, and count one that could not begin."""
         report = yield
-        run_session = item.stash.get(RUN_SESSION, None)
-        if LIVE in item.stash and call.when == "call" and run_session is not None:
-            report.__dict__[ATTRIBUTE] = run_session.told.get("live_word", "passed")
+        if WORD in item.stash and call.when == "call":
+            report.__dict__[ATTRIBUTE] = item.stash[WORD]
         elif LIVE in item.stash and call.when == "setup" and report.failed:
             stopped = "" if item.stash[LIVE][0] == "FF" else "its set-up failed"
             self.add(item, {"live_run": {"passed": False, "stopped": stopped}})

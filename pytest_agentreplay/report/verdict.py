@@ -49,7 +49,7 @@ class Verdict:
     `headline` is complete by itself. `place` (line:column) is where people should look in `file`. `served` is the
     policy, or FROZEN, `answers` how many answers came how. `human` are the checks in words that nobody has made.
     `finding` tells where the run parted, `network` how closed it was to an agent of this process, `unheard` where that
-    has loaded libraries in C by hand.
+    has loaded libraries in C by hand. `live` is what a live model took, and why it was "stopped".
     """
 
     case: str
@@ -67,6 +67,7 @@ class Verdict:
     notes: tuple[str, ...] = ()
     network: str = ""
     unheard: dict[str, str] = field(default_factory=dict)
+    live: dict[str, Any] = field(default_factory=dict)
     finding: Finding | None = None
     next: tuple[tuple[str, str], ...] = field(default=())
 

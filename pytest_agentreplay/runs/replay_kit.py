@@ -1,6 +1,6 @@
 """The replay kit: what was around a run, gathered while it is recorded, as plain JSON for the header.
 
-Only recording comes here. Nothing is read from the environment but names on the allow-list.
+Only recording and live runs come here. Nothing is read from the environment but names on the allow-list.
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from operator import itemgetter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.core.divergence import Divergence, Kind
+from pytest_agentreplay.core.model import Failure, FramesReply, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.core.tool_uses import ran_for
-from pytest_agentreplay.core.turns import function_of, is_model
+from pytest_agentreplay.core.turns import function_of, is_model, turns
+from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.messages import tool_results
 from pytest_agentreplay.intercept.network.guard import deaf
 from pytest_agentreplay.intercept.tools.tool import is_redirected
@@ -29,9 +31,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
     from pathlib import Path
 
-    from pytest_agentreplay.core.model import Call, Exchange, Json, JsonObject
+    from pytest_agentreplay.core.model import Call, Exchange, Json, JsonObject, Run
     from pytest_agentreplay.core.reading import CallReading, Reader, ToolUse
 
+SERVED = {"served_models": "served", "fingerprints": "fingerprint", "providers": "provider"}
+"""What a live result and the kit say of who served the models."""
+STOPS = {Kind.LIVE, Kind.CHANGE}
+"""Calls of a model that were not made: nothing can be said of such a run."""
 PACKAGES = (
     *("openai", "anthropic", "httpx", "httpx2", "pydantic", "litellm", "langchain-core", "langgraph"),
     *("openai-agents", "pydantic-ai-slim", "mcp", "google-genai", "boto3"),
@@ -131,6 +137,50 @@ def models(exchanges: tuple[Exchange, ...], reader: Reader) -> list[Json]:
         kept: JsonObject = {k: v for k, v in entry.items() if v not in ("", {}, None)}
         seen.setdefault(repr(sorted(kept.items(), key=str)), kept)
     return list(seen.values())
+
+
+def usage_of(run: Run, *, live: bool) -> dict[str, Any]:
+    """Return what the model calls of a run took, and by whom they were served, as `LiveResult` has it.
+
+    Without `live` they were answered from a recording: that took nothing.
+    """
+    asked = [x for x in run.exchanges if is_model(x.call, READER)]
+    usages = [READER.read_reply(x.call, x.outcome).usage for x in asked if live]
+    return {
+        "calls": len(usages),
+        "tokens": {side: sum(usage.get(f"{side}_tokens", 0) for usage in usages) for side in ("input", "output")},
+        "seconds": sum((x.timing.end or x.timing.start) - x.timing.start for x in asked if live) / 1e9,
+        "model": READER.read_call(asked[0].call).model if asked else "",
+        **served_by(run),
+    }
+
+
+def served_by(run: Run) -> dict[str, Any]:
+    """Return by whom the models of a run were served, as `LiveResult` has it."""
+    entries = [each for each in models(run.exchanges, READER) if isinstance(each, dict)]
+    names = {field: [str(each[name]) for each in entries if each.get(name)] for field, name in SERVED.items()}
+    return {field: tuple(dict.fromkeys(each)) for field, each in names.items()}
+
+
+def find_stop(divergence: Divergence | None, run: Run, recorded: Run) -> str:
+    """Return why a model call was not made, or the last one of a lane brought nothing; "" for what is recorded."""
+    if divergence is not None and divergence.kind in STOPS:
+        return divergence.summary
+    last = {turn.lane: turn.model for turn in turns(run, READER) if turn.model is not None}
+    before = {refusal_of(x) for x in recorded.exchanges}
+    return next((f"the model {why}" for x in last.values() if (why := refusal_of(x)) and why not in before), "")
+
+
+def refusal_of(x: Exchange) -> str:
+    """Return how a model refused or failed, "answered 401 Unauthorized: no key"; "" where it answered."""
+    outcome = x.outcome
+    if isinstance(outcome, HttpReply) and outcome.status >= 400:
+        error = READER.read_reply(x.call, outcome).error.removeprefix(str(outcome.status)).strip()
+        return f"answered {outcome.status} {outcome.reason}: {error}".rstrip(": ")
+    failure = outcome if isinstance(outcome, Failure) else getattr(outcome, "failure", None)
+    if failure is None or failure.cancelled:
+        return ""
+    return f"did not answer, {failure.type.rpartition('.')[2]}: {failure.message}".rstrip(": ")
 
 
 def place_of(call: Call) -> JsonObject:

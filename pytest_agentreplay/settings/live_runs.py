@@ -11,6 +11,8 @@ from pytest_agentreplay.settings.parsers import pairs, refuse_unknown
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pytest_agentreplay.core.live.budget import ModelBudget
+
 BUDGET = "calls=100 tokens=50000 usd=2.00 output=4096"
 TEST = "p0=0.95 p1=0.80 alpha=0.05 beta=0.10"
 PRICE = "gpt-5 = 1.25 in, 10 out"
@@ -21,13 +23,17 @@ NOT_ON_CI = (
 
 
 class LiveRuns(NamedTuple):
-    """`runs` of each test (`auto`: as many as `test` needs), `budget` by unit, `prices` by pattern of model names."""
+    """`runs` of each test (`auto`: as many as `test` needs), `budget` by unit, `prices` by pattern of model names.
+
+    `ledger` is what a case asks before each call of a live model.
+    """
 
     runs: int = 1
     auto: bool = False
     test: SequentialTest = SequentialTest()
     budget: Mapping[str, float] = {}
     prices: tuple[tuple[str, tuple[float, float]], ...] = ()
+    ledger: ModelBudget | None = None
 
 
 def live_runs_of(options: Mapping[str, Any], table: Mapping[str, Any], where: str, *, on_ci: bool) -> LiveRuns:

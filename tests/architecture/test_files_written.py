@@ -24,6 +24,7 @@ WRITERS = {
     "cli/accepting.py": FOLDER,  # what it asks of a pytest of its own, as in the next two
     "cli/exploring.py": FOLDER,
     "cli/leftovers.py": FOLDER,
+    "cli/replaying.py": FOLDER,  # what live models of cases take
 }
 """Who may touch the disk beside `store/files.py`, and in which words."""
 WRITES = {

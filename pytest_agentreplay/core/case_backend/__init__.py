@@ -34,8 +34,9 @@ from pytest_agentreplay.core.case_backend.positions import Positions, said_as
 from pytest_agentreplay.core.case_backend.tolerant import Tolerant
 from pytest_agentreplay.core.diagnose import no_answer
 from pytest_agentreplay.core.diagnose.replay_progress import ReplayProgress
+from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Exchange, FrameCall, Timing, ToolCall
-from pytest_agentreplay.core.turns import function_of, home
+from pytest_agentreplay.core.turns import function_of, home, is_model
 from pytest_agentreplay.errors import CaseError
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.backends.backend import Moment, Verdict
     from pytest_agentreplay.core.backends.replay import Queues
-    from pytest_agentreplay.core.divergence import Divergence
+    from pytest_agentreplay.core.live.budget import ModelBudget
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Call, Outcome, Run
     from pytest_agentreplay.core.reading import Reader
@@ -55,12 +56,16 @@ WITHIN = "within the tolerance"
 
 
 class CaseBackend(ReplayBackend):
-    """Serves `run` as `cast` says. `counts` holds how many calls of which sort were answered by what."""
+    """Serves `run` as `cast` says. `counts` holds how many calls of which sort were answered by what.
+
+    `budget` is asked before each live call of a model.
+    """
 
     def __init__(self, run: Run, matching: Matching, reader: Reader, cast: AnswerPolicy) -> None:
         """Index `run`; where only the recorded calls are answered, without restoring a body."""
         super().__init__(run, matching, reader)
         self.cast = cast
+        self.budget: ModelBudget | None = None
         self.counts: Counter[tuple[Sort, str]] = Counter()
         # What a trace tells of its order is when something was written down, not what had to wait for what.
         self.any_order = not cast.strict or cast.meaning is not None
@@ -85,6 +90,9 @@ class CaseBackend(ReplayBackend):
             way = "strict"
         if way == "strict":
             return self._served(super().decide(call, moment), call, moment, sort, way)
+        asks = way == "live" and sort == "model" and self.divergence is None
+        if asks and self.budget is not None and (why := self.budget.reserve(call)):
+            return Refused(Divergence(Kind.LIVE, why, now=call))
         with self._lock:
             if self.divergence is not None:
                 return Refused(self.divergence)
@@ -112,8 +120,10 @@ class CaseBackend(ReplayBackend):
                 timing = Timing(x.timing.start, first, at)
                 made = replace(x, outcome=outcome, finish=self._reading(), suspended=suspended, timing=timing)
                 self._given.append(made)
-                return
-        super().settle(ticket, outcome, at=at, first=first, suspended=suspended)
+        if x is None:
+            super().settle(ticket, outcome, at=at, first=first, suspended=suspended)
+        elif self.budget is not None and is_model(x.call, self._reader):
+            self.budget.settle(x.call, outcome)
 
     def finish(self, until: int | None = None, writes: Callable[[Call], bool] | None = None) -> Divergence | None:
         """The first divergence; what was not asked for again is one only where all is strict."""

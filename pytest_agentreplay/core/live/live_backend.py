@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.backends.backend import Moment, Verdict
     from pytest_agentreplay.core.case_backend import AnswerPolicy
-    from pytest_agentreplay.core.live.budget import ModelBudget
     from pytest_agentreplay.core.live.result import Axes
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Call, Outcome, Run
@@ -42,17 +41,13 @@ if TYPE_CHECKING:
 
 
 class LiveBackend(CaseBackend, VerifyBackend):
-    """Serves `run` as `axes` say. `off_script` holds the names of calls that the snapshot could not answer.
-
-    `budget` is asked before each live call of a model.
-    """
+    """Serves `run` as `axes` say. `off_script` holds the names of calls that the snapshot could not answer."""
 
     def __init__(self, run: Run, matching: Matching, reader: Reader, cast: AnswerPolicy, axes: Axes) -> None:
         """`cast` says how each sort of call is served, and which results and arguments are near enough."""
         super().__init__(run, matching, reader, cast)
         self.axes = axes
         self.off_script: list[str] = []
-        self.budget: ModelBudget | None = None
         self.policies: Sequence[tuple[str, str]] = ()
         """What is done about calls off script: a name of a tool, "stop", "live", or "stub" and JSON."""
         self._tolerances = cast.tolerances or self._tolerances
@@ -60,9 +55,6 @@ class LiveBackend(CaseBackend, VerifyBackend):
 
     def decide(self, call: Call, moment: Moment) -> Verdict:
         """Ask the world, answer from the snapshot, or do what the policy of an unrecorded call says."""
-        live = self.axes.model == "live" and self.divergence is None and is_model(call, self._reader)
-        if live and self.budget is not None and (why := self.budget.reserve(call)):
-            return Refused(Divergence(Kind.LIVE, why, now=call))
         root = self._running.get(moment.parent) if moment.parent is not None else None
         if root is not None and not (self.axes.model == "live" and is_model(call, self._reader)):
             return self._ask_within(root, call, moment)
@@ -74,7 +66,7 @@ class LiveBackend(CaseBackend, VerifyBackend):
             return self._run_tool(call, moment, self._remember(call, found))
         is_tool = sort_of(call, self._reader) == "tools"
         verdict = super().decide(call, moment if is_tool else replace(moment, reads=False))
-        if isinstance(verdict, Refused) and self.divergence is None:
+        if isinstance(verdict, Refused) and self.divergence is None and verdict.divergence.kind is not Kind.LIVE:
             verdict = self._leave_script(call, moment, verdict)
         compares = is_tool and moment.reads and (self.axes.tools == "verify" or self._is_released(call))
         if compares and isinstance(verdict, Replayed) and verdict.exchange.start >= 0:
@@ -88,8 +80,6 @@ class LiveBackend(CaseBackend, VerifyBackend):
         """Keep what came of a live call, and compare what a tool gave with what is recorded for these arguments."""
         root, made = self._running.get(ticket), self._forwarded.get(ticket)
         super().settle(ticket, outcome, at=at, first=first, suspended=suspended)
-        if self.budget is not None and made is not None and is_model(made.call, self._reader):
-            self.budget.settle(made.call, outcome)
         if root is not None and made is not None and root.start >= 0:
             self.verified += 1
             self._compare(root, made.call, outcome, "")

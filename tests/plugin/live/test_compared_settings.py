@@ -151,9 +151,9 @@ def test_what_cannot_be_compared(shop):
     assert (nothing.returncode, nothing.stdout) == (5, "")
     assert "there is nothing to compare" in nothing.stderr
     for words, why in (
-        (["--set=model", "."], "--replay-set 'model': write NAME=VALUE"),
-        (["--set=stream=true", "."], "--replay-set stream: the agent writes it"),
-        (["--set=prompt=@gone.txt", "."], "--replay-set prompt=@gone.txt: gone.txt: there is no such file"),
+        (["--set=model", "."], "--set 'model': write NAME=VALUE"),
+        (["--set=stream=true", "."], "--set stream: the agent writes it"),
+        (["--set=prompt=@gone.txt", "."], "--set prompt=@gone.txt: gone.txt: there is no such file"),
         (["--set=model=m-2", "gone.py"], "file or directory not found: gone.py"),
         (["--set=model=m-2", "--budget=calls=none", "."], "--budget: 'calls=none'"),
         (["."], "the following arguments are required: --set"),
