@@ -171,7 +171,7 @@ def build_parser() -> argparse.ArgumentParser:
     compare.add_argument("--budget", default="", metavar="LIMITS", help='of all together: "calls=100 usd=2.00"')
     for form in ("--csv", "--html"):
         compare.add_argument(form, type=Path, metavar="FILE", help="write the table there, too")
-    compare.add_argument("paths", nargs="+", metavar="PATH", help="tests, or folders of them")
+    compare.add_argument("paths", nargs="+", metavar="PATH", help="tests, cases, or folders of them")
     lineup = everyday("lineup", live_commands.lineup, "which layer makes a run drift: prompt, tool, model, loop code")
     lineup.add_argument("--runs", default="auto", metavar="N", help="live runs of each cell (default: auto)")
     lineup.add_argument("--budget", default="", metavar="LIMITS", help='of all runs: "calls=100 tokens=50000 usd=2.00"')
