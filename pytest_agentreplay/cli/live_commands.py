@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.cases.case import RUN
 from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.cli.runs import find_test, read_pair, run_test
-from pytest_agentreplay.cli.saying import CANNOT, INCONCLUSIVE, NOTHING, USAGE, code_of, complain, say, say_data, width
+from pytest_agentreplay.cli.saying import (
+    CANNOT,
+    DIVERGED,
+    INCONCLUSIVE,
+    NOTHING,
+    SAME,
+    USAGE,
+    complain,
+    say,
+    say_data,
+    width,
+)
 from pytest_agentreplay.core.kit import plural
 from pytest_agentreplay.core.live.lineup import LOOP, changed_layers, kit_changes, smallest_guilty_set
 from pytest_agentreplay.core.live.result import LiveResult
@@ -20,9 +31,8 @@ from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.live import history
 from pytest_agentreplay.live.lineup_cells import CellRuns, run_live
-from pytest_agentreplay.report import live_tables
+from pytest_agentreplay.report import live_reports
 from pytest_agentreplay.report.findings import compared
-from pytest_agentreplay.report.live_findings import verdict_lines
 from pytest_agentreplay.runs.chosen_changes import read_changes
 from pytest_agentreplay.settings.live_runs import BUDGET, TEST, amounts_of
 from pytest_agentreplay.store import files
@@ -31,7 +41,7 @@ from pytest_agentreplay.store.projects import ini_value, root_above
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 TOGETHER = " + "
 """What stands between the changes of a setting that has several."""
@@ -55,18 +65,26 @@ def compare(options: argparse.Namespace) -> int:
         if (code := done.returncode) not in {0, 1, 5}:
             return complain(f"pytest ended with {code} for --set {name!r}", USAGE if code == 4 else CANNOT)
         results[name] = [*map(LiveResult.of, data["results"])]
-    rows = live_tables.compare_settings(results)
+    rows = live_reports.compare_settings(results)
     if not rows[0]["test"]:
         return complain("no test has a snapshot, no case asks a live model: there is nothing to compare", NOTHING)
     if options.csv:
-        files.write_whole(options.csv, live_tables.comparison_csv(rows))
+        files.write_whole(options.csv, live_reports.comparison_csv(rows))
     if options.html:
-        files.write_whole(options.html, live_tables.comparison_html(rows, notes))
+        files.write_whole(options.html, live_reports.comparison_html(rows, notes))
+    lines = [live_reports.comparison_text(rows), *notes]
+    words = [row["verdict"] for row in rows if not row["test"]]
+    return show_result(options, {"settings": [*settings], "rows": rows, "notes": notes}, lines, words)
+
+
+def show_result(options: argparse.Namespace, data: Any, lines: Iterable[str], words: Iterable[str]) -> int:
+    """Print the lines, or with --json the data; return the exit code for what the words say."""
     if options.json:
-        say_data({"settings": [*settings], "rows": rows, "notes": notes})
+        say_data(data)
     else:
-        say("\n".join([live_tables.comparison_text(rows), *notes]))
-    return code_of(row["verdict"] for row in rows if not row["test"])
+        say("\n".join(lines))
+    every = {*words}
+    return DIVERGED if every & {"drifted", "worse"} else INCONCLUSIVE if "inconclusive" in every else SAME
 
 
 def mixed_settings(settings: dict[str, dict[str, object]]) -> Iterator[str]:
@@ -88,16 +106,11 @@ def share_of(budget: str, count: int) -> list[str]:
 
 def lineup(options: argparse.Namespace) -> int:
     """`agentreplay lineup NODEID|SNAPSHOT|CASE` and `agentreplay lineup A B`."""
-    data, lines, code = line_up(options) if options.other is None else compare_recordings(options)
-    if options.json:
-        say_data(data)
-    else:
-        say("\n".join(lines))
-    return code
+    return compare_recordings(options) if options.other is not None else line_up(options)
 
 
-def line_up(options: argparse.Namespace) -> tuple[dict[str, Any], list[str], int]:
-    """Run the cells of a test, printing a row for each; return the answer as data and as lines, and the exit code."""
+def line_up(options: argparse.Namespace) -> int:
+    """Run the cells of a test, printing a row for each, and say which layer is guilty."""
 
     def show_cell(row: dict[str, Any]) -> None:
         if not options.json:
@@ -117,7 +130,7 @@ def line_up(options: argparse.Namespace) -> tuple[dict[str, Any], list[str], int
     how = "model" if guilty == [[LOOP]] else "live --replay-runs=auto"
     lines.append(f"next: pytest {quoted(cells.test)} --replay={how}")
     data = {"outcome": answer.word, "guilty": guilty, "answer": answer.describe(), "cells": rows}
-    return data | {"never_released": writes}, lines, code_of([answer.word])
+    return show_result(options, data | {"never_released": writes}, lines, [answer.word])
 
 
 def cell_line(row: dict[str, Any]) -> str:
@@ -128,8 +141,8 @@ def cell_line(row: dict[str, Any]) -> str:
     return f"{name:30} {row['outcome'] or 'not run':12} {took}{why}"
 
 
-def compare_recordings(options: argparse.Namespace) -> tuple[dict[str, Any], list[str], int]:
-    """Return which layer made two recordings differ, and what else differs, as data and as lines, and the exit code."""
+def compare_recordings(options: argparse.Namespace) -> int:
+    """Say which layer made two recordings differ, and what else differs."""
     a, b, matching = read_pair(Path(options.what), options.other)
     names, around = (shown(Path(options.what)), shown(options.other)), kit_changes(a, b, READER)
     rows = [
@@ -142,7 +155,7 @@ def compare_recordings(options: argparse.Namespace) -> tuple[dict[str, Any], lis
     lines += [f"around it, {name}: {old or '(none)'} -> {new or '(none)'}" for name, (old, new) in around.items()]
     lines += [f"next: agentreplay diff {' '.join(map(quoted, names))}"] * bool(rows)
     data = {"guilty": rows[0]["layer"] if rows else None, "layers": rows, "kit": around}
-    return data, lines, code_of(["drifted"] * len(rows))
+    return show_result(options, data, lines, ["drifted"] * len(rows))
 
 
 def run_test_live(file: Path, *words: str) -> int:
@@ -159,19 +172,16 @@ def drift(options: argparse.Namespace) -> int:
     root = root_above(Path.cwd())
     places = options.paths or [root / history.FILE] * files.exists(root / history.FILE)
     runs = [run for run in history.read(places) if options.test in run.test]
-    rows = live_tables.build_rows([run for run in runs if "L" in run.cell and not run.stopped], options.by)
+    rows = live_reports.build_rows([run for run in runs if "L" in run.cell and not run.stopped], options.by)
     if not rows:
         command = "pytest --replay=live" + f" {options.test}" * bool(options.test)
         return complain(f"there is no live run in the history. To make one:\n  {command}", NOTHING)
     if options.html:
-        files.write_whole(options.html, live_tables.format_page(rows))
+        files.write_whole(options.html, live_reports.format_page(rows))
     verdicts = judge_runs(root, runs) if options.judge else []
-    if options.json:
-        say_data({"rows": rows, "verdicts": verdicts})
-    else:
-        lines = live_tables.format_trend(rows, width(), sys.stdout.encoding)
-        say("\n".join([*lines, *[""] * bool(verdicts), *verdict_lines(verdicts)]))
-    return code_of(verdict["word"] for verdict in verdicts)
+    lines = live_reports.format_trend(rows, width(), sys.stdout.encoding)
+    lines += [*[""] * bool(verdicts), *live_reports.verdict_lines(verdicts)]
+    return show_result(options, {"rows": rows, "verdicts": verdicts}, lines, (each["word"] for each in verdicts))
 
 
 def judge_runs(root: Path, runs: Sequence[LiveResult]) -> list[dict[str, Any]]:

@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_agentreplay.report.escape import printed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 SAME, DIVERGED, USAGE, INCONCLUSIVE, DAMAGED, NOTHING, CANNOT = 0, 1, 2, 3, 4, 5, 125
 """Same or done; diverged or failed; usage; inconclusive; damaged or tampered; nothing to do; cannot run."""
@@ -22,12 +19,6 @@ def complain(error: Exception | str, code: int) -> int:
     sys.stdout.flush()
     print(f"agentreplay: {printed(str(error))}", file=sys.stderr)
     return code
-
-
-def code_of(words: Iterable[str]) -> int:
-    """Return the exit code for what live runs prove: any that drifted or is worse decides over inconclusive ones."""
-    every = {*words}
-    return DIVERGED if every & {"drifted", "worse"} else INCONCLUSIVE if "inconclusive" in every else SAME
 
 
 def say(text: str) -> None:

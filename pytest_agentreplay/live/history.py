@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.settings.live_runs import LiveRuns
 
     Entries = list[dict[str, Any]]
+    Judged = tuple[LiveVerdict | None, list[LiveResult]]
 
 FOLDER = ".agentreplay"
 FILE = Path(FOLDER, "live", "history.jsonl")
@@ -105,9 +106,8 @@ class Ledger:
         with self.held() as (entries, append):
             spent = spent_of(entries)
             if over := Spending.total((spent, bound)).over(self.priced.limits):
-                return (
-                    f"{BUDGET}{over} allows no further call: {spent.text} is spent, the next call may take {bound.text}"
-                )
+                why = f"{spent.text} is spent, the next call may take {bound.text}"
+                return f"{BUDGET}{over} allows no further call: {why}"
             append({"spent": bound})
         return ""
 
@@ -118,9 +118,7 @@ class Ledger:
             with self.held() as (_, append):
                 append({"spent": [now - before for now, before in zip(used, bound, strict=True)]})
 
-    def add(
-        self, result: LiveResult, plan: LivePlan, evidence: Sequence[str]
-    ) -> tuple[LiveVerdict | None, list[LiveResult]]:
+    def add(self, result: LiveResult, plan: LivePlan, evidence: Sequence[str]) -> Judged:
         """Add a result; return the verdict of its test, if it is this result that decides, and all results of it."""
         nano = self.priced.cost(result.model, result.tokens.get("input", 0), result.tokens.get("output", 0))
         result = replace(result, cost=None if nano is None else nano / NANO)

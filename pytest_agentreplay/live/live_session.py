@@ -26,7 +26,7 @@ from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import ReplayDiverged, RunnerError, SettingsError
 from pytest_agentreplay.live.tolerance_file import judges_of
 from pytest_agentreplay.report.findings import place as place_in_run
-from pytest_agentreplay.report.live_findings import live_finding
+from pytest_agentreplay.report.live_reports import live_finding
 from pytest_agentreplay.runs import replay_kit
 from pytest_agentreplay.runs.chosen_changes import read_changes
 from pytest_agentreplay.runs.replay_kit import SERVED, find_stop, served_by, usage_of
@@ -193,10 +193,8 @@ class LiveSession(ReplaySession):
         """Return what changed at the provider and in the SDKs; it proves no drift by itself."""
         then = served_by(self.snapshot.run)
         sides = ((name, then[field], getattr(result, field)) for field, name in SERVED.items())
-        lines = [
-            f"{name} {', '.join(was)} -> {', '.join(now)}" for name, was, now in sides if {*was} and {*now} - {*was}
-        ]
-        return [*lines, *(f"{name} {change}" for name, change in result.packages.items())]
+        moved = [(name, f"{', '.join(was)} -> {', '.join(now)}") for name, was, now in sides if was and {*now} - {*was}]
+        return [f"{name} {change}" for name, change in (*moved, *result.packages.items())]
 
 
 def prompts_of(exchanges: Iterable[Exchange]) -> set[str]:

@@ -28,7 +28,7 @@ from pytest_agentreplay.live.history import Ledger, results_of, spent_of
 from pytest_agentreplay.plugin.orders import repeat_item
 from pytest_agentreplay.plugin.session_glue import INTERRUPTS, is_skipped
 from pytest_agentreplay.plugin.stash import BASE, LIVE, TEST, nodeid_of, redaction_of, store_of, wanted
-from pytest_agentreplay.report.live_findings import cost_text, runs_text, verdict_finding, verdict_lines
+from pytest_agentreplay.report.live_reports import cost_text, runs_text, verdict_finding, verdict_lines
 from pytest_agentreplay.store import files
 
 if TYPE_CHECKING:
@@ -249,9 +249,8 @@ class LiveItems:
         if report.when == "teardown" and (reporter := self.terminal()) is not None:
             total = max(self.done, reporter._numcollected)
             spent = spent_of(self.ledger.entries()).text
-            reporter.rewrite(
-                f"live [{'#' * (20 * self.done // total):20}] {self.done}/{total} runs, {spent}", erase=True
-            )
+            bar = "#" * (20 * self.done // total)
+            reporter.rewrite(f"live [{bar:20}] {self.done}/{total} runs, {spent}", erase=True)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:

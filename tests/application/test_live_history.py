@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pytest_agentreplay.core.live.result import Drift, LiveResult
 from pytest_agentreplay.errors import SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.live import history
-from pytest_agentreplay.report.live_tables import build_rows, format_page, format_trend
+from pytest_agentreplay.report.live_reports import build_rows, format_page, format_trend
 
 RUN = LiveResult(
     "tests/test_a.py::test_x", "LF", 1, "2026-11-01T10:00:00Z", passed=False, session="s1",

@@ -10,7 +10,7 @@ import pytest
 from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, INCONCLUSIVE, NOTHING, SAME, USAGE
 from pytest_agentreplay.core.live.result import LiveResult
 from pytest_agentreplay.live import history
-from pytest_agentreplay.report.live_tables import build_rows, format_page, format_trend
+from pytest_agentreplay.report.live_reports import build_rows, format_page, format_trend
 
 TEST = "tests/test_shop.py::test_order"
 

@@ -5,7 +5,7 @@ import io
 import random
 
 from pytest_agentreplay.core.live.result import Drift, LiveResult
-from pytest_agentreplay.report.live_tables import compare_settings, comparison_csv, comparison_html, comparison_text
+from pytest_agentreplay.report.live_reports import compare_settings, comparison_csv, comparison_html, comparison_text
 
 DRIFT = (Drift("model", "$.tools", "exact", "another tool"),)
 

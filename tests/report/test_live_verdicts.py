@@ -2,7 +2,7 @@
 
 from pytest_agentreplay.core.live.result import Drift, LiveResult
 from pytest_agentreplay.core.live.statistics import LivePlan, judge
-from pytest_agentreplay.report.live_findings import verdict_finding, verdict_lines
+from pytest_agentreplay.report.live_reports import verdict_finding, verdict_lines
 from pytest_agentreplay.report.terminal import text
 
 TEST = "tests/test_shop.py::test_refund"

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Outcome
     from pytest_agentreplay.core.reading import Reader
 
+    Prices = Iterable[tuple[str, tuple[float, float]]]
+
 NANO = 1_000_000_000
 OUTPUT_LIMITS = frozenset(
     ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxTokens", "maxOutputTokens", "num_predict")
@@ -69,9 +71,7 @@ class PricedReader:
     input and output by patterns of model names, of which the first that fits counts.
     """
 
-    def __init__(
-        self, reader: Reader, limits: Mapping[str, float], prices: Iterable[tuple[str, tuple[float, float]]]
-    ) -> None:
+    def __init__(self, reader: Reader, limits: Mapping[str, float], prices: Prices) -> None:
         self.reader, self.limits, self.prices = reader, limits, tuple(prices)
 
     def cost(self, model: str, read: int, written: int) -> int | None:

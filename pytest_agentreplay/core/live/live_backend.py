@@ -133,10 +133,8 @@ class LiveBackend(CaseBackend, VerifyBackend):
             written = Exchange(call, ToolReply(json.loads(policy[4:])), -1, None, timing=self._latest)
             return self._served(Replayed(written, self._tickets), call, moment, "tools", "stub")
         line = f"agentreplay_off_script = {name}"
-        hints = (
-            *([f'answer it: {line} = stub {{"status": "..."}}'] * isinstance(call, ToolCall)),
-            *([f"or let it run: {line} = live"] * reads),
-        )
+        stub, run = f'answer it: {line} = stub {{"status": "..."}}', f"or let it run: {line} = live"
+        hints = (*[stub] * isinstance(call, ToolCall), *[run] * reads)
         why = "a tool that writes never runs" if policy == "live" else "no recorded call is the same"
         summary = f"{name} was called off script"
         return Refused(replace(refused.divergence, summary=summary, cause=why, hints=hints))

@@ -14,8 +14,7 @@ from pytest_agentreplay.core.tool_uses import arguments_of
 from pytest_agentreplay.core.turns import tool_of, top_level, turns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
+    from pytest_agentreplay.core.live.budget import Prices
     from pytest_agentreplay.core.model import Exchange, Json, JsonObject, Run
     from pytest_agentreplay.core.reading import Reader, ReplyReading
     from pytest_agentreplay.core.turns import Turn
@@ -23,9 +22,7 @@ if TYPE_CHECKING:
 TOKENS = ("input_tokens", "output_tokens")
 
 
-def observe(
-    run: Run, reader: Reader, outcome: JsonObject, prices: Iterable[tuple[str, tuple[float, float]]] = ()
-) -> JsonObject:
+def observe(run: Run, reader: Reader, outcome: JsonObject, prices: Prices = ()) -> JsonObject:
     """Return what `run` shows; `outcome` is how its test ended, as in a header.
 
     Turns and tools come in the order in which they began, those of several strands one strand after the other: what ran
@@ -45,7 +42,9 @@ def observe(
     last = next((reply for _, x, reply in reversed(replies) if x.lane == "main"), None)
     priced = PricedReader(reader, {}, prices)
     models = [reader.read_call(x.call).model for _, x, _ in replies]
-    usages = [[reply.usage.get(name, 0) for name in TOKENS] for _, _, reply in replies]
+    stated = [reply.usage for _, _, reply in replies]
+    tokens = {name: [usage[name] for usage in stated if name in usage] for name in TOKENS}
+    usages = [[usage.get(name, 0) for name in TOKENS] for usage in stated]
     costs = [priced.cost(model, *usage) for model, usage in zip(models, usages, strict=True)]
     return {
         "turns": [_turn(turn, model, reply) for (turn, _, reply), model in zip(replies, models, strict=True)],
@@ -54,7 +53,7 @@ def observe(
         "outcome": outcome,
         "usage": {
             "calls": len(replies),
-            **{name: _total([reply for _, _, reply in replies], name) for name in TOKENS},
+            **{name: sum(counts) if counts else None for name, counts in tokens.items()},
             "seconds": sum((x.timing.end or x.timing.start) - x.timing.start for _, x, _ in replies) / 1e9,
             "cost": sum(filter(None, costs)) / NANO if costs and None not in costs else None,
         },
@@ -85,8 +84,3 @@ def _uses(reply: ReplyReading) -> list[JsonObject]:
 def _result(x: Exchange, reader: Reader) -> Json:
     """Return what a tool gave, whether it is a function or was called over a wire."""
     return result(x.outcome) if isinstance(x.call, ToolCall) else reader.read_reply(x.call, x.outcome).result
-
-
-def _total(replies: Sequence[ReplyReading], name: str) -> Json:
-    counts = [reply.usage[name] for reply in replies if name in reply.usage]
-    return sum(counts) if counts else None

@@ -183,11 +183,10 @@ def judge(results: Sequence[LiveResult], plan: LivePlan) -> LiveVerdict | None:
         return None
     word, layer = attribute({cell: verdict["word"] for cell, verdict in decided.items()})
     costs = [result.cost for result in results if result.cost is not None]
-    spent = {
-        "calls": sum(result.calls for result in results),
-        "tokens": sum(sum(result.tokens.values()) for result in results),
-        "cost": sum(costs) if costs else None,
-    }
+    calls, tokens = (
+        sum(each) for each in zip(*((run.calls, sum(run.tokens.values())) for run in results), strict=True)
+    )
+    spent = {"calls": calls, "tokens": tokens, "cost": sum(costs) if costs else None}
     return {"test": results[0].test, "word": word, "layer": layer, "cells": decided, **spent}
 
 
