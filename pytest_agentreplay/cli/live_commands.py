@@ -10,18 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.cases.case import RUN
 from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.cli.runs import find_test, read_pair, run_test
-from pytest_agentreplay.cli.saying import (
-    CANNOT,
-    DIVERGED,
-    INCONCLUSIVE,
-    NOTHING,
-    SAME,
-    USAGE,
-    complain,
-    say,
-    say_data,
-    width,
-)
+from pytest_agentreplay.cli.saying import CANNOT, INCONCLUSIVE, NOTHING, USAGE, complain, say, show_result, width
 from pytest_agentreplay.core.kit import plural
 from pytest_agentreplay.core.live.lineup import LOOP, changed_layers, kit_changes, smallest_guilty_set
 from pytest_agentreplay.core.live.result import LiveResult
@@ -41,7 +30,7 @@ from pytest_agentreplay.store.projects import ini_value, root_above
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 TOGETHER = " + "
 """What stands between the changes of a setting that has several."""
@@ -75,16 +64,6 @@ def compare(options: argparse.Namespace) -> int:
     lines = [live_reports.comparison_text(rows), *notes]
     words = [row["verdict"] for row in rows if not row["test"]]
     return show_result(options, {"settings": [*settings], "rows": rows, "notes": notes}, lines, words)
-
-
-def show_result(options: argparse.Namespace, data: Any, lines: Iterable[str], words: Iterable[str]) -> int:
-    """Print the lines, or with --json the data; return the exit code for what the words say."""
-    if options.json:
-        say_data(data)
-    else:
-        say("\n".join(lines))
-    every = {*words}
-    return DIVERGED if every & {"drifted", "worse"} else INCONCLUSIVE if "inconclusive" in every else SAME
 
 
 def mixed_settings(settings: dict[str, dict[str, object]]) -> Iterator[str]:

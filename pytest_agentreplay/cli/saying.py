@@ -5,9 +5,13 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.report.escape import printed
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterable
 
 SAME, DIVERGED, USAGE, INCONCLUSIVE, DAMAGED, NOTHING, CANNOT = 0, 1, 2, 3, 4, 5, 125
 """Same or done; diverged or failed; usage; inconclusive; damaged or tampered; nothing to do; cannot run."""
@@ -29,6 +33,16 @@ def say(text: str) -> None:
 def say_data(data: Any) -> None:
     """Print plain data as JSON; what a CI server would obey in a text is escaped as JSON has it."""
     print(json.dumps(data, indent=2).replace("##", "#\\u0023"))
+
+
+def show_result(options: Namespace, data: Any, lines: Iterable[str], words: Iterable[str]) -> int:
+    """Print the lines, or with --json the data; return the exit code for what the words say."""
+    if options.json:
+        say_data(data)
+    else:
+        say("\n".join(lines))
+    every = {*words}
+    return DIVERGED if every & {"drifted", "worse"} else INCONCLUSIVE if "inconclusive" in every else SAME
 
 
 def width() -> int:
