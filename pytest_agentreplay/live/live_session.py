@@ -149,7 +149,7 @@ class LiveSession(ReplaySession):
             passed=passed,
             drifts=drifts,
             off_script=tuple(self.live.off_script),
-            **usage_of(made, live=self.settings.model == "live"),
+            **usage_of(self.run(), live=self.settings.model == "live"),  # judges have asked since
             packages=dict(line.split(" ", 1) for line in versions(self._kit, replay_kit.interpreter(self.place.root))),
             changed=dict(text.split("=", 1) for text in self.settings.changes),
             failure=failure,
