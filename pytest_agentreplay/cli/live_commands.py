@@ -104,7 +104,8 @@ def line_up(options: argparse.Namespace) -> int:
     guilty, rows = [sorted(layers) for layers in answer.guilty], [*cells.rows.values()]
     writes = [name.partition(":")[2] for name in cells.layers if name not in cells.suspects]
     lines = ["", answer.describe()]
-    lines += [f"not decided: {cell_line(row)}" for row in rows if row["outcome"] not in {"same", "drifted"}]
+    undecided = [row for row in rows if row["outcome"] not in {"same", "drifted"}]
+    lines += [f"not decided: {cell_name(row)}{row['why'] and ': '}{row['why']}" for row in undecided]
     lines += [f"never released, since it may write: {name}" for name in writes]
     how = "model" if guilty == [[LOOP]] else "live --replay-runs=auto"
     lines.append(f"next: pytest {quoted(cells.test)} --replay={how}")
@@ -112,12 +113,17 @@ def line_up(options: argparse.Namespace) -> int:
     return show_result(options, data | {"never_released": writes}, lines, [answer.word])
 
 
+def cell_name(row: dict[str, Any]) -> str:
+    """Return what was released in a cell."""
+    return " + ".join(row["released"]).replace(":", " ") or "nothing released"
+
+
 def cell_line(row: dict[str, Any]) -> str:
-    """Return the row of one cell: what was released, what came of it, what that took, and why it is so."""
-    name = " + ".join(row["released"]).replace(":", " ") or "nothing released"
+    """Return the row of one cell: what came of it, what was released, what that took, and below it why it is so."""
     took = ", ".join(plural(row[unit], unit[:-1]) for unit in ("runs", "calls", "tokens"))
-    why = f", ${row['cost'] or 0:.4f}{row['why'] and ': '}{row['why']}"
-    return f"{name:30} {row['outcome'] or 'not run':12} {took}{why}"
+    cost = "" if row["cost"] is None else f", ${row['cost']:.4f}"
+    why = row["why"] and f"\n{'':14}{row['why']}"
+    return f"{row['outcome'] or 'not run':14}{cell_name(row)}: {took}{cost}{why}"
 
 
 def compare_recordings(options: argparse.Namespace) -> int:

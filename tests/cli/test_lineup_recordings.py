@@ -83,4 +83,4 @@ def test_the_exit_code_says_whether_a_layer_is_guilty(typed, monkeypatch, word, 
     assert (printed.code, answer in lines) == (code, True)
     undecided = [line for line in lines if line.startswith("not decided: ")]
     assert len(undecided) == (0 if code < 2 else 4)
-    assert all(line.endswith("0 runs, 0 calls, 0 tokens, $0.0000: so it is") for line in undecided)
+    assert all(line.endswith(": so it is") for line in undecided)
