@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _ROLES = {"model": "assistant", "developer": "system", "function": "tool"}
 _TEXTS = frozenset({"text", "input_text", "output_text"})
+_SCHEMAS = ("parameters", "parametersJsonSchema", "parameters_json_schema", "input_schema")
 _WRAPPINGS = frozenset({"result", "output"})
 parsed = lenient.parse_text
 """A text that is JSON as what it says; anything else as it is."""
@@ -77,7 +78,7 @@ def tools(items: Iterable[Json]) -> tuple[JsonObject, ...]:
         if declared := objects(inner.get("functionDeclarations", inner.get("function_declarations"))):
             found += tools(declared)
             continue
-        named = (inner[name] for name in ("parameters", "parametersJsonSchema", "input_schema") if name in inner)
+        named = (inner[name] for name in _SCHEMAS if name in inner)
         schema = next(named, obj(inner.get("inputSchema")).get("json"))
         name, about = string(inner.get("name")), string(inner.get("description"))
         found.append({"type": "function", "name": name, "description": about, "parameters": schema})

@@ -128,6 +128,7 @@ TOOLS = {
     "responses": TOOL,
     "messages": {**LOOK, "input_schema": OBJECT},
     "gemini": {"functionDeclarations": [{**LOOK, "parameters": OBJECT}]},
+    "google-genai": {"functionDeclarations": [{**LOOK, "parameters_json_schema": OBJECT}]},
     "converse": {"toolSpec": {**LOOK, "inputSchema": {"json": OBJECT}}},
 }
 
