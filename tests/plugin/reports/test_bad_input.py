@@ -114,7 +114,7 @@ def test_settings_that_cannot_be_meant_stop_pytest_with_exit_code_4(project, wor
 @pytest.mark.parametrize(
     ("options", "environ", "ini", "wanted"),
     [
-        ({"mode": "frozen"}, {}, {}, ["--agentreplay-mode", "record, model, off"]),
+        ({"mode": "frozen"}, {}, {}, ["--agentreplay-mode", "record, model, live, off"]),
         ({"record": True, "adopt": "why"}, {}, {}, ["--agentreplay-adopt"]),
         ({"replay": "off", "adopt": "why"}, {}, {}, ["--agentreplay-adopt"]),
         ({}, {"AGENTREPLAY": "modl"}, {}, ["AGENTREPLAY", "did you mean model?"]),
