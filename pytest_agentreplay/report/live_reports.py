@@ -294,8 +294,9 @@ def format_page(rows: list[dict[str, Any]]) -> str:
         cells = [*map(markup, _format_cells(row)), "<br>".join(map(markup, row["changes"]))]
         for at, name in enumerate(HEADER[4:], 4):
             top = max(each[name] or 0 for each in rows) or 1
-            cells[at] += f' <meter max="{top}" value="{row[name] or 0}"></meter>'
+            if row[name] is not None:
+                cells[at] += f' <meter max="{top}" value="{row[name]}"></meter>'
         table.append(cells)
-    lines = format_trend(rows, 120, "utf-8")
+    lines = format_trend(rows, 100, "utf-8")
     plot = "\n".join(map(markup, lines[lines.index("") :]))
     return html_page("Live runs", table, "<p>The mean of a run for each day and model.", f"<pre>{plot}</pre>")
