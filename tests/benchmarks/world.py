@@ -168,6 +168,11 @@ class Script:
         return len(json.dumps(self.messages[number], separators=(",", ":"))) + 60
 
 
+def look_up(order: str) -> dict[str, str]:
+    """Return the state of an order: the tool of the benchmarks."""
+    return {"order": order, "state": "shipped"}
+
+
 def small(count):
     """Small, different calls: 200 bytes or so each way."""
     system = {"role": "system", "content": "You help customers with their orders. Be brief."}
