@@ -7,16 +7,18 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.locking import remind
 from pytest_agentreplay.cli.runs import PYTEST_CODES, REASONS
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, DIVERGED, NOTHING, SAME, USAGE, complain, say
+from pytest_agentreplay.report.summary import UnusedSnapshots, from_plain
 from pytest_agentreplay.store.display_path import shown
 from pytest_agentreplay.store.projects import root_above
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
 
 def mv(options: argparse.Namespace) -> int:
@@ -36,30 +38,30 @@ def prune(options: argparse.Namespace) -> int:
     from pytest_agentreplay.runs.unused_snapshots import delete
 
     root = root_above(Path.cwd())
-    code, found = whole_run(root)
-    if why := found["why"] if found is not None else REASONS.get(code):
+    code, unused = run_all_tests(root)
+    if why := unused.why if unused is not None else REASONS.get(code):
         return complain(f"nothing is deleted, because this was no full run: {why}", USAGE if code == 4 else DIVERGED)
     if code not in PYTEST_CODES:
         return complain(f"nothing is deleted: pytest ended with {code}", CANNOT)
-    went, damaged = delete(found, dry=options.dry_run) if found is not None else ([], [])
+    went, damaged = delete(unused, dry=options.dry_run) if unused is not None else ([], [])
     for file in went:
         say(f"{'unused ' if options.dry_run else 'deleted'}   {shown(file)}")
     if not options.dry_run:
         remind(map(Path, went))
-    return told(found["held"] if found is not None else [], damaged, went)
+    return report_kept(unused.held if unused is not None else (), damaged, went)
 
 
-def whole_run(root: Path) -> tuple[int, dict[str, Any] | None]:
-    """Run all tests of the project offline: pytest's code, and what it found; None where it had nothing to look at."""
+def run_all_tests(root: Path) -> tuple[int, UnusedSnapshots | None]:
+    """Run all tests offline; return pytest's code, and what is unused, None where there was nothing to look at."""
     with TemporaryDirectory() as folder:
         into = Path(folder) / "unused.json"
         words = ("-q", "--agentreplay-mode=model", f"--agentreplay-unused-into={into}")
         code = subprocess.run([sys.executable, "-m", "pytest", *words], cwd=root, check=False).returncode  # noqa: S603
-        return code, json.loads(into.read_bytes()) if into.is_file() else None
+        return code, from_plain(UnusedSnapshots, json.loads(into.read_bytes())) if into.is_file() else None
 
 
-def told(kept: list[list[str]], unreadable: list[str], went: list[str]) -> int:
-    """Say what was left where it is, and what to do about it; returns the exit code."""
+def report_kept(kept: Sequence[tuple[str, str, str]], unreadable: list[str], went: list[str]) -> int:
+    """Print what was left where it is, and what to do about it; return the exit code."""
     from pytest_agentreplay.runs.renamed_tests import mv as command
 
     for file, old, new in kept:

@@ -75,10 +75,11 @@ def replay(options: argparse.Namespace) -> int:
     if options.json:
         say_data({"as_expected": all(code in {SAME, COLD} for code in codes), "cases": told})
     elif len(codes) > 1:
-        from pytest_agentreplay.report.verdict import summary
+        from pytest_agentreplay.report.verdict import HalfSummary, count_halves
 
-        for line in summary(half for case in told for half in case["halves"]):
-            say(line)
+        halves = [half for case in told for half in case["halves"]]
+        if halves:
+            say(count_halves([HalfSummary(each["case"], each["file"], each["word"], each["human"]) for each in halves]))
     let_end(code := worst(codes))
     return code
 

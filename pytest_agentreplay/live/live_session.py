@@ -1,8 +1,8 @@
 """One test run live: the real model or real tools, everything else from the snapshot, and what that shows.
 
-Nothing is written: a live run reads its snapshot and is compared with it. What happened is put into `told["live_run"]`
-as a `LiveResult`. A run that ended because nothing can be said of it (a model that cannot be reached, or refuses, an
-interrupt) is `stopped`, and never drifted.
+Nothing is written: a live run reads its snapshot and is compared with it. What happened is put into the
+summary as a `LiveResult`. A run that ended because nothing can be said of it (a model that cannot be reached, or
+refuses, an interrupt) is `stopped`, and never drifted.
 """
 
 from __future__ import annotations
@@ -101,31 +101,32 @@ class LiveSession(ReplaySession):
 
     def end_body(self, ended: EndedRun) -> Finding | None:
         """Compare the run of now with the recorded one; return the finding of one that drifted, or proves nothing."""
-        self.told["failed"] = ended.failure is not None
+        self.summary = replace(self.summary, failed=ended.failure is not None)
         if ended.skipped:
             return None
         if (stranger := self.strangers()) is not None:
             self.interception.latch(stranger, "")
         divergence = self.live.parted()
         self.result = result = self._judge(ended, divergence)
-        self.told["live_changes"] = [*(changes := self._changes(result))]
-        self.told["live_run"] = self.redaction.hide_tree(result.plain())
+        changes = self._changes(result)
+        self.note(live_changes=(*changes,), live_run=self.redaction.hide_tree(result.plain()))
         self._whole = result.same
         if result.same or ended.interrupted:
-            self.told |= {"expect": "fails as recorded"} if self.settings.expect and result.same else {}
+            if self.settings.expect and result.same:
+                self.note(expect="fails as recorded")
             return self.stragglers()
         if divergence is not None and divergence.kind in {*AGENTS, Kind.CHANGE}:
             return self.parted(divergence, self.snapshot_facts())
         finding = live_finding(result, self.snapshot_facts(), changes)
-        self.told["code"] = finding.code
+        self.summary = replace(self.summary, code=finding.code)
         return finding
 
     def end(self) -> Finding | None:
         """Close it; what teardown asked is told where the test itself has nothing to tell."""
-        code, finding = self.told.get("code"), super().end()
-        self.told["verified"] = self.live.verified
+        code, finding = self.summary.code, super().end()
+        self.note(verified=self.live.verified)
         if self.result is not None and not self.result.same:
-            self.told["code"], finding = code, None
+            self.summary, finding = replace(self.summary, code=code), None
         return finding
 
     def _judge(self, ended: EndedRun, divergence: Divergence | None) -> LiveResult:
@@ -171,7 +172,7 @@ class LiveSession(ReplaySession):
             layer = "agent" if divergence.kind in AGENTS else layer
             return (*tools, self._drift(divergence, layer, "recorded calls only"))
         recorded = observe(self.snapshot.run, READER, self.snapshot.run.header.outcome, self.prices)
-        self.told["unmatched"] = [*self.settings.near.unmatched(recorded, now)]
+        self.note(unmatched=(*self.settings.near.unmatched(recorded, now),))
         compared = self.settings.near.compare(recorded, now, self.judges)
         drifts = [each for each in compared if each.layer == "model" or not tools]
         drifts = [each if each.layer == "tool" else replace(each, layer=layer) for each in drifts]

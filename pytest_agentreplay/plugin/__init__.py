@@ -178,7 +178,7 @@ def record(config: pytest.Config) -> None:
     afresh = proves and not hasattr(config, "workerinput") and fresh.possible(config)
     config.pluginmanager.register(Recordings(proves=proves and not afresh), "agentreplay-recordings")
     if afresh:
-        config.pluginmanager.register(fresh.Proof(config), "agentreplay-proof")
+        config.pluginmanager.register(fresh.FreshProof(config), "agentreplay-proof")
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -298,5 +298,5 @@ def agent_snapshot(
     beside = getattr(run_session, "beside", None)
     made = wrap(request.getfixturevalue("snapshot"), test, update=recording, beside=beside)
     yield made
-    if FINDING in request.node.stash or (run_session is not None and run_session.told.get("failed")):
+    if FINDING in request.node.stash or (run_session is not None and run_session.summary.failed):
         made.count_uncompared()

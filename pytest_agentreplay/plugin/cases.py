@@ -12,6 +12,7 @@ from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.collect import CaseFile
 from pytest_agentreplay.errors import RunnerError
 from pytest_agentreplay.plugin.stash import BASE, LIVE_RUNS, redaction_of, redactors_of
+from pytest_agentreplay.report.summary import to_plain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,8 +73,8 @@ def despaired(config: pytest.Config, text: str) -> None:
     deadline.despaired(text)
 
 
-def told(item: pytest.Item, report: pytest.TestReport) -> pytest.TestReport:
-    """Return the report of a case its verdict as plain data, and show nothing in it that is a secret."""
+def attach_verdict(item: pytest.Item, report: pytest.TestReport) -> pytest.TestReport:
+    """Return the report of a case, with the summary of its verdict and without secrets."""
     from pytest_agentreplay.plugin import outcome
 
     if isinstance(getattr(item, "error", None), RunnerError):
@@ -83,7 +84,7 @@ def told(item: pytest.Item, report: pytest.TestReport) -> pytest.TestReport:
     hide = redaction_of(item.config)
     verdict = getattr(item, "verdict", None)
     if report.when == "call" and verdict is not None:
-        report.__dict__["agentreplay_case"] = hide.hide_tree(verdict.plain())  # plain data crosses xdist
+        report.__dict__["agentreplay_case"] = hide.hide_tree(to_plain(verdict.summary))
     outcome.hide_report(report, hide.hide)
     return report
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 import functools
 import os
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_agentreplay.core.paths import MARK
 from pytest_agentreplay.errors import AgentReplayError, ReplayDiverged
 from pytest_agentreplay.plugin import fixture_names
+from pytest_agentreplay.plugin.report_data import hide_secrets
 from pytest_agentreplay.plugin.session import LINES, suite_of
 from pytest_agentreplay.plugin.stash import BASE, FIXTURES, OPEN, PROVING, nodeid_of, redactors_of, store_of, wanted
 
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.redaction import Redaction
     from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.report.summary import SessionSummary
     from pytest_agentreplay.runs.run_session import RunSession
 
 
@@ -36,7 +39,7 @@ class FixtureSessions:
         self.session = config.stash[LINES]
         self.up: dict[int, RunSession] = {}
         self._open: list[RunSession] = []
-        self._told: list[dict[str, Any]] = []
+        self._summaries: list[SessionSummary] = []
         self._stack: list[RunSession] = []
         self._stamps: list[Any] = []
         self._needed: set[int] | None = None
@@ -151,7 +154,7 @@ class FixtureSessions:
 
     def sealed(self, run_session: RunSession) -> tuple[Finding | None, AgentReplayError | None]:
         """End the session of a fixture, and keep what it has to report. What its set-up has reported is not new."""
-        finding, broken, reported = None, None, "code" in run_session.told
+        finding, broken, reported = None, None, bool(run_session.summary.code)
         if run_session not in self._open:
             return None, None
         self._open.remove(run_session)
@@ -160,23 +163,23 @@ class FixtureSessions:
             finding = run_session.end()
         except AgentReplayError as error:
             broken = error
-        if not run_session.told.pop("silent", False):
-            self._told.append(cast("dict[str, Any]", run_session.redaction.hide_tree(dict(run_session.told))))
+        if not run_session.summary.silent:
+            self._summaries.append(hide_secrets(run_session.summarize(), run_session.redaction))
         return None if reported else finding, broken
 
-    def report(self) -> list[dict[str, Any]]:
-        """What there is to report since the last time, as plain data."""
-        told, self._told = self._told, []
-        return told
+    def report(self) -> list[SessionSummary]:
+        """Return what there is to report since the last time."""
+        summaries, self._summaries = self._summaries, []
+        return summaries
 
-    def uses(self, item: pytest.Item) -> dict[str, Any]:
+    def uses(self, item: pytest.Item) -> dict[str, int]:
         """Which recordings the test has built on: by id of a fixture, when its recording began."""
         wider = [*fixture_names.wide(item), *packages(item)]
         run_sessions = [self.up[id(each)] for each in wider if id(each) in self.up]
         return {
-            run_session.place.test: run_session.told["instance"]
+            run_session.place.test: run_session.summary.instance
             for run_session in run_sessions
-            if "instance" in run_session.told
+            if run_session.summary.instance
         }
 
     def redactions(self) -> list[Redaction]:
@@ -238,7 +241,9 @@ def set_up(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -
         with fixtures.paused():
             return (yield)
     if not wanted(item) and not fixtures.needed(fixturedef):
-        run_session.told["idle"] = True  # nobody who opted in needs it: prune may take its snapshot
+        run_session.summary = replace(
+            run_session.summary, idle=True
+        )  # nobody who opted in needs it: prune may take its snapshot
     fixtures.up[id(fixturedef)] = run_session
     sharing = functools.partial(fixtures.sharing, fixturedef, fixture)
     fixturedef.addfinalizer(functools.partial(tear_down, item, run_session, sharing))

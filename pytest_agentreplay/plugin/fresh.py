@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentreplay.plugin.recordings import WOULD_RUN_AGAIN, is_new
+from pytest_agentreplay.plugin.recordings import WOULD_RUN_AGAIN, runs_tools_again
+from pytest_agentreplay.plugin.report_data import summary_of, with_proof
 from pytest_agentreplay.plugin.session import LINES
+from pytest_agentreplay.report.summary import Proof, from_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
+    from pytest_agentreplay.report.summary import SessionSummary
     from pytest_agentreplay.runs.proof_process import ProofResults
-
-    Told = dict[str, Any]
 
 NO_PROCESSES = {"emscripten", "wasi"}
 WORKERS = "agentreplay_proof"
@@ -37,7 +38,7 @@ def possible(config: pytest.Config) -> bool:
     return sys.platform not in NO_PROCESSES and not elsewhere
 
 
-class Proof:
+class FreshProof:
     """Replays what the tests of this session and of its xdist workers have recorded, once they are over."""
 
     def __init__(self, config: pytest.Config) -> None:
@@ -59,8 +60,8 @@ class Proof:
             self.broken.pop(report.nodeid, None)
         if report.failed and report.when != "call":
             self.broken.setdefault(report.nodeid, set()).add(str(report.when))
-        if (told := getattr(report, "agentreplay", None)) is not None and report.nodeid in self.broken:
-            self.phases[told["test"]] = sorted(self.broken.pop(report.nodeid))
+        if (summary := summary_of(report)) is not None and report.nodeid in self.broken:
+            self.phases[summary.test] = sorted(self.broken.pop(report.nodeid))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_terminal_summary(self, exitstatus: int) -> None:
@@ -68,38 +69,47 @@ class Proof:
 
         Other plugins have written their expected values by now: they do so when the session finishes.
         """
-        told = [each for each in self.config.stash[LINES].told if each["mode"] == "record"]
-        new = [each for each in told if is_new(each)]
+        summaries = self.config.stash[LINES].summaries
+        recorded = [summary for summary in summaries if summary.recording is not None]
+        new = [summary for summary in recorded if summary.is_new]
         if not new:
             return
         if exitstatus == pytest.ExitCode.INTERRUPTED:
-            for each in new:
-                each["proof"] = {"skipped": "the session was interrupted"}
-            return
-        unwilling = {each["test"] for each in told if each.get("unfrozen") or each.get("late")}
-        willing = [each for each in told if "fixture" not in each and unwilling.isdisjoint({each["test"], *uses(each)})]
-        chosen = [*chosen_of(willing, new)]
-        results = self.results(chosen)
-        for each in new:
-            if each["test"] in unwilling or not unwilling.isdisjoint(uses(each)):
-                each["proof"] = {"skipped": WOULD_RUN_AGAIN}
-            elif "fixture" not in each:
-                each["proof"] = proof_of(each["test"], results)
-            elif (proof := proof_of_fixture(each["test"], chosen, results)) is not None:
-                each["proof"] = proof
+            proofs = {summary.test: Proof(skipped="the session was interrupted") for summary in new}
+        else:
+            proofs = self.proofs(recorded, new)
+        summaries[:] = [with_proof(each, proofs) if each.is_new else each for each in summaries]
 
-    def results(self, chosen: list[Told]) -> ProofResults:
+    def proofs(self, recorded: list[SessionSummary], new: list[SessionSummary]) -> dict[str, Proof]:
+        """Return the proofs of the new recordings, by test or fixture."""
+        unwilling = {summary.test for summary in recorded if runs_tools_again(summary)}
+        tests = [summary for summary in recorded if summary.fixture is None]
+        chosen = [*choose_tests([each for each in tests if unwilling.isdisjoint({each.test, *each.uses})], new)]
+        results = self.results(chosen)
+        proofs = {}
+        for summary in new:
+            if not unwilling.isdisjoint({summary.test, *summary.uses}):
+                proof: Proof | None = Proof(skipped=WOULD_RUN_AGAIN)
+            elif summary.fixture is None:
+                proof = proof_of(summary.test, results)
+            else:
+                proof = proof_of_fixture(summary.test, chosen, results)
+            if proof is not None:
+                proofs[summary.test] = proof
+        return proofs
+
+    def results(self, chosen: list[SessionSummary]) -> ProofResults:
         """Replay these tests."""
         from pytest_agentreplay.runs import proof_process
 
         config = self.config
         tests = [
             {
-                "test": each["test"],
-                "outcome": each.get("outcome", "passed"),
-                "broken": self.phases.get(each["test"], []),
+                "test": summary.test,
+                "outcome": (summary.recording.outcome if summary.recording else "") or "passed",
+                "broken": self.phases.get(summary.test, []),
             }
-            for each in chosen
+            for summary in chosen
         ]
         words = [str(word) for word in config.invocation_params.args]
         end = words.index("--") if "--" in words else len(words)
@@ -113,42 +123,35 @@ class Proof:
                 tests, plan, words[:end], environ=self.environ, folder=config.invocation_params.dir
             )
         except KeyboardInterrupt:
-            return proof_process.ProofResults(missing={row["test"]: "it was interrupted" for row in tests})
+            return proof_process.ProofResults(missing={str(row["test"]): "it was interrupted" for row in tests})
 
 
-def uses(told: Told) -> Iterable[str]:
-    """Return the ids of the recorded fixtures that a test has built on."""
-    return told.get("uses") or ()
-
-
-def chosen_of(willing: list[Told], new: list[Told]) -> Iterator[Told]:
+def choose_tests(willing: list[SessionSummary], new: list[SessionSummary]) -> Iterator[SessionSummary]:
     """Yield each test with a new recording, and for each new recording of a fixture one test that uses it."""
-    fixtures = {each["test"] for each in new if "fixture" in each}
-    for each in willing:
-        if is_new(each):
-            fixtures -= {*uses(each)}
-            yield each
-    for each in willing:
-        if not is_new(each) and not fixtures.isdisjoint(uses(each)):
-            fixtures -= {*uses(each)}
-            yield each
+    fixtures = {summary.test for summary in new if summary.fixture is not None}
+    for summary in willing:
+        if summary.is_new:
+            fixtures -= summary.uses.keys()
+            yield summary
+    for summary in willing:
+        if not summary.is_new and not fixtures.isdisjoint(summary.uses):
+            fixtures -= summary.uses.keys()
+            yield summary
 
 
-def proof_of(test: str, results: ProofResults) -> Told:
+def proof_of(test: str, results: ProofResults) -> Proof:
     """Return the proof of a test."""
     if (row := results.by_test.get(test)) is not None:
-        proof: Told = row["proof"]
-        return proof
-    return {"skipped": results.missing.get(test, "no process replayed it")}
+        return from_plain(Proof, row["proof"])
+    return Proof(skipped=results.missing.get(test, "no process replayed it"))
 
 
-def proof_of_fixture(fixture: str, chosen: list[Told], results: ProofResults) -> Told | None:
+def proof_of_fixture(fixture: str, chosen: list[SessionSummary], results: ProofResults) -> Proof | None:
     """Return the proof of a fixture: where it has diverged, else that a test that uses it has run; None without one."""
-    using = [each["test"] for each in chosen if fixture in uses(each)]
+    using = [summary.test for summary in chosen if fixture in summary.uses]
     for row in results.by_test.values():
         if row["parted"] == fixture:
-            proof: Told = row["proof"]
-            return proof
+            return from_plain(Proof, row["proof"])
     if any(test in results.by_test for test in using):
-        return {"replays": True, "why": ""}
+        return Proof()
     return proof_of(using[0], results) if using else None

@@ -29,10 +29,11 @@ from pytest_agentreplay.plugin.orders import repeat_item
 from pytest_agentreplay.plugin.session_glue import INTERRUPTS, is_skipped
 from pytest_agentreplay.plugin.stash import BASE, LIVE, TEST, nodeid_of, redaction_of, store_of, wanted
 from pytest_agentreplay.report.live_reports import cost_text, runs_text, verdict_finding, verdict_lines
+from pytest_agentreplay.report.summary import ReplaySummary
 from pytest_agentreplay.store import files
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from pytest_agentreplay.collect import CaseItem
     from pytest_agentreplay.core.live.statistics import LiveVerdict
@@ -154,27 +155,28 @@ class LiveItems:
         """Return what decides about the test of the item."""
         return LivePlan(self.selected[nodeid_of(item)], self.runs.test, self.runs.auto)
 
-    def add(self, item: pytest.Item, told: Mapping[str, Any]) -> tuple[LiveVerdict | None, list[LiveResult]]:
+    def add(
+        self, item: pytest.Item, live_run: Mapping[str, Any], changes: Sequence[str] = ()
+    ) -> tuple[LiveVerdict | None, list[LiveResult]]:
         """Add what a run gave; as `Ledger.add`."""
         cell, number = item.stash[LIVE]
-        plain = {"at": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()), "drifts": (), **told["live_run"]}
+        plain = {"at": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()), "drifts": (), **live_run}
         plain |= {"test": nodeid_of(item), "cell": cell, "run": number, "session": self.session}
         result = LiveResult.of(plain)
         item.stash[WORD] = "passed" if result.same else "stopped" if result.stopped else "drifted"
-        return self.ledger.add(result, self.plan(item), told.get("live_changes", ()))
+        return self.ledger.add(result, self.plan(item), changes)
 
     def conclude(
         self, item: pytest.Item, run_session: RunSession, finding: Finding | None, failure: BaseException | None
     ) -> tuple[Finding | None, BaseException | None]:
         """Add what a run gave; return what its item fails with: a live one only if it decides."""
-        told: Any = run_session.told
+        replayed = run_session.summarize().replay or ReplaySummary()
         skipped = isinstance(failure, pytest.skip.Exception)
-        recurs = "recurs" in told or told.get("expect") == "fails as recorded"
-        passed = finding is None and (failure is None or recurs)
+        passed = finding is None and (failure is None or replayed.fails_as_recorded)
         why = finding.headline if finding else str(failure or "")
         plain: Any = {"passed": passed, "failure": why, "stopped": SKIPPED if skipped else ""}
-        shown: Any = run_session.redaction.hide_tree({"live_run": plain} | told)
-        verdict, results = self.add(item, shown)
+        live_run: Any = run_session.redaction.hide_tree(plain if replayed.live_run is None else replayed.live_run)
+        verdict, results = self.add(item, live_run, replayed.live_changes)
         if item.stash[LIVE][0] == "FF" or skipped or isinstance(failure, INTERRUPTS):
             return finding, failure
         if verdict is None or verdict["word"] == "same":
@@ -196,8 +198,8 @@ class LiveItems:
         drifts = [asdict(drift) for drift in drifts_of(verdict)] if failed and not verdict.live["stopped"] else []
         changed = dict(text.split("=", 1) for text in self.config.stash[BASE].changes)
         plain: Any = {"passed": not failed, "failure": verdict.headline * failed, "drifts": drifts, "changed": changed}
-        shown: Any = redaction_of(self.config).hide_tree({"live_run": plain | verdict.live})
-        decided, results = self.add(item, shown)
+        live_run: Any = redaction_of(self.config).hide_tree(plain | verdict.live)
+        decided, results = self.add(item, live_run)
         if decided is None or decided["word"] == "same":
             return replace(verdict, outcome="passed") if failed else verdict
         if len(results) > 1:
@@ -226,7 +228,7 @@ class LiveItems:
             report.__dict__[ATTRIBUTE] = item.stash[WORD]
         elif LIVE in item.stash and call.when == "setup" and report.failed:
             stopped = "" if item.stash[LIVE][0] == "FF" else "its set-up failed"
-            self.add(item, {"live_run": {"passed": False, "stopped": stopped}})
+            self.add(item, {"passed": False, "stopped": stopped})
         return report
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, Any] | None:

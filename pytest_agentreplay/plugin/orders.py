@@ -17,7 +17,9 @@ from _pytest import python
 from pytest_agentreplay.core.order_permutations import OrderTrial
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import SettingsError, SnapshotError
+from pytest_agentreplay.plugin.report_data import summary_of
 from pytest_agentreplay.plugin.stash import BASE, TEST, TRIAL, TRIED, nodeid_of, store_of
+from pytest_agentreplay.report.summary import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -145,9 +147,9 @@ def remember(item: pytest.Item, run_session: RunSession, ended: EndedRun) -> Non
     """Keep how the test ended: in the recorded order, for the others; in another, when that has changed something."""
     trial, known = trial_of(item), tried(item)
     if trial is not None and trial.number:
-        known.found = trial.number if run_session.told.get("code") else known.found
+        known.found = trial.number if run_session.summary.code else known.found
     elif run_session.mode == "replay":
-        known.broken = bool(run_session.told.get("code"))
+        known.broken = bool(run_session.summary.code)
         outcome = getattr(run_session, "outcome", None)
         known.ended = None if outcome is None else outcome(ended)
 
@@ -158,23 +160,23 @@ class Trials:
     def __init__(self, into: str) -> None:
         """`into` is the file that the command reads."""
         self.into = into
-        self.told: list[Any] = []
+        self.rows: list[dict[str, Any]] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take what an order told; what failed is told as pytest says it, too."""
-        told = getattr(report, "agentreplay", None)
-        if told is not None and "trial" in told:
-            self.told.append(told)
+        """Keep the result of an order; of what failed also the report of pytest."""
+        summary = summary_of(report)
+        if summary is not None and summary.trial is not None:
+            self.rows.append({"trial": to_plain(summary.trial)})
         if report.failed:
-            self.told.append({"complaint": report.longreprtext, "of": report.nodeid})
+            self.rows.append({"complaint": report.longreprtext, "of": report.nodeid})
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write it, once: the workers of xdist have told the controller."""
+        """Write the rows, once: the workers of xdist have sent theirs to the controller."""
         if not hasattr(session.config, "workeroutput"):
             from pytest_agentreplay.store import files
 
-            files.write_whole(Path(self.into), json.dumps(self.told))
+            files.write_whole(Path(self.into), json.dumps(self.rows))
 
 
 WISH: pytest.StashKey[dict[str, Any]] = pytest.StashKey()

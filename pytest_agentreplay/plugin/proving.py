@@ -14,7 +14,8 @@ import pytest
 
 from pytest_agentreplay.plugin.recordings import replay
 from pytest_agentreplay.plugin.stash import TRIAL, nodeid_of
-from pytest_agentreplay.report.session import RAN_ON, TIMED
+from pytest_agentreplay.report.recording_notices import RAN_ON, TIMED
+from pytest_agentreplay.report.summary import Proof, to_plain
 from pytest_agentreplay.store import files
 
 if TYPE_CHECKING:
@@ -129,18 +130,19 @@ class Proving:
         self.write(started=test)
         try:
             proof, finding = replay(item, nextitem, row["outcome"], row["broken"])
-            if proof.get("why") == RAN_ON:
+            if proof.why == RAN_ON:
                 # The first test of a process imports its libraries; that is no wait. A second replay has them.
                 again, _ = replay(item, nextitem, row["outcome"], row["broken"])
-                proof = again if again.get("replays") else proof
+                proof = again if again.replays and not again.skipped else proof
             for number in range(2, REPLAYS + 1):
-                if proof.get("why") != TIMED:
+                if proof.why != TIMED:
                     break
                 proof, finding = replay(item, nextitem, row["outcome"], row["broken"])
-                if proof.get("replays") is False:
-                    proof["why"] = f"replay {number} of {REPLAYS} failed, for {TIMED}: {proof['why']}"
+                if not proof.replays:
+                    proof = Proof(False, f"replay {number} of {REPLAYS} failed, for {TIMED}: {proof.why}")
         except pytest.exit.Exception as stop:  # the other tests get a further process
-            self.write(test=test, proof={"skipped": f"it ends the session of pytest: {stop}"}, parted="")
+            proof = Proof(skipped=f"it ends the session of pytest: {stop}")
+            self.write(test=test, proof=to_plain(proof), parted="")
             raise
-        self.write(test=test, proof=proof, parted="" if finding is None else finding.test)
+        self.write(test=test, proof=to_plain(proof), parted="" if finding is None else finding.test)
         return True

@@ -7,17 +7,27 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_agentreplay.plugin.report_data import (
+    attach_fixture_summaries,
+    attach_summary,
+    fixture_summaries_of,
+    summary_of,
+    with_proof,
+)
 from pytest_agentreplay.plugin.session import tried_again
 from pytest_agentreplay.plugin.stash import FINDING, PROVING, UNDO, afterwards_of, wanted
+from pytest_agentreplay.report.summary import Proof
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Iterator
+    from collections.abc import Collection, Generator, Iterator, Sequence
 
     from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.report.summary import SessionSummary
 
 
 WOULD_RUN_AGAIN = "a tool would run again"
@@ -52,36 +62,40 @@ class Recordings:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None]:
         """The last report of a try: replay the recording at once, offline, unless the test is tried again."""
-        told = getattr(report, "agentreplay", None)
+        summary = summary_of(report)
         if self.running is not None and report.nodeid == self.running[0].nodeid:
             self.reports = [*(self.reports if report.when != "setup" else ()), report]
             self.run_again |= tried_again(report)
-            if told is not None:
+            if summary is not None:
                 if not self.run_again:
-                    self.prove(told, getattr(report, "agentreplay_fixtures", []))
+                    self.prove(report, summary, fixture_summaries_of(report))
                 self.run_again = False
         yield
 
-    def prove(self, told: dict[str, Any], fixtures: list[dict[str, Any]]) -> None:
-        """Add the proof to what a test told, and to what the fixtures told that were torn down with it."""
+    def prove(self, report: pytest.TestReport, test: SessionSummary, fixtures: Sequence[SessionSummary]) -> None:
+        """Add the proof to the summary of a test, and to those of the fixtures that were torn down with it."""
         assert self.running is not None
         item, nextitem = self.running
-        new = [one for one in (told, *fixtures) if is_new(one)]
+        new = [summary for summary in (test, *fixtures) if summary.is_new]
         if not new or not self.proves:
             return
-        if (unwilling := next(filter(None, (unproved(item, one) for one in new)), None)) is not None:
-            for one in new:
-                one["proof"] = unwilling
-            return
+        proofs = self.proofs(item, nextitem, new, test)
+        attach_summary(report, with_proof(test, proofs))
+        attach_fixture_summaries(report, [with_proof(fixture, proofs) for fixture in fixtures])
+
+    def proofs(
+        self, item: pytest.Item, nextitem: pytest.Item | None, new: Sequence[SessionSummary], test: SessionSummary
+    ) -> dict[str, Proof]:
+        """Return the proof of each new recording, by the id of its test or fixture."""
+        if why := next(filter(None, (why_unproved(item, summary) for summary in new)), ""):
+            return {summary.test: Proof(skipped=why) for summary in new}
         if self.timer is not None:
             hooks = item.config.pluginmanager.hook
             hooks.pytest_timeout_cancel_timer(item=item)
             hooks.pytest_timeout_set_timer(item=item, settings=self.timer)
         proof, parted = prove(item, nextitem, self.reports)
-        for one in new:
-            failed = parted is not None and parted.test == one["test"]
-            shared = one is not told and (parted is None or not failed)
-            one["proof"] = {"replays": True, "why": ""} if shared else proof
+        failing = {test.test} if parted is None else {test.test, parted.test}
+        return {summary.test: proof if summary.test in failing else Proof() for summary in new}
 
     @pytest.hookimpl(optionalhook=True, tryfirst=True)
     def pytest_timeout_set_timer(self, settings: Any) -> None:
@@ -89,34 +103,35 @@ class Recordings:
         self.timer = None if settings.func_only else settings
 
 
-def is_new(told: dict[str, Any]) -> bool:
-    """Return whether a replay has to show what comes of a recording: a new snapshot, or only what no boundary took."""
-    return told.get("verdict") in {"created", "replaced"} or (
-        told.get("verdict") == "nothing crossed" and bool(told.get("gaps"))
-    )
-
-
-def unproved(item: pytest.Item, told: dict[str, Any]) -> dict[str, Any] | None:
-    """Why a recording is not replayed at once; None when it is."""
-    if told.get("unfrozen") or told.get("late"):
-        return {"skipped": WOULD_RUN_AGAIN}
+def why_unproved(item: pytest.Item, summary: SessionSummary) -> str:
+    """Return why a recording is not replayed at once; "" when it is."""
+    if runs_tools_again(summary):
+        return WOULD_RUN_AGAIN
     # pytest has put its debugger around the function for good.
-    return {"skipped": "--trace would stop again"} if item.config.getoption("trace", None) else None
+    return "--trace would stop again" if item.config.getoption("trace", None) else ""
+
+
+def runs_tools_again(summary: SessionSummary) -> bool:
+    """Return whether a replay would run a tool that is not frozen."""
+    return summary.late or (summary.recording is not None and bool(summary.recording.unfrozen))
 
 
 def prove(
     item: pytest.Item, nextitem: pytest.Item | None, recorded: list[pytest.TestReport]
-) -> tuple[dict[str, Any], Finding | None]:
+) -> tuple[Proof, Finding | None]:
     """Replay the recording just made, offline, in the process that has made it; return what `replay` returns."""
     if hasattr(item, "_request"):
         item._request = False  # the run that is proven is not quite over: without this its fixtures would serve again
     broken = {str(report.when) for report in recorded if report.failed and report.when != "call"}
-    return replay(item, nextitem, recorded[-1].agentreplay["outcome"], broken)
+    summary = summary_of(recorded[-1])
+    assert summary is not None
+    assert summary.recording is not None
+    return replay(item, nextitem, summary.recording.outcome, broken)
 
 
 def replay(
     item: pytest.Item, nextitem: pytest.Item | None, outcome: str, broken: Collection[str]
-) -> tuple[dict[str, Any], Finding | None]:
+) -> tuple[Proof, Finding | None]:
     """Replay a test that was recorded with `outcome`. Return its proof, and the finding if it has diverged.
 
     The finding may be about a fixture that the test shares. No report is logged. `broken` names the phases (setup,
@@ -134,17 +149,17 @@ def replay(
     failing = next((report for report in reports if failed_in_fact(report) and report.when not in broken), None)
     skipping = next((report for report in reports if report.skipped and not hasattr(report, "wasxfail")), None)
     from pytest_agentreplay.plugin.outcome import hide_of
-    from pytest_agentreplay.report.session import judge
+    from pytest_agentreplay.report.recording_notices import judge
 
     failure = None
     if failing is not None:
         crash = getattr(failing.longrepr, "reprcrash", None)
         failure = crash.message if crash is not None else failing.longreprtext
-    proof = judge(outcome, getattr(reports[-1], "agentreplay", {}), finding, failure)
-    if proof["replays"] and skipping is not None and outcome != "skipped":
-        proof = {"skipped": f"the test is skipped in its replay: {reason_of(skipping)}"}
+    proof = judge(outcome, summary_of(reports[-1]), finding, failure)
+    if proof.replays and skipping is not None and outcome != "skipped":
+        proof = Proof(skipped=f"the test is skipped in its replay: {reason_of(skipping)}")
     hide = hide_of(item)
-    return {name: hide(value) if isinstance(value, str) else value for name, value in proof.items()}, finding
+    return replace(proof, why=hide(proof.why), skipped=hide(proof.skipped)), finding
 
 
 def reason_of(skipping: pytest.TestReport) -> str:

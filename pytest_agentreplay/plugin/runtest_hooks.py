@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -230,7 +231,8 @@ def conclude(item: pytest.Item, run_session: RunSession, result: Any, failure: B
         session_glue.unittest_forget(item)
         error = session_glue.failed(item, finding, ended.failure)
         raise error  # --pdb stands here: the agent caught the refusal, its frames are gone
-    if run_session.told.get("expect") == "fails as recorded":
+    replay = run_session.summarize().replay
+    if replay is not None and replay.expect == "fails as recorded":
         session_glue.unittest_forget(item)
         return None
     if failure is not None:
@@ -243,7 +245,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """Close the session when all fixtures are down; a recording is sealed here."""
     finding, broken, leaving, refused, result = None, None, False, None, None
     if (run_session := item.stash.get(RUN_SESSION, None)) is not None and FIXTURES in item.config.stash:
-        run_session.told["uses"] = item.config.stash[FIXTURES].uses(item)
+        run_session.summary = replace(run_session.summary, uses=item.config.stash[FIXTURES].uses(item))
     try:
         result = yield
     except BaseException as raised:
@@ -299,7 +301,7 @@ def pytest_runtest_makereport(
     if "agentreplay_case" in item.keywords:
         from pytest_agentreplay.plugin import cases
 
-        return cases.told(item, (yield))
+        return cases.attach_verdict(item, (yield))
     shared = item.config.stash.get(FIXTURES, None)
     if not wanted(item) and RUN_SESSION not in item.stash:  # a test may ask for the fixture while it runs
         report = yield
@@ -315,7 +317,7 @@ def pytest_runtest_makereport(
         known += [each for each in redactions if each not in known]
     hide = outcome.hide_of(item)
     item.config.stash[LINES].hiding = item.nodeid, hide
-    report = told_of(item, call, (yield))
+    report = complete_report(item, call, (yield))
     outcome.hide_report(report, hide)
     return with_fixtures(shared, call, report)
 
@@ -323,9 +325,11 @@ def pytest_runtest_makereport(
 def with_fixtures(
     shared: FixtureSessions | None, call: pytest.CallInfo[None], report: pytest.TestReport
 ) -> pytest.TestReport:
-    """The report, with what the wider fixtures have to tell that were torn down with the test."""
-    if shared is not None and call.when == "teardown" and (told := shared.report()):
-        report.__dict__["agentreplay_fixtures"] = told
+    """Return the report, with the summaries of the wider fixtures that were torn down with the test."""
+    if shared is not None and call.when == "teardown" and (summaries := shared.report()):
+        from pytest_agentreplay.plugin.report_data import attach_fixture_summaries
+
+        attach_fixture_summaries(report, summaries)
     return report
 
 
@@ -336,14 +340,15 @@ def with_finding(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.
         return False
     from pytest_agentreplay.plugin.session_glue import show_headline
     from pytest_agentreplay.report.shared_summary import cause_of
+    from pytest_agentreplay.report.summary import to_plain
 
     show_headline(report, finding)
-    report.__dict__["agentreplay_cause"] = cause_of(finding, item.nodeid)
+    report.__dict__["agentreplay_cause"] = to_plain(cause_of(finding, item.nodeid))
     return True
 
 
-def told_of(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> pytest.TestReport:
-    """The report, with what the session of its test has to tell."""
+def complete_report(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> pytest.TestReport:
+    """Return the report, with the summary of the session of its test."""
     if item.stash.get(BODY, False):
         from pytest_agentreplay.plugin.session_glue import of_a_part
 
@@ -359,15 +364,18 @@ def told_of(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestR
         and run_session.mode == "replay"
     ):
         from pytest_agentreplay.plugin.outcome import notice_redacted
+        from pytest_agentreplay.runs.replay_session import OfflineSession
 
-        run_session.told["redacted"] = notice_redacted(report, call.excinfo)
+        assert isinstance(run_session, OfflineSession)
+        run_session.note(redacted=notice_redacted(report, call.excinfo))
         if report.when != "teardown":
             from pytest_agentreplay.plugin.session_glue import add_stopped_early
 
             add_stopped_early(item, report, run_session)
     if report.when == "teardown" and (run_session := item.stash.get(RUN_SESSION, None)) is not None:
-        told = run_session.redaction.hide_tree(dict(run_session.told))
-        report.__dict__["agentreplay"] = told  # plain data crosses xdist with the report
+        from pytest_agentreplay.plugin.report_data import attach_summary, hide_secrets
+
+        attach_summary(report, hide_secrets(run_session.summarize(), run_session.redaction))
         afterwards_of(item.config).listen(run_session)
         if run_session.mode == "record":
             item.stash[UNDO] = run_session.withdraw

@@ -1,4 +1,4 @@
-"""What a whole session is told at its end, and what makes it fail beside its tests."""
+"""The footer of a whole session, and what makes it fail beside its tests."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import os
 import signal
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -26,9 +27,12 @@ from pytest_agentreplay.plugin.stash import (
 
 if TYPE_CHECKING:
     import warnings
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
 
     from pytest_agentreplay.plugin.shared import SharedCauses
+    from pytest_agentreplay.report.notices import Notice
+    from pytest_agentreplay.report.summary import CollectedSnapshots, ProcessSummary, SessionSummary, UnusedSnapshots
+    from pytest_agentreplay.report.verdict import HalfSummary
     from pytest_agentreplay.runs.renamed_tests import Suite
     from pytest_agentreplay.runs.run_session import RunSession
 
@@ -45,15 +49,14 @@ UNHARMED = {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
 
 
 class SessionReport:
-    """Keeps what each test told, and says it at the end; under xdist the reports bring it to the controller."""
+    """Keeps the summaries of the tests for the footer; under xdist the reports bring them to the controller."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.told: list[dict[str, Any]] = []
+        self.summaries: list[SessionSummary] = []
         self.shared_causes: SharedCauses | None = None
-        self.cases: dict[str, dict[str, Any]] = {}
-        self.elsewhere: list[dict[str, Any]] = []
-        self.facts: dict[str, Any] = {}
+        self.cases: dict[str, HalfSummary] = {}
+        self.processes: list[ProcessSummary] = []  # of the workers of xdist, and of this process
         self.crashed: list[str] = []
         self.tries: dict[str, int] = {}
         self.run_again: set[str] = set()
@@ -69,7 +72,7 @@ class SessionReport:
         self.exits = ""  # how the names of files begin in which processes of xdist leave their last calls
         self.levels: set[str] = set()
         self.nothing_verified = False
-        self.unused: dict[str, Any] = {}
+        self.unused: UnusedSnapshots | None = None
         self.unlike: dict[str, list[str]] = {}
         self.hiding: tuple[str, Callable[[str], str]] | None = None  # of the guarded test that ran last
 
@@ -93,34 +96,47 @@ class SessionReport:
             self.run_again.add(report.nodeid)
         if report.failed and (cause := getattr(report, "agentreplay_cause", None)):
             self.share(report, cause)
-        told = getattr(report, "agentreplay", None)
-        self.told += getattr(report, "agentreplay_fixtures", ())
+        summary = None
+        if hasattr(report, "agentreplay") or hasattr(report, "agentreplay_fixtures"):
+            from pytest_agentreplay.plugin.report_data import fixture_summaries_of, summary_of
+
+            summary = summary_of(report)
+            self.summaries += fixture_summaries_of(report)
         if (case := getattr(report, "agentreplay_case", None)) is not None:
-            self.cases[report.nodeid] = case
-            self.levels |= {case["network"]} - {""}
+            from pytest_agentreplay.report.summary import from_plain
+            from pytest_agentreplay.report.verdict import HalfSummary
+
+            self.cases[report.nodeid] = half = from_plain(HalfSummary, case)
+            self.levels |= {half.network} - {""}
         if report.when == "call":
             self.passed[report.nodeid] = report.passed
         elif report.when == "teardown":
-            self.ran[told["test"] if told else report.nodeid] = self.passed.pop(report.nodeid, False)
-        if told is None:
+            self.ran[summary.test if summary else report.nodeid] = self.passed.pop(report.nodeid, False)
+        if summary is None:
             return
         if report.nodeid in self.run_again:
             self.run_again.remove(report.nodeid)
             self.tries[report.nodeid] = self.tries.get(report.nodeid, 1) + 1
             return
-        if (tries := self.tries.pop(report.nodeid, 1)) > 1:
-            told["tries"] = tries
-        self.told.append(told)
-        self.levels |= {told["network"]} if "network" in told else set()
+        tries = self.tries.pop(report.nodeid, 1)
+        if summary.recording is not None and tries > 1:
+            summary = replace(summary, recording=replace(summary.recording, tries=tries))
+        self.summaries.append(summary)
+        if summary.replay is not None:
+            self.levels |= {summary.replay.network} - {""}
 
-    def share(self, report: pytest.TestReport, cause: dict[str, Any]) -> None:
+    def share(self, report: pytest.TestReport, plain: dict[str, Any]) -> None:
         """Report a change that several tests fail with once; a worker of xdist leaves that to the controller."""
         if hasattr(self.config, "workerinput"):
             return
+        from pytest_agentreplay.report.shared_summary import Cause
+        from pytest_agentreplay.report.summary import from_plain
+
         if self.shared_causes is None:
             from pytest_agentreplay.plugin.shared import SharedCauses
 
             self.shared_causes = SharedCauses()
+        cause = from_plain(Cause, plain)
         self.shared_causes.add(report, cause, shorten=self.config.get_verbosity() < 2)
 
     def into_junit(self, config: pytest.Config) -> None:
@@ -149,7 +165,16 @@ class SessionReport:
     def pytest_testnodedown(self, node: Any, error: object) -> None:
         """Take what a worker process of xdist heard when its tests were over."""
         self.lost |= error is not None or not hasattr(node, "workeroutput")
-        self.elsewhere.append(getattr(node, "workeroutput", {}).get("agentreplay", {}))
+        if facts := getattr(node, "workeroutput", {}).get("agentreplay"):
+            from pytest_agentreplay.report.summary import ProcessSummary, from_plain
+
+            self.processes.append(from_plain(ProcessSummary, facts))
+
+    def note(self, **facts: Any) -> None:
+        """Keep what this process has to report beside its tests; the names are those of `ProcessSummary`."""
+        from pytest_agentreplay.report.summary import ProcessSummary
+
+        self.processes.append(ProcessSummary(**facts))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_handlecrashitem(self, crashitem: str) -> None:
@@ -166,40 +191,37 @@ class SessionReport:
             self.cut_short(run_session)
         if FIXTURES in config.stash:
             config.stash[FIXTURES].close()
-            if told := config.stash[FIXTURES].report():
-                self.elsewhere.append({"fixtures": told})
+            self.note(fixtures=(*config.stash[FIXTURES].report(),))
         if AFTERWARDS in config.stash:
             self.await_exit(session)
-            self.elsewhere.append(config.stash[AFTERWARDS].facts())
-        if self.exits and self.told:
-            from pytest_agentreplay.runs.late_calls import handed_over
+            self.processes.append(config.stash[AFTERWARDS].summarize())
+        if self.exits and self.summaries:
+            from pytest_agentreplay.runs.late_calls import read_late_calls
 
-            if late := handed_over(self.exits):
-                self.elsewhere.append({"late": late})
-        if looked := self.look(session):
-            self.elsewhere.append({"looked": [looked]})
+            self.note(late=read_late_calls(self.exits))
+        if (collected := self.find_unowned(session)) is not None:
+            self.note(collected=(collected,))
         if (closing := config.pluginmanager.get_plugin(CLOSING)) is not None and closing.why:
-            self.elsewhere.append({"open": closing.why})
-        if self.crashed and (self.told or is_recording(config)):
-            self.elsewhere.append({"lost": self.crashed})
-        self.nothing_verified = config.stash[BASE].replay_tools == "verify" and not any(
-            told.get("verified") for told in self.told
-        )
+            self.note(open=closing.why)
+        if self.crashed and (self.summaries or is_recording(config)):
+            self.note(crashed=(*self.crashed,))
+        verified = any(summary.replay is not None and summary.replay.verified for summary in self.summaries)
+        self.nothing_verified = config.stash[BASE].replay_tools == "verify" and not verified
         if self.nothing_verified and not hasattr(config, "workeroutput") and session.exitstatus in UNHARMED:
             session.exitstatus = pytest.ExitCode.USAGE_ERROR
         self.compare(session)
-        if not any(self.elsewhere):
+        if not any(self.processes):
             return
-        from pytest_agentreplay.runs.late_calls import joined
+        from pytest_agentreplay.report.summary import ProcessSummary, to_plain
 
-        self.facts = joined(self.elsewhere)
-        self.told += () if hasattr(config, "workeroutput") else self.facts.get("fixtures", ())
+        processes = sum(self.processes, ProcessSummary())
         if (to_controller := getattr(config, "workeroutput", None)) is not None:
-            to_controller["agentreplay"] = self.facts
+            to_controller["agentreplay"] = to_plain(processes)
             return
-        self.conclude(session)
-        parted = any("code" in told for told in self.facts.get("fixtures", ()))
-        fails = parted or "late" in self.facts or (self.unused.get("unused") and config.stash[BASE].unused == "fail")
+        self.summaries += processes.fixtures
+        unused = self.unused = self.find_unused(session, processes.collected)
+        diverged = any(summary.code for summary in processes.fixtures)
+        fails = diverged or processes.late or (unused.files and config.stash[BASE].unused == "fail")
         if fails and session.exitstatus in UNHARMED:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -223,10 +245,13 @@ class SessionReport:
         main = threading.current_thread() is threading.main_thread()
         before = signal.signal(signal.SIGINT, signal.SIG_IGN) if main else None
         try:
-            if run_session.told.get("verdict") not in {"created", "replaced"}:  # else it came when all was done
+            recording = run_session.summarize().recording
+            if recording is None or recording.verdict not in {"created", "replaced"}:  # else it came when all was done
                 run_session.end_body(EndedRun(interrupted=True))
                 run_session.end()
-            self.told.append(cast("dict[str, Any]", run_session.redaction.hide_tree(run_session.told)))
+            from pytest_agentreplay.plugin.report_data import hide_secrets
+
+            self.summaries.append(hide_secrets(run_session.summarize(), run_session.redaction))
         finally:
             if before is not None:
                 signal.signal(signal.SIGINT, before)
@@ -235,11 +260,11 @@ class SessionReport:
         """Hold the locks over the snapshots of this session against them; once, where the reports come together."""
         config = session.config
         base = config.stash[BASE]
-        if not self.told or base.mode == "off" or hasattr(config, "workerinput"):
+        if not self.summaries or base.mode == "off" or hasattr(config, "workerinput"):
             return
         from pytest_agentreplay.store.projects import locks_over
 
-        files = {os.path.dirname(told["file"]): told["file"] for told in self.told if "file" in told}  # noqa: PTH120
+        files = {os.path.dirname(summary.file): summary.file for summary in self.summaries}  # noqa: PTH120
         over = dict.fromkeys(lock for file in files.values() for lock in locks_over(Path(file), config.rootpath))
         if not over:
             return
@@ -255,81 +280,93 @@ class SessionReport:
         base = config.stash[BASE]
         return base.strict and base.mode == "replay" and not base.adopt
 
-    def look(self, session: pytest.Session) -> dict[str, Any]:
-        """The snapshots that no test of this process owns; nothing is looked for where no folder of snapshots is."""
+    def find_unowned(self, session: pytest.Session) -> CollectedSnapshots | None:
+        """Return the snapshots that no test of this process owns; None where there is no folder of snapshots."""
         config = session.config
         base, items = config.stash[BASE], getattr(session, "items", [])
         wish = base.unused != "ignore" or config.option.agentreplay_unused_into
         beside = {os.path.join(place, base.directory) for place in {item.path.parent for item in items}}  # noqa: PTH118
         folders = {*self.seen["folders"], *filter(os.path.isdir, beside)}
         if not folders or not wish or base.mode == "off":
-            return {}
+            return None
         from pytest_agentreplay.plugin.fixture_names import id_of, wide
+        from pytest_agentreplay.report.summary import CollectedSnapshots
         from pytest_agentreplay.runs import unused_snapshots
 
         words = (config.args, config.invocation_params.dir, config.rootpath, config.getini("testpaths"))
         if part := unused_snapshots.narrowed(vars(config.option), *words):
-            return unused_snapshots.nothing(part)
+            return CollectedSnapshots(part)
         tests = [(nodeid_of(item) if wanted(item) else item.nodeid, item.path, wanted(item)) for item in items]
         shared = {id_of(each, item) for item in items if wanted(item) for each in wide(item)}
         fixtures = [(fixture, config.rootpath / fixture.partition("::")[0]) for fixture in sorted(shared)]
-        return unused_snapshots.look(
+        return unused_snapshots.find_unowned(
             unused_snapshots.CollectedTests(tests, fixtures, self.seen, {*map(Path, folders)}), store_of(config)
         )
 
-    def conclude(self, session: pytest.Session) -> None:
-        """Decide which snapshots are unused, if every test of the project was run to its end."""
+    def find_unused(self, session: pytest.Session, collected: Sequence[CollectedSnapshots]) -> UnusedSnapshots:
+        """Return the unused snapshots, if every test of the project was run to its end."""
         from pytest_agentreplay.runs import unused_snapshots
 
         config = session.config
         stopped = session.shouldstop or session.shouldfail or session.exitstatus not in {0, 1, 5}
         why = unused_snapshots.LOST if self.lost else "the session was stopped" if stopped else ""
-        looked = self.facts.get("looked", [])
-        self.unused = unused_snapshots.conclude(looked, why=why, ran=self.ran, told=self.told, store=store_of(config))
+        summaries, store = self.summaries, store_of(config)
+        unused = unused_snapshots.find_unused(collected, why=why, ran=self.ran, summaries=summaries, store=store)
         if into := config.option.agentreplay_unused_into:
-            unused_snapshots.hand_over(self.unused, into)
+            unused_snapshots.write_unused(unused, into)
+        return unused
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-        """The footer: only when there is something to say."""
-        if not self.told and not self.cases and not self.facts and not self.nothing_verified:
+        """Print the footer: only when there is something to say."""
+        if not (self.summaries or self.cases or self.nothing_verified or any(self.processes)):
             return
         from pytest_agentreplay.report.escape import line, printed
-        from pytest_agentreplay.report.session import NOTHING_VERIFIED, afterwards, footer, secrets_lines, unheard_lines
+        from pytest_agentreplay.report.notices import footer_lines
 
-        lines = footer(self.told, verbosity=config.get_verbosity(), here=str(config.invocation_params.dir))
-        lines += self.shared_causes.lines() if self.shared_causes is not None else ()
-        if self.levels and config.stash[BASE].on_ci and config.stash[BASE].model == "frozen":
-            lines += secrets_lines(os.environ)
-        for late in self.facts.get("late", ()):  # too late for a report: it is told below, and counted as an error
-            where = late["test"].partition("::")[0], None, late["test"]
-            error = pytest.TestReport(late["test"], where, {}, "failed", printed(late["call"]), "teardown")
+        late = [call for process in self.processes for call in process.late]
+        for call in late:  # too late for a report: it is a notice below, and counted as an error
+            place = call.test.partition("::")[0], None, call.test
+            error = pytest.TestReport(call.test, place, {}, "failed", printed(call.call), "teardown")
             terminalreporter.stats.setdefault("error", []).append(error)
-        lines += NOTHING_VERIFIED if self.nothing_verified else ()
-        lines += afterwards(self.facts, recording=is_recording(config))
-        if self.unused and (self.unused["unused"] or "lost" in self.unused["why"]):
-            from pytest_agentreplay.report.unused import unused_lines
-
-            fails = config.stash[BASE].unused == "fail"
-            here = str(config.invocation_params.dir)
-            lines += unused_lines(self.unused, verbosity=config.get_verbosity(), here=here, fails=fails)
-        if self.unlike:
-            from pytest_agentreplay.report.lock_summary import lock_lines
-
-            here = str(config.invocation_params.dir)
-            binds = self.lock_binds(config)
-            lines += lock_lines(self.unlike, verbosity=config.get_verbosity(), here=here, fails=binds)
-        if self.cases and config.get_verbosity() >= -1:
-            from pytest_agentreplay.report.verdict import summary
-
-            lines += unheard_lines(self.cases.values()) if config.get_verbosity() >= 0 else []
-            lines += summary(self.cases.values())
-        lines += config.stash[LIVE_RUNS].lines if LIVE_RUNS in config.stash else ()
+        lines = footer_lines(self.notices(), config.get_verbosity())
         if not lines:
             return
         if config.get_verbosity() >= 0:
             terminalreporter.section("agentreplay", sep="-")
         for row in map(redaction_of(config).hide, map(config.stash[BASE].written, lines)):
             terminalreporter.line(printed(line(row)))
+
+    def notices(self) -> Iterator[Notice]:
+        """Yield the notices of the footer, in its order."""
+        from pytest_agentreplay.report import session
+        from pytest_agentreplay.report.notices import Notice, Severity, warning
+        from pytest_agentreplay.report.summary import ProcessSummary
+
+        config, base, here = self.config, self.config.stash[BASE], self.config.invocation_params.dir
+        yield from session.session_notices(self.summaries, here)
+        if self.shared_causes is not None:
+            yield from self.shared_causes.notices()
+        if self.levels and base.on_ci and base.model == "frozen":
+            yield from session.secret_notices(os.environ)
+        if self.nothing_verified:
+            yield session.NOTHING_VERIFIED
+        yield from session.process_notices(sum(self.processes, ProcessSummary()), recording=is_recording(config))
+        unused = self.unused
+        if unused is not None and (unused.files or "lost" in unused.why):
+            from pytest_agentreplay.report.snapshot_notices import unused_notices
+
+            yield from unused_notices(unused, here=here, fails=base.unused == "fail")
+        if self.unlike:
+            from pytest_agentreplay.report.snapshot_notices import lock_notices
+
+            yield from lock_notices(self.unlike, here=here, fails=self.lock_binds(config))
+        if self.cases:
+            from pytest_agentreplay.report.verdict import count_halves
+
+            yield from session.unheard_notices(half.unheard for half in self.cases.values())
+            yield warning(count_halves([*self.cases.values()]))
+        if LIVE_RUNS in config.stash:
+            yield Notice(Severity.ERROR, (*config.stash[LIVE_RUNS].lines,))
 
 
 def is_recording(config: pytest.Config) -> bool:

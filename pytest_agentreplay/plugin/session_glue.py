@@ -7,6 +7,7 @@ import functools
 import inspect
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -86,7 +87,7 @@ def begin(item: pytest.Item) -> RunSession | None:
             hold_seeds(item)
             run_session.open()
             if not wanted(item):
-                run_session.told["late"] = True
+                run_session.summary = replace(run_session.summary, late=True)
     except AgentReplayError as error:
         item.stash[RUN_SESSION] = None
         raise unfit(item, error) from None

@@ -10,27 +10,30 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.report import shared_summary
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     import pytest
+
+    from pytest_agentreplay.report.notices import Notice
+    from pytest_agentreplay.report.shared_summary import Cause
 
 
 class SharedCauses:
     """The changes of requests that tests have failed with, each with its tests in the order of their reports."""
 
     def __init__(self) -> None:
-        self._causes: dict[str, list[dict[str, Any]]] = {}
+        self._causes: dict[str, list[Cause]] = {}
         self._first: dict[str, list[str]] = {}
 
-    def add(self, report: pytest.TestReport, cause: dict[str, Any], *, shorten: bool) -> None:
+    def add(self, report: pytest.TestReport, cause: Cause, *, shorten: bool) -> None:
         """Take the report of a test that failed; with `shorten` one of a known change says no more than where it is."""
-        lines, key = lines_of(report), cause["cause"]
-        known = self._causes.setdefault(key, [])
-        known.append(cause)
-        if len(known) == 1:
+        lines, key = lines_of(report), cause.digest
+        causes = self._causes.setdefault(key, [])
+        causes.append(cause)
+        if len(causes) == 1:
             self._first[key] = lines
         elif shorten:
-            lines[:] = shared_summary.pointer(cause, known[0]["test"])
+            lines[:] = shared_summary.point_to_first(cause, causes[0].test)
 
     def complete(self) -> None:
         """Add to each first report how many tests have failed with its change; pytest prints the reports next."""
@@ -38,9 +41,9 @@ class SharedCauses:
             if len(causes) > 1:
                 self._first[key].extend(shared_summary.first_lines(causes))
 
-    def lines(self) -> list[str]:
-        """Return the lines at the session's end, the same whichever worker of xdist was faster."""
-        return shared_summary.shared_lines(list(self._causes.values()))
+    def notices(self) -> Iterable[Notice]:
+        """Return the notices at the session's end, the same whichever worker of xdist was faster."""
+        return shared_summary.shared_notices(list(self._causes.values()))
 
 
 def lines_of(report: pytest.TestReport) -> list[str]:

@@ -16,7 +16,7 @@ from pytest_agentreplay.core.live.statistics import PairedSummary, anytime_inter
 from pytest_agentreplay.core.paths import selecting
 from pytest_agentreplay.report.escape import line, markup
 from pytest_agentreplay.report.finding import Finding, Line, file_of
-from pytest_agentreplay.report.session import plural
+from pytest_agentreplay.report.notices import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

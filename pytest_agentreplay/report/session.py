@@ -1,35 +1,35 @@
-"""What a whole session says: the footer lines, from the plain data that each test told."""
+"""The notices of a whole session of pytest: replays counted, recordings with their proof, gaps, what came too late."""
 
 from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.paths import near, quoted
 from pytest_agentreplay.core.redaction.secret_names import WORDS, is_place, looks_secret, worth_knowing
+from pytest_agentreplay.report.notices import Notice, Severity, error, info, plural, warning
+from pytest_agentreplay.report.recording_notices import count_tests, recording_notices
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.report.summary import (
+        AdoptionSummary,
+        ProcessSummary,
+        ReplaySummary,
+        SessionSummary,
+        VirtualClockUse,
+    )
 
-Told = dict[str, Any]
-
+    Replays = Sequence[tuple[SessionSummary, ReplaySummary]]
 
 STAND_INS = frozenset(
     {"dummy", "example", "fake", "mock", "never", "placeholder", "replay", "replayed", "test", "unused"}
 )
 """Words of a value that is none: a client wants some key, and a replay any."""
 
-RAN_ON = "the clock ran on: the agent waits on wall time"
-
-TIMED = "its timers race with the answers: a rate limiter, a batch, a deadline"
-
-GAPS = 5
-"""Arguments that are compared by class alone and are listed; the kit has all of them."""
-
-NOTHING_VERIFIED = (
+NOTHING_VERIFIED = error(
     "ERROR: --replay-tools=verify had nothing to verify: no tool that reads was called in the selected tests",
     "          declare those that change nothing, by agentreplay.tool(lookup, effects='read') or in the settings:",
     "          agentreplay_tools = shop.tools.lookup_order = read",
@@ -37,413 +37,223 @@ NOTHING_VERIFIED = (
 )
 
 
-def judge(outcome: str, replayed: Told, finding: Finding | None, failure: str | None) -> Told:
-    """The proof of a recording of this outcome: whether it replays as it ended, and what moved if it does not."""
-    if finding is not None:
-        return {"replays": False, "why": finding.headline}
-    if outcome == "failed":
-        if failure is None and not replayed.get("failed") and replayed.get("expect") != "fails as recorded":
-            return {"replays": False, "why": "the test failed when it was recorded and passes offline"}
-        return {"replays": True, "why": "fails as recorded"}
-    if failure is not None:
-        said = failure.strip().partition("\n")[0]
-        if replayed.get("redacted"):
-            return {"replays": False, "why": f"redacted: its calls replay, but the test looks at a secret: {said}"}
-        ran = f" (the code of {', '.join(names)} does not run)" if (names := replayed.get("written")) else ""
-        return {"replays": False, "why": f"its calls replay, but its own assertions do not hold offline{ran}: {said}"}
-    return {"replays": True, "why": RAN_ON if replayed.get("ran_on") else TIMED if replayed.get("timed") else ""}
+def session_notices(summaries: Iterable[SessionSummary], here: Path) -> Iterator[Notice]:
+    """Yield the notices about the tests of a session, in the order of the footer.
 
-
-def footer(told: Iterable[Told], *, verbosity: int, here: str) -> list[str]:
-    """The lines at the end of a session: replays counted, recordings with their proof, gaps, tools that ran unseen.
-
-    With -q recordings that went well are counted, with -qq nothing is said but what needs a person. Files are told
-    from `here`, the directory in which pytest was started.
+    Files are shown from `here`, the directory in which pytest was started.
     """
-    everything, place = list(told), Path(here)
-    replayed = [one for one in everything if one["mode"] == "replay"]
-    recorded = [one for one in everything if one["mode"] == "record"]
-    lines: list[str] = []
-    notable = ("code", "drift", "changed", "vanished", "without_content")
-    parted = any(one.get(key) for one in replayed for key in notable)
-    if replayed and (verbosity > 0 or (parted and verbosity > -2)):
-        lines += replay_lines(replayed)
-    elif replayed and verbosity >= 0:
-        lines.append(replay_count(replayed))
-    lines += recurring_lines(replayed) if verbosity > -2 else []
-    for one in replayed:
-        lines += edited_lines(one, place)
-    for one in replayed:
-        lines += clock_lines(one)
-    for one in everything:
-        lines += stray_lines(one)
-        lines += late_lines(one) if verbosity >= -1 else []
-    lines += guessed_lines(everything) if verbosity >= 0 else []
-    lines += unheard_lines(replayed) if verbosity >= 0 else []
-    lines += import_lines(everything) if verbosity >= 0 else []
-    calm = [one for one in recorded if verbosity < 0 and went_well(one) and one.get("verdict") != "kept"]
-    if calm and verbosity == -1:
-        lines.append(recording_count(calm, others=len(recorded) > len(calm)))
-    for one in recorded:
-        if one not in calm:
-            lines += recording_lines(one, place)
-    lines += differing_lines(recorded)
-    adopting = [one for one in everything if one["mode"] == "adopt"]
-    for one in adopting:
-        if len(adopting) > 1 and one.get("verdict") == "nothing changed" and not one.get("transcripts"):
-            continue
-        if verbosity > -2 or one.get("verdict") != "adopted":
-            lines += adopting_lines(one, place)
-    return lines + (adopting_count(adopting) if len(adopting) > 1 else [])
+    every = list(summaries)
+    replays = [(summary, summary.replay) for summary in every if summary.replay is not None]
+    yield from replay_notices(replays)
+    for summary, replay in replays:
+        yield from edited_notices(replay, Path(summary.file), here)
+    for summary, replay in replays:
+        yield from clock_notices(summary.test, replay.clock)
+    for summary in every:
+        yield from stray_notices(summary)
+        yield from late_fixture_notices(summary)
+    yield from guessed_notices(replays)
+    yield from unheard_notices(replay.unheard for _, replay in replays)
+    yield from import_notices(every)
+    yield from recording_notices([(each, each.recording) for each in every if each.recording is not None], here)
+    yield from adoption_notices([(each, each.adoption) for each in every if each.adoption is not None], here)
 
 
-def clock_lines(one: Told) -> list[str]:
-    """A virtual clock that was none, or whose recording leaves to chance what came first."""
-    clock = one.get("clock") or {}
-    lines = []
-    if clock.get("why"):
-        lines.append(f"clock     stepped, not virtual, in {one['test']}: {clock['why']}")
-    if clock.get("tight"):
-        lines += [
-            f"clock-tight {one['test']}: {plural(clock['tight'], 'answer')} came within 5 ms of a timer when recorded",
-            "          which came first was chance; to keep it exactly, record with   agentreplay_clock = virtual",
-        ]
-    return lines
+def replay_notices(replays: Replays) -> Iterator[Notice]:
+    """Yield the count of what was served, the divergences by code, the fields that drifted, and failures that recur."""
+    if not replays:
+        return
+    codes = Counter(summary.code for summary, _ in replays if summary.code)
+    diverged = f"{codes.total()} [{', '.join(f'{count} {code}' for code, count in sorted(codes.items()))}]"
+    count = count_replays(replays) + (f"   diverged {diverged}" if codes else "")
+    details = (*drift_lines(replays),)
+    notable = codes or any(each.drift or each.changed or each.vanished or each.without_content for _, each in replays)
+    if notable:
+        yield warning(count, *details)
+    else:
+        yield Notice(Severity.INFO, (count,), verbose=(count, *details))
+    dates = Counter(replay.recurs for _, replay in replays if replay.recurs)
+    for date, number in sorted(dates.items()):
+        tests = f"{plural(number, 'test')} {'fails' if number == 1 else 'fail'}"
+        yield warning(f"{tests} as recorded on {date}; nothing went live")
 
 
-def stray_lines(one: Told) -> list[str]:
-    """What the child of another test has asked the gateway of this one for."""
-    if not (strays := one.get("strays")):
-        return []
-    more = f", and {len(strays) - 1} more" if len(strays) > 1 else ""
-    return [
-        f"refused   at the gateway of {one['test']}: {strays[0]}{more}, by the child of another test",
-        "          it has outlived the test that started it: wait for the child before the test returns",
-    ]
-
-
-def late_lines(told: Told) -> list[str]:
-    """A test that asked for the fixture by `request.getfixturevalue`: what it did before nobody has intercepted."""
-    if not told.get("late"):
-        return []
-    return [
-        f"late      {told['test']} asked for agentreplay while it ran: its calls before that run for real",
-        "          name the fixture among its arguments, or mark it: @pytest.mark.agentreplay",
-    ]
-
-
-def guessed_lines(everything: list[Told]) -> list[str]:
-    """Tests whose event loop does not say when it has nothing left to do."""
-    tests = plural(len({one["test"] for one in everything if one.get("guessed")}), "test")
-    if tests.startswith("0"):
-        return []
-    return [
-        f"guessed   when the event loop of {tests} was idle: it cannot be asked (uvloop), so it got 30 rounds and 1 ms",
-    ]
-
-
-def unheard_lines(replayed: Iterable[Told]) -> list[str]:
-    """Libraries in C that agents have loaded by hand, where no kernel keeps them from the network."""
-    loaded = {library: line for one in replayed for library, line in (one.get("unheard") or {}).items()}
-    return [
-        f"unheard   {line} loads {library} with ctypes: what it does is not refused (--agentreplay-sandbox=auto does)"
-        for library, line in sorted(loaded.items())
-    ]
-
-
-def import_lines(everything: Iterable[Told]) -> list[str]:
-    """Return the lines about libraries that asked for something while they were imported."""
-    everything = list(everything)
-    asked = {library: target for one in everything for library, target in (one.get("imports") or {}).items()}
-    own = sorted({module for one in everything for module in one.get("own_imports", ())})
-    return [
-        *(
-            f"import    {module} makes requests while it is imported: they belong to the first test that imports it"
-            for module in own
-        ),
-        *(
-            f"import    {library} asks for {target} while it is imported: refused, since it is no part of a test"
-            for library, target in sorted(asked.items())
-        ),
-    ]
-
-
-def secrets_lines(environ: Mapping[str, str]) -> list[str]:
-    """Credentials that a job holds while it replays; their names alone."""
-    held = sorted(name for name, value in environ.items() if looks_secret(name) and is_credential(value))
-    if not held:
-        return []
-    named = ", ".join(held[:3]) + (f" and {len(held) - 3} more" if len(held) > 3 else "")
-    return [f"secrets   {named} set in this job, and a replay needs none: run it on pull_request, without them"]
-
-
-def is_credential(value: str) -> bool:
-    """Whether the value of a variable is a credential, as far as one can see: no file that holds it, no stand-in."""
-    words = {word.lower() for word in WORDS.findall(value)}
-    return worth_knowing(value.strip()) and not is_place(value.strip()) and words.isdisjoint(STAND_INS)
-
-
-def went_well(one: Told) -> bool:
-    """Whether a recording leaves nothing for a person to do."""
-    if one.get("verdict") in {"pending", "not written"}:
-        return False
-    if any(one.get(what) for what in ("gaps", "unfrozen", "inside", "uncompared", "large", "racy")):
-        return False
-    proof = one.get("proof") or {}
-    return bool(proof.get("replays", True)) and not proof.get("skipped")
-
-
-def differing_lines(recorded: list[Told]) -> list[str]:
-    """Tests that were recorded with one run of a shared fixture, while the run of another process was kept."""
-    dropped = {(one["test"], one["instance"]) for one in recorded if one.get("differs")}
-    lines = []
-    for fixture in sorted({test for test, _ in dropped}):
-        tests = [
-            one["test"]
-            for one in recorded
-            if one.get("exchanges") and (fixture, one.get("uses", {}).get(fixture)) in dropped
-        ]
-        if tests:
-            lines += [
-                f"differs   {fixture} was recorded by several processes, with other answers; the first run is kept",
-                f"          {plural(len(tests), 'test')} used another one, {tests[0]} for example: record without -n",
-            ]
-    return lines
-
-
-def tests_and_fixtures(told: list[Told]) -> str:
-    """How many of each: "3 tests and 1 fixture"."""
-    fixtures = len({one["test"] for one in told if "fixture" in one})
-    tests = plural(sum("fixture" not in one for one in told), "test")
-    return tests + (f" and {plural(fixtures, 'fixture')}" if fixtures else "")
-
-
-def recording_count(recorded: list[Told], *, others: bool) -> str:
-    """One line for all recordings that went well; `others` that did not have lines of their own below it."""
-    verdicts = Counter("unchanged" if one.get("unchanged") else str(one["verdict"]) for one in recorded)
-    counted = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
-    failed = sum(one.get("outcome") == "failed" for one in recorded)
-    counted += f", {failed} failed" if failed else ""
-    proven = all(one.get("proof") for one in recorded if one["verdict"] != "nothing crossed")
-    shown = f", {'these' if others else 'all'} {'end as recorded' if failed else 'replay'}" if proven else ""
-    return f"recorded {tests_and_fixtures(recorded)} ({counted}{shown})" + (", and others:" if others else "")
-
-
-def afterwards(facts: Told, *, recording: bool = False) -> list[str]:
-    """What showed when the tests were over: calls later than their test's report, models asked without the plugin.
-
-    And the tests whose worker process has crashed: nothing is known of them but what is on the disk.
-    """
-    lines = []
-    if why := facts.get("open"):
-        lines.append(f"network   closed at L1, not L3: {why}")
-    for test in facts.get("lost", ()):
-        lines.append(f"incomplete: the worker process crashed in {test}, which told nothing")
-        if recording:
-            lines.append("          to see what it had recorded by then:   agentreplay recover")
-    for one in facts.get("late", ()):
-        lines += [
-            f"[AR-LATE] {one['test']}: {one['call']}",
-            "          refused after the test had been reported; join the thread or await the task before it returns",
-        ]
-    if standing := facts.get("bystanders"):
-        asked = ", ".join(standing["hosts"])
-        lines += [
-            f"not recorded: {plural(standing['tests'], 'test')} without the plugin called a model at {asked}",
-            "          give each the fixture agentreplay, or name their folder in agentreplay_paths",
-        ]
-    return lines
-
-
-def adopting_lines(one: Told, here: Path) -> list[str]:
-    """What became of the changed requests of one test, and which recorded call answers each."""
-    file = near(Path(one["file"]), here)
-    written = one.get("transcripts", 0)
-    transcripts = [f"accepted  {plural(written, 'transcript')} of {one['test']}"] * bool(written)
-    if one.get("verdict") in {"adopted", "to be adopted"}:
-        word = "accepted " if one["verdict"] == "adopted" else "to accept"
-        requests = plural(one["requests"], "changed request")
-        aligned = [f"          {line}" for line in one["alignment"]]
-        return [f"{word} {file} ({requests}, every reply as it was)", *aligned, *transcripts]
-    if one.get("verdict") == "left":
-        return [f"left      {file}: its changes are {', '.join(one['codes'])}"]
-    if one.get("verdict") == "nothing changed":
-        return transcripts or [f"accepted  nothing: no request has changed; {file} is as it was"]
-    return [f"accepted  nothing: the test did not pass on the recorded replies; {file} is as it was"]
-
-
-def adopting_count(adopting: list[Told]) -> list[str]:
-    """One line for several tests: how many snapshots were taken, left, and had nothing to take."""
-    words = {"adopted": "accepted", "to be adopted": "to accept", "left": "left", "nothing changed": "unchanged"}
-    counts = Counter(words.get(str(one.get("verdict")), "failed") for one in adopting)
-    named = ", ".join(f"{counts[word]} {word}" for word in (*words.values(), "failed") if counts[word])
-    return [f"requests of {plural(len(adopting), 'snapshot')}: {named}"]
-
-
-def replay_count(replayed: list[Told]) -> str:
-    """One line: tests, turns and calls served."""
-    turns = sum(one.get("turns", 0) for one in replayed)
-    calls = sum(one.get("exchanges", 0) for one in replayed)
-    ran = sum(one.get("verified", 0) for one in replayed)
-    live = f"{ran} verified live" if ran else "0 live"
-    if tools := sorted({tool for one in replayed for tool in one.get("live", ())}):
+def count_replays(replays: Replays) -> str:
+    """Return one line: tests, turns and calls served."""
+    turns = sum(replay.turns for _, replay in replays)
+    calls = sum(replay.exchanges for _, replay in replays)
+    verified = sum(replay.verified for _, replay in replays)
+    live = f"{verified} verified live" if verified else "0 live"
+    if tools := sorted({tool for summary, _ in replays for tool in summary.live}):
         live = f"{plural(len(tools), 'tool')} declared live: {', '.join(tools)}"
-    if runs := [one["live_run"] for one in replayed if one.get("live_run")]:
-        asked = plural(sum(run["calls"] for run in runs if run["cell"].startswith("L")), "model call")
-        live = f"{asked} and {plural(ran, 'tool call')} live"
-    if replayed and all(one.get("network") == "L3" for one in replayed):
+    if runs := [replay.live_run for _, replay in replays if replay.live_run is not None]:
+        model_calls = plural(sum(run["calls"] for run in runs if run["cell"].startswith("L")), "model call")
+        live = f"{model_calls} and {plural(verified, 'tool call')} live"
+    if all(replay.network == "L3" for _, replay in replays):
         live += ", network closed (L3)"
-    return f"replayed {tests_and_fixtures(replayed)} ({plural(turns, 'turn')}, {plural(calls, 'call')} served, {live})"
+    tests = count_tests([summary for summary, _ in replays])
+    return f"replayed {tests} ({plural(turns, 'turn')}, {plural(calls, 'call')} served, {live})"
 
 
-def _watched(path: str) -> str:
-    """Why a difference does not fail; of a header, which line makes it fail."""
+def drift_lines(replays: Replays) -> Iterator[str]:
+    """Yield what differs in replays and does not fail them, each once with the number of its tests."""
+    drift = Counter(path for _, replay in replays for path in replay.drift)
+    for path, count in sorted(drift.items()):
+        yield f"drift     {path} differs in {plural(count, 'test')}; {explain_drift(path)}"
+    if unmatched := [{*replay.unmatched} for _, replay in replays if replay.unmatched is not None]:
+        yield from (f"tolerance {line}" for line in sorted(set.intersection(*unmatched)))
+    vanished = Counter(call for _, replay in replays for call in replay.vanished)
+    for call, count in sorted(vanished.items()):
+        yield f"vanished  {call} was begun and given up when recorded, and is not called now ({count} x)"
+    changed = Counter(file for _, replay in replays for file in replay.changed)
+    for file, count in sorted(changed.items()):
+        yield f"changed   {file} since it was recorded; {plural(count, 'test')} replayed all the same"
+    if older := [replay.without_content for _, replay in replays if replay.without_content]:
+        calls = plural(sum(older), "call")
+        yield f"older     {calls} in {plural(len(older), 'test')} recorded without content, by an older release"
+        yield "          record again to have it compared:   pytest --snapshot-record"
+    expected = Counter(replay.expect for _, replay in replays if replay.expect)
+    yield from (f"{plural(count, 'test')} {verdict}" for verdict, count in sorted(expected.items()))
+
+
+def explain_drift(path: str) -> str:
+    """Return why a difference does not fail; of a header, which line makes it fail."""
     name = path.removeprefix("headers.")
     return "declared as watched" if name == path else f"to fail: agentreplay_headers = {name} = match"
 
 
-def replay_lines(replayed: list[Told]) -> list[str]:
-    """The count, the divergences by code, and the fields that drifted."""
-    line = replay_count(replayed)
-    codes = Counter(one["code"] for one in replayed if one.get("code"))
-    if codes:
-        named = ", ".join(f"{count} {code}" for code, count in sorted(codes.items()))
-        line += f"   diverged {codes.total()} [{named}]"
-    lines = [line]
-    drift = Counter(path for one in replayed for path in one.get("drift", ()))
-    lines += [
-        f"drift     {path} differs in {plural(count, 'test')}; {_watched(path)}"
-        for path, count in sorted(drift.items())
-    ]
-    if unmatched := [{*one["unmatched"]} for one in replayed if "unmatched" in one]:
-        lines += [f"tolerance {line}" for line in sorted(set.intersection(*unmatched))]
-    vanished = Counter(call for one in replayed for call in one.get("vanished", ()))
-    lines += [
-        f"vanished  {call} was begun and given up when recorded, and is not called now ({count} x)"
-        for call, count in sorted(vanished.items())
-    ]
-    changed = Counter(text for one in replayed for text in one.get("changed", ()))
-    lines += [
-        f"changed   {text} since it was recorded; {plural(count, 'test')} replayed all the same"
-        for text, count in sorted(changed.items())
-    ]
-    older = [one for one in replayed if one.get("without_content")]
-    if older:
-        calls = plural(sum(one["without_content"] for one in older), "call")
-        lines += [
-            f"older     {calls} in {plural(len(older), 'test')} recorded without content, by an older release",
-            "          record again to have it compared:   pytest --snapshot-record",
-        ]
-    kept = Counter(one["expect"] for one in replayed if one.get("expect"))
-    lines += [f"{plural(count, 'test')} {verdict}" for verdict, count in sorted(kept.items())]
-    return lines
-
-
-def recurring_lines(replayed: list[Told]) -> list[str]:
-    """How many tests failed as they did when they were recorded, by date."""
-    dates = Counter(one["recurs"] for one in replayed if one.get("recurs"))
-    return [
-        f"{plural(count, 'test')} {'fails' if count == 1 else 'fail'} as recorded on {date}; nothing went live"
-        for date, count in sorted(dates.items())
-    ]
-
-
-def edited_lines(one: Told, here: Path) -> list[str]:
-    """A snapshot that was edited by hand and not sealed again: served as it stands, and told each time."""
-    if not one.get("edited"):
-        return []
-    file = near(Path(one["file"]), here)
-    return [
-        f"edited    {file}: {', '.join(one['edited'])} was edited after it was sealed",
-        f"          if that is meant (CI refuses it till then):   agentreplay reseal {quoted(file)} --reason WHY",
-    ]
-
-
-def recording_lines(one: Told, here: Path) -> list[str]:
-    """What became of one recording."""
-    file = near(Path(one["file"]), here)
-    lines: list[str] = []
-    match one.get("verdict"):
-        case "created" | "replaced" as verdict:
-            at = f" at try {one['tries']}" if "tries" in one else ""
-            what = "fixture" if "fixture" in one else "test"
-            word = "unchanged" if one.get("unchanged") else verdict
-            line = f"recorded  {file} ({word}, {plural(one['exchanges'], 'call')}, {what} {one['outcome']}{at})"
-            proof = one.get("proof")
-            if proof is not None:
-                line += proof_words(proof)
-            lines.append(line)
-        case "pending":
-            pending = near(Path(one["pending"]), here)
-            left = "is as it was" if one.get("kept", True) else "was not written"
-            take = "if the outage is the point" if one.get("outage") else "to take the new run"
-            lines += [
-                f"pending   {one['test']}: {one['why']}; {file} {left}",
-                f"          {take}:   agentreplay accept {quoted(pending)}",
-            ]
-            if one.get("forked"):
-                lines.append(f"          to see what differs:   agentreplay diff {quoted(file)} {quoted(pending)}")
-        case "kept":
-            pass  # another process was first: `differing_lines`
-        case "nothing crossed" if (one.get("uses") or one.get("missing")) and not one.get("gaps"):
-            pass  # it looks at what a fixture has done, or a test was run only because it has no snapshot
-        case "nothing crossed":
-            proof = one.get("proof")
-            line = f"recorded  nothing: {one['test']} made no call that a boundary knows"
-            lines.append(line + (proof_words(proof) if proof is not None else ""))
-        case _:
-            first, *more = str(one.get("why", "")).splitlines() or [""]
-            lines += [f"recorded  nothing of {one['test']}: {first}", *(f"          {text}" for text in more)]
-            if one.get("rest"):
-                kept = quoted(near(Path(one["rest"]), here))
-                lines.append(f"          the rest is kept:   agentreplay recover --policy FILE {kept}")
-            if one.get("journal"):
-                lines.append(
-                    f"          to keep what it saw:   agentreplay recover {quoted(near(Path(one['journal']), here))}"
-                )
-    if one.get("large"):
-        lines.append(f"large     {file} holds {one['large']:,} bytes, more than agentreplay_max_bytes")
-        lines.append("          give the test smaller inputs, or keep such files in git-lfs")
-    if racy := one.get("racy"):
-        times = "once" if racy == 1 else f"{racy} times"
-        lines.append(f"racy      {file}: two threads had their answers within a millisecond, {times}")
-        lines.append("          which came first was chance, so a replay may part where your code depends on it")
-    lines += [f"not recorded: {gap}" for gap in one.get("gaps", ())]
-    lines += uncompared_lines(one.get("uncompared", ()))
-    for tool in one.get("inside", ()):
-        lines.append(
-            f"inside    tool {tool} asks a model itself: a replay answers it whole, and sees no change of its prompts"
+def edited_notices(replay: ReplaySummary, file: Path, here: Path) -> Iterator[Notice]:
+    """Yield a snapshot that was edited by hand and not sealed again: it is served as it stands."""
+    if replay.edited:
+        path = near(file, here)
+        yield error(
+            f"edited    {path}: {', '.join(replay.edited)} was edited after it was sealed",
+            f"          if that is meant (CI refuses it till then):   agentreplay reseal {quoted(path)} --reason WHY",
         )
-        lines.append("          to see them, name what it calls in agentreplay_tools and leave it out")
-    for tool in one.get("unfrozen", ()):
-        where = "unseen" if tool["path"] else "in a child process"
-        lines.append(f"[AR-UNFROZEN] tool {tool['tool']} ran {where} and will run again in a replay")
-        if tool["path"]:
-            lines.append(f"          add to agentreplay_tools:   {tool['path']}")
-        else:
-            lines.append("          a child's own tools are not frozen: give it a test account")
-    return lines
 
 
-def uncompared_lines(gaps: Sequence[Told]) -> list[str]:
-    """The arguments of tools that are compared by their class alone."""
-    if not gaps:
-        return []
-    lines = [f"uncompared {plural(len(gaps), 'argument')}: a replay compares them by class alone"]
-    lines += [f"          {gap['path']} of {gap['tool']} ({gap['kind']}) {gap['why']}" for gap in gaps[:GAPS]]
-    if len(gaps) > GAPS:
-        lines.append(f"          and {len(gaps) - GAPS} more")
-    kinds = dict.fromkeys(str(gap["line"]) for gap in gaps[:GAPS])
-    return lines + [f"          say what they are compared by:   {line}" for line in kinds]
+def clock_notices(test: str, clock: VirtualClockUse | None) -> Iterator[Notice]:
+    """Yield a virtual clock that was none, or whose recording leaves to chance what came first."""
+    if clock is not None and clock.why:
+        yield error(f"clock     stepped, not virtual, in {test}: {clock.why}")
+    if clock is not None and clock.tight:
+        yield error(
+            f"clock-tight {test}: {plural(clock.tight, 'answer')} came within 5 ms of a timer when recorded",
+            "          which came first was chance; to keep it exactly, record with   agentreplay_clock = virtual",
+        )
 
 
-def proof_words(proof: Told) -> str:
-    """What the replay of a new recording has shown, at the end of its line."""
-    if proof.get("skipped"):
-        return f"   not replayed: {proof['skipped']}"
-    return ("   replays" if proof["replays"] else "   does not replay") + (f": {proof['why']}" if proof["why"] else "")
+def stray_notices(summary: SessionSummary) -> Iterator[Notice]:
+    """Yield what the child of another test asked the gateway of this one for."""
+    if strays := summary.strays:
+        more = f", and {len(strays) - 1} more" if len(strays) > 1 else ""
+        yield error(
+            f"refused   at the gateway of {summary.test}: {strays[0]}{more}, by the child of another test",
+            "          it has outlived the test that started it: wait for the child before the test returns",
+        )
 
 
-def plural(count: int, noun: str) -> str:
-    """A count with its noun: "1 test", "2 tests"."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+def late_fixture_notices(summary: SessionSummary) -> Iterator[Notice]:
+    """Yield a test that asked for the fixture by `request.getfixturevalue`: nobody intercepted what it did before."""
+    if summary.late:
+        yield warning(
+            f"late      {summary.test} asked for agentreplay while it ran: its calls before that run for real",
+            "          name the fixture among its arguments, or mark it: @pytest.mark.agentreplay",
+        )
+
+
+def guessed_notices(replays: Replays) -> Iterator[Notice]:
+    """Yield the tests whose event loop does not say when it has nothing left to do."""
+    if tests := {summary.test for summary, replay in replays if replay.guessed}:
+        loop = f"the event loop of {plural(len(tests), 'test')}"
+        yield info(f"guessed   when {loop} was idle: it cannot be asked (uvloop), so it got 30 rounds and 1 ms")
+
+
+def unheard_notices(libraries: Iterable[Mapping[str, str]]) -> Iterator[Notice]:
+    """Yield libraries in C that agents loaded by hand, where no kernel keeps them from the network."""
+    loaded = {library: line for lines in libraries for library, line in lines.items()}
+    for library, line in sorted(loaded.items()):
+        text = f"{line} loads {library} with ctypes: what it does is not refused (--agentreplay-sandbox=auto does)"
+        yield info(f"unheard   {text}")
+
+
+def import_notices(summaries: Sequence[SessionSummary]) -> Iterator[Notice]:
+    """Yield modules and libraries that asked for something while they were imported."""
+    own = {module for summary in summaries if summary.recording for module in summary.recording.own_imports}
+    for module in sorted(own):
+        text = f"{module} makes requests while it is imported: they belong to the first test that imports it"
+        yield info(f"import    {text}")
+    targets = {library: target for summary in summaries for library, target in summary.imports.items()}
+    for library, target in sorted(targets.items()):
+        text = f"{library} asks for {target} while it is imported: refused, since it is no part of a test"
+        yield info(f"import    {text}")
+
+
+def adoption_notices(adoptions: Sequence[tuple[SessionSummary, AdoptionSummary]], here: Path) -> Iterator[Notice]:
+    """Yield what became of changed requests: by test, and counted where there are several tests."""
+    several = len(adoptions) > 1
+    for summary, adoption in adoptions:
+        if several and adoption.verdict == "nothing changed" and not adoption.transcripts:
+            continue
+        severity = Severity.WARNING if adoption.verdict == "adopted" else Severity.ERROR
+        yield Notice(severity, (*adoption_lines(summary, adoption, near(Path(summary.file), here)),))
+    if several:
+        words = {"adopted": "accepted", "to be adopted": "to accept", "left": "left", "nothing changed": "unchanged"}
+        counts = Counter(words.get(adoption.verdict, "failed") for _, adoption in adoptions)
+        text = ", ".join(f"{counts[word]} {word}" for word in (*words.values(), "failed") if counts[word])
+        yield error(f"requests of {plural(len(adoptions), 'snapshot')}: {text}")
+
+
+def adoption_lines(summary: SessionSummary, adoption: AdoptionSummary, file: str) -> list[str]:
+    """Return what became of the changed requests of one test, and which recorded call answers each."""
+    written = adoption.transcripts
+    transcripts = [f"accepted  {plural(written, 'transcript')} of {summary.test}"] if written else []
+    match adoption.verdict:
+        case "adopted" | "to be adopted":
+            word = "accepted " if adoption.verdict == "adopted" else "to accept"
+            requests = plural(adoption.requests, "changed request")
+            alignment = [f"          {line}" for line in adoption.alignment]
+            return [f"{word} {file} ({requests}, every reply as it was)", *alignment, *transcripts]
+        case "left":
+            return [f"left      {file}: its changes are {', '.join(adoption.codes)}"]
+        case "nothing changed":
+            return transcripts or [f"accepted  nothing: no request has changed; {file} is as it was"]
+    return [f"accepted  nothing: the test did not pass on the recorded replies; {file} is as it was"]
+
+
+def secret_notices(environ: Mapping[str, str]) -> Iterator[Notice]:
+    """Yield the names of the credentials that a job holds while it replays."""
+    names = sorted(name for name, value in environ.items() if looks_secret(name) and is_credential(value))
+    if names:
+        listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        yield error(
+            f"secrets   {listed} set in this job, and a replay needs none: run it on pull_request, without them"
+        )
+
+
+def is_credential(value: str) -> bool:
+    """Return whether the value of a variable is a credential: no file that holds it, no stand-in."""
+    words = {word.lower() for word in WORDS.findall(value)}
+    return worth_knowing(value.strip()) and not is_place(value.strip()) and words.isdisjoint(STAND_INS)
+
+
+def process_notices(facts: ProcessSummary, *, recording: bool = False) -> Iterator[Notice]:
+    """Yield what showed when the tests were over: late calls, models asked without the plugin, crashed workers."""
+    if facts.open:
+        yield error(f"network   closed at L1, not L3: {facts.open}")
+    for test in facts.crashed:
+        lines = [f"incomplete: the worker process crashed in {test}, which told nothing"]
+        if recording:
+            lines.append("          to see what it had recorded by then:   agentreplay recover")
+        yield error(*lines)
+    for call in facts.late:
+        yield error(
+            f"[AR-LATE] {call.test}: {call.call}",
+            "          refused after the test had been reported; join the thread or await the task before it returns",
+        )
+    if facts.bystanders:
+        yield error(
+            f"not recorded: {plural(facts.bystanders, 'test')} without the plugin called a model at "
+            f"{', '.join(facts.model_hosts)}",
+            "          give each the fixture agentreplay, or name their folder in agentreplay_paths",
+        )

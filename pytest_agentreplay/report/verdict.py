@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import textwrap
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -15,7 +16,7 @@ from pytest_agentreplay.report.escape import line as on_one_line
 from pytest_agentreplay.report.terminal import text as finding_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from pytest_agentreplay.report.finding import Finding
 
@@ -76,10 +77,15 @@ class Verdict:
         """How many checks hold."""
         return sum(1 for one in self.checks if one.held)
 
+    @property
+    def summary(self) -> HalfSummary:
+        """What the end of a session needs of it."""
+        return HalfSummary(self.case, self.file, self.word, self.human, self.network, self.unheard)
+
     def plain(self) -> dict[str, Any]:
-        """The verdict as JSON takes it: it crosses xdist with a report."""
-        told: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        return told
+        """Return the verdict as JSON takes it."""
+        verdict: dict[str, Any] = json.loads(json.dumps(asdict(self)))
+        return verdict
 
 
 def text(verdict: Verdict, *, width: int = 80, verbosity: int = 0) -> str:
@@ -163,20 +169,29 @@ def labelled(label: str, said: str, width: int) -> list[str]:
     return wrapped(said, width, f"  {label:<{LABEL}}  ", " " * (LABEL + 4))
 
 
-def summary(told: Iterable[dict[str, Any]]) -> list[str]:
-    """The line at the end of a session, from what `plain` gave: how many halves came to what, what waits for people."""
-    halves = list(told)
-    words: dict[str, int] = {}
-    for one in halves:
-        words[one["word"]] = words.get(one["word"], 0) + 1
-    cases = len({(one["file"], one["case"]) for one in halves})
-    human = sum(len(one["human"]) for one in halves)
-    counted = [f"{count} {word}" for word in ORDER if (count := words.get(word, 0))]
-    counted += [f"needs human {human}"] if human else []
-    return [f"{cases} case{'' if cases == 1 else 's'}: {', '.join(counted)}"] if halves else []
+@dataclass(frozen=True, slots=True)
+class HalfSummary:
+    """What the end of a session needs of a verdict: it crosses xdist; the names are those of `Verdict`."""
+
+    case: str
+    file: str
+    word: Word
+    human: tuple[str, ...] = ()
+    network: str = ""
+    unheard: dict[str, str] = field(default_factory=dict)
 
 
-ORDER = (
+def count_halves(halves: Sequence[HalfSummary]) -> str:
+    """Return the line at the end of a session: how many halves came to what, and what waits for people."""
+    words = Counter(half.word for half in halves)
+    cases = len({(half.file, half.case) for half in halves})
+    human = sum(len(half.human) for half in halves)
+    counts = [f"{words[word]} {word}" for word in ORDER if words[word]]
+    counts += [f"needs human {human}"] if human else []
+    return f"{cases} case{'' if cases == 1 else 's'}: {', '.join(counts)}"
+
+
+ORDER: tuple[Word, ...] = (
     "reproduced",
     "not reproduced",
     "fixed",

@@ -12,6 +12,7 @@ from pytest_agentreplay.core.redaction.placeholders import lacks_body_digests, t
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
 from pytest_agentreplay.redact.final_scan import checked
+from pytest_agentreplay.report.summary import AdoptionSummary
 from pytest_agentreplay.runs.accept import all_wanted, codes_between
 from pytest_agentreplay.runs.replay_session import matching_of, schedule_of
 from pytest_agentreplay.runs.run_session import EndedRun, Location, RunSession
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.model import JsonObject, Run
     from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.report.summary import SessionSummary
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.store.snapshots import Store
 
@@ -45,9 +47,14 @@ class AdoptingSession(RunSession):
             # What the agent asks may depend on which answer came first, and a replay will keep that order.
             loose = settings.order in {"loose", "free"}
             self.interception.order = ReleaseQueue(schedule, self.interception, self.adopter.stalled, loose=loose)
+        self.adoption = AdoptionSummary()
         self._ended: EndedRun | None = None
         self.beside: dict[Path, bytes] = {}
         """The transcripts of the test that differ: they are written with the snapshot, or not at all."""
+
+    def summarize(self) -> SessionSummary:
+        """Return what became of the changed requests."""
+        return replace(self.summary, adoption=self.adoption)
 
     def run(self) -> Run:
         """The run as it would be written now."""
@@ -56,39 +63,37 @@ class AdoptingSession(RunSession):
     def end_body(self, ended: EndedRun) -> Finding | None:
         """A call too many has no old reply; then nothing is written."""
         self._ended = ended
-        self.told["failed"] = ended.failure is not None
+        self.summary = replace(self.summary, failed=ended.failure is not None)
         if self.adopter.divergence is not None:
-            return self.parted(self.adopter.divergence, self.told)
+            return self.parted(self.adopter.divergence, {"file": self.summary.file})
         return None
 
     def end(self) -> Finding | None:
         """Write the snapshot, or say why not: a call less than recorded, or a test that failed on the old replies."""
         self.close()
-        self.told["verdict"] = "not written"
         ended = self._ended
         if ended is None or ended.failure is not None or ended.interrupted or ended.skipped:
             return None
         if (divergence := self.adopter.finish()) is not None:
-            return self.parted(divergence, self.told)
+            return self.parted(divergence, {"file": self.summary.file})
         if (late := self.stragglers()) is not None:
             return late
         run, changed = self.adopter.adopted()
         run = replace(run, exchanges=without_lone(run.exchanges))
-        self.told["alignment"] = [*self.adopter.alignment()]
-        self.told["requests"] = len(changed)
+        self.adoption = AdoptionSummary(alignment=(*self.adopter.alignment(),), requests=len(changed))
         if not changed:
-            self.told["verdict"] = "nothing changed"
+            transcripts = 0 if self.settings.adopt_dry else len(self.beside)
+            self.adoption = replace(self.adoption, verdict="nothing changed", transcripts=transcripts)
             if not self.settings.adopt_dry:
-                self.told["transcripts"] = len(self.beside)
                 files.write_all_whole(self.beside)
             return None
         codes = codes_between(self.adopter.run, run, self.place.root, self.settings.rules)
-        self.told["codes"] = [*codes]
+        self.adoption = replace(self.adoption, codes=(*codes,))
         if not all_wanted(codes, self.settings.adopt_codes):
-            self.told["verdict"] = "left"
+            self.adoption = replace(self.adoption, verdict="left")
             return None
         if self.settings.adopt_dry:
-            self.told["verdict"] = "to be adopted"
+            self.adoption = replace(self.adoption, verdict="to be adopted")
             return None
         mark: JsonObject = {
             "reason": self.settings.adopt,
@@ -104,5 +109,5 @@ class AdoptingSession(RunSession):
         run = self.redaction.rescan(replace(run, header=replace(run.header, kit=kit)))
         text = checked(self.redaction, run, shown(self.place.snapshot))
         files.write_all_whole(self.beside, lambda: self.store.save(self.place.snapshot, text))
-        self.told |= {"verdict": "adopted", "transcripts": len(self.beside)}
+        self.adoption = replace(self.adoption, verdict="adopted", transcripts=len(self.beside))
         return None

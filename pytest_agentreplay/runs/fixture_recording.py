@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.model import Run
@@ -38,7 +39,7 @@ class FixtureRecording(RecordingSession):
         super().__init__(place, settings, store)
         self.details = {"fixture": facts}
         self._since = since
-        self.told["instance"] = self.header.clock
+        self.summary = replace(self.summary, instance=self.header.clock)
 
     def end(self) -> Finding | None:
         """Seal the run, unless another process of this session was first."""
@@ -50,9 +51,10 @@ class FixtureRecording(RecordingSession):
             if not self._kept_by_another():
                 raise
             return self.stragglers()
-        if self.told["verdict"] == "nothing crossed":
+        if self.recording.verdict == "nothing crossed":
             models = [entry.line() for entry in self.watch.ledger if is_model_host(entry.target.partition(":")[0])]
-            self.told["gaps"], self.told["silent"] = [*models], not models
+            self.note(gaps=(*models,))
+            self.summary = replace(self.summary, silent=not models)
         return finding
 
     def _kept_by_another(self) -> bool:
@@ -70,11 +72,8 @@ class FixtureRecording(RecordingSession):
             return False
         self.close()
         self.journal.close(keep=False)
-        self.told |= {
-            "verdict": "kept",
-            "kept": present.run.header.clock,
-            "differs": answers(present.run) != answers(Run(self.header, self.recorder.exchanges())),
-        }
+        differs = answers(present.run) != answers(Run(self.header, self.recorder.exchanges()))
+        self.note(verdict="kept", differs=differs)
         return True
 
 

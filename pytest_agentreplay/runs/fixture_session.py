@@ -59,9 +59,9 @@ def begin(
             kept = header.kit.get("fixture")
             recorded = kept.get("ids") if isinstance(kept, dict) else None
             ids = recorded if isinstance(recorded, int) else ids
-            session.told["instance"] = header.clock
+            session.summary = replace(session.summary, instance=header.clock)
     session.chance.ids = ids
-    session.told["fixture"] = facts
+    session.summary = replace(session.summary, fixture={name: str(value) for name, value in facts.items()})
     return session
 
 
@@ -90,13 +90,13 @@ class Unrecorded(UnusableSnapshotSession):
     def end_body(self, ended: EndedRun) -> Finding | None:
         """The refusal, if anything was asked; where nothing was, there is nothing to report either."""
         finding = super().end_body(ended)
-        self.told["silent"] = finding is None
+        self.summary = replace(self.summary, silent=finding is None)
         return finding
 
     def end(self) -> Finding | None:
         """The same, for what the finalizers asked."""
         finding = super().end()
-        self.told["silent"] = finding is None
+        self.summary = replace(self.summary, silent=finding is None)
         return finding
 
 

@@ -54,10 +54,10 @@ class ForkSession(RecordingSession):
         recorded, served = self.answers.run.header.recorded, self.recorder.served
         made = sum(x.parent is None for x in self.recorder.exchanges()) - len(served)
         self.details = {"forked": {"turn": self.turn, "from": recorded, "served": len(served)}}
-        self.told["forked"] = f"forked at turn {self.turn} (calls served: {len(served)}, made: {made})"
+        self.note(forked=f"forked at turn {self.turn} (calls served: {len(served)}, made: {made})")
         return super()._sealed(ended)
 
     def _keeps_old(self, ended: EndedRun) -> str:
         """Every fork waits for a person."""
         del ended
-        return str(self.told["forked"])
+        return self.recording.forked

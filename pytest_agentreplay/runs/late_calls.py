@@ -1,6 +1,6 @@
 """What only shows when the tests are over: calls that came after the report of their test, and tests that stood by.
 
-Facts are plain JSON, so that worker processes can hand them on; `report.session` says them.
+`report.session.process_notices` makes the lines of it.
 
 The exit of the process: what the tests left behind may call until then, is refused, reported, and fails the process.
 
@@ -17,7 +17,7 @@ import os
 import sys
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.matching.address import DEFAULT_PORTS, split
@@ -30,19 +30,19 @@ from pytest_agentreplay.intercept.session.callers import origin
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts, is_model_host
 from pytest_agentreplay.intercept.tools.deferred_unpatching import refuse_for_good
 from pytest_agentreplay.report.escape import line, printed
-from pytest_agentreplay.report.session import afterwards as lines_about
+from pytest_agentreplay.report.notices import footer_lines
+from pytest_agentreplay.report.session import process_notices
+from pytest_agentreplay.report.summary import LateCall, ProcessSummary, from_plain, to_plain
 from pytest_agentreplay.runs.replay_session import RefuseAll
 from pytest_agentreplay.store import files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from pytest_agentreplay.core.model import HttpCall
     from pytest_agentreplay.intercept.network.guard import ModelHostWatch
     from pytest_agentreplay.intercept.session.interceptions import Redactor
     from pytest_agentreplay.runs.run_session import RunSession
-
-Facts = dict[str, Any]
 
 
 class LateCalls:
@@ -51,67 +51,47 @@ class LateCalls:
     def __init__(self) -> None:
         """Nothing is heard yet."""
         self._ended: list[tuple[str, list[str]]] = []
-        self._told: list[int] = []  # by ended test, how many of its late calls have been reported
-        self._standing: ModelHostWatch | None = None
+        self._reported: list[int] = []  # by ended test, how many of its late calls have been reported
+        self._watch: ModelHostWatch | None = None
 
     def listen(self, run_session: RunSession) -> None:
         """The session is closed, and its test is reported next; the session itself is let go."""
-        self.hear(run_session.place.test, run_session.interception.late, told=run_session.late_calls_reported())
+        self.hear(run_session.place.test, run_session.interception.late, reported=run_session.late_calls_reported())
 
-    def hear(self, test: str, late: list[str], *, told: int = 0) -> None:
+    def hear(self, test: str, late: list[str], *, reported: int = 0) -> None:
         """Report what comes to the list `late` from now on as calls after the end of `test`."""
         self._ended.append((test, late))
-        self._told.append(told)
+        self._reported.append(reported)
 
-    def late(self) -> list[dict[str, str]]:
-        """The late calls that have not been reported yet; from now on they have."""
-        fresh = [
-            {"test": test, "call": call}
-            for (test, calls), told in zip(self._ended, self._told, strict=True)
-            for call in calls[told:]
-        ]
-        self._told = [len(calls) for _, calls in self._ended]
-        return fresh
+    def take_new(self) -> tuple[LateCall, ...]:
+        """Return the late calls that have not been reported yet; from now on they have."""
+        new = tuple(
+            LateCall(test, call)
+            for (test, calls), reported in zip(self._ended, self._reported, strict=True)
+            for call in calls[reported:]
+        )
+        self._reported = [len(calls) for _, calls in self._ended]
+        return new
 
     @contextmanager
     def bystander(self) -> Iterator[None]:
         """Around a test without the plugin: whether it looks for a model."""
         from pytest_agentreplay.intercept.network.guard import ModelHostWatch
 
-        if self._standing is None:
-            self._standing = ModelHostWatch()
-        self._standing.start()
+        if self._watch is None:
+            self._watch = ModelHostWatch()
+        self._watch.start()
         try:
             yield
         finally:
-            self._standing.stop()
+            self._watch.stop()
 
-    def facts(self) -> Facts:
-        """What there is to tell by now; empty when there is nothing."""
-        late = self.late()
-        found: Facts = {"late": late} if late else {}
-        standing = self._standing
-        if standing is not None and standing.tests:
-            found["bystanders"] = {"tests": standing.tests, "hosts": sorted(standing.hosts)}
-        return found
-
-
-def joined(several: Iterable[Facts]) -> Facts:
-    """The facts of several processes as one."""
-    found = [one for one in several if one]
-    late = [call for one in found for call in one.get("late", ())]
-    lost = [test for one in found for test in one.get("lost", ())]
-    together: Facts = {name: tests for name, tests in (("late", late), ("lost", lost)) if tests}
-    if looked := [part for one in found for part in one.get("looked", ())]:
-        together["looked"] = looked
-    if still := next((one["open"] for one in found if "open" in one), ""):
-        together["open"] = still
-    if standing := [one["bystanders"] for one in found if "bystanders" in one]:
-        hosts = sorted({host for one in standing for host in one["hosts"]})
-        together["bystanders"] = {"tests": sum(one["tests"] for one in standing), "hosts": hosts}
-    if fixtures := [told for one in found for told in one.get("fixtures", ())]:
-        together["fixtures"] = fixtures
-    return together
+    def summarize(self) -> ProcessSummary:
+        """Return what there is to report by now."""
+        late, watch = self.take_new(), self._watch
+        if watch is None or not watch.tests:
+            return ProcessSummary(late=late)
+        return ProcessSummary(late=late, bystanders=watch.tests, model_hosts=(*sorted(watch.hosts),))
 
 
 NOBODY = "after the last test"
@@ -189,14 +169,14 @@ class Exit:
 
     def conclude(self) -> None:
         """Report the calls that came since the last report, and fail the process by them."""
-        late = self._afterwards.late()
+        late = self._afterwards.take_new()
         if not late:
             return
         if self._hand_over:
             self._reports += 1
             with suppress(CannotWrite):  # on another machine; what is refused stays refused
-                files.write_whole(Path(f"{self._hand_over}-{self._reports}.json"), json.dumps(late))
-        text = "".join(f"{printed(line(row))}\n" for row in lines_about({"late": late}))
+                files.write_whole(Path(f"{self._hand_over}-{self._reports}.json"), json.dumps(to_plain(late)))
+        text = "".join(f"{printed(line(row))}\n" for row in footer_lines(process_notices(ProcessSummary(late=late)), 0))
         if sys.stderr is not None:
             sys.stderr.write(text)
             sys.stderr.flush()
@@ -206,12 +186,12 @@ class Exit:
             os._exit(FAILED)
 
 
-def handed_over(prefix: str) -> list[dict[str, str]]:
+def read_late_calls(prefix: str) -> tuple[LateCall, ...]:
     """Return the late calls that processes of xdist have left in files of this prefix, which are removed."""
-    late = []
+    late: list[LateCall] = []
     folder, name = Path(prefix).parent, Path(prefix).name
     for file in files.names_in(folder):
         if file.startswith(f"{name}-") and file.endswith(".json"):
-            late += json.loads(files.read(folder / file))
+            late += (from_plain(LateCall, call) for call in json.loads(files.read(folder / file)))
             files.delete(folder / file, folder)
-    return late
+    return (*late,)

@@ -15,6 +15,7 @@ from pytest_agentreplay.core.turns import seat
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
 from pytest_agentreplay.report import races
+from pytest_agentreplay.report.summary import OrderResult
 from pytest_agentreplay.runs.replay_session import ReplaySession, schedule_of
 
 if TYPE_CHECKING:
@@ -50,17 +51,17 @@ class OrderExploration(ReplaySession):
     def end_body(self, ended: EndedRun) -> Finding | None:
         """What this order has changed; a failure that the recorded order has too is none."""
         trial = self.trial
-        told: JsonObject = {"number": trial.number, "total": trial.total, "kept": self._kept()}
-        self.told["trial"] = told
+        result = OrderResult(number=trial.number, total=trial.total, kept=self._kept())
+        self.summary = replace(self.summary, trial=result)
         if ended.interrupted:
             return None
         if not trial.number:
             found = super().end_body(ended)
         else:
             found = self._changed(ended)
-            told["race"] = None if found is None else found.plain()
+            self.summary = replace(self.summary, trial=replace(result, race=None if found is None else found.plain()))
         if found is None and ended.failure is not None and self.outcome(ended) == self._before():
-            self.told["expect"] = "fails as recorded"
+            self.note(expect="fails as recorded")
         return found
 
     def end(self) -> Finding | None:
@@ -97,9 +98,9 @@ class OrderExploration(ReplaySession):
             if x.start in trial.completion
         }
         pairs = islice(telling(answers(schedule_of(run)), trial.completion), races.PAIRS + 1)
-        told = [(named[one], named[other]) for one, other in pairs]
-        found = races.race(self.place.test, trial, change, told, self.snapshot_facts())
-        self.told["code"] = found.code
+        labels = [(named[first], named[second]) for first, second in pairs]
+        found = races.race(self.place.test, trial, change, labels, self.snapshot_facts())
+        self.summary = replace(self.summary, code=found.code)
         return found
 
     def _change(self, ended: EndedRun) -> races.OrderEffect | None:

@@ -13,7 +13,7 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.codec.v1 import bodies_of
 from pytest_agentreplay.core.backends.backend import RecordBackend
@@ -36,6 +36,7 @@ from pytest_agentreplay.redact.final_scan import checked, next_step, rest
 from pytest_agentreplay.redact.redaction_factory import redacted_by
 from pytest_agentreplay.redact.residual import cut
 from pytest_agentreplay.report import findings
+from pytest_agentreplay.report.summary import RecordingSummary, UncomparedArgument, UnfrozenTool, from_plain
 from pytest_agentreplay.runs import replay_kit
 from pytest_agentreplay.runs.run_session import EndedRun, RunSession
 from pytest_agentreplay.runs.unchanged import unchanged
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.model import Exchange, JsonObject
     from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.report.summary import SessionSummary
     from pytest_agentreplay.runs.run_session import Location
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.store.snapshots import Store
@@ -85,6 +87,7 @@ class RecordingSession(RunSession):
         if settings.clock == "virtual":
             self.interception.order = self.order = pacing = Pacing(recorder, self.interception)
             self.keep_time(pacing, pacing.now_ns, pacing.passed, clocks=False)
+        self.recording = RecordingSummary()
         self.details: JsonObject = {}  # what else the header says
         self._locale = locale_here(place.environ)
         self._ended: EndedRun | None = None
@@ -110,32 +113,38 @@ class RecordingSession(RunSession):
     def end(self) -> Finding | None:
         """Seal the run: write it, keep it as pending, or leave the journal; tells which. Raises Leak, CannotWrite."""
         self.close()
-        self.told["verdict"] = "not written"
         ended = self._ended
         if ended is None or ended.interrupted:
-            self.told["why"] = "its set-up failed" if ended is None else "it was cut short"
+            self.note(why="its set-up failed" if ended is None else "it was cut short")
             self._keep_journal(ended is not None)
         elif self.interception.problems:
-            self.told["why"] = str(self.interception.problems[0])
+            self.note(why=str(self.interception.problems[0]))
             self._keep_journal(False)
         elif not self.recorder.exchanges():
-            self.told["verdict"] = "nothing crossed"
-            self.told["gaps"] = [entry.line() for entry in self.watch.ledger]
-            self.told["outcome"] = ended.outcome()["status"]
+            gaps = tuple(entry.line() for entry in self.watch.ledger)
+            self.note(verdict="nothing crossed", gaps=gaps, outcome=str(ended.outcome()["status"]))
             self._keep_journal(False)
         else:
             try:
                 run = self._sealed(ended)
                 self._write(run, self._outage(run) or self._keeps_old(ended))
             except AgentReplayError as error:
-                self.told["why"] = str(error).partition("\n")[0]
+                self.note(why=str(error).partition("\n")[0])
                 self._keep_journal(isinstance(error, CannotWrite))
                 raise
             except KeyboardInterrupt:
-                self._keep_journal(self.told["verdict"] == "not written")
+                self._keep_journal(self.recording.verdict == "not written")
                 raise
             self._keep_journal(False)
         return self.stragglers()
+
+    def summarize(self) -> SessionSummary:
+        """Return what became of the recording."""
+        return replace(self.summary, recording=self.recording)
+
+    def note(self, **facts: Any) -> None:
+        """Add facts to the summary of the recording; their names and types are those of `RecordingSummary`."""
+        self.recording = replace(self.recording, **facts)
 
     def discard(self) -> None:
         """Close it, and keep nothing."""
@@ -144,11 +153,11 @@ class RecordingSession(RunSession):
 
     def withdraw(self) -> None:
         """Undo what `end` has written: the test is run again, and this try counts for nothing."""
-        match self.told["verdict"]:
+        match self.recording.verdict:
             case "created" | "replaced":
                 self.store.restore(self.place.snapshot, self._replaced, self._saved)
             case "pending":
-                files.remove(Path(str(self.told["pending"])))
+                files.remove(Path(self.recording.pending))
         self.journal.close(keep=False)
 
     def _write(self, run: Run, keep_old: str) -> None:
@@ -164,18 +173,17 @@ class RecordingSession(RunSession):
         except Leak as leak:
             raise self._refused(leak, run) from None
         if keep_old:
-            self.told["pending"] = str(self.store.save_pending(self.place.snapshot, text))
-            self.told["verdict"], self.told["why"] = "pending", keep_old
-            self.told["kept"] = self.previous is not None
+            pending = str(self.store.save_pending(self.place.snapshot, text))
+            keeps = self.previous is not None
+            self.note(verdict="pending", pending=pending, why=keep_old, keeps_previous=keeps)
         else:
             self._replaced = None if self.previous is None else self.store.data(self.place.snapshot)
             text = self._same_as_before(run) or text
             self._saved = self.store.save(self.place.snapshot, text)
-            self.told["verdict"] = "created" if self.previous is None else "replaced"
-        self.told["exchanges"] = len(run.exchanges)
-        self.told["outcome"] = run.header.outcome["status"]
+            self.note(verdict="created" if self.previous is None else "replaced")
         size = len(text.encode())
-        self.told["large"] = size if 0 < self.settings.max_bytes < size else 0
+        large = size if 0 < self.settings.max_bytes < size else 0
+        self.note(exchanges=len(run.exchanges), outcome=str(run.header.outcome["status"]), large=large)
 
     def _same_as_before(self, run: Run) -> str:
         """Return the text of the previous snapshot where `run` differs from it in ids, dates and durations alone."""
@@ -183,7 +191,7 @@ class RecordingSession(RunSession):
             return ""
         if not unchanged(self.previous, run) or self.redaction.leaks(self._replaced):
             return ""
-        self.told["unchanged"] = True
+        self.note(unchanged=True)
         return self._replaced.decode()
 
     def _refused(self, leak: Leak, run: Run) -> Leak:
@@ -191,7 +199,7 @@ class RecordingSession(RunSession):
         if not (text := rest(self.redaction, run)):
             return leak
         kept = self.store.save_pending(self.place.snapshot, text)
-        self.told["rest"] = str(kept)
+        self.note(rest=str(kept))
         return Leak(f"{leak}\n{next_step(shown(kept))}")
 
     def _keep_journal(self, keep: bool) -> None:
@@ -208,7 +216,7 @@ class RecordingSession(RunSession):
         except AgentReplayError:  # what cannot be looked through is not kept
             files.remove(self.journal.path)
             return
-        self.told["journal"] = str(self.journal.path)
+        self.note(journal=str(self.journal.path))
 
     def _keeps_old(self, ended: EndedRun) -> str:
         """Why the present snapshot stays, or "" when this run may replace it."""
@@ -227,7 +235,7 @@ class RecordingSession(RunSession):
         reason = outage(run, READER)
         if not reason or (self.previous is not None and outage(self.previous.run, READER)):
             return ""
-        self.told["outage"] = True
+        self.note(outage=True)
         return f"no model call was answered ({self.redaction.text(reason)})"
 
     def _sealed(self, ended: EndedRun) -> Run:
@@ -236,14 +244,18 @@ class RecordingSession(RunSession):
         begun = {lane: now(reading) for lane, reading in self.interception.begun.items()}
         gaps = [entry.line() for entry in self.watch.ledger]
         missed = replay_kit.unfrozen(exchanges, READER, str(self.place.root), self.interception.met, self.child_lanes())
-        self.told["gaps"], self.told["unfrozen"] = list(gaps), missed
         imported = [*sorted(self.interception.importing)]
-        self.told["own_imports"] = [*imported]
-        self.told["inside"] = replay_kit.asking_tools(exchanges, READER)
-        self.told["uncompared"] = uncompared = replay_kit.uncompared(self.interception.uncompared, self.redaction.text)
+        uncompared = replay_kit.uncompared(self.interception.uncompared, self.redaction.text)
         apart = (*self.child_lanes(), *lanes_of(exchanges, self.children.lanes))
         order = order_of(exchanges, apart, self.order.collisions)
-        self.told["racy"] = order.get("racy", 0)
+        self.note(
+            racy=int(str(order.get("racy", 0))),
+            gaps=(*gaps,),
+            unfrozen=tuple(from_plain(UnfrozenTool, tool) for tool in missed),
+            inside=(*replay_kit.asking_tools(exchanges, READER),),
+            uncompared=tuple(from_plain(UncomparedArgument, gap) for gap in uncompared),
+            own_imports=(*imported,),
+        )
         details: JsonObject = replay_kit.surroundings(self.place.root) | {
             "models": replay_kit.models(exchanges, READER),
             "body": now(self._body),
@@ -306,12 +318,12 @@ def order_of(exchanges: Iterable[Exchange], children: tuple[str, ...], collision
     `collisions` counts answers that came to two threads in one moment, as they came and before they were held.
     """
     schedule = ReleaseSchedule(exchanges, children)
-    told: JsonObject = {"held": True} if schedule.matters else {}
+    kept: JsonObject = {"held": True} if schedule.matters else {}
     if children:
-        told["apart"] = [*children]
+        kept["apart"] = [*children]
     if racy := max(collisions, schedule.collisions):
-        told["racy"] = racy
-    return told
+        kept["racy"] = racy
+    return kept
 
 
 def seed_of(test: str) -> int:
@@ -321,5 +333,5 @@ def seed_of(test: str) -> int:
 
 def recording_of_missing(recording: RecordingSession) -> RecordingSession:
     """Return the recording of a test that had no snapshot: one that makes no call is not told to need none."""
-    recording.told["missing"] = True
+    recording.recording = replace(recording.recording, missing=True)
     return recording

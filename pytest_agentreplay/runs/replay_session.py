@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.backends.backend import Moment, Refused
 from pytest_agentreplay.core.backends.replay import ReplayBackend
@@ -23,6 +23,7 @@ from pytest_agentreplay.intercept.network import in_process, sandbox
 from pytest_agentreplay.intercept.ordering.pausing import Pausing
 from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
 from pytest_agentreplay.intercept.session.interceptions import describe
+from pytest_agentreplay.report.summary import ReplaySummary, SessionSummary, VirtualClockUse
 from pytest_agentreplay.runs.accepted_rules import accepted_rules
 from pytest_agentreplay.runs.run_session import EndedRun, RunSession
 from pytest_agentreplay.store.display_path import shown
@@ -41,10 +42,23 @@ if TYPE_CHECKING:
     from pytest_agentreplay.settings import Settings
 
 
-class ReplaySession(RunSession):
-    """Answers from `snapshot`. What the backend has latched fails the test, whatever the agent swallowed."""
+class OfflineSession(RunSession):
+    """A test whose calls are answered from a snapshot, or refused."""
 
     mode = "replay"
+    replay = ReplaySummary()
+
+    def summarize(self) -> SessionSummary:
+        """Return what the replay has shown."""
+        return replace(self.summary, replay=self.replay)
+
+    def note(self, **facts: Any) -> None:
+        """Add facts to the summary of the replay; their names and types are those of `ReplaySummary`."""
+        self.replay = replace(self.replay, **facts)
+
+
+class ReplaySession(OfflineSession):
+    """Answers from `snapshot`. What the backend has latched fails the test, whatever the agent swallowed."""
 
     def __init__(self, place: Location, settings: Settings, snapshot: Snapshot, edited: Sequence[str] = ()) -> None:
         """Index the snapshot; nothing is restored yet. `edited` names what is not as it was sealed."""
@@ -73,7 +87,7 @@ class ReplaySession(RunSession):
         self.stalls = StallWatch(self.interception, self.overtime, self._waited_for)
         self._whole = False
         if edited:
-            self.told["edited"] = list(edited)
+            self.note(edited=(*edited,))
 
     def answering(self, recorded: Run, matching: Matching) -> ReplayBackend:
         """The backend that answers from the recording."""
@@ -142,9 +156,9 @@ class ReplaySession(RunSession):
 
         A test that failed by itself tells its own failure; the calls it no longer made are the consequence.
         """
-        self.told["failed"] = ended.failure is not None
-        self.told["guessed"] = self.order is not None and self.order.guessed
-        self.told["timed"] = self.order is not None and self.order.timed
+        self.summary = replace(self.summary, failed=ended.failure is not None)
+        if self.order is not None:
+            self.note(guessed=self.order.guessed, timed=self.order.timed)
         if (stranger := self.strangers()) is not None:
             self.interception.latch(stranger, "")
         if ended.failure is None and not (ended.interrupted or ended.skipped):
@@ -174,8 +188,8 @@ class ReplaySession(RunSession):
 
         if (early := self.replayer.parted()) is not None:
             return findings.of(early, self.place.test, self.snapshot_facts(early.kind))
-        written = [] if "recurs" in self.told else self._written()
-        self.told["written"] = [name for name, _ in written]
+        written = [] if self.replay.recurs else self._written()
+        self.note(written=tuple(name for name, _ in written))
         if (divergence := self.replayer.stopped(self._body)) is None:
             return findings.not_run(self.place.test, written) if written else None
         found = findings.stopped_early(divergence, self.place.test, self.snapshot_facts(divergence.kind))
@@ -195,28 +209,29 @@ class ReplaySession(RunSession):
         divergence = self.replayer.finish(self._body)
         if divergence is None:
             return None
-        self.told.pop("recurs", None)
+        self.note(recurs="")
         return self.parted(divergence, self.snapshot_facts(divergence.kind))
 
     def end(self) -> Finding | None:
         """Teardown's own part: what it was to ask and did not, or asked and should not have."""
         self.close()
         made = Run(self.replayer.run.header, self.replayer.made())
-        if self.verifier is not None:
-            self.told["verified"] = self.verifier.verified
-        self.told["turns"] = sum(1 for turn in turns(made, READER) if turn.number)
-        self.told["exchanges"] = len(self.replayer.replayed())
-        if older := len({x.start for x in self.replayer.without_content}):
-            self.told["without_content"] = older
-        self.told["drift"] = [*sorted({d.path for _, drift in self.replayer.drift for d in drift})]
-        self.told["vanished"] = [label(x.call, READER) for x in self.replayer.unserved() if x.abandoned]
-        self.told["network"], self.told["unheard"] = self.level(), {**self.unheard()}
-        self.told["ran_on"] = self.clock.ran_on
-        self.told["clock"] = self._virtual()
+        self.note(
+            verified=self.verifier.verified if self.verifier is not None else 0,
+            turns=sum(1 for turn in turns(made, READER) if turn.number),
+            exchanges=len(self.replayer.replayed()),
+            without_content=len({x.start for x in self.replayer.without_content}),
+            drift=(*sorted({d.path for _, drift in self.replayer.drift for d in drift}),),
+            vanished=tuple(label(x.call, READER) for x in self.replayer.unserved() if x.abandoned),
+            network=self.level(),
+            unheard=self.unheard(),
+            ran_on=self.clock.ran_on,
+            clock=self._virtual(),
+        )
         if not self._whole:
             divergence = self.replayer.parted()  # teardown asked for what it should not have
             return None if divergence is None else self.parted(divergence, self.snapshot_facts(divergence.kind))
-        self.told["changed"] = [*files(self.snapshot.run.header.kit, {"fixtures": dict(self.fixtures)})]
+        self.note(changed=(*files(self.snapshot.run.header.kit, {"fixtures": dict(self.fixtures)}),))
         divergence = self.replayer.finish(writes=self._writes)
         if self.verifier is not None:
             divergence = self.verifier.first(divergence)
@@ -228,15 +243,15 @@ class ReplaySession(RunSession):
         """Return whether `call` is one of a tool that changes something."""
         return function_of(call, READER) is not None and self.has_effects(call)
 
-    def _virtual(self) -> JsonObject:
-        """What there is to tell of a virtual clock: why it was none, how many answers came close to a timer."""
+    def _virtual(self) -> VirtualClockUse | None:
+        """Return how a virtual clock went: why it was none, how many answers came close to a timer."""
         if self.settings.clock != "virtual":
-            return {}
+            return None
         from pytest_agentreplay.intercept.ordering.discrete_time import Discrete
 
         if isinstance(self.order, Discrete):
-            return {"why": self.order.why, "tight": len(self.order.tight)}
-        return {"why": "the model or tools run for real, which takes real time"}
+            return VirtualClockUse(self.order.why, len(self.order.tight))
+        return VirtualClockUse("the model or tools run for real, which takes real time")
 
     def parted(self, divergence: Divergence, facts: JsonObject) -> Finding:
         """As for any run; a snapshot that holds requests to the application under test says so, and nothing else."""
@@ -338,7 +353,8 @@ class ReplaySession(RunSession):
         if self.settings.expect == "reproduces" or ended.failure is None or ended.interrupted:
             return
         if without_ports(self.snapshot.run.header.outcome) == without_ports(self.outcome(ended)):
-            self.told["recurs"] = date = self.snapshot.run.header.recorded[:10]
+            date = self.snapshot.run.header.recorded[:10]
+            self.note(recurs=date)
             again = f"pytest --snapshot-record {selecting(self.place.test)}"
             ended.failure.add_note(
                 f"agentreplay: the test fails as recorded on {date}; nothing went live\n  to record again:   {again}"
@@ -352,14 +368,14 @@ class ReplaySession(RunSession):
         if self.settings.expect != "reproduces":
             return None
         if self.reproduced(ended):
-            self.told["expect"] = "fails as recorded"
+            self.note(expect="fails as recorded")
             return None
         from pytest_agentreplay.report import findings
 
-        self.told["expect"] = "fails differently" if ended.failure is not None else "no longer fails"
+        self.note(expect="fails differently" if ended.failure is not None else "no longer fails")
         was = self.snapshot.run.header.outcome
         found = findings.otherwise(self.place.test, was, ended.outcome(), self.snapshot_facts())
-        self.told["code"] = found.code
+        self.summary = replace(self.summary, code=found.code)
         return found
 
 
@@ -391,13 +407,11 @@ def verifier(run: Run, matching: Matching, settings: Settings) -> VerifyBackend:
     return VerifyBackend(run, matching, READER, settings.near)
 
 
-class UnusableSnapshotSession(RunSession):
+class UnusableSnapshotSession(OfflineSession):
     """There is no usable snapshot: the first call is refused, and the test fails there.
 
     With `at_once` it fails even when nothing is asked: unreadable is never absent.
     """
-
-    mode = "replay"
 
     def __init__(
         self,

@@ -36,6 +36,7 @@ from pytest_agentreplay.intercept.session.hosts import DeclaredHosts
 from pytest_agentreplay.intercept.tools.call_again import Redirections
 from pytest_agentreplay.intercept.tools.deferred_unpatching import refusing, release
 from pytest_agentreplay.redact.redaction_factory import other_policy, redacted_by, redaction_for
+from pytest_agentreplay.report.summary import SessionSummary
 from pytest_agentreplay.runs import child_invitation
 from pytest_agentreplay.runs.tool_names import ToolNames
 from pytest_agentreplay.store import dependency_hashes as declared
@@ -104,7 +105,7 @@ class EndedRun:
 
 
 class RunSession:
-    """Opened before the test body, closed after teardown. `told` is plain data for the session's lines."""
+    """Opened before the test body, closed after teardown. `summary` is what it reports at its end."""
 
     mode: ClassVar[str]
 
@@ -127,7 +128,7 @@ class RunSession:
         self.place = place
         self.settings = settings
         self.annotations: JsonObject = {}
-        self.told: JsonObject = {"mode": self.mode, "test": place.test, "file": str(place.snapshot)}
+        self.summary = SessionSummary(mode=self.mode, test=place.test, file=str(place.snapshot))
         self.redaction = redaction_for(
             place.environ,
             place.marks,
@@ -177,7 +178,7 @@ class RunSession:
         )
         self._met = Redirections(self.interception.codecs)
         self._names = ToolNames({call.name for call in self.recorded_calls() if isinstance(call, ToolCall)})
-        self._told_late = 0
+        self._late_reported = 0
         self._stack = ExitStack()
         self._intercepting = ExitStack()
         self._token: Token[lanes.CallContext | None] | None = None
@@ -199,6 +200,10 @@ class RunSession:
     def end(self) -> Finding | None:
         """Teardown is over too: what it did wrong, or None. Calls are refused."""
         raise NotImplementedError
+
+    def summarize(self) -> SessionSummary:
+        """Return what there is to report by now."""
+        return self.summary
 
     def failed_as_expected(self) -> Finding | None:
         """Return the finding of calls that a body no longer made before it failed as its `xfail` expects."""
@@ -278,9 +283,9 @@ class RunSession:
         self.interception.end()
         self._stack.close()
         if self._gateway is not None and self._gateway.strays:
-            self.told["strays"] = [*self._gateway.strays]
+            self.summary = replace(self.summary, strays=(*self._gateway.strays,))
         if self.watch.imports:
-            self.told["imports"] = {**self.watch.imports}
+            self.summary = replace(self.summary, imports={**self.watch.imports})
 
     def discard(self) -> None:
         """Close it as if it had not been opened: the test was skipped."""
@@ -331,7 +336,7 @@ class RunSession:
             refused = not self.overtime.at_once and (divergence.now is not None or divergence.kind is Kind.NETWORK)
             found = findings.still_waiting(found, self.overtime.waiting, refused=refused)
         found = findings.with_steps(found, self.settings.written)
-        self.told["code"] = found.code
+        self.summary = replace(self.summary, code=found.code)
         return found
 
     def stopped_early(self) -> Finding | None:
@@ -340,20 +345,20 @@ class RunSession:
 
     def stragglers(self) -> Finding | None:
         """The finding of calls that came after the end, as far as none has told them yet."""
-        calls = self.interception.late[self._told_late :]
-        self._told_late += len(calls)
+        calls = self.interception.late[self._late_reported :]
+        self._late_reported += len(calls)
         if not calls:
             return None
         from pytest_agentreplay.report import findings
 
         found = findings.late(self.place.test, calls)
-        self.told["code"] = found.code
+        self.summary = replace(self.summary, code=found.code)
         return found
 
     def late_calls_reported(self) -> int:
         """Return how many late calls the test's report covers: all of them where it has a cause of its own."""
-        if self._told_late or not (self.told.get("code") or self.told.get("failed")):
-            return self._told_late
+        if self._late_reported or not (self.summary.code or self.summary.failed):
+            return self._late_reported
         return len(self.interception.late)
 
     @property
@@ -444,7 +449,7 @@ class RunSession:
         self.interception.live.update(tool.name for tool in tools)
         self.interception.met |= self.interception.live
         if self.interception.live:
-            self.told["live"] = [*sorted(self.interception.live)]
+            self.summary = replace(self.summary, live=(*sorted(self.interception.live),))
 
     def _redirect(self, tool: Tool, path: str = "") -> Redirection:
         from pytest_agentreplay.intercept.tools.tool import redirect

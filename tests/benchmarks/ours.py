@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,6 +25,10 @@ SECRETS = {
 def nobody_else():
     """What is known of other tests; only a snapshot that is missing asks."""
     raise AssertionError(TEST)
+
+
+ENDED = weakref.WeakSet()
+"""Run sessions that have ended."""
 
 
 class Project:
@@ -75,8 +80,8 @@ class Project:
 
 def end(run_session):
     """Leave the body and end the test; a second time does nothing."""
-    if "ended" not in run_session.told:
+    if run_session not in ENDED:
         run_session.leave_body()
         finding = run_session.end_body(EndedRun()) or run_session.end()
         assert finding is None, finding
-        run_session.told["ended"] = True
+        ENDED.add(run_session)

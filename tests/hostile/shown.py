@@ -8,8 +8,9 @@ import os
 import re
 import tempfile
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 from unittest import mock
 
 from pytest_agentreplay import codec
@@ -19,6 +20,19 @@ from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.report import escape, findings, other_findings, session, terminal
 from pytest_agentreplay.report import kit as kits
+from pytest_agentreplay.report.notices import footer_lines
+from pytest_agentreplay.report.summary import (
+    AdoptionSummary,
+    AdoptionVerdict,
+    Proof,
+    RecordingSummary,
+    RecordingVerdict,
+    ReplaySummary,
+    SessionSummary,
+    UncomparedArgument,
+    UnfrozenTool,
+    VirtualClockUse,
+)
 from pytest_agentreplay.report.transcript import show, transcript
 
 if TYPE_CHECKING:
@@ -62,19 +76,39 @@ def of_the_printers(run: Run) -> Iterator[tuple[str, str]]:
     ):
         for width in (40, 80):
             yield finding.code, escape.printed(terminal.text(finding, width=width, verbosity=2))
-    told = {"test": test, "file": f"/x/{text}", "why": text, "exchanges": 1, "outcome": text, "edited": [text]}
-    told |= {"drift": [text], "changed": [text], "gaps": [text], "unfrozen": [{"tool": text, "path": text}]}
-    told["uncompared"] = [dict.fromkeys(("tool", "path", "kind", "why", "line"), text)]
-    told |= {"mode": "record", "pending": f"/x/{text}", "proof": {"replays": False, "why": text}, "expect": text}
-    for verdict in ("created", "pending", "not written", "nothing crossed"):
-        for line in session.recording_lines({**told, "verdict": verdict}, Path("/x")):
-            yield f"footer, {verdict}", escape.printed(escape.line(line))
+    for summary in summaries_of(test, text):
+        for line in footer_lines(session.session_notices([summary], Path("/x")), 1):
+            yield f"footer, {summary.mode}", escape.printed(escape.line(line))
+
+
+def summaries_of(test: str, text: str) -> Iterator[SessionSummary]:
+    """Summaries that hold `text` wherever a line of the footer shows some."""
+    shared = SessionSummary(mode="record", test=test, file=f"/x/{text}", strays=(text,), imports={text: text})
+    gap = UncomparedArgument(text, text, text, text, text)
+    recording = RecordingSummary(
+        outcome=text,
+        why=text,
+        pending=f"/x/{text}",
+        journal=f"/x/{text}",
+        rest=f"/x/{text}",
+        gaps=(text,),
+        inside=(text,),
+        unfrozen=(UnfrozenTool(text, text),),
+        uncompared=(gap,),
+        proof=Proof(False, text),
+    )
+    for verdict in get_args(RecordingVerdict):
+        yield replace(shared, recording=replace(recording, verdict=verdict))
+    rows = dict.fromkeys(("drift", "changed", "vanished", "edited", "unmatched"), (text,))
+    replay = ReplaySummary(**rows, expect=text, recurs=text, unheard={text: text}, clock=VirtualClockUse(text, 1))
+    yield replace(shared, mode="replay", replay=replay)
+    adoption = AdoptionSummary(alignment=(text,), codes=(text,))
+    for verdict in get_args(AdoptionVerdict):
+        yield replace(shared, mode="adopt", adoption=replace(adoption, verdict=verdict))
 
 
 def of_the_commands(run: Run) -> Iterator[tuple[str, str]]:
     """The verbs of the command line, on real files."""
-    from dataclasses import replace
-
     from pytest_agentreplay.cli import main
 
     text = run.exchanges[1].call.name

@@ -63,7 +63,7 @@ class Stage:
     def record(self, act, **settings):
         played = self.play(act, mode="record", **settings)
         assert played.finding is None, played.finding
-        assert played.run_session.told["verdict"] in {"created", "replaced"}, played.run_session.told
+        assert played.run_session.recording.verdict in {"created", "replaced"}, played.run_session.recording
         return played
 
     def replay(self, act, **settings):

@@ -73,10 +73,10 @@ def test_a_look_up_that_is_not_begun_any_more_is_reported(stage):
     stage.record(agent(by_timeout, lambda: look_up("Ada")), read_tools=("look_up",))
     replayed = stage.replay(agent(by_timeout, lambda: look_up("Ada")), read_tools=("look_up",))
     assert replayed.finding is None
-    assert replayed.run_session.told["vanished"] == []
+    assert replayed.run_session.replay.vanished == ()
     replayed = stage.replay(agent(by_timeout, None), read_tools=("look_up",))
     assert replayed.finding is None
-    assert replayed.run_session.told["vanished"] == ["tool look_up"]
+    assert replayed.run_session.replay.vanished == ("tool look_up",)
 
 
 def test_a_thread_that_the_end_of_the_test_cut_off(stage):

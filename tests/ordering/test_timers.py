@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from pytest_agentreplay.plugin import proving
-from pytest_agentreplay.report.session import TIMED, judge
+from pytest_agentreplay.report.recording_notices import TIMED, judge
+from pytest_agentreplay.report.summary import Proof
 
 TRIED = {}
 
@@ -143,7 +144,7 @@ def test_a_replay_whose_answers_wait_for_a_timer_says_so(stage, program, timed):
     stage.record(lambda: asyncio.run(program("a")))
     replayed = stage.replay(lambda: asyncio.run(program("a")))
     assert replayed.finding is None
-    assert judge("passed", replayed.run_session.told, None, None)["why"] == (TIMED if timed else "")
+    assert judge("passed", replayed.run_session.summarize(), None, None).why == (TIMED if timed else "")
 
 
 @pytest.mark.parametrize(
@@ -154,7 +155,7 @@ def test_a_replay_whose_answers_wait_for_a_timer_says_so(stage, program, timed):
     ],
 )
 def test_what_waits_for_timers_is_proved_more_than_once(monkeypatch, replays, count, said):
-    results = [{"replays": good, "why": TIMED if good else "[AR-ARGS] another batch"} for good in replays]
+    results = [Proof(good, TIMED if good else "[AR-ARGS] another batch") for good in replays]
     made, rows = iter(results), []
     monkeypatch.setattr(proving, "replay", lambda *_: (next(made), None))
     monkeypatch.setattr(proving, "nodeid_of", lambda item: item)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.report import findings, shared_summary
+from pytest_agentreplay.report.notices import footer_lines
 
 TESTS = [f"tests/test_shop.py::test_{name}" for name in ("c", "a", "b", "d")]
 ARGS = Divergence(Kind.ARGS, "tool f: $.arguments.n changed", differences=(Difference("$.arguments.n", 1, 2),))
@@ -20,18 +21,18 @@ def causes(divergence, tests, of=""):
 
 def test_the_same_change_of_any_kind_is_one_cause():
     for divergence in (ARGS, MISSING, PROMPT):
-        assert len({cause["cause"] for cause in causes(divergence, TESTS)}) == 1
+        assert len({cause.digest for cause in causes(divergence, TESTS)}) == 1
     (other,) = causes(replace(ARGS, differences=(Difference("$.arguments.n", 1, 3),)), TESTS[:1])
     (of_another_tool,) = causes(replace(ARGS, summary="tool g: $.arguments.n changed", turn=2, turns=3), TESTS[:1])
     (later,) = causes(replace(ARGS, turn=2, turns=3), TESTS[:1])
-    assert len({cause["cause"] for cause in (other, of_another_tool, later, *causes(ARGS, TESTS))}) == 3
-    assert later["cause"] == causes(ARGS, TESTS)[0]["cause"]
+    assert len({cause.digest for cause in (other, of_another_tool, later, *causes(ARGS, TESTS))}) == 3
+    assert later.digest == causes(ARGS, TESTS)[0].digest
 
 
 def test_each_test_without_a_snapshot_is_one_cause_and_a_fixture_without_one_is_that_of_all_that_share_it():
     new = Divergence(Kind.NEW, "no snapshot is recorded")
-    assert len({cause["cause"] for cause in causes(new, TESTS)}) == 4
-    assert len({cause["cause"] for cause in causes(new, TESTS, FIXTURE)}) == 1
+    assert len({cause.digest for cause in causes(new, TESTS)}) == 4
+    assert len({cause.digest for cause in causes(new, TESTS, FIXTURE)}) == 1
 
 
 def test_the_command_is_one_that_takes_this_change_in_all_tests():
@@ -47,7 +48,8 @@ def test_the_command_is_one_that_takes_this_change_in_all_tests():
 def test_the_tests_are_named_and_not_their_fixture():
     named = "the same change in 4 tests: " + ", ".join(sorted(TESTS)[:3]) + " and 1 more"
     assert shared_summary.first_lines(causes(ARGS, TESTS, FIXTURE))[1].strip() == named
-    lines = shared_summary.shared_lines([causes(ARGS, TESTS[:1]), causes(MISSING, TESTS[:2])])
+    notices = shared_summary.shared_notices([causes(ARGS, TESTS[:1]), causes(MISSING, TESTS[:2])])
+    lines = footer_lines(notices, -2)
     assert lines[0].startswith("shared    [AR-MISSING] ")
     assert lines[1:] == [
         f"          in 2 tests: {TESTS[1]}, {TESTS[0]}",

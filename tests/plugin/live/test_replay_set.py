@@ -63,7 +63,7 @@ CONFTEST = """
 import json, pathlib
 
 def pytest_runtest_logreport(report):
-    run = getattr(report, "agentreplay", {}).get("live_run")
+    run = getattr(report, "agentreplay", {}).get("replay", {}).get("live_run")
     if run:
         with pathlib.Path(__file__).with_name("runs.jsonl").open("a") as file:
             file.write(json.dumps(run) + "\\n")

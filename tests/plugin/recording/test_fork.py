@@ -107,7 +107,7 @@ def helper(client, name):
 def summary(found):
     client = anthropic.Anthropic(base_url=URL, api_key="sk-live-0123456789abcdef")
     asked = [{"role": "user", "content": LAST + " " + " / ".join(found)}]
-    with client.messages.stream(model="claude-x", max_tokens=99, messages=asked) as stream:
+    with client, client.messages.stream(model="claude-x", max_tokens=99, messages=asked) as stream:
         return stream.get_final_text()
 
 async def acrew():
@@ -119,7 +119,7 @@ async def acrew():
 
 def crew():
     client = openai.OpenAI(base_url=URL + "/v1", api_key="sk-live-0123456789abcdef")
-    with ThreadPoolExecutor(3) as pool:
+    with client, ThreadPoolExecutor(3) as pool:
         return summary(list(pool.map(lambda name: helper(client, name), NAMES)))
 """
 CREW_TESTS = """

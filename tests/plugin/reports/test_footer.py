@@ -8,12 +8,15 @@ import socket
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pytest_agentreplay.intercept.session.callers import is_agents
 from pytest_agentreplay.report import session
+from pytest_agentreplay.report.notices import footer_lines
+from pytest_agentreplay.report.summary import Proof, RecordingSummary, SessionSummary
 from pytest_agentreplay.runs import replay_kit
 from tests.support.small_projects import passed, recorded, summary
 
@@ -95,11 +98,11 @@ def test_quiet_counts_those_that_replay_and_names_those_that_do_not(project):
 
 
 def test_quiet_counts_recordings_of_failed_tests_as_failed():
-    ended = {"mode": "record", "verdict": "created"}
-    passed = {**ended, "outcome": "passed", "proof": {"replays": True, "why": ""}}
-    failed = {**ended, "outcome": "failed", "proof": {"replays": True, "why": "fails as recorded"}}
-    told = [session.footer(rows, verbosity=-1, here=".")[0] for rows in ([passed] * 2, [failed] * 3, [passed, failed])]
-    assert told == [
+    ended = RecordingSummary(verdict="created", outcome="passed", proof=Proof())
+    passed = SessionSummary(mode="record", test="test_it", recording=ended)
+    failed = replace(passed, recording=replace(ended, outcome="failed", proof=Proof(why="fails as recorded")))
+    groups = [passed] * 2, [failed] * 3, [passed, failed]
+    assert [footer_lines(session.session_notices(group, Path()), -1)[0] for group in groups] == [
         "recorded 2 tests (2 created, all replay)",
         "recorded 3 tests (3 created, 3 failed, all end as recorded)",
         "recorded 2 tests (2 created, 1 failed, all end as recorded)",

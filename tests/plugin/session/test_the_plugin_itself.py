@@ -35,8 +35,13 @@ def pytest_sessionfinish():
 """
 
 FEW, MANY = 4, 24
-CACHED = {"pytest_agentreplay.core.redaction.encodings.EncodedForm"}
-"""Kept for the last 128 secrets, whichever tests they are of."""
+CACHED = {
+    "pytest_agentreplay.core.redaction.encodings.EncodedForm",
+    "pytest_agentreplay.report.summary.SessionSummary",
+    "pytest_agentreplay.report.summary.RecordingSummary",
+    "pytest_agentreplay.report.summary.ReplaySummary",
+}
+"""Kept for the last 128 secrets, whichever tests they are of; and for the footer, until the session ends."""
 
 
 @pytest.fixture(scope="module")
