@@ -33,7 +33,7 @@ from pytest_agentreplay.interchange.opening import RATIO, SMALL
 from pytest_agentreplay.redact.redaction_factory import redaction_for
 from pytest_agentreplay.redact.rule_review import Review
 from pytest_agentreplay.store import files
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.layout import RESERVED
 
 if TYPE_CHECKING:
@@ -78,17 +78,17 @@ def packed_case(folder: Path, policy: Policy, environ: Mapping[str, str], *, red
     there = [path.relative_to(folder).as_posix() for path in files.below(folder, "", strict=True)]
     names = [name for name in there if known(name)]
     if FILE not in names:
-        raise CaseError(f"there is no {FILE} in it", file=shown(folder))
+        raise CaseError(f"there is no {FILE} in it", file=format_path(folder))
     contents = {name: files.read(folder / name, LARGEST) for name in names}
-    sound(contents, shown(folder))
+    sound(contents, format_path(folder))
     policy = joined(policy, PERSONAL)
     found = all_places(folder, contents, policy, environ)
     redacted: list[str] = []
     if found and redact:
         before, contents = contents, redacted_copies(contents, policy, environ)
-        sound(contents, shown(folder))
+        sound(contents, format_path(folder))
         if not untrue(before) and (broken := untrue(contents)):
-            raise CaseError(f"redacted, {broken}: change that check, then share the case", file=shown(folder))
+            raise CaseError(f"redacted, {broken}: change that check, then share the case", file=format_path(folder))
         redacted, found = found, all_places(folder, contents, policy, environ)
     listing = {"schemaVersion": VERSION, "files": {name: digest_of(data) for name, data in sorted(contents.items())}}
     data = packed({**contents, LISTING: (json.dumps(listing, indent=2) + "\n").encode()})
@@ -98,7 +98,7 @@ def packed_case(folder: Path, policy: Policy, environ: Mapping[str, str], *, red
 
 def all_places(folder: Path, contents: Mapping[str, bytes], policy: Policy, environ: Mapping[str, str]) -> list[str]:
     """Where in the files of a case something stands that must not be shared."""
-    named = ((f"{shown(folder)}/{name}", data) for name, data in contents.items())
+    named = ((f"{format_path(folder)}/{name}", data) for name, data in contents.items())
     return [line for name, data in named for line in places(name, data, policy, environ)]
 
 
@@ -115,7 +115,7 @@ def places(name: str, data: bytes, policy: Policy, environ: Mapping[str, str]) -
 
 def open_bundle(file: Path) -> dict[str, bytes]:
     """The files of the case in a bundle, by name. Raises CaseError for one that is damaged, changed or hostile."""
-    name = shown(file)
+    name = format_path(file)
     contents = _members(files.read(file, LARGEST), name)
     listing = parse(contents.pop(LISTING, b""))
     wanted = listing.get("files") if not isinstance(listing, NotJson) and isinstance(listing, dict) else None

@@ -22,7 +22,7 @@ from pytest_agentreplay.errors import AgentReplayError, CaseError, SnapshotError
 from pytest_agentreplay.redact.redaction_factory import redaction_for
 from pytest_agentreplay.redact.rule_review import Review, RuleHit
 from pytest_agentreplay.store import files, layout, snapshots
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.layout import SUFFIX
 
 if TYPE_CHECKING:
@@ -55,14 +55,14 @@ def scanned(file: Path, policy: Policy, environ: Mapping[str, str]) -> list[Rule
     try:
         data = files.head(file, LARGEST + 1)
     except SnapshotError as error:
-        raise Skipped(str(error).removeprefix(f"{shown(file)}: ")) from None
+        raise Skipped(str(error).removeprefix(f"{format_path(file)}: ")) from None
     if len(data) > LARGEST:
         raise Skipped(f"is larger than {LARGEST:,} bytes")
     if b"\0" in data[:BEGINNING]:
         raise Skipped("is no text")
     if file.name.endswith(layout.SUFFIX):
         try:
-            return Review(codec.loads(data, file=shown(file)).run, data, policy, environ).found
+            return Review(codec.loads(data, file=format_path(file)).run, data, policy, environ).found
         except SnapshotError:
             pass  # a damaged snapshot is a text
     return found_in(file.name, data, redaction_for(environ, policy=policy))
@@ -155,11 +155,11 @@ def unredacted(folder: Path, there: Iterable[str], policy: Policy, environ: Mapp
         try:
             hits = scanned(file, policy, environ)
         except Skipped as skipped:
-            yield LintProblem("folder", f"is not looked into: {skipped}", shown(file), "", "warning")
+            yield LintProblem("folder", f"is not looked into: {skipped}", format_path(file), "", "warning")
             continue
         for hit in hits:
             message = f"holds what should have come off: {hit.category}, {hit.count} time{'s' * (hit.count != 1)}"
             place = hit.place if hit.place[:1].isdigit() else ""
             where = "" if place else f" ({hit.place})"
             how = "agentreplay redact" if name.endswith(SUFFIX) else "take it out"
-            yield LintProblem("unredacted", f"{message}{where}: {how}", shown(file), place)
+            yield LintProblem("unredacted", f"{message}{where}: {how}", format_path(file), place)

@@ -14,7 +14,7 @@ from pytest_agentreplay.codec import strict_yaml
 from pytest_agentreplay.dialects.lenient import obj, string
 from pytest_agentreplay.errors import CaseError, SettingsError, SnapshotError
 from pytest_agentreplay.store import files
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +42,7 @@ def lay(folder: Path, contents: Mapping[str, bytes], *, force: bool = False) -> 
     states = {name: state(folder / name, data) for name, data in contents.items()}
     if states.get(RUN) == "other" and not force:
         said = "another run is kept there; name another folder with --out, or write over it with --force"
-        raise SettingsError(f"{shown(folder)}: {said}")
+        raise SettingsError(f"{format_path(folder)}: {said}")
     wanted = [name for name, found in states.items() if found == "absent" or (force and found == "other")]
     wanted.sort(key=lambda name: name == FILE)  # where no case.yaml is yet, no half of a case is taken for one
     files.write_all_whole({folder / name: contents[name] for name in wanted})

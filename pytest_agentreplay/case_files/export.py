@@ -12,7 +12,7 @@ from pytest_agentreplay.interchange.exporting import TARGETS
 from pytest_agentreplay.interchange.exporting.retelling import jsonish, trace_of
 from pytest_agentreplay.interchange.exporting.subject import Subject
 from pytest_agentreplay.store import files
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import root_above
 
 if TYPE_CHECKING:
@@ -76,6 +76,6 @@ def write(placed: list[tuple[Path, str]], *, force: bool) -> list[tuple[Path, bo
         there = files.read_if_there(file)
         known[file] = there == text.encode()
         if there is not None and not known[file] and not force:
-            raise CannotWrite(f"{shown(file)}: holds something else; --force writes over it, -o FILE elsewhere")
+            raise CannotWrite(f"{format_path(file)}: holds something else; --force writes over it, -o FILE elsewhere")
     files.write_all_whole({file: text.encode() for file, text in placed if not known[file]})
     return [(file, not same) for file, same in known.items()]

@@ -35,7 +35,7 @@ from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import AgentReplayError
 from pytest_agentreplay.runs.snapshot_selection import pending_meant
 from pytest_agentreplay.store import files, layout, locks, reading
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -154,13 +154,13 @@ def survey(places: Iterable[Path], by: str = "") -> Survey:
 
 def looked_at(file: Path) -> ColdCase:
     """One case as it is counted. Raises CaseError, SnapshotError."""
-    case = parse.read(files.read(file), file=shown(file), folder=file.parent, words=None)
+    case = parse.read(files.read(file), file=format_path(file), folder=file.parent, words=None)
     run, grade = None, Grade.COLD
     if files.exists(file.parent / RUN):
-        snapshot = codec.loads(files.read(file.parent / RUN), file=shown(file.parent / RUN))
+        snapshot = codec.loads(files.read(file.parent / RUN), file=format_path(file.parent / RUN))
         run, grade = snapshot.run, kit_of(snapshot.run, READER, digest=snapshot.digest, sealed=snapshot.sealed).grade
     return ColdCase(
-        shown(file.parent),
+        format_path(file.parent),
         case.expect == "cold",
         grade,
         checks_of(case),
@@ -234,7 +234,7 @@ def read_failure(file: Path) -> RecordedFailure | None:
     signature, turn = signature_of(run, before, checks)
     place, replays = (file.parent, case.expect == "reproduces") if case else (file, home is None)
     size, recorded = len(run.exchanges), run.header.recorded
-    return RecordedFailure(shown(place), signature, replays, turn.number, turn.lane, size, recorded)
+    return RecordedFailure(format_path(place), signature, replays, turn.number, turn.lane, size, recorded)
 
 
 def signature_of(run: Run, before: Run, checks: str = "") -> tuple[FailureSignature, Turn]:

@@ -25,7 +25,7 @@ from pytest_agentreplay.redact.redaction_factory import redaction_for
 from pytest_agentreplay.redact.rule_review import in_text
 from pytest_agentreplay.redact.trace_headers import edits, without_credentials
 from pytest_agentreplay.store import files
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -177,7 +177,7 @@ PERSONAL = Policy(pii=True)
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """The runs in some files: `sources` are (name as shown, redacted bytes), `redaction` is what took things off.
+    """The runs in some files: `sources` are (name as format_path, redacted bytes), `redaction` is what took things off.
 
     `unkept` are the names of sources that are no text and hold what must not be stored. `refusal` says why there are
     no runs: what they need was not captured.
@@ -209,7 +209,7 @@ def imported(paths: Sequence[Path], policy: Policy, environ: Mapping[str, str], 
     """The runs in `paths`, which are read together. Raises TraceError, or SnapshotError for what is no plain file."""
     policy = joined(policy, PERSONAL)
     redaction = redaction_for(environ, policy=policy)
-    found = [(shown(path), *cleaned(files.read(path, LARGEST), shown(path), redaction)) for path in paths]
+    found = [(format_path(path), *cleaned(files.read(path, LARGEST), format_path(path), redaction)) for path in paths]
     sources = tuple((file, data) for file, data, _ in found)
     unkept = frozenset(file for file, _, fine in found if not fine)
     try:

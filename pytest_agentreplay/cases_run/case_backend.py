@@ -20,7 +20,7 @@ from pytest_agentreplay.dialects import READER, encode, mcp
 from pytest_agentreplay.dialects.meaning import ByBody, ByMeaning
 from pytest_agentreplay.errors import CaseError, LiveRefused, SnapshotError
 from pytest_agentreplay.store import files
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,7 +89,7 @@ def fixtures_of(case: Case) -> Fixtures:
             raise CaseError(f"more than {MOST_FILES:,} fixtures are not read", file=case.file)
         for file in found:
             files.refuse_links(file, case.folder.parent)
-        return reading.read({shown(file): files.head(file, LARGEST + 1) for file in found})
+        return reading.read({format_path(file): files.head(file, LARGEST + 1) for file in found})
     except SnapshotError as error:
         raise CaseError(str(error).removeprefix(f"{error.file}: "), file=error.file) from None
 
@@ -111,7 +111,7 @@ class CaseInputs:
         self._times[id(found)] += 1
         return found.outcome(self._times[id(found)] - 1), found.written
 
-    def known(self, tool: str) -> Iterator[JsonObject]:
+    def recorded_arguments(self, tool: str) -> Iterator[JsonObject]:
         """The arguments to which answers of the tool are known, in the order of its files."""
         return (one.arguments for fixture in self._fixtures.fixtures if fixture.tool == tool for one in fixture.answers)
 
@@ -120,7 +120,7 @@ class CaseInputs:
         theirs = [fixture for fixture in self._fixtures.fixtures if fixture.tool == tool]
         line = json.dumps({"arguments": arguments, "result": "...", "written": True, "why": "..."}, ensure_ascii=False)
         if not theirs:
-            file = shown(self._case.folder / fixture_name(tool, 1))
+            file = format_path(self._case.folder / fixture_name(tool, 1))
             other = get_close_matches(tool, self._fixtures.tools, n=1)
             named = (f"or call it {other[0]}, which has fixtures",) if other else ()
             return (f"write {file}: tool: {tool}, answers: [{line}]", *named)

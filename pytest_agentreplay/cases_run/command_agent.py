@@ -67,7 +67,7 @@ class Command:
             output = Path(made) / OUTPUT
             environ = {**self._environ, **gateway.env, **variables(case, output)}
             given = json.dumps(case.input).encode()
-            ended = command.run(self._words, environ=environ, folder=self._folder, given=given, limit=self._limit)
+            ended = command.run(self._words, environ=environ, folder=self._folder, stdin=given, limit=self._limit)
             written = self._written(output)
         self._keep(ended, written)
         asked = bool(backend.made()) or backend.parted() is not None
@@ -76,7 +76,7 @@ class Command:
             "seconds": ended.seconds,
             "divergence": backend.finish() if asked else None,
             "escapes": serving.refused,
-            "served": served + (f" ({backend.told})" if backend.counts else "") if asked else ALONE,
+            "served": served + (f" ({backend.summary})" if backend.counts else "") if asked else ALONE,
         }
         try:
             return result.read(self._result(ended, written), file=OUTPUT, **more)

@@ -197,7 +197,7 @@ class InProcessRun(ReplaySession):
                 *(f"refused: {entry.line()}" for entry in self.watch.ledger),
                 *(f"ran for real, and unseen: tool {tool['tool']}" for tool in unseen),
             ),
-            served=f"{self.serving.told} ({self.casting.told})" if self.casting.counts else self.serving.told,
+            served=f"{self.serving.told} ({self.casting.summary})" if self.casting.counts else self.serving.told,
         )
 
     def _play(self, runner: Runner, given: Json) -> Any:
@@ -225,7 +225,7 @@ class InProcessRun(ReplaySession):
     def _unseen(self) -> list[JsonObject]:
         """The tools that ran for real, since no boundary has met them."""
         # A tool at which we stand was not run where it did not cross: the agent has answered for it.
-        met = self.interception.met | {one.tool.name for one in self._met}
+        met = self.interception.seen_tools | {one.tool.name for one in self._redirections}
         found = replay_kit.unfrozen(self.casting.made(), READER, str(self.place.root), met)
         return [tool for tool in found if isinstance(tool, dict)]
 

@@ -10,7 +10,7 @@ from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.codec.strict_yaml import LARGEST
 from pytest_agentreplay.errors import CaseError, SnapshotEdited, SnapshotError, SnapshotMissing
 from pytest_agentreplay.store import files
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -50,7 +50,7 @@ def read(file: Path, words: Collection[str] | None = ()) -> Case:
 
     Raises CaseError with all that is wrong with it.
     """
-    return parse.read(data(file), file=shown(file), folder=file.parent, words=words)
+    return parse.read(data(file), file=format_path(file), folder=file.parent, words=words)
 
 
 def frozen(case: Case, *, strict: bool, largest: int = files.LARGEST) -> codec.Snapshot:
@@ -67,7 +67,7 @@ def frozen(case: Case, *, strict: bool, largest: int = files.LARGEST) -> codec.S
         if case.expect == "cold":
             advice = "is cold, and no run is kept beside it; agentreplay cold says what to capture"
         raise CaseError(advice, file=case.file) from None
-    snapshot = codec.loads(content, file=shown(file))
+    snapshot = codec.loads(content, file=format_path(file))
     if strict and not snapshot.sealed:
-        raise SnapshotEdited("was edited after it was sealed; agentreplay verify says where", file=shown(file))
+        raise SnapshotEdited("was edited after it was sealed; agentreplay verify says where", file=format_path(file))
     return snapshot

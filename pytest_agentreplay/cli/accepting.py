@@ -13,7 +13,7 @@ from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, NOTHING, SAME, USAGE,
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import AgentReplayError, SettingsError, SnapshotError, SnapshotMissing
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 
 WANTED = 'agentreplay accept FILE --requests --reason "why every reply still holds"'
 
@@ -45,7 +45,7 @@ def accept(options: argparse.Namespace) -> int:
     root = root_above(Path.cwd())
     waiting = accepting.pending(root)
     for file in waiting:
-        say(f"agentreplay accept {quoted(shown(file))}")
+        say(f"agentreplay accept {quoted(format_path(file))}")
     return SAME if waiting else complain(AgentReplayError(f"no run is pending in {root}"), NOTHING)
 
 
@@ -69,7 +69,7 @@ def runs(options: argparse.Namespace) -> int:
     for each in readable:
         word = "left     " if each not in wanted else "to take  " if options.dry_run else "take     "
         if len(files) > 1 or options.dry_run or each not in wanted:
-            say(f"{word} {shown(each.home)}: {each.about()}")
+            say(f"{word} {format_path(each.home)}: {each.about()}")
     if options.dry_run:
         return worst
     for each in wanted:
@@ -114,7 +114,7 @@ def projects_of(files: list[Path], *, many: bool) -> tuple[dict[Path, list[str]]
         if is_file(module):
             projects[root].append(test)
         else:
-            said = f"{shown(file)}: belongs to {test}, and {shown(module)} is not there any more"
+            said = f"{format_path(file)}: belongs to {test}, and {format_path(module)} is not there any more"
             worst = max(worst, complain(said, CANNOT))
     return projects, worst
 

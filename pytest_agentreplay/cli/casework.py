@@ -15,7 +15,7 @@ from pytest_agentreplay.cli.redacting import chosen_policy
 from pytest_agentreplay.cli.saying import DIVERGED, NOTHING, SAME, USAGE, complain, say
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import AgentReplayError, SettingsError
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import root_above
 
 if TYPE_CHECKING:
@@ -85,7 +85,10 @@ def every(options: argparse.Namespace, policy: Policy) -> int:
                 complain(error, DIVERGED)
             step()
     cases, of = f"{made} case{'s' * (made != 1)}", f"{len(options.traces)} file{'s' * (len(options.traces) != 1)}"
-    say(f"{cases} of {of} in {shown(options.out or Path(CASES))}" + (f"; {failed} could not be read" if failed else ""))
+    say(
+        f"{cases} of {of} in {format_path(options.out or Path(CASES))}"
+        + (f"; {failed} could not be read" if failed else "")
+    )
     return DIVERGED if failed else SAME if made else NOTHING
 
 
@@ -124,7 +127,7 @@ def of_snapshot(file: Path, options: argparse.Namespace, policy: Policy) -> Scaf
     from pytest_agentreplay.store import layout
 
     name = file.name.removesuffix(layout.SUFFIX)
-    folder = named(options, name, shown(file)) if getattr(options, "all", False) else folder_of(options, name)
+    folder = named(options, name, format_path(file)) if getattr(options, "all", False) else folder_of(options, name)
     return from_snapshot(file, told(folder, options), policy, os.environ)
 
 
@@ -147,7 +150,9 @@ def told(folder: Path, options: argparse.Namespace) -> ScaffoldOptions:
     root = root_above(Path.cwd())
     whole = Path(os.path.abspath(folder))  # noqa: PTH100  resolving would follow links, which people did not type
     if not re.fullmatch(ID, whole.name):
-        raise SettingsError(f"{shown(whole)}: a case's folder is named with letters, digits, . _ and -, at most 100")
+        raise SettingsError(
+            f"{format_path(whole)}: a case's folder is named with letters, digits, . _ and -, at most 100"
+        )
     place = whole.relative_to(root).as_posix() if whole.is_relative_to(root) else whole.name
     today = day_of(whole) or f"{datetime.now(UTC):%Y-%m-%d}"
     return ScaffoldOptions(folder=whole, test=f"{place}/case.yaml::observed", today=today, runner=options.runner or "")
@@ -173,7 +178,7 @@ def put(made: Scaffold, options: argparse.Namespace, *, quiet: bool = False) -> 
     from pytest_agentreplay.case_files.case_writer import lay
 
     laid = lay(made.case.folder, made.contents, force=options.force)
-    where = shown(made.case.folder)
+    where = format_path(made.case.folder)
     kept(where, laid.kept)
     if quiet:
         return SAME
@@ -218,7 +223,8 @@ def freeze(options: argparse.Namespace) -> int:
     made = from_snapshot(file, told(folder, options), policy, os.environ)
     if made.run.header.outcome.get("status") == "passed":
         complain(
-            f"{shown(file)}: its test has passed; what is wrong with the run is for you to say in `observed`", SAME
+            f"{format_path(file)}: its test has passed; what is wrong with the run is for you to say in `observed`",
+            SAME,
         )
     return put(made, options)
 

@@ -14,7 +14,7 @@ from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE
 from pytest_agentreplay.core.order_permutations import LIMIT
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.store import files
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
     import argparse
@@ -36,14 +36,18 @@ def orders(options: argparse.Namespace) -> int:
     root, module, test = test_to_run(options.file.absolute(), run.header.test)
     words = [word for word in options.command if word != test]
     if other := next((word for word in words if "::" in word and not word.startswith("-")), None):
-        return complain(f"{shown(options.file)}: belongs to {test}, not to {other}", USAGE)
+        return complain(f"{format_path(options.file)}: belongs to {test}, not to {other}", USAGE)
     if not module.is_file():
-        return complain(f"{shown(options.file)}: belongs to {test}, and {shown(module)} is not there any more", CANNOT)
+        return complain(
+            f"{format_path(options.file)}: belongs to {test}, and {format_path(module)} is not there any more", CANNOT
+        )
     found = trials(run, limit=options.limit, seed=options.seed)
     if not found:
-        return complain(f"{shown(options.file)}: no two of its answers were waited for at once", NOTHING)
+        return complain(f"{format_path(options.file)}: no two of its answers were waited for at once", NOTHING)
     if options.order is not None and not 0 < options.order <= len(found):
-        return complain(f"{shown(options.file)}: there is no order {options.order}; it has 1 to {len(found)}", USAGE)
+        return complain(
+            f"{format_path(options.file)}: there is no order {options.order}; it has 1 to {len(found)}", USAGE
+        )
     drawn = len(found) == options.limit and len(trials(run, limit=options.limit + 1, seed=options.seed)) > len(found)
     code, said, told = replayed(root, wish(options, test), words)
     if not told:
@@ -55,7 +59,9 @@ def wish(options: argparse.Namespace, test: str) -> dict[str, Any]:
     """What is asked of pytest, and how to ask for one of the orders again."""
     given = vars(options)
     more = [f" --{name} {given[name]}" for name, usual in DEFAULTS.items() if given[name] != usual]
-    command = f"agentreplay orders {quoted(shown(options.file))}{''.join(more)}".replace("{", "{{").replace("}", "}}")
+    command = f"agentreplay orders {quoted(format_path(options.file))}{''.join(more)}".replace("{", "{{").replace(
+        "}", "}}"
+    )
     asked = {"test": test, "limit": options.limit, "seed": options.seed, "only": options.order}
     return {**asked, "again": f"{command} --order {{}}"}
 
@@ -92,14 +98,14 @@ def verdict(options: argparse.Namespace, told: Told, total: int, *, drawn: bool)
         return DIVERGED
     if failed := next((one for one in told if "complaint" in one), None):
         say(failed["complaint"])
-        again = f"agentreplay replay {quoted(shown(options.file))}"
+        again = f"agentreplay replay {quoted(format_path(options.file))}"
         return complain(f"{failed['of']} failed beside the order of answers; that comes first: {again}", CANNOT)
     tried = [trial for trial in ran if trial["number"]]
     how = f"all {total}" if len(tried) == total > 1 else f"{len(tried)} of {total}"
     more = ""
     if drawn and len(tried) == total:
         how, more = f"{total}", " (there are more: --limit, --seed)"
-    say(f"same under {how} other orders of its answers{more}: {shown(options.file)}")
+    say(f"same under {how} other orders of its answers{more}: {format_path(options.file)}")
     if unkept := sum(not trial["kept"] for trial in tried):
         say(f"{unkept} of them cannot come about: what gives way to nobody has its answer at once")
     return SAME
@@ -112,4 +118,4 @@ def unreached(file: Path, test: str, code: int, said: str) -> int:
     if code in REASONS:
         return complain(f"{REASONS[code]}: {test}", PYTEST_CODES[code])
     why = "unittest.TestCase methods and tests that do not opt in have no other orders"
-    return complain(f"{shown(file)}: pytest replayed {test} in no order; {why}", CANNOT)
+    return complain(f"{format_path(file)}: pytest replayed {test} in no order; {why}", CANNOT)

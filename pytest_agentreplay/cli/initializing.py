@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.saying import DIVERGED, SAME, say
 from pytest_agentreplay.core.paths import quoted
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import root_above
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def init(options: argparse.Namespace) -> int:
         return DIVERGED
     write(planned.changes)
     for change in planned.changes:
-        say(f"written   {shown(change.file)}")
+        say(f"written   {format_path(change.file)}")
     if any(change.file.name == ".gitattributes" for change in planned.changes):
         say(f"once in each clone, to have git show transcripts: {TEXTCONV}")
     return finish(planned)
@@ -52,21 +52,23 @@ def report(planned: InitPlan) -> list[str]:
     """Return what was found, in lines."""
     from pytest_agentreplay.project_setup.tool_search import suggests_reading
 
-    lines = [f"settings  {shown(planned.configuration)}"]
+    lines = [f"settings  {format_path(planned.configuration)}"]
     lines += [f"tool      {path} ({'new' if path in planned.added else 'has a line'})" for path in planned.tools.named]
     lines += [f"tool      {path} (frozen by {name}, needs no line)" for path, name in planned.tools.intercepted.items()]
     for name, file in planned.tools.unnamed.items():
-        lines.append(f"tool      {name} (a schema in {shown(file)}): add the function behind it to agentreplay_tools")
+        lines.append(
+            f"tool      {name} (a schema in {format_path(file)}): add the function behind it to agentreplay_tools"
+        )
     quote = '"' if planned.configuration.suffix == ".toml" else ""
     for path in planned.added:
         if suggests_reading(planned.tools.shown_as.get(path, path)):
             line = planned.tools.line(path, "read")
             lines.append(f"read?     {path}: if it changes nothing, write {quote}{line}{quote}")
-    lines += [f"skipped   {shown(file)}: {reason}" for file, reason in planned.skipped]
+    lines += [f"skipped   {format_path(file)}: {reason}" for file, reason in planned.skipped]
     if planned.git is None:
         lines.append("git       not a repository: .gitignore, .gitattributes and a workflow are left out")
     if planned.running is not None:
-        lines.append(f"workflow  {shown(planned.running)} runs tests: a replay there is pytest --replay=model")
+        lines.append(f"workflow  {format_path(planned.running)} runs tests: a replay there is pytest --replay=model")
     if planned.ignored:
         lines.append(f"git       {planned.ignored} leaves snapshots out of commits; take that rule out")
     return lines
@@ -91,7 +93,7 @@ def agreed(planned: InitPlan) -> bool:
 def finish(planned: InitPlan) -> int:
     """Say the next command; returns the exit code."""
     if planned.tests:
-        say(f"next      pytest --snapshot-record {' '.join(quoted(shown(file)) for file in planned.tests)}")
+        say(f"next      pytest --snapshot-record {' '.join(quoted(format_path(file)) for file in planned.tests)}")
     else:
         say("next      give a test the fixture agentreplay, then: pytest --snapshot-record")
     return SAME

@@ -13,7 +13,7 @@ from pytest_agentreplay.cli.locking import remind
 from pytest_agentreplay.cli.runs import PYTEST_CODES, REASONS
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, DIVERGED, NOTHING, SAME, USAGE, complain, say
 from pytest_agentreplay.report.summary import UnusedSnapshots, from_plain
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import root_above
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ def prune(options: argparse.Namespace) -> int:
         return complain(f"nothing is deleted: pytest ended with {code}", CANNOT)
     went, damaged = delete(unused, dry=options.dry_run) if unused is not None else ([], [])
     for file in went:
-        say(f"{'unused ' if options.dry_run else 'deleted'}   {shown(file)}")
+        say(f"{'unused ' if options.dry_run else 'deleted'}   {format_path(file)}")
     if not options.dry_run:
         remind(map(Path, went))
-    return report_kept(unused.held if unused is not None else (), damaged, went)
+    return report_kept(unused.possible_moves if unused is not None else (), damaged, went)
 
 
 def run_all_tests(root: Path) -> tuple[int, UnusedSnapshots | None]:
@@ -65,10 +65,10 @@ def report_kept(kept: Sequence[tuple[str, str, str]], unreadable: list[str], wen
     from pytest_agentreplay.runs.renamed_tests import mv as command
 
     for file, old, new in kept:
-        say(f"kept      {shown(file)}: {new} has none, and may have had this one:")
+        say(f"kept      {format_path(file)}: {new} has none, and may have had this one:")
         say(f"          {command(old, new)}")
     for file in unreadable:
-        complain(f"{shown(file)}: cannot be read as a snapshot, so it is left where it is", DAMAGED)
+        complain(f"{format_path(file)}: cannot be read as a snapshot, so it is left where it is", DAMAGED)
     if unreadable:
         return DAMAGED
     return SAME if went or kept else complain("no snapshot is unused", NOTHING)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data
 from pytest_agentreplay.core.kit import plural
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import root_above
 
 if TYPE_CHECKING:
@@ -34,12 +34,12 @@ def lint(options: argparse.Namespace) -> int:
     chosen, _ = chosen_policy(options.policy)
     every = [linted(folder, chosen, os.environ) for folder in dict.fromkeys(cases_in(paths))]
     if missing := [path for path in options.cases if not os.path.lexists(path)]:
-        return complain(f"there is no {shown(missing[0])}", USAGE)
+        return complain(f"there is no {format_path(missing[0])}", USAGE)
     if not every and tolerances:
         say(f"no case, {len(tolerances)} tolerance{'s' * (len(tolerances) != 1)}: 0 errors")
         return SAME
     if not every:
-        return complain(f"there is no case.yaml below {', '.join(map(shown, paths))}", NOTHING)
+        return complain(f"there is no case.yaml below {', '.join(map(format_path, paths))}", NOTHING)
     if options.json:
         say_data({"cases": [as_data(one) for one in every]})
     else:
@@ -65,4 +65,4 @@ def as_data(one: Linted) -> dict[str, object]:
         {"rule": it.rule, "level": it.level, "message": it.message, "file": it.file, "place": it.place}
         for it in one.complaints
     ]
-    return {"case": shown(one.folder), "complaints": rows}
+    return {"case": format_path(one.folder), "complaints": rows}

@@ -25,7 +25,7 @@ from pytest_agentreplay.report.findings import compared
 from pytest_agentreplay.runs.chosen_changes import read_changes
 from pytest_agentreplay.settings.live_runs import BUDGET, TEST, amounts_of
 from pytest_agentreplay.store import files
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import ini_value, root_above
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def cell_line(row: dict[str, Any]) -> str:
 def compare_recordings(options: argparse.Namespace) -> int:
     """Say which layer made two recordings differ, and what else differs."""
     a, b, matching = read_pair(Path(options.what), options.other)
-    names, around = (shown(Path(options.what)), shown(options.other)), kit_changes(a, b, READER)
+    names, around = (format_path(Path(options.what)), format_path(options.other)), kit_changes(a, b, READER)
     rows = [
         compared(divergence, *names).plain() | {"layer": layer, "independent": independent}
         for layer, independent, divergence in changed_layers(a, b, READER, matching)

@@ -12,7 +12,7 @@ from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import SnapshotError, SnapshotMissing
 from pytest_agentreplay.report.escape import line
 from pytest_agentreplay.store import files, layout, locks, projects, reading, signatures
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import root_above
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def verify(options: argparse.Namespace) -> int:
     ]
     guards = [lock for folder in folders for lock in locks.within(folder.absolute())]
     if not (targets or guards or options.signers):
-        return warn(f"there is no *.snapshot.json below {', '.join(map(shown, options.paths))}", NOTHING)
+        return warn(f"there is no *.snapshot.json below {', '.join(map(format_path, options.paths))}", NOTHING)
     worst = max([SAME, *map(verified, targets), *map(compared, guards)])
     if options.signers is not None:
         worst = max([worst, *(signed(folder / projects.LOCK, options.signers) for folder in folders)])
@@ -51,16 +51,16 @@ def verified(file: Path) -> int:
     """Say whether one snapshot is whole and sealed, and who has resealed it."""
     try:
         data = reading.data(file)
-        snapshot = codec.loads(data, file=shown(file))
+        snapshot = codec.loads(data, file=format_path(file))
         restore(snapshot)
-        edited = [] if snapshot.sealed else codec.edited(data, file=shown(file))
+        edited = [] if snapshot.sealed else codec.edited(data, file=format_path(file))
     except SnapshotError as error:
         return warn(error, USAGE if isinstance(error, SnapshotMissing) else DAMAGED)
     if edited:
-        return warn(f"{shown(file)}: edited after it was sealed: {', '.join(edited)}", DAMAGED)
+        return warn(f"{format_path(file)}: edited after it was sealed: {', '.join(edited)}", DAMAGED)
     if snapshot.broken:
-        return warn(f"{shown(file)}: {snapshot.broken}; restore the file from git", DAMAGED)
-    tell(f"{shown(file)}: whole and sealed")
+        return warn(f"{format_path(file)}: {snapshot.broken}; restore the file from git", DAMAGED)
+    tell(f"{format_path(file)}: whole and sealed")
     for revision in snapshot.revisions:
         day = f" {revision['at']}" if revision.get("at") else ""
         tell(f"    resealed{day}: {revision.get('reason', '')}")
@@ -82,10 +82,10 @@ def compared(lock: Path) -> int:
     except SnapshotError as error:
         return warn(error, DAMAGED)
     for difference in found:
-        warn(f"{shown(lock)}: {difference}", DAMAGED)
+        warn(f"{format_path(lock)}: {difference}", DAMAGED)
     if found:
-        return warn(f"if that is meant: agentreplay lock {quoted(shown(lock.parent))}", DAMAGED)
-    tell(f"{shown(lock)}: the snapshots are those that were locked")
+        return warn(f"if that is meant: agentreplay lock {quoted(format_path(lock.parent))}", DAMAGED)
+    tell(f"{format_path(lock)}: the snapshots are those that were locked")
     return SAME
 
 
@@ -95,7 +95,7 @@ def signed(lock: Path, signers: Path) -> int:
         name = signatures.signer(lock, signers)
     except SnapshotError as error:
         return warn(error, DAMAGED)
-    tell(f"{shown(lock)}: signed by {name}")
+    tell(f"{format_path(lock)}: signed by {name}")
     return SAME
 
 
@@ -106,19 +106,21 @@ def lock(options: argparse.Namespace) -> int:
     if options.check and options.sign is not None:
         return warn("--check and --sign: what is signed is what was just locked; give one of them", USAGE)
     if not folder.is_dir():
-        return warn(f"{shown(folder)}: there is no such folder", USAGE)
+        return warn(f"{format_path(folder)}: there is no such folder", USAGE)
     if options.check:
         return compared(file)
     if not files.exists(file) and not any(locks.snapshots(folder)):
-        return warn(f"there is no *.snapshot.json below {shown(folder)}", NOTHING)
+        return warn(f"there is no *.snapshot.json below {format_path(folder)}", NOTHING)
     done = locks.write(folder)
     if isinstance(done, list):
         for why in done:
             warn(why, DAMAGED)
-        return warn(f"{shown(file)}: not written; restore these, or agentreplay reseal FILE --reason WHY", DAMAGED)
-    tell(f"{shown(file)}: {done} snapshot{'s' * (done != 1)} locked")
+        return warn(
+            f"{format_path(file)}: not written; restore these, or agentreplay reseal FILE --reason WHY", DAMAGED
+        )
+    tell(f"{format_path(file)}: {done} snapshot{'s' * (done != 1)} locked")
     if options.sign is not None:
-        tell(f"{shown(signatures.sign(file, options.sign))}: signed")
+        tell(f"{format_path(signatures.sign(file, options.sign))}: signed")
     return SAME
 
 
@@ -127,4 +129,7 @@ def remind(changed: Iterable[Path]) -> None:
     root = root_above(Path.cwd())
     for file in dict.fromkeys(file for snapshot in changed for file in projects.locks_over(snapshot.absolute(), root)):
         if locks.told(file):
-            tell(f"{shown(file)}: no longer fits; to lock what is there: agentreplay lock {quoted(shown(file.parent))}")
+            tell(
+                f"{format_path(file)}: no longer fits; to lock what is there: "
+                f"agentreplay lock {quoted(format_path(file.parent))}"
+            )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.saying import DIVERGED, NOTHING, SAME, complain, say, say_data
 from pytest_agentreplay.store import files, layout
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import configuration, root_above
 
 if TYPE_CHECKING:
@@ -27,7 +27,9 @@ def policy(options: argparse.Namespace) -> int:
 
     read = policies.load(options.file)
     counts = Counter(rule.key for rule in rules(read))
-    say(f"{shown(options.file)}: {'adds to the shipped rules' if counts else 'adds nothing to the shipped rules'}")
+    say(
+        f"{format_path(options.file)}: {'adds to the shipped rules' if counts else 'adds nothing to the shipped rules'}"
+    )
     for rule in rules(read):
         say(f"  {rule}")
     would_change(snapshots_in(options.paths or [root_above(Path.cwd())]), read)
@@ -35,12 +37,14 @@ def policy(options: argparse.Namespace) -> int:
         return SAME
     changes = difference(read, policies.load(options.baseline))
     weaker = [change for change in changes if change.weaker]
-    say(f"against {shown(options.baseline)}: {'the same' if not changes else ''}".rstrip())
+    say(f"against {format_path(options.baseline)}: {'the same' if not changes else ''}".rstrip())
     for change in changes:
         say(f"  {'+' if change.added else '-'} {change.rule}{'   weaker' if change.weaker else ''}")
     if not weaker:
         return SAME
-    return complain(f"{shown(options.file)}: is weaker than {shown(options.baseline)}: {weaker[0].rule}", DIVERGED)
+    return complain(
+        f"{format_path(options.file)}: is weaker than {format_path(options.baseline)}: {weaker[0].rule}", DIVERGED
+    )
 
 
 def would_change(snapshots: Iterable[Path], read: Policy) -> None:
@@ -68,7 +72,7 @@ def tell(file: Path, found: Iterable[RuleHit]) -> None:
         by_category.setdefault(one.category, []).append(one)
     for category, every in sorted(by_category.items()):
         places = "; ".join(one.place for one in every[:5]) + (f"; {len(every) - 5} more" if len(every) > 5 else "")
-        say(f"{shown(file)}: {category} {sum(one.count for one in every)}: {places}")
+        say(f"{format_path(file)}: {category} {sum(one.count for one in every)}: {places}")
 
 
 def redact(options: argparse.Namespace) -> int:
@@ -83,7 +87,7 @@ def redact(options: argparse.Namespace) -> int:
         redacted(file, joined(chosen, of_its_project(file)), os.environ, reason) for file in snapshots_in(options.files)
     ]
     if not every:
-        return complain(f"there is no *{layout.SUFFIX} below {', '.join(map(shown, options.files))}", NOTHING)
+        return complain(f"there is no *{layout.SUFFIX} below {', '.join(map(format_path, options.files))}", NOTHING)
     if not options.dry_run:
         write(every)
     changed = [one for one in every if one.text]
@@ -116,17 +120,17 @@ def scan(options: argparse.Namespace) -> int:
         except Skipped as left_out:
             skipped.append((file, str(left_out)))
     if options.json:
-        rows = [{"file": shown(f), "place": x.place, "category": x.category, "count": x.count} for f, x in found]
-        left = [{"file": shown(file), "why": why} for file, why in skipped]
+        rows = [{"file": format_path(f), "place": x.place, "category": x.category, "count": x.count} for f, x in found]
+        left = [{"file": format_path(file), "why": why} for file, why in skipped]
         say_data({"files": count, "found": rows, "skipped": left})
     else:
         for file, one in found:
-            say(f"{shown(file)}:{' ' * (not one.place[:1].isdigit())}{one.place}: {one.category}")
+            say(f"{format_path(file)}:{' ' * (not one.place[:1].isdigit())}{one.place}: {one.category}")
         for file, why in skipped:
-            complain(f"{shown(file)}: not looked into: {why}", SAME)
+            complain(f"{format_path(file)}: not looked into: {why}", SAME)
         say(f"{sum(one.count for _, one in found)} found in {count} file{'s' * (count != 1)}")
     if not count:
-        return complain(f"there is nothing to scan in {', '.join(map(shown, options.paths))}", NOTHING)
+        return complain(f"there is nothing to scan in {', '.join(map(format_path, options.paths))}", NOTHING)
     return DIVERGED if found else SAME
 
 

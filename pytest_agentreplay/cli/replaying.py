@@ -21,7 +21,7 @@ from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import AgentReplayError, CaseError, SettingsError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.report.escape import printed
 from pytest_agentreplay.report.verdict import wrapped
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import root_above
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def refused(
 ) -> int:
     """Say of one case why it has no verdict."""
     if options.json:
-        told.append({"file": shown(file), "cold": False, "error": printed(str(error)), "halves": []})
+        told.append({"file": format_path(file), "cold": False, "error": printed(str(error)), "halves": []})
         return code
     return complain(error, code)
 
@@ -142,7 +142,7 @@ def cluster(options: argparse.Namespace) -> int:
 
     places, code = options.paths or [root_above(Path.cwd())], SAME
     if missing := [path for path in places if not os.path.lexists(path)]:
-        return complain(f"there is no {shown(missing[0])}", USAGE)
+        return complain(f"there is no {format_path(missing[0])}", USAGE)
     failures: list[RecordedFailure] = []
     for file in dict.fromkeys(file.absolute() for place in places for file in failure_files(place)):
         try:
@@ -151,14 +151,14 @@ def cluster(options: argparse.Namespace) -> int:
             code = complain(error, DAMAGED)
     clusters = group_failures(failures)
     if not clusters:
-        return code or complain(f"no failure is kept in {', '.join(map(shown, places))}", NOTHING)
+        return code or complain(f"no failure is kept in {', '.join(map(format_path, places))}", NOTHING)
     if options.replay is not None:
         return replay_failures(clusters, options) or code
     if options.json:
         say_data({"clusters": [[asdict(failure) for failure in each] for each in clusters]})
         return code
     say(f"{plural(len(failures), 'failure')}, {plural(len(clusters), 'cause')}")
-    command = " ".join(("agentreplay cluster", *(quoted(shown(path)) for path in options.paths), "--replay"))
+    command = " ".join(("agentreplay cluster", *(quoted(format_path(path)) for path in options.paths), "--replay"))
     for number, each in enumerate(clusters, 1):
         show_cluster(each, f"{number}. ", f"{command} {number}")
     return code

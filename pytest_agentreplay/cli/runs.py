@@ -19,7 +19,7 @@ from pytest_agentreplay.report.escape import printed
 from pytest_agentreplay.report.terminal import text
 from pytest_agentreplay.runs.accepted_rules import accepted_rules
 from pytest_agentreplay.store import reading
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import is_file, root_above, test_to_run
 
 if TYPE_CHECKING:
@@ -53,12 +53,15 @@ def show(options: argparse.Namespace) -> int:
     numbers = sorted({turn.number for turn in turns(snapshot.run, READER)})
     if options.turn is not None and options.turn not in numbers:
         there = f"it has {numbers[0]} to {numbers[-1]}" if numbers else "it has none"
-        return complain(f"{shown(options.file)}: there is no turn {options.turn}; {there}", USAGE)
+        return complain(f"{format_path(options.file)}: there is no turn {options.turn}; {there}", USAGE)
     say(transcript.show(snapshot.run, READER, turn=options.turn, width=width()))
     for note in snapshot.notes:
         say(f"note: {note}")
     if not snapshot.sealed:
-        say(f"note: this snapshot was edited after it was sealed; agentreplay verify {shown(options.file)} says where")
+        say(
+            "note: this snapshot was edited after it was sealed; "
+            f"agentreplay verify {format_path(options.file)} says where"
+        )
     return SAME
 
 
@@ -98,11 +101,11 @@ def bisect(options: argparse.Namespace) -> int:
 
 def tell(found: tuple[Divergence, ...], first: Path, second: Path, *, as_json: bool) -> int:
     """Print divergences for people or as data; returns the exit code."""
-    told = [findings.compared(divergence, shown(first), shown(second)) for divergence in found]
+    told = [findings.compared(divergence, format_path(first), format_path(second)) for divergence in found]
     if as_json:
         say_data({"same": not told, "divergences": [finding.plain() for finding in told]})
     elif not told:
-        say(f"same: {shown(first)} and {shown(second)} hold the same run")
+        say(f"same: {format_path(first)} and {format_path(second)} hold the same run")
     for finding in () if as_json else told:
         say(text(finding, width=width()) + "\n")
     return DIVERGED if told else SAME
@@ -115,7 +118,7 @@ def find_test(file: Path) -> tuple[Path, str]:
     """
     root, module, test = test_to_run(file.absolute(), reading.load(file).run.header.test)
     if not is_file(module):
-        raise RunnerError(f"{shown(file)}: belongs to {test}, and {shown(module)} is not there any more")
+        raise RunnerError(f"{format_path(file)}: belongs to {test}, and {format_path(module)} is not there any more")
     return root, test
 
 

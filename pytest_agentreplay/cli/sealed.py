@@ -13,7 +13,7 @@ from pytest_agentreplay import codec
 from pytest_agentreplay.cli.locking import remind
 from pytest_agentreplay.cli.saying import CANNOT, NOTHING, SAME, USAGE, complain, say, say_data, width
 from pytest_agentreplay.store import files, reading
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import root_above
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ def kit(options: argparse.Namespace) -> int:
     snapshot = load(options.file)
     found = kit_of(snapshot.run, READER, digest=snapshot.digest, sealed=snapshot.sealed)
     if options.json:
-        say_data({"file": shown(options.file), **told.plain(found)})
+        say_data({"file": format_path(options.file), **told.plain(found)})
     else:
-        say(f"{shown(options.file)}\n{told.text(found, width=width())}")
+        say(f"{format_path(options.file)}\n{told.text(found, width=width())}")
     return SAME if found.grade.replays else CANNOT
 
 
@@ -44,11 +44,11 @@ def reseal(options: argparse.Namespace) -> int:
     if not reason.isprintable():
         return complain("--reason: say it in one line of plain text; it is kept in the file", USAGE)
     text = reading.data(file)
-    if codec.loads(text, file=shown(file)).sealed:
-        return complain(f"{shown(file)}: is sealed as it stands", NOTHING)
-    new = codec.reseal(text, reason, file=shown(file), at=f"{datetime.now(UTC):%Y-%m-%d}")
+    if codec.loads(text, file=format_path(file)).sealed:
+        return complain(f"{format_path(file)}: is sealed as it stands", NOTHING)
+    new = codec.reseal(text, reason, file=format_path(file), at=f"{datetime.now(UTC):%Y-%m-%d}")
     files.write_if_unchanged(file, new, hashlib.sha256(text).hexdigest())
-    say(f"{shown(file)}: sealed again: {reason}")
+    say(f"{format_path(file)}: sealed again: {reason}")
     remind([file])
     return SAME
 
@@ -81,7 +81,7 @@ def rules(options: argparse.Namespace) -> int:
 
     root = root_above(Path.cwd())
     lines, file = ini_lines(root, "agentreplay_ignore")
-    ignored = ignored_of(lines, f"{shown(Path(file))}: agentreplay_ignore")
+    ignored = ignored_of(lines, f"{format_path(Path(file))}: agentreplay_ignore")
     every = (*RULES, *accepted_rules(root), *(rule for line in ignored for rule in rules_of(*line)))
     if options.json:
         say_data([asdict(rule) for rule in every])

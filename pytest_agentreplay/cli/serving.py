@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE, complain, width
 from pytest_agentreplay.report.escape import printed
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
     import argparse
@@ -40,7 +40,7 @@ def serve(options: argparse.Namespace) -> int:
         else:
             for name, value in serving.env.items():
                 print(f"set {name}={value}" if os.name == "nt" else f"export {name}={shlex.quote(value)}")
-            tell(f"serving {shown(options.file)} at {serving.url} until Ctrl-C")
+            tell(f"serving {format_path(options.file)} at {serving.url} until Ctrl-C")
             sys.stdout.flush()
             wait()
             code = SAME

@@ -11,7 +11,7 @@ from pytest_agentreplay.cli.redacting import chosen_policy
 from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import CaseError
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import root_above
 
 if TYPE_CHECKING:
@@ -35,10 +35,13 @@ def bundle(options: argparse.Namespace) -> int:
         except CaseError as error:
             return complain(error, DAMAGED)
         laid = lay(options.out, contents, force=options.force)
-        kept(shown(options.out), laid.kept)
+        kept(format_path(options.out), laid.kept)
         if (known := headline(contents[FILE]).id) != options.out.absolute().name:
-            say(f"{shown(options.out)}: its id is {line(known)}, and lint wants the folder to be called so")
-        say(f"{shown(options.out)}: {summary(laid.written, laid.same)}\nnext:\n  pytest {quoted(shown(options.out))}")
+            say(f"{format_path(options.out)}: its id is {line(known)}, and lint wants the folder to be called so")
+        say(
+            f"{format_path(options.out)}: {summary(laid.written, laid.same)}\n"
+            f"next:\n  pytest {quoted(format_path(options.out))}"
+        )
         return SAME
     if options.case is None or options.out is None:
         return complain("say of which case, and where it goes: agentreplay bundle cases/x -o x.zip", USAGE)
@@ -47,19 +50,19 @@ def bundle(options: argparse.Namespace) -> int:
     for place in made.found:
         complain(place, DIVERGED)
     if made.found:
-        return complain(f"{shown(options.case)}: not packed; {remedy(options)}", DIVERGED)
+        return complain(f"{format_path(options.case)}: not packed; {remedy(options)}", DIVERGED)
     files.write_whole(options.out, made.data)
     for place in made.redacted:
         say(f"{place}, redacted in the bundle")
     for name in made.left:
-        say(f"{shown(options.case)}/{name}: is no file of a case, and stays out")
-    say(f"{shown(options.out)}: {len(made.names)} files, {len(made.data):,} bytes, sha256 {made.digest[:16]}")
+        say(f"{format_path(options.case)}/{name}: is no file of a case, and stays out")
+    say(f"{format_path(options.out)}: {len(made.names)} files, {len(made.data):,} bytes, sha256 {made.digest[:16]}")
     return SAME
 
 
 def remedy(options: argparse.Namespace) -> str:
     """What to do about findings that keep a case from being packed."""
-    case, out = quoted(shown(options.case)), quoted(shown(options.out))
+    case, out = quoted(format_path(options.case)), quoted(format_path(options.out))
     if options.policy:
         return "edit what the policy did not reach, or have a policy file name it"
     return f"edit what was found, or have it redacted in the bundle: agentreplay bundle {case} -o {out} --policy pii"
@@ -71,7 +74,7 @@ def cold(options: argparse.Namespace) -> int:
 
     places = options.paths or [root_above(Path.cwd()) / CASES]
     if missing := [path for path in options.paths if not os.path.lexists(path)]:
-        return complain(f"there is no {shown(missing[0])}", USAGE)
+        return complain(f"there is no {format_path(missing[0])}", USAGE)
     found = survey(places, options.by)
     for why in found.unread:
         complain(why, SAME)
@@ -80,4 +83,4 @@ def cold(options: argparse.Namespace) -> int:
     else:
         for line in found.lines():
             say(line)
-    return SAME if found.cold else complain(f"no case in {', '.join(map(shown, places))} is cold", NOTHING)
+    return SAME if found.cold else complain(f"no case in {', '.join(map(format_path, places))} is cold", NOTHING)

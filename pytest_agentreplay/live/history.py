@@ -27,7 +27,7 @@ from pytest_agentreplay.core.live.statistics import BUDGET, NEEDS, LivePlan, Liv
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import SnapshotUnreadable
 from pytest_agentreplay.store import files
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -82,7 +82,7 @@ def _read_runs(file: Path) -> Iterator[LiveResult]:
             readable = False
         if not readable:
             why = f"is no line of format {FORMAT} of a history of live runs; remove it, or update pytest_agentreplay"
-            raise SnapshotUnreadable(why, file=shown(file), place=f"line {number}")
+            raise SnapshotUnreadable(why, file=format_path(file), place=f"line {number}")
 
 
 PAUSE, PATIENCE = 0.1, 60.0

@@ -110,7 +110,7 @@ class LiveSession(ReplaySession):
         self.result = result = self._judge(ended, divergence)
         changes = self._changes(result)
         self.note(live_changes=(*changes,), live_run=self.redaction.hide_tree(result.plain()))
-        self._whole = result.same
+        self._complete = result.same
         if result.same or ended.interrupted:
             if self.settings.expect and result.same:
                 self.note(expect="fails as recorded")

@@ -12,7 +12,7 @@ from pytest_agentreplay.errors import PolicyError, SettingsError
 from pytest_agentreplay.redact.chosen_policy import read_rules
 from pytest_agentreplay.settings import TOLERANCES
 from pytest_agentreplay.settings.parsers import tolerances_of
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import ini_lines
 
 if TYPE_CHECKING:
@@ -39,15 +39,17 @@ def read_tolerances(root: Path) -> Iterator[Tolerance]:
     file = root / TOLERANCES
     if not os.path.lexists(file):
         return
-    document = strict_yaml.load(read_rules(file), file=shown(file), error=PolicyError)
+    document = strict_yaml.load(read_rules(file), file=format_path(file), error=PolicyError)
     if not isinstance(document.value, dict):
-        raise PolicyError('a file of tolerances has a line for each place: "$.final": text(0.5)', file=shown(file))
+        raise PolicyError(
+            'a file of tolerances has a line for each place: "$.final": text(0.5)', file=format_path(file)
+        )
     for place, how in document.value.items():
         at = document.places[place,]
         try:
-            yield parse(place, str(how), level=Level.FILE, source=f"{shown(file)}:{at}")
+            yield parse(place, str(how), level=Level.FILE, source=f"{format_path(file)}:{at}")
         except SettingsError as error:
-            raise PolicyError(str(error), file=shown(file), place=at) from None
+            raise PolicyError(str(error), file=format_path(file), place=at) from None
 
 
 def judges_of(settings: Settings, policy: TolerancePolicy) -> dict[str, Callable[..., Any]]:

@@ -91,8 +91,8 @@ def pytest_load_initial_conftests(parser: pytest.Parser) -> Generator[None]:
 def pytest_plugin_registered(plugin: object, manager: pytest.PytestPluginManager) -> None:
     """Where another plugin takes a flag of ours, have pytest say so beneath a command line that it cannot read."""
     config = manager.get_plugin("pytestconfig")
-    named = getattr(plugin, "__name__", "_pytest.")
-    if config is None or not hasattr(plugin, "pytest_addoption") or named.startswith(("_pytest.", conflicts.ME)):
+    module_name = getattr(plugin, "__name__", "_pytest.")
+    if config is None or not hasattr(plugin, "pytest_addoption") or module_name.startswith(("_pytest.", conflicts.ME)):
         return
     if not conflicts.SHARED.isdisjoint(conflicts.flags(config._parser)):
         from pytest_agentreplay.report.plugin_conflicts import FLAG

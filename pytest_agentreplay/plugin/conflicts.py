@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import settings as knobs
-from pytest_agentreplay.plugin.stash import RUN_SESSION, wanted
+from pytest_agentreplay.plugin.stash import RUN_SESSION, is_opted_in
 
 if TYPE_CHECKING:
     import pytest
@@ -41,8 +41,8 @@ def meant_for_us(config: pytest.Config) -> bool:
     option = flags(config._parser).get("--replay")
     if option is None or option.dest == "agentreplay_replay":
         return False
-    given = getattr(config.option, option.dest, None)
-    words = map(str, given if isinstance(given, list) else [given])
+    value = getattr(config.option, option.dest, None)
+    words = map(str, value if isinstance(value, list) else [value])
     return any(word in knobs.MODES and not Path(word).exists() for word in words)
 
 
@@ -68,18 +68,20 @@ def foreign_fixture(item: pytest.Item) -> str:
     """What to say of a test that asked for `agentreplay` and got another's, which does not build on ours; else ""."""
     if RUN_SESSION in item.stash or "agentreplay" not in getattr(item, "fixturenames", ()):
         return ""
-    from pytest_agentreplay.report.plugin_conflicts import foreign_fixture as told
-    from pytest_agentreplay.store.display_path import shown
+    from pytest_agentreplay.report.plugin_conflicts import foreign_fixture as describe_foreign_fixture
+    from pytest_agentreplay.store.display_path import format_path
 
     function = item._request._fixture_defs["agentreplay"].func  # type: ignore[attr-defined]
     code = inspect.unwrap(function).__code__
     plugins = item.config.pluginmanager.list_name_plugin()
-    plugin = next((name for name, one in plugins if getattr(one, "__name__", "") == function.__module__), "")
-    place = f"{shown(Path(code.co_filename))}:{code.co_firstlineno}"
-    return told(function.__module__, "" if plugin.endswith("conftest.py") else plugin, place)
+    plugin = next(
+        (name for name, candidate in plugins if getattr(candidate, "__name__", "") == function.__module__), ""
+    )
+    place = f"{format_path(Path(code.co_filename))}:{code.co_firstlineno}"
+    return describe_foreign_fixture(function.__module__, "" if plugin.endswith("conftest.py") else plugin, place)
 
 
 def two_recorders(item: pytest.Item) -> bool:
     """Whether pytest-recording would record or serve the test's requests as well."""
     theirs = item.config.getoption("--disable-recording", default=None)
-    return theirs is False and item.get_closest_marker("vcr") is not None and wanted(item)
+    return theirs is False and item.get_closest_marker("vcr") is not None and is_opted_in(item)

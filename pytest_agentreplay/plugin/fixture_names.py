@@ -95,8 +95,8 @@ def labels(fixturedef: pytest.FixtureDef[Any], item: pytest.Item) -> Iterator[st
         if name in seen:
             continue
         seen[name] = None
-        asked = [fixturedef] if name == fixturedef.argname else definitions(item).get(name, ())[-1:]
-        names += [argument for each in asked for argument in each.argnames]
+        definitions_of_name = [fixturedef] if name == fixturedef.argname else definitions(item).get(name, ())[-1:]
+        names += [argument for each in definitions_of_name for argument in each.argnames]
     for name in seen:
         if name in callspec.params:
             several = definitions(item).get(name, ())
@@ -106,12 +106,12 @@ def labels(fixturedef: pytest.FixtureDef[Any], item: pytest.Item) -> Iterator[st
 def label(value: object, index: int, fixturedef: pytest.FixtureDef[Any]) -> str:
     """One parameter: its id where the fixture gives one, else the value as pytest shows it, else its number."""
     ids: Any = fixturedef.ids
-    known = fixturedef.params is not None and index < len(fixturedef.params)
-    listed = ids[index] if ids and known and not callable(ids) else None
-    given = ids(value) if callable(ids) else listed
-    if given is not None:
-        return str(given)
+    is_param = fixturedef.params is not None and index < len(fixturedef.params)
+    listed = ids[index] if ids and is_param and not callable(ids) else None
+    name_of_value = ids(value) if callable(ids) else listed
+    if name_of_value is not None:
+        return str(name_of_value)
     if value is None or isinstance(value, str | int | float | bool):
         return str(value).encode("unicode_escape").decode("ascii")
-    named = getattr(value, "__name__", "")
-    return named if isinstance(named, str) and named else f"{fixturedef.argname}{index}"
+    value_name = getattr(value, "__name__", "")
+    return value_name if isinstance(value_name, str) and value_name else f"{fixturedef.argname}{index}"

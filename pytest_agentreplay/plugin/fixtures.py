@@ -19,7 +19,16 @@ from pytest_agentreplay.errors import AgentReplayError, ReplayDiverged
 from pytest_agentreplay.plugin import fixture_names
 from pytest_agentreplay.plugin.report_data import hide_secrets
 from pytest_agentreplay.plugin.session import LINES, suite_of
-from pytest_agentreplay.plugin.stash import BASE, FIXTURES, OPEN, PROVING, nodeid_of, redactors_of, store_of, wanted
+from pytest_agentreplay.plugin.stash import (
+    BASE,
+    FIXTURES,
+    OPEN,
+    PROVING,
+    is_opted_in,
+    nodeid_of,
+    redactors_of,
+    store_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -53,7 +62,7 @@ class FixtureSessions:
     def needed(self, fixturedef: pytest.FixtureDef[Any]) -> bool:
         """Whether a collected test that opted in needs the fixture."""
         if self._needed is None:
-            opted_in = filter(wanted, self.session.items)
+            opted_in = filter(is_opted_in, self.session.items)
             self._needed = {id(each) for item in opted_in for each in fixture_names.wide(item)}
         return id(fixturedef) in self._needed
 
@@ -61,7 +70,7 @@ class FixtureSessions:
         """Whether the fixture is intercepted, whichever test needs it first."""
         if not fixture_names.runs_code(fixturedef):
             return False
-        if wanted(item) or self.needed(fixturedef):
+        if is_opted_in(item) or self.needed(fixturedef):
             return True
         file = fixture_names.node_of(fixturedef, item).partition("::")[0]
         folder = (self.config.rootpath / file).parent / self.config.stash[BASE].directory
@@ -72,7 +81,7 @@ class FixtureSessions:
 
     def intercepts_package(self, node: pytest.Package) -> bool:
         """Whether the set-up of a package is intercepted, by the same rule."""
-        if any(node in item.listchain() for item in self.session.items if wanted(item)):
+        if any(node in item.listchain() for item in self.session.items if is_opted_in(item)):
             return True
         fixture = fixture_names.id_of_package(node)
         return os.path.lexists(
@@ -240,7 +249,7 @@ def set_up(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -
     if run_session is None:
         with fixtures.paused():
             return (yield)
-    if not wanted(item) and not fixtures.needed(fixturedef):
+    if not is_opted_in(item) and not fixtures.needed(fixturedef):
         run_session.summary = replace(
             run_session.summary, idle=True
         )  # nobody who opted in needs it: prune may take its snapshot

@@ -27,7 +27,7 @@ from pytest_agentreplay.live import history
 from pytest_agentreplay.live.history import Ledger, results_of, spent_of
 from pytest_agentreplay.plugin.orders import repeat_item
 from pytest_agentreplay.plugin.session_glue import INTERRUPTS, is_skipped
-from pytest_agentreplay.plugin.stash import BASE, LIVE, TEST, nodeid_of, redaction_of, store_of, wanted
+from pytest_agentreplay.plugin.stash import BASE, LIVE, TEST, is_opted_in, nodeid_of, redaction_of, store_of
 from pytest_agentreplay.report.live_reports import cost_text, runs_text, verdict_finding, verdict_lines
 from pytest_agentreplay.report.summary import ReplaySummary
 from pytest_agentreplay.store import files
@@ -58,7 +58,7 @@ def can_go_live(item: pytest.Item) -> bool:
         mode = item.config.stash[BASE].for_test([dict(mark.kwargs) for mark in item.iter_markers("agentreplay")]).mode
     except SettingsError:
         return False
-    return wanted(item) and mode == "replay" and store_of(item.config).path_of(item.path, nodeid_of(item)).exists()
+    return is_opted_in(item) and mode == "replay" and store_of(item.config).path_of(item.path, nodeid_of(item)).exists()
 
 
 def live_items(item: Any) -> list[Any]:

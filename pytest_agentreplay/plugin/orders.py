@@ -40,7 +40,7 @@ class Tried:
 
     ended: JsonObject | None = None
     broken: bool = False
-    found: int | None = None
+    race_number: int | None = None
 
 
 def repeat_item(item: pytest.Function, test: str, word: str) -> pytest.Function:
@@ -62,7 +62,7 @@ def repeat_item(item: pytest.Function, test: str, word: str) -> pytest.Function:
 
 def with_orders(items: Iterable[Any]) -> list[Any]:
     """`items`, each followed by itself in other orders, where that is asked for."""
-    return [one for item in items for one in around(item)]
+    return [each for item in items for each in around(item)]
 
 
 def around(item: Any) -> Iterator[Any]:
@@ -75,12 +75,12 @@ def around(item: Any) -> Iterator[Any]:
     test = nodeid_of(item)
     if wish is not None and wish["test"] != store_of(item.config).snapshot_id(test):
         return
-    found = orders_of(item, test, wish)
-    if found:
+    orders_of_test = orders_of(item, test, wish)
+    if orders_of_test:
         item.stash[TRIED] = test
-    for number, order in [*([(0, ())] if wish is not None else []), *enumerate(found, 1)]:
+    for number, order in [*([(0, ())] if wish is not None else []), *enumerate(orders_of_test, 1)]:
         if wish is None or wish["only"] in {None, number} or not number:
-            yield in_order(item, test, OrderTrial(number, len(found), order), wish)
+            yield in_order(item, test, OrderTrial(number, len(orders_of_test), order), wish)
 
 
 def orders_of(item: pytest.Function, test: str, wish: dict[str, Any] | None) -> list[Order]:
@@ -120,8 +120,8 @@ def wish_of(config: pytest.Config) -> dict[str, Any] | None:
 
 def tried(item: pytest.Item) -> Tried:
     """What is known of the orders of the item's test."""
-    known = item.config.stash.setdefault(KNOWN, {})
-    return known.setdefault(nodeid_of(item), Tried())
+    tests = item.config.stash.setdefault(KNOWN, {})
+    return tests.setdefault(nodeid_of(item), Tried())
 
 
 def trial_of(item: pytest.Item) -> OrderTrial | None:
@@ -136,22 +136,22 @@ def leave_out(item: pytest.Item) -> None:
     trial = trial_of(item)
     if trial is None or not trial.number:
         return
-    known = tried(item)
-    if known.broken:
+    progress = tried(item)
+    if progress.broken:
         item.add_marker(pytest.mark.skip(reason="it does not replay in its recorded order: that comes first"))
-    elif known.found not in {None, trial.number}:
-        item.add_marker(pytest.mark.skip(reason=f"order-{known.found} has found a race: that comes first"))
+    elif progress.race_number not in {None, trial.number}:
+        item.add_marker(pytest.mark.skip(reason=f"order-{progress.race_number} has found a race: that comes first"))
 
 
 def remember(item: pytest.Item, run_session: RunSession, ended: EndedRun) -> None:
     """Keep how the test ended: in the recorded order, for the others; in another, when that has changed something."""
-    trial, known = trial_of(item), tried(item)
+    trial, progress = trial_of(item), tried(item)
     if trial is not None and trial.number:
-        known.found = trial.number if run_session.summary.code else known.found
+        progress.race_number = trial.number if run_session.summary.code else progress.race_number
     elif run_session.mode == "replay":
-        known.broken = bool(run_session.summary.code)
+        progress.broken = bool(run_session.summary.code)
         outcome = getattr(run_session, "outcome", None)
-        known.ended = None if outcome is None else outcome(ended)
+        progress.ended = None if outcome is None else outcome(ended)
 
 
 class Trials:

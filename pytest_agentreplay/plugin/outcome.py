@@ -40,8 +40,8 @@ SHOWN = "pytest_agentreplay.demo."
 
 def hide_of(item: pytest.Item) -> Hide:
     """What takes the secrets off a text about `item`: those of its run, and where it has none, of the environment."""
-    known = item.stash.get(HIDING, None) or [redaction_of(item.config)]
-    return lambda text: reduce(lambda shown, redaction: redaction.hide(shown), known, text)
+    redactions = item.stash.get(HIDING, None) or [redaction_of(item.config)]
+    return lambda text: reduce(lambda text_so_far, redaction: redaction.hide(text_so_far), redactions, text)
 
 
 def hide_report(report: pytest.TestReport, hide: Hide) -> None:
@@ -65,7 +65,7 @@ def hidden(value: Any, hide: Hide, seen: set[int]) -> Any:
     if isinstance(value, str):
         return hide(value)
     if isinstance(value, list | tuple):
-        items = [hidden(one, hide, seen) for one in value]
+        items = [hidden(item, hide, seen) for item in value]
         changed = any(now is not was for now, was in zip(items, value, strict=True))
         return type(value)(items) if changed and type(value) in {list, tuple} else value
     if type(value).__module__ == "_pytest._code.code" and id(value) not in seen:
@@ -80,8 +80,8 @@ def leave_out_our_frames(error: BaseException | None) -> None:
     """Have pytest leave the frames of this package out of the traceback: their locals are what the agent had sent."""
     if not getattr(error, "pytrace", True):
         return  # it has no traceback to be shown, and pytest would say that all of it is hidden
-    for one in chain(error, set()):
-        traceback = one.__traceback__
+    for exception in chain(error, set()):
+        traceback = exception.__traceback__
         while traceback is not None:
             names = traceback.tb_frame.f_globals
             module = str(names.get("__name__", ""))
@@ -126,15 +126,15 @@ def add_section(report: pytest.TestReport, text: str) -> None:
         report.sections.append(("agentreplay", text))
 
 
-def hide_warning(told: warnings.WarningMessage, hide: Hide) -> None:
+def hide_warning(message: warnings.WarningMessage, hide: Hide) -> None:
     """Take the secrets off a warning that a test has caused."""
-    text = str(told.message)
+    text = str(message.message)
     if (without := hide(text)) == text:
         return
     try:
-        told.message = told.category(without)
+        message.message = message.category(without)
     except Exception:  # its class wants something else than a text
-        told.message = UserWarning(without)
+        message.message = UserWarning(without)
 
 
 PASSES = (Exception, OutcomeException, KeyboardInterrupt, GeneratorExit, bdb.BdbQuit)

@@ -20,7 +20,7 @@ from pytest_agentreplay.plugin.report_data import (
     with_proof,
 )
 from pytest_agentreplay.plugin.session import tried_again
-from pytest_agentreplay.plugin.stash import FINDING, PROVING, UNDO, afterwards_of, wanted
+from pytest_agentreplay.plugin.stash import FINDING, PROVING, UNDO, afterwards_of, is_opted_in
 from pytest_agentreplay.report.summary import Proof
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Recordings:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
         """Run the test, whoever does it, once or several times; listen around one that did not opt in."""
-        if not wanted(item):
+        if not is_opted_in(item):
             with afterwards_of(item.config).bystander():
                 return (yield)
         self.running, self.timer = (item, nextitem), None

@@ -34,8 +34,8 @@ from pytest_agentreplay.plugin.stash import (
     UNDO,
     UNFIT,
     afterwards_of,
+    is_opted_in,
     next_begins,
-    wanted,
 )
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
     try:
         return (yield)
     except pytest.exit.Exception as stop:
-        if wanted(item):
+        if is_opted_in(item):
             from pytest_agentreplay.plugin import outcome
 
             run_session = item.stash.get(RUN_SESSION, None)
@@ -72,7 +72,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
     for key in earlier:
         if key in item.stash:
             del item.stash[key]
-    item.user_properties[:] = [one for one in item.user_properties if not one[0].startswith("agentreplay.")]
+    item.user_properties[:] = [pair for pair in item.user_properties if not pair[0].startswith("agentreplay.")]
     if not item.stash.get(PROVING, False):
         item.stash[HIDING] = []
         if UNDO in item.stash:
@@ -94,7 +94,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
         from pytest_agentreplay.plugin import fixtures
 
         fixtures.before_packages(item)
-    if wanted(item) and conflicts.asks_for_ours(item):
+    if is_opted_in(item) and conflicts.asks_for_ours(item):
         from pytest_agentreplay.plugin import session_glue
 
         if not item.config.option.setupplan and not session_glue.is_skipped(item):
@@ -134,7 +134,7 @@ def pytest_fixture_setup(
     """Keep a wider fixture out of the recording of the test that needs it first, and clean up after refused ones."""
     item = request._pyfuncitem
     around: AbstractContextManager[None] = nullcontext()
-    if wanted(item):
+    if is_opted_in(item):
         from pytest_agentreplay.plugin import outcome
 
         around = outcome.refusals_unwrapped(fixturedef)  # before runners of async fixtures take the function
@@ -162,14 +162,14 @@ def may_be_shared(item: pytest.Item) -> bool:
     if place not in shared:
         folders = itertools.takewhile(lambda folder: folder != config.rootpath.parent, item.path.parents)
         recorded = any((folder / base.directory).is_dir() for folder in folders)
-        shared[place] = recorded or any(map(wanted, config.stash[LINES].items))
+        shared[place] = recorded or any(map(is_opted_in, config.stash[LINES].items))
     return shared[place]
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
     """Open the session, run the body under its stamp, and let the backend have the last word."""
-    if not wanted(item):
+    if not is_opted_in(item):
         return (yield from call_of_late(item))
     if clash := conflicts.foreign_fixture(item):
         pytest.fail(clash, pytrace=False)
@@ -303,7 +303,7 @@ def pytest_runtest_makereport(
 
         return cases.attach_verdict(item, (yield))
     shared = item.config.stash.get(FIXTURES, None)
-    if not wanted(item) and RUN_SESSION not in item.stash:  # a test may ask for the fixture while it runs
+    if not is_opted_in(item) and RUN_SESSION not in item.stash:  # a test may ask for the fixture while it runs
         report = yield
         with_finding(item, call, report)  # of a fixture that is wider than the test
         return with_fixtures(shared, call, report)
@@ -312,9 +312,9 @@ def pytest_runtest_makereport(
     if call.excinfo is not None:
         outcome.leave_out_our_frames(call.excinfo.value)
     if (run_session := item.stash.get(RUN_SESSION, None)) is not None:
-        known = item.stash.setdefault(HIDING, [])
+        hiding = item.stash.setdefault(HIDING, [])
         redactions = [run_session.redaction, *(shared.redactions() if shared is not None else ())]
-        known += [each for each in redactions if each not in known]
+        hiding += [each for each in redactions if each not in hiding]
     hide = outcome.hide_of(item)
     item.config.stash[LINES].hiding = item.nodeid, hide
     report = complete_report(item, call, (yield))

@@ -13,7 +13,7 @@ import pytest
 
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.intercept.network import sandbox
-from pytest_agentreplay.plugin.stash import BASE, wanted
+from pytest_agentreplay.plugin.stash import BASE, is_opted_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,14 +32,14 @@ class Closing:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Before any test, and before anybody is told what was collected. Raises UsageError where it must close."""
-        found = [*hindrances(session.items, session.config.stash[BASE].replay_tools)]
+        reasons = [*hindrances(session.items, session.config.stash[BASE].replay_tools)]
         if not session.items:
             return
-        if not found:
-            found = [*sandbox.hindrances()]
-        if not found and not session.config.option.collectonly and (refused := sandbox.close()):
-            found = [refused]
-        self.why = several(found)
+        if not reasons:
+            reasons = [*sandbox.hindrances()]
+        if not reasons and not session.config.option.collectonly and (refused := sandbox.close()):
+            reasons = [refused]
+        self.why = several(reasons)
         self.insist()
 
     @pytest.hookimpl(optionalhook=True)
@@ -70,7 +70,7 @@ def hindrances(items: list[pytest.Item], replay_tools: str) -> Iterator[str]:
         yield f"--replay-tools={replay_tools} has tools run"
     for item in items:
         case = item.get_closest_marker("agentreplay_case") is not None  # it is replayed, whatever it is
-        if not case and not wanted(item):
+        if not case and not is_opted_in(item):
             yield f"{item.nodeid} is not replayed"
             continue
         with suppress(SettingsError):  # the test itself fails by it

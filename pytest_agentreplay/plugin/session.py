@@ -19,10 +19,10 @@ from pytest_agentreplay.plugin.stash import (
     LIVE_RUNS,
     OPEN,
     SUITE,
+    is_opted_in,
     nodeid_of,
     redaction_of,
     store_of,
-    wanted,
 )
 
 if TYPE_CHECKING:
@@ -270,7 +270,7 @@ class SessionReport:
             return
         from pytest_agentreplay.store import locks
 
-        self.unlike = {str(lock): found for lock in over if (found := locks.told(lock))}
+        self.unlike = {str(lock): differences for lock in over if (differences := locks.told(lock))}
         if self.unlike and self.lock_binds(config) and session.exitstatus in UNHARMED:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -296,8 +296,10 @@ class SessionReport:
         words = (config.args, config.invocation_params.dir, config.rootpath, config.getini("testpaths"))
         if part := unused_snapshots.narrowed(vars(config.option), *words):
             return CollectedSnapshots(part)
-        tests = [(nodeid_of(item) if wanted(item) else item.nodeid, item.path, wanted(item)) for item in items]
-        shared = {id_of(each, item) for item in items if wanted(item) for each in wide(item)}
+        tests = [
+            (nodeid_of(item) if is_opted_in(item) else item.nodeid, item.path, is_opted_in(item)) for item in items
+        ]
+        shared = {id_of(each, item) for item in items if is_opted_in(item) for each in wide(item)}
         fixtures = [(fixture, config.rootpath / fixture.partition("::")[0]) for fixture in sorted(shared)]
         return unused_snapshots.find_unowned(
             unused_snapshots.CollectedTests(tests, fixtures, self.seen, {*map(Path, folders)}), store_of(config)
@@ -383,7 +385,7 @@ def suite_of(session: pytest.Session) -> Suite:
         from pytest_agentreplay.plugin.fixture_names import id_of, wide
         from pytest_agentreplay.runs.renamed_tests import Suite
 
-        opted_in = [*filter(wanted, session.items)]
+        opted_in = [*filter(is_opted_in, session.items)]
         fixtures = (id_of(each, item) for item in opted_in for each in wide(item))
         ids = frozenset((*session.config.stash[LINES].seen["items"], *map(nodeid_of, opted_in), *fixtures))
         modules = {item.nodeid.partition("::")[0]: getattr(item, "module", None) for item in session.items}

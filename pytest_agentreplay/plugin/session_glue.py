@@ -28,10 +28,10 @@ from pytest_agentreplay.plugin.stash import (
     RESEEDS,
     RUN_SESSION,
     TRIAL,
+    is_opted_in,
     nodeid_of,
     redactors_of,
     store_of,
-    wanted,
 )
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def begin(item: pytest.Item) -> RunSession | None:
             settings = settings._replace(trial=in_which_order(item))
         if LIVE in item.stash:
             settings = settings.in_cell(item.stash[LIVE][0])
-        if settings.mode == "replay" and item.stash.get(BODY, False) and not wanted(item):
+        if settings.mode == "replay" and item.stash.get(BODY, False) and not is_opted_in(item):
             raise SettingsError(TOO_LATE)
         run_session = None
         if settings.mode != "off" and not left_out(item, marker):
@@ -86,7 +86,7 @@ def begin(item: pytest.Item) -> RunSession | None:
             add_patches_of_plugins(item.config)
             hold_seeds(item)
             run_session.open()
-            if not wanted(item):
+            if not is_opted_in(item):
                 run_session.summary = replace(run_session.summary, late=True)
     except AgentReplayError as error:
         item.stash[RUN_SESSION] = None
@@ -297,8 +297,8 @@ def failed(item: pytest.Item, finding: Finding, failure: BaseException | None = 
     writer = item.config.get_terminal_writer()
     for name, value in finding.properties.items():
         item.user_properties.append((f"agentreplay.{name}", value))
-    told = text(finding, width=writer.fullwidth, verbosity=item.config.get_verbosity())
-    error = pytest.fail.Exception(printed(told), pytrace=False)
+    report_text = text(finding, width=writer.fullwidth, verbosity=item.config.get_verbosity())
+    error = pytest.fail.Exception(printed(report_text), pytrace=False)
     error.__suppress_context__ = True
     error.finding = finding  # type: ignore[attr-defined]
     error.agentreplay = True  # type: ignore[attr-defined]

@@ -63,17 +63,17 @@ def next_begins(config: pytest.Config) -> None:
         begins()
 
 
-def wanted(item: pytest.Item) -> bool:
+def is_opted_in(item: pytest.Item) -> bool:
     """Whether the test opted in: by fixture, by marker, or by folder. A case has its own way."""
-    known = item.stash.get(WANTED, None)
-    if known is None:
-        known = "agentreplay_case" not in item.keywords and (
+    opted_in = item.stash.get(WANTED, None)
+    if opted_in is None:
+        opted_in = "agentreplay_case" not in item.keywords and (
             "agentreplay" in getattr(item, "fixturenames", ())
             or item.get_closest_marker("agentreplay") is not None
             or item.config.stash[BASE].covers(item.path, item.config.rootpath)
         )
-        item.stash[WANTED] = known
-    return known
+        item.stash[WANTED] = opted_in
+    return opted_in
 
 
 def nodeid_of(item: pytest.Item) -> str:

@@ -18,7 +18,7 @@ from pytest_agentreplay.project_setup.pytest_configuration import configuration_
 from pytest_agentreplay.project_setup.tool_search import FoundTools, find_tools, opens_session
 from pytest_agentreplay.project_setup.workflow import workflow_text
 from pytest_agentreplay.store import files
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.layout import DIRECTORY
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class FileChange:
 
     def diff(self) -> list[str]:
         """Return the lines of a unified diff."""
-        name = shown(self.file)
+        name = format_path(self.file)
         old, new = (self.before or "").splitlines(), self.after.splitlines()
         return list(difflib.unified_diff(old, new, "/dev/null" if self.before is None else name, name, lineterm=""))
 
@@ -146,7 +146,9 @@ def write(changes: Sequence[FileChange]) -> None:
     """Write all changes or none. Raises CannotWrite, also for a file that is read-only or was edited meanwhile."""
     for change in changes:
         if change.before is not None and not change.file.stat().st_mode & stat.S_IWUSR:
-            raise CannotWrite(f"{shown(change.file)}: is read-only; nothing was written")
+            raise CannotWrite(f"{format_path(change.file)}: is read-only; nothing was written")
         if text_of(change.file) != change.before:
-            raise CannotWrite(f"{shown(change.file)}: was edited meanwhile; nothing was written. Run the command again")
+            raise CannotWrite(
+                f"{format_path(change.file)}: was edited meanwhile; nothing was written. Run the command again"
+            )
     files.write_all_whole({change.file: change.after.encode() for change in changes})

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_agentreplay.errors import SnapshotError
 from pytest_agentreplay.store import files
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -132,7 +132,7 @@ def read_project(root: Path, bases: Sequence[Path]) -> ProjectModules:
             trees[file] = parsed(source)
             project.keys.update(map(bytes.decode, API_KEY.findall(source)))
         except SnapshotError as error:
-            project.skipped.append((file, str(error).removeprefix(f"{shown(file)}: ")))
+            project.skipped.append((file, str(error).removeprefix(f"{format_path(file)}: ")))
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             place = f"line {error.lineno}: " if isinstance(error, SyntaxError) and error.lineno else ""
             reason = error.msg if isinstance(error, SyntaxError) else str(error)

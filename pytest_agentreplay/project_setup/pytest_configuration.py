@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.errors import SettingsError, SnapshotError
 from pytest_agentreplay.project_setup import ini_text, toml_text
 from pytest_agentreplay.store import files, projects
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import read_table
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ class Configuration:
         same = {name: value for name, value in self.values.items() if name != key}
         if new.lines(key) != wanted or same != {name: value for name, value in new.values.items() if name != key}:
             raise SettingsError(
-                f"{shown(self.file)}: [{self.table}]: cannot add lines to {key} in the form in which this file is "
-                f"written; add them by hand: {', '.join(lines)}"
+                f"{format_path(self.file)}: [{self.table}]: cannot add lines to {key} in the form in which this file "
+                f"is written; add them by hand: {', '.join(lines)}"
             )
         return new
 
@@ -79,4 +79,4 @@ def text_of(file: Path) -> str | None:
     except SnapshotError as error:
         raise SettingsError(str(error)) from None
     except UnicodeDecodeError as error:
-        raise SettingsError(f"{shown(file)}: offset {error.start}: is not UTF-8") from None
+        raise SettingsError(f"{format_path(file)}: offset {error.start}: is not UTF-8") from None

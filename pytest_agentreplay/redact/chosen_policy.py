@@ -16,7 +16,7 @@ from pytest_agentreplay.policies import parse
 from pytest_agentreplay.settings import POLICY
 from pytest_agentreplay.settings.parsers import REDACT, redact_of
 from pytest_agentreplay.store import files
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import ini_lines
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 def load(file: Path) -> Policy:
     """The policy in a file. Raises PolicyError."""
-    return parse(read_rules(file), shown(file))
+    return parse(read_rules(file), format_path(file))
 
 
 def read_rules(file: Path) -> bytes:
@@ -37,9 +37,9 @@ def read_rules(file: Path) -> bytes:
         return files.head(file, LARGEST + 1)
     except SnapshotMissing:
         words = f"there is no such file; write a policy there, or name one of {', '.join(REDACT)}"
-        raise PolicyError(words, file=shown(file)) from None
+        raise PolicyError(words, file=format_path(file)) from None
     except SnapshotError as error:
-        raise PolicyError(str(error).removeprefix(f"{shown(file)}: "), file=shown(file)) from None
+        raise PolicyError(str(error).removeprefix(f"{format_path(file)}: "), file=format_path(file)) from None
 
 
 def of_words(words: Iterable[str]) -> Policy:

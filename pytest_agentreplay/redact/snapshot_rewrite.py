@@ -11,7 +11,7 @@ from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import Leak, SnapshotEdited
 from pytest_agentreplay.redact.rule_review import Review
 from pytest_agentreplay.store import files
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -34,10 +34,10 @@ class Redacted:
 
 def reviewed(file: Path, data: bytes, policy: Policy, environ: Mapping[str, str]) -> tuple[codec.Snapshot, Review]:
     """The snapshot whose text is `data`, and its run, redacted again. Raises SnapshotEdited for one that was edited."""
-    snapshot = codec.loads(data, file=shown(file))
+    snapshot = codec.loads(data, file=format_path(file))
     if not snapshot.sealed:
-        how = f"agentreplay reseal {quoted(shown(file))} --reason WHY"
-        raise SnapshotEdited(f"was edited after it was sealed; if the edit is meant: {how}", file=shown(file))
+        how = f"agentreplay reseal {quoted(format_path(file))} --reason WHY"
+        raise SnapshotEdited(f"was edited after it was sealed; if the edit is meant: {how}", file=format_path(file))
     return snapshot, Review(snapshot.run, data, policy, environ)
 
 
@@ -49,12 +49,12 @@ def redacted(file: Path, policy: Policy, environ: Mapping[str, str], reason: str
     snapshot, review = reviewed(file, files.read(file), policy, environ)
     if not review.found:
         return Redacted(file, [])
-    digest = codec.loads(codec.dumps(review.run), file=shown(file)).digest
+    digest = codec.loads(codec.dumps(review.run), file=format_path(file)).digest
     revision: JsonObject = {"from": snapshot.digest, "to": digest, "reason": (reason := review.redaction.text(reason))}
     text = codec.dumps(review.run, revisions=[*snapshot.revisions, revision])
     if leaks := review.redaction.leaks(unwrapped(text).encode()):
         raise Leak(
-            f"{shown(file)}: not written, because {', '.join(leaks)} would still be in it, in an encoding that "
+            f"{format_path(file)}: not written, because {', '.join(leaks)} would still be in it, in an encoding that "
             "redaction does not reach.\nRecord the test again: pytest --snapshot-record"
         )
     return Redacted(file, review.found, text, reason)

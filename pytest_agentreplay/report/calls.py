@@ -26,15 +26,15 @@ def spread(call: Call) -> list[str]:
 
 
 def _body(call: WireCall) -> list[str]:
-    held = content(call.headers, call.body)
-    if held.kind != "bytes":
-        return _json(media.told(held.tree))
-    if not held.data:
+    body_content = content(call.headers, call.body)
+    if body_content.kind != "bytes":
+        return _json(media.told(body_content.tree))
+    if not body_content.data:
         return []
     try:
-        return held.data.decode().splitlines()
+        return body_content.data.decode().splitlines()
     except UnicodeDecodeError:
-        return [str(media.of(held.data, header(call.headers, "content-type")))]
+        return [str(media.of(body_content.data, header(call.headers, "content-type")))]
 
 
 def _json(value: Json) -> list[str]:

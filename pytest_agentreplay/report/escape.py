@@ -56,17 +56,17 @@ def markup(text: str) -> str:
     return html.escape(line(text))
 
 
-def _broken(found: re.Match[str]) -> str:
-    mark = found[0][-1]
-    return f"{found[1] or ''}\\x{ord(mark):02x}"
+def _broken(match: re.Match[str]) -> str:
+    mark = match[0][-1]
+    return f"{match[1] or ''}\\x{ord(mark):02x}"
 
 
-def _escape(found: re.Match[str]) -> str:
-    return _shown(found[0])
+def _escape(match: re.Match[str]) -> str:
+    return _escape_char(match[0])
 
 
 @lru_cache(maxsize=4096)
-def _shown(char: str) -> str:
+def _escape_char(char: str) -> str:
     """The character itself where it is seen and only that, else its escape."""
     if (char.isprintable() or unicodedata.category(char) == "Zs") and not _UNSEEN.match(char):
         return char

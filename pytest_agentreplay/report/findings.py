@@ -105,7 +105,7 @@ def stopped_early(divergence: Divergence, test: str, facts: Mapping[str, Json]) 
 def _accept(divergence: Divergence, file: str, *, accepting: bool) -> Line:
     """Return the command that keeps the recorded replies; where it would fail, or just has, why it is not offered."""
     recorded, now = divergence.recorded, divergence.now
-    moved = any(found.path in {"url", "method", "call"} for found in divergence.differences)
+    moved = any(difference.path in {"url", "method", "call"} for difference in divergence.differences)
     refused = why_not(recorded.call, now, READER, moved=moved) if recorded is not None and now is not None else ""
     if refused:
         return Line("text", f"the recorded replies cannot be kept (agentreplay accept): {refused}")
@@ -115,12 +115,12 @@ def _accept(divergence: Divergence, file: str, *, accepting: bool) -> Line:
     return Line("next", command, "keep the recorded replies")
 
 
-def still_waiting(found: Finding, line: str, *, refused: bool) -> Finding:
-    """Return `found`, of a test that had to be ended; `line` is where its agent still waited, `refused` for what."""
-    steps = next((number for number, one in enumerate(found.lines) if one.what == "next"), len(found.lines))
+def still_waiting(finding: Finding, line: str, *, refused: bool) -> Finding:
+    """Return `finding`, of a test that had to be ended; `line` is where its agent still waited, `refused` for what."""
+    steps = next((number for number, row in enumerate(finding.lines) if row.what == "next"), len(finding.lines))
     what = ", for what the refused call was to bring" if refused else ""
     waiting = Line("text", f"{line}{what}: the test was ended there", "still waiting")
-    return replace(found, lines=(*found.lines[:steps], waiting, *found.lines[steps:]))
+    return replace(finding, lines=(*finding.lines[:steps], waiting, *finding.lines[steps:]))
 
 
 def compared(divergence: Divergence, first: str, second: str) -> Finding:
@@ -172,8 +172,8 @@ def place(divergence: Divergence) -> str:
 
 
 def _new(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
-    asked = label(divergence.now, READER) if divergence.now is not None else ""
-    lines = [Line("text", asked, "first call")] if asked else []
+    call_label = label(divergence.now, READER) if divergence.now is not None else ""
+    lines = [Line("text", call_label, "first call")] if call_label else []
     if divergence.origin:
         lines.append(Line("text", divergence.origin, "called from"))
     if file := file_of(facts):
@@ -205,16 +205,16 @@ def _unreadable(divergence: Divergence, test: str, facts: Mapping[str, Json]) ->
 def _course(divergence: Divergence) -> list[Line]:
     """What agreed before, and what was not reached."""
     turn, turns = divergence.turn, divergence.turns
-    said = []
+    parts = []
     agreed = turn - 1 if divergence.agreed is None else divergence.agreed
     if agreed > 0:
-        said.append("turn 1 agrees" if agreed == 1 else f"turns 1-{agreed} agree")
+        parts.append("turn 1 agrees" if agreed == 1 else f"turns 1-{agreed} agree")
     if 0 < turn < turns and divergence.now is not None and not divergence.went_on:
-        said.append(
+        parts.append(
             f"turn {turns} was not reached" if turn + 1 == turns else f"turns {turn + 1}-{turns} were not reached"
         )
     whose = divergence.who and f"{divergence.who}: "
-    lines = [Line("text", whose + ", ".join(said))] if said else []
+    lines = [Line("text", whose + ", ".join(parts))] if parts else []
     if divergence.origin:
         lines.append(Line("text", divergence.origin, "called from"))
     return lines
@@ -222,17 +222,20 @@ def _course(divergence: Divergence) -> list[Line]:
 
 def differences(divergence: Divergence) -> list[Line]:
     """Where both sides of a divergence differ."""
-    return [Line("difference", one.path, one.note, *_sides(one)) for one in divergence.differences]
+    return [
+        Line("difference", difference.path, difference.note, *_sides(difference))
+        for difference in divergence.differences
+    ]
 
 
-def _sides(one: Difference) -> tuple[str, str]:
+def _sides(difference: Difference) -> tuple[str, str]:
     recorded, now = (
         "(absent)"
         if isinstance(side, Absent)
         else side
-        if one.path == "call" and isinstance(side, str)
+        if difference.path == "call" and isinstance(side, str)
         else canonical(side)
-        for side in (one.recorded, one.now)
+        for side in (difference.recorded, difference.now)
     )
     return excerpt(recorded, now, KEPT)
 
@@ -256,9 +259,9 @@ def _calls(divergence: Divergence) -> list[Line]:
 def _since(facts: Mapping[str, Json]) -> list[Line]:
     """What is not as it was recorded, around the run: the first few, and how many there are besides."""
     changed = facts.get("changed")
-    told = [str(one) for one in changed] if isinstance(changed, list) else []
-    lines = [Line("text", one, "changed since") for one in told[:SINCE]]
-    more = len(told) - SINCE
+    changes = [str(change) for change in changed] if isinstance(changed, list) else []
+    lines = [Line("text", change, "changed since") for change in changes[:SINCE]]
+    more = len(changes) - SINCE
     return [*lines, Line("text", f"and {more} more", "changed since")] if more > 0 else lines
 
 

@@ -39,10 +39,10 @@ def rows(kit: Kit, width: int) -> Iterator[str]:
         yield from wrapped(shorten(line(field.value), ROWS * room * 4 // 5), width, head, " " * len(head))
 
 
-def wrapped(said: str, width: int, first: str, then: str) -> list[str]:
+def wrapped(text: str, width: int, first: str, then: str) -> list[str]:
     """A text behind `first`, going on below itself."""
-    found = textwrap.wrap(line(said), width, initial_indent=first, subsequent_indent=then, break_on_hyphens=False)
-    return found or [first.rstrip()]
+    rows = textwrap.wrap(line(text), width, initial_indent=first, subsequent_indent=then, break_on_hyphens=False)
+    return rows or [first.rstrip()]
 
 
 def plain(kit: Kit) -> JsonObject:

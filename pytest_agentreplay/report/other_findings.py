@@ -55,7 +55,7 @@ class LedgerLine(Protocol):
 def otherwise(test: str, recorded: Mapping[str, Json], now: Mapping[str, Json], facts: Mapping[str, Json]) -> Finding:
     """A kept failure (`expect="reproduces"`) that did not come back as it was recorded."""
     passed = now.get("status") == "passed"
-    said = "no longer fails" if passed else "fails differently"
+    headline_end = "no longer fails" if passed else "fails differently"
     if passed:
         steps = [
             ("it is mended: take expect= off the test's marker, then", f"pytest --snapshot-record {selecting(test)}")
@@ -69,7 +69,7 @@ def otherwise(test: str, recorded: Mapping[str, Json], now: Mapping[str, Json], 
         *([Line("text", file, "snapshot")] if (file := file_of(facts)) else []),
         *(Line("next", text, name) for name, text in steps),
     ]
-    headline = f"[{Kind.OUTCOME.code}] {said}: recorded {ending(recorded)}, now {ending(now)}"
+    headline = f"[{Kind.OUTCOME.code}] {headline_end}: recorded {ending(recorded)}, now {ending(now)}"
     return Finding(test, Kind.OUTCOME.code, headline, tuple(lines), {"code": Kind.OUTCOME.code, "kind": "outcome"})
 
 
@@ -117,10 +117,10 @@ def network(test: str, ledger: Sequence[LedgerLine], *, function: str | None = N
 
 def around(origin: str) -> str:
     """The likely import path of the function at a place, "shop/db.py:12 in rows"."""
-    found = re.fullmatch(r"([\w/\\]+)\.py:\d+ in (\w+)", origin)
-    if found is None:
+    match = re.fullmatch(r"([\w/\\]+)\.py:\d+ in (\w+)", origin)
+    if match is None:
         return UNKNOWN
-    return ".".join([*re.split(r"[/\\]", found[1]), found[2]])
+    return ".".join([*re.split(r"[/\\]", match[1]), match[2]])
 
 
 def cannot_freeze(test: str, problems: Sequence[Exception]) -> Finding:
@@ -156,12 +156,12 @@ def with_not_run(finding: Finding, written: Sequence[tuple[str, str]]) -> Findin
 
 def redacted(text: str) -> str:
     """The line about a failure whose `text` shows placeholders of a recorded reply; "" where it shows none."""
-    found = [*dict.fromkeys(STANDS_FOR.findall(text))]
-    if not found:
+    placeholders = [*dict.fromkeys(STANDS_FOR.findall(text))]
+    if not placeholders:
         return ""
-    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    more = f" and {len(placeholders) - 1} more" if len(placeholders) > 1 else ""
     return (
-        f"[{REDACTED}] the test looks at {found[0]}{more}, which stands in the recorded reply for a secret: "
+        f"[{REDACTED}] the test looks at {placeholders[0]}{more}, which stands in the recorded reply for a secret: "
         "assert on what is around it (docs/reference/codes.md#ar-redacted)"
     )
 
@@ -181,8 +181,8 @@ def _plain(
 
 def ending(outcome: Mapping[str, Json]) -> str:
     """How a test ended, in a few words."""
-    said = f"{outcome.get('type') or ''}: {outcome.get('message') or ''}".strip(": ")
-    return f"{outcome.get('status', '?')}{said and f' ({said})'}"
+    text = f"{outcome.get('type') or ''}: {outcome.get('message') or ''}".strip(": ")
+    return f"{outcome.get('status', '?')}{text and f' ({text})'}"
 
 
 def _count(items: Sequence[str], noun: str) -> str:

@@ -36,10 +36,10 @@ class CallLabel(NamedTuple):
         """Its turn and lane."""
         return f"{f'turn {self.turn}' if self.turn else 'before turn 1'}, lane {self.lane}"
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """The call and where it stands."""
-        said = self.line if len(self.line) <= SAID else f"{self.line[: SAID - 3]}..."
-        return f"{said} ({self.where})"
+        text = self.line if len(self.line) <= SAID else f"{self.line[: SAID - 3]}..."
+        return f"{text} ({self.where})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class OrderEffect:
     lines: tuple[Line, ...]
 
 
-def ended(before: Mapping[str, Json], now: Mapping[str, Json]) -> OrderEffect:
+def describe_end(before: Mapping[str, Json], now: Mapping[str, Json]) -> OrderEffect:
     """The test ends otherwise."""
     status = str(now.get("status"))
     what = {"passed": "the test passes", "skipped": "the test skips itself"}.get(status, "the test fails")
@@ -67,7 +67,7 @@ def not_done(missing: Sequence[str]) -> OrderEffect:
     return OrderEffect(f"{missing[0].partition(' {')[0]} is not called any more", tuple(lines))
 
 
-def asked(divergence: Divergence, *, effect: bool) -> OrderEffect:
+def describe_request(divergence: Divergence, *, effect: bool) -> OrderEffect:
     """The agent asked for what is not recorded; `effect` says that it would have changed something."""
     lines = [*findings.differences(divergence)[:SIDES]]
     if divergence.origin:
@@ -77,10 +77,10 @@ def asked(divergence: Divergence, *, effect: bool) -> OrderEffect:
     return OrderEffect(divergence.summary, tuple(lines))
 
 
-def late(found: Finding) -> OrderEffect:
+def describe_late_call(finding: Finding) -> OrderEffect:
     """A call came after the end of the test."""
-    said = found.headline.partition("] ")[2]
-    return OrderEffect(said, tuple(one for one in found.lines if one.what == "text")[:SIDES])
+    summary = finding.headline.partition("] ")[2]
+    return OrderEffect(summary, tuple(line for line in finding.lines if line.what == "text")[:SIDES])
 
 
 def race(
@@ -97,8 +97,8 @@ def race(
         names = (f"{first.name} of lane {first.lane}", f"that of lane {then.lane}")
     headline = f"[{Kind.RACE.code}] {change.what} when {names[0]} is answered before {names[1]}"
     lines = [*change.lines]
-    for one, other in pairs[:PAIRS]:
-        lines += [Line("text", one.told(), "now first"), Line("text", other.told(), "now second")]
+    for first_call, second_call in pairs[:PAIRS]:
+        lines += [Line("text", first_call.describe(), "now first"), Line("text", second_call.describe(), "now second")]
     if len(pairs) > PAIRS:
         lines.append(Line("text", "others came the other way round too"))
     cause = "both were waited for at once, and what your code does depends on which answer comes first"

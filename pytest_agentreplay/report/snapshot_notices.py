@@ -43,7 +43,7 @@ def unused_notices(unused: UnusedSnapshots, *, here: Path, fails: bool) -> Itera
     rows = [f"          {near(Path(file), here)}" for file, _ in unused.files]
     moves = [f"          if renamed:   agentreplay mv {quoted(old)} {quoted(new)}" for old, new in unused.moves]
     ends = []
-    if len(unused.held) < len(unused.files):
+    if len(unused.possible_moves) < len(unused.files):
         ends.append("          to delete what is not needed:   agentreplay prune")
     if fails:
         ends.append("          the session fails for it: agentreplay_unused = fail")

@@ -284,7 +284,7 @@ class UnusedSnapshots:
         why: Why none is claimed; "" where the search was complete.
         files: File and id of the test of each.
         moves: Old and new id where the test may have been renamed.
-        held: File, old and new id of those that may belong to a test without a snapshot.
+        possible_moves: File, old and new id of those that may belong to a test without a snapshot.
         unreadable: Files that cannot be read.
     """
 
@@ -293,7 +293,7 @@ class UnusedSnapshots:
     why: str = ""
     files: tuple[tuple[str, str], ...] = ()
     moves: tuple[tuple[str, str], ...] = ()
-    held: tuple[tuple[str, str, str], ...] = ()
+    possible_moves: tuple[tuple[str, str, str], ...] = ()
     unreadable: tuple[str, ...] = ()
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.turns import turns
-from pytest_agentreplay.report.transcript_writer import TranscriptWriter, named, shown
+from pytest_agentreplay.report.transcript_writer import TranscriptWriter, escape_row, labelled_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -37,7 +37,7 @@ def textconv(run: Run, reader: Reader) -> str:
         entries = run.header.kit.get(kind)
         rows += [f"{kind}: {canonical(entry)}" for entry in (entries if isinstance(entries, list) else ())]
     return (
-        "\n".join(map(shown, rows))
+        "\n".join(map(escape_row, rows))
         + "\n\n"
         + written(run, reader, TranscriptWriter(run, reader, inner=True, review=True))
     )
@@ -71,13 +71,13 @@ def show(run: Run, reader: Reader, *, turn: int | None = None, width: int = 80) 
         return f"   #{numbers[x.start]}  {duration(x)}{attempt}{lane}"
 
     scribe = TranscriptWriter(run, reader, note, inner=True)
-    told = turns(run, reader)
-    blocks = [(each.number, list(scribe.turn(each))) for each in told]
+    turns_of_run = turns(run, reader)
+    blocks = [(each.number, list(scribe.turn(each))) for each in turns_of_run]
     chosen = ["\n".join(clipped(rows, width)) for number, rows in blocks if turn in {None, number}]
     if turn is None:
-        chosen.insert(0, "\n".join(clipped(map(shown, facts(run)), width)))
+        chosen.insert(0, "\n".join(clipped(map(escape_row, facts(run)), width)))
     elif not chosen:
-        there = ", ".join(str(each.number) for each in told) or "none"
+        there = ", ".join(str(each.number) for each in turns_of_run) or "none"
         msg = f"there is no turn {turn}; the turns of this run: {there}"
         raise LookupError(msg)
     return "\n\n".join(chosen) + "\n"
@@ -110,7 +110,7 @@ def facts(run: Run) -> Iterator[str]:
 def named_facts(run: Run) -> Iterator[tuple[str, str]]:
     """The same, each line with the name of its fact."""
     for name, text in header_facts(run):
-        yield from ((name, row) for row in named(name, text))
+        yield from ((name, row) for row in labelled_rows(name, text))
 
 
 def header_facts(run: Run) -> Iterator[tuple[str, str]]:
@@ -121,15 +121,15 @@ def header_facts(run: Run) -> Iterator[tuple[str, str]]:
         yield "recorded", header.recorded
     if isinstance(fork := header.kit.get("forked"), dict):
         yield "forked", ", ".join(f"{name} {value}" for name, value in fork.items())
-    said = [str(header.outcome[key]) for key in ("status", "type", "message") if header.outcome.get(key)]
-    if said:
-        yield "outcome", f"{said[0]} {': '.join(said[1:])}".rstrip()
+    ending = [str(header.outcome[key]) for key in ("status", "type", "message") if header.outcome.get(key)]
+    if ending:
+        yield "outcome", f"{ending[0]} {': '.join(ending[1:])}".rstrip()
     models = header.kit.get("models")
     for entry in models if isinstance(models, list) else ():
         if isinstance(entry, dict):
-            asked, served = str(entry.get("model", "")), str(entry.get("served") or "")
-            by = f" (served by {served})" if served not in {"", asked} else ""
-            yield "model", f"{entry.get('provider', '')} {asked}{by}".strip()
+            requested, served = str(entry.get("model", "")), str(entry.get("served") or "")
+            by = f" (served by {served})" if served not in {"", requested} else ""
+            yield "model", f"{entry.get('provider', '')} {requested}{by}".strip()
     packages = header.kit.get("packages")
     if isinstance(packages, dict):
         yield "packages", ", ".join(f"{name} {version}" for name, version in packages.items())

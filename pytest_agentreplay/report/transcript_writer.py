@@ -66,7 +66,7 @@ class TranscriptWriter:
 
     def turn(self, turn: Turn) -> Iterator[str]:
         """The lines of a turn; all but the first are indented."""
-        return map(shown, self._turn(turn))
+        return map(escape_row, self._turn(turn))
 
     def _turn(self, turn: Turn) -> Iterator[str]:
         whose = f"{turn.agent} " if turn.agent and turn.who else ""
@@ -83,27 +83,27 @@ class TranscriptWriter:
     def _context(self, turn: Turn, x: Exchange, now: CallReading) -> LaneContext:
         """Return what was said before a model call: a child process has its own, unless it goes on with another."""
         key = turn.lane, next((lane for lane in self._apart if f"{x.lane}.".startswith(f"{lane}.")), "")
-        if (found := self._contexts.get(key)) is None:
+        if (context := self._contexts.get(key)) is None:
             before = self._lanes.get(turn.lane, LaneContext())
             goes_on = not all(map(is_system, now.messages[: kept(before.request, now)]))
-            self._contexts[key] = found = replace(before) if goes_on else LaneContext()
-        self._lanes[turn.lane] = found
-        return found
+            self._contexts[key] = context = replace(before) if goes_on else LaneContext()
+        self._lanes[turn.lane] = context
+        return context
 
-    def model(self, x: Exchange, reading: CallReading, told: LaneContext) -> Iterator[str]:
+    def model(self, x: Exchange, reading: CallReading, context: LaneContext) -> Iterator[str]:
         """A model call: what is new in its request, and the answer."""
-        before, told.request = told.request, reading
+        before, context.request = context.request, reading
         if reading.system != before.system:
-            yield from named("system", "\n".join(map(system_text, reading.system)) or "(none)")
+            yield from labelled_rows("system", "\n".join(map(system_text, reading.system)) or "(none)")
         if reading.tools != before.tools:
             names = ", ".join(map(tool_name, reading.tools)) or "(none)"
             same = {tool_name(tool) for tool in reading.tools} == {tool_name(tool) for tool in before.tools}
-            yield from named("tools", f"{names} (schemas changed)" if same else names)
+            yield from labelled_rows("tools", f"{names} (schemas changed)" if same else names)
             for tool in reading.tools if self._review else ():
-                yield from () if tool in before.tools else named(f"schema of {tool_name(tool)}", plain(tool))
+                yield from () if tool in before.tools else labelled_rows(f"schema of {tool_name(tool)}", plain(tool))
         yield from parameters(before.parameters, reading.parameters)
-        yield from self.added(before, reading, told.reply)
-        told.reply = reply = self._reader.read_reply(x.call, x.outcome)
+        yield from self.added(before, reading, context.reply)
+        context.reply = reply = self._reader.read_reply(x.call, x.outcome)
         self._names |= {use.id: use.name for use in reply.tool_uses}
         yield from answer(reply if not self._review else replace(reply, usage={}), x.outcome)
 
@@ -125,7 +125,7 @@ class TranscriptWriter:
                 name = self._names.get(identity, "of a tool")
                 text = text.replace(f"tool result {identity}:", f"tool result {name}:", 1)
             head, _, rest = text.partition(": ")
-            yield from named(head, rest) if rest else named("", text)
+            yield from labelled_rows(head, rest) if rest else labelled_rows("", text)
 
     def exchange(self, x: Exchange) -> Iterator[str]:
         """Any exchange but a turn's model call, with its outcome."""
@@ -141,7 +141,7 @@ class TranscriptWriter:
         else:
             yield f"{label(x.call, self._reader)}{self._note(x)}"
         if isinstance(x.call, FrameCall) and len(x.call.body):
-            yield from indented(named("->", heard(Frame(x.call.body.data)), sign=""))
+            yield from indented(labelled_rows("->", heard(Frame(x.call.body.data)), sign=""))
         for inner in self._inner.get(x.start, ()):
             yield from indented(self.exchange(inner))
         yield from indented(ranked(chunks) if chunks else outcome(x.outcome))
@@ -175,7 +175,7 @@ def parameters(before: JsonObject, now: JsonObject) -> Iterator[str]:
     for name in sorted({*before, *now}):
         value, old = now.get(name), before.get(name)
         if value != old and not name.endswith(("_id", "_key", "user")) and not isinstance(value, dict | list):
-            yield from named(name, "(left out)" if name not in now else plain(value))
+            yield from labelled_rows(name, "(left out)" if name not in now else plain(value))
 
 
 def ranked(chunks: Iterable[Chunk]) -> Iterator[str]:
@@ -183,15 +183,15 @@ def ranked(chunks: Iterable[Chunk]) -> Iterator[str]:
     for place, chunk in enumerate(chunks, 1):
         score = "" if chunk.score is None else f" ({chunk.score:g})"
         name = f"{place}. {chunk.id}{score}"
-        yield from named(name, chunk.content) if chunk.content else (name,)
+        yield from labelled_rows(name, chunk.content) if chunk.content else (name,)
 
 
 def answer(reply: ReplyReading, result: Outcome | None) -> Iterator[str]:
     """A model's reply: text, tools that it asks for, why it stopped, tokens."""
     if reply.text:
-        yield from named("answers", reply.text)
+        yield from labelled_rows("answers", reply.text)
     for use in reply.tool_uses:
-        yield from named("asks for", f"{use.name}({plain(use.arguments)})", sign="")
+        yield from labelled_rows("asks for", f"{use.name}({plain(use.arguments)})", sign="")
     match result:
         case FramesReply():
             yield from ended(result)
@@ -202,9 +202,9 @@ def answer(reply: ReplyReading, result: Outcome | None) -> Iterator[str]:
         case _:
             yield from outcome(result, reply.error)
     if reply.finish_reasons:
-        yield from named("stops", ", ".join(reply.finish_reasons))
+        yield from labelled_rows("stops", ", ".join(reply.finish_reasons))
     if reply.usage:
-        yield from named("tokens", ", ".join(f"{name} {count}" for name, count in sorted(reply.usage.items())))
+        yield from labelled_rows("tokens", ", ".join(f"{name} {count}" for name, count in sorted(reply.usage.items())))
 
 
 def outcome(result: Outcome | None, error: str = "") -> Iterator[str]:
@@ -219,13 +219,13 @@ def outcome(result: Outcome | None, error: str = "") -> Iterator[str]:
             yield from raised(result.failure) if result.failure else ()
         case FramesReply():
             for frame in result.frames():
-                yield from named("<-", heard(frame), sign="")
+                yield from labelled_rows("<-", heard(frame), sign="")
             yield from ended(result)
         case ToolReply(value, items):
             if items is None:
-                yield from named("", value if isinstance(value, str) else plain(value))
+                yield from labelled_rows("", value if isinstance(value, str) else plain(value))
             for item in items or ():
-                yield from named("-", plain(item), sign="")
+                yield from labelled_rows("-", plain(item), sign="")
             yield from raised(result.failure) if result.failure else ()
     if isinstance(result, HttpReply | ToolReply) and result.closed:
         yield "(the agent stopped reading here)"
@@ -249,13 +249,13 @@ def ended(reply: FramesReply) -> Iterator[str]:
     if reply.closed:
         whose = "the agent" if reply.closed.by_agent else "the other side"
         code = "" if reply.closed.code is None else f" ({reply.closed.code})"
-        yield from named(f"{whose} closed{code}", reply.closed.reason, sign=":" if reply.closed.reason else "")
+        yield from labelled_rows(f"{whose} closed{code}", reply.closed.reason, sign=":" if reply.closed.reason else "")
 
 
 def raised(failure: Failure) -> Iterator[str]:
     """An exception by its class and message."""
     name = failure.type.rpartition(".")[2]
-    yield from named(f"raised {name}", failure.message) if failure.message else (f"raised {name}",)
+    yield from labelled_rows(f"raised {name}", failure.message) if failure.message else (f"raised {name}",)
 
 
 def echoes(message: Json, reply: ReplyReading) -> bool:
@@ -270,9 +270,9 @@ def echoes(message: Json, reply: ReplyReading) -> bool:
         content = message.get(name)
         if isinstance(content, list):
             message = {**message, name: [block for block in content if not thinks(block)]}
-    said = [f"assistant: {reply.text}"] if reply.text else []
-    said += [f"assistant calls {use.name}({plain(use.arguments)})" for use in reply.tool_uses]
-    return say(message) in "\n".join(said)
+    messages = [f"assistant: {reply.text}"] if reply.text else []
+    messages += [f"assistant calls {use.name}({plain(use.arguments)})" for use in reply.tool_uses]
+    return say(message) in "\n".join(messages)
 
 
 def thinks(block: Json) -> bool:
@@ -284,8 +284,8 @@ def thinks(block: Json) -> bool:
 
 def system_text(text: Json) -> str:
     """A system text, given as a string, a block or a message."""
-    if isinstance(text, dict) and isinstance(found := text.get("text", text.get("content")), str):
-        return found
+    if isinstance(text, dict) and isinstance(content := text.get("text", text.get("content")), str):
+        return content
     return text if isinstance(text, str) else say(text)
 
 
@@ -305,11 +305,11 @@ def tool_name(tool: Json) -> str:
 
 def plain(value: Json) -> str:
     """A value as people read it: a text as it is, a picture or file by its type, size and digest, else JSON."""
-    found = media.told(value)
-    return found if isinstance(found, str) else canonical(found)
+    value_shown = media.told(value)
+    return value_shown if isinstance(value_shown, str) else canonical(value_shown)
 
 
-def named(name: str, text: str, sign: str = ":") -> Iterator[str]:
+def labelled_rows(name: str, text: str, sign: str = ":") -> Iterator[str]:
     """The lines of `name: text`; a text of several lines begins behind the name and goes on indented."""
     head, *rest = [row.rstrip() for row in text.splitlines()] or ['""']
     yield f"{name}{sign} {head}".rstrip() if name else head
@@ -321,6 +321,6 @@ def indented(rows: Iterable[str]) -> Iterator[str]:
     return (f"  {row}" for row in rows)
 
 
-def shown(row: str) -> str:
+def escape_row(row: str) -> str:
     """A line as it may be shown: one line, whatever stands in it."""
     return safe(row).replace("\n", "\\n")

@@ -75,7 +75,7 @@ class Verdict:
     @property
     def held(self) -> int:
         """How many checks hold."""
-        return sum(1 for one in self.checks if one.held)
+        return sum(1 for check in self.checks if check.held)
 
     @property
     def summary(self) -> HalfSummary:
@@ -92,16 +92,16 @@ def text(verdict: Verdict, *, width: int = 80, verbosity: int = 0) -> str:
     """A half that is not as expected, for a terminal: the headline, the checks that do not hold, what to type next."""
     width = max(NARROW, width)
     blocks = [wrapped(verdict.headline, width, "", "  ")]
-    shown = verdict.checks if verbosity > 0 else [one for one in verdict.checks if not one.held]
-    if verdict.word not in {"reproduced", "fixed", "robust"} and shown:
-        blocks.append([row for one in shown for row in check_rows(one, verdict.file, width)])
+    checks = verdict.checks if verbosity > 0 else [check for check in verdict.checks if not check.held]
+    if verdict.word not in {"reproduced", "fixed", "robust"} and checks:
+        blocks.append([row for check in checks for row in check_rows(check, verdict.file, width)])
     if verdict.finding is not None:
         _, _, course = finding_text(verdict.finding, width=width - 2).partition("\n\n")  # its headline is in ours
         blocks.append(["  " + row if row else "" for row in course.splitlines()])
-    told = [row for note in verdict.notes for row in wrapped(note, width, "  note  ", "        ")]
-    told += [row for one in verdict.human for row in wrapped(one, width, "  needs human  ", "               ")]
-    told += wrapped(served_by(verdict), width, "  served  ", "          ")
-    blocks.append(told)
+    rows = [row for note in verdict.notes for row in wrapped(note, width, "  note  ", "        ")]
+    rows += [row for check in verdict.human for row in wrapped(check, width, "  needs human  ", "               ")]
+    rows += wrapped(served_by(verdict), width, "  served  ", "          ")
+    blocks.append(rows)
     blocks.append([f"  {label}:  {on_one_line(command)}" for label, command in verdict.next])
     return "\n".join(row for block in blocks if block for row in (*block, ""))[:-1]
 
@@ -111,19 +111,19 @@ def served_by(verdict: Verdict) -> str:
     return f"{verdict.served} ({verdict.answers})" if verdict.answers else verdict.served
 
 
-def check_rows(one: Checked, file: str, width: int) -> list[str]:
+def check_rows(check: Checked, file: str, width: int) -> list[str]:
     """One check: whether it holds, in its words, where it stands, and what was there instead."""
-    word = {True: "holds", False: "fails", None: "unsaid"}[one.held]
-    rows = wrapped(one.text, width, f"  {word:<7} ", " " * 10)
-    if one.place:
-        rows.append(f"{' ' * 10}{file}:{one.place}")
-    return rows + [row for said in one.lines for row in wrapped(said, width, " " * 12, " " * 14)]
+    word = {True: "holds", False: "fails", None: "unsaid"}[check.held]
+    rows = wrapped(check.text, width, f"  {word:<7} ", " " * 10)
+    if check.place:
+        rows.append(f"{' ' * 10}{file}:{check.place}")
+    return rows + [row for line in check.lines for row in wrapped(line, width, " " * 12, " " * 14)]
 
 
-def wrapped(said: str, width: int, first: str, rest: str) -> list[str]:
+def wrapped(text: str, width: int, first: str, rest: str) -> list[str]:
     """A sentence in lines of `width` columns."""
     return textwrap.wrap(
-        on_one_line(said), width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
+        on_one_line(text), width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
     ) or [first.rstrip()]
 
 
@@ -132,41 +132,41 @@ def panel(verdicts: Sequence[Verdict], *, title: str, width: int = 80, network: 
     width = max(NARROW, width)
     first = verdicts[0]
     rows = wrapped(f"{first.case}: {title}" if title else first.case, width, "", "  ")
-    for one in verdicts:
-        rows += labelled(*row_of(one), width)
+    for verdict in verdicts:
+        rows += labelled(*row_of(verdict), width)
     if first.word != "cold":
-        human = [text for one in verdicts for text in one.human]
+        human = [text for verdict in verdicts for text in verdict.human]
         rows += labelled("needs human", str(len(human)), width)
         rows += [row for text in human for row in wrapped(text, width, " " * (LABEL + 4), " " * (LABEL + 4))]
-        policies = dict.fromkeys(f"{one.half} {served_by(one)}" for one in verdicts)
+        policies = dict.fromkeys(f"{verdict.half} {served_by(verdict)}" for verdict in verdicts)
         rows += labelled("served", "; ".join(policies), width)
     rows += labelled("network", network, width) if network else []
-    unheard = {library: place for one in verdicts for library, place in one.unheard.items()}
+    unheard = {library: place for verdict in verdicts for library, place in verdict.unheard.items()}
     for library, place in unheard.items():
         rows += labelled("unheard", f"{place} loads {library} with ctypes: what it does is not refused", width)
-    fine = all(one.outcome != "failed" for one in verdicts)
+    fine = all(verdict.outcome != "failed" for verdict in verdicts)
     rows += labelled("as expected", f"{'yes' if fine else 'NO'} (expect: {first.expect})", width)
     rows += labelled("evidence", evidence, width) if evidence else []
     return "\n".join(rows)
 
 
-def row_of(one: Verdict) -> tuple[str, str]:
+def row_of(verdict: Verdict) -> tuple[str, str]:
     """The line of one half in the panel."""
-    match one.word, one.half:
+    match verdict.word, verdict.half:
         case "cold", _:
-            return "cold", one.headline.removeprefix("cold: ")
+            return "cold", verdict.headline.removeprefix("cold: ")
         case (("cannot say" | "broken" | "no runner"), half):
-            return "failure reproduced" if half == "observed" else half, one.headline
+            return "failure reproduced" if half == "observed" else half, verdict.headline
         case _, "observed":
-            return "failure reproduced", "yes" if one.word == "reproduced" else "no"
+            return "failure reproduced", "yes" if verdict.word == "reproduced" else "no"
         case _:
-            robust = ": robust, no proof" if one.word == "robust" else ""
-            return "desired", f"{one.held} of {len(one.checks)} hold{robust}"
+            robust = ": robust, no proof" if verdict.word == "robust" else ""
+            return "desired", f"{verdict.held} of {len(verdict.checks)} hold{robust}"
 
 
-def labelled(label: str, said: str, width: int) -> list[str]:
+def labelled(label: str, text: str, width: int) -> list[str]:
     """A row of the panel."""
-    return wrapped(said, width, f"  {label:<{LABEL}}  ", " " * (LABEL + 4))
+    return wrapped(text, width, f"  {label:<{LABEL}}  ", " " * (LABEL + 4))
 
 
 @dataclass(frozen=True, slots=True)

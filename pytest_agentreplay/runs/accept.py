@@ -19,7 +19,7 @@ from pytest_agentreplay.redact.final_scan import CUT
 from pytest_agentreplay.runs.accepted_rules import RULES_FILE, accepted_rules
 from pytest_agentreplay.runs.recovery import count, torn_off
 from pytest_agentreplay.store import files, layout, projects, reading
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import root_above
 
 if TYPE_CHECKING:
@@ -38,20 +38,20 @@ def rule(root: Path, path: str, reason: str) -> str:
     rows = [{"path": r.path, "reason": r.reason} for r in sorted(accepted, key=lambda r: r.path)]
     file = root / RULES_FILE
     files.write_whole(file, json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
-    return f"{shown(file)}: {path} is told as drift and no longer compared: {reason}"
+    return f"{format_path(file)}: {path} is told as drift and no longer compared: {reason}"
 
 
 def codes_between(old: Run, new: Run, root: Path, rules: tuple[Rule, ...] = ()) -> dict[str, int]:
     """Return how often each code of a divergence is a change from `old` to `new`, most important first."""
     matching = Matching(READER, (*RULES, *accepted_rules(root), *rules))
-    found = Counter(one.kind.code for one in divergences(old, new, READER, matching=matching))
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+    counts = Counter(one.kind.code for one in divergences(old, new, READER, matching=matching))
+    return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def all_wanted(codes: Iterable[str], wanted: Collection[str]) -> bool:
-    """Return whether each of `codes`, and at least one, is in `wanted`; nobody asks where that is empty."""
-    found = set(codes)
-    return not wanted or (bool(found) and found <= set(wanted))
+def all_wanted(codes: Iterable[str], chosen: Collection[str]) -> bool:
+    """Return whether each of `codes`, and at least one, is in `chosen`; nobody asks where that is empty."""
+    present = set(codes)
+    return not chosen or (bool(present) and present <= set(chosen))
 
 
 def pending(root: Path) -> list[Path]:
@@ -84,7 +84,7 @@ class Pending:
         """Put it in its snapshot's place; returns the line to print."""
         files.write_whole(self.home, self.text)
         files.remove(self.file)
-        return f"{shown(self.home)}: taken for {projects.recorded_id(self.file, self.home, self.run.header.test)}"
+        return f"{format_path(self.home)}: taken for {projects.recorded_id(self.file, self.home, self.run.header.test)}"
 
 
 def read_pending(what: Path) -> Pending:
@@ -97,13 +97,15 @@ def read_pending(what: Path) -> Pending:
         waiting = (layout.pending_path(up, what) for up in what.parents)
         run, home = next((file for file in waiting if files.exists(file)), what), what
     if run == home:
-        raise SnapshotMissing(NOTHING_PENDING if files.exists(what) else "there is no such file", file=shown(what))
+        raise SnapshotMissing(
+            NOTHING_PENDING if files.exists(what) else "there is no such file", file=format_path(what)
+        )
     text = reading.data(run)
-    new = codec.loads(text, file=shown(run)).run
+    new = codec.loads(text, file=format_path(run)).run
     if CUT in new.header.kit:
         raise SettingsError(
-            f"{shown(run)}: was refused, and is not whole; take the rest: "
-            f"agentreplay recover --policy FILE {quoted(shown(run))}"
+            f"{format_path(run)}: was refused, and is not whole; take the rest: "
+            f"agentreplay recover --policy FILE {quoted(format_path(run))}"
         )
     try:
         codes = codes_between(reading.load(home).run, new, root_above(home.parent))
@@ -124,9 +126,9 @@ def journals(root: Path) -> list[str]:
             lines.append(f"# {error}")
             continue
         what = f"{run.header.test}, {count(len(run.exchanges))}" if run else "nothing readable"
-        lines.append(f"agentreplay recover {quoted(shown(file))}   # {what}{torn_off(torn)}")
+        lines.append(f"agentreplay recover {quoted(format_path(file))}   # {what}{torn_off(torn)}")
     return lines + [
-        f"agentreplay recover --policy FILE {quoted(shown(file))}   # refused, a secret was cut out of it"
+        f"agentreplay recover --policy FILE {quoted(format_path(file))}   # refused, a secret was cut out of it"
         for file in refused(root)
     ]
 
@@ -139,6 +141,6 @@ def refused(root: Path) -> list[Path]:
 def is_refused(file: Path) -> bool:
     """Whether a pending run is the rest of one that was refused."""
     try:
-        return CUT in codec.loads(reading.data(file), file=shown(file)).run.header.kit
+        return CUT in codec.loads(reading.data(file), file=format_path(file)).run.header.kit
     except SnapshotError:
         return False

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.rules import Rule
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.store import files
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,5 +25,5 @@ def accepted_rules(root: Path) -> tuple[Rule, ...]:
         rows = json.loads(files.read(file))
         return tuple(Rule("http", "body", row["path"], "watch", row["reason"], RULES_FILE) for row in rows)
     except (ValueError, TypeError, KeyError, SettingsError) as error:
-        wanted = '[{"path": "$.store", "reason": "why"}]'
-        raise SettingsError(f"{shown(file)}: is not a list of rules like {wanted} ({error})") from None
+        example = '[{"path": "$.store", "reason": "why"}]'
+        raise SettingsError(f"{format_path(file)}: is not a list of rules like {example} ({error})") from None

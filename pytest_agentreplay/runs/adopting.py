@@ -17,7 +17,7 @@ from pytest_agentreplay.runs.accept import all_wanted, codes_between
 from pytest_agentreplay.runs.replay_session import matching_of, schedule_of
 from pytest_agentreplay.runs.run_session import EndedRun, Location, RunSession
 from pytest_agentreplay.store import files
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,7 +107,7 @@ class AdoptingSession(RunSession):
             tags = tags_in(kit) | tags_in({"redactions": self.redaction.record})
             kit["redactions"] = record | ({"tags": {**tags}} if tags else {})
         run = self.redaction.rescan(replace(run, header=replace(run.header, kit=kit)))
-        text = checked(self.redaction, run, shown(self.place.snapshot))
+        text = checked(self.redaction, run, format_path(self.place.snapshot))
         files.write_all_whole(self.beside, lambda: self.store.save(self.place.snapshot, text))
         self.adoption = replace(self.adoption, verdict="adopted", transcripts=len(self.beside))
         return None

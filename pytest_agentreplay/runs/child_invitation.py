@@ -44,12 +44,12 @@ def greeting(
 
 def places(tools: Iterable[tuple[str, Tool]]) -> Iterator[ChildTool]:
     """Where a child finds `tools`."""
-    from pytest_agentreplay.runs.child_tools import found
+    from pytest_agentreplay.runs.child_tools import find_child_tool
 
     for path, tool in tools:
-        there = found(path, tool)
-        if there is not None:
-            yield there
+        place = find_child_tool(path, tool)
+        if place is not None:
+            yield place
 
 
 def can_travel(value: object) -> bool:

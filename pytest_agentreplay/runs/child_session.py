@@ -52,87 +52,87 @@ PATIENCE = 5.0
 class ChildSession:
     """What this process, a child, has joined. It is made once; jobs of pools may lead it from run to run."""
 
-    def __init__(self, interception: interceptions.Interception | None, told: Told) -> None:
+    def __init__(self, interception: interceptions.Interception | None, greeting: Told) -> None:
         """`interception` is the copy that a fork has left in this process, None in a process of its own."""
         self.forked = interception is not None
         nobody: Any = None  # until `attach`
         self.interception = interception or interceptions.Interception(
             nobody,
             nobody,
-            steps=ClockAndSeeds(Clock(told["clock"], told["wall"]), RandomSource(told["seed"])),
-            root=told["root"],
+            steps=ClockAndSeeds(Clock(greeting["clock"], greeting["wall"]), RandomSource(greeting["seed"])),
+            root=greeting["root"],
         )
         self.watch: ChildGuard | None = None
         self.link: ParentLink | None = None
         self.run = ""
         self._surroundings = ExitStack()
 
-    def attach(self, link: ParentLink, told: Told) -> None:
+    def attach(self, link: ParentLink, greeting: Told) -> None:
         """Belong to the run that `link` leads to."""
         interception = self.interception
         # The copy of a fork is that of the run which has invited it: a fixture's, maybe, while jobs are of tests.
-        inherited = self.forked and self.run in {"", told["run"]}
+        inherited = self.forked and self.run in {"", greeting["run"]}
         if self.link is not None:
             self.link.abandon()
-        self.link, self.run, self.told = link, told["run"], told
-        backend = RemoteBackend(link, told["root"])
+        self.link, self.run, self.greeting = link, greeting["run"], greeting
+        backend = RemoteBackend(link, greeting["root"])
         backend.interception = interception
         interception.backend, interception.redactor = backend, RemoteRedactor(link)
         interception.count = lambda: link.ask("count")
         interception.ended, interception.main_patience = ParentEnd(link), PATIENCE
-        interception.codecs[:] = told["codecs"]
-        interception.read_tools, interception.live = told["read_tools"], told["live"]
-        interception.changes = told["changes"]
-        interception.hosts = DeclaredHosts(told["allow_hosts"])
-        interception.now = lambda: clocks.monotonic_ns() - told["began"]
+        interception.codecs[:] = greeting["codecs"]
+        interception.read_tools, interception.live = greeting["read_tools"], greeting["live"]
+        interception.changes = greeting["changes"]
+        interception.hosts = DeclaredHosts(greeting["allow_hosts"])
+        interception.now = lambda: clocks.monotonic_ns() - greeting["began"]
         interception.forget()
-        self._start(told, inherited=inherited)
-        self.work_in(told)
+        self._start(greeting, inherited=inherited)
+        self.work_in(greeting)
 
-    def work_in(self, told: Told) -> lanes.CallContext:
-        """Work in the lane of `told` from now on: its order, its seeds. Return its strand, which runs here."""
+    def work_in(self, greeting: Told) -> lanes.CallContext:
+        """Work in the lane of `greeting` from now on: its order, its seeds. Return its strand, which runs here."""
         interception = self.interception
         call_context = lanes.CallContext(
-            interception, told["lane"], lanes.runner(), threading.get_ident(), inside=told["inside"]
+            interception, greeting["lane"], lanes.runner(), threading.get_ident(), inside=greeting["inside"]
         )
         interception.begin_at(call_context)
-        interception.order = order_of(interception, self.told, told["exchanges"])
+        interception.order = order_of(interception, self.greeting, greeting["exchanges"])
         assert interception.steps is not None
-        interception.steps.step(told["at"], told["lane"], 0)
+        interception.steps.step(greeting["at"], greeting["lane"], 0)
         return call_context
 
-    def _start(self, told: Told, *, inherited: bool) -> None:
-        """Intercept for the run of `told`. `inherited` says that a fork has left all of it but the guard in place."""
+    def _start(self, greeting: Told, *, inherited: bool) -> None:
+        """Intercept for the run of `greeting`; `inherited` says that a fork has left all but the guard in place."""
         interception, steps = self.interception, self.interception.steps
         assert isinstance(steps, ClockAndSeeds)
         if not inherited:
             steps.stop()
-        steps.clock.join(told["clock"], told["wall"])
-        steps.chance.reseed(told["seed"], told["ids"])
+        steps.clock.join(greeting["clock"], greeting["wall"])
+        steps.chance.reseed(greeting["seed"], greeting["ids"])
         if not inherited:
             registry.install()
-            registry.add_patches(told["seams"])
+            registry.add_patches(greeting["seams"])
             self._surroundings.close()
-            for surrounding in (Zone(told["zone"], told["wall"]), Locale(told["locale"])):
+            for surrounding in (Zone(greeting["zone"], greeting["wall"]), Locale(greeting["locale"])):
                 surrounding.start()
                 self._surroundings.callback(surrounding.stop)
             with unloaded("pytest"):
                 steps.start()
-            freeze(told["tools"], interception.codecs, told["main"])
+            freeze(greeting["tools"], interception.codecs, greeting["main"])
         if self.watch is not None:
             self.watch.stop()
         self.watch = ChildGuard(
-            "deny" if told["mode"] == "replay" else "listen",
-            allow_hosts=told["allow_hosts"],
-            allow_subprocess=told["allow_subprocess"],
-            root=told["root"],
+            "deny" if greeting["mode"] == "replay" else "listen",
+            allow_hosts=greeting["allow_hosts"],
+            allow_subprocess=greeting["allow_subprocess"],
+            root=greeting["root"],
         )
         self.watch.link = self.link
         self.watch.joins = child_start.joins
         self.watch.served = lambda environ, _: "" if any(GATEWAY.match(value) for value in environ.values()) else None
         self.watch.start(interception)
         child_start.install()
-        child_start.exchange(self, child_start.ChildHandover(join, job, told["site"]))
+        child_start.exchange(self, child_start.ChildHandover(join, job, greeting["site"]))
         interceptions.open_for(interception)
 
     @contextmanager
@@ -203,10 +203,10 @@ def join(invitation: Invitation, main: str = "") -> None:
     interceptions.open_for(None)
     with guard.deaf():
         link = ParentLink(invitation)
-    told = {**link.ask("join", invitation.token, dict(os.environ)), "main": main}
+    greeting = {**link.ask("join", invitation.token, dict(os.environ)), "main": main}
     if _session is None:
-        _session = ChildSession(running, told)
-    _session.attach(link, told)
+        _session = ChildSession(running, greeting)
+    _session.attach(link, greeting)
     _process = os.getpid()
     lanes.CALL_CONTEXT.set(_session.interception.main())
 
@@ -248,12 +248,14 @@ def job(invitation: Invitation | None) -> Iterator[None]:
         _session.interception.order = order
 
 
-def order_of(interception: interceptions.Interception, told: Told, recorded: tuple[Exchange, ...]) -> Any:
+def order_of(interception: interceptions.Interception, greeting: Told, recorded: tuple[Exchange, ...]) -> Any:
     """The order of answers in this process: as recorded where that matters; None where they come at once."""
-    if told["mode"] == "record":
+    if greeting["mode"] == "record":
         return held_by(Holding)(interception.backend, interception)
-    policy, schedule = told["order"], ReleaseSchedule(recorded)
-    if (policy == "free" and not told["waits"]) or (policy == "auto" and not told["waits"] and not schedule.matters):
+    policy, schedule = greeting["order"], ReleaseSchedule(recorded)
+    if (policy == "free" and not greeting["waits"]) or (
+        policy == "auto" and not greeting["waits"] and not schedule.matters
+    ):
         return None
     from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
 
@@ -261,8 +263,10 @@ def order_of(interception: interceptions.Interception, told: Told, recorded: tup
     assert isinstance(backend, RemoteBackend)
 
     def explain(call: Call, mine: Exchange, expected: Exchange | None) -> Divergence:
-        found: Divergence = backend.link.ask("stalled", call, mine.start, None if expected is None else expected.start)
-        return found
+        divergence: Divergence = backend.link.ask(
+            "stalled", call, mine.start, None if expected is None else expected.start
+        )
+        return divergence
 
     loose = policy in {"loose", "free"}
-    return held_by(ReleaseQueue)(schedule, interception, explain, loose=loose, waits=told["waits"])
+    return held_by(ReleaseQueue)(schedule, interception, explain, loose=loose, waits=greeting["waits"])

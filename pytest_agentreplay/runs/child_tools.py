@@ -39,8 +39,8 @@ class ChildTool:
     returns: tuple[type, ...] = ()
 
 
-def found(path: str, given: tool.Tool) -> ChildTool | None:
-    """Where a child finds `given`, at the import path `path`, "" for wherever its function was defined.
+def find_child_tool(path: str, child_tool: tool.Tool) -> ChildTool | None:
+    """Where a child finds `child_tool`, at the import path `path`, "" for wherever its function was defined.
 
     None for a function that no import leads to; a fork has it all the same.
     """
@@ -49,14 +49,14 @@ def found(path: str, given: tool.Tool) -> ChildTool | None:
         module = next(name for cut in range(len(names) - 1, 0, -1) if (name := ".".join(names[:cut])) in sys.modules)
         inner = path[len(module) + 1 :]
     else:
-        function = unwrapped(given.function, given.name).functions[0]
+        function = unwrapped(child_tool.function, child_tool.name).functions[0]
         module, inner = function.__module__, function.__qualname__
         if "<locals>" in inner:
             return None
     if module == "__main__":  # a child runs another main module, and imports this one by its name
         module = main_module() or module
-    returns = (given.returns,) if _has_a_name(given.returns) else ()
-    return ChildTool(module, inner, given.name, given.effects, given.boundary, given.facts, returns)
+    returns = (child_tool.returns,) if _has_a_name(child_tool.returns) else ()
+    return ChildTool(module, inner, child_tool.name, child_tool.effects, child_tool.boundary, child_tool.facts, returns)
 
 
 def _has_a_name(kind: Any) -> bool:
@@ -113,10 +113,10 @@ def freeze_in_main(tools: list[ChildTool], codecs: list[Codec]) -> None:
 
     def line(frame: FrameType, event: str, _arg: object) -> Any:
         for place in [*left]:
-            held = resolved(frame.f_globals.get, place.path)
+            function = resolved(frame.f_globals.get, place.path)
             with suppress(CannotRedirect):
-                if held is not None:
-                    _redirect(place, held, codecs)
+                if function is not None:
+                    _redirect(place, function, codecs)
                     left.remove(place)
         if not left or event == "return":
             sys.settrace(None)
@@ -136,13 +136,13 @@ def resolved(get: Callable[[str], Any], path: str) -> Any:
 
 
 def _freeze_in(place: ChildTool, codecs: list[Codec], module: ModuleType) -> None:
-    held = resolved(lambda name: getattr(module, name, None), place.path)
-    if held is None:
+    function = resolved(lambda name: getattr(module, name, None), place.path)
+    if function is None:
         raise CannotRedirect(f"{place.module}.{place.path}: the test has it, and its child process has not")
-    _redirect(place, held, codecs)
+    _redirect(place, function, codecs)
 
 
-def _redirect(place: ChildTool, held: Any, codecs: list[Codec]) -> None:
+def _redirect(place: ChildTool, function: Any, codecs: list[Codec]) -> None:
     returns = place.returns[0] if place.returns else tool.ANNOTATED
-    made = tool.Tool(place.name, held, place.effects, returns, place.boundary, place.facts)
+    made = tool.Tool(place.name, function, place.effects, returns, place.boundary, place.facts)
     tool.redirect(made, codecs=codecs)

@@ -54,9 +54,9 @@ def windows_words(command: str) -> list[str]:
 
 
 def run(
-    command: Sequence[str], *, environ: Mapping[str, str], folder: Path, given: bytes, limit: float
+    command: Sequence[str], *, environ: Mapping[str, str], folder: Path, stdin: bytes, limit: float
 ) -> CommandResult:
-    """Run `command` in `folder`, with `given` on its standard input. It and its children are dead afterwards.
+    """Run `command` in `folder`, with `stdin` on its standard input. It and its children are dead afterwards.
 
     `limit` are the seconds that it may take, 0 for as many as it takes.
 
@@ -70,7 +70,7 @@ def run(
     except (OSError, ValueError) as wrong:
         raise RunnerError(f"--runner-cmd: cannot run {command[0]}: {wrong}") from None
     outputs = [Output(child.stdout), Output(child.stderr)]
-    threading.Thread(target=feed, args=(child.stdin, given), daemon=True).start()
+    threading.Thread(target=feed, args=(child.stdin, stdin), daemon=True).start()
     try:
         code: int | None = child.wait(limit or None)
     except subprocess.TimeoutExpired:
@@ -101,10 +101,10 @@ def kill(child: subprocess.Popen[bytes]) -> None:
         child.wait(PATIENCE)
 
 
-def feed(pipe: IO[bytes], given: bytes) -> None:
+def feed(pipe: IO[bytes], stdin: bytes) -> None:
     """Hand the input over; who does not read it has no need of it."""
     with suppress(OSError, ValueError):
-        pipe.write(given)
+        pipe.write(stdin)
     with suppress(OSError, ValueError):
         pipe.close()
 

@@ -89,7 +89,7 @@ class AgentReplay:
         """
         if self._run_session is None:
             return function
-        return self._run_session.meet(function, name, effects=effects, returns=returns)
+        return self._run_session.freeze(function, name, effects=effects, returns=returns)
 
     def model(
         self,
@@ -110,7 +110,7 @@ class AgentReplay:
         if self._run_session is None:
             return function
         facts = said(version=version, provider=provider, parameters=parameters or {})
-        return self._run_session.meet(function, name, returns=returns, boundary="model", facts=facts)
+        return self._run_session.freeze(function, name, returns=returns, boundary="model", facts=facts)
 
     def retrieval(
         self,
@@ -130,7 +130,7 @@ class AgentReplay:
         if self._run_session is None:
             return function
         facts = said(embedding_model=embedding_model)
-        return self._run_session.meet(
+        return self._run_session.freeze(
             function, name, effects=effects, returns=returns, boundary="retrieval", facts=facts
         )
 

@@ -105,8 +105,8 @@ def used_by(finding: Finding, tests: list[str]) -> Finding:
     from pytest_agentreplay.core.paths import named
     from pytest_agentreplay.report.findings import Line
 
-    shown = ", ".join(tests[:MOST]) + (f" and {len(tests) - MOST} more" if len(tests) > MOST else "")
-    lines = (Line("text", f"{finding.test}, shared by {shown}", "fixture"), *finding.lines)
+    listed = ", ".join(tests[:MOST]) + (f" and {len(tests) - MOST} more" if len(tests) > MOST else "")
+    lines = (Line("text", f"{finding.test}, shared by {listed}", "fixture"), *finding.lines)
     code, space, rest = finding.headline.partition("] ")
     headline = f"{code}{space}{named(finding.test)}: {rest}"
     return replace(finding, headline=headline, lines=lines)

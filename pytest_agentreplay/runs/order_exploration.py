@@ -56,17 +56,19 @@ class OrderExploration(ReplaySession):
         if ended.interrupted:
             return None
         if not trial.number:
-            found = super().end_body(ended)
+            finding = super().end_body(ended)
         else:
-            found = self._changed(ended)
-            self.summary = replace(self.summary, trial=replace(result, race=None if found is None else found.plain()))
-        if found is None and ended.failure is not None and self.outcome(ended) == self._before():
+            finding = self._changed(ended)
+            self.summary = replace(
+                self.summary, trial=replace(result, race=None if finding is None else finding.plain())
+            )
+        if finding is None and ended.failure is not None and self.outcome(ended) == self._before():
             self.note(expect="fails as recorded")
-        return found
+        return finding
 
     def end(self) -> Finding | None:
         """Teardown has only to keep within its test."""
-        self._whole = False
+        self._complete = False
         return super().end() or self.stragglers()
 
     def _kept(self) -> bool:
@@ -92,28 +94,28 @@ class OrderExploration(ReplaySession):
         def number_of(x: Exchange) -> int:
             return seat(standing.turns, x).turn.number
 
-        named = {
+        labels_by_start = {
             x.start: races.CallLabel(standing.name(x.call), line(x.call, READER), number_of(x), x.agent or x.lane)
             for x in run.exchanges
             if x.start in trial.completion
         }
         pairs = islice(telling(answers(schedule_of(run)), trial.completion), races.PAIRS + 1)
-        labels = [(named[first], named[second]) for first, second in pairs]
-        found = races.race(self.place.test, trial, change, labels, self.snapshot_facts())
-        self.summary = replace(self.summary, code=found.code)
-        return found
+        labels = [(labels_by_start[first], labels_by_start[second]) for first, second in pairs]
+        finding = races.race(self.place.test, trial, change, labels, self.snapshot_facts())
+        self.summary = replace(self.summary, code=finding.code)
+        return finding
 
     def _change(self, ended: EndedRun) -> races.OrderEffect | None:
         """What is not as in the recorded order. Where the agent has asked for something else, all else follows."""
         divergence, late = self.replayer.divergence, self.stragglers()
         if divergence is not None:
             effect = divergence.now is not None and self.has_effects(divergence.now)
-            return races.asked(divergence, effect=effect)
+            return races.describe_request(divergence, effect=effect)
         if late is not None:
-            return races.late(late)
+            return races.describe_late_call(late)
         now, before = self.outcome(ended), self._before()
         if now != before:
-            return races.ended(before, now)
+            return races.describe_end(before, now)
         missing = list(self._not_done())
         return races.not_done(missing) if missing else None
 

@@ -79,7 +79,7 @@ def one_process(
     command = [*interpreter(folder), "-m", "pytest", *words, *neutral(plan, made), f"{FLAG}={file}", *plan["rest"]]
     with undebugged():
         try:
-            ended = child.run(command, environ=environment(environ), folder=folder, given=b"", limit=0)
+            ended = child.run(command, environ=environment(environ), folder=folder, stdin=b"", limit=0)
         except RunnerError as error:
             ended = child.CommandResult(None, b"", str(error).partition(": ")[2].encode(), 0)
     rows = [json.loads(line) for line in files.read(into).splitlines()] if into.is_file() else []

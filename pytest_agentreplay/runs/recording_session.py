@@ -41,7 +41,7 @@ from pytest_agentreplay.runs import replay_kit
 from pytest_agentreplay.runs.run_session import EndedRun, RunSession
 from pytest_agentreplay.runs.unchanged import unchanged
 from pytest_agentreplay.store import files
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -169,7 +169,7 @@ class RecordingSession(RunSession):
         if self.redaction.has_learnt:
             run = self.redaction.rescan(run)
         try:
-            text = checked(self.redaction, run, shown(self.place.snapshot))
+            text = checked(self.redaction, run, format_path(self.place.snapshot))
         except Leak as leak:
             raise self._refused(leak, run) from None
         if keep_old:
@@ -200,7 +200,7 @@ class RecordingSession(RunSession):
             return leak
         kept = self.store.save_pending(self.place.snapshot, text)
         self.note(rest=str(kept))
-        return Leak(f"{leak}\n{next_step(shown(kept))}")
+        return Leak(f"{leak}\n{next_step(format_path(kept))}")
 
     def _keep_journal(self, keep: bool) -> None:
         """End the journal. One that is kept holds nothing that became known as a secret after it was written."""
@@ -243,7 +243,9 @@ class RecordingSession(RunSession):
         exchanges = without_lone(untangled(exchanges, self.child_lanes()))
         begun = {lane: now(reading) for lane, reading in self.interception.begun.items()}
         gaps = [entry.line() for entry in self.watch.ledger]
-        missed = replay_kit.unfrozen(exchanges, READER, str(self.place.root), self.interception.met, self.child_lanes())
+        missed = replay_kit.unfrozen(
+            exchanges, READER, str(self.place.root), self.interception.seen_tools, self.child_lanes()
+        )
         imported = [*sorted(self.interception.importing)]
         uncompared = replay_kit.uncompared(self.interception.uncompared, self.redaction.text)
         apart = (*self.child_lanes(), *lanes_of(exchanges, self.children.lanes))
@@ -297,9 +299,9 @@ def orders_between_lanes(
     """
     top = {x.start: x for x in exchanges if x.parent is None}
     kept: JsonObject = {}
-    for start, known in courses.after.items() if courses is not None else ():
+    for start, before in courses.after.items() if courses is not None else ():
         x = top.get(now(start))
-        earlier = [top[now(other)] for other in known if now(other) in top] if x is not None else []
+        earlier = [top[now(other)] for other in before if now(other) in top] if x is not None else []
         others = [y.start for y in earlier if x is not None and y.lane not in {x.lane, *above(x.lane)}]
         if others:
             kept[str(now(start))] = [*others]

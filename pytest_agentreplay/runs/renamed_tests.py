@@ -25,11 +25,11 @@ def mv(old: str, new: str) -> str:
     return f"agentreplay mv {quoted(old)} {quoted(new)}"
 
 
-def likeness(one: str, other: str) -> float:
+def likeness(first: str, second: str) -> float:
     """How alike two node ids are, from 0 to 2: their files and what stands in them count the same."""
-    if is_fixture(one) is not is_fixture(other):
+    if is_fixture(first) is not is_fixture(second):
         return 0
-    (file, _, rest), (file_too, _, rest_too) = one.partition("::"), other.partition("::")
+    (file, _, rest), (file_too, _, rest_too) = first.partition("::"), second.partition("::")
     names = SequenceMatcher(None, rest, rest_too, autojunk=False)
     if file == file_too:
         return 1 + names.ratio()
@@ -40,8 +40,8 @@ def likeness(one: str, other: str) -> float:
 
 def nearest(test: str, others: Iterable[tuple[T, str]]) -> tuple[T, str] | None:
     """The pair whose test is most like `test`; None where none is like it at all."""
-    found = [(likeness(test, other), other, what) for what, other in others]
-    best = max(found, key=lambda one: one[0], default=None)
+    candidates = [(likeness(test, other), other, what) for what, other in others]
+    best = max(candidates, key=lambda candidate: candidate[0], default=None)
     return (best[2], best[1]) if best is not None and best[0] else None
 
 
@@ -60,7 +60,7 @@ class Suite:
 
     def former(self, test: str, snapshots: Iterable[tuple[T, str]]) -> tuple[T, str] | None:
         """The snapshot that is most likely the one of `test` under its former name; none of a test that is there."""
-        return nearest(test, (one for one in snapshots if not self.has(one[1])))
+        return nearest(test, (pair for pair in snapshots if not self.has(pair[1])))
 
     def has(self, test: str) -> bool:
         """Whether the test is there. What a session over a part of the tests cannot tell is taken for there."""
@@ -86,12 +86,12 @@ class Suite:
         module = self.modules.get(file)
         if module is not None and not found_in(module, name):
             return False
-        seen = f"{file}::{name}" in {one.partition("[")[0] for one in self.ids}
+        seen = f"{file}::{name}" in {test_id.partition("[")[0] for test_id in self.ids}
         return not seen or any("[" in word for word in typed)
 
     @cached_property
     def _files(self) -> frozenset[str]:
-        return frozenset(one.partition("::")[0] for one in self.ids)
+        return frozenset(test_id.partition("::")[0] for test_id in self.ids)
 
 
 def found_in(thing: object, name: str) -> bool:

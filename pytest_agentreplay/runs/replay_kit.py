@@ -81,13 +81,13 @@ def hash_order() -> JsonObject:
 
 def versions() -> JsonObject:
     """Versions of the plugin and of those SDKs that are loaded."""
-    found: JsonObject = {}
+    packages: JsonObject = {}
     for name in ("frozen-agentreplay", "pytest", *PACKAGES):
         if name in {"frozen-agentreplay", "pytest"} or MODULES.get(name, name) in sys.modules:
             version = installed_version(name)
             if version is not None:
-                found[name] = version
-    return found
+                packages[name] = version
+    return packages
 
 
 @functools.cache
@@ -144,13 +144,13 @@ def usage_of(run: Run, *, live: bool) -> dict[str, Any]:
 
     Without `live` they were answered from a recording: that took nothing.
     """
-    asked = [x for x in run.exchanges if is_model(x.call, READER)]
-    usages = [READER.read_reply(x.call, x.outcome).usage for x in asked if live]
+    model_calls = [x for x in run.exchanges if is_model(x.call, READER)]
+    usages = [READER.read_reply(x.call, x.outcome).usage for x in model_calls if live]
     return {
         "calls": len(usages),
         "tokens": {side: sum(usage.get(f"{side}_tokens", 0) for usage in usages) for side in ("input", "output")},
-        "seconds": sum((x.timing.end or x.timing.start) - x.timing.start for x in asked if live) / 1e9,
-        "model": READER.read_call(asked[0].call).model if asked else "",
+        "seconds": sum((x.timing.end or x.timing.start) - x.timing.start for x in model_calls if live) / 1e9,
+        "model": READER.read_call(model_calls[0].call).model if model_calls else "",
         **served_by(run),
     }
 
@@ -194,21 +194,21 @@ def unfrozen(
     exchanges: tuple[Exchange, ...],
     reader: Reader,
     root: str,
-    met: Collection[str] = (),
+    seen: Collection[str] = (),
     children: Collection[str] = (),
 ) -> list[Json]:
     """Tools that a model asked for and that ran unseen, with the import path that would freeze each.
 
     A tool ran when a later request carries a result under its call's id, or under its name where the API gives no ids;
     it was seen when a recorded tool call bears its name, when a frozen function stands under it in a registry, when a
-    boundary has `met` it and let it be (another agent, an answer that has a tool's form), or, where no function of the
+    boundary has `seen` it and let it be (another agent, an answer that has a tool's form), or, where no function of the
     project bears its name, when a call of its arguments was recorded in between. One that ran in a child process, whose
     lane is one of `children`, has no such path ("").
     """
     below = tuple(f"{lane}." for lane in children)
     tools = [tool.name for x in exchanges if (tool := function_of(x.call, reader)) is not None]
-    known = {*met, *tools, *(name.rpartition(".")[2] for name in tools)}
-    asked: dict[str, ToolUse] = {}
+    seen_names = {*seen, *tools, *(name.rpartition(".")[2] for name in tools)}
+    uses: dict[str, ToolUse] = {}
     others: list[ToolCall] = []
     missed: dict[str, Json] = {}
     for x in exchanges:
@@ -219,22 +219,22 @@ def unfrozen(
         body = json.dumps(x.call.arguments).encode() if isinstance(x.call, ToolCall) else x.call.body.data
         waiting = {
             identity: use
-            for identity, use in asked.items()
-            if not known & {use.name, use.name.rpartition(PLUGIN)[2]} and use.name not in missed
+            for identity, use in uses.items()
+            if not seen_names & {use.name, use.name.rpartition(PLUGIN)[2]} and use.name not in missed
         }
-        names = {use.name for use in asked.values()}
+        names = {use.name for use in uses.values()}
         others = [call for call in others if call.name not in names]
-        told = by_name(reader.read_call(x.call)) if waiting.keys() & names else frozenset()
+        results_by_name = by_name(reader.read_call(x.call)) if waiting.keys() & names else frozenset()
         for identity, use in waiting.items():
-            if not ((use.name in told) if identity == use.name else (identity.encode() in body)):
+            if not ((use.name in results_by_name) if identity == use.name else (identity.encode() in body)):
                 continue
             path = guess(use.name, root)
-            if use.name in known or _ran_frozen(use, path, root, others):
-                known.add(use.name)
+            if use.name in seen_names or _ran_frozen(use, path, root, others):
+                seen_names.add(use.name)
             else:
                 missed[use.name] = {"tool": use.name, "path": "" if f"{x.lane}.".startswith(below) else path}
         if isinstance(x.outcome, HttpReply | FramesReply | ToolReply):
-            asked |= {use.id or use.name: use for use in reader.read_reply(x.call, x.outcome).tool_uses}
+            uses |= {use.id or use.name: use for use in reader.read_reply(x.call, x.outcome).tool_uses}
     return list(missed.values())
 
 
@@ -289,7 +289,7 @@ def codec_line(kind: str) -> str:
 
 def by_name(reading: CallReading) -> frozenset[str]:
     """The tools whose results a request tells; ids stand among the names."""
-    return frozenset(known for message in reading.messages for known in tool_results(message))
+    return frozenset(name for message in reading.messages for name in tool_results(message))
 
 
 PLUGIN = "-"

@@ -26,7 +26,7 @@ from pytest_agentreplay.intercept.session.interceptions import describe
 from pytest_agentreplay.report.summary import ReplaySummary, SessionSummary, VirtualClockUse
 from pytest_agentreplay.runs.accepted_rules import accepted_rules
 from pytest_agentreplay.runs.run_session import EndedRun, RunSession
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -85,7 +85,7 @@ class ReplaySession(OfflineSession):
         if self.replayer.gives_way and settings.order != "free":
             self.interception.pause = Pausing(self.interception)
         self.stalls = StallWatch(self.interception, self.overtime, self._waited_for)
-        self._whole = False
+        self._complete = False
         if edited:
             self.note(edited=(*edited,))
 
@@ -99,8 +99,8 @@ class ReplaySession(OfflineSession):
         virtual = settings.clock == "virtual"
         if settings.order == "free" and not settings.waits and not virtual:
             return None
-        schedule, held = schedule_of(run), isinstance(run.header.kit.get("order"), dict)
-        if settings.order == "auto" and not (settings.waits or virtual) and not (held and schedule.matters):
+        schedule, is_ordered = schedule_of(run), isinstance(run.header.kit.get("order"), dict)
+        if settings.order == "auto" and not (settings.waits or virtual) and not (is_ordered and schedule.matters):
             return None
         loose = settings.order in {"loose", "free"}
         if virtual:
@@ -172,7 +172,7 @@ class ReplaySession(OfflineSession):
             return self.parted(divergence, self.snapshot_facts(divergence.kind))
         if (late := self.stragglers()) is not None:
             return late
-        self._whole = ended.failure is None and not (ended.interrupted or ended.skipped)
+        self._complete = ended.failure is None and not (ended.interrupted or ended.skipped)
         self._recurs(ended)
         return self._expected(ended)
 
@@ -192,8 +192,8 @@ class ReplaySession(OfflineSession):
         self.note(written=tuple(name for name, _ in written))
         if (divergence := self.replayer.stopped(self._body)) is None:
             return findings.not_run(self.place.test, written) if written else None
-        found = findings.stopped_early(divergence, self.place.test, self.snapshot_facts(divergence.kind))
-        return findings.with_not_run(found, written)
+        finding = findings.stopped_early(divergence, self.place.test, self.snapshot_facts(divergence.kind))
+        return findings.with_not_run(finding, written)
 
     def _written(self) -> list[tuple[str, str]]:
         """Return the tools that change something and were answered, each with the ini line that lets it run."""
@@ -205,7 +205,7 @@ class ReplaySession(OfflineSession):
 
     def failed_as_expected(self) -> Finding | None:
         """Compare the run as if it had passed: nobody else reports a failure that was expected."""
-        self._whole = True
+        self._complete = True
         divergence = self.replayer.finish(self._body)
         if divergence is None:
             return None
@@ -228,7 +228,7 @@ class ReplaySession(OfflineSession):
             ran_on=self.clock.ran_on,
             clock=self._virtual(),
         )
-        if not self._whole:
+        if not self._complete:
             divergence = self.replayer.parted()  # teardown asked for what it should not have
             return None if divergence is None else self.parted(divergence, self.snapshot_facts(divergence.kind))
         self.note(changed=(*files(self.snapshot.run.header.kit, {"fixtures": dict(self.fixtures)}),))
@@ -264,7 +264,7 @@ class ReplaySession(OfflineSession):
                 now=None,
                 differences=(),
                 detail=(),
-                hints=(f"if the test calls nothing else: git rm {quoted(shown(self.place.snapshot))}",),
+                hints=(f"if the test calls nothing else: git rm {quoted(format_path(self.place.snapshot))}",),
                 cause="an earlier version took a test client or a mock for the network and froze what it calls; "
                 "that runs now, and the calls that it makes itself are recorded: record the test again",
             )
@@ -293,9 +293,9 @@ class ReplaySession(OfflineSession):
         from pytest_agentreplay.runs import replay_kit
 
         live = call.name in self.interception.live
-        named = {tool.name for _, tool in self.tools} | {redirection.tool.name for redirection in self._met}
+        names = {tool.name for _, tool in self.tools} | {redirection.tool.name for redirection in self._redirections}
         path = replay_kit.guess(call.name, str(self.place.root))
-        if not live and (call.name in named | self.interception.met or path.startswith(replay_kit.UNKNOWN)):
+        if not live and (call.name in names | self.interception.seen_tools or path.startswith(replay_kit.UNKNOWN)):
             return divergence
         why = "the settings let it run for real (live)" if live else "no setting and no test names it"
         return replace(
@@ -374,9 +374,9 @@ class ReplaySession(OfflineSession):
 
         self.note(expect="fails differently" if ended.failure is not None else "no longer fails")
         was = self.snapshot.run.header.outcome
-        found = findings.otherwise(self.place.test, was, ended.outcome(), self.snapshot_facts())
-        self.summary = replace(self.summary, code=found.code)
-        return found
+        finding = findings.otherwise(self.place.test, was, ended.outcome(), self.snapshot_facts())
+        self.summary = replace(self.summary, code=finding.code)
+        return finding
 
 
 def without_ports(outcome: JsonObject) -> JsonObject:

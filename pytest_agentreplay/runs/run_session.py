@@ -40,7 +40,7 @@ from pytest_agentreplay.report.summary import SessionSummary
 from pytest_agentreplay.runs import child_invitation
 from pytest_agentreplay.runs.tool_names import ToolNames
 from pytest_agentreplay.store import dependency_hashes as declared
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -176,7 +176,7 @@ class RunSession:
             unexpected=requests_served(kit or {}),
             learn=self._learn,
         )
-        self._met = Redirections(self.interception.codecs)
+        self._redirections = Redirections(self.interception.codecs)
         self._names = ToolNames({call.name for call in self.recorded_calls() if isinstance(call, ToolCall)})
         self._late_reported = 0
         self._stack = ExitStack()
@@ -218,19 +218,19 @@ class RunSession:
             registry.install()
             exits.install(interceptions.current, refusing)
             debuggers.install()
-            stack.callback(release, self.interception, self._met)
-            stack.callback(self._met.stop)
-            self._met.start()
+            stack.callback(release, self.interception, self._redirections)
+            stack.callback(self._redirections.stop)
+            self._redirections.start()
             self.watch = self.children.guard = self.guard()
             with self.watch.refusing_imports():  # a tool's module may be the first to import a library
-                self.tools += named(self.settings)
+                self.tools += resolve_tools(self.settings)
             self._let_live(tool for _, tool in self.tools if tool.effects == "live")
             self.tools = [(path, tool) for path, tool in self.tools if tool.effects != "live"]
             for path, tool in self.tools:
                 redirection = self._redirect(tool, path)
                 if tool.name in {path, short := path.rpartition(".")[2]}:
                     self._names.add(redirection, short, path)
-            self.watch.joins, self.watch.executed = child_start.joins, self._met.executed
+            self.watch.joins, self.watch.executed = child_start.joins, self._redirections.executed
             stack.callback(self.keys.stop)
             stack.callback(self.pause)
             self.resume()
@@ -325,19 +325,19 @@ class RunSession:
             function, _ = self.watch.functions.get(self.watch.ledger[0].origin, (None, None))
             around = self._kit.get("around")
             calls = around.get(function or "") if isinstance(around, dict) else None
-            found = findings.network(self.place.test, self.watch.ledger, function=function, calls=calls is True)
+            finding = findings.network(self.place.test, self.watch.ledger, function=function, calls=calls is True)
         else:
             if self._other_policy:
-                again = f"agentreplay redact {quoted(shown(self.place.snapshot))}"
+                again = f"agentreplay redact {quoted(format_path(self.place.snapshot))}"
                 how = again if redacted_by(self.settings.redacted) else "give the --redact of its recording again"
                 divergence = replace(divergence, hints=(*divergence.hints, f"recorded under another policy: {how}"))
-            found = findings.of(divergence, self.place.test, facts)
+            finding = findings.of(divergence, self.place.test, facts)
         if self.overtime.waiting:
             refused = not self.overtime.at_once and (divergence.now is not None or divergence.kind is Kind.NETWORK)
-            found = findings.still_waiting(found, self.overtime.waiting, refused=refused)
-        found = findings.with_steps(found, self.settings.written)
-        self.summary = replace(self.summary, code=found.code)
-        return found
+            finding = findings.still_waiting(finding, self.overtime.waiting, refused=refused)
+        finding = findings.with_steps(finding, self.settings.written)
+        self.summary = replace(self.summary, code=finding.code)
+        return finding
 
     def stopped_early(self) -> Finding | None:
         """Return what a test that failed by an error of its own left of its recording: a replay alone has one."""
@@ -351,9 +351,9 @@ class RunSession:
             return None
         from pytest_agentreplay.report import findings
 
-        found = findings.late(self.place.test, calls)
-        self.summary = replace(self.summary, code=found.code)
-        return found
+        finding = findings.late(self.place.test, calls)
+        self.summary = replace(self.summary, code=finding.code)
+        return finding
 
     def late_calls_reported(self) -> int:
         """Return how many late calls the test's report covers: all of them where it has a cause of its own."""
@@ -429,12 +429,12 @@ class RunSession:
 
         return RunView(self.run, READER)
 
-    def meet(self, function: F, name: Any, **said: Any) -> F:
+    def freeze(self, function: F, name: Any, **options: Any) -> F:
         """Freeze `function` for the rest of the test, with the options of `tools.tool.Tool`; return it."""
         from pytest_agentreplay.intercept.tools.tool import Tool
 
         short = getattr(function, "__name__", type(function).__name__)
-        tool = Tool(name or short, function, **said)
+        tool = Tool(name or short, function, **options)
         if tool.effects == "live":
             self._let_live([tool])
             return function
@@ -447,7 +447,7 @@ class RunSession:
     def _let_live(self, tools: Iterable[Tool]) -> None:
         """Have these tools run for real, as somebody has declared."""
         self.interception.live.update(tool.name for tool in tools)
-        self.interception.met |= self.interception.live
+        self.interception.seen_tools |= self.interception.live
         if self.interception.live:
             self.summary = replace(self.summary, live=(*sorted(self.interception.live),))
 
@@ -455,12 +455,12 @@ class RunSession:
         from pytest_agentreplay.intercept.tools.tool import redirect
 
         redirection = redirect(tool, codecs=self.interception.codecs)
-        self._met.add(redirection, path)
+        self._redirections.add(redirection, path)
         return redirection
 
     def has_effects(self, call: Call) -> bool:
         """Return whether a call may change something outside, by what was declared of the tools."""
-        reading = {redirection.tool.name for redirection in self._met if redirection.tool.effects == "read"}
+        reading = {redirection.tool.name for redirection in self._redirections if redirection.tool.effects == "read"}
         return has_effects(call, READER, lambda name: name in reading or self.interception.reads(name))
 
     def codec(self, kind: type[T], freeze: Callable[[T], Json], thaw: Callable[[Json], T]) -> None:
@@ -484,7 +484,7 @@ class RunSession:
         return value
 
 
-def named(settings: Settings) -> list[tuple[str, Tool]]:
+def resolve_tools(settings: Settings) -> list[tuple[str, Tool]]:
     """The tools, models and retrievals of the settings with their paths. Raises CannotRedirect."""
     if not (settings.tools or settings.models or settings.retrievals):
         return []
@@ -498,15 +498,15 @@ def named_tools(lines: Iterable[tuple[str, str]]) -> list[tuple[str, Tool]]:
     """
     from pytest_agentreplay.intercept.tools.tool import Tool, find
 
-    found = {
+    tools = {
         path: (function, *how.partition(" as ")[::2])
         for line, how in lines
         for path, function in find(line, live=how.startswith("live"))
     }
-    names = shown_names(path for path, (_, _, shown_as) in found.items() if not shown_as)
+    names = shown_names(path for path, (_, _, shown_as) in tools.items() if not shown_as)
     return [
         (path, Tool(shown_as or names[path], function, effects=effects))  # type: ignore[arg-type]
-        for path, (function, effects, shown_as) in found.items()
+        for path, (function, effects, shown_as) in tools.items()
     ]
 
 
@@ -520,9 +520,9 @@ def named_models(settings: Settings) -> Iterator[tuple[str, Tool]]:
         name, _, version = model.partition("@")
         facts: JsonObject = {"version": version.strip()} if version.strip() else {}
         yield path, Tool(name.strip() or names[path], function, boundary="model", facts=facts)
-    found = {path: (function, model) for line, model in settings.retrievals for path, function in find(line)}
-    names = shown_names(found)
-    for path, (function, model) in found.items():
+    models = {path: (function, model) for line, model in settings.retrievals for path, function in find(line)}
+    names = shown_names(models)
+    for path, (function, model) in models.items():
         about: JsonObject = {"embedding_model": model} if model else {}
         yield path, Tool(names[path], function, "read", boundary="retrieval", facts=about)
 

@@ -9,7 +9,7 @@ from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import SnapshotEdited, SnapshotError, SnapshotMisplaced, SnapshotMissing
 from pytest_agentreplay.runs.garbage_collection import uncollected
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,8 +52,8 @@ def loaded(
         snapshot = store.load(place.snapshot, place.test)
         edited = [] if snapshot.sealed else store.edited(place.snapshot)
         if edited and (settings.strict or settings.adopt):
-            said = f"{', '.join(edited)} was edited after it was sealed"
-            raise SnapshotEdited(said, file=shown(place.snapshot))
+            reason = f"{', '.join(edited)} was edited after it was sealed"
+            raise SnapshotEdited(reason, file=format_path(place.snapshot))
     except SnapshotMissing:
         if settings.record_missing and settings.trial is None:
             from pytest_agentreplay.runs.recording_session import RecordingSession, recording_of_missing
@@ -61,7 +61,7 @@ def loaded(
             return recording_of_missing(RecordingSession(place, settings, store))
         missing = Divergence(Kind.NEW, "no snapshot is recorded for this test")
         return UnusableSnapshotSession(
-            place, settings, missing, explain=lambda told: renamed(told, place, store, suite)
+            place, settings, missing, explain=lambda divergence: renamed(divergence, place, store, suite)
         )
     except SnapshotError as error:
         return UnusableSnapshotSession(place, settings, unusable(error, place.test, suite), at_once=True)
@@ -82,19 +82,19 @@ def loaded(
 
 def renamed(divergence: Divergence, place: Location, store: Store, suite: Callable[[], Suite]) -> Divergence:
     """The divergence of a missing snapshot, with the one that may be the test's own under its former name."""
-    found = suite().former(place.test, store.around(place.root / place.test.partition("::")[0]))
-    if found is None:
+    former = suite().former(place.test, store.around(place.root / place.test.partition("::")[0]))
+    if former is None:
         return divergence
     from pytest_agentreplay.runs.renamed_tests import mv
 
-    file, old = found
-    told = f"{shown(file)} is that of {old}, which is gone: was it renamed?"
-    return replace(divergence, detail=(told,), hints=(f"if it was renamed: {mv(old, place.test)}",))
+    file, old = former
+    detail = f"{format_path(file)} is that of {old}, which is gone: was it renamed?"
+    return replace(divergence, detail=(detail,), hints=(f"if it was renamed: {mv(old, place.test)}",))
 
 
 def unusable(error: SnapshotError, test: str, suite: Callable[[], Suite]) -> Divergence:
     """The message about a snapshot that is there and cannot be used, with what helps."""
-    said = str(error).removeprefix(f"{error.file}: ")
+    reason = str(error).removeprefix(f"{error.file}: ")
     file = quoted(error.file)
     match error:
         case SnapshotEdited():
@@ -108,7 +108,7 @@ def unusable(error: SnapshotError, test: str, suite: Callable[[], Suite]) -> Div
             hints = (f"if it was renamed: {mv(error.test, test)}",)
         case _:
             hints = ()
-    return Divergence(Kind.UNREADABLE, said, hints=hints)
+    return Divergence(Kind.UNREADABLE, reason, hints=hints)
 
 
 def refused(error: SnapshotError, test: str, suite: Callable[[], Suite]) -> Finding:

@@ -11,7 +11,7 @@ from pytest_agentreplay.errors import CannotWrite, SettingsError, SnapshotMissin
 from pytest_agentreplay.runs.renamed_tests import mv
 from pytest_agentreplay.settings.parsers import directory
 from pytest_agentreplay.store import files, layout, projects, snapshots
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import ini_value
 
 if TYPE_CHECKING:
@@ -47,21 +47,23 @@ def move(project: Project, old: str, new: str) -> list[str]:
     """
     old, new = typed(project, old, new)
     every = list(all_stated(project, old, new))
-    found = of(project, old, every)
-    if not found:
+    matches = of(project, old, every)
+    if not matches:
         raise nothing_of(project, old, new, [test for _, test in every])
     moves, lines, tops = [], [], []
-    for test, file in sorted(found.items()):
-        named = new + test[len(old) :]
-        home = project.home(named)
-        stated = projects.snapshot_id(project.root, named)
+    for test, file in sorted(matches.items()):
+        new_id = new + test[len(old) :]
+        home = project.home(new_id)
+        stated = projects.snapshot_id(project.root, new_id)
         moves.append(restated(file, home, stated))
         tops.append(layout.test_folder(file, project.directory))
         waiting = layout.pending_path(project.root, file)
         if files.exists(waiting):
             moves.append(restated(waiting, layout.pending_path(project.root, home), stated))
             tops.append(layout.pending_folder(project.root))
-        lines.append(f"{shown(home)}: the snapshot of {named}" + (f", was {shown(file)}" if home != file else ""))
+        lines.append(
+            f"{format_path(home)}: the snapshot of {new_id}" + (f", was {format_path(file)}" if home != file else "")
+        )
     files.move_all(moves)
     for (file, _, _), top in zip(moves, tops, strict=True):
         files.prune(file, top)
@@ -71,9 +73,10 @@ def move(project: Project, old: str, new: str) -> list[str]:
 def typed(project: Project, old: str, new: str) -> tuple[str, str]:
     """Both names as node ids from the root. Raises SettingsError for what is none."""
     old, new = with_slashes(old), with_slashes(new)
-    for one in (old, new):
-        if not layout.names_test(one if "::" in one else f"{one}::test"):
-            raise SettingsError(f"{one!r:.80} is no node id of a test; one looks like tests/test_shop.py::test_refund")
+    for test_id in (old, new):
+        if not layout.names_test(test_id if "::" in test_id else f"{test_id}::test"):
+            text = f"{test_id!r:.80} is no node id of a test; one looks like tests/test_shop.py::test_refund"
+            raise SettingsError(text)
     if ("::" in old) is not ("::" in new):
         raise SettingsError("mv takes two node ids, or two test files")
     if old == new:
@@ -96,7 +99,7 @@ def with_slashes(name: str) -> str:
 def all_stated(project: Project, *names: str) -> Iterator[tuple[Path, str]]:
     """The snapshots of the project that can be read, each with the test that it states."""
     folders = (layout.test_folder(project.home(name), project.directory) for name in names)
-    near = (file for one in folders for file in snapshots.snapshots_in(one / project.directory, project.root))
+    near = (file for folder in folders for file in snapshots.snapshots_in(folder / project.directory, project.root))
     for file in dict.fromkeys((*near, *snapshots.everywhere(project.root, project.directory))):
         if (test := snapshots.test_of(file, project.root)) is not None:
             yield file, test
@@ -108,27 +111,29 @@ def of(project: Project, old: str, snapshots: Iterable[tuple[Path, str]]) -> dic
     for file, test in snapshots:
         if test == old or test.startswith((f"{old}::", f"{old}[")):
             stated.setdefault(test, []).append(file)
-    found: dict[str, Path] = {}
+    files_by_id: dict[str, Path] = {}
     for test, (first, *others) in stated.items():
-        found[test] = home if (home := project.home(test)) in others else first
-        if others and found[test] != home:
-            raise CannotWrite(f"{shown(others[0])} and {shown(first)} both state {test}; remove the wrong one")
-    return {old: found[old]} if old in found else found
+        files_by_id[test] = home if (home := project.home(test)) in others else first
+        if others and files_by_id[test] != home:
+            raise CannotWrite(
+                f"{format_path(others[0])} and {format_path(first)} both state {test}; remove the wrong one"
+            )
+    return {old: files_by_id[old]} if old in files_by_id else files_by_id
 
 
 def nothing_of(project: Project, old: str, new: str, tests: list[str]) -> SnapshotError:
     """The error for a name that no snapshot states: its file is damaged, or what is there has another name."""
     home = project.home(old)
     if "::" in old and files.exists(home):
-        codec.loads(files.read(home), file=shown(home))  # says what is wrong, unless it is another test's
+        codec.loads(files.read(home), file=format_path(home))  # says what is wrong, unless it is another test's
     others = tests if "::" in old else sorted({test.partition("::")[0] for test in tests})
     close = get_close_matches(old, [test for test in others if test != new], n=1, cutoff=0)
     instead = f"; the nearest: {mv(close[0], new)}" if close else ""
-    return SnapshotMissing(f"no snapshot states {old}{instead}", file=shown(home if "::" in old else home.parent))
+    return SnapshotMissing(f"no snapshot states {old}{instead}", file=format_path(home if "::" in old else home.parent))
 
 
 def restated(file: Path, home: Path, test: str) -> tuple[Path, Path, str]:
     """One move. Raises CannotWrite where something stands in the new place, SnapshotError for a file not as sealed."""
     if home != file and files.exists(home):
-        raise CannotWrite(f"{shown(home)}: {test} has one already, so nothing was moved; remove it, or keep it")
-    return file, home, codec.restated(files.read(file), test, file=shown(file))
+        raise CannotWrite(f"{format_path(home)}: {test} has one already, so nothing was moved; remove it, or keep it")
+    return file, home, codec.restated(files.read(file), test, file=format_path(file))

@@ -9,7 +9,7 @@ from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.runs.accept import NOTHING_PENDING, pending
 from pytest_agentreplay.runs.snapshot_moves import with_slashes
 from pytest_agentreplay.store import layout, locks, snapshots
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import is_file, root_above
 
 if TYPE_CHECKING:
@@ -85,14 +85,16 @@ def of_test(word: str, here: Path, candidates: Iterable[Path]) -> list[Path]:
     tests = {test for file in (*locks.snapshots(root), *pending(root)) if (test := snapshots.test_of(file, root))}
     if any(map(is_meant, tests)):
         raise SettingsError(f"{word}: {NOTHING_PENDING}")
-    raise SettingsError(f"{word}: no snapshot or pending run below {shown(root)} is of this test{nearest(word, tests)}")
+    raise SettingsError(
+        f"{word}: no snapshot or pending run below {format_path(root)} is of this test{nearest(word, tests)}"
+    )
 
 
 def nearest(word: str, tests: Iterable[str]) -> str:
     """Return what of `tests` is nearest to `word`, by id, file or name, as the end of a message; "" for nothing."""
-    known: dict[str, str] = {}
+    nodes: dict[str, str] = {}
     for test in sorted(tests):
         module = test.partition("::")[0]
-        known |= {test.rpartition("::")[2]: test, module: module, test: test}
-    near = dict.fromkeys(known[name] for name in get_close_matches(word, known, n=3))
+        nodes |= {test.rpartition("::")[2]: test, module: module, test: test}
+    near = dict.fromkeys(nodes[name] for name in get_close_matches(word, nodes, n=3))
     return f"; the nearest: {', '.join(near)}" if near else ""

@@ -30,8 +30,8 @@ def closed_over(redirection: Redirection) -> Json:
     from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing
     from pytest_agentreplay.intercept.tools.factories import content
 
-    held = zip(function.__code__.co_freevars, map(content, function.__closure__), strict=True)
-    return ArgumentFreezing({}, SimpleNamespace(**dict(held)), function, redirection.codecs).receiver
+    contents = zip(function.__code__.co_freevars, map(content, function.__closure__), strict=True)
+    return ArgumentFreezing({}, SimpleNamespace(**dict(contents)), function, redirection.codecs).receiver
 
 
 class ToolNames:
@@ -50,7 +50,7 @@ class ToolNames:
         key = redirection.tool.boundary, short
         tools = self._tools.setdefault(key, [])
         path = path or f"{function.__module__}.{function.__qualname__}"
-        path = next((known for known, held, _ in tools if held is function), path)
+        path = next((tool_path for tool_path, tool_function, _ in tools if tool_function is function), path)
         closure = closed_over(redirection)
         if closure != self._closures.setdefault((*key, path), closure):
             raise CannotRedirect(

@@ -72,10 +72,10 @@ def reply(x: Exchange) -> Json:
     if not isinstance(outcome, HttpReply):
         return None
     kinds: list[Json] = [value for name, value in outcome.headers if name.lower() == "content-type"]
-    held = content(outcome.headers, outcome.body)
-    if held.kind != "bytes":
-        return [outcome.status, kinds, without_incidental(held.tree)]
-    return [outcome.status, kinds, [event(line) for line in held.data.decode("utf-8", "replace").splitlines()]]
+    body_content = content(outcome.headers, outcome.body)
+    if body_content.kind != "bytes":
+        return [outcome.status, kinds, without_incidental(body_content.tree)]
+    return [outcome.status, kinds, [event(line) for line in body_content.data.decode("utf-8", "replace").splitlines()]]
 
 
 def event(line: str) -> Json:

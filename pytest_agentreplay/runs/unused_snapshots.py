@@ -58,8 +58,8 @@ class CollectedTests:
 
 def narrowed(options: Mapping[str, Any], words: Sequence[str], here: Path, root: Path, testpaths: Sequence[str]) -> str:
     """Why a session is not over all tests of the project, or "". `words` are the paths that pytest was given."""
-    if given := [flag for name, flag in FILTERS.items() if options.get(name)]:
-        return f"{' and '.join(given)} left tests out"
+    if flags := [flag for name, flag in FILTERS.items() if options.get(name)]:
+        return f"{' and '.join(flags)} left tests out"
     folders = [root / folder for pattern in testpaths for folder in snapshots.named_by(root, pattern)] or [root]
     covered = [here / word for word in words if "::" not in word]
     left = [folder for folder in folders if not any(folder.is_relative_to(path) for path in covered)]
@@ -72,7 +72,7 @@ def find_unowned(collected: CollectedTests, store: Store) -> CollectedSnapshots:
     part = "a collection error" if seen["failed"] else ""
     if len(seen["items"]) > len(collected.tests):
         part = part or "tests were deselected"
-    homes = {str(store.path_of(path, test)): (test, wanted) for test, path, wanted in collected.tests}
+    homes = {str(store.path_of(path, test)): (test, opted_in) for test, path, opted_in in collected.tests}
     homes |= {str(store.path_of(path, fixture)): (fixture, True) for fixture, path in collected.fixtures}
     ids = {test: home for home, (test, _) in homes.items()}
     gone: dict[str, str] = {}
@@ -135,8 +135,14 @@ def find_unused(
 
     missing = sorted(summary.test for summary in summaries if summary.code == "AR-NEW")
     nearby = [(file, test, nearest(test, zip(missing, missing, strict=True))) for file, test in unowned]
-    held = tuple((file, test, new[1]) for file, test, new in nearby if new is not None)
-    return replace(unused, files=(*unowned,), moves=(*find_moves(unowned, missing),), held=held, unreadable=unreadable)
+    possible_moves = tuple((file, test, new[1]) for file, test, new in nearby if new is not None)
+    return replace(
+        unused,
+        files=(*unowned,),
+        moves=(*find_moves(unowned, missing),),
+        possible_moves=possible_moves,
+        unreadable=unreadable,
+    )
 
 
 def find_moves(unused: Sequence[tuple[str, str]], missing: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -162,11 +168,11 @@ def delete(unused: UnusedSnapshots, *, dry: bool) -> tuple[list[str], list[str]]
     One that may belong to a test without a snapshot stays ("held"). With `dry` nothing is touched. Raises CannotWrite.
     """
     root = Path(unused.root)
-    held = {file for file, _, _ in unused.held}
+    kept = {file for file, _, _ in unused.possible_moves}
     went, damaged = [], [*unused.unreadable]
     for name, _ in unused.files:
         file = Path(name)
-        if name in held or not snapshots.inside(file, root):
+        if name in kept or not snapshots.inside(file, root):
             continue
         try:
             codec.loads(files.read(file), file=name)

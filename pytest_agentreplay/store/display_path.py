@@ -10,7 +10,7 @@ from pytest_agentreplay.core.paths import near
 from pytest_agentreplay.errors import CannotWrite
 
 
-def shown(path: Path | str) -> str:
+def format_path(path: Path | str) -> str:
     """`path` from the working directory when it lies below, else whole; with slashes on every system."""
     whole = Path(os.path.abspath(path))  # noqa: PTH100  resolving would follow links, which people did not type
     try:
@@ -36,4 +36,4 @@ def cannot_write(path: Path, error: OSError, verb: str = "written") -> CannotWri
     """The error for people: which file, what the system said, what to do."""
     words = (error.strerror or str(error)).lower()
     advice = ADVICE.get(error.errno or 0, "whatever stood there before is intact; try again")
-    return CannotWrite(f"{shown(path)}: cannot be {verb}: {words}.\n{advice[0].upper()}{advice[1:]}.")
+    return CannotWrite(f"{format_path(path)}: cannot be {verb}: {words}.\n{advice[0].upper()}{advice[1:]}.")

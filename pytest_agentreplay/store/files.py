@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.errors import CannotWrite, SnapshotError, SnapshotMissing, SnapshotUnreadable
-from pytest_agentreplay.store.display_path import cannot_write, shown
+from pytest_agentreplay.store.display_path import cannot_write, format_path
 from pytest_agentreplay.store.system import extended, hold, shortened
 
 if TYPE_CHECKING:
@@ -77,18 +77,20 @@ def plain(path: Path) -> Iterator[int]:
     """A plain file, open. Raises SnapshotMissing, or SnapshotUnreadable for whatever else stands there."""
     try:
         if not stat.S_ISREG(os.lstat(taken(path)).st_mode):
-            raise SnapshotUnreadable("is not a plain file; links, folders and pipes are not followed", file=shown(path))
+            raise SnapshotUnreadable(
+                "is not a plain file; links, folders and pipes are not followed", file=format_path(path)
+            )
         handle = insist(lambda: os.open(taken(path), os.O_RDONLY | NOFOLLOW | NONBLOCK | BINARY))
         try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise SnapshotUnreadable("is not a plain file", file=shown(path))
+                raise SnapshotUnreadable("is not a plain file", file=format_path(path))
             yield handle
         finally:
             os.close(handle)
     except (FileNotFoundError, NotADirectoryError):
-        raise SnapshotMissing("there is no such file", file=shown(path)) from None
+        raise SnapshotMissing("there is no such file", file=format_path(path)) from None
     except OSError as error:
-        raise SnapshotUnreadable(f"cannot be read: {error.strerror or error}", file=shown(path)) from None
+        raise SnapshotUnreadable(f"cannot be read: {error.strerror or error}", file=format_path(path)) from None
 
 
 def read_bounded(handle: int, path: Path, largest: int) -> bytes:
@@ -99,7 +101,7 @@ def read_bounded(handle: int, path: Path, largest: int) -> bytes:
         size += len(part)
         if size > largest:
             message = f"is larger than {largest:,} bytes; if that is meant, raise agentreplay_largest in the ini file"
-            raise SnapshotUnreadable(message, file=shown(path), place=f"offset {largest}")
+            raise SnapshotUnreadable(message, file=format_path(path), place=f"offset {largest}")
         parts.append(part)
     return b"".join(parts)
 
@@ -124,7 +126,7 @@ def write_if_unchanged(path: Path, text: str | bytes, expected: str | None) -> N
     with refusals(path), locked(path) as token:
         if sha256_of(path) != expected:
             raise CannotWrite(
-                f"{shown(path)}: changed underneath this recording, so nothing was written. "
+                f"{format_path(path)}: changed underneath this recording, so nothing was written. "
                 "Another run records the same test; let one of them record it again."
             )
         write_beside(path, text, token)
@@ -230,7 +232,7 @@ def held_lock(path: Path, lock: Path) -> tuple[int, bool]:
         clocks.sleep(LOCK_PAUSE)
     if refusal is not None:
         raise refusal
-    raise CannotWrite(f"{shown(path)}: another process is writing it, and has been for a while; record again")
+    raise CannotWrite(f"{format_path(path)}: another process is writing it, and has been for a while; record again")
 
 
 def stands(path: Path, handle: int) -> bool:
@@ -412,7 +414,9 @@ def refuse_links(path: Path, top: Path) -> None:
         if folder == top or not folder.is_relative_to(top):
             return
         if linked(folder):
-            raise SnapshotUnreadable("lies behind a link, which is not followed; make it a folder", file=shown(folder))
+            raise SnapshotUnreadable(
+                "lies behind a link, which is not followed; make it a folder", file=format_path(folder)
+            )
 
 
 def linked(path: Path) -> bool:
@@ -511,7 +515,7 @@ def sync_folder(path: Path) -> None:
     except OSError as error:
         said = (error.strerror or str(error)).lower()
         raise CannotWrite(
-            f"{shown(path)}: is written, but the disk did not confirm it: {said}.\n"
+            f"{format_path(path)}: is written, but the disk did not confirm it: {said}.\n"
             "A power cut may bring back what stood there before: check the disk, and record again."
         ) from None
 
@@ -577,7 +581,7 @@ def below(folder: Path, ending: str, *, strict: bool = False) -> list[Path]:
 def unread(path: Path, error: OSError, *, strict: bool) -> None:
     """Raise SnapshotUnreadable where one is `strict`, unless nothing stands at `path`, any more or at all."""
     if strict and not isinstance(error, FileNotFoundError | NotADirectoryError):
-        raise SnapshotUnreadable(f"cannot be read: {error.strerror or error}", file=shown(path)) from None
+        raise SnapshotUnreadable(f"cannot be read: {error.strerror or error}", file=format_path(path)) from None
 
 
 def older_than(path: Path, seconds: float) -> bool:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay import codec
 from pytest_agentreplay.errors import CannotWrite, SnapshotError, SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.store import files, layout, reading
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import LOCK
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def look(folder: Path) -> FolderContents:
     for file in snapshots(folder):
         path = file.relative_to(folder).as_posix()
         try:
-            found.entries[path] = LockEntry(*codec.identity(reading.data(file), file=shown(file)))
+            found.entries[path] = LockEntry(*codec.identity(reading.data(file), file=format_path(file)))
         except SnapshotError as error:
             found.unreadable[path] = str(error)
     return found
@@ -85,14 +85,14 @@ def snapshots(folder: Path) -> Iterator[Path]:
 
 def read(lock: Path) -> dict[str, LockEntry]:
     """The entries of a lock by path. Raises SnapshotMissing, or SnapshotUnreadable with the line."""
-    return parsed(content(lock), shown(lock))
+    return parsed(content(lock), format_path(lock))
 
 
 def content(lock: Path) -> bytes:
     """The bytes of a lock, its lines ended by LF whatever the checkout made of them. Raises SnapshotError."""
     data = files.read(lock)
     if len(data) > LARGEST:
-        raise SnapshotUnreadable(f"is larger than {LARGEST:,} bytes", file=shown(lock))
+        raise SnapshotUnreadable(f"is larger than {LARGEST:,} bytes", file=format_path(lock))
     return data.replace(b"\r\n", b"\n")
 
 

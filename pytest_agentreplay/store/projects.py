@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import SettingsError, SnapshotUnreadable
 from pytest_agentreplay.store import files, layout
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.layout import PRIVATE, names_test
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def read_table(file: Path, text: str, table: str) -> dict[str, Any] | None:
     try:
         parsed = IniConfig(str(file), data=text)
     except ParseError as error:
-        raise SettingsError(f"{shown(file)}: line {error.lineno + 1}: {error.msg}") from None
+        raise SettingsError(f"{format_path(file)}: line {error.lineno + 1}: {error.msg}") from None
     return dict(parsed[table].items()) if table in parsed else None
 
 
@@ -110,7 +110,7 @@ def read_toml(file: Path, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{shown(file)}: {error}") from None
+        raise SettingsError(f"{format_path(file)}: {error}") from None
 
 
 def is_file(path: Path) -> bool:
@@ -128,7 +128,7 @@ def file_of_test(file: Path, nodeid: str) -> tuple[Path, Path]:
     a flag, or lead out of the project.
     """
     if not names_test(nodeid):
-        raise SnapshotUnreadable(f"{nodeid!r:.80} is no test of this project", file=shown(file), place="header")
+        raise SnapshotUnreadable(f"{nodeid!r:.80} is no test of this project", file=format_path(file), place="header")
     module = nodeid.partition("::")[0]
     for up in file.parents:
         if is_file(up / module) and file.is_relative_to((up / module).parent):

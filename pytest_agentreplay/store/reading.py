@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.store import files
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import ini_value, root_above
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def load(path: str | Path) -> Snapshot:
     """The snapshot in a file, whichever test it belongs to. Raises SnapshotError, naming the file and the place."""
-    return codec.loads(data(path), file=shown(path))
+    return codec.loads(data(path), file=format_path(path))
 
 
 def data(path: str | Path) -> bytes:

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from pytest_agentreplay.errors import CannotSign, SnapshotEdited, SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.store import files, locks
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 
 NAMESPACE = "agentreplay"
 SUFFIX = ".sig"
@@ -29,7 +29,7 @@ def sign(lock: Path, key: Path) -> Path:
     """Sign `lock` with the ssh key in the file `key`; returns the file that was written. Raises CannotSign."""
     made = ssh_keygen(["-Y", "sign", "-n", NAMESPACE, "-f", str(key.absolute())], locks.content(lock))
     if made.returncode or not made.stdout.startswith(BEGINS):
-        raise CannotSign(f"{shown(lock)}: not signed with {shown(key)}: {last_line(made)}")
+        raise CannotSign(f"{format_path(lock)}: not signed with {format_path(key)}: {last_line(made)}")
     files.write_whole(beside(lock), made.stdout)
     return beside(lock)
 
@@ -41,10 +41,10 @@ def signer(lock: Path, signers: Path) -> str:
     """
     signature = beside(lock)
     if not signers.is_file():
-        raise CannotSign(f"{shown(signers)}: there is no such file of allowed signers")
+        raise CannotSign(f"{format_path(signers)}: there is no such file of allowed signers")
     if signers.resolve().is_relative_to(lock.parent.resolve()):
         raise CannotSign(
-            f"{shown(signers)}: lies below {shown(lock.parent)}, which it is to vouch for; "
+            f"{format_path(signers)}: lies below {format_path(lock.parent)}, which it is to vouch for; "
             "keep it where a pull request cannot change it"
         )
     data = locks.content(lock)
@@ -52,10 +52,10 @@ def signer(lock: Path, signers: Path) -> str:
         given = files.read(signature)
     except SnapshotMissing:
         raise SnapshotMissing(
-            "the lock is not signed; sign it: agentreplay lock --sign KEY", file=shown(signature)
+            "the lock is not signed; sign it: agentreplay lock --sign KEY", file=format_path(signature)
         ) from None
     if not given.startswith(BEGINS) or len(given) > LARGEST:
-        raise SnapshotUnreadable("is no ssh signature", file=shown(signature))
+        raise SnapshotUnreadable("is no ssh signature", file=format_path(signature))
     with TemporaryDirectory() as folder:
         copy = Path(folder, signature.name)
         files.write_whole(copy, given.replace(b"\r\n", b"\n"))  # ssh-keygen takes no other line ends
@@ -63,10 +63,10 @@ def signer(lock: Path, signers: Path) -> str:
         known = ssh_keygen(["-Y", "find-principals", *words], b"")
         name = known.stdout.decode(errors="replace").partition("\n")[0].strip()
         if known.returncode or not name:
-            raise SnapshotEdited(f"is signed by nobody in {shown(signers)}", file=shown(signature))
+            raise SnapshotEdited(f"is signed by nobody in {format_path(signers)}", file=format_path(signature))
         checked = ssh_keygen(["-Y", "verify", *words, "-I", name, "-n", NAMESPACE], data)
         if checked.returncode:
-            raise SnapshotEdited(f"is no signature of this lock: {last_line(checked)}", file=shown(signature))
+            raise SnapshotEdited(f"is no signature of this lock: {last_line(checked)}", file=format_path(signature))
     return name
 
 

@@ -20,7 +20,7 @@ from pytest_agentreplay import codec
 from pytest_agentreplay.core.paths import selecting
 from pytest_agentreplay.errors import CannotWrite, SnapshotError, SnapshotMisplaced, SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.store import files, layout, projects
-from pytest_agentreplay.store.display_path import shown
+from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,7 @@ def stated_by(file: Path) -> str | None:
         if found := _STATED.search(files.head(file, HEAD)):
             test = str(json.loads(found[1]))
         else:
-            test = codec.loads(files.read(file), file=shown(file)).run.header.test
+            test = codec.loads(files.read(file), file=format_path(file)).run.header.test
     except (SnapshotError, ValueError):
         return None
     return test if layout.names_test(test) else None
@@ -155,14 +155,14 @@ class Store:
         except SnapshotMissing:
             self._read[path] = None
             message = f"no snapshot is recorded for this test; record it: pytest --snapshot-record {selecting(nodeid)}"
-            raise SnapshotMissing(message, file=shown(path)) from None
+            raise SnapshotMissing(message, file=format_path(path)) from None
         self._read[path] = hashlib.sha256(data).hexdigest()
-        snapshot = codec.loads(data, file=shown(path))
+        snapshot = codec.loads(data, file=format_path(path))
         stated = snapshot.run.header.test
         if stated != nodeid and stated not in projects.accepted_ids(self.root, nodeid):
             other = projects.todays_id(self.root, path, stated)
             raise SnapshotMisplaced(
-                f"belongs to {other}, not to {nodeid}; was the test renamed?", file=shown(path), test=other
+                f"belongs to {other}, not to {nodeid}; was the test renamed?", file=format_path(path), test=other
             )
         return snapshot
 
@@ -178,7 +178,7 @@ class Store:
 
     def edited(self, path: Path) -> list[str]:
         """What in the file at `path` is not what was sealed: "exchange 3", "header"."""
-        return codec.edited(self.data(path), file=shown(path))
+        return codec.edited(self.data(path), file=format_path(path))
 
     def data(self, path: Path) -> bytes:
         """The bytes of the snapshot at `path`. Raises SnapshotMissing, or SnapshotUnreadable."""
@@ -239,7 +239,7 @@ class Store:
         """Raise CannotWrite for a snapshot of `size` bytes or more, where that is too large to be read again."""
         if size > self.largest:
             msg = (
-                f"{shown(path)}: {size:,} bytes are more than the {self.largest:,} that are read again; "
+                f"{format_path(path)}: {size:,} bytes are more than the {self.largest:,} that are read again; "
                 "record less in one test, or raise agentreplay_largest in the ini file"
             )
             raise CannotWrite(msg)

@@ -69,7 +69,7 @@ def test_all_strict_is_a_replay(shop):
         assert isinstance(backend.decide(x.call, at()), Replayed)
     assert backend.finish() is None
     assert [x.call for x in backend.made()] == [x.call for x in shop.exchanges]
-    assert backend.told == "model 2 strict, tools 1 strict"
+    assert backend.summary == "model 2 strict, tools 1 strict"
     backend = casting(shop, AnswerPolicy())
     assert backend.decide(ask("Where is my parcel?"), at()).divergence.kind in {Kind.PROMPT, Kind.HISTORY}
     backend = casting(shop, AnswerPolicy())
@@ -114,7 +114,7 @@ def test_a_tool_is_served_by_its_arguments_from_fixtures(shop):
     refused = backend.decide(ToolCall("lookup", {"id": 9}), at()).divergence
     assert refused.kind in {Kind.ARGS, Kind.TOOL}
     assert refused.hints == ("write fixtures/lookup-2.yaml with {'id': 9}",)
-    assert backend.told == "tools 2 arguments (recorded), tools 1 arguments (written)"
+    assert backend.summary == "tools 2 arguments (recorded), tools 1 arguments (written)"
 
 
 def test_without_fixtures_the_recorded_results_answer_their_arguments_once(shop):
@@ -139,7 +139,7 @@ def test_the_model_may_be_live_and_a_tool_never_is(shop):
     outer, within, tool = backend.made()
     assert (outer.outcome, outer.timing.end, within.parent) == (completion("Yes."), 5, outer.start)
     assert tool.call == ToolCall("lookup", {"id": 7})
-    assert backend.told == "model 1 live, other 1 live, tools 1 arguments (recorded)"
+    assert backend.summary == "model 1 live, other 1 live, tools 1 arguments (recorded)"
 
 
 def test_an_unknown_lane_is_served_from_where_it_began_and_known_lanes_from_their_own():
@@ -211,5 +211,5 @@ def test_a_tool_behind_http_is_a_tool_and_its_fixture_is_told_over_the_wire():
     backend = casting(book.run(), AnswerPolicy(tools="arguments", fixtures=fixtures, spell=mcp.spelled))
     told = json.loads(backend.decide(over_http(5, id=8), at()).exchange.outcome.body.data)
     assert (told["id"], told["result"]["content"][0]["text"], told["result"]["isError"]) == (5, "!mine", False)
-    assert backend.told == "tools 1 arguments (written)"
+    assert backend.summary == "tools 1 arguments (written)"
     assert casting(book.run(), AnswerPolicy(tools="position")).decide(over_http(5, id=9), at()).exchange.start == 0

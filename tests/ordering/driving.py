@@ -46,7 +46,7 @@ class Stage:
         result = error = None
         try:
             for tool in self.tools:
-                run_session.meet(tool, None)
+                run_session.freeze(tool, None)
             run_session.enter_body()
             try:
                 result = act()

@@ -164,7 +164,9 @@ class _RunComparison:
         sides = ((self.recorded, x.exchange), (self.now, y.exchange))
         values = [Counter(scalars(tool.arguments)) for side, x in sides if (tool := side.tool(x.call)) is not None]
         own = (values[0] - values[1], values[1] - values[0])
-        asked = ([[use.arguments, arguments_of(use)] for use in side.asked(exchange)] for side, exchange in sides)
+        asked = (
+            [[use.arguments, arguments_of(use)] for use in side.tool_uses_of(exchange)] for side, exchange in sides
+        )
         return all(mine <= Counter(scalars([*map(list, uses)])) for mine, uses in zip(own, asked, strict=True))
 
     def answer(

@@ -90,10 +90,10 @@ class AdoptBackend(ReplayBackend):
         return lines
 
     def _find(self, call: Call, moment: Moment) -> Exchange | None:
-        found = super()._find(call, moment)
-        if found is not None:
-            self._lanes.setdefault(moment.lane, found.lane)
-        return found
+        match = super()._find(call, moment)
+        if match is not None:
+            self._lanes.setdefault(moment.lane, match.lane)
+        return match
 
     def _fallback(self, call: Call, moment: Moment) -> Exchange | Divergence:
         """Align a changed call with a recorded one that is due, or refuse it."""
@@ -106,16 +106,16 @@ class AdoptBackend(ReplayBackend):
         due = self._due(call, moment.lane)
         if not due:
             return self._at_another_service(call) or self._miss(call, moment)
-        held = features(call)
-        found, parts = self._chosen(held, due, moment.lane)
-        if found is None:
+        features_of_call = features(call)
+        match, parts = self._chosen(features_of_call, due, moment.lane)
+        if match is None:
             return ambiguous.undecided(self.run, self._reader, served, call, due)
-        if (like := self._contradiction(held, found)) is not None:
-            return ambiguous.contradicted(self.run, self._reader, served, call, due=found, like=like)
-        self._lanes.setdefault(moment.lane, found.lane)
-        self._services.bind(authority(call), authority(found.call))
-        self._aligned[found.start] = Aligned(found, call, parts)
-        return found
+        if (like := self._contradiction(features_of_call, match)) is not None:
+            return ambiguous.contradicted(self.run, self._reader, served, call, due=match, like=like)
+        self._lanes.setdefault(moment.lane, match.lane)
+        self._services.bind(authority(call), authority(match.call))
+        self._aligned[match.start] = Aligned(match, call, parts)
+        return match
 
     def _due(self, call: Call, lane: str) -> list[Exchange]:
         """The recorded calls at the endpoint of `call` that may come now: of its own lane, or of those nobody has."""
@@ -139,18 +139,20 @@ class AdoptBackend(ReplayBackend):
         starter = next((self._lanes[up] for up in above(lane) if up in self._lanes), None)
         return [x for x in free if starter in above(x.lane)] or free
 
-    def _chosen(self, held: Features, due: list[Exchange], lane: str) -> tuple[Exchange | None, tuple[str, ...]]:
+    def _chosen(
+        self, features_of_call: Features, due: list[Exchange], lane: str
+    ) -> tuple[Exchange | None, tuple[str, ...]]:
         """The one of `due` that stands out against all others, and the words that tell."""
         best = due[0]
         for x in due[1:]:
-            if compare(held, self._of(x), self._of(best)).favours == 1:
+            if compare(features_of_call, self._of(x), self._of(best)).favours == 1:
                 best = x
         twins = [x for x in due if self._plain(x.call) == self._plain(best.call)]
         parts: dict[str, None] = {}
         for x in due:
             if x in twins:
                 continue
-            evidence = compare(held, self._of(best), self._of(x))
+            evidence = compare(features_of_call, self._of(best), self._of(x))
             if evidence.favours != 1:
                 return None, ()
             parts.update(dict.fromkeys(evidence.parts))
@@ -159,22 +161,22 @@ class AdoptBackend(ReplayBackend):
             return next((x for x in twins if x.lane == self._lanes.get(lane, lane)), None), tuple(parts)[:3]
         return best, tuple(parts)[:3]
 
-    def _contradiction(self, held: Features, found: Exchange) -> Exchange | None:
-        """A recorded call near `found` whose own content the changed call holds, and that of `found` not."""
-        row, at = self._endpoints[self._endpoint(found.call)], self._place[found.start]
+    def _contradiction(self, features_of_call: Features, match: Exchange) -> Exchange | None:
+        """A recorded call near `match` whose own content the changed call holds, and that of `match` not."""
+        row, at = self._endpoints[self._endpoint(match.call)], self._place[match.start]
         for x in row[max(0, at - NEIGHBOURS) : at + NEIGHBOURS + 1]:
-            if x is not found:
-                evidence = compare(held, self._of(found), self._of(x))
+            if x is not match:
+                evidence = compare(features_of_call, self._of(match), self._of(x))
                 if evidence.favours == -1 and evidence.positive:
                     return x
         return None
 
     @cached_property
     def _same(self) -> dict[str, list[Exchange]]:
-        found: dict[str, list[Exchange]] = defaultdict(list)
+        groups: dict[str, list[Exchange]] = defaultdict(list)
         for x in self._top:
-            found[self._plain(x.call)].append(x)
-        return found
+            groups[self._plain(x.call)].append(x)
+        return groups
 
     def _plain(self, call: Call) -> str:
         """The key of a call by itself, whatever ids the run has taught."""

@@ -129,37 +129,37 @@ class ReplayBackend:
             if self.divergence is not None:
                 self._look_beside(call, moment, self.divergence)
                 return Refused(self.divergence)
-            found = self._find(call, moment) or self._fallback(call, moment)
-            if self._ahead is not None and (isinstance(found, Divergence) or found.start in self._ahead.skipped):
-                return Refused(self._explain_ahead(found if not isinstance(found, Divergence) else None))
-            if isinstance(found, Divergence):
-                return Refused(found)
+            answer = self._find(call, moment) or self._fallback(call, moment)
+            if self._ahead is not None and (isinstance(answer, Divergence) or answer.start in self._ahead.skipped):
+                return Refused(self._explain_ahead(answer if not isinstance(answer, Divergence) else None))
+            if isinstance(answer, Divergence):
+                return Refused(answer)
             early: Callable[[str], object] | None = None
             free = self._ahead is not None or self.any_order or (self.loose and only_reads(call, moment))
-            if self._precedence.early(found, moment.lane) and not free:
-                left = {x.start: x for x in self._precedence.binding(found) if not self._precedence.handed(x)}
-                done = {x.start for x in self._top} - left.keys() - {found.start}
-                if not self._may_look_ahead(found, left):
+            if self._precedence.early(answer, moment.lane) and not free:
+                left = {x.start: x for x in self._precedence.binding(answer) if not self._precedence.handed(x)}
+                done = {x.start for x in self._top} - left.keys() - {answer.start}
+                if not self._may_look_ahead(answer, left):
                     from pytest_agentreplay.core import diagnose
 
-                    return Refused(diagnose.order(self.run, self._reader, done, call, found))
-                self._ahead = Ahead(call, found, left, done)
+                    return Refused(diagnose.order(self.run, self._reader, done, call, answer))
+                self._ahead = Ahead(call, answer, left, done)
                 early = self._ahead.called_from
-            self.served[found.start] = call
-            self._continued[moment.lane] = found.lane
-            self._tokens.served(found, call)
-            if watched := self._matching.watched(found.call, call):
-                self.drift.append((found, watched))
+            self.served[answer.start] = call
+            self._continued[moment.lane] = answer.lane
+            self._tokens.served(answer, call)
+            if watched := self._matching.watched(answer.call, call):
+                self.drift.append((answer, watched))
             self._tickets += 1
             if not isinstance(call, FrameCall):  # whoever sends a message goes on at once
-                self._precedence.ask(found)
-            if not (self.gives_way and found.suspended and isinstance(call, HttpCall | ToolCall)):
+                self._precedence.ask(answer)
+            if not (self.gives_way and answer.suspended and isinstance(call, HttpCall | ToolCall)):
                 # Else it is a task, which gives way to others while it waits: it has no answer yet when these ask.
-                self._precedence.answer(found)
-            return Replayed(found, self._tickets, handed=partial(self._handed, found), early=early)
+                self._precedence.answer(answer)
+            return Replayed(answer, self._tickets, handed=partial(self._handed, answer), early=early)
 
-    def _may_look_ahead(self, found: Exchange, left: dict[int, Exchange]) -> bool:
-        """Whether the run may go on although `left` comes before `found`: in one strand, and none of it is under way.
+    def _may_look_ahead(self, match: Exchange, left: dict[int, Exchange]) -> bool:
+        """Whether the run may go on although `left` comes before `match`: in one strand, and none of it is under way.
 
         Which of several strands is heard from next would be chance, and so would the report.
         """
@@ -168,7 +168,7 @@ class ReplayBackend:
         return (
             self.looks_ahead
             and left.keys().isdisjoint(self.served)
-            and diagnose.one_strand(self.run, self._reader, [*left.values(), found])
+            and diagnose.one_strand(self.run, self._reader, [*left.values(), match])
         )
 
     def _explain_ahead(self, came: Exchange | None) -> Divergence:
@@ -177,10 +177,10 @@ class ReplayBackend:
 
         ahead, self._ahead = self._ahead, None
         assert ahead is not None
-        found = diagnose.order(
-            self.run, self._reader, ahead.done, ahead.call, ahead.found, came=came, left_out=came is None
+        divergence = diagnose.order(
+            self.run, self._reader, ahead.done, ahead.call, ahead.match, came=came, left_out=came is None
         )
-        return replace(found, origin=ahead.origin)
+        return replace(divergence, origin=ahead.origin)
 
     def _settle_ahead(self) -> None:
         """Nothing more will come: what was due before an early call was left out."""
@@ -192,8 +192,8 @@ class ReplayBackend:
         del at_once
         raise AssertionError(f"arrival {ticket} was answered from the recording; chunk {chunks} is none of its own")
 
-    def stalled(self, call: Call, found: Exchange, expected: Exchange | None) -> Divergence:
-        """Why `call`, recorded as `found`, is not answered: what had been answered before, `expected`, was not.
+    def stalled(self, call: Call, match: Exchange, expected: Exchange | None) -> Divergence:
+        """Why `call`, recorded as `match`, is not answered: what had been answered before, `expected`, was not.
 
         None: its own answer never came.
         """
@@ -201,8 +201,8 @@ class ReplayBackend:
 
         with self._lock:
             if expected is None:
-                return diagnose.unanswered(self.run, self._reader, self._answered, call, found)
-            return diagnose.stalled(self.run, self._reader, self._answered, call, found=found, expected=expected)
+                return diagnose.unanswered(self.run, self._reader, self._answered, call, match)
+            return diagnose.stalled(self.run, self._reader, self._answered, call, found=match, expected=expected)
 
     def _handed(self, exchange: Exchange) -> None:
         """The answer has been handed over; what comes after it may be asked from now on."""
@@ -278,12 +278,14 @@ class ReplayBackend:
         """Where the run parted so far: of lanes that did beside each other the one recorded first tells the others."""
         with self._lock:
             self._settle_ahead()
-            found = [one for one in (self.divergence, *self._beside.values()) if one is not None]
-        if not found:
+            divergences = [
+                divergence for divergence in (self.divergence, *self._beside.values()) if divergence is not None
+            ]
+        if not divergences:
             return None
-        first, *others = sorted(found, key=lambda one: one.position)
-        elsewhere = {one.lane: one for one in reversed(others) if one.lane != first.lane}
-        also = tuple(one.also() for one in reversed(elsewhere.values()))
+        first, *others = sorted(divergences, key=lambda divergence: divergence.position)
+        elsewhere = {divergence.lane: divergence for divergence in reversed(others) if divergence.lane != first.lane}
+        also = tuple(divergence.also() for divergence in reversed(elsewhere.values()))
         return replace(first, detail=(*first.detail, *also)) if also else first
 
     def replayed(self) -> tuple[Exchange, ...]:
@@ -301,55 +303,55 @@ class ReplayBackend:
     def _find(self, call: Call, moment: Moment) -> Exchange | None:
         if isinstance(call, ToolCall) and self._is_changing(call):
             # In order of start: a call may equal a later one that was made on another object.
-            found = self._fitting(call, moment.lane)
-            if found is not None:
+            match = self._fitting(call, moment.lane)
+            if match is not None:
                 if self._keyed is not None:
                     self._matching.key(call, self._live_ids)
-                return found
+                return match
         self._other = None
         now = authority(call)
         services = self._services.options(now)
         exact = self._matching.fingerprint(call)
-        found = self._take_exact(call, services, exact, moment) if self._keyed is None else None
-        if found is None:
-            found = self._find_by_key(call, services, exact, moment)
-        if found is not None:
-            self._services.bind(now, authority(found.call))
-        return found
+        match = self._take_exact(call, services, exact, moment) if self._keyed is None else None
+        if match is None:
+            match = self._find_by_key(call, services, exact, moment)
+        if match is not None:
+            self._services.bind(now, authority(match.call))
+        return match
 
     def _find_by_key(
         self, call: Call, services: tuple[Authority, ...], exact: Hashable, moment: Moment
     ) -> Exchange | None:
         keyed = self._keyed or self._index_keys()
         key = self._matching.key(call, self._live_ids)
-        found = self._take_exact(call, services, exact, moment)
-        if found is None and (found := self._take_at(keyed, services, key, moment)) is not None:
-            found = self._wired(found, keyed, (authority(found.call), key), call)
-        if found is None:
-            found = (
+        match = self._take_exact(call, services, exact, moment)
+        if match is None and (match := self._take_at(keyed, services, key, moment)) is not None:
+            match = self._wired(match, keyed, (authority(match.call), key), call)
+        if match is None:
+            match = (
                 self._lookalike(call, moment.lane)
                 or self._behind_veil(call, moment.lane)
                 or self._recorded_without_content(call, moment.lane)
             )
-            elsewhere = found is not None and authority(found.call) not in services
-            if elsewhere or (found is not None and self._is_swapped(found, call)):
+            elsewhere = match is not None and authority(match.call) not in services
+            if elsewhere or (match is not None and self._is_swapped(match, call)):
                 return None
-        return found
+        return match
 
     def _take_exact(
         self, call: Call, services: tuple[Authority, ...], exact: Hashable, moment: Moment
     ) -> Exchange | None:
         """The exchange with the same bytes, and the same credentials beside them."""
-        found = self._take_at(self._exact, services, exact, moment)
-        if found is None:
+        match = self._take_at(self._exact, services, exact, moment)
+        if match is None:
             return None
-        return self._wired(found, self._exact, (authority(found.call), exact), call, same_bytes=True)
+        return self._wired(match, self._exact, (authority(match.call), exact), call, same_bytes=True)
 
     def _wired(
-        self, found: Exchange, queues: Queues, name: Hashable, call: Call, *, same_bytes: bool = False
+        self, match: Exchange, queues: Queues, name: Hashable, call: Call, *, same_bytes: bool = False
     ) -> Exchange | None:
-        """`found`, or the first of its queue, that sends the same credentials as `call` does."""
-        for x in (found, *reversed(queues[name])):
+        """`match`, or the first of its queue, that sends the same credentials as `call` does."""
+        for x in (match, *reversed(queues[name])):
             if x.start not in self.served and not self._is_swapped(x, call, same_bytes=same_bytes):
                 return x
         return None
@@ -358,10 +360,12 @@ class ReplayBackend:
         """Keep whether another lane has parted, too: its next call tells that, whatever it does then is refused."""
         if moment.lane in self._beside or len(self._beside) == BESIDE:
             return
-        found = self._miss(call, moment) if self._find(call, moment) is None else None
+        divergence = self._miss(call, moment) if self._find(call, moment) is None else None
         # What led to the lane that parted, or began in it, does what it does because of that.
-        led = found is not None and (found.lane in {first.lane, *above(first.lane)} or first.lane in above(found.lane))
-        self._beside[moment.lane] = None if led else found
+        led = divergence is not None and (
+            divergence.lane in {first.lane, *above(first.lane)} or first.lane in above(divergence.lane)
+        )
+        self._beside[moment.lane] = None if led else divergence
 
     def _fallback(self, call: Call, moment: Moment) -> Exchange | Divergence:
         """What is done about a call that is none of the recorded ones: it is refused."""
@@ -373,14 +377,14 @@ class ReplayBackend:
             return None
         from pytest_agentreplay.core import diagnose
 
-        found, other = self._other
-        return diagnose.another_token(self.run, self._reader, self.served, call, found, other=other)
+        match, other = self._other
+        return diagnose.another_token(self.run, self._reader, self.served, call, match, other=other)
 
-    def _is_swapped(self, found: Exchange, call: Call, *, same_bytes: bool = False) -> bool:
-        """Whether `call` is `found` but for a credential; the first such exchange is what a refusal names."""
-        other = self._tokens.swapped(found.call, call, unread=same_bytes)
+    def _is_swapped(self, match: Exchange, call: Call, *, same_bytes: bool = False) -> bool:
+        """Whether `call` is `match` but for a credential; the first such exchange is what a refusal names."""
+        other = self._tokens.swapped(match.call, call, unread=same_bytes)
         if other and self._other is None:
-            self._other = found, other
+            self._other = match, other
         return bool(other)
 
     def _at_another_service(self, call: Call) -> Divergence | None:
@@ -439,10 +443,10 @@ class ReplayBackend:
         """The first exchange that an older release recorded by the classes of its arguments."""
         if not self._older or not isinstance(call, ToolCall):
             return None
-        found = self._fitting(call, lane)
-        if found is not None and "clock" in self.run.header.kit:  # a trace of another tool has no such entry
-            self.without_content.append(found)
-        return found
+        match = self._fitting(call, lane)
+        if match is not None and "clock" in self.run.header.kit:  # a trace of another tool has no such entry
+            self.without_content.append(match)
+        return match
 
     @cached_property
     def _older(self) -> bool:
@@ -469,8 +473,10 @@ class ReplayBackend:
 
     def _index_keys(self) -> Queues:
         """Bodies are restored and parsed only now that a call's bytes were not met as they were."""
-        named = [((authority(x.call), self._matching.key(x.call, self._recorded_ids)), x) for x in self._answerable]
-        self._keyed = queued(named)
+        identified = [
+            ((authority(x.call), self._matching.key(x.call, self._recorded_ids)), x) for x in self._answerable
+        ]
+        self._keyed = queued(identified)
         for call in self.served.values():
             self._matching.key(call, self._live_ids)
         return self._keyed
@@ -481,9 +487,9 @@ class ReplayBackend:
         """As `_take`, at the recorded services that may be meant; of several, the one due in this lane first."""
         if len(services) == 1:
             return self._take(queues, (services[0], identity), moment)
-        found = (self._take(queues, (service, identity), moment) for service in services)
+        matches = (self._take(queues, (service, identity), moment) for service in services)
         return min(
-            (x for x in found if x is not None),
+            (x for x in matches if x is not None),
             key=lambda x: (self._precedence.early(x), x.lane != moment.lane, x.start),
             default=None,
         )
@@ -523,10 +529,10 @@ class ReplayBackend:
 
 @dataclass(slots=True)
 class Ahead:
-    """A call that was answered too early: recorded as `found`, after `skipped`; `done` was answered before it."""
+    """A call that was answered too early: recorded as `match`, after `skipped`; `done` was answered before it."""
 
     call: Call
-    found: Exchange
+    match: Exchange
     skipped: Collection[int]
     done: Collection[int]
     origin: str = ""
@@ -543,10 +549,10 @@ def only_reads(call: Call, moment: Moment) -> bool:
     return isinstance(call, HttpCall) and call.method in SAFE_METHODS
 
 
-def queued(named: Sequence[tuple[Hashable, Exchange]]) -> Queues:
+def queued(identified: Sequence[tuple[Hashable, Exchange]]) -> Queues:
     """Queues by identity, and by lane and identity, each for single agents too; the first of each stands at its end."""
     queues: Queues = defaultdict(list)
-    for identity, x in reversed(named):
+    for identity, x in reversed(identified):
         for name in (identity, (x.lane, identity)):
             queues[name].append(x)
             if x.agent:

@@ -66,19 +66,19 @@ class VerifyBackend(ReplayBackend):
 
     def _compare(self, x: Exchange, call: Call, now: Outcome, origin: str, recorded: Outcome | None = None) -> None:
         x = x if recorded is None else replace(x, outcome=recorded)
-        found = results.changed(self.run, self._reader, x, call, now, tolerances=self._tolerances)
-        if found is not None:
+        divergence = results.changed(self.run, self._reader, x, call, now, tolerances=self._tolerances)
+        if divergence is not None:
             with self._guard:
-                self.changed.append(replace(found, origin=origin))
+                self.changed.append(replace(divergence, origin=origin))
 
     def first(self, latched: Divergence | None) -> Divergence | None:
         """The first divergence: a changed result, else what the backend refused; it names the others."""
         with self._guard:
-            told = [*self.changed, *([latched] if latched is not None else [])]
+            divergences = [*self.changed, *([latched] if latched is not None else [])]
         if not self.changed:
             return latched
-        more = tuple(f"then: [{one.kind.code}] {one.summary}" for one in told[1:])
-        return replace(told[0], detail=(*told[0].detail, *more))
+        more = tuple(f"then: [{divergence.kind.code}] {divergence.summary}" for divergence in divergences[1:])
+        return replace(divergences[0], detail=(*divergences[0].detail, *more))
 
     def _ask_within(self, root: Exchange, call: Call, moment: Moment) -> Verdict:
         """A call that a running tool makes: let through, unless it is frozen."""
@@ -100,11 +100,11 @@ class VerifyBackend(ReplayBackend):
     def _recorded_within(self, root: Exchange) -> dict[Hashable, list[Exchange]]:
         """What was recorded inside a tool, at any depth, by its canonical key; each is served once."""
         if root.start not in self._within:
-            found: dict[Hashable, list[Exchange]] = defaultdict(list)
+            within: dict[Hashable, list[Exchange]] = defaultdict(list)
             inside = {root.start}
             for x in self.run.exchanges:
                 if x.parent in inside:
                     inside.add(x.start)
-                    found[self._matching.key(x.call, self._matching.ids())].append(x)
-            self._within[root.start] = found
+                    within[self._matching.key(x.call, self._matching.ids())].append(x)
+            self._within[root.start] = within
         return self._within[root.start]

@@ -74,7 +74,7 @@ class CaseBackend(ReplayBackend):
         self._places: Positions | None = None
         self._latest = Timing()
         self._forwarded: dict[int, Exchange] = {}
-        self._given: list[Exchange] = []
+        self._answered_calls: list[Exchange] = []
         self._near: set[int] = set()
         self._tolerant = Tolerant(cast.tolerances)
         self._openings: dict[int, int] = {}
@@ -98,13 +98,13 @@ class CaseBackend(ReplayBackend):
                 return Refused(self.divergence)
             if way == "live":
                 return self._forward(call, moment)
-            found, how = (self._by_arguments if way == "arguments" else self._by_position)(call, moment)
-            if not isinstance(found, Exchange):
-                return Refused(found)
-            if found.start >= 0:
-                self.served[found.start] = call
+            match, how = (self._by_arguments if way == "arguments" else self._by_position)(call, moment)
+            if not isinstance(match, Exchange):
+                return Refused(match)
+            if match.start >= 0:
+                self.served[match.start] = call
             self._tickets += 1
-            verdict = Replayed(found, self._tickets)
+            verdict = Replayed(match, self._tickets)
         return self._served(verdict, call, moment, sort, how)
 
     def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
@@ -119,7 +119,7 @@ class CaseBackend(ReplayBackend):
             if x is not None:
                 timing = Timing(x.timing.start, first, at)
                 made = replace(x, outcome=outcome, finish=self._reading(), suspended=suspended, timing=timing)
-                self._given.append(made)
+                self._answered_calls.append(made)
         if x is None:
             super().settle(ticket, outcome, at=at, first=first, suspended=suspended)
         elif self.budget is not None and is_model(x.call, self._reader):
@@ -135,36 +135,36 @@ class CaseBackend(ReplayBackend):
         In the recorded order where all is strict, else in the order in which they were made.
         """
         with self._lock:
-            return tuple(sorted(self._given, key=lambda x: x.start))
+            return tuple(sorted(self._answered_calls, key=lambda x: x.start))
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """How many answers were given by what: "model 3 position, tools 1 arguments (written)"."""
         return ", ".join(f"{sort} {self.counts[sort, how]} {how}" for sort, how in sorted(self.counts))
 
     def _find(self, call: Call, moment: Moment) -> Exchange | None:
-        found = super()._find(call, moment) if self.cast.meaning is None else self._find_meant(call, moment)
-        if found is None and (found := self._near_enough(call)) is not None:
-            self._near.add(found.start)
-        return found
+        match = super()._find(call, moment) if self.cast.meaning is None else self._find_meant(call, moment)
+        if match is None and (match := self._near_enough(call)) is not None:
+            self._near.add(match.start)
+        return match
 
     def _find_meant(self, call: Call, moment: Moment) -> Exchange | None:
         meaning = self.cast.meaning
         assert meaning is not None
         if self._meant is None:
             self._meant = queued([(self._recorded_ids.key(meaning.text(x.call)), x) for x in self._top])
-        found = self._take(self._meant, self._live_ids.key(meaning.text(call)), moment)
-        if found is None and isinstance(call, ToolCall) and call.defaults:
-            said = replace(call, arguments=said_as(call)[-1])
-            found = self._take(self._meant, self._live_ids.key(meaning.text(said)), moment)
-        return found
+        match = self._take(self._meant, self._live_ids.key(meaning.text(call)), moment)
+        if match is None and isinstance(call, ToolCall) and call.defaults:
+            spelled = replace(call, arguments=said_as(call)[-1])
+            match = self._take(self._meant, self._live_ids.key(meaning.text(spelled)), moment)
+        return match
 
     def _near_enough(self, call: Call) -> Exchange | None:
         return self._tolerant.recorded(self._positions.of_tool(call, self.served), function_of(call, self._reader))
 
     def _untolerated(self, call: Call) -> Call:
         """A call without what may differ in it, to tell people what may not."""
-        return self._tolerant.told(self._positions.of_tool(call, self.served), call, self._standing())
+        return self._tolerant.nearest_call(self._positions.of_tool(call, self.served), call, self._standing())
 
     def _miss(self, call: Call, moment: Moment) -> Divergence:
         if self.cast.model == "live" and function_of(call, self._reader) is not None:
@@ -180,40 +180,40 @@ class CaseBackend(ReplayBackend):
 
     def _plain(self, x: Exchange, meaning: Meaning) -> Exchange:
         call = meaning.plainly(x.call)
-        told = self.cast.retell(call, x.call, x.outcome) if self.cast.retell and x.outcome is not None else None
-        return replace(x, call=call, outcome=told or x.outcome)
+        reply = self.cast.retell(call, x.call, x.outcome) if self.cast.retell and x.outcome is not None else None
+        return replace(x, call=call, outcome=reply or x.outcome)
 
     def _by_position(self, call: Call, moment: Moment) -> tuple[Exchange | Divergence, str]:
         places = self._positions
-        found = places.next(call, moment, self.served)
-        return (found, "position") if found is not None else (self._exhausted(call, moment), "")
+        match = places.next(call, moment, self.served)
+        return (match, "position") if match is not None else (self._exhausted(call, moment), "")
 
     def _by_arguments(self, call: Call, moment: Moment) -> tuple[Exchange | Divergence, str]:
         tool, fixtures = function_of(call, self._reader), self.cast.fixtures
         if tool is None:
             return self._by_position(call, moment)
         try:
-            found = self._known(call, moment, tool)
+            match = self._match_arguments(call, moment, tool)
         except CaseError as error:  # raised, it would be the agent's to tell
             return self._unmatched(call, moment, (str(error),)), ""
-        if found is not None:
-            return found
+        if match is not None:
+            return match
         advice = fixtures.advice(tool.name, said_as(tool)[-1]) if fixtures is not None else ()
         return self._unmatched(call, moment, advice), ""
 
-    def _known(self, call: Call, moment: Moment, tool: ToolCall) -> tuple[Exchange | Divergence, str] | None:
+    def _match_arguments(self, call: Call, moment: Moment, tool: ToolCall) -> tuple[Exchange | Divergence, str] | None:
         """What a tool gives to these very arguments, else to known ones that they are near enough to."""
         fixtures = self.cast.fixtures
         if fixtures is not None:
-            given = next(filter(None, (fixtures.answer(tool.name, said) for said in said_as(tool))), None)
-            if given is not None:
-                return self._carried(call, moment, given[0]), WRITTEN if given[1] else RECORDED
-        if (found := self._positions.of_arguments(call, self.served)) is not None:
-            return found, RECORDED
-        if fixtures is not None and (given := self._tolerant.given(fixtures, tool)) is not None:
-            return self._carried(call, moment, given[0]), f"arguments ({WITHIN})"
-        if (found := self._near_enough(call)) is not None:
-            return found, f"arguments ({WITHIN})"
+            answer = next(filter(None, (fixtures.answer(tool.name, arguments) for arguments in said_as(tool))), None)
+            if answer is not None:
+                return self._carried(call, moment, answer[0]), WRITTEN if answer[1] else RECORDED
+        if (match := self._positions.of_arguments(call, self.served)) is not None:
+            return match, RECORDED
+        if fixtures is not None and (answer := self._tolerant.answer(fixtures, tool)) is not None:
+            return self._carried(call, moment, answer[0]), f"arguments ({WITHIN})"
+        if (match := self._near_enough(call)) is not None:
+            return match, f"arguments ({WITHIN})"
         return None
 
     def _carried(self, call: Call, moment: Moment, outcome: Outcome) -> Exchange | Divergence:
@@ -257,7 +257,7 @@ class CaseBackend(ReplayBackend):
         with self._lock:
             self.counts[sort, how] += 1
             self._latest = x.timing
-            self._given.append(replace(x, call=call) if self.cast.strict else self._anew(x, call, moment))
+            self._answered_calls.append(replace(x, call=call) if self.cast.strict else self._anew(x, call, moment))
         return replace(verdict, exchange=x)
 
     def _anew(self, x: Exchange, call: Call, moment: Moment) -> Exchange:
@@ -280,7 +280,7 @@ class CaseBackend(ReplayBackend):
         return PassThrough(self._tickets)
 
     def _lane(self, moment: Moment) -> str:
-        return home(self._positions.told, moment.lane)
+        return home(self._positions.homes, moment.lane)
 
     def _standing(self) -> ReplayProgress:
         return ReplayProgress(self.run, self._reader, self.served.keys(), self._matching)

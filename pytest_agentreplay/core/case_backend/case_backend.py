@@ -26,7 +26,7 @@ class CaseFixtures(Protocol):
     def answer(self, tool: str, arguments: JsonObject) -> tuple[ToolReply | Failure, bool] | None:
         """What the tool gives to these arguments, and whether a hand has written that; None where nobody knows."""
 
-    def known(self, tool: str) -> Iterable[JsonObject]:
+    def recorded_arguments(self, tool: str) -> Iterable[JsonObject]:
         """The arguments to which the answers of a tool are known."""
 
     def advice(self, tool: str, arguments: JsonObject) -> tuple[str, ...]:

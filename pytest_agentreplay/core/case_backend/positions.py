@@ -28,20 +28,20 @@ class Positions:
     def __init__(self, exchanges: Sequence[Exchange], reader: Reader) -> None:
         """Reads every call."""
         self._reader = reader
-        self.told = divide(exchanges, reader)[1]
+        self.homes = divide(exchanges, reader)[1]
         self._parts: dict[tuple[str, Part], deque[Exchange]] = defaultdict(deque)
         self._agents: dict[str, dict[str, None]] = defaultdict(dict)
-        self._said: dict[str, deque[Exchange]] = defaultdict(deque)
+        self._by_arguments: dict[str, deque[Exchange]] = defaultdict(deque)
         self._had: Counter[tuple[str, Part]] = Counter()
         for x in exchanges:
             if x.abandoned:
                 continue
-            lane, part = self.told[x.lane], self.part(x.call)
+            lane, part = self.homes[x.lane], self.part(x.call)
             self._parts[lane, part].append(x)
             self._had[lane, part] += 1
             self._agents[x.agent][lane] = None
             if (tool := function_of(x.call, reader)) is not None:
-                self._said[f"{part} {canonical(view(tool.arguments))}"].append(x)
+                self._by_arguments[f"{part} {canonical(view(tool.arguments))}"].append(x)
 
     def part(self, call: Call) -> Part:
         """What a call is put to: any model is one part, since a fix may take another."""
@@ -54,11 +54,11 @@ class Positions:
 
         What began nowhere that is known belongs to the lane that was first.
         """
-        here = home(self.told, moment.lane)
+        here = home(self.homes, moment.lane)
         theirs = self._agents.get(moment.agent, {}) if moment.agent else {}
         if theirs and here not in theirs:
             return next((lane for lane in theirs if self._parts.get((lane, part))), here)
-        return here if here in self.told.values() else next(iter(self.told.values()), here)
+        return here if here in self.homes.values() else next(iter(self.homes.values()), here)
 
     def had(self, call: Call, moment: Moment) -> int:
         """How many replies are recorded in the lane and part of `call`, served ones too."""
@@ -74,9 +74,9 @@ class Positions:
         """Take the next exchange of the very same tool and arguments, of whatever lane."""
         tool = function_of(call, self._reader)
         for arguments in said_as(tool) if tool is not None else ():
-            found = _first(self._said.get(f"{self.part(call)} {canonical(arguments)}"), served)
-            if found is not None:
-                return found
+            match = _first(self._by_arguments.get(f"{self.part(call)} {canonical(arguments)}"), served)
+            if match is not None:
+                return match
         return None
 
     def of_tool(self, call: Call, served: Collection[int]) -> list[tuple[Exchange, JsonObject]]:
@@ -91,13 +91,15 @@ def said_as(tool: ToolCall) -> tuple[JsonObject, ...]:
 
     A trace holds what the model asked for, and that is the second.
     """
-    said = {name: view(value) for name, value in tool.arguments.items()}
-    return (said, {k: v for k, v in said.items() if k not in tool.defaults}) if tool.defaults else (said,)
+    arguments = {name: view(value) for name, value in tool.arguments.items()}
+    return (
+        (arguments, {k: v for k, v in arguments.items() if k not in tool.defaults}) if tool.defaults else (arguments,)
+    )
 
 
 def _first(queue: deque[Exchange] | None, served: Collection[int]) -> Exchange | None:
     while queue:
-        found = queue.popleft()
-        if found.start not in served:
-            return found
+        exchange = queue.popleft()
+        if exchange.start not in served:
+            return exchange
     return None

@@ -28,12 +28,12 @@ class Tolerant:
         """`tolerances` are those of the case, where its model is live."""
         self._rules = tolerances
 
-    def given(self, fixtures: CaseFixtures, tool: ToolCall) -> tuple[ToolReply | Failure, bool] | None:
+    def answer(self, fixtures: CaseFixtures, tool: ToolCall) -> tuple[ToolReply | Failure, bool] | None:
         """What the fixtures say to the first arguments they know that are near enough; raises CaseError as they do."""
-        for known in fixtures.known(tool.name) if self._rules is not None else ():
-            for said in said_as(tool):
-                if found := fixtures.answer(tool.name, self._settled(tool.name, known, said)):
-                    return found
+        for recorded in fixtures.recorded_arguments(tool.name) if self._rules is not None else ():
+            for arguments in said_as(tool):
+                if answer := fixtures.answer(tool.name, self._settled(tool.name, recorded, arguments)):
+                    return answer
         return None
 
     def recorded(self, left: Iterable[tuple[Exchange, JsonObject]], tool: ToolCall | None) -> Exchange | None:
@@ -41,21 +41,23 @@ class Tolerant:
         rules = self._rules
         if rules is None or tool is None:
             return None
-        pairs = ((x, known, said) for x, known in left for said in said_as(tool))
-        return next((x for x, known, said in pairs if rules.near(tool.name, known, said, "arguments")), None)
+        pairs = ((x, recorded, arguments) for x, recorded in left for arguments in said_as(tool))
+        return next(
+            (x for x, recorded, arguments in pairs if rules.near(tool.name, recorded, arguments, "arguments")), None
+        )
 
-    def told(self, left: Sequence[tuple[Exchange, JsonObject]], call: Call, standing: ReplayProgress) -> Call:
+    def nearest_call(self, left: Sequence[tuple[Exchange, JsonObject]], call: Call, standing: ReplayProgress) -> Call:
         """`call` as people are told how it differs: what is tolerated of it as the nearest recorded call has it."""
         if self._rules is None or not isinstance(call, ToolCall):
             return call
         parted = [
-            (x, replace(call, arguments=self._settled(call.name, known, said)))
-            for x, known in left
-            for said in said_as(call)
+            (x, replace(call, arguments=self._settled(call.name, recorded, arguments)))
+            for x, recorded in left
+            for arguments in said_as(call)
         ]
-        return min(parted, key=lambda one: len(standing.differences(one[0].call, one[1])), default=(None, call))[1]
+        return min(parted, key=lambda pair: len(standing.differences(pair[0].call, pair[1])), default=(None, call))[1]
 
-    def _settled(self, tool: str, known: JsonObject, said: JsonObject) -> JsonObject:
-        found = self._rules.settled(tool, known, said, "arguments") if self._rules is not None else said
-        assert isinstance(found, dict)
-        return found
+    def _settled(self, tool: str, recorded: JsonObject, arguments: JsonObject) -> JsonObject:
+        settled = self._rules.settled(tool, recorded, arguments, "arguments") if self._rules is not None else arguments
+        assert isinstance(settled, dict)
+        return settled

@@ -49,11 +49,13 @@ def miss(
     not count as differences.
     """
     standing = ReplayProgress(run, reader, served, matching)
-    found = _missed(standing, call, standing.lane_of(lane, agent))
-    recorded = found.recorded.agent if found.recorded is not None else ""
+    divergence = _missed(standing, call, standing.lane_of(lane, agent))
+    recorded = divergence.recorded.agent if divergence.recorded is not None else ""
     if agent and recorded and agent != recorded:
-        found = replace(found, detail=(*found.detail, f"{agent} makes this call; the recording has {recorded} here"))
-    return found
+        divergence = replace(
+            divergence, detail=(*divergence.detail, f"{agent} makes this call; the recording has {recorded} here")
+        )
+    return divergence
 
 
 def _missed(standing: ReplayProgress, call: Call, here: str) -> Divergence:
@@ -70,26 +72,26 @@ def order(
     reader: Reader,
     served: Collection[int],
     call: Call,
-    found: Exchange,
+    match: Exchange,
     *,
     came: Exchange | None = None,
     left_out: bool = False,
 ) -> Divergence:
-    """Why `call`, recorded as `found`, comes too early: calls that had ended before it began were not made.
+    """Why `call`, recorded as `match`, comes too early: calls that had ended before it began were not made.
 
     Which of them `came` after it, or that they are `left_out`, is known where the run went on; else it is a guess.
     """
     standing = ReplayProgress(run, reader, served)
-    early = [x for x in standing.unserved() if not x.abandoned and x.made is not None and x.made < found.start]
-    here = [x for x in early if standing.lane(x) == standing.lane(found)]
-    skipped = came or (here or early or [found])[0]
-    likely = here and standing.is_model(found) and skipped is not found
+    early = [x for x in standing.unserved() if not x.abandoned and x.made is not None and x.made < match.start]
+    here = [x for x in early if standing.lane(x) == standing.lane(match)]
+    skipped = came or (here or early or [match])[0]
+    likely = here and standing.is_model(match) and skipped is not match
     if left_out or (likely and came is None):
         sides = (Difference("call", *lines(standing, skipped.call, call)),)
         others = tuple(x for x in here if x is not skipped)
         divergence = _missing(standing, skipped, others, sides, call)
     else:
-        divergence = _order(standing, call, found, skipped)
+        divergence = _order(standing, call, match, skipped)
     return replace(divergence, went_on=left_out or came is not None)
 
 
@@ -104,53 +106,57 @@ def elsewhere(
     reader: Reader,
     served: Collection[int],
     call: Call,
-    found: Exchange,
+    match: Exchange,
     *,
     meant: str | None,
     instead: str | None,
 ) -> Divergence:
-    """Why `call` is not `found`: it goes to another local service.
+    """Why `call` is not `match`: it goes to another local service.
 
     `meant` is the recorded service that the one it goes to stands for, `instead` the one that it would have to go to,
     where that is known.
     """
     standing = ReplayProgress(run, reader, served)
-    now, recorded = authority(call), authority(found.call)
+    now, recorded = authority(call), authority(match.call)
     rule = "local services are told apart by the order in which they were first called"
     if instead and now == recorded:
-        said = f"{standing.name(call)} goes to {now}, and the calls before it went to {instead} instead"
+        summary = f"{standing.name(call)} goes to {now}, and the calls before it went to {instead} instead"
         cause = f"{rule}: {instead} stands for the recorded {recorded}, which has one address in a run"
     else:
-        said = f"{standing.name(call)} goes to {now}, and is recorded at {recorded}, which is another service"
+        summary = f"{standing.name(call)} goes to {now}, and is recorded at {recorded}, which is another service"
         of_now = f"the recorded {meant}" if meant != now else "itself, as when recorded"
         cause = f"{rule}: {now} stands for {of_now}" + (f"; {instead} stands for {recorded}" if instead else "")
     return standing.divergence(
         Kind.REQUEST,
-        said,
-        found,
-        recorded=found,
+        summary,
+        match,
+        recorded=match,
         now=call,
-        differences=(Difference("url", found.call.url, call.url),)
-        if not isinstance(call, ToolCall) and not isinstance(found.call, ToolCall)
+        differences=(Difference("url", match.call.url, call.url),)
+        if not isinstance(call, ToolCall) and not isinstance(match.call, ToolCall)
         else (),
         cause=cause,
     )
 
 
 def another_token(
-    run: Run, reader: Reader, served: Collection[int], call: Call, found: Exchange, *, other: str
+    run: Run, reader: Reader, served: Collection[int], call: Call, match: Exchange, *, other: str
 ) -> Divergence:
-    """Why `call` is not `found`, which it is but for its credential: `other` says where and which."""
+    """Why `call` is not `match`, which it is but for its credential: `other` says where and which."""
     standing = ReplayProgress(run, reader, served)
     where, _, sides = other.partition(": ")
-    changed = [one for one in standing.differences(found.call, call) if one.note and one.note in sides]
+    changed = [
+        difference
+        for difference in standing.differences(match.call, call)
+        if difference.note and difference.note in sides
+    ]
     path = changed[0].path if changed and where == "body" else where
     old, _, new = sides.removesuffix(" now (another token)").partition(" recorded, ")
     return standing.divergence(
         Kind.REQUEST,
         f"{standing.name(call)}: {path}: {sides}",
-        found,
-        recorded=found,
+        match,
+        recorded=match,
         now=call,
         differences=(Difference(path, old, new),),
         cause="your code sends another of this run's tokens here: that of another user, or of another service",
@@ -193,43 +199,43 @@ def stalled(
     )
 
 
-def unanswered(run: Run, reader: Reader, served: Collection[int], call: Call, found: Exchange) -> Divergence:
-    """Why nothing comes of `call`, recorded as `found`: it was given up, or the run ended before its answer came."""
+def unanswered(run: Run, reader: Reader, served: Collection[int], call: Call, match: Exchange) -> Divergence:
+    """Why nothing comes of `call`, recorded as `match`: it was given up, or the run ended before its answer came."""
     standing = ReplayProgress(run, reader, served)
     name = standing.name(call)
-    if found.outcome is None:
+    if match.outcome is None:
         what, cause = "had no answer when the recorded run ended", "the recorded run ended while it was under way"
     else:
         what, cause = "was given up when recorded", "your code gave it up when recorded (a timeout, a cancelled task)"
     return standing.divergence(
         Kind.EXTRA,
         f"{name} is waited for; it {what}",
-        found,
-        recorded=found,
+        match,
+        recorded=match,
         now=call,
         differences=(
-            Difference("call", f"{line(found.call, reader)}, not answered", f"{line(call, reader)}, awaited"),
+            Difference("call", f"{line(match.call, reader)}, not answered", f"{line(call, reader)}, awaited"),
         ),
         cause=f"{cause}, so there is no answer to give; now all that is left of your code waits for it",
     )
 
 
-def _order(standing: ReplayProgress, call: Call, found: Exchange, skipped: Exchange) -> Divergence:
+def _order(standing: ReplayProgress, call: Call, match: Exchange, skipped: Exchange) -> Divergence:
     mine, theirs = _both(standing, call, skipped.call)
     sides = (Difference("call", *lines(standing, skipped.call, call)),)
-    turn, was = standing.turn(found), standing.turn(skipped)
+    turn, was = standing.turn(match), standing.turn(skipped)
     same = "the same turn" if turn == was else was
     divergence = standing.divergence(
         Kind.ORDER,
         f"{mine} came before {theirs}, which is recorded first",
-        found,
+        match,
         recorded=skipped,
         now=call,
         differences=sides,
         cause=f"the recording has {theirs} (in {same}) answered before this call began; "
         "your code now makes them the other way round, or at once",
     )
-    if standing.lane(skipped) != standing.lane(found):
+    if standing.lane(skipped) != standing.lane(match):
         return divergence
     return replace(divergence, agreed=max(0, seat(standing.turns, skipped).turn.number - 1))
 
@@ -283,7 +289,11 @@ def _extra(standing: ReplayProgress, call: Call, lane: str, pending: list[Exchan
 
 
 def _missing(
-    standing: ReplayProgress, skipped: Exchange, others: tuple[Exchange, ...], found: tuple[Difference, ...], call: Call
+    standing: ReplayProgress,
+    skipped: Exchange,
+    others: tuple[Exchange, ...],
+    differences: tuple[Difference, ...],
+    call: Call,
 ) -> Divergence:
     name, mine = _both(standing, skipped.call, call)
     return standing.divergence(
@@ -292,7 +302,7 @@ def _missing(
         skipped,
         recorded=skipped,
         now=call,
-        differences=found,
+        differences=differences,
         cause=f"the recording calls {name} here; your code went on without it",
         detail=tuple(f"not called either: {standing.turn(x)}, {standing.name(x.call)}" for x in others),
     )
@@ -313,11 +323,11 @@ def _tool(standing: ReplayProgress, call: Call, lane: str, pending: list[Exchang
         cause = change.cause or arguments_cause(standing, target, call)
         return _changed(standing, change, target, call, cause)
     if turn:
-        asked = [use.name for use in standing.asked(turn[0])]
+        names = [use.name for use in standing.tool_uses_of(turn[0])]
         cause = "your code chose another tool than it did when recorded"
-        if standing.name(turn[0].call).removeprefix("tool ") in asked:
+        if standing.name(turn[0].call).removeprefix("tool ") in names:
             cause = (
-                f"the model asked for {', '.join(asked)}, and its reply is the recorded one: "
+                f"the model asked for {', '.join(names)}, and its reply is the recorded one: "
                 "your code maps it to another tool"
             )
         return standing.divergence(
@@ -356,8 +366,8 @@ def _request(standing: ReplayProgress, call: Call, lane: str, pending: list[Exch
 def _changed(
     standing: ReplayProgress, change: ContentChange, target: Exchange, call: Call, cause: str = ""
 ) -> Divergence:
-    told = cause.startswith("the model asked")
-    source = "" if told else standing.source(change, target)
+    follows_model = cause.startswith("the model asked")
+    source = "" if follows_model else standing.source(change, target)
     return standing.divergence(
         change.kind,
         change.what,

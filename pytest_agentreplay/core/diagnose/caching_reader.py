@@ -26,17 +26,17 @@ class CachingReader:
 
     def read_call(self, call: Call) -> CallReading:
         """As the reader reads it."""
-        known = self._calls.get(id(call))
-        if known is None:
-            known = self._calls[id(call)] = call, self._reader.read_call(call)
-        return known[1]
+        entry = self._calls.get(id(call))
+        if entry is None:
+            entry = self._calls[id(call)] = call, self._reader.read_call(call)
+        return entry[1]
 
     def read_reply(self, call: Call, outcome: Outcome | None) -> ReplyReading:
         """As the reader reads it."""
-        known = self._replies.get(id(call))
-        if known is None or known[1] is not outcome:
-            known = self._replies[id(call)] = call, outcome, self._reader.read_reply(call, outcome)
-        return known[2]
+        entry = self._replies.get(id(call))
+        if entry is None or entry[1] is not outcome:
+            entry = self._replies[id(call)] = call, outcome, self._reader.read_reply(call, outcome)
+        return entry[2]
 
     def read_chunks(self, outcome: Outcome | None) -> tuple[Chunk, ...]:
         """As the reader reads them."""

@@ -45,70 +45,78 @@ def after_tools(change: ContentChange) -> ContentChange:
 
 
 def between(
-    recorded: Call, now: Call, reader: Reader, found: tuple[Difference, ...], *, frozen: Callable[[Json], bool]
+    recorded: Call, now: Call, reader: Reader, differences: tuple[Difference, ...], *, frozen: Callable[[Json], bool]
 ) -> ContentChange:
-    """What `found`, the differences of two calls of one boundary, amount to.
+    """What `differences`, the differences of two calls of one boundary, amount to.
 
     `frozen` says of a message that holds a tool's result whether that tool was recorded: then it cannot have changed.
     """
-    names = {one.path: name for one in found if (name := noise(one))}
-    if found and len(names) == len(found):
-        return _noise(label(recorded, reader), found, names)
+    names = {difference.path: name for difference in differences if (name := noise(difference))}
+    if differences and len(names) == len(differences):
+        return _noise(label(recorded, reader), differences, names)
     if function_of(recorded, reader) is not None:
-        if any(below(one.path, "call") for one in found):
-            return ContentChange(Kind.MODEL, f"{label(recorded, reader)}: {_said(found[0])}", _MODEL_CAUSE, (), found)
-        return _arguments(label(recorded, reader), found, names)
+        if any(below(difference.path, "call") for difference in differences):
+            return ContentChange(
+                Kind.MODEL, f"{label(recorded, reader)}: {_describe(differences[0])}", _MODEL_CAUSE, (), differences
+            )
+        return _arguments(label(recorded, reader), differences, names)
     reading, current = reader.read_call(recorded), reader.read_call(now)
     kinds = {reading.kind, current.kind}
     if kinds <= {"embeddings", "rerank"} or (kinds <= {"http", "mcp"} and not (reading.messages or reading.system)):
-        return _request(label(recorded, reader), found)
-    return _model(label(recorded, reader), (reading, current), _loud(found, names), frozen=frozen)
+        return _request(label(recorded, reader), differences)
+    return _model(label(recorded, reader), (reading, current), _loud(differences, names), frozen=frozen)
 
 
 def _model(
-    name: str, readings: Readings, found: tuple[Difference, ...], *, frozen: Callable[[Json], bool]
+    name: str, readings: Readings, differences: tuple[Difference, ...], *, frozen: Callable[[Json], bool]
 ) -> ContentChange:
     """A model call that became another one, by the most telling section that differs."""
-    ranked = sorted(((section(one, *readings), at) for at, one in enumerate(found)))
-    mine = tuple(found[at] for where, at in ranked if where is ReportSection.HISTORY)
-    found = tuple(found[at] for _, at in ranked)
-    if not found:
+    ranked = sorted(((section(difference, *readings), at) for at, difference in enumerate(differences)))
+    mine = tuple(differences[at] for where, at in ranked if where is ReportSection.HISTORY)
+    differences = tuple(differences[at] for _, at in ranked)
+    if not differences:
         return ContentChange(Kind.REQUEST, f"{name}: the same call, written otherwise", _SAME_CAUSE)
-    first, where = found[0], ranked[0][0]
-    if where is ReportSection.PROMPT and owner(first, readings) == "user" and any(one.now is ABSENT for one in mine):
+    first, where = differences[0], ranked[0][0]
+    if (
+        where is ReportSection.PROMPT
+        and owner(first, readings) == "user"
+        and any(difference.now is ABSENT for difference in mine)
+    ):
         # Messages went, and what stands in their place reads like an edited one: a summary.
         first, where = mine[0], ReportSection.HISTORY
-        mine = (*mine, found[0])
+        mine = (*mine, differences[0])
     match where:
         case ReportSection.MODEL:
-            return ContentChange(Kind.MODEL, f"{name}: {_said(first)}", _MODEL_CAUSE, (), found)
+            return ContentChange(Kind.MODEL, f"{name}: {_describe(first)}", _MODEL_CAUSE, (), differences)
         case ReportSection.SCHEMA:
-            cause = _SCHEMA_ORDER_CAUSE if is_reordered(first) and len(found) == 1 else _SCHEMA_CAUSE
-            return ContentChange(Kind.SCHEMA, f"{name}: {tool_name(first, readings)}{_said(first)}", cause, (), found)
+            cause = _SCHEMA_ORDER_CAUSE if is_reordered(first) and len(differences) == 1 else _SCHEMA_CAUSE
+            return ContentChange(
+                Kind.SCHEMA, f"{name}: {tool_name(first, readings)}{_describe(first)}", cause, (), differences
+            )
         case ReportSection.PROMPT:
             whose = owner(first, readings)
             cause = _prompt_cause(first, batched=whose == "user")
-            return ContentChange(Kind.PROMPT, f"{name}: {whose} text {_said(first)}", cause, (), found)
+            return ContentChange(Kind.PROMPT, f"{name}: {whose} text {_describe(first)}", cause, (), differences)
         case ReportSection.RESULT if frozen(message(first, readings)):
-            what = f"{name}: the agent tells a tool result otherwise: {_said(first)}"
-            return ContentChange(Kind.HISTORY, what, _RENDER_CAUSE, (), found)
+            what = f"{name}: the agent tells a tool result otherwise: {_describe(first)}"
+            return ContentChange(Kind.HISTORY, what, _RENDER_CAUSE, (), differences)
         case ReportSection.RESULT:
-            what = f"{name}: the tool result that it is told changed: {_said(first)}"
-            return ContentChange(Kind.RESULT, what, _RESULT_CAUSE, (_FREEZE,), found)
+            what = f"{name}: the tool result that it is told changed: {_describe(first)}"
+            return ContentChange(Kind.RESULT, what, _RESULT_CAUSE, (_FREEZE,), differences)
         case ReportSection.HISTORY:
-            return _history(name, found, mine, readings)
+            return _history(name, differences, mine, readings)
         case ReportSection.FIELD | ReportSection.WIRE:
-            return _sdk(name, found)
+            return _sdk(name, differences)
 
 
-def _prompt_cause(one: Difference, *, batched: bool) -> str:
+def _prompt_cause(difference: Difference, *, batched: bool) -> str:
     """Return why a text of a prompt differs; `batched` texts may hold items that come in batches."""
-    if is_reordered(one):
+    if is_reordered(difference):
         return _ORDER_CAUSE
-    if not isinstance(one.recorded, str) or not isinstance(one.now, str):
+    if not isinstance(difference.recorded, str) or not isinstance(difference.now, str):
         return _PROMPT_CAUSE
     for word in _WORDS:
-        old, new = word.findall(one.recorded), word.findall(one.now)
+        old, new = word.findall(difference.recorded), word.findall(difference.now)
         before, after = Counter(old), Counter(new)
         if old != new and before == after:
             return _ORDER_CAUSE
@@ -118,59 +126,63 @@ def _prompt_cause(one: Difference, *, batched: bool) -> str:
 
 
 def _history(
-    name: str, found: tuple[Difference, ...], mine: tuple[Difference, ...], readings: Readings
+    name: str, differences: tuple[Difference, ...], mine: tuple[Difference, ...], readings: Readings
 ) -> ContentChange:
     """Messages that were sent before came otherwise; `mine` are the differences that say so."""
-    lost = [one for one in mine if one.now is ABSENT]
-    gained = [one for one in mine if one.recorded is ABSENT]
+    lost = [difference for difference in mine if difference.now is ABSENT]
+    gained = [difference for difference in mine if difference.recorded is ABSENT]
     if lost and len(mine) > len(lost):
         cause = "earlier messages gave way to others: the agent now summarises or rebuilds its history"
     elif lost:
         cause = "the agent sends fewer earlier messages: its memory trims, or a call that added them did not happen"
     elif gained:
         cause = "the agent sends messages that the recording does not have: its loop adds them"
-    elif any(str(one.note).startswith("reordered") for one in mine):
+    elif any(str(difference.note).startswith("reordered") for difference in mine):
         cause = "the agent sends the same messages in another order"
     else:
         cause = "what the model said is the same, so the agent rewrites its words before it sends them back"
     first = (lost or mine)[0]
     whose = "" if first.now is ABSENT or first.recorded is ABSENT else f"{owner(first, readings)} message "
-    said = f"{first.path} changed, {texts.shorten(first.note, 60)}" if is_reordered(first) else _said(first)
-    return ContentChange(Kind.HISTORY, f"{name}: history: {whose}{said}", cause, (), found)
+    text = f"{first.path} changed, {texts.shorten(first.note, 60)}" if is_reordered(first) else _describe(first)
+    return ContentChange(Kind.HISTORY, f"{name}: history: {whose}{text}", cause, (), differences)
 
 
-def _sdk(name: str, found: tuple[Difference, ...]) -> ContentChange:
-    fields = ", ".join(_said(one) for one in found[:3])
+def _sdk(name: str, differences: tuple[Difference, ...]) -> ContentChange:
+    fields = ", ".join(_describe(difference) for difference in differences[:3])
     cause = (
         "fields that agents seldom set themselves: another version of the SDK sends them, or no longer does. "
         "Compare the versions in the snapshot's kit with those installed"
     )
     hints = tuple(
-        f"accept it in all snapshots: agentreplay accept --rule '{one.path}=sent by another SDK version'"
-        if one.path.startswith("$") and "'" not in one.path
-        else ignore_line(one.path, "sent by another SDK version")
-        for one in found[:2]
+        f"accept it in all snapshots: agentreplay accept --rule '{difference.path}=sent by another SDK version'"
+        if difference.path.startswith("$") and "'" not in difference.path
+        else ignore_line(difference.path, "sent by another SDK version")
+        for difference in differences[:2]
     )
-    return ContentChange(Kind.SDK, f"{name}: {fields}", cause, hints, found)
+    return ContentChange(Kind.SDK, f"{name}: {fields}", cause, hints, differences)
 
 
-def _arguments(name: str, found: tuple[Difference, ...], names: dict[str, str]) -> ContentChange:
-    found = _loud(found, names)
-    what = f"{name}: {_said(found[0])}" if found else f"{name}: the same arguments, written otherwise"
-    return ContentChange(Kind.ARGS, what, "", (), found)
+def _arguments(name: str, differences: tuple[Difference, ...], names: dict[str, str]) -> ContentChange:
+    differences = _loud(differences, names)
+    what = f"{name}: {_describe(differences[0])}" if differences else f"{name}: the same arguments, written otherwise"
+    return ContentChange(Kind.ARGS, what, "", (), differences)
 
 
-def _request(name: str, found: tuple[Difference, ...]) -> ContentChange:
-    what = f"{name}: {_said(found[0])}" if found else f"{name}: the same request, written otherwise"
-    return ContentChange(Kind.REQUEST, what, "your code now sends another request here", (), found)
+def _request(name: str, differences: tuple[Difference, ...]) -> ContentChange:
+    what = f"{name}: {_describe(differences[0])}" if differences else f"{name}: the same request, written otherwise"
+    return ContentChange(Kind.REQUEST, what, "your code now sends another request here", (), differences)
 
 
-def _noise(name: str, found: tuple[Difference, ...], names: dict[str, str]) -> ContentChange:
-    kinds = " and ".join(dict.fromkeys(part for one in found for part in names[one.path].split(" and ")))
+def _noise(name: str, differences: tuple[Difference, ...], names: dict[str, str]) -> ContentChange:
+    kinds = " and ".join(
+        dict.fromkeys(part for difference in differences for part in names[difference.path].split(" and "))
+    )
     cause = f"both sides look like {kinds}: such values differ in every run. {_ADVICE[kinds.split(' and ')[0]]}"
     # A place that holds more than the noise would hide real changes, too.
-    hints = tuple(ignore_line(one.path, kinds) for one in found[:2] if nothing_else(one))
-    return ContentChange(Kind.NOISE, f"{name}: {found[0].path} differs only in {kinds}", cause, hints, found)
+    hints = tuple(ignore_line(difference.path, kinds) for difference in differences[:2] if nothing_else(difference))
+    return ContentChange(
+        Kind.NOISE, f"{name}: {differences[0].path} differs only in {kinds}", cause, hints, differences
+    )
 
 
 def ignore_line(path: str, reason: str) -> str:
@@ -179,30 +191,30 @@ def ignore_line(path: str, reason: str) -> str:
     return f"or do not compare it: agentreplay_ignore = {place} = {reason}"
 
 
-def _said(one: Difference) -> str:
+def _describe(difference: Difference) -> str:
     """One difference in a few words: where, and the shortest way to say what."""
-    if one.recorded is ABSENT:
-        return one.note or f"{one.path} added"
-    if one.now is ABSENT:
-        return one.note or f"{one.path} dropped"
-    if is_reordered(one):
-        return f"{one.path} came in another order"
-    if one.note.startswith("[[redacted:"):
-        return f"{one.path}: {one.note}"
-    if one.note:
-        return f"{one.path} changed, {texts.shorten(one.note, 60)}"
-    sides = texts.apart(canonical(one.recorded), canonical(one.now), 24)
-    return f"{one.path} changed, {sides[0]} -> {sides[1]}"
+    if difference.recorded is ABSENT:
+        return difference.note or f"{difference.path} added"
+    if difference.now is ABSENT:
+        return difference.note or f"{difference.path} dropped"
+    if is_reordered(difference):
+        return f"{difference.path} came in another order"
+    if difference.note.startswith("[[redacted:"):
+        return f"{difference.path}: {difference.note}"
+    if difference.note:
+        return f"{difference.path} changed, {texts.shorten(difference.note, 60)}"
+    sides = texts.apart(canonical(difference.recorded), canonical(difference.now), 24)
+    return f"{difference.path} changed, {sides[0]} -> {sides[1]}"
 
 
-def is_reordered(one: Difference) -> bool:
+def is_reordered(difference: Difference) -> bool:
     """Whether both sides hold the same elements, in another order."""
-    return one.note.startswith("reordered [")
+    return difference.note.startswith("reordered [")
 
 
-def _loud(found: tuple[Difference, ...], names: dict[str, str]) -> tuple[Difference, ...]:
+def _loud(differences: tuple[Difference, ...], names: dict[str, str]) -> tuple[Difference, ...]:
     """Real differences first, those that look like noise last."""
-    return tuple(sorted(found, key=lambda one: one.path in names))
+    return tuple(sorted(differences, key=lambda difference: difference.path in names))
 
 
 _SAME_CAUSE = "what it says is the same; its bytes differ, or an id that the client made ties it to another call"

@@ -35,9 +35,9 @@ def unused(run: Run, reader: Reader, served: Collection[int], required: Collecti
         return None
     apart = _independent(standing, run, left)
     first, *others = [x for x in left if standing.lane(x) not in apart]
-    said = [_ended(standing, theirs).also() for theirs in apart.values()]
-    told = [f"not called either: {standing.turn(x)}, {standing.name(x.call)}" for x in others]
-    return replace(_ended(standing, [first, *others]), detail=(*said, *told))
+    elsewhere = [_ended(standing, theirs).also() for theirs in apart.values()]
+    others_left = [f"not called either: {standing.turn(x)}, {standing.name(x.call)}" for x in others]
+    return replace(_ended(standing, [first, *others]), detail=(*elsewhere, *others_left))
 
 
 def stopped(run: Run, reader: Reader, served: Collection[int]) -> Divergence | None:

@@ -46,8 +46,8 @@ def unmatched(standing: ReplayProgress, calls: Sequence[Call], lane: str, advice
     """
     call, name = calls[0], standing.name(calls[0])
     same = [x for x in standing.pending(lane) if standing.tool(x.call) is not None and standing.name(x.call) == name]
-    parted = [(x, standing.differences(x.call, one)) for x in same for one in calls]
-    nearest, differences = min(parted, key=lambda one: len(one[1]), default=(None, ()))
+    parted = [(x, standing.differences(x.call, call)) for x in same for call in calls]
+    nearest, differences = min(parted, key=lambda call: len(call[1]), default=(None, ()))
     return standing.divergence(
         Kind.ARGS if nearest is not None else Kind.TOOL,
         f"the case does not know what {name} gives to these arguments",
@@ -61,14 +61,14 @@ def unmatched(standing: ReplayProgress, calls: Sequence[Call], lane: str, advice
     )
 
 
-def untold(standing: ReplayProgress, call: Call, found: Exchange) -> Divergence:
+def untold(standing: ReplayProgress, call: Call, match: Exchange) -> Divergence:
     """The recorded reply cannot be told in the API in which `call` asks."""
-    now, then = standing.reader.read_call(call).dialect, standing.reader.read_call(found.call).dialect
+    now, then = standing.reader.read_call(call).dialect, standing.reader.read_call(match.call).dialect
     return standing.divergence(
         Kind.REQUEST,
         f"{standing.name(call)} is asked in another API than the one that has answered",
-        found,
-        recorded=found,
+        match,
+        recorded=match,
         now=call,
         differences=(Difference("api", then, now),),
         cause=f"a reply of {then} cannot be told as one of {now}",

@@ -96,13 +96,13 @@ def mask_spans(text: str) -> str:
     return _SPAN.sub(lambda span: f"<{span.lastgroup}>", text)
 
 
-def _mark(found: re.Match[str]) -> str:
-    return f"\0{found.lastgroup}\0"
+def _mark(match: re.Match[str]) -> str:
+    return f"\0{match.lastgroup}\0"
 
 
 def _permuted(recorded: list[Json], now: list[Json]) -> bool:
     """The same plain values in another order; messages, tools and pictures have an order that means something."""
-    if any(isinstance(one, (dict, list)) or media.is_mark(one) for one in recorded):
+    if any(isinstance(item, (dict, list)) or media.is_mark(item) for item in recorded):
         return False
     return Counter(map(canonical, recorded)) == Counter(map(canonical, now))
 

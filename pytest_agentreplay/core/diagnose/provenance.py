@@ -28,13 +28,13 @@ def sought(change: ContentChange) -> str:
     recorded, now = change.differences[0].recorded, change.differences[0].now
     if not isinstance(recorded, str):
         return ""
-    wanted = recorded[:200].strip()
+    snippet = recorded[:200].strip()
     if isinstance(now, str):
         start, old, _ = texts.hunk(recorded, now)
-        wanted = old.strip()
-        if wanted and len(old) < WORD:
-            wanted = recorded[max(0, start - AROUND) : start + len(old) + AROUND].strip()
-    return wanted if len(wanted) >= (SENTENCE if change.kind is Kind.PROMPT else 4) else ""
+        snippet = old.strip()
+        if snippet and len(old) < WORD:
+            snippet = recorded[max(0, start - AROUND) : start + len(old) + AROUND].strip()
+    return snippet if len(snippet) >= (SENTENCE if change.kind is Kind.PROMPT else 4) else ""
 
 
 def spoken(exchange: Exchange, reader: Reader) -> Iterator[str]:

@@ -47,7 +47,7 @@ class ReplayProgress:
         self.served = served
         self._matching = matching
         self._top = top_level(run)
-        self.turns, self.told = divide(self._top, reader)
+        self.turns, self.homes = divide(self._top, reader)
         self.lanes = list(dict.fromkeys(turn.lane for turn in self.turns))
 
     def name(self, call: Call) -> str:
@@ -64,7 +64,7 @@ class ReplayProgress:
 
     def lane(self, exchange: Exchange) -> str:
         """The lane that reports name."""
-        return self.told[exchange.lane]
+        return self.homes[exchange.lane]
 
     def turn(self, exchange: Exchange) -> str:
         """Its turn, as reports show it."""
@@ -83,7 +83,7 @@ class ReplayProgress:
 
         That is the one in which `agent` is due, and for a lane that was never seen the one in which anybody is.
         """
-        here = home(self.told, lane)
+        here = home(self.homes, lane)
         due = {self.lane(x): None for x in self.unserved() if agent and x.agent == agent}
         if due and here not in due:
             return next(iter(due))
@@ -96,7 +96,7 @@ class ReplayProgress:
     def differences(self, recorded: Call, now: Call) -> tuple[Difference, ...]:
         """Where two calls differ, without what is not compared."""
         drift = self._matching.drift(recorded, now) if self._matching is not None else ()
-        hidden = {one.path for one in drift} | self._made_up(recorded) | self._made_up(now)
+        hidden = {difference.path for difference in drift} | self._made_up(recorded) | self._made_up(now)
         matched = MATCHED_HEADERS if self._matching is None else self._matching.headers
         return differences(recorded, now, hidden=hidden, matched=matched)
 
@@ -139,19 +139,21 @@ class ReplayProgress:
         new, old = self.reader.read_call(call), self.reader.read_call(due.call)
         if is_inserted(new, old):
             return True
-        said = self._said(due.call)
-        if said & self._said(call) or (new.system == old.system and new.tools == old.tools):
+        contents = self._contents_of(due.call)
+        if contents & self._contents_of(call) or (new.system == old.system and new.tools == old.tools):
             return False
-        return any(said & self._said(x.call) for x in self._top if x.start in self.served and self.lane(x) == lane)
+        return any(
+            contents & self._contents_of(x.call) for x in self._top if x.start in self.served and self.lane(x) == lane
+        )
 
     def nearest(self, targets: Sequence[Exchange], call: Call) -> Exchange:
         """The first target, unless a later one says all but the same as `call` and the first does not."""
-        mine = self._said(call)
-        far = [len(self._said(x.call) ^ mine) for x in targets]
+        mine = self._contents_of(call)
+        far = [len(self._contents_of(x.call) ^ mine) for x in targets]
         best = min(range(len(targets)), key=far.__getitem__)
         return targets[best] if far[best] <= 1 < far[0] else targets[0]
 
-    def asked(self, exchange: Exchange) -> tuple[ToolUse, ...]:
+    def tool_uses_of(self, exchange: Exchange) -> tuple[ToolUse, ...]:
         """The tool calls that the model asked for last before `exchange`, in its lane."""
         for x in reversed(self._top):
             before = x.start < exchange.start and self.lane(x) == self.lane(exchange)
@@ -161,16 +163,16 @@ class ReplayProgress:
 
     def source(self, change: ContentChange, target: Exchange) -> str:
         """Which earlier reply the old text of the first difference came from, as a line; "" when none holds it."""
-        wanted = sought(change)
-        for x in self._top if wanted else ():
+        snippet = sought(change)
+        for x in self._top if snippet else ():
             if (
                 x.finish is not None
                 and x.finish < target.start
-                and any(wanted in text for text in spoken(x, self.reader))
+                and any(snippet in text for text in spoken(x, self.reader))
             ):
-                quoted = json.dumps(texts.shorten(wanted, 30), ensure_ascii=False)
-                found = seat(self.turns, x)
-                where = f"{found.turn.told}, call {found.position}"
+                quoted = json.dumps(texts.shorten(snippet, 30), ensure_ascii=False)
+                seat_of_source = seat(self.turns, x)
+                where = f"{seat_of_source.turn.told}, call {seat_of_source.position}"
                 return f"the recorded text {quoted} came from {self.name(x.call)} ({where})"
         return ""
 
@@ -189,16 +191,16 @@ class ReplayProgress:
         detail: tuple[str, ...] = (),
     ) -> Divergence:
         """A divergence at the place of `at`; None: in an empty lane."""
-        found = seat(self.turns, at) if at is not None else TurnPosition(Turn(0, lane, None, ()), 0, 0, 0)
-        turn = found.turn
+        position = seat(self.turns, at) if at is not None else TurnPosition(Turn(0, lane, None, ()), 0, 0, 0)
+        turn = position.turn
         return Divergence(
             kind,
             summary,
             turn.number,
-            found.turns,
+            position.turns,
             turn.lane,
-            found.position,
-            found.positions,
+            position.position,
+            position.positions,
             turn.agent,
             turn.who,
             recorded=recorded,
@@ -209,12 +211,12 @@ class ReplayProgress:
             detail=detail,
         )
 
-    def _said(self, call: Call) -> set[str]:
+    def _contents_of(self, call: Call) -> set[str]:
         """The messages of a model call, as comparable texts."""
         if not self.speaks(call):
             return set()
         reading = self.reader.read_call(call)
-        return {canonical(one) for one in (*reading.system, *reading.messages)}
+        return {canonical(message) for message in (*reading.system, *reading.messages)}
 
     def tool(self, call: Call) -> ToolCall | None:
         """The call of a tool, or of another function that is no model, that a call is or asks for."""
@@ -244,14 +246,14 @@ def arguments_cause(standing: ReplayProgress, target: Exchange, call: Call) -> s
     was, now = standing.tool(target.call), standing.tool(call)
     if now is None:
         return ""
-    asked = [use for use in standing.asked(target) if use.name == now.name]
-    wanted = {canonical(arguments_of(use)) for use in asked}
-    if was is not None and canonical(was.arguments) in wanted:
+    uses = [use for use in standing.tool_uses_of(target) if use.name == now.name]
+    requested = {canonical(arguments_of(use)) for use in uses}
+    if was is not None and canonical(was.arguments) in requested:
         return (
             "the model asked for the recorded arguments, and its reply is the recorded one: "
             "your code between that reply and this call changes them"
         )
-    if canonical(now.arguments) in wanted:
+    if canonical(now.arguments) in requested:
         return "the model asked for exactly these arguments: when recorded, your code changed them on the way"
     return "all replies up to here are the recorded ones, so your code makes other arguments of them"
 
@@ -272,8 +274,8 @@ def lines(standing: ReplayProgress, recorded: Call, now: Call) -> tuple[str, str
     if sides[0] != sides[1] or not (different := standing.differences(recorded, now)):
         return sides
     first = different[0]
-    told = [f"{first.path}: {'absent' if side is ABSENT else canonical(side)}" for side in (first.recorded, first.now)]
-    return f"{standing.name(recorded)}, {told[0]}", f"{standing.name(now)}, {told[1]}"
+    rows = [f"{first.path}: {'absent' if side is ABSENT else canonical(side)}" for side in (first.recorded, first.now)]
+    return f"{standing.name(recorded)}, {rows[0]}", f"{standing.name(now)}, {rows[1]}"
 
 
 def _content(message: Json) -> Json:
@@ -288,8 +290,8 @@ def _result_of(message: Json) -> str:
         if isinstance(value := message.get(key), str):
             return value
     for key in ("functionResponse", "toolResult"):
-        if isinstance(held := message.get(key), dict):
-            return _result_of(held) or next((str(held[name]) for name in ("id", "name") if held.get(name)), "")
+        if isinstance(content := message.get(key), dict):
+            return _result_of(content) or next((str(content[name]) for name in ("id", "name") if content.get(name)), "")
     blocks = message.get("content") or message.get("parts")
     return next(filter(None, map(_result_of, blocks)), "") if isinstance(blocks, list) else ""
 

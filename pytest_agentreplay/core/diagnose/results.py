@@ -30,20 +30,20 @@ def changed(
     name = standing.name(x.call)
     tool = name.partition(" ")[2]
     recorded = _as_far(x.outcome, now)
-    found = differences(result(recorded), tolerances.settled(tool, result(recorded), result(now)))
-    if not found:
+    differing = differences(result(recorded), tolerances.settled(tool, result(recorded), result(now)))
+    if not differing:
         return None
-    chunks = [reader.read_chunks(one) for one in (recorded, now)] if x.call.boundary == "retrieval" else []
+    chunks = [reader.read_chunks(reply) for reply in (recorded, now)] if x.call.boundary == "retrieval" else []
     moved = chunks_moved(*chunks) if chunks and all(chunks) else ()
-    first = found[0]
+    first = differing[0]
     hint = f"agentreplay_tolerances = {tool} {first.path} = ignore"
     return standing.divergence(
         Kind.RESULT,
-        f"{name}: {moved[0] if moved else _said(first)}",
+        f"{name}: {moved[0] if moved else _describe(first)}",
         x,
         recorded=x,
         now=call,
-        differences=found,
+        differences=differing,
         cause="the tool was run for real beside its recorded result: the world behind it, or its code, has changed",
         hints=(f"or let it differ: {hint}",),
         detail=moved[1:],
@@ -67,8 +67,8 @@ def differences(recorded: Json, now: Json) -> tuple[Difference, ...]:
     """Where two frozen results differ, by the paths that tolerances have."""
     if canonical(recorded) == canonical(now):
         return ()
-    found = diff(view(recorded), view(now))
-    return found or (Difference("$", recorded, now, "of another type"),)
+    differing = diff(view(recorded), view(now))
+    return differing or (Difference("$", recorded, now, "of another type"),)
 
 
 def result(outcome: Outcome | None) -> Json:
@@ -100,7 +100,7 @@ def _as_far(recorded: Outcome | None, now: Outcome) -> Outcome | None:
     return ToolReply(None, recorded.items[: len(now.items)])
 
 
-def _said(first: Difference) -> str:
+def _describe(first: Difference) -> str:
     """The first difference in a few words."""
     if is_reordered(first):
         return f"result: {first.path} came in another order"

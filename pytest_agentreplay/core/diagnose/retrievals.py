@@ -23,10 +23,10 @@ Ranked = dict[str, tuple[int, "Chunk"]]
 
 def _ranked(chunks: Sequence[Chunk]) -> Ranked:
     """Each chunk with its place, by what it is known by; of two alike the better one."""
-    found: Ranked = {}
+    ranked: Ranked = {}
     for place, chunk in enumerate(chunks, 1):
-        found.setdefault(chunk.id or chunk.content, (place, chunk))
-    return found
+        ranked.setdefault(chunk.id or chunk.content, (place, chunk))
+    return ranked
 
 
 def _changes(recorded: Ranked, now: Ranked) -> Iterator[str]:

@@ -68,15 +68,15 @@ def role(message: Json) -> str:
     """Whose words a message holds, whatever the provider calls it: "system", "user", "assistant" or "tool"."""
     if not isinstance(message, dict):
         return "user"
-    kind, said = str(message.get("type", "")), str(message.get("role", ""))
+    kind, role_name = str(message.get("type", "")), str(message.get("role", ""))
     blocks = message.get("content") or message.get("parts")
     if isinstance(blocks, list) and any(_is_result(block) for block in blocks):
         return "tool"
-    if said in {"tool", "function"} or kind.endswith(("_output", "tool_result")):
+    if role_name in {"tool", "function"} or kind.endswith(("_output", "tool_result")):
         return "tool"
-    if said in {"assistant", "model"} or kind.endswith("_call") or kind == "reasoning":
+    if role_name in {"assistant", "model"} or kind.endswith("_call") or kind == "reasoning":
         return "assistant"
-    return "system" if said in {"system", "developer"} else "user"
+    return "system" if role_name in {"system", "developer"} else "user"
 
 
 def _is_result(block: Json) -> bool:
@@ -95,14 +95,14 @@ def differences(
     """
     if isinstance(recorded, ToolCall) and isinstance(now, ToolCall):
         now = fitted(recorded, now, older=False)
-        found = (*diff(_facts(recorded), _facts(now), path="call"), *diff(recorded.tree, now.tree))
+        differing = (*diff(_facts(recorded), _facts(now), path="call"), *diff(recorded.tree, now.tree))
     elif isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
         return ()
     elif isinstance(recorded, FrameCall) == isinstance(now, FrameCall):
-        found = _wire(recorded, now, matched)
+        differing = _wire(recorded, now, matched)
     else:
         return ()
-    return tuple(one for one in found if not any(below(one.path, path) for path in hidden))
+    return tuple(difference for difference in differing if not any(below(difference.path, path) for path in hidden))
 
 
 def _facts(call: ToolCall) -> JsonObject:
@@ -110,18 +110,18 @@ def _facts(call: ToolCall) -> JsonObject:
 
 
 def _wire(recorded: WireCall, now: WireCall, matched: Collection[str]) -> tuple[Difference, ...]:
-    found = list(diff(recorded.method, now.method, path="method"))
-    found += diff(address(recorded.url), address(now.url), path="url")
+    differing = list(diff(recorded.method, now.method, path="method"))
+    differing += diff(address(recorded.url), address(now.url), path="url")
     before, after = _matched(recorded.headers, matched), _matched(now.headers, matched)
     for name in dict.fromkeys([*before, *after]):
         if before.get(name) != after.get(name):
-            found.append(Difference(f"headers.{name}", before.get(name, ABSENT), after.get(name, ABSENT)))
+            differing.append(Difference(f"headers.{name}", before.get(name, ABSENT), after.get(name, ABSENT)))
     old, new = content(recorded.headers, recorded.body), content(now.headers, now.body)
     if old.kind == new.kind and old.kind != "bytes":
-        found += diff(media.told(old.tree), media.told(new.tree))
+        differing += diff(media.told(old.tree), media.told(new.tree))
     elif old.data != new.data:
-        found += diff(_text(recorded, old.data), _text(now, new.data))
-    return tuple(found)
+        differing += diff(_text(recorded, old.data), _text(now, new.data))
+    return tuple(differing)
 
 
 def address(url: str) -> str:
@@ -144,73 +144,75 @@ def _text(call: WireCall, data: bytes) -> str:
         return str(media.of(data, header(call.headers, "content-type")))
 
 
-def section(one: Difference, recorded: CallReading, now: CallReading) -> ReportSection:
+def section(difference: Difference, recorded: CallReading, now: CallReading) -> ReportSection:
     """The part of a model call that a difference stands in."""
     for reading in (recorded, now):
-        if reading.messages_at and below(one.path, reading.messages_at):
-            return _message_section(one, recorded, now)
-        if reading.tools_at and below(one.path, reading.tools_at):
+        if reading.messages_at and below(difference.path, reading.messages_at):
+            return _message_section(difference, recorded, now)
+        if reading.tools_at and below(difference.path, reading.tools_at):
             return ReportSection.SCHEMA
-        if reading.system_at and below(one.path, reading.system_at):
+        if reading.system_at and below(difference.path, reading.system_at):
             return ReportSection.PROMPT
-    if one.path in {"url", "method"} or below(one.path, "call"):
+    if difference.path in {"url", "method"} or below(difference.path, "call"):
         return ReportSection.MODEL
-    if not one.path.startswith("$"):
+    if not difference.path.startswith("$"):
         return ReportSection.WIRE
-    name = re.split(r"[.\[]", one.path.lstrip("$."), maxsplit=1)[0]
-    came_or_went = one.recorded is ABSENT or one.now is ABSENT
+    name = re.split(r"[.\[]", difference.path.lstrip("$."), maxsplit=1)[0]
+    came_or_went = difference.recorded is ABSENT or difference.now is ABSENT
     return ReportSection.FIELD if came_or_went and name not in KNOBS else ReportSection.MODEL
 
 
-def _message_section(one: Difference, recorded: CallReading, now: CallReading) -> ReportSection:
-    who = owner(one, (recorded, now))
-    added = one.recorded is ABSENT
-    if (added or one.now is ABSENT) and _whole(one, recorded, now):
+def _message_section(difference: Difference, recorded: CallReading, now: CallReading) -> ReportSection:
+    who = owner(difference, (recorded, now))
+    added = difference.recorded is ABSENT
+    if (added or difference.now is ABSENT) and _is_whole_message(difference, recorded, now):
         return ReportSection.PROMPT if added and who in {"system", "user"} else ReportSection.HISTORY
     if who == "tool":
         return ReportSection.RESULT
-    moved = one.note.startswith(("reordered", "too different"))
+    moved = difference.note.startswith(("reordered", "too different"))
     return ReportSection.HISTORY if who == "assistant" or moved else ReportSection.PROMPT
 
 
-def message_indexes(one: Difference, reading: CallReading) -> range | None:
+def message_indexes(difference: Difference, reading: CallReading) -> range | None:
     """The indexes of the messages that a difference stands in, None when that is all of them or none."""
-    if not reading.messages_at or not below(one.path, reading.messages_at):
+    if not reading.messages_at or not below(difference.path, reading.messages_at):
         return None
-    found = _INDEX.match(one.path, len(reading.messages_at))
-    return range(int(found[1]), int(found[2] or found[1]) + 1) if found else None
+    differing = _INDEX.match(difference.path, len(reading.messages_at))
+    return range(int(differing[1]), int(differing[2] or differing[1]) + 1) if differing else None
 
 
-def _whole(one: Difference, recorded: CallReading, now: CallReading) -> bool:
+def _is_whole_message(difference: Difference, recorded: CallReading, now: CallReading) -> bool:
     """Whether whole messages came or went, not a part of one."""
     at = recorded.messages_at or now.messages_at
-    found = _INDEX.match(one.path, len(at))
-    return found is not None and found.end() == len(one.path)
+    differing = _INDEX.match(difference.path, len(at))
+    return differing is not None and differing.end() == len(difference.path)
 
 
-def message(one: Difference, readings: Readings) -> Json:
+def message(difference: Difference, readings: Readings) -> Json:
     """The message that a difference stands in, on the side where it is; None when it is in no single one."""
-    reading = readings[1] if one.recorded is ABSENT else readings[0]
-    at = message_indexes(one, reading)
+    reading = readings[1] if difference.recorded is ABSENT else readings[0]
+    at = message_indexes(difference, reading)
     return reading.messages[at[0]] if at is not None and at[0] < len(reading.messages) else None
 
 
-def owner(one: Difference, readings: Readings) -> str:
+def owner(difference: Difference, readings: Readings) -> str:
     """Whose words a difference stands in; "prompt" where it is in no single message."""
-    reading = readings[1] if one.recorded is ABSENT else readings[0]
-    if reading.system_at and below(one.path, reading.system_at):
+    reading = readings[1] if difference.recorded is ABSENT else readings[0]
+    if reading.system_at and below(difference.path, reading.system_at):
         return "system"
-    found = message(one, readings)
-    return "prompt" if found is None else role(found)
+    differing = message(difference, readings)
+    return "prompt" if differing is None else role(differing)
 
 
-def tool_name(one: Difference, readings: Readings) -> str:
+def tool_name(difference: Difference, readings: Readings) -> str:
     """The name of the tool whose schema a difference stands in, with a colon."""
-    reading = readings[1] if one.recorded is ABSENT else readings[0]
-    found = _INDEX.match(one.path, len(reading.tools_at)) if one.path.startswith(reading.tools_at) else None
-    if found is None or int(found[1]) >= len(reading.tools):
+    reading = readings[1] if difference.recorded is ABSENT else readings[0]
+    differing = (
+        _INDEX.match(difference.path, len(reading.tools_at)) if difference.path.startswith(reading.tools_at) else None
+    )
+    if differing is None or int(differing[1]) >= len(reading.tools):
         return ""
-    name = name_of_tool(reading.tools[int(found[1])])
+    name = name_of_tool(reading.tools[int(differing[1])])
     return f"tool {name}: " if name else ""
 
 

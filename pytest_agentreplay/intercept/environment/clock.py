@@ -42,8 +42,8 @@ class Clock:
     __slots__ = (
         "_mode",
         "_paused",
+        "_real_formats",
         "_stand",
-        "_told",
         "_travel",
         "_traveller",
         "_wall",
@@ -63,7 +63,7 @@ class Clock:
         self._paused: tuple[int, int] | None = None  # what it showed at `stop`, and for how long it had
         self._travel: Any = None
         self._traveller: Any = None
-        self._told = CTIME, ASCTIME
+        self._real_formats = CTIME, ASCTIME
 
     @property
     def stepping(self) -> bool:
@@ -82,20 +82,20 @@ class Clock:
         if self._paused is None:
             self.step(0)
         else:
-            shown, elapsed = self._paused
-            self._stand = (shown, self.passes() - elapsed)
+            wall_ns, elapsed = self._paused
+            self._stand = (wall_ns, self.passes() - elapsed)
         self._traveller = travel.start()
         # The library asks its innermost traveller for the time; ours answers by itself, to the nanosecond and in one
         # assignment a step, where `move_to` would take a float of seconds.
         self._traveller.time_ns = self._read
         self._travel = travel
-        self._told = time.ctime, time.asctime
+        self._real_formats = time.ctime, time.asctime
         time.ctime, time.asctime = _ctime, _asctime
 
     def step(self, at_ns: int) -> None:
         """A call was completed `at_ns` nanoseconds after the run began: that is the time now."""
-        shown = self._wall + at_ns
-        self._stand = (shown - shown % 1000, self.passes())
+        wall_ns = self._wall + at_ns
+        self._stand = (wall_ns - wall_ns % 1000, self.passes())
 
     def join(self, mode: Literal["stepped", "real"], wall_ns: int) -> None:
         """Show the time of the run that this process, a child, has joined: it began at `wall_ns`."""
@@ -112,9 +112,9 @@ class Clock:
         self._travel = self._traveller = None
         if travel is None:
             return
-        shown, since = self._stand
-        self._paused = (shown, self.passes() - since)
-        time.ctime, time.asctime = self._told
+        wall_ns, since = self._stand
+        self._paused = (wall_ns, self.passes() - since)
+        time.ctime, time.asctime = self._real_formats
         from time_machine import traveller_stack as stack
 
         if stack and stack[-1] is traveller:
@@ -130,15 +130,15 @@ class Clock:
             and call_context.inside is not None
         ):
             return int(sys.modules["time_machine"].escape_hatch.time.time_ns())
-        shown, since = self._stand
+        wall_ns, since = self._stand
         over = self.passes() - since - PATIENCE
         if over <= 0:
-            return shown
+            return wall_ns
         call_context = lanes.CALL_CONTEXT.get()
         if call_context is None or call_context.inside is None:
             # Inside an exchange nobody will ask again: the reading is part of what is recorded.
             self.ran_on = True
-        return shown + over
+        return wall_ns + over
 
 
 ASKED = ("time", "time_ns", "gmtime", "localtime", "strftime", "clock_gettime", "clock_gettime_ns")

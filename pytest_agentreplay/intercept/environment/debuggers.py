@@ -41,7 +41,7 @@ class Prompt:
     def during(self, work: Callable[..., Any], *, waits: bool) -> Callable[..., Any]:
         """`work`, a method of a debugger, which waits for somebody, or runs what they have typed."""
 
-        def told(*args: Any, **kwargs: Any) -> Any:
+        def prompt(*args: Any, **kwargs: Any) -> Any:
             before = self._since is not None
             self._turn(waits=waits)
             try:
@@ -49,7 +49,7 @@ class Prompt:
             finally:
                 self._turn(waits=before)
 
-        return told
+        return prompt
 
     def _turn(self, *, waits: bool) -> None:
         self._waited, self._since = self.waited(), clocks.monotonic_ns() if waits else None

@@ -164,8 +164,8 @@ VARIABLES = ("LC_ALL", *CATEGORIES, "LC_MESSAGES", "LANG")
 
 def locale_here(environ: Mapping[str, str]) -> JsonObject:
     """The locales in force by category, and the variables that would choose others."""
-    named = {name: environ[name] for name in VARIABLES if LOCALE_NAME.fullmatch(environ.get(name, ""))}
-    return {"now": dict(in_force()), "variables": dict(named)}
+    variables = {name: environ[name] for name in VARIABLES if LOCALE_NAME.fullmatch(environ.get(name, ""))}
+    return {"now": dict(in_force()), "variables": dict(variables)}
 
 
 def in_force() -> dict[str, str]:
@@ -211,12 +211,12 @@ class Locale:
         self._before, self._set = {}, {}
 
 
-def names(stored: Json, known: tuple[str, ...]) -> dict[str, str]:
-    """What of `stored` is the name of a locale, under a key of `known`."""
+def names(stored: Json, keys: tuple[str, ...]) -> dict[str, str]:
+    """What of `stored` is the name of a locale, under one of `keys`."""
     fields = stored if isinstance(stored, dict) else {}
     return {
         key: name
-        for key in known
+        for key in keys
         if isinstance(name := fields.get(key), str) and LOCALE_NAME.fullmatch(name) is not None
     }
 
@@ -251,15 +251,15 @@ LARGEST_OFFSET = 26 * 3600  # seconds that a zone is from UTC
 
 def zone_here(wall_ns: int) -> JsonObject:
     """The zone at `wall_ns` nanoseconds since the epoch: name and rule, where known, and seconds from UTC."""
-    named = name_here()
-    found: JsonObject = {"name": named, "rule": rule_of(named), "offset": offset_at(wall_ns)}
-    return {key: value for key, value in found.items() if value != ""}
+    name = name_here()
+    zone: JsonObject = {"name": name, "rule": rule_of(name), "offset": offset_at(wall_ns)}
+    return {key: value for key, value in zone.items() if value != ""}
 
 
 def name_here() -> str:
     """The name of today's zone, "" where the system does not say it."""
-    named = os.environ.get("TZ", "").removeprefix(":") or resolved("/etc/localtime").partition("zoneinfo/")[2]
-    return named if ZONE_NAME.fullmatch(named) else ""
+    name = os.environ.get("TZ", "").removeprefix(":") or resolved("/etc/localtime").partition("zoneinfo/")[2]
+    return name if ZONE_NAME.fullmatch(name) else ""
 
 
 def rule_of(name: str) -> str:
@@ -307,8 +307,8 @@ class Zone:
         if offset_at(wall) == offset and (self._name or self._rule) in {"", name_here() or os.environ.get("TZ", "")}:
             return
         self._before, self._started = os.environ.get("TZ"), True
-        known = self._name and (file_of(self._name) is not None or not self._rule)
-        if chosen := self._name if known else self._rule:
+        is_known_name = self._name and (file_of(self._name) is not None or not self._rule)
+        if chosen := self._name if is_known_name else self._rule:
             _set(chosen)
         if not chosen or offset_at(wall) != offset:
             # This machine does not know the name: the offset alone, which POSIX counts the other way round.

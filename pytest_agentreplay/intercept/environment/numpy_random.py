@@ -53,10 +53,10 @@ def drawn_in_runs(randbits: Any) -> Any:
 
     @functools.wraps(randbits)
     def drawn(bits: int) -> int:
-        found = randomness.drawing()
-        if found is None or importing():
+        source = randomness.drawing()
+        if source is None or importing():
             return int(randbits(bits))
-        return found[0].entropy(found[1])
+        return source[0].entropy(source[1])
 
     return drawn
 

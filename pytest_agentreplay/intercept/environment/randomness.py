@@ -187,20 +187,20 @@ def drawing() -> tuple[RandomSource, str] | None:
 
 def draw_uuid4() -> uuid.UUID:
     """What `uuid.uuid4()` gives here."""
-    found = drawing()
-    return found[0].uuid4(found[1]) if found else ORIGINALS["uuid4"]()
+    source = drawing()
+    return source[0].uuid4(source[1]) if source else ORIGINALS["uuid4"]()
 
 
 def draw_uuid7() -> uuid.UUID:
     """What `uuid.uuid7()` gives here."""
-    found = drawing()
-    return found[0].uuid7(found[1]) if found else ORIGINALS["uuid7"]()
+    source = drawing()
+    return source[0].uuid7(source[1]) if source else ORIGINALS["uuid7"]()
 
 
 def draw_timed(name: str, node: int | None, clock_seq: int | None) -> uuid.UUID:
     """What `uuid.uuid1(...)` or `uuid.uuid6(...)` gives here."""
-    found = drawing()
-    return found[0].timed(name, found[1], node, clock_seq) if found else ORIGINALS[name](node, clock_seq)
+    source = drawing()
+    return source[0].timed(name, source[1], node, clock_seq) if source else ORIGINALS[name](node, clock_seq)
 
 
 # The bodies that the functions of `uuid` get. They run among the globals of `uuid`, so each imports what it names.

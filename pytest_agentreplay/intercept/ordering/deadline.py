@@ -69,13 +69,13 @@ class Deadline:
     def overdue(self) -> RunnerError:
         """What there is to say of a body that was ended, with the threads that it has left behind."""
         frames, root = sys._current_frames(), self._interception.root
-        threads = [one for one in threading.enumerate() if one.ident in self._interception.working]
+        threads = [thread for thread in threading.enumerate() if thread.ident in self._interception.working]
         _left.update(threads)
         lines = [
-            f"left behind: thread {one.name}{at(where(stack(frames.get(one.ident or 0), None), root))}"
-            for one in threads
+            f"left behind: thread {thread.name}{at(where(stack(frames.get(thread.ident or 0), None), root))}"
+            for thread in threads
         ]
-        return RunnerError("\n  ".join((self._told("and was ended"), *lines)))
+        return RunnerError("\n  ".join((self._describe("and was ended"), *lines)))
 
     def _watch(self, body: int, despair: Despair) -> None:
         while not self._over.wait(self._seconds):
@@ -89,15 +89,15 @@ class Deadline:
         self._interception.latch(Divergence(Kind.LATE, f"its time was over after {self._seconds:g} s"), self._waiting)
         if not self._over.wait(MERCY) and not debuggers.attached():
             despair(
-                self._told(
+                self._describe(
                     "and nothing can end it but the end of this process (--runner-cmd runs it in one of its own)"
                 )
             )
 
-    def _told(self, how: str) -> str:
+    def _describe(self, how: str) -> str:
         line = self._overtime.waiting or self._waiting
-        said = f"{self._who} was still running after {self._seconds:g} s{at(line)}, {how}"
-        return f"{said}; raise agentreplay_timeout, or --timeout"
+        text = f"{self._who} was still running after {self._seconds:g} s{at(line)}, {how}"
+        return f"{text}; raise agentreplay_timeout, or --timeout"
 
 
 def at(line: str) -> str:
@@ -114,7 +114,7 @@ def despaired(text: str) -> None:
 
 def let_end(code: int) -> None:
     """Have this process, which is done, end with `code` though threads that were left behind go on."""
-    if any(one.is_alive() and not one.daemon for one in _left):
+    if any(thread.is_alive() and not thread.daemon for thread in _left):
         timer = threading.Timer(PATIENCE, os._exit, (code,))
         timer.daemon = True
         timer.start()

@@ -81,7 +81,7 @@ class Discrete(ReleaseQueue):
         self._exact = exact
         self._sleepers: list[Sleeper] = []
         self._waking: set[Sleeper] = set()
-        self._changed_at = self._shown = 0
+        self._changed_at = self._last_shown = 0
         self._looked: int | None = None
         self._to(0)
 
@@ -90,7 +90,7 @@ class Discrete(ReleaseQueue):
     def watch(self, loop: AbstractEventLoop) -> None:
         """The loop is about to run for the test."""
         with self._lock:
-            self._known(loop)
+            self._idle_of(loop)
 
     def seconds(self) -> float:
         """What the clocks show."""
@@ -102,8 +102,8 @@ class Discrete(ReleaseQueue):
     def now_ns(self) -> int:
         """The time as it is shown: who does nothing but look at it sees it go on after a second of real time."""
         stood = _awake() - self._changed_at
-        self._shown = max(self._shown, self.ns + (stood if self.why else max(0, stood - BUSY)))
-        return self._shown
+        self._last_shown = max(self._last_shown, self.ns + (stood if self.why else max(0, stood - BUSY)))
+        return self._last_shown
 
     def sleep(self, seconds: float) -> None:
         """Let so much virtual time pass. Whoever sleeps in the thread of an event loop holds up that loop."""
@@ -132,7 +132,7 @@ class Discrete(ReleaseQueue):
                     changed.wait(20 * LOOK if wait is None else wait)
         finally:
             self._parked.discard(sleeper.thread)
-            self._sleepers = [one for one in self._sleepers if one is not sleeper]
+            self._sleepers = [other for other in self._sleepers if other is not sleeper]
             self._waking.discard(sleeper)
             self._settling[sleeper.thread] = self.now() + idling.SETTLE
             self._look()
@@ -148,7 +148,7 @@ class Discrete(ReleaseQueue):
 
     # What comes next.
 
-    def _known(self, runs: object) -> Idle | None:
+    def _idle_of(self, runs: object) -> Idle | None:
         """The loop under watch. One whose time cannot be held ends virtual time for the rest of the test."""
         idle = self._loops.get(runs)
         if idle is not None or self._interception.ended.is_set():
@@ -161,7 +161,7 @@ class Discrete(ReleaseQueue):
         return None
 
     def _watched(self, runs: object) -> Idle:
-        return self._known(runs) or super()._watched(runs)
+        return self._idle_of(runs) or super()._watched(runs)
 
     def _in_real_time(self, why: str) -> None:
         if self.why:
@@ -295,10 +295,10 @@ class Discrete(ReleaseQueue):
 
 def _none_late(events: Sequence[ReleaseEvent]) -> list[ReleaseEvent]:
     """The events, none later than one that came after it: when a chunk came is only about known."""
-    found: list[ReleaseEvent] = []
+    events_in_time: list[ReleaseEvent] = []
     for event in reversed(events):
-        found.append(event if not found else event._replace(at=min(event.at, found[-1].at)))
-    return found[::-1]
+        events_in_time.append(event if not events_in_time else event._replace(at=min(event.at, events_in_time[-1].at)))
+    return events_in_time[::-1]
 
 
 def _awake() -> int:

@@ -251,7 +251,7 @@ class TrioIdle:
         self._trio = trio
         self._then = then
         self._resting = self._stopped = False
-        self._wanted = trio.Event()
+        self._poked = trio.Event()
         self._token = trio.lowlevel.current_trio_token()
         token = lanes.CALL_CONTEXT.set(None)  # it is no task of the test's
         try:
@@ -272,13 +272,13 @@ class TrioIdle:
     def poke(self) -> None:
         """Wait for the moment once more."""
         self._resting = False
-        self._wanted.set()
+        self._poked.set()
 
     def stop(self) -> None:
         """Wait no more."""
         self._stopped = True
         try:
-            self._token.run_sync_soon(self._wanted.set)
+            self._token.run_sync_soon(self._poked.set)
         except self._trio.RunFinishedError:
             pass
 
@@ -288,7 +288,7 @@ class TrioIdle:
         trio = self._trio
         try:
             while not self._stopped:
-                await self._wanted.wait()
+                await self._poked.wait()
                 await wait_all_tasks_blocked()
                 self._resting = True
                 self.timeout = trio.lowlevel.current_statistics().seconds_to_next_deadline
@@ -296,10 +296,10 @@ class TrioIdle:
                 if wait == 0:
                     self._resting = False
                     continue
-                self._wanted = trio.Event()
+                self._poked = trio.Event()
                 with trio.move_on_after(float("inf") if wait is None else wait):
-                    await self._wanted.wait()
-                self._wanted.set()
+                    await self._poked.wait()
+                self._poked.set()
         finally:
             self._stopped = True
 

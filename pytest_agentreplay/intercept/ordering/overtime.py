@@ -79,7 +79,7 @@ class Overtime:
         self._thread: threading.Thread | None = None
         self._attempts = 0
         self._poked = False
-        self._asked = self._came = 0  # how often a loop was asked to cancel, and how often it came to it
+        self._requested = self._came = 0  # how often a loop was asked to cancel, and how often it came to it
         self._traced: list[Any] = []  # the trace function that ours has replaced
         self._over = threading.Event()
         # A finalizer may make a call, and be refused, while we hold it.
@@ -187,7 +187,7 @@ class Overtime:
             waiting = awaiting(root.coroutine) if root is not None and idle else []
             self.waiting = where([*waiting, *frames], self._interception.root)
         self._attempts += 1
-        if root is not None and idle and self._came == self._asked:
+        if root is not None and idle and self._came == self._requested:
             self._ask(root)
         elif self._signal is not None and frames:
             self._poked = True
@@ -205,7 +205,7 @@ class Overtime:
                 self._at_a_later_line(awaiting(root.coroutine))
                 root.cancel()
 
-        self._asked += 1
+        self._requested += 1
         with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
             root.soon(cancel)
 
@@ -219,7 +219,7 @@ class Overtime:
             return
         within, loop = until_loop(frames)
         root = trio_root(loop)
-        if root is not None and self._came == self._asked and not any(is_agents(one.f_code) for one in within):
+        if root is not None and self._came == self._requested and not any(is_agents(frame.f_code) for frame in within):
             if self._attempts == 1:
                 self.waiting = where([*awaiting(root.coroutine), *frames], self._interception.root)
             self._ask(root)
@@ -258,5 +258,5 @@ class Overtime:
 
 def free_signal() -> signal.Signals | None:
     """The first of `SIGNALS` that this system has and nobody handles."""
-    known = (getattr(signal, name) for name in SIGNALS if hasattr(signal, name))
-    return next((one for one in known if signal.getsignal(one) is signal.SIG_DFL), None)
+    signals = (getattr(signal, name) for name in SIGNALS if hasattr(signal, name))
+    return next((number for number in signals if signal.getsignal(number) is signal.SIG_DFL), None)

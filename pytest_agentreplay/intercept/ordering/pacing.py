@@ -90,7 +90,7 @@ class Pacing(Holding):
 
     def _noted(self, at: int = 0) -> int:
         self._latest = max(
-            [at, self._latest, *(one.ns for one, _ in self._queues.values() if isinstance(one, PacedIdle))]
+            [at, self._latest, *(idle.ns for idle, _ in self._queues.values() if isinstance(idle, PacedIdle))]
         )
         return at or self._latest
 

@@ -100,14 +100,14 @@ def joins(thread: int) -> object:
     return id(frame), frame.f_lasti
 
 
-def at_work(interception: Interception, held: Collection[int]) -> tuple[bool, bool]:
+def at_work(interception: Interception, parked: Collection[int]) -> tuple[bool, bool]:
     """Whether a thread or job of the test is at work, and whether one waits for what we do not know.
 
-    `held` are the threads that wait for an answer of ours, or run an event loop that is watched.
+    `parked` are the threads that wait for an answer of ours, or run an event loop that is watched.
     """
     me, main = threading.get_ident(), interception.main().thread
     # The test's own thread is one of them: it may stand in a wait until the thread that it starts has begun.
-    others = [thread for thread in {main, *list(interception.working)} if thread not in held and thread != me]
+    others = [thread for thread in {main, *list(interception.working)} if thread not in parked and thread != me]
     standing = [thread for thread in others if waits(thread)]
     busy = len(standing) < len(others)
     threads = [thread for thread in list(interception.threads) if thread.is_alive()]
@@ -130,8 +130,8 @@ class Threads:
         self._seen: Counter[int] = Counter()
         self._finished, self._since = 0, 0.0
 
-    def at_work(self, held: Collection[int], now: float) -> bool:
-        """Whether one is; `held` are threads that wait for an answer, or run an event loop that is asked itself."""
+    def at_work(self, parked: Collection[int], now: float) -> bool:
+        """Whether one is; `parked` are threads that wait for an answer, or run an event loop that is asked itself."""
         interception = self._interception
         me, main = threading.get_ident(), interception.main().thread
         if interception.starting or interception.handed or on_its_way(interception):
@@ -139,7 +139,7 @@ class Threads:
         if self._finished != interception.finished:
             # Whoever waits for what was just finished is told in this moment.
             self._finished, self._since = interception.finished, now
-        others = {*interception.working, main} - {me, None, *held}
+        others = {*interception.working, main} - {me, None, *parked}
         # No look is left out: a thread has to be seen often before it counts as staying where it is.
         moving = [thread for thread in others if thread is not None and self._moves(thread, now)]
         return bool(moving) or now - self._since < TOLD
@@ -177,10 +177,10 @@ def on_its_way(interception: Interception) -> bool:
 def unknown_waits(loop: AbstractEventLoop, ours: Collection[object]) -> bool:
     """Whether a task of `loop` waits for something else than answers (`ours`), tasks and timers."""
     asyncio = sys.modules["asyncio"]
-    return any(not _known(task, ours, asyncio) for task in asyncio.all_tasks(loop))
+    return any(not _is_of_plugin(task, ours, asyncio) for task in asyncio.all_tasks(loop))
 
 
-def _known(task: Any, ours: Collection[object], asyncio: Any) -> bool:
+def _is_of_plugin(task: Any, ours: Collection[object], asyncio: Any) -> bool:
     waiter = getattr(task, "_fut_waiter", None)
     if waiter in ours or isinstance(waiter, asyncio.Task) or hasattr(waiter, "_children"):
         return True

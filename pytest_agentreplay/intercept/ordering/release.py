@@ -378,7 +378,9 @@ class ReleaseQueue:
         if waiter.idle is None:
             self._parked.discard(waiter.thread)
         if self._lookout is waiter:
-            self._lookout = next((one for one in self._waiting.values() if one.idle is None), None)
+            self._lookout = next(
+                (waiter_in_thread for waiter_in_thread in self._waiting.values() if waiter_in_thread.idle is None), None
+            )
         self._look()
 
     def _raise_refused(self, waiter: Waiter) -> None:
@@ -423,8 +425,8 @@ class ReleaseQueue:
             event = self.schedule.next()
             if event is None:
                 # All has come that came when recorded, so nothing is left to keep an order with.
-                for one in list(self._waiting.values()):
-                    self._let_go(one)
+                for other_waiter in list(self._waiting.values()):
+                    self._let_go(other_waiter)
                 return 0
             if self._unquiet(here):
                 return LOOK
@@ -453,7 +455,7 @@ class ReleaseQueue:
         """End the test if nothing but calls that never ended is waited for. Return what `_consider` gives."""
         if self._unquiet(here):
             return LOOK
-        waiter = min(self._endless.values(), key=lambda one: one.start)
+        waiter = min(self._endless.values(), key=lambda endless: endless.start)
         mine = self.schedule.exchanges.get(waiter.start)
         busy, unknown = self._at_work()
         if mine is None or any(idle.timeout not in {None, math.inf} for idle in self._loops.values()):
@@ -618,10 +620,10 @@ class ReleaseQueue:
             self._part(first, expected, self._pending_timers())
             return
         for other in self.schedule.events:
-            one = self._waiting.get(other.start)
-            if one is not None and self.schedule.released(other.start) < other.chunks:
-                self._hand_over(other, one)
-                if one.over:
+            waiting = self._waiting.get(other.start)
+            if waiting is not None and self.schedule.released(other.start) < other.chunks:
+                self._hand_over(other, waiting)
+                if waiting.over:
                     return
 
     def _nearness(self, waiter: Waiter, expected: Exchange) -> int:
@@ -632,7 +634,7 @@ class ReleaseQueue:
     def _pending_timers(self) -> tuple[str, ...]:
         """What there is to say of the timers that nobody waits for any more."""
         loops = [runs for runs, idle in self._loops.items() if idle.timeout is not None]
-        return tuple(told for loop in loops if (told := pending_timer(loop, self._interception.root)))
+        return tuple(text for loop in loops if (text := pending_timer(loop, self._interception.root)))
 
     def _part(self, waiter: Waiter, expected: Exchange, detail: tuple[str, ...] = ()) -> None:
         divergence = self._explain(waiter.call, self.schedule.exchanges[waiter.start], expected)

@@ -34,7 +34,7 @@ def running(original: Seam) -> Seam:
             return await original(func, *args, **more)
         from pytest_agentreplay.intercept.session.courses import ANYHOW
 
-        errand, handed, wanted = object(), call_context.interception.handed, True
+        errand, handed, must_run = object(), call_context.interception.handed, True
         # Whoever awaits this waits for nothing else.
         stamped = lanes.begin(call_context, func, course=lanes.course_of(call_context, ANYHOW))(func)
 
@@ -44,14 +44,14 @@ def running(original: Seam) -> Seam:
                 try:
                     return stamped(*args)
                 finally:
-                    if wanted:
+                    if must_run:
                         handed.add(errand)
 
         handed.add(errand)
         try:
             return await original(run, *args, **more)
         finally:
-            wanted = False
+            must_run = False
             handed.discard(errand)
 
     return run_sync

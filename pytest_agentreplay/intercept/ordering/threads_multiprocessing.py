@@ -67,33 +67,33 @@ def _unstamped(original: Seam) -> Seam:
 
 
 def _apply_async(original: Seam) -> Seam:
-    def apply_async(self: Any, func: Callable[..., Any], args: Iterable[Any] = (), *more: Any, **named: Any) -> Any:
+    def apply_async(self: Any, func: Callable[..., Any], args: Iterable[Any] = (), *more: Any, **keywords: Any) -> Any:
         call_context, args = CALL_CONTEXT.get(), tuple(args)
         if call_context is not None:
             func = _job(self, call_context, func, args)
-            more, named = _called_by(call_context, more, named)
-        return original(self, func, args, *more, **named)
+            more, keywords = _called_by(call_context, more, keywords)
+        return original(self, func, args, *more, **keywords)
 
     return apply_async
 
 
 def _map_async(original: Seam, star: object) -> Seam:
     def map_async(
-        self: Any, func: Callable[..., Any], iterable: Iterable[Any], mapper: object, *more: Any, **named: Any
+        self: Any, func: Callable[..., Any], iterable: Iterable[Any], mapper: object, *more: Any, **keywords: Any
     ) -> Any:
         call_context = CALL_CONTEXT.get()
         if call_context is None:
-            return original(self, func, iterable, mapper, *more, **named)
+            return original(self, func, iterable, mapper, *more, **keywords)
         # Pool.map and its like give: chunksize, callback, error_callback.
-        chunksize = (more[0] if more else named.pop("chunksize", None)) or 1
-        more, named = _called_by(call_context, more[1:], named)
+        chunksize = (more[0] if more else keywords.pop("chunksize", None)) or 1
+        more, keywords = _called_by(call_context, more[1:], keywords)
         with starting(call_context):
             jobs = [*_jobs(self, call_context, func, iterable, chunksize)]
             if mapper is star:
                 return original(
-                    self, _call_with, [(run, *item) for run, item in jobs], mapper, chunksize, *more, **named
+                    self, _call_with, [(run, *item) for run, item in jobs], mapper, chunksize, *more, **keywords
                 )
-            return original(self, _call, jobs, mapper, chunksize, *more, **named)
+            return original(self, _call, jobs, mapper, chunksize, *more, **keywords)
 
     return map_async
 
@@ -152,7 +152,7 @@ def _job(
 
 
 def _called_by(
-    call_context: CallContext, more: Iterable[Any], named: dict[str, Any]
+    call_context: CallContext, more: Iterable[Any], keywords: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments with callbacks whose jobs count as the strand's: joblib hands its next ones in there."""
 
@@ -170,4 +170,4 @@ def _called_by(
 
         return called
 
-    return tuple(map(within, more)), {name: within(value) for name, value in named.items()}
+    return tuple(map(within, more)), {name: within(value) for name, value in keywords.items()}

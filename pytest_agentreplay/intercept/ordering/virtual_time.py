@@ -49,9 +49,9 @@ class StillIdle(idling.SelectorIdle):
         self._now = now
         self._resolution: float = loop._clock_resolution  # type: ignore[attr-defined]
         loop._clock_resolution = 1 / SECOND  # type: ignore[attr-defined]
-        shown = loop.time()
+        before = loop.time()
         loop.time = self._time  # type: ignore[method-assign]
-        self._shift(self._time() - shown)
+        self._shift(self._time() - before)
 
     @property
     def due(self) -> int | None:
@@ -72,10 +72,10 @@ class StillIdle(idling.SelectorIdle):
         """Return the loop its selector and its clock again."""
         super().stop()
         if vars(self._loop).get("time") == self._time:
-            shown = self._time()
+            now = self._time()
             del self._loop.time
             self._loop._clock_resolution = self._resolution  # type: ignore[attr-defined]
-            self._shift(self._loop.time() - shown)
+            self._shift(self._loop.time() - now)
 
     def _time(self) -> float:
         return EPOCH + self._now() / SECOND
@@ -85,8 +85,8 @@ class StillIdle(idling.SelectorIdle):
             timer._when += seconds
 
 
-def _nanoseconds(shown: float) -> int:
-    return round((shown - EPOCH) * SECOND)
+def _nanoseconds(seconds: float) -> int:
+    return round((seconds - EPOCH) * SECOND)
 
 
 class Timed(Protocol):
@@ -142,16 +142,16 @@ class VirtualClock:
         self._before.append((owner, name, getattr(owner, name)))
         setattr(owner, name, ours)
 
-    def _clock(self, name: str, real: Callable[[], Any], shown: Callable[[float], Any]) -> None:
+    def _clock(self, name: str, real: Callable[[], Any], virtual: Callable[[float], Any]) -> None:
         def read() -> Any:
-            return shown(self._order.seconds()) if self._is_agents() else real()
+            return virtual(self._order.seconds()) if self._is_agents() else real()
 
         self._exchange(time, name, read)
 
     def _sleep(self, seconds: float, /) -> None:
-        given: object = seconds  # the real one says what it does not take
-        if isinstance(given, int | float) and given > 0 and self._is_agents():
-            self._order.sleep(given)
+        duration: object = seconds  # the real one says what it does not take
+        if isinstance(duration, int | float) and duration > 0 and self._is_agents():
+            self._order.sleep(duration)
         else:
             clocks.sleep(seconds)
 

@@ -103,7 +103,7 @@ class RemoteBackend:
             return {}
         found: dict[str, Any] = {
             "begun": tuple(interception.begun.items()),
-            "met": tuple(interception.met),
+            "met": tuple(interception.seen_tools),
             "passed": tuple(interception.passed),
             "uncompared": tuple(interception.uncompared.items()),
             "ports": tuple(in_process.ports()) if self.link.invitation.mode == "record" else (),

@@ -293,7 +293,7 @@ class Children:
 
     def note(self, news: Mapping[str, Any]) -> None:
         """Take what a child knows and a later call of it does not say."""
-        self.interception.met.update(news.get("met", ()))
+        self.interception.seen_tools.update(news.get("met", ()))
         self.interception.passed.update(news.get("passed", ()))
         for lane, reading in news.get("begun", ()):
             self.interception.begun.setdefault(lane, reading)

@@ -70,26 +70,26 @@ class AgentName(ContextDecorator):
             return super().__call__(function)
 
         @functools.wraps(function)
-        async def named(*args: Any, **kwargs: Any) -> Any:
+        async def wrapped(*args: Any, **kwargs: Any) -> Any:
             with AgentName(self.name):
                 return await function(*args, **kwargs)
 
-        return named  # type: ignore[return-value]
+        return wrapped  # type: ignore[return-value]
 
 
 def agent_here() -> str:
     """The name of the agent that runs here, "" when nobody says one."""
-    if said := AGENT.get():
-        return said
+    if declared := AGENT.get():
+        return declared
     modules = sys.modules
     for where, ask in _FRAMEWORKS:
         if (module := modules.get(where)) is not None:
             try:
-                found = ask(module)
+                name = ask(module)
             except Exception:  # noqa: S112  not the one that is known here: it names nobody
                 continue
-            if found:
-                return tidy(found)
+            if name:
+                return tidy(name)
     return ""
 
 

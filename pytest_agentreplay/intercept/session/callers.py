@@ -120,10 +120,10 @@ def where_it_stopped(error: BaseException, root: str) -> TracebackType | None:
         at = at.tb_next
     agents = [number for number, entry in enumerate(entries) if is_agents(entry.tb_frame.f_code)]
     inner = [number for number in agents if entries[number].tb_frame.f_code.co_filename.startswith(root)]
-    found: TracebackType | None = None
+    traceback_of_agent: TracebackType | None = None
     for entry in reversed(entries[: (inner or agents or [-1])[-1] + 1]):
-        found = TracebackType(found, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
-    return found
+        traceback_of_agent = TracebackType(traceback_of_agent, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
+    return traceback_of_agent
 
 
 _US = str(Path(__file__).parents[2]) + os.sep
@@ -195,7 +195,7 @@ def awaiting(coroutine: object) -> list[FrameType]:
     """The frames of a coroutine that waits, and of those it awaits, the innermost first."""
     frames: list[FrameType] = []
     for _ in range(sys.getrecursionlimit()):
-        kind = next((one for one in ("cr", "gi", "ag") if hasattr(coroutine, f"{one}_frame")), None)
+        kind = next((prefix for prefix in ("cr", "gi", "ag") if hasattr(coroutine, f"{prefix}_frame")), None)
         if kind is None or (frame := getattr(coroutine, f"{kind}_frame")) is None:
             break
         frames.insert(0, frame)

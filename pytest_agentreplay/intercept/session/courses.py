@@ -69,9 +69,9 @@ class Courses:
 
     def made(self, start: int, course: Course) -> tuple[int, ...]:
         """Note that a call is made in `course`. Return the calls that this comes after."""
-        if course.known:
-            self.after[start] = course.known
-        return course.known
+        if course.earlier:
+            self.after[start] = course.earlier
+        return course.earlier
 
     def over(self, start: int, course: Course, before: tuple[int, ...]) -> None:
         """Note that the call `start`, made in `course`, has ended."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _owners: dict[weakref.finalize[Any, Any], lanes.CallContext] = {}
-_asked: list[tuple[Current, Refusing]] = []
+_installed: list[tuple[Current, Refusing]] = []
 
 
 def install(current: Current, refusing: Refusing) -> None:
@@ -42,7 +42,7 @@ def install(current: Current, refusing: Refusing) -> None:
 
     `current` returns the test that runs, `refusing(test)` is a block in which the tools of an ended test are refused.
     """
-    _asked[:] = [(current, refusing)]
+    _installed[:] = [(current, refusing)]
     if getattr(atexit.register, "__agentreplay__", None) is lanes.CALL_CONTEXT:
         return
     from concurrent.futures import Future  # loads logging and queue, so only when a test needs it
@@ -99,7 +99,7 @@ def owned(owner: lanes.CallContext) -> Generator[None]:
     if not owner.interception.ended.is_set():
         yield
         return
-    [(_, refusing)] = _asked
+    [(_, refusing)] = _installed
     token = lanes.CALL_CONTEXT.set(owner)
     try:
         with refusing(owner.interception):
@@ -113,7 +113,7 @@ def owned(owner: lanes.CallContext) -> Generator[None]:
 def _owner() -> lanes.CallContext | None:
     """Return the strand that registers a callback here. What a tool registers while it runs is the tool's own."""
     call_context = lanes.CALL_CONTEXT.get()
-    if call_context is None and _asked and (interception := _asked[0][0]()) is not None:
+    if call_context is None and _installed and (interception := _installed[0][0]()) is not None:
         call_context = interception.main()
     return None if call_context is None or call_context.inside is not None else replace(call_context)
 
@@ -187,8 +187,8 @@ def quietened(hook: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """`hook`, which takes something with an `exc_value`, without the consequences of a refusal."""
 
     @functools.wraps(hook)
-    def quiet(told: Any) -> Any:
-        return None if follows_refusal(told.exc_value) else hook(told)
+    def quiet(arguments: Any) -> Any:
+        return None if follows_refusal(arguments.exc_value) else hook(arguments)
 
     quiet.__agentreplay__ = True  # type: ignore[attr-defined]
     return quiet

@@ -163,13 +163,13 @@ class DeclaredHosts:
 
     def _addresses(self, name: str) -> frozenset[IpAddress]:
         if name not in self._resolved:
-            found = set(LOCALHOST) if name == "localhost" else set()
+            addresses = set(LOCALHOST) if name == "localhost" else set()
             try:
                 answers = socket.getaddrinfo(name, None, proto=socket.IPPROTO_TCP)
-                found |= {ip for *_, there in answers if (ip := address(str(there[0]))) is not None}
+                addresses |= {ip for *_, there in answers if (ip := address(str(there[0]))) is not None}
             except OSError:
                 pass
-            self._resolved[name] = frozenset(found)
+            self._resolved[name] = frozenset(addresses)
         return self._resolved[name]
 
 

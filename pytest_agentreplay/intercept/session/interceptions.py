@@ -389,7 +389,7 @@ class Interception:
         self.codecs: list[Codec] = []  # those that the test has registered
         # What of the recorded calls is compared by class alone: tool, path and class -> why.
         self.uncompared: dict[tuple[str, str, str], str] = {}
-        self.met: set[str] = set()  # names of tools at which a boundary stands, whether they crossed or not
+        self.seen_tools: set[str] = set()  # names of tools at which a boundary stands, whether they crossed or not
         self.importing: set[str] = set()  # modules of the project that made requests while they were imported
         self.callers: set[CodeType] = set()  # functions from which a call was let through
         self.live: set[str] = set()  # shown names of tools that run for real, in a replay too
@@ -461,11 +461,19 @@ class Interception:
         self._body_over = False
         self.refused = self.on_latch = None
         self._counts.clear()
-        for kept in (self.intercepted_calls, self.late, self.problems, self.met, self.threads, self.jobs, self.loops):
-            kept.clear()
+        for collection in (
+            self.intercepted_calls,
+            self.late,
+            self.problems,
+            self.seen_tools,
+            self.threads,
+            self.jobs,
+            self.loops,
+        ):
+            collection.clear()
         self.endless.clear()
-        for known in (self.comparing, self.working, self.starting, self.handed, self.begun, self.uncompared):
-            known.clear()
+        for group in (self.comparing, self.working, self.starting, self.handed, self.begun, self.uncompared):
+            group.clear()
 
     def over(self) -> bool:
         """Whether the code that runs here comes too late: after the test, or after the body that started it."""
@@ -546,10 +554,10 @@ class Interception:
 
     def agent(self) -> str:
         """The name of the agent that runs here, as it may be stored; "" when nobody says one."""
-        found = agent_here()
-        if found and found not in self._agents:
-            self._agents[found] = self.redactor.text(found)
-        return self._agents[found] if found else ""
+        name = agent_here()
+        if name and name not in self._agents:
+            self._agents[name] = self.redactor.text(name)
+        return self._agents[name] if name else ""
 
     def latch(self, divergence: Divergence, origin: str) -> Divergence:
         """Keep the first divergence, which fails the test; whoever waits for a call is told that none will come."""

@@ -43,18 +43,18 @@ class Course:
     `runner` is the task or the thread's ident, `runs` what the starter can wait for: a task, a future or a thread.
     """
 
-    __slots__ = ("__weakref__", "known", "runner", "runs", "starter")
+    __slots__ = ("__weakref__", "earlier", "runner", "runs", "starter")
 
     def __init__(self, starter: Course | None = None, runner: object = None, runs: object = None) -> None:
         """Begin with what `starter` knows now."""
         self.starter = starter
         self.runner = runner
         self.runs = runs
-        self.known: tuple[int, ...] = starter.known if starter is not None else ()
+        self.earlier: tuple[int, ...] = starter.earlier if starter is not None else ()
 
     def learn(self, start: int, before: tuple[int, ...]) -> None:
         """Note that the call `start` is over, which was made when those of `before` were."""
-        self.known = (*(other for other in self.known if other not in before), start)[-KNOWN:]
+        self.earlier = (*(other for other in self.earlier if other not in before), start)[-KNOWN:]
 
 
 class Starts(Protocol):
@@ -307,11 +307,11 @@ def begin(
             with working(call_context):
                 before = interception.running.get(me)
                 interception.running[me] = child
-                token, named = CALL_CONTEXT.set(child), AGENT.set(agent)
+                token, agent_token = CALL_CONTEXT.set(child), AGENT.set(agent)
                 try:
                     return function(*args, **kwargs)
                 finally:
-                    AGENT.reset(named)
+                    AGENT.reset(agent_token)
                     CALL_CONTEXT.reset(token)
                     if before is None:
                         del interception.running[me]
@@ -354,8 +354,8 @@ def what_runs(work: Any, args: tuple[Any, ...] = ()) -> str:
         else:
             break
     work = getattr(work, "__func__", work)
-    named = work if hasattr(work, "__qualname__") else type(work)
-    return f"{getattr(named, '__module__', None) or ''}.{named.__qualname__}"
+    callable_work = work if hasattr(work, "__qualname__") else type(work)
+    return f"{getattr(callable_work, '__module__', None) or ''}.{callable_work.__qualname__}"
 
 
 def _context_run(work: Any) -> bool:

@@ -29,11 +29,11 @@ SCALARS = (
 
 def known(codecs: Iterable[Codec]) -> tuple[Codec, ...]:
     """The codecs of a test, behind those of the array libraries that are loaded: what a test says wins."""
-    given = tuple(codecs)
+    declared = tuple(codecs)
     for library, make in _LIBRARIES:
         if (module := sys.modules.get(library)) is not None:
-            given = (*make(module), *given)
-    return given
+            declared = (*make(module), *declared)
+    return declared
 
 
 @functools.cache
@@ -96,8 +96,8 @@ def _results(row: Any) -> tuple[Codec, ...]:
 
     def thaw(data: Any) -> Any:
         names, values = data
-        known = made(names)
-        return row.Row(known, None, known._key_to_index, tuple(values))
+        result_class = made(names)
+        return row.Row(result_class, None, result_class._key_to_index, tuple(values))
 
     def of_mapping(value: Any) -> Any:
         return [list(value.keys()), list(value.values())]

@@ -48,8 +48,8 @@ def closed(error: BaseException) -> CannotFreeze | None:
     if closer is None:
         return None
     who, instead = closer
-    said = str(error).strip().partition("\n")[0]
-    return CannotFreeze(f"{who} refused the call ({said}); {instead}", path="$", kind=type(error).__name__)
+    text = str(error).strip().partition("\n")[0]
+    return CannotFreeze(f"{who} refused the call ({text}); {instead}", path="$", kind=type(error).__name__)
 
 
 def sends_traces(frame: FrameType | None) -> bool:

@@ -72,16 +72,16 @@ def kind_of(code: CodeType) -> FunctionKind:
     return FunctionKind.GENERATOR if code.co_flags & inspect.CO_GENERATOR else FunctionKind.PLAIN
 
 
-def lead(function: FunctionType, meet: Callable[..., Any]) -> CodeType:
+def lead(function: FunctionType, handler: Callable[..., Any]) -> CodeType:
     """Exchange the function's code for one that calls `meet(positional, keyword_only, star, stars)`.
 
     The four are tuples of values in the order of the parameters, the extra positional arguments, and the extra keyword
-    arguments. `meet` gives what the kind calls for: the result, an awaitable, a generator, an async generator. Return
-    the old code; raises CannotRedirect when the function's shape forbids the exchange.
+    arguments. `handler` returns what the kind calls for: the result, an awaitable, a generator, an async generator.
+    Return the old code; raises CannotRedirect when the function's shape forbids the exchange.
     """
     code = function.__code__
     try:
-        function.__code__ = _trampoline(code, meet)
+        function.__code__ = _trampoline(code, handler)
     except ValueError as error:
         raise CannotRedirect(
             f"{function.__module__}.{function.__qualname__} cannot be redirected: {error}; "
@@ -90,12 +90,12 @@ def lead(function: FunctionType, meet: Callable[..., Any]) -> CodeType:
     return code
 
 
-def lead_made(code: CodeType, meet: Callable[..., Any]) -> CodeType:
-    """Return code to be made functions of instead of `code`: it calls `meet` as `lead` says, and with the closure."""
-    return _trampoline(code, meet, cells=True)
+def lead_made(code: CodeType, handler: Callable[..., Any]) -> CodeType:
+    """Return code to make functions of instead of `code`: it calls `handler` as `lead` says, and with the closure."""
+    return _trampoline(code, handler, cells=True)
 
 
-def _trampoline(code: CodeType, meet: Callable[..., Any], *, cells: bool = False) -> CodeType:
+def _trampoline(code: CodeType, handler: Callable[..., Any], *, cells: bool = False) -> CodeType:
     shape = _CodeShape(
         kind_of(code),
         code.co_posonlyargcount,
@@ -109,7 +109,7 @@ def _trampoline(code: CodeType, meet: Callable[..., Any], *, cells: bool = False
     template = _template(shape)
     count = len(parameters(code))
     return template.replace(
-        co_consts=tuple(meet if const == _MARK else const for const in template.co_consts),
+        co_consts=tuple(handler if const == _MARK else const for const in template.co_consts),
         co_varnames=code.co_varnames[:count] + template.co_varnames[count:],
         co_freevars=code.co_freevars,
         co_flags=code.co_flags,
@@ -156,14 +156,14 @@ def _template(shape: _CodeShape) -> CodeType:
     signature = [*values[:only], *(["/"] if only else []), *values[only:]]
     signature += ["*star"] if star else ["*"] if keywords else []
     signature += [*keywords, *(["**stars"] if stars else [])]
-    given = f"({_tuple(values)}), ({_tuple(keywords)}), {'star' if star else '()'}, {'stars' if stars else '{}'}"
+    arguments = f"({_tuple(values)}), ({_tuple(keywords)}), {'star' if star else '()'}, {'stars' if stars else '{}'}"
     holders = [f"f{i}" for i in range(free)]
     body = ["__tracebackhide__ = True", f"_meet = {_MARK!r}"]
     if cells:
         # A function inside that names them has the very cells in its own closure.
         body.append(f"_cells = (lambda: ({_tuple(holders)})).__closure__")
-        given += ", _cells"
-    body += _BODIES[kind].format(given=given).strip().splitlines()
+        arguments += ", _cells"
+    body += _BODIES[kind].format(given=arguments).strip().splitlines()
     if holders:
         # Naming them makes the compiler copy the closure in; without that a debugger reading locals would crash.
         body.insert(0, f"nonlocal {', '.join(holders)}")
@@ -279,16 +279,16 @@ def loaded_exception(path: str) -> type | None:
     """The loaded exception class that is called `path`, made inside a function or not; None when there is none."""
     parts = path.split(".")
     for cut in range(len(parts) - 1, 0, -1):
-        found: Any = sys.modules.get(".".join(parts[:cut]))
+        exception: Any = sys.modules.get(".".join(parts[:cut]))
         for name in parts[cut:]:
             # Not getattr: a module's own __getattr__ may import or warn.
-            found = getattr(found, "__dict__", {}).get(name)
-        if isinstance(found, type) and issubclass(found, BaseException):
-            return None if is_signal(found) else found
+            exception = getattr(exception, "__dict__", {}).get(name)
+        if isinstance(exception, type) and issubclass(exception, BaseException):
+            return None if is_signal(exception) else exception
     from pytest_agentreplay.core.serialize.hints import named
 
-    found = named(BaseException, path)
-    return None if found is None or is_signal(found) else found
+    exception = named(BaseException, path)
+    return None if exception is None or is_signal(exception) else exception
 
 
 def is_exception(value: Any) -> bool:

@@ -8,11 +8,11 @@ import os
 import sys
 
 
-def joined(told: str) -> None:
-    """Join the run that `told` invites to. In a replay a child that cannot does not run: its calls would go live."""
+def joined(invitation: str) -> None:
+    """Join the run of `invitation`. In a replay a child that cannot does not run: its calls would go live."""
     import json
 
-    *_, mode, path = json.loads(told)
+    *_, mode, path = json.loads(invitation)
     if path is None:
         os.environ.pop("PYTHONPATH", None)
     else:
@@ -20,7 +20,7 @@ def joined(told: str) -> None:
     try:
         from pytest_agentreplay.runs.child_session import join_encoded
 
-        join_encoded(told)
+        join_encoded(invitation)
     except BaseException as error:
         where = " ".join(sys.orig_argv[:1])
         sys.stderr.write(f"agentreplay: {where} cannot join the run: {type(error).__name__}: {error}\n")
@@ -43,6 +43,6 @@ def next_sitecustomize() -> None:
 
 HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  pathlib would be loaded into every child
 sys.path[:] = [folder for folder in sys.path if folder != HERE]
-if told := os.environ.pop("AGENTREPLAY_CHILD", ""):
-    joined(told)
+if invitation := os.environ.pop("AGENTREPLAY_CHILD", ""):
+    joined(invitation)
 next_sitecustomize()
