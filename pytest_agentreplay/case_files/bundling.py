@@ -231,9 +231,9 @@ def text_copy(name: str, text: str, redaction: Redaction) -> str:
     """Return a text file without what the rules find; of YAML value by value, so that it stays YAML."""
     if name.endswith(".yaml"):
         for start, end, value in reversed(values_of(text)):
-            if (stored := redaction.text(value)) != value:
+            if (stored := redaction.redact_text(value)) != value:
                 newline = "\n" if text[start:end].endswith("\n") else ""  # a block scalar ends behind its last line
                 text = f"{text[:start]}{json.dumps(stored, ensure_ascii=False)}{newline}{text[end:]}"
     if not redaction.findings(text.encode()):
         return text
-    return BARE.sub(lambda found: f"{found['before']}'{found['text']}'", redaction.text(text))  # in comments
+    return BARE.sub(lambda found: f"{found['before']}'{found['text']}'", redaction.redact_text(text))  # in comments

@@ -98,7 +98,7 @@ def from_refusal(error: TraceIncomplete, found: Import, told: ScaffoldOptions) -
     kept = {} if found.unkept else found.kept(None)
     source = CaseSource(format="unknown", file=next(iter(kept), ""), fidelity="semantic", imported=told.today)
     run, _ = clean(Run(Header(told.test)), found)
-    why = found.redaction.text(str(error).removeprefix(f"{error.file}: "))
+    why = found.redaction.redact_text(str(error).removeprefix(f"{error.file}: "))
     return scaffold(run, source, told, found.redaction, kept=kept, missing=("messages of model calls",), reason=why)
 
 

@@ -109,7 +109,7 @@ def clean(text: str, redaction: Redaction) -> str:
         held.append(found["digits"])
         return f"{found['before']}{mark}"
 
-    parts = redaction.text(NUMBER.sub(hold, text)).split(mark)
+    parts = redaction.redact_text(NUMBER.sub(hold, text)).split(mark)
     text = "".join(part + digits for part, digits in zip(parts, [*held, ""], strict=True))
     return text if text[:1] in "{[" else BARE.sub(lambda found: f"{found['before']}'{found['text']}'", text)
 

@@ -106,7 +106,7 @@ class Command:
                 f"{name} wrote no result: write {result.EXAMPLE} to the file that {PREFIXES[0]}OUTPUT_PATH names{said}"
             )
         told = ToolReply(result.loaded(written, file=OUTPUT))
-        stored = self._redaction.outcome(ToolCall("result"), told)
+        stored = self._redaction.redact_outcome(ToolCall("result"), told)
         assert isinstance(stored, ToolReply)
         found = self._redaction.hide_tree(stored.value)
         assert isinstance(found, dict)
@@ -114,7 +114,7 @@ class Command:
 
     def _clean(self, said: bytes) -> str:
         """What a command said, without what may not be kept, and without what may not be shown."""
-        return self._redaction.hide(self._redaction.text(said.decode(errors="replace")))
+        return self._redaction.hide(self._redaction.redact_text(said.decode(errors="replace")))
 
     def _last(self, ended: command.CommandResult) -> str:
         """The last lines of what the command complained of, and where all of it is kept."""

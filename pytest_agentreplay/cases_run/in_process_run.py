@@ -144,7 +144,7 @@ class InProcessRun(ReplaySession):
 
     def _order(self) -> Order | None:
         """The answers come in the recorded order only where that is known, and kept."""
-        return None if self.casting.any_order else super()._order()
+        return None if self.casting.policy.any_order else super()._order()
 
     def run(self) -> Run:
         """The run of now: the calls as they were made, with what was served."""
@@ -254,13 +254,13 @@ class InProcessRun(ReplaySession):
             plain = finite(from_json(to_json(output, fallback=str, inf_nan_mode="constants")))
         except (ValueError, TypeError):
             plain = str(output)
-        stored = self.redaction.outcome(ToolCall("output"), ToolReply(plain))
+        stored = self.redaction.redact_outcome(ToolCall("output"), ToolReply(plain))
         return stored.value if isinstance(stored, ToolReply) else None
 
     def _named(self, failure: BaseException) -> tuple[str, str]:
         kind = type(failure)
         name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
-        return name, self.redaction.text(str(failure))
+        return name, self.redaction.redact_text(str(failure))
 
 
 def finite(value: Any) -> Any:

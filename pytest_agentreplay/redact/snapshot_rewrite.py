@@ -50,7 +50,11 @@ def redacted(file: Path, policy: Policy, environ: Mapping[str, str], reason: str
     if not review.found:
         return Redacted(file, [])
     digest = codec.loads(codec.dumps(review.run), file=format_path(file)).digest
-    revision: JsonObject = {"from": snapshot.digest, "to": digest, "reason": (reason := review.redaction.text(reason))}
+    revision: JsonObject = {
+        "from": snapshot.digest,
+        "to": digest,
+        "reason": (reason := review.redaction.redact_text(reason)),
+    }
     text = codec.dumps(review.run, revisions=[*snapshot.revisions, revision])
     if leaks := review.redaction.leaks(unwrapped(text).encode()):
         raise Leak(

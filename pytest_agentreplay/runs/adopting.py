@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.backends.adopt import AdoptBackend
+from pytest_agentreplay.core.backends.replay import ReplayPolicy
 from pytest_agentreplay.core.matching.wiring import without_lone
 from pytest_agentreplay.core.redaction.placeholders import lacks_body_digests, tags_in, variables_in
 from pytest_agentreplay.dialects import READER
@@ -38,9 +39,9 @@ class AdoptingSession(RunSession):
     def __init__(self, place: Location, settings: Settings, store: Store, snapshot: Snapshot) -> None:
         """`settings.adopt` is the reason that a person has given."""
         self.store = store
-        self.adopter = AdoptBackend(snapshot.run, matching_of(place, settings), READER)
+        policy = ReplayPolicy(reads_in_any_order=settings.order == "loose")
+        self.adopter = AdoptBackend(snapshot.run, matching_of(place, settings), READER, policy)
         header = snapshot.run.header
-        self.adopter.loose = settings.order == "loose"
         super().__init__(place, settings, self.adopter, clock=header.clock, seed=header.seed, kit=header.kit)
         self.adopter.keep_apart(self.redaction.reserve(variables_in(header.kit)), self.redaction)
         if (schedule := schedule_of(snapshot.run)).matters:

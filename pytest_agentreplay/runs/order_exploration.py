@@ -40,7 +40,7 @@ class OrderExploration(ReplaySession):
         if trial.number:
             snapshot = replace(snapshot, run=in_order(snapshot.run, trial.completion))
         super().__init__(place, settings, snapshot, edited)
-        self.replayer.any_order = trial.number > 0
+        self.replayer.policy = replace(self.replayer.policy, any_order=trial.number > 0)
 
     def _order(self) -> ReleaseQueue | None:
         if not self.trial.number:

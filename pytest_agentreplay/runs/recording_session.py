@@ -236,7 +236,7 @@ class RecordingSession(RunSession):
         if not reason or (self.previous is not None and outage(self.previous.run, READER)):
             return ""
         self.note(outage=True)
-        return f"no model call was answered ({self.redaction.text(reason)})"
+        return f"no model call was answered ({self.redaction.redact_text(reason)})"
 
     def _sealed(self, ended: EndedRun) -> Run:
         exchanges, now = thinned(self._names.applied(self.recorder.exchanges()))
@@ -247,7 +247,7 @@ class RecordingSession(RunSession):
             exchanges, READER, str(self.place.root), self.interception.seen_tools, self.child_lanes()
         )
         imported = [*sorted(self.interception.importing)]
-        uncompared = replay_kit.uncompared(self.interception.uncompared, self.redaction.text)
+        uncompared = replay_kit.uncompared(self.interception.uncompared, self.redaction.redact_text)
         apart = (*self.child_lanes(), *lanes_of(exchanges, self.children.lanes))
         order = order_of(exchanges, apart, self.order.collisions)
         self.note(

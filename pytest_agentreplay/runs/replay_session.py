@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.backends.verify import VerifyBackend
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.matching import Near
-    from pytest_agentreplay.core.model import Call, Exchange, JsonObject, Outcome
+    from pytest_agentreplay.core.model import Call, Exchange, JsonObject
     from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
     from pytest_agentreplay.report.findings import Finding
     from pytest_agentreplay.runs.run_session import Location
@@ -78,11 +78,15 @@ class ReplaySession(OfflineSession):
         body = header.kit.get("body")
         self._body = body if isinstance(body, int) else None
         self.clock.live_inside = self.verifier is not None
-        self.replayer.loose = settings.order == "loose"
         self.interception.order = self.order = None if self.verifier else self._order()
-        self.replayer.looks_ahead = self.order is None and self.verifier is None
-        self.replayer.gives_way = self.order is None and self.verifier is None
-        if self.replayer.gives_way and settings.order != "free":
+        unordered = self.order is None and self.verifier is None
+        self.replayer.policy = replace(
+            self.replayer.policy,
+            reads_in_any_order=settings.order == "loose",
+            looks_ahead=unordered,
+            answers_when_handed_over=unordered,
+        )
+        if unordered and settings.order != "free":
             self.interception.pause = Pausing(self.interception)
         self.stalls = StallWatch(self.interception, self.overtime, self._waited_for)
         self._complete = False
@@ -463,28 +467,10 @@ class RefuseAll:
         self.why = why
         self.divergence: Divergence | None = None
 
-    def recognise(self, call: Call) -> bool:
-        """Never."""
-        del call
-        return False
-
-    def connection(self, opening: int) -> tuple[Exchange, ...]:
-        """Nothing: no connection is ever opened."""
-        del opening
-        return ()
-
     def decide(self, call: Call, moment: Moment) -> Refused:
         """Refuse, whatever it is."""
         del moment
         return Refused(replace(self.why, now=call))
-
-    def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
-        """Never called: nothing is forwarded."""
-        del ticket, chunks, at_once
-
-    def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
-        """Never called: nothing is forwarded."""
-        del ticket, outcome, at, first, suspended
 
     def latch(self, divergence: Divergence, origin: str) -> Divergence:
         """Keep the first refusal."""

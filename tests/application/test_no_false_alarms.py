@@ -36,7 +36,7 @@ def reply(data):
 
 def sealed(made, call, outcome):
     """The outcome as it comes back from the file that is written of it."""
-    run = made.rescan(Run(Header("test_x.py::test"), (Exchange(made.call(call), made.outcome(call, outcome), 1, 2),)))
+    run = made.rescan(Run(Header("test_x.py::test"), (Exchange(made.redact_content(call), made.redact_outcome(call, outcome), 1, 2),)))
     return codec.loads(final_scan.checked(made, run, "a.snapshot.json"), file="a").run.exchanges[0].outcome
 
 
@@ -80,9 +80,9 @@ KEPT = {
 
 def test_reply_headers_that_sdks_read_are_kept_and_one_named_like_a_secret_is_not():
     headers = tuple(KEPT.items())
-    assert redaction().outcome(POST, HttpReply(200, headers=headers)).headers == headers
+    assert redaction().redact_outcome(POST, HttpReply(200, headers=headers)).headers == headers
     for name in ("x-amz-security-token", "x-ms-access-token", "x-goog-iam-authorization-token", "x-pin"):
-        kept = redaction().outcome(POST, HttpReply(200, headers=((name, "abcdef123456"),)))
+        kept = redaction().redact_outcome(POST, HttpReply(200, headers=((name, "abcdef123456"),)))
         assert "abcdef123456" not in kept.headers[0][1], name
 
 
@@ -91,20 +91,20 @@ def test_the_ticket_of_an_upload_goes_and_the_upload_goes_on():
     for name, ticket in product(names, ("ABPtcPoX3kZ9_aQ2mN5pQ8rT1vW4xY7zA0cD3", "session-17-of-ada")):
         made, replay = redaction(), Redaction(Places({}))
         url = f"https://upload.test/files?upload_id={ticket}&upload_protocol=resumable"
-        kept = made.outcome(POST, HttpReply(200, headers=((name, url),))).headers[0][1]
+        kept = made.redact_outcome(POST, HttpReply(200, headers=((name, url),))).headers[0][1]
         assert kept == "https://upload.test/files?upload_id=[[redacted:key:1]]&upload_protocol=resumable"
-        assert made.call(HttpCall("POST", url)).url == kept
-        assert replay.call(HttpCall("POST", kept.replace("[", "%5B").replace("]", "%5D"))).url == kept
+        assert made.redact_content(HttpCall("POST", url)).url == kept
+        assert replay.redact_content(HttpCall("POST", kept.replace("[", "%5B").replace("]", "%5D"))).url == kept
 
 
 def test_the_session_of_a_server_of_tools_is_a_placeholder_both_ways():
     made, replay = redaction(), Redaction(Places({}))
     identity = "1868a90c-9f2a-4b37-8a55-0c1f"
-    told = made.outcome(POST, HttpReply(200, headers=(("Mcp-Session-Id", identity),)))
+    told = made.redact_outcome(POST, HttpReply(200, headers=(("Mcp-Session-Id", identity),)))
     assert told.headers == (("Mcp-Session-Id", "[[redacted:session:1]]"),)
     stored = (("mcp-session-id", "[[redacted:session:1]]"),)
     assert made.headers((("mcp-session-id", identity),)) == stored
-    assert made.text(f"session {identity} ended") == "session [[redacted:session:1]] ended"
+    assert made.redact_text(f"session {identity} ended") == "session [[redacted:session:1]] ended"
     assert replay.headers(stored) == stored
 
 

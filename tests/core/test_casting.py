@@ -132,7 +132,6 @@ def test_the_model_may_be_live_and_a_tool_never_is(shop):
     assert isinstance(forward, PassThrough)
     inner = backend.decide(chat([], url="https://elsewhere/v1/x"), at(parent=forward.ticket))
     assert isinstance(inner, PassThrough), "what a live model does inside is its own"
-    backend.part(forward.ticket, 1)
     backend.settle(inner.ticket, HttpReply(200), at=3, first=None, suspended=False)
     assert said(backend.decide(ToolCall("lookup", {"id": 7}), at(parent=forward.ticket))) == "late"
     backend.settle(forward.ticket, completion("Yes."), at=5, first=4, suspended=True)

@@ -105,7 +105,7 @@ def cut(secret, at):
 def stored(made, body, content_type="text/plain"):
     cuts = tuple(len(body[at : at + 7]) for at in range(0, len(body), 7))
     headers = (("Content-Type", content_type),) if content_type else ()
-    reply = made.outcome(POST, HttpReply(200, headers=headers, body=Body(body), cuts=cuts))
+    reply = made.redact_outcome(POST, HttpReply(200, headers=headers, body=Body(body), cuts=cuts))
     assert len(reply.cuts) == len(cuts)
     assert sum(reply.cuts) == len(reply.body.data)
     return reply.body.data.decode()
@@ -173,13 +173,13 @@ def test_a_secret_that_a_generator_yields_in_pieces_is_gone(form, at, known):
     pieces = cut(KEY if known else VENDOR, at)
     items = ITEMS[form](["I use ", *pieces, " today"])
     made = redaction(known)
-    after = made.outcome(TOOL, ToolReply(items=tuple(items)))
+    after = made.redact_outcome(TOOL, ToolReply(items=tuple(items)))
     assert len(after.items) == len(items)
     text = json.dumps(after.items)
     assert PLACEHOLDER.search(text)
     assert pieces_left(pieces, text) == []
-    assert made.outcome(TOOL, after) == after
-    listed, asked = made.outcome(TOOL, ToolReply(value=items)), made.call(ToolCall("t", {"parts": items}))
+    assert made.redact_outcome(TOOL, after) == after
+    listed, asked = made.redact_outcome(TOOL, ToolReply(value=items)), made.redact_content(ToolCall("t", {"parts": items}))
     assert pieces_left(pieces, json.dumps([listed.value, asked.arguments])) == []
 
 
@@ -192,9 +192,9 @@ def test_a_secret_in_the_messages_of_a_connection_is_gone(wrapped, binary):
     pieces = cut(KEY, [3, 9])
     frames = [Message(wrapped(piece).encode(), binary) for piece in ("I use ", *pieces, " today")]
     made = redaction()
-    asked = made.call(FrameCall("wss://api.test/", 1, body=Body(wrapped(KEY).encode())))
+    asked = made.redact_content(FrameCall("wss://api.test/", 1, body=Body(wrapped(KEY).encode())))
     assert "[[redacted:key:1]]" in asked.body.data.decode()
-    after = made.outcome(asked, replace(FramesReply.of(frames), closed=Closed(1000, f"bye {KEY}")))
+    after = made.redact_outcome(asked, replace(FramesReply.of(frames), closed=Closed(1000, f"bye {KEY}")))
     assert after.closed.reason == "bye [[redacted:key:1]]"
     kept = [frame.data.decode() for frame in after.frames()]
     assert len(kept) == len(frames)
@@ -206,4 +206,4 @@ def test_a_body_without_end_costs_no_more_than_its_length():
     """Openings that nothing closes, and lines that are almost JSON, are read once."""
     for body in (b"[1,\n" * 20_000, b'data: {"a\n\n' * 20_000, b'{"a": ' * 20_000, b'"' * 40_001, b"0:[\n" * 20_000):
         made = redaction()
-        made.outcome(POST, HttpReply(200, body=Body(body), cuts=(len(body),)))
+        made.redact_outcome(POST, HttpReply(200, body=Body(body), cuts=(len(body),)))

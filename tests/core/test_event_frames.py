@@ -36,7 +36,7 @@ def stored(parts, cuts=None):
     redaction.learn("key", KEY)
     body = b"".join(parts)
     reply = HttpReply(200, headers=(("content-type", KIND),), body=Body(body), cuts=cuts or tuple(map(len, parts)))
-    return redaction.outcome(POST, reply)
+    return redaction.redact_outcome(POST, reply)
 
 
 def read(data):

@@ -7,6 +7,7 @@ import pytest
 
 from pytest_agentreplay.core import diagnose
 from pytest_agentreplay.core.backends.backend import Moment, Refused
+from pytest_agentreplay.core.backends.replay import ReplayPolicy
 from pytest_agentreplay.core.diagnose import results
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.matching import Matching
@@ -503,7 +504,7 @@ def three(writing):
     book = writing.Book()
     calls = {word: book.model([{"role": "user", "content": word}]).call for word in ("alpha", "beta", "gamma")}
     backend = replayer(book.run())
-    backend.looks_ahead = True
+    backend.policy = ReplayPolicy(looks_ahead=True)
     return backend, calls
 
 

@@ -29,7 +29,7 @@ POST = HttpCall("POST", "https://api.test/v1/x")
 def redacted(text, policy=None, kind="application/json"):
     redaction, data = Redaction(Places({}), policy=policy or Policy()), text.encode()
     reply = HttpReply(200, headers=(("Content-Type", kind),), body=Body(data), cuts=(len(data),))
-    return redaction.outcome(POST, reply).body.data.decode()
+    return redaction.redact_outcome(POST, reply).body.data.decode()
 
 
 def wrappings(text):
@@ -111,7 +111,7 @@ def test_a_value_that_its_arrangement_gives_away_goes():
             kept = redacted(whole)
             assert VALUE not in kept, whole
             assert redacted(kept) == kept, whole
-        result = Redaction(Places({})).outcome(ToolCall("t"), ToolReply({"out": text}))
+        result = Redaction(Places({})).redact_outcome(ToolCall("t"), ToolReply({"out": text}))
         assert VALUE not in json.dumps(result.value), text
 
 
@@ -149,7 +149,7 @@ def test_a_name_is_the_same_with_punctuation_in_it_wherever_it_stands(place):
     assert [name for name in PUNCTUATED if VALUE in redacted(PLACES[place](name))] == []
     assert VALUE in redacted(PLACES[place]("user[nickname]"))
     if place == "member":
-        trees = [Redaction(Places({})).outcome(ToolCall("t"), ToolReply({name: VALUE})).value for name in PUNCTUATED]
+        trees = [Redaction(Places({})).redact_outcome(ToolCall("t"), ToolReply({name: VALUE})).value for name in PUNCTUATED]
         assert VALUE not in json.dumps(trees)
         mine = Policy(names={"patient": "patient"})
         assert VALUE not in redacted(urlencode({"form[patient]": f'"{VALUE}"'}), mine)
@@ -167,7 +167,7 @@ def test_the_private_members_of_a_json_web_key_go_and_the_public_ones_stay(kind,
         after = redacted(text)
         for name, value in members.items():
             assert (value in after) == (name in {"n", "e", "x", "y"}), (name, after)
-    result = Redaction(Places({})).outcome(ToolCall("t"), ToolReply(key)).value
+    result = Redaction(Places({})).redact_outcome(ToolCall("t"), ToolReply(key)).value
     assert {name for name in members if result[name] == members[name]} == {"n", "e", "x", "y"} & members.keys()
 
 
@@ -184,9 +184,9 @@ TREES = [
 @pytest.mark.parametrize("tree", TREES)
 def test_members_of_a_result_and_of_arguments_tell_of_each_other(tree):
     made = Redaction(Places({}))
-    assert VALUE not in json.dumps(made.outcome(ToolCall("t"), ToolReply(tree)).value)
-    assert VALUE not in json.dumps(made.call(ToolCall("t", {"row": tree})).arguments)
-    assert VALUE not in json.dumps(made.outcome(ToolCall("t"), ToolReply(items=(tree,))).items)
+    assert VALUE not in json.dumps(made.redact_outcome(ToolCall("t"), ToolReply(tree)).value)
+    assert VALUE not in json.dumps(made.redact_content(ToolCall("t", {"row": tree})).arguments)
+    assert VALUE not in json.dumps(made.redact_outcome(ToolCall("t"), ToolReply(items=(tree,))).items)
 
 
 LEFT = [
@@ -319,7 +319,7 @@ def test_how_much_a_name_says_which_values_are_believed_and_which_stand_for_anot
 
 def test_members_of_a_tools_arguments_go_by_their_names():
     redaction = Redaction(Places({}))
-    kept = redaction.call(
+    kept = redaction.redact_content(
         ToolCall("login", {"user": "ada", "password": VALUE, "pin": 123456, "tries": [{"otp": 987654}]})
     )
     assert kept.arguments == {
@@ -328,15 +328,15 @@ def test_members_of_a_tools_arguments_go_by_their_names():
         "pin": "[[redacted:key:2]]",
         "tries": [{"otp": "[[redacted:key:3]]"}],
     }
-    assert redaction.call(ToolCall("say", {"text": f"I used {VALUE}."})).arguments == {
+    assert redaction.redact_content(ToolCall("say", {"text": f"I used {VALUE}."})).arguments == {
         "text": "I used [[redacted:key:1]]."
     }
 
 
 def test_what_a_rule_found_once_is_known_in_every_guise_from_then_on():
     redaction = Redaction(Places({}))
-    redaction.call(ToolCall("login", {"password": VALUE}))
-    assert VALUE.encode().hex() not in redaction.text(f"spelled {VALUE.encode().hex()}")
+    redaction.redact_content(ToolCall("login", {"password": VALUE}))
+    assert VALUE.encode().hex() not in redaction.redact_text(f"spelled {VALUE.encode().hex()}")
     assert redaction.leaks(f"<{VALUE}>".encode()) == ("key",)
 
 
@@ -374,11 +374,11 @@ def test_a_key_in_base64_goes_and_what_stands_before_it_stays(wrapped):
         text = packed(f"{before}{KEY}\nDEBUG=1\n" + "A=1\n" * 20, wrapped)
         head = base64.b64encode(before.encode()[: len(before) // 3 * 3]).decode()
         for whole in (json.dumps({"content": text, "n": 1}), f"content {text} end"):
-            kept = Redaction(Places({})).text(whole)
+            kept = Redaction(Places({})).redact_text(whole)
             assert "[[redacted:github-key:1]]" in kept
             assert kept.startswith(whole[: whole.index(text[:4])] + head)
             assert packed(KEY)[4:-4] not in kept
-            assert Redaction(Places({})).text(kept) == kept
+            assert Redaction(Places({})).redact_text(kept) == kept
 
 
 def test_a_private_key_in_base64_of_a_url_and_what_is_known_from_then_on():
@@ -386,7 +386,7 @@ def test_a_private_key_in_base64_of_a_url_and_what_is_known_from_then_on():
     body = "v9zs00ZE1MKZXggWhJ5aQ2rT7uY4pL0x" * 8
     text = base64.urlsafe_b64encode("\n".join([armour.format("BEGIN"), body, armour.format("END")]).encode()).decode()
     redaction = Redaction(Places({}))
-    assert redaction.text(f"the file {text}").startswith("the file [[redacted:private-key:1]]")
+    assert redaction.redact_text(f"the file {text}").startswith("the file [[redacted:private-key:1]]")
     assert redaction.leaks(base64.b64encode(body.encode())) == ("private-key",)
 
 
@@ -401,7 +401,7 @@ OTHER_BASE64 = [
 
 def test_other_base64_stays():
     texts = [f'{{"v":"{text}"}}' for text in OTHER_BASE64]
-    assert [text for text in texts if Redaction(Places({})).text(text) != text] == []
+    assert [text for text in texts if Redaction(Places({})).redact_text(text) != text] == []
 
 
 # --- in the path of a URL
@@ -439,14 +439,14 @@ KEPT = [
 def test_a_path_is_stored_without_its_credential_in_calls_and_in_texts_and_ids_stay(host):
     for path, stored in PATHS.items():
         redaction = Redaction(Places({}))
-        assert redaction.call(HttpCall("POST", f"{host}{path}?limit=5")).url == f"{host}{stored}?limit=5"
+        assert redaction.redact_content(HttpCall("POST", f"{host}{path}?limit=5")).url == f"{host}{stored}?limit=5"
         secret = path.removeprefix(stored.partition("[[")[0]).removesuffix(stored.rpartition("]]")[2])
         log = HttpCall("POST", f"{host}/log", body=Body(f'{{"line": "the token is {secret}."}}'.encode()))
-        assert secret not in str(redaction.call(log).body.data), "it is known from then on"
-        said = Redaction(Places({})).call(ToolCall("log", {"line": f"POST {path} HTTP/1.1 404"}))
+        assert secret not in str(redaction.redact_content(log).body.data), "it is known from then on"
+        said = Redaction(Places({})).redact_content(ToolCall("log", {"line": f"POST {path} HTTP/1.1 404"}))
         assert said.arguments == {"line": f"POST {stored} HTTP/1.1 404"}
     for url in (host + path for path in KEPT):
-        assert Redaction(Places({})).call(HttpCall("GET", url)).url == url
+        assert Redaction(Places({})).redact_content(HttpCall("GET", url)).url == url
 
 
 # --- at the paths of a project
@@ -483,7 +483,7 @@ def test_values_go_by_their_path_and_nothing_else_does():
     whole = json.loads(redacted('{"who": {"first": "Ada", "tags": ["x1", true, null]}}', at_paths("$.who")))
     assert whole == {"who": {"first": "[[redacted:patient:1]]", "tags": ["[[redacted:patient:2]]", True, None]}}
     redaction = Redaction(Places({}), policy=at_paths("$.who.name"))
-    arguments = redaction.call(ToolCall("t", {"who": {"name": "Ada"}, "name": "x"})).arguments
+    arguments = redaction.redact_content(ToolCall("t", {"who": {"name": "Ada"}, "name": "x"})).arguments
     assert arguments == {"who": {"name": "[[redacted:patient:1]]"}, "name": "x"}
 
 

@@ -52,7 +52,6 @@ def test_a_recorder_numbers_starts_and_finishes_by_one_counter():
     first, second = backend.decide(tool(1), at("main", 10)), backend.decide(tool(2), at("main.1", 20, parent=1))
     backend.settle(second.ticket, ToolReply("b"), at=40, first=30, suspended=True)
     backend.settle(first.ticket, Failure("builtins.OSError"), at=50, first=None, suspended=False)
-    assert not backend.recognise(tool(1))
     told = [(x.start, x.finish, x.lane, x.parent, x.suspended) for x in backend.exchanges()]
     assert told == [(1, 4, "main", None, False), (2, 3, "main.1", 1, True)]
     assert [x.start for x in noted] == [2, 1]
@@ -108,8 +107,6 @@ def test_children_belong_to_their_parent_and_are_never_awaited():
     assert isinstance(replay.decide(tool(1), at()), Replayed)
     assert replay.finish() is None
     assert len(replay.replayed()) == 2
-    with pytest.raises(AssertionError, match="arrival 3"):
-        replay.settle(3, ToolReply(), at=0, first=None, suspended=False)
 
 
 STEPS = st.lists(st.tuples(st.sampled_from(["main.1", "main.2", "main.3"]), st.integers(0, 3)), min_size=1, max_size=12)

@@ -38,7 +38,7 @@ def knowing(key=KEY):
 
 def stored(data, redaction):
     reply = HttpReply(200, headers=(("content-length", str(len(data))),), body=Body(data), cuts=(len(data),))
-    after = redaction.outcome(POST, reply)
+    after = redaction.redact_outcome(POST, reply)
     assert dict(after.headers)["content-length"] == str(len(after.body.data)) == str(sum(after.cuts))
     return after.body.data
 
@@ -218,10 +218,10 @@ def test_zlib_is_known_at_every_level():
 def test_the_file_of_a_form_and_a_message_of_a_connection_are_opened():
     head = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.zip"\r\n\r\n'
     call = HttpCall("POST", "https://api.test/v1/files", body=Body(head + zipped(KEY.encode()) + b"\r\n--b--\r\n"))
-    after = knowing().call(call).body.data
+    after = knowing().redact_content(call).body.data
     assert unzipped(after.removeprefix(head).removesuffix(b"\r\n--b--\r\n")).endswith("[[redacted:key:1]]")
     frames = FramesReply.of([Frame(b"hello"), Frame(gzip.compress(KEY.encode()), binary=True)])
-    kept = knowing().outcome(POST, frames).frames()
+    kept = knowing().redact_outcome(POST, frames).frames()
     assert [gzip.decompress(frame.data) for frame in kept if frame.binary] == [b"[[redacted:key:1]]"]
 
 

@@ -38,37 +38,37 @@ def fresh(**options):
 
 def asked(text, redaction=None):
     body = Body(json.dumps({"model": "m", "input": text}).encode())
-    return (redaction or fresh()).call(HttpCall("POST", "https://api.openai.com/v1/responses", body=body))
+    return (redaction or fresh()).redact_content(HttpCall("POST", "https://api.openai.com/v1/responses", body=body))
 
 
 def test_the_same_value_has_the_same_placeholder_whatever_found_it():
     redaction = fresh()
     redaction.learn("key", KEY)
-    assert redaction.text(KEY) == "[[redacted:key:1]]"
-    assert redaction.text(f'{{"password": "{KEY}"}}') == '{"password": "[[redacted:key:1]]"}'
-    assert redaction.text('{"password": "other9Qm2Lp4"}') == '{"password": "[[redacted:key:2]]"}'
+    assert redaction.redact_text(KEY) == "[[redacted:key:1]]"
+    assert redaction.redact_text(f'{{"password": "{KEY}"}}') == '{"password": "[[redacted:key:1]]"}'
+    assert redaction.redact_text('{"password": "other9Qm2Lp4"}') == '{"password": "[[redacted:key:2]]"}'
     redaction, body = fresh(), f'{{"session": {{"api_key": "{KEY}"}}}}'.encode()
     reply = HttpReply(200, headers=(("content-type", "application/json"),), body=Body(body), cuts=(len(body),))
-    reply = redaction.outcome(HttpCall("GET", "https://h.test/"), reply)
+    reply = redaction.redact_outcome(HttpCall("GET", "https://h.test/"), reply)
     assert b"[[redacted:key:1]]" in reply.body.data
     assert b"[[redacted:key:1]]" in asked(f"use {KEY}", redaction).body.data, "the request that echoes a reply agrees"
 
 
 def test_what_programs_parse_stays_of_its_form_and_is_no_further_secret():
-    kept = fresh().text(f'{{"access_token": "{TOKEN}"}}')
+    kept = fresh().redact_text(f'{{"access_token": "{TOKEN}"}}')
     header, payload, signature = json.loads(kept)["access_token"].split(".")
     assert header == TOKEN.split(".", maxsplit=1)[0]
     assert json.loads(base64.urlsafe_b64decode(payload + "==")) == {"exp": 4102444800}
     base64.urlsafe_b64decode(signature + "=" * (-len(signature) % 4))
-    basic = fresh().text(f"Authorization: Basic {base64.b64encode(b'svc:' + b'MZUivik8iwFEDV').decode()}")
+    basic = fresh().redact_text(f"Authorization: Basic {base64.b64encode(b'svc:' + b'MZUivik8iwFEDV').decode()}")
     assert base64.b64decode(basic.rpartition(" ")[2]) == b"redacted:000001"
-    mails = fresh(policy=PEOPLE).text("mail ada@example.org, bob@example.org and ada@example.org")
+    mails = fresh(policy=PEOPLE).redact_text("mail ada@example.org, bob@example.org and ada@example.org")
     assert mails == "mail user1@redacted.invalid, user2@redacted.invalid and user1@redacted.invalid"
     own = Policy(names={"customer": "customer"}, placeholders={"customer": "CUST-{n}-X"})
-    customer = fresh(policy=own).text('{"customer": "Ada Lovelace"}')
+    customer = fresh(policy=own).redact_text('{"customer": "Ada Lovelace"}')
     assert customer == '{"customer": "CUST-1-X"}'
     for text, policy in ((kept, None), (basic, None), (mails, PEOPLE), (customer, own)):
-        assert fresh(policy=policy or Policy()).text(text) == text
+        assert fresh(policy=policy or Policy()).redact_text(text) == text
 
 
 def test_no_placeholder_of_a_token_has_a_length_that_base64_has_not():
@@ -81,8 +81,8 @@ def test_no_placeholder_of_a_token_has_a_length_that_base64_has_not():
 
 def test_secrets_match_up_to_renaming_tokens_and_basic_too():
     one, other = fresh(), fresh()
-    other.text('{"password": "another9Qm2Lp4"}')
-    other.text(f"Bearer {TOKEN.replace('bmF0', 'dmF2')}")
+    other.redact_text('{"password": "another9Qm2Lp4"}')
+    other.redact_text(f"Bearer {TOKEN.replace('bmF0', 'dmF2')}")
     ids = MATCHING.ids
     for here, there in (
         (f'password="{KEY}"', 'password="ci9only4711key"'),
@@ -142,7 +142,7 @@ def put(data, coding="snappy", redaction=None):
     headers = (("content-encoding", coding), ("content-type", "application/json"))
     redaction = redaction or fresh()
     kept = redaction.headers(headers)
-    return redaction.call(HttpCall("PUT", "https://files.test/report", headers=kept, body=Body(data)))
+    return redaction.redact_content(HttpCall("PUT", "https://files.test/report", headers=kept, body=Body(data)))
 
 
 def backend(recording, *calls):
@@ -163,7 +163,7 @@ OPAQUE = {"snappy": b"green", "x-encrypted": b"green", "gzip": b"green", "gzip, 
 def test_a_body_that_cannot_be_read_is_told_from_every_other_one_by_its_digest(coding):
     data = OPAQUE[coding]
     recording = fresh()
-    answer = recording.outcome(HttpCall("GET", "https://files.test/a"), HttpReply(200, headers=CODED, body=Body(b"a")))
+    answer = recording.redact_outcome(HttpCall("GET", "https://files.test/a"), HttpReply(200, headers=CODED, body=Body(b"a")))
     call = put(data, coding, recording)
     assert call.body.data == b"[[redacted:opaque:2]]"
     assert answer.body.data == b"[[redacted:opaque:1]]"
@@ -187,7 +187,7 @@ def test_a_recording_without_digests_replays_as_it_did():
 
 def test_tags_are_kept_for_people_alone_and_tell_no_value():
     recording = fresh(policy=PEOPLE)
-    recording.text(f'{{"password": "{KEY}"}} ada@example.org')
+    recording.redact_text(f'{{"password": "{KEY}"}} ada@example.org')
     assert recording.record["tags"] == {"email:1": tag_of("email", "ada@example.org")}
     assert len(tag_of("email", "ada@example.org")) == 4
     assert "tags" not in fresh().record

@@ -46,7 +46,7 @@ def reply(data, headers=TEXT, cuts=None):
 
 
 def stored(redaction, data, headers=TEXT, cuts=None):
-    return redaction.outcome(POST, reply(data, headers, cuts))
+    return redaction.redact_outcome(POST, reply(data, headers, cuts))
 
 
 # --- what is found ----------------------------------------------------------------------------------------------
@@ -95,7 +95,7 @@ def test_lines_of_a_private_key_and_digits_in_json_are_known():
     redaction = knowing("4421998877")
     out = stored(redaction, b'{"pin": 4421998877, "text": "4421998877"}').body.data
     assert json.loads(out) == {"pin": "[[redacted:key:1]]", "text": "[[redacted:key:1]]"}
-    assert redaction.call(ToolCall("t", {"pin": 4421998877})).arguments == {"pin": "[[redacted:key:1]]"}
+    assert redaction.redact_content(ToolCall("t", {"pin": 4421998877})).arguments == {"pin": "[[redacted:key:1]]"}
 
 
 # --- calls ------------------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ def test_request_headers_are_kept_by_list_and_teach_their_credentials():
         ("X-Vendor-Access-Token", "[[redacted:credential:3]]"),
     )  # fmt: skip
     body = f"{KEY} another-long-key 0123456789abcdef0123 third-long-key dark"
-    out = redaction.call(replace(POST, body=Body(body.encode()))).body.data
+    out = redaction.redact_content(replace(POST, body=Body(body.encode()))).body.data
     assert out == b"[[redacted:key:1]] [[redacted:key:2]] [[redacted:cookie:1]] [[redacted:key:3]] dark"
 
 
@@ -125,25 +125,28 @@ def test_credentials_of_a_url_go_and_its_placeholders_stay():
     redaction = knowing()
     query = "key=ABC%2Fdef123456&limit=5&max_tokens=3&page_token=p2&sig=x"
     url = f"https://ada:sw0rdfish9@api.test/v1?{query}#access_token={quote(KEY)}"
-    out = redaction.call(replace(POST, url=url, body=Body(b"ABC/def123456 sw0rdfish9"))).url
+    out = redaction.redact_content(replace(POST, url=url, body=Body(b"ABC/def123456 sw0rdfish9"))).url
     assert out == (
         "https://ada:[[redacted:key:1]]@api.test/v1?key=[[redacted:key:2]]&limit=5&max_tokens=3&page_token=p2"
         "&sig=[[redacted:key:3]]#access_token=[[redacted:key:4]]"
     )
-    assert redaction.call(replace(POST, url=out)).url == out
+    assert redaction.redact_content(replace(POST, url=out)).url == out
     assert redaction.leaks(b"ABC/def123456") == ("key",)
     back = "https://api.test/v1?next={}"
     sent = replace(POST, url=back.format(quote("[[redacted:key:1]]", safe="")))
-    assert Redaction(Places({})).call(sent).url == back.format("[[redacted:key:1]]")
+    assert Redaction(Places({})).redact_content(sent).url == back.format("[[redacted:key:1]]")
 
 
 def test_tool_arguments_their_keys_failures_and_replies():
     redaction, mark = knowing(), "[[redacted:key:1]]"
     call = ToolCall("t", {"cmd": f"curl -H {KEY}", "deep": [{KEY: 1}, None, True, 2.5, 7]})
-    assert redaction.call(call).arguments == {"cmd": f"curl -H {mark}", "deep": [{mark: 1}, None, True, 2.5, 7]}
+    assert redaction.redact_content(call).arguments == {
+        "cmd": f"curl -H {mark}",
+        "deep": [{mark: 1}, None, True, 2.5, 7],
+    }
     failure = Failure("httpx.ReadError", f"401 for {KEY}", (f"x {KEY}", 3))
-    assert redaction.outcome(POST, failure) == Failure("httpx.ReadError", f"401 for {mark}", (f"x {mark}", 3))
-    kept = redaction.outcome(ToolCall("t"), ToolReply([KEY], items=(KEY, "b"), failure=failure))
+    assert redaction.redact_outcome(POST, failure) == Failure("httpx.ReadError", f"401 for {mark}", (f"x {mark}", 3))
+    kept = redaction.redact_outcome(ToolCall("t"), ToolReply([KEY], items=(KEY, "b"), failure=failure))
     assert KEY not in repr((kept.value, kept.items, kept.failure.message, kept.failure.args))
 
 
@@ -151,11 +154,11 @@ def test_what_holds_nothing_is_the_same_object():
     redaction = knowing(places={"tmp": "/tmp/x"})
     outcome = reply(b'{"a":1}')
     for call in (replace(POST, headers=TEXT, body=Body(b'{"a":1}')), ToolCall("t", {"a": [1, "b"]})):
-        assert redaction.call(call) is call
-    assert redaction.outcome(POST, outcome) == outcome
+        assert redaction.redact_content(call) is call
+    assert redaction.redact_outcome(POST, outcome) == outcome
     assert redaction.reveal(outcome) is outcome
     for same in (ToolReply({"a": ["b"]}), ToolReply(None, items=("a", "b")), Failure("x.E", "m", ("a", 1))):
-        assert redaction.outcome(POST, same) is same
+        assert redaction.redact_outcome(POST, same) is same
 
 
 # --- outcomes ---------------------------------------------------------------------------------------------------
@@ -180,7 +183,7 @@ def test_reply_headers_keep_name_case_and_place():
         ("Location", "/next?token=[[redacted:key:1]]"),
     )  # the digest of a body that changed is out
     assert kept.body.data == b"[[redacted:cookie:1]]"
-    assert redaction.outcome(POST, kept) == kept
+    assert redaction.redact_outcome(POST, kept) == kept
 
 
 def test_content_length_and_cuts_follow_the_body():
@@ -231,7 +234,7 @@ def test_a_coded_body_stays_coded_chunk_by_chunk(coding):
         assert ended is complete
         assert dict(kept.headers)["Content-Length"] == str(len(kept.body.data))
     untouched = reply(b"".join(packed(coding, [b"nothing"], True)), (("Content-Encoding", coding),))
-    assert knowing().outcome(POST, untouched) == untouched
+    assert knowing().redact_outcome(POST, untouched) == untouched
 
 
 OPAQUE = b"[[redacted:opaque:1]]"
@@ -273,7 +276,7 @@ parts = st.lists(st.binary(min_size=1, max_size=40), max_size=4)
 
 def sent(data, coding, redaction=None):
     headers = (*TEXT, ("Content-Encoding", coding), ("Content-Length", str(len(data))))
-    return (redaction or knowing()).call(replace(POST, headers=headers, body=Body(data)))
+    return (redaction or knowing()).redact_content(replace(POST, headers=headers, body=Body(data)))
 
 
 @given(
@@ -383,9 +386,9 @@ def test_a_place_cut_by_chunks_is_cut_at_the_same_byte_when_it_is_served(coding,
 
 def run_of(redaction):
     asked = replace(POST, url="https://x.test/late-secret-1", body=Body(b"late-secret-1 /tmp/xyz {{tmp}}"))
-    call = redaction.call(asked)
-    outcome = redaction.outcome(call, reply(b"/tmp/xyz/late-secret-1"))
-    tool = redaction.call(ToolCall("t", {"a": "late-secret-1"}))
+    call = redaction.redact_content(asked)
+    outcome = redaction.redact_outcome(call, reply(b"/tmp/xyz/late-secret-1"))
+    tool = redaction.redact_content(ToolCall("t", {"a": "late-secret-1"}))
     kit = {"annotations": {"k": ["late-secret-1"]}}
     header = Header("tests/t.py::t", outcome={"message": "late-secret-1 in /tmp/xyz"}, kit=kit)
     return Run(header, (Exchange(call, outcome, 1, 2), Exchange(tool, None, 3, None)))
@@ -410,7 +413,7 @@ def test_values_known_late_come_off_the_whole_run_and_places_are_marked_once():
 
 def test_the_seal_is_cheap_and_the_record_counts_what_was_done():
     redaction = knowing(places={"tmp": "/tmp/xyz"})
-    redaction.call(ToolCall("t", {"a": KEY, "b": f"{KEY} /tmp/xyz/1 /tmp/xyz/2"}))
+    redaction.redact_content(ToolCall("t", {"a": KEY, "b": f"{KEY} /tmp/xyz/1 /tmp/xyz/2"}))
     stored(redaction, b"", (("x-odd", "an odd one"),))
     assert redaction.record == {"placeholders": {"header": 1, "key": 2}, "places": {"tmp": 2}}
     knows = knowing()
@@ -461,12 +464,12 @@ def test_what_the_agent_calls_secret_is_never_stored_however_short():
     redactor = Redaction(Places({}))
     hint = dict[str, SecretStr | SecretBytes | int]
     value = freeze({"pin": SecretStr("1234"), "raw": SecretBytes(b"ab\xff"), "n": 7}, hint=hint)
-    kept = redactor.outcome(ToolCall("t"), ToolReply(value=[value]))
+    kept = redactor.redact_outcome(ToolCall("t"), ToolReply(value=[value]))
     assert "1234" not in str(kept.value)
     assert "$secret" in str(kept.value)
     back = load(kept.value[0], hint=hint)
     assert back["pin"].get_secret_value() == "[[redacted:secret:1]]"
     assert back["raw"].get_secret_value() == b"[[redacted:secret:2]]"
-    call = redactor.call(ToolCall("t", {"key": {"$secret": "1234"}}))
+    call = redactor.redact_content(ToolCall("t", {"key": {"$secret": "1234"}}))
     assert call.arguments == {"key": {"$secret": "[[redacted:secret:1]]"}}
     assert isinstance(load({"$secret": "x"}, hint=SecretStr), SecretStr)

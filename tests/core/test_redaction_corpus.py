@@ -114,35 +114,35 @@ def as_header(redaction, line, row):
     """A request's header, a reply's, and the line in a text."""
     name, _, value = line.partition(": ")
     asked = () if name.lower() == "set-cookie" else redaction.headers(((name, value),))
-    reply = redaction.outcome(HttpCall("GET", URL), HttpReply(200, headers=((name, value),)))
+    reply = redaction.redact_outcome(HttpCall("GET", URL), HttpReply(200, headers=((name, value),)))
     yield Seen("request", line.encode(), "".join(kept for _, kept in asked).encode(), written(row))
     yield Seen("reply", line.encode(), "".join(kept for _, kept in reply.headers).encode(), written(row))
     yield from as_text(redaction, line, row)
 
 
 def as_url(redaction, url, row):
-    call = redaction.call(HttpCall("GET", url))
+    call = redaction.redact_content(HttpCall("GET", url))
     return Seen("url", url.encode(), call.url.encode(), written(row))
 
 
 def as_text(redaction, text, row):
     """A text of our own, a tool's result, and a message in the body of a request."""
-    yield Seen("text", text.encode(), redaction.text(text).encode(), written(row))
-    result = redaction.outcome(ToolCall("t", {}), ToolReply(text))
+    yield Seen("text", text.encode(), redaction.redact_text(text).encode(), written(row))
+    result = redaction.redact_outcome(ToolCall("t", {}), ToolReply(text))
     yield Seen("result", text.encode(), result.value.encode(), written(row))
     body = json.dumps({"messages": [{"role": "user", "content": text}]}, ensure_ascii=False).encode()
-    call = redaction.call(HttpCall("POST", URL, (JSON,), Body(body)))
+    call = redaction.redact_content(HttpCall("POST", URL, (JSON,), Body(body)))
     yield Seen("message", body, call.body.data, escaped(written(row)))
 
 
 def as_json(redaction, data, row):
     """The body of a request, that of a reply, and a tool's arguments."""
-    call = redaction.call(HttpCall("POST", URL, (JSON,), Body(data)))
+    call = redaction.redact_content(HttpCall("POST", URL, (JSON,), Body(data)))
     yield Seen("request", data, call.body.data, written(row))
-    reply = redaction.outcome(HttpCall("GET", URL), HttpReply(200, headers=(JSON,), body=Body(data)))
+    reply = redaction.redact_outcome(HttpCall("GET", URL), HttpReply(200, headers=(JSON,), body=Body(data)))
     yield Seen("reply", data, reply.body.data, written(row))
     tree = json.loads(data)
-    tool = redaction.call(ToolCall("t", tree))
+    tool = redaction.redact_content(ToolCall("t", tree))
     lean = {"ensure_ascii": False, "separators": (",", ":")}
     plain = json.dumps(tree, **lean).encode()
     if escaped(render.value(row)).encode() in plain:
@@ -152,7 +152,7 @@ def as_json(redaction, data, row):
 def as_body(redaction, parts, headers, row, way="body"):
     data = b"".join(parts)
     reply = HttpReply(200, headers=headers, body=Body(data), cuts=tuple(map(len, parts)))
-    kept = redaction.outcome(HttpCall("GET", URL), reply)
+    kept = redaction.redact_outcome(HttpCall("GET", URL), reply)
     assert len(kept.cuts) == len(parts)
     assert sum(kept.cuts) == len(kept.body.data)
     for name, value in kept.headers:
@@ -230,8 +230,8 @@ def test_the_value_comes_off_whole_and_no_more_and_twice_is_once(row):
     call = HttpCall("POST", URL, (JSON,), Body(b"".join(render.render(row))))
     if row["context"] in {"gzip-body", "deflate-body"}:
         call = HttpCall("POST", URL, (("Content-Encoding", row["context"].partition("-")[0]),), call.body)
-    once = redaction.call(call)
-    assert redaction.call(once) == once
+    once = redaction.redact_content(call)
+    assert redaction.redact_content(once) == once
     assert redaction.rescan(Run(Header("t"), (Exchange(once, None, 1, None),))).exchanges[0].call == once
     plain = once.body.data if "Content-Encoding" not in dict(once.headers) else zlib.decompress(once.body.data, 47)
     assert redaction.leaks(plain) == ()

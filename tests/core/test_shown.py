@@ -19,6 +19,7 @@ from pytest_agentreplay.core.model import (
     ToolCall,
     ToolReply,
 )
+from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.encodings import secret_guises
 from pytest_agentreplay.core.redaction.known import Known, Seen
@@ -101,6 +102,6 @@ def test_a_call_that_comes_too_late_is_told_without_its_secret():
     interception = Interception(None, knowing())
     interception.end()
     with pytest.raises(ReplayDiverged) as caught:
-        interception.enter(HttpCall("GET", f"https://h/{SECRET}"))
+        interception.enter(RawCall(HttpCall("GET", f"https://h/{SECRET}")))
     assert "refused: GET h/[[redacted:key:1]] was called" in str(caught.value)
     assert interception.late[0].startswith("GET h/[[redacted:key:1]]   called from")

@@ -47,14 +47,16 @@ class OneRun:
         if (url, body) == (URL, EMPTY) and not headers:
             raise AssertionError
         headers = self.redaction.headers(headers, url)
-        return self.redaction.call(HttpCall("POST", url, headers, body))
+        return self.redaction.redact_content(HttpCall("POST", url, headers, body))
 
 
 def recorded(place, tokens, replies=()):
     run = OneRun(place)
     login = HttpCall("POST", "https://shop.test/login")
     exchanges = [
-        Exchange(login, run.redaction.outcome(login, HttpReply(200, body=Body(json.dumps(reply).encode()))), n, n + 1)
+        Exchange(
+            login, run.redaction.redact_outcome(login, HttpReply(200, body=Body(json.dumps(reply).encode()))), n, n + 1
+        )
         for n, reply in enumerate(replies, 100)
     ]
     exchanges = [Exchange(x.call, x.outcome, n * 2, n * 2 + 1) for n, x in enumerate(exchanges)]

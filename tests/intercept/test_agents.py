@@ -13,6 +13,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from pytest_agentreplay import agent
 from pytest_agentreplay.core.backends.backend import RecordBackend
 from pytest_agentreplay.core.model import ToolCall, ToolReply
+from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.intercept.session import agents, interceptions
@@ -146,7 +147,7 @@ def test_the_crossing_keeps_the_name_without_its_secrets():
     interception = interceptions.Interception(backend, redaction)
     for name in ("researcher", "researcher", "of hunter2-hunter2", ""):
         with agent(name):
-            interception.enter(ToolCall("look")).settle(ToolReply("x"))
+            interception.enter(RawCall(ToolCall("look"))).settle(ToolReply("x"))
     first, second, third, last = [x.agent for x in backend.exchanges()]
     assert (first, second, last) == ("researcher", "researcher", "")
     assert third.startswith("of ")

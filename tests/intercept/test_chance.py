@@ -13,6 +13,7 @@ from uuid import uuid1, uuid4
 import pytest
 
 from pytest_agentreplay.core.model import Exchange, Timing, ToolCall, ToolReply
+from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.intercept.environment import randomness as chances
 from pytest_agentreplay.intercept.environment.randomness import RandomSource
 from tests.support.tapes import Player, Tape, running
@@ -44,7 +45,7 @@ def run(agent, *, backend=None, seed=SEED):
         with running(backend or Tape(), steps=Steps(chance)) as opened:
 
             def call(body=lambda: None):
-                intercepted = opened.interception.enter(CALL)
+                intercepted = opened.interception.enter(RawCall(CALL))
                 if intercepted.forward:
                     with intercepted.inside():
                         body()

@@ -13,6 +13,7 @@ from pytest_agentreplay.core.backends.backend import RecordBackend
 from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Closed, Frame, FrameCall, Header, Run, ToolCall, ToolReply
+from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.dialects import READER, RULES
@@ -34,7 +35,7 @@ def recorded(act):
     """The run of `act(line, crossing)`, which plays the agent and the world."""
     backend = RecordBackend()
     with entered(backend) as interception:
-        act(FrameRecording(interception, interception.enter(OPENING), OPENING), interception)
+        act(FrameRecording(interception, interception.enter(RawCall(OPENING)), OPENING), interception)
     return Run(Header("t::t"), backend.exchanges())
 
 
@@ -42,7 +43,7 @@ def recorded(act):
 def replayed(run):
     backend = ReplayBackend(run, Matching(READER, RULES), READER)
     with entered(backend) as interception:
-        yield FrameReplaying(interception, interception.enter(OPENING), OPENING), backend
+        yield FrameReplaying(interception, interception.enter(RawCall(OPENING)), OPENING), backend
 
 
 def ask(line, word):
@@ -202,7 +203,7 @@ def test_a_message_inside_a_frozen_tool_is_not_waited_for():
     def act(line, interception):
         ask(line, "one")
         line.came(b"1a")
-        tool = interception.enter(ToolCall("lookup"))
+        tool = interception.enter(RawCall(ToolCall("lookup")))
         with tool.inside():
             ask(line, "inner")
             line.came(b"inner a")
@@ -217,7 +218,7 @@ def test_a_message_inside_a_frozen_tool_is_not_waited_for():
         ask(line, "one")
         assert line.receive_now() == Frame(b"1a")
         assert line.receive_now() == Frame(b"outer a")
-        line.interception.enter(ToolCall("lookup")).finish()
+        line.interception.enter(RawCall(ToolCall("lookup"))).finish()
         ask(line, "two")
         assert line.receive_now() == Frame(b"2a")
         assert backend.finish() is None

@@ -25,6 +25,7 @@ import trio
 
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.model import ToolCall, ToolReply
+from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.demo.server import ModelServer
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept import registry
@@ -520,7 +521,7 @@ def test_a_host_is_listed_by_the_name_that_was_looked_up_where_there_is_one(list
 
 def test_what_happens_inside_an_exchange_is_no_gap(listener):
     with a_test("listen") as (interception, watch):
-        intercepted = interception.enter(ToolCall("rows"))
+        intercepted = interception.enter(RawCall(ToolCall("rows")))
         with intercepted.inside(), ThreadPoolExecutor(1) as pool:
             socket.create_connection(listener).close()
             pool.submit(lambda: socket.create_connection(listener).close()).result()

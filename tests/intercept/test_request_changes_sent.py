@@ -10,6 +10,7 @@ import urllib.request
 import pytest
 
 from pytest_agentreplay.core.model import ToolCall
+from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.demo.server import ModelServer
 from pytest_agentreplay.errors import ReplayDiverged
 from tests.support.tapes import recording
@@ -104,7 +105,7 @@ def test_a_boundary_that_changes_no_requests_refuses_calls_of_models():
     with recording() as tape:
         tape.interception.changes = CHANGES
         with pytest.raises(ReplayDiverged, match=r"calls of this kind \(model, in_process\) stay as they are"):
-            tape.interception.enter(ToolCall("ask", {}, boundary="model"))
+            tape.interception.enter(RawCall(ToolCall("ask", {}, boundary="model")))
     with recording() as tape:
         tape.interception.changes = CHANGES
         with pytest.raises(ReplayDiverged, match="this library's requests stay as they are"):

@@ -21,6 +21,7 @@ import trio
 
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.model import Exchange, ToolCall, ToolReply
+from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.core.serialize import Codec
 from pytest_agentreplay.errors import CannotFreeze, CannotRedirect, ReplayDiverged
 from pytest_agentreplay.intercept.session import lanes, patching
@@ -708,7 +709,7 @@ def test_the_original_code_is_not_given_out_in_a_replay():
         key = redirection._layer._key
         with pytest.raises(ReplayDiverged):
             patching.outside(key)
-        intercepted = player.interception.enter(ToolCall("tool"))
+        intercepted = player.interception.enter(RawCall(ToolCall("tool")))
         with pytest.raises(ReplayDiverged):
             patching.lend(key, intercepted)
     assert LEDGER == [1]

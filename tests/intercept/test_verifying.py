@@ -6,6 +6,7 @@ from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.backends.verify import VerifyBackend
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Exchange, Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.core.tolerance import TolerancePolicy
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import ReplayDiverged
@@ -51,7 +52,7 @@ def lends(intercepted):
 
 def test_a_read_tool_is_lent_until_its_outcome_is_there():
     interception = interception_of()
-    intercepted = interception.enter(LOOK, reads=True)
+    intercepted = interception.enter(RawCall(LOOK), reads=True)
     assert lends(intercepted)
     intercepted.compared(ToolReply("late"))
     assert not lends(intercepted)
@@ -72,9 +73,9 @@ def test_a_read_tool_is_lent_until_its_outcome_is_there():
 def test_nothing_else_is(kind, call, reads):
     interception = interception_of(kind)
     if call is GIVEN_UP:
-        interception.enter(LOOK)
-        interception.enter(REFUND)
-    intercepted = interception.enter(call, reads=reads)
+        interception.enter(RawCall(LOOK))
+        interception.enter(RawCall(REFUND))
+    intercepted = interception.enter(RawCall(call), reads=reads)
     assert not intercepted.forward
     assert not lends(intercepted)
 
@@ -82,43 +83,43 @@ def test_nothing_else_is(kind, call, reads):
 def test_a_tool_reads_when_its_shown_name_is_declared():
     interception = interception_of()
     interception.read_tools = ("look_*",)
-    assert lends(interception.enter(LOOK))
-    assert not lends(interception.enter(REFUND))
+    assert lends(interception.enter(RawCall(LOOK)))
+    assert not lends(interception.enter(RawCall(REFUND)))
 
 
 def test_inside_a_running_tool_the_wire_is_open_and_write_tools_are_answered_once():
     interception = interception_of()
-    outer = interception.enter(LOOK, reads=True)
+    outer = interception.enter(RawCall(LOOK), reads=True)
     with outer.inside():
-        live = interception.enter(HttpCall("GET", "http://db.test/other"))
+        live = interception.enter(RawCall(HttpCall("GET", "http://db.test/other")))
         assert live.forward
         live.settle(HttpReply(200))
-        inner = interception.enter(REFUND)
+        inner = interception.enter(RawCall(REFUND))
         assert not inner.open
         assert inner.outcome == ToolReply("done")
         with pytest.raises(ReplayDiverged, match="tool refund called inside tool look_up"):
-            interception.enter(REFUND)
+            interception.enter(RawCall(REFUND))
         with pytest.raises(ReplayDiverged):
-            interception.enter(HttpCall("GET", "http://db.test/third"))
+            interception.enter(RawCall(HttpCall("GET", "http://db.test/third")))
     assert interception.backend.divergence is not None
 
 
 def test_outside_of_a_running_tool_the_wire_is_closed():
     interception = interception_of()
-    with interception.enter(LOOK, reads=True).inside():
+    with interception.enter(RawCall(LOOK), reads=True).inside():
         pass
     for call in (INNER, LOOK):
         with pytest.raises(ReplayDiverged):
-            interception.enter(call, reads=True)
+            interception.enter(RawCall(call), reads=True)
 
 
 def test_a_changed_result_is_no_refusal_and_comes_before_what_is_refused():
     interception = interception_of()
-    interception.enter(LOOK, reads=True).compared(ToolReply("lost"))
+    interception.enter(RawCall(LOOK), reads=True).compared(ToolReply("lost"))
     assert interception.backend.divergence is None
-    interception.enter(REFUND)
+    interception.enter(RawCall(REFUND))
     with pytest.raises(ReplayDiverged) as refused:
-        interception.enter(REFUND)
+        interception.enter(RawCall(REFUND))
     first = interception.backend.first(refused.value.divergence)
     assert first.kind.code == "AR-RESULT"
     assert first.summary == "tool look_up: result changed, $ late -> lost"

@@ -104,5 +104,5 @@ def speed_of(bodies: list[bytes]) -> float:
     ]
     begun = time.process_time()
     for redaction, call in zip(redactions, calls, strict=True):
-        assert redaction.call(call) is not None
+        assert redaction.redact_content(call) is not None
     return sum(map(len, bodies)) / MEGABYTE / (time.process_time() - begun)

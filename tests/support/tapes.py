@@ -15,13 +15,13 @@ from pytest_agentreplay.intercept.session import interceptions, lanes
 class Plain:
     """Redacts nothing."""
 
-    def headers(self, headers, url=""):
-        return headers
+    def redact_call(self, raw, is_recorded=None):
+        return raw.native
 
-    def outcome(self, call, outcome):
+    def redact_outcome(self, call, outcome):
         return outcome
 
-    call = reveal = hide = text = staticmethod(lambda shown: shown)
+    redact_content = reveal = hide = redact_text = staticmethod(lambda shown: shown)
 
 
 class Tape:
@@ -49,7 +49,7 @@ class Tape:
                 parent=moment.parent,
                 timing=Timing(start=moment.at),
             )
-            return PassThrough(self.count)
+            return PassThrough(self.count, self)
 
     def settle(self, ticket, outcome, *, at, first, suspended):
         with self.lock:

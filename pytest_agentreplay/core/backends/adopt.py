@@ -28,6 +28,7 @@ from pytest_agentreplay.core.release_order import above
 if TYPE_CHECKING:
     from pytest_agentreplay.core.align.evidence import Features
     from pytest_agentreplay.core.backends.backend import Moment
+    from pytest_agentreplay.core.backends.replay import ReplayPolicy
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Call, Exchange, Run
@@ -54,9 +55,9 @@ class AdoptBackend(ReplayBackend):
     A call more or a call less than recorded is refused: there is no reply for it, or one would be lost.
     """
 
-    def __init__(self, run: Run, matching: Matching, reader: Reader) -> None:
+    def __init__(self, run: Run, matching: Matching, reader: Reader, policy: ReplayPolicy | None = None) -> None:
         """Index `run`; `matching` says which of the new calls are the recorded ones."""
-        super().__init__(run, matching, reader)
+        super().__init__(run, matching, reader, policy)
         self._aligned: dict[int, Aligned] = {}
         self._lanes = {x.lane: x.lane for x in self._top if not above(x.lane)}  # of now -> recorded
         self._endpoints: dict[str, list[Exchange]] = defaultdict(list)
@@ -68,7 +69,7 @@ class AdoptBackend(ReplayBackend):
         self._features: dict[int, Features] = {}
 
     def recognise(self, call: Call) -> bool:
-        """Never: each new call has to be scanned for secrets before it is kept."""
+        """Return False: each new call has to be scanned for secrets before it is kept."""
         del call
         return False
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from pytest_agentreplay.core.model import Exchange, Timing
 
@@ -35,9 +35,10 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class PassThrough:
-    """Go to the world, then settle `ticket` (the exchange's `start`)."""
+    """Go to the world, then have `recorder` settle `ticket` (the exchange's `start`)."""
 
     ticket: int
+    recorder: Recorder
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +69,25 @@ Verdict: TypeAlias = PassThrough | Replayed | Refused
 
 
 class Backend(Protocol):
-    """Recorder or Replayer. Both are safe to ask from any thread."""
-
-    def connection(self, opening: int) -> tuple[Exchange, ...]:
-        """What is recorded of the lasting connection that the exchange `opening` opened, that one included."""
-
-    def recognise(self, call: Call) -> bool:
-        """Whether these exact bytes are in the recording: they then are redacted already, and need no scan."""
+    """What decides on the calls of a test. Safe to ask from any thread."""
 
     def decide(self, call: Call, moment: Moment) -> Verdict:
         """Decide on a call that is about to happen."""
+
+    def latch(self, divergence: Divergence, origin: str) -> Divergence:
+        """Keep the first divergence, with the agent's line that made the call; return the one that is kept."""
+
+
+class Recorder(Protocol):
+    """What keeps the outcomes of the calls that a backend lets through."""
+
+    def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
+        """Keep the outcome of the call `ticket`."""
+
+
+@runtime_checkable
+class RecordingBackend(Backend, Recorder, Protocol):
+    """A backend that records: it also keeps in which order answers come."""
 
     def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
         """Note how far the answer of a call that was forwarded has come, in chunks; 0: it has begun.
@@ -85,11 +95,23 @@ class Backend(Protocol):
         `at_once` says that its caller has not given way to anybody so far.
         """
 
-    def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
-        """Take the outcome of a call that was forwarded."""
+    def hand_over(self, recorded: int) -> None:
+        """Note that the answer recorded as `recorded` has come: a fork alone serves any."""
 
-    def latch(self, divergence: Divergence, origin: str) -> Divergence:
-        """Keep the first divergence, with the agent's line that made the call; returns the one that is kept."""
+
+@runtime_checkable
+class RecordedRun(Protocol):
+    """What a session asks of a backend that answers from a recording."""
+
+    @property
+    def at_once(self) -> bool:
+        """Whether answers over a connection wait for none but their own question."""
+
+    def recognise(self, call: Call) -> bool:
+        """Return whether these exact bytes are in the recording: they are redacted already, and need no scan."""
+
+    def connection(self, opening: int) -> tuple[Exchange, ...]:
+        """Return what is recorded of the lasting connection that the exchange `opening` opened, that one included."""
 
 
 class RecordBackend:
@@ -104,14 +126,6 @@ class RecordBackend:
         self._parts: dict[int, list[tuple[int, int]]] = {}
         self._at_once: dict[int, int] = {}
 
-    def recognise(self, call: Call) -> bool:  # noqa: ARG002  the Gate protocol: nothing is recorded yet, so nothing is known
-        """Never: each call has to be scanned for secrets before it is kept."""
-        return False
-
-    def connection(self, opening: int) -> tuple[Exchange, ...]:  # noqa: ARG002  the Gate protocol
-        """Nothing: a recorder has no recording."""
-        return ()
-
     def decide(self, call: Call, moment: Moment) -> Verdict:
         """Always forward; the ticket is the exchange's `start`."""
         with self._lock:
@@ -119,7 +133,7 @@ class RecordBackend:
             start = self._count
             x = Exchange(call, None, start, None, moment.lane, moment.attempt, agent=moment.agent)
             self._exchanges[start] = replace(x, parent=moment.parent, timing=Timing(moment.at))
-        return PassThrough(start)
+        return PassThrough(start, self)
 
     def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
         """The answer of `ticket` has come as far as `chunks` chunks or items (0: it has begun)."""
@@ -141,7 +155,7 @@ class RecordBackend:
         if self._note is not None:
             self._note(done)
 
-    def latch(self, divergence: Divergence, origin: str) -> Divergence:  # noqa: ARG002  the Gate protocol
+    def latch(self, divergence: Divergence, origin: str) -> Divergence:  # noqa: ARG002  the protocol of a backend
         """A recorder never refuses; there is nothing to keep."""
         return divergence
 

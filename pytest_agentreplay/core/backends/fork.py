@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.backends.adopt import AdoptBackend
 from pytest_agentreplay.core.backends.backend import Moment, RecordBackend, Refused, Replayed, Verdict
-from pytest_agentreplay.core.backends.replay import only_reads
+from pytest_agentreplay.core.backends.replay import ReplayPolicy, only_reads
 from pytest_agentreplay.core.model import Call, Exchange, FrameCall, Run, Timing, ToolCall
 from pytest_agentreplay.core.turns import Turn, function_of, is_model, turns
 from pytest_agentreplay.errors import SettingsError
@@ -67,9 +67,16 @@ class ForkBackend(RecordBackend):
         self.divergence: Divergence | None = None
         self.served: dict[int, int] = {}  # by `start` in the recording, that of now
         self.answers, self._anew, self._reader, self._live = answers, anew, reader, live
-        answers.any_order = True
+        answers.policy = ReplayPolicy(any_order=True)
         # No number of now is one of the recording: a message says by it over which connection it goes.
         self._count = max((reading for x in answers.run.exchanges for reading in (x.start, x.finish or 0)), default=0)
+
+    at_once = False
+
+    def recognise(self, call: Call) -> bool:
+        """Return False: each call has to be scanned for secrets before it is kept."""
+        del call
+        return False
 
     def connection(self, opening: int) -> tuple[Exchange, ...]:
         """Return what is recorded of the connection that was served for `opening`."""

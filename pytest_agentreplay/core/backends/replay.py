@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.divergence import Difference
     from pytest_agentreplay.core.matching import Matching, Near
     from pytest_agentreplay.core.matching.address import Authority
-    from pytest_agentreplay.core.model import Call, Exchange, Outcome, Run
+    from pytest_agentreplay.core.model import Call, Exchange, Run
     from pytest_agentreplay.core.reading import Reader
 
 Queues = dict["Hashable", list["Exchange"]]
@@ -53,24 +53,34 @@ _AGENT = object()
 """Begins the names of the queues that hold one agent's own."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReplayPolicy:
+    """In which order calls are answered.
+
+    Attributes:
+        reads_in_any_order: Calls that only read may come in another order.
+        any_order: All calls may: for a run whose answers come in another order than recorded.
+        answers_when_handed_over: An answer to a task counts once it has been handed over: others had their chance.
+        looks_ahead: A call that comes too early is answered, so that the run shows what became of those before it.
+        at_once: Answers over a connection wait for none but their own question.
+    """
+
+    reads_in_any_order: bool = False
+    any_order: bool = False
+    answers_when_handed_over: bool = False
+    looks_ahead: bool = False
+    at_once: bool = False
+
+
 class ReplayBackend:
     """Serves the exchanges of `run`. Once refused it stays refused; `divergence` tells the first one."""
 
-    def __init__(self, run: Run, matching: Matching, reader: Reader) -> None:
+    def __init__(self, run: Run, matching: Matching, reader: Reader, policy: ReplayPolicy | None = None) -> None:
         """Index `run` without restoring a single body."""
         self.run = run
+        self.policy = policy or ReplayPolicy()
         self.served: dict[int, Call] = {}
         self.divergence: Divergence | None = None
-        self.gives_way = False
-        """Whether an answer to a task counts when it has been handed over, after others had their chance."""
-        self.loose = False
-        """Whether calls that only read may come in another order."""
-        self.any_order = False
-        """Whether all may: for a run whose answers come in another order than recorded."""
-        self.at_once = False
-        """Whether answers over a connection wait for none but their own question."""
-        self.looks_ahead = False
-        """Whether a call that comes too early is answered, so that the run shows what became of those before it."""
         self.drift: list[tuple[Exchange, tuple[Difference, ...]]] = []
         self._matching = matching
         if lacks_body_digests(run.header.kit):
@@ -109,6 +119,11 @@ class ReplayBackend:
         """Take no call that sends one of these secrets for one that sent another of them; as `Tokens.keep_apart`."""
         self._tokens.keep_apart(placeholders, of_today)
 
+    @property
+    def at_once(self) -> bool:
+        """Whether answers over a connection wait for none but their own question."""
+        return self.policy.at_once
+
     def recognise(self, call: Call) -> bool:
         """Whether these exact bytes were recorded; then they hold no secret, because nothing stored does."""
         exact = self._matching.fingerprint(call)
@@ -135,8 +150,9 @@ class ReplayBackend:
             if isinstance(answer, Divergence):
                 return Refused(answer)
             early: Callable[[str], object] | None = None
-            free = self._ahead is not None or self.any_order or (self.loose and only_reads(call, moment))
-            if self._precedence.early(answer, moment.lane) and not free:
+            policy = self.policy
+            free = policy.any_order or (policy.reads_in_any_order and only_reads(call, moment))
+            if self._precedence.early(answer, moment.lane) and not free and self._ahead is None:
                 left = {x.start: x for x in self._precedence.binding(answer) if not self._precedence.handed(x)}
                 done = {x.start for x in self._top} - left.keys() - {answer.start}
                 if not self._may_look_ahead(answer, left):
@@ -153,7 +169,9 @@ class ReplayBackend:
             self._tickets += 1
             if not isinstance(call, FrameCall):  # whoever sends a message goes on at once
                 self._precedence.ask(answer)
-            if not (self.gives_way and answer.suspended and isinstance(call, HttpCall | ToolCall)):
+            if not (
+                self.policy.answers_when_handed_over and answer.suspended and isinstance(call, HttpCall | ToolCall)
+            ):
                 # Else it is a task, which gives way to others while it waits: it has no answer yet when these ask.
                 self._precedence.answer(answer)
             return Replayed(answer, self._tickets, handed=partial(self._handed, answer), early=early)
@@ -166,7 +184,7 @@ class ReplayBackend:
         from pytest_agentreplay.core import diagnose
 
         return (
-            self.looks_ahead
+            self.policy.looks_ahead
             and left.keys().isdisjoint(self.served)
             and diagnose.one_strand(self.run, self._reader, [*left.values(), match])
         )
@@ -187,11 +205,6 @@ class ReplayBackend:
         if self._ahead is not None and self.divergence is None:
             self.divergence = self._explain_ahead(None)
 
-    def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
-        """Never called: a replayer forwards nothing."""
-        del at_once
-        raise AssertionError(f"arrival {ticket} was answered from the recording; chunk {chunks} is none of its own")
-
     def stalled(self, call: Call, match: Exchange, expected: Exchange | None) -> Divergence:
         """Why `call`, recorded as `match`, is not answered: what had been answered before, `expected`, was not.
 
@@ -209,12 +222,6 @@ class ReplayBackend:
         with self._lock:
             self._precedence.answer(exchange)
             self._precedence.hand(exchange)
-
-    def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
-        """Never called: a replayer forwards nothing."""
-        del outcome, at, first, suspended
-        msg = f"arrival {ticket} was answered from the recording; it has no outcome to settle"
-        raise AssertionError(msg)
 
     def latch(self, divergence: Divergence, origin: str) -> Divergence:
         """Keep the first divergence, with the agent's line that led to it."""

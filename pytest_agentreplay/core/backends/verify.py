@@ -60,9 +60,7 @@ class VerifyBackend(ReplayBackend):
         return replace(verdict, compare=partial(self._compare, verdict.exchange, call))
 
     def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
-        """What came to a call inside a running tool is the tool's own; nobody keeps it."""
-        if ticket not in self._running:
-            super().settle(ticket, outcome, at=at, first=first, suspended=suspended)
+        """Keep nothing: what came to a call inside a running tool is the tool's own."""
 
     def _compare(self, x: Exchange, call: Call, now: Outcome, origin: str, recorded: Outcome | None = None) -> None:
         x = x if recorded is None else replace(x, outcome=recorded)
@@ -91,7 +89,7 @@ class VerifyBackend(ReplayBackend):
         with self._guard:
             if not frozen:
                 self._running[ticket] = root
-                return PassThrough(ticket)
+                return PassThrough(ticket, self)
             waiting = self._recorded_within(root).get(self._matching.key(call, self._matching.ids()))
             if waiting:
                 return Replayed(waiting.pop(0), ticket)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core import diagnose
 from pytest_agentreplay.core.backends.backend import PassThrough, Refused, Replayed
-from pytest_agentreplay.core.backends.replay import ReplayBackend, queued
+from pytest_agentreplay.core.backends.replay import ReplayBackend, ReplayPolicy, queued
 from pytest_agentreplay.core.case_backend.case_backend import (
     SORTS,
     AnswerPolicy,
@@ -63,13 +63,12 @@ class CaseBackend(ReplayBackend):
 
     def __init__(self, run: Run, matching: Matching, reader: Reader, cast: AnswerPolicy) -> None:
         """Index `run`; where only the recorded calls are answered, without restoring a body."""
-        super().__init__(run, matching, reader)
+        # What a trace tells of its order is when something was written down, not what had to wait for what.
+        policy = ReplayPolicy(any_order=not cast.strict or cast.meaning is not None, at_once=not cast.strict)
+        super().__init__(run, matching, reader, policy)
         self.cast = cast
         self.budget: ModelBudget | None = None
         self.counts: Counter[tuple[Sort, str]] = Counter()
-        # What a trace tells of its order is when something was written down, not what had to wait for what.
-        self.any_order = not cast.strict or cast.meaning is not None
-        self.at_once = not cast.strict
         self._meant: Queues | None = None
         self._places: Positions | None = None
         self._latest = Timing()
@@ -107,11 +106,6 @@ class CaseBackend(ReplayBackend):
             verdict = Replayed(match, self._tickets)
         return self._served(verdict, call, moment, sort, how)
 
-    def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
-        """How far a live answer has come is nobody's concern."""
-        if ticket not in self._forwarded:
-            super().part(ticket, chunks, at_once=at_once)
-
     def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
         """Keep what came of a call that was made live."""
         with self._lock:
@@ -120,9 +114,7 @@ class CaseBackend(ReplayBackend):
                 timing = Timing(x.timing.start, first, at)
                 made = replace(x, outcome=outcome, finish=self._reading(), suspended=suspended, timing=timing)
                 self._answered_calls.append(made)
-        if x is None:
-            super().settle(ticket, outcome, at=at, first=first, suspended=suspended)
-        elif self.budget is not None and is_model(x.call, self._reader):
+        if x is not None and self.budget is not None and is_model(x.call, self._reader):
             self.budget.settle(x.call, outcome)
 
     def finish(self, until: int | None = None, writes: Callable[[Call], bool] | None = None) -> Divergence | None:
@@ -277,7 +269,7 @@ class CaseBackend(ReplayBackend):
         x = Exchange(call, None, self._reading(), None, moment.lane, moment.attempt, agent=moment.agent)
         parent = None if outer is None else outer.start
         self._forwarded[self._tickets] = replace(x, parent=parent, timing=Timing(moment.at))
-        return PassThrough(self._tickets)
+        return PassThrough(self._tickets, self)
 
     def _lane(self, moment: Moment) -> str:
         return home(self._positions.homes, moment.lane)

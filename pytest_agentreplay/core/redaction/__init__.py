@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from pytest_agentreplay.core.model import Call, Exchange, Header, Headers, Json, JsonObject, Outcome, Run
+    from pytest_agentreplay.core.raw_call import RawCall
     from pytest_agentreplay.core.redaction.channels import Pieces, Records
     from pytest_agentreplay.core.redaction.detecting import Detection
     from pytest_agentreplay.core.redaction.placeholders import Span
@@ -197,8 +198,15 @@ class Redaction:
         self._digests[pair] = digest
         return digest
 
-    def call(self, call: Call) -> Call:
-        """The call as it may be stored; its headers have been through `headers` already."""
+    def redact_call(self, raw: RawCall, is_recorded: Callable[[Call], bool] | None = None) -> Call:
+        """Return the call as it may be stored. One that `is_recorded` byte for byte is redacted already."""
+        call = raw.native
+        if not isinstance(call, ToolCall):
+            call = replace(call, headers=self.headers(call.headers, call.url))
+        return call if is_recorded is not None and is_recorded(call) else self.redact_content(call)
+
+    def redact_content(self, call: Call) -> Call:
+        """Return the call as it may be stored; its headers have been through `headers` already."""
         if isinstance(call, ToolCall):
             veiled = self._veiled(call.arguments)
             return self._inward.call(call if veiled is call.arguments else replace(call, arguments=veiled))
@@ -210,7 +218,7 @@ class Redaction:
             self._clean.add((call.url, call.headers, self._known.generation))
         return stored
 
-    def outcome(self, call: Call, outcome: Outcome) -> Outcome:  # noqa: ARG002  Scrub: rules by call come with policies
+    def redact_outcome(self, call: Call, outcome: Outcome) -> Outcome:  # noqa: ARG002  Scrub: rules by call come with policies
         """The outcome as it may be stored."""
         if isinstance(outcome, HttpReply | FramesReply):
             for value in header_rules.set_cookies(outcome.headers):
@@ -227,7 +235,7 @@ class Redaction:
         """A stored outcome as it is served: today's places in the marks' stead."""
         return self._outward.outcome(outcome)
 
-    def text(self, text: str) -> str:
+    def redact_text(self, text: str) -> str:
         """A text of our own making (an assertion's message, a warning) as it may be stored."""
         return self._inward.text(text)
 

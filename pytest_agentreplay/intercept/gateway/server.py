@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pytest_agentreplay import clocks
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply
+from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.errors import AgentReplayError, CannotFreeze, ReplayDiverged
 from pytest_agentreplay.intercept.gateway.forwarding import Forwarding
 from pytest_agentreplay.intercept.gateway.signing import signed_for
@@ -150,7 +151,7 @@ class Handler(BaseHTTPRequestHandler):
         gateway = self.server.gateway
         try:
             sent = signed_for(call) if gateway.recording else call
-            intercepted = gateway.interception.enter(call, attempt=attempt_of(call.headers))
+            intercepted = gateway.interception.enter(RawCall(call), attempt=attempt_of(call.headers))
         except ReplayDiverged as refused:
             kind = refused.divergence.kind.code if refused.divergence is not None else Kind.LATE.code
             self._refuse(kind, str(refused))

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply
+from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.core.release_order import BEGUN
 from pytest_agentreplay.intercept.http.bodies import SuspensionProbe
 from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, forever, frozen, thawed
@@ -76,7 +77,7 @@ def connecting(library: ModuleType, original: Seam) -> Seam:
             call, request.url = new, type(request.url)(new.url, encoded=True)
             set_body(request, call.body.data)
             request.headers.update(call.headers)
-        intercepted = interception.enter(call, attempt=attempt_of(call.headers))
+        intercepted = interception.enter(RawCall(call), attempt=attempt_of(call.headers))
         wire = Wire(interception, intercepted, call, functools.partial(native, request))
         if not intercepted.forward:
             return await replayed(wire, library, connector, request)

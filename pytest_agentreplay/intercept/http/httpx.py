@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply
+from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.core.release_order import BEGUN
 from pytest_agentreplay.intercept.http.bodies import (
     AsyncTeeStream,
@@ -119,7 +120,7 @@ class _Transport:
         return self._streams.recorded(response, intercepted, self._streams.async_tee, watch)
 
     def _enter(self, request: Any, call: HttpCall) -> Wire:
-        intercepted = self._interception.enter(call, attempt=attempt_of(call.headers))
+        intercepted = self._interception.enter(RawCall(call), attempt=attempt_of(call.headers))
         return Wire(self._interception, intercepted, call, functools.partial(native, request, self._streams.library))
 
 

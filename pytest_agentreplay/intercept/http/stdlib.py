@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply
+from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.intercept.http.files import LISTENING, Playing, hear, listening
 from pytest_agentreplay.intercept.http.http_wire import Incoming, Wire, attempt_of, is_chunked, never, thawed
 from pytest_agentreplay.intercept.network.in_process import stays
@@ -148,7 +149,7 @@ class _Patches:
         """Ask the interception; then send for real, or put a played socket in the place of the real one."""
         call = call_of(connection, under.head, body)
         try:
-            intercepted = under.interception.enter(call, attempt=attempt_of(call.headers))
+            intercepted = under.interception.enter(RawCall(call), attempt=attempt_of(call.headers))
         except BaseException:
             del _under[connection]
             raise

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.model import EMPTY, Body, HttpCall, HttpReply
+from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.intercept.http.files import Playing, listening
 from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, thawed
 from pytest_agentreplay.intercept.http.stdlib import origin, raise_recorded
@@ -55,7 +56,7 @@ def make_request(original: Seam) -> Seam:
             call, more["body"] = new, new.body.data
             given = more.get("headers") or {}
             more["headers"] = {name: given[name] for name in given if text(name).lower() != "content-length"}
-        intercepted = interception.enter(call, attempt=attempt_of(call.headers))
+        intercepted = interception.enter(RawCall(call), attempt=attempt_of(call.headers))
         wire = Wire(
             interception, intercepted, call, functools.partial(native, {"pool": pool, "conn": connection, "url": url})
         )

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.failure import failure_of, raise_able
 from pytest_agentreplay.core.model import Closed, Failure, FrameCall
+from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.mcp.mcp_verifying import LiveServer
 from pytest_agentreplay.intercept.mcp.messages import MessageLog, Messages
@@ -90,7 +91,7 @@ class Transport:
                 yield streams
             return
         call = FrameCall(address(self._arguments.named(given, keywords)), boundary="mcp")
-        intercepted = interception.enter(call)
+        intercepted = interception.enter(RawCall(call))
         messages = Messages(self._library)
 
         def real(opened: InterceptedCall) -> AbstractAsyncContextManager[Any]:

@@ -90,7 +90,7 @@ class LiveServer:
 
     @cached_property
     def _recorded(self) -> dict[int, JsonObject]:
-        return json_rpc.answers(self._interception.backend.connection(self._opening))
+        return json_rpc.answers(self._interception.connection(self._opening))
 
     async def _ask(self, intercepted: InterceptedCall, message: Any) -> _Question:
         """Ask the real server; returns when it has answered, or cannot any more."""

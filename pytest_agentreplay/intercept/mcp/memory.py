@@ -14,6 +14,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.model import FrameCall
+from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.dialects import json_rpc
 from pytest_agentreplay.intercept.mcp.client import RecordedStreams, escaped, replayed
 from pytest_agentreplay.intercept.mcp.direct import Answered, Listened
@@ -93,7 +94,7 @@ async def _streams(
             yield client, server
             return
         call = FrameCall(address(asker), boundary="mcp")
-        intercepted = interception.enter(call)
+        intercepted = interception.enter(RawCall(call))
         messages = Messages(library)
         connection = _served[id(server[0])] = _Connection(intercepted)
         try:
@@ -155,7 +156,7 @@ def _pair(library: ModuleType, real: Callable[..., Any], given: tuple[Any, ...],
     if interception is None:
         return client, server
     call = FrameCall(address(asker), boundary="mcp")
-    intercepted = interception.enter(call)
+    intercepted = interception.enter(RawCall(call))
     if intercepted.forward:
         return Listened(RecordingDialogue(interception, intercepted, call), client), server
     return Answered(

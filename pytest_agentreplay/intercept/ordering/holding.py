@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable
 
-    from pytest_agentreplay.core.backends.backend import RecordBackend
+    from pytest_agentreplay.core.backends.backend import RecordingBackend
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.intercept.ordering.idle import Idle
     from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
@@ -34,7 +34,7 @@ class Holding:
 
     now = staticmethod(clocks.monotonic)
 
-    def __init__(self, backend: RecordBackend, interception: Interception) -> None:
+    def __init__(self, backend: RecordingBackend, interception: Interception) -> None:
         """`backend` is told how far each answer has come."""
         self._backend = backend
         self._interception = interception

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable, Collection
 
-    from pytest_agentreplay.core.backends.backend import RecordBackend
+    from pytest_agentreplay.core.backends.backend import RecordingBackend
     from pytest_agentreplay.intercept.ordering.idle import Idle, Then
     from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
 
@@ -34,7 +34,7 @@ APART = 2
 class Pacing(Holding):
     """Answers are held as in every recording; the clocks of the loops stand still while they work."""
 
-    def __init__(self, backend: RecordBackend, interception: Interception) -> None:
+    def __init__(self, backend: RecordingBackend, interception: Interception) -> None:
         """The run begins."""
         super().__init__(backend, interception)
         self._began = clocks.monotonic_ns()

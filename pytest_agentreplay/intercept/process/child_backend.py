@@ -19,11 +19,13 @@ from pytest_agentreplay.intercept.network.guard import Guard
 from pytest_agentreplay.intercept.session.callers import origin
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
 
     from pytest_agentreplay.core.backends.backend import Moment, Verdict
     from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.model import Call, Exchange, Headers, Outcome
+    from pytest_agentreplay.core.model import Call, Exchange, Outcome
+    from pytest_agentreplay.core.raw_call import RawCall
     from pytest_agentreplay.intercept.process.child_start import ParentLink
     from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
 
@@ -47,6 +49,8 @@ class RemoteBackend:
         found: tuple[Exchange, ...] = self.link.ask("connection", opening)
         return found
 
+    at_once = False
+
     def recognise(self, call: Call) -> bool:
         """Return True: redaction is the business of the test's process."""
         del call
@@ -56,11 +60,12 @@ class RemoteBackend:
         """Decide on a call of this process."""
         if not isinstance(call, ToolCall) and GATEWAY.match(call.url):
             self._past -= 1
-            return PassThrough(self._past)
+            return PassThrough(self._past, self)
         kind, *values = self.link.ask("ask", call, moment, origin(self._root), self._news())
         match kind:
             case "forward":
-                return PassThrough(*values)
+                (ticket,) = values
+                return PassThrough(ticket, self)
             case "answer":
                 exchange, ticket, suspends = values
                 handed = functools.partial(self.link.ask, "handed", ticket) if suspends else None
@@ -127,16 +132,16 @@ class RemoteRedactor:
     def __init__(self, link: ParentLink) -> None:
         self._link = link
 
-    def headers(self, headers: Headers, url: str = "") -> Headers:
-        """Return `headers` as they are."""
-        del url
-        return headers
+    def redact_call(self, raw: RawCall, is_recorded: Callable[[Call], bool] | None = None) -> Call:
+        """Return the call as it is."""
+        del is_recorded
+        return raw.native
 
-    def call(self, call: Call) -> Call:
+    def redact_content(self, call: Call) -> Call:
         """Return `call` as it is."""
         return call
 
-    def outcome(self, call: Call, outcome: Outcome) -> Outcome:
+    def redact_outcome(self, call: Call, outcome: Outcome) -> Outcome:
         """Return `outcome` as it is."""
         del call
         return outcome
@@ -145,7 +150,7 @@ class RemoteRedactor:
         """Return `outcome` as it is: the test's process has put today's places in."""
         return outcome
 
-    def text(self, text: str) -> str:
+    def redact_text(self, text: str) -> str:
         """Return `text` as it is."""
         return text
 

@@ -21,10 +21,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.core.backends.backend import Moment, PassThrough, Refused, Replayed
+from pytest_agentreplay.core.backends.backend import Moment, PassThrough, RecordingBackend, Refused, Replayed
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.matching.address import authority
 from pytest_agentreplay.core.model import Exchange, FrameCall, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.core.release_order import above
 from pytest_agentreplay.errors import AgentReplayError, CannotFreeze, ReplayDiverged
 from pytest_agentreplay.intercept.network import in_process
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping
     from multiprocessing.connection import Connection
 
-    from pytest_agentreplay.core.backends.backend import Verdict
-    from pytest_agentreplay.core.model import Call, Headers
+    from pytest_agentreplay.core.backends.backend import Recorder, Verdict
+    from pytest_agentreplay.core.model import Call
     from pytest_agentreplay.intercept.network.guard import Guard
     from pytest_agentreplay.intercept.session.interceptions import Interception
 
@@ -108,6 +109,7 @@ class Children:
         self._invited: list[PythonChild] = []
         self._lanes: dict[str, None] = {}
         self.calls: dict[int, Call] = {}
+        self._recorders: dict[int, Recorder] = {}
         """The calls of children that were forwarded and are under way."""
         self.served: dict[int, int] = {}
         """The calls that a child made to serve a recorded request, by `start`; 0 for a request of another run."""
@@ -211,10 +213,11 @@ class Children:
             kept = interception.latch(Divergence(Kind.UNREADABLE, str(error)), line)
             return "refuse", plain(kept)
         match verdict:
-            case PassThrough(ticket):
+            case PassThrough(ticket, recorder):
                 if (request := self._served_request(moment.lane, of)) is not None:
                     self.served[ticket] = request
                 self.calls[ticket] = call
+                self._recorders[ticket] = recorder
                 return "forward", ticket
             case Replayed(exchange, ticket):
                 self._step(exchange.timing.end or exchange.timing.start)
@@ -227,15 +230,11 @@ class Children:
 
     def _decided(self, call: Call, moment: Moment) -> Verdict:
         interception, redactor = self.interception, self.interception.redactor
-        if not isinstance(call, ToolCall):
-            headers: Headers = redactor.headers(call.headers, call.url)
-            call = replace(call, headers=headers)
-        if not interception.backend.recognise(call):
-            call = redactor.call(call)
+        call = interception.redact(RawCall(call))
         reads = moment.reads or (
             isinstance(call, ToolCall) and call.boundary == "tool" and interception.reads(call.name)
         )
-        agent = redactor.text(moment.agent) if moment.agent else ""
+        agent = redactor.redact_text(moment.agent) if moment.agent else ""
         return interception.backend.decide(call, replace(moment, reads=reads, agent=agent))
 
     def _served_request(self, lane: str, of: PythonChild) -> int | None:
@@ -272,13 +271,13 @@ class Children:
         interception, call = self.interception, self.calls.pop(ticket, None)
         if call is None or interception.ended.is_set():
             return
-        interception.backend.settle(ticket, interception.redactor.outcome(call, outcome), **times)
+        self._recorders.pop(ticket).settle(ticket, interception.redactor.redact_outcome(call, outcome), **times)
         self._step(times["at"])
 
     def latch(self, divergence: Divergence, line: str) -> Divergence:
         """Fail the test with what a child reports."""
         redactor = self.interception.redactor
-        now = None if divergence.now is None else redactor.call(divergence.now)
+        now = None if divergence.now is None else redactor.redact_content(divergence.now)
         return plain(
             self.interception.latch(replace(divergence, now=now, summary=redactor.hide(divergence.summary)), line)
         )
@@ -288,7 +287,7 @@ class Children:
         replayer: Any = self.interception.backend
         found = {x.start: x for x in self._recorded}
         missing = None if expected is None else found[expected]
-        divergence: Divergence = replayer.stalled(self.interception.redactor.call(call), found[mine], missing)
+        divergence: Divergence = replayer.stalled(self.interception.redactor.redact_content(call), found[mine], missing)
         return divergence
 
     def note(self, news: Mapping[str, Any]) -> None:
@@ -305,8 +304,8 @@ class Children:
     def connection(self, opening: int) -> tuple[Exchange, ...]:
         """Return what is recorded of a lasting connection, as it is served."""
         reveal = self.interception.redactor.reveal
-        found = self.interception.backend.connection(opening)
-        return tuple(x if x.outcome is None else replace(x, outcome=reveal(x.outcome)) for x in found)
+        recorded = self.interception.connection(opening)
+        return tuple(x if x.outcome is None else replace(x, outcome=reveal(x.outcome)) for x in recorded)
 
     def _step(self, at: int) -> None:
         """The wall clock of the test goes on with its children; its seeds do not, since others may draw meanwhile."""
@@ -366,7 +365,8 @@ class ServedCall:
         self.of.settle(ticket, outcome, times)
 
     def _part(self, ticket: int, chunks: int, at_once: bool) -> None:
-        self.of.interception.backend.part(ticket, chunks, at_once=at_once)
+        if isinstance(backend := self.of.interception.backend, RecordingBackend):
+            backend.part(ticket, chunks, at_once=at_once)
 
     def _handed(self, ticket: int) -> None:
         if (handed := self.handed.pop(ticket, None)) is not None:

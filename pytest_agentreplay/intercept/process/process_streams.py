@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.failure import failure_of, raise_able
 from pytest_agentreplay.core.model import Closed, Failure, FrameCall
+from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.dialects import json_rpc, stream_json
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.network.child_events import short_name
@@ -28,7 +29,7 @@ async def opened(interception: Interception, command: Any, start: Callable[[], A
     line = shlex.join([short_name(str(command[0])), *map(str, command[1:])])
     address = "stdio:" + line.replace("%", "%25").replace("?", "%3F").replace("#", "%23")
     call = FrameCall(address, boundary="process")
-    intercepted = interception.enter(call)
+    intercepted = interception.enter(RawCall(call))
     if not intercepted.forward:
         if isinstance(intercepted.outcome, Failure):
             intercepted.finish()

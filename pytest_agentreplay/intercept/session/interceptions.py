@@ -1,6 +1,6 @@
 """The interception of one test: every patch comes here to redact a call, ask the backend, and complete the call.
 
-    intercepted = interception.enter(call)  raises ReplayDiverged when the backend refuses
+    intercepted = interception.enter(RawCall(call))  raises ReplayDiverged when the backend refuses
     if intercepted.forward:                 recording: make the real call, with native objects
         with intercepted.inside(): ...      calls in here become children
         intercepted.settle(outcome)
@@ -19,11 +19,10 @@ import contextlib
 import sys
 import threading
 import weakref
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.core.backends.backend import Backend, Moment, PassThrough, Refused, Replayed
+from pytest_agentreplay.core.backends.backend import Backend, Moment, PassThrough, RecordedRun, Refused, Replayed
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Failure, ToolCall
 from pytest_agentreplay.core.release_order import END, Label, Started
@@ -41,7 +40,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from types import CodeType
 
-    from pytest_agentreplay.core.model import Call, Exchange, Headers, HttpCall, Json, Outcome
+    from pytest_agentreplay.core.backends.backend import Recorder
+    from pytest_agentreplay.core.model import Call, Exchange, HttpCall, Json, Outcome
+    from pytest_agentreplay.core.raw_call import RawCall
     from pytest_agentreplay.core.serialize import Codec
     from pytest_agentreplay.intercept.session.courses import Courses
 
@@ -49,19 +50,19 @@ if TYPE_CHECKING:
 class Redactor(Protocol):
     """What the interception needs of `core.redaction`."""
 
-    def headers(self, headers: Headers, url: str = "") -> Headers:
-        """Learn secrets from auth headers, and keep those of a request to `url` that may be stored."""
+    def redact_call(self, raw: RawCall, is_recorded: Callable[[Call], bool] | None = None) -> Call:
+        """Return the call as it may be stored. One that `is_recorded` byte for byte is redacted already."""
 
-    def call(self, call: Call) -> Call:
-        """The call as it may be stored."""
+    def redact_content(self, call: Call) -> Call:
+        """Return a call of which no header is stored as it may be shown."""
 
-    def outcome(self, call: Call, outcome: Outcome) -> Outcome:
-        """The outcome as it may be stored."""
+    def redact_outcome(self, call: Call, outcome: Outcome) -> Outcome:
+        """Return the outcome as it may be stored."""
 
     def reveal(self, outcome: Outcome) -> Outcome:
         """A stored outcome as it is served: today's places in the marks' stead."""
 
-    def text(self, text: str) -> str:
+    def redact_text(self, text: str) -> str:
         """Any other text as it may be stored."""
 
     def hide(self, text: str) -> str:
@@ -135,6 +136,7 @@ class InterceptedCall:
         "_call_context",
         "_first",
         "_interception",
+        "_recorder",
         "at",
         "at_home",
         "before",
@@ -157,6 +159,7 @@ class InterceptedCall:
         self._call_context = call_context
         self._call = call
         self._first: int | None = None
+        self._recorder: Recorder | None = None
         self.ticket = ticket
         self.forward = False
         self.unfinished = False
@@ -196,8 +199,9 @@ class InterceptedCall:
         at = interception.now()
         if self.settled is not None:
             self.settled()
-        stored = interception.redactor.outcome(self._call, outcome)
-        interception.backend.settle(self.ticket, stored, at=at, first=self._first, suspended=suspended)
+        stored = interception.redactor.redact_outcome(self._call, outcome)
+        assert self._recorder is not None
+        self._recorder.settle(self.ticket, stored, at=at, first=self._first, suspended=suspended)
         if not (isinstance(outcome, Failure) and outcome.cancelled):
             self._end_course()
         interception.moved(self._call_context, at)
@@ -216,7 +220,9 @@ class InterceptedCall:
         self._interception.comparing.discard(self)
         if compare is not None:
             compare(
-                self._interception.redactor.outcome(self._call, outcome), agents_line(self._interception.root), recorded
+                self._interception.redactor.redact_outcome(self._call, outcome),
+                agents_line(self._interception.root),
+                recorded,
             )
 
     def finish(self) -> None:
@@ -238,7 +244,7 @@ class InterceptedCall:
         """Replaying: whether this opens a connection to a server that runs for some message."""
         if self.exchange is None or not self._interception.servers:
             return False
-        messages = self._interception.backend.connection(self.exchange.start)
+        messages = self._interception.connection(self.exchange.start)
         return self.runs_server or any(x.start in self._interception.servers for x in messages)
 
     @property
@@ -370,6 +376,7 @@ class Interception:
         `count` reads the counter that numbers starts and finishes, where the backend keeps one.
         """
         self.backend = backend
+        self._recorded_run = backend if isinstance(backend, RecordedRun) else None
         self.redactor = redactor
         self.steps = steps
         self.root = root
@@ -445,7 +452,16 @@ class Interception:
     @property
     def at_once(self) -> bool:
         """Whether what is recorded over a connection waits for its own question only, and for none before it."""
-        return bool(getattr(self.backend, "at_once", False))  # not isinstance: a child process loads no replayer
+        return self._recorded_run is not None and self._recorded_run.at_once
+
+    def connection(self, opening: int) -> tuple[Exchange, ...]:
+        """Return what is recorded of the lasting connection that the exchange `opening` opened."""
+        return self._recorded_run.connection(opening) if self._recorded_run is not None else ()
+
+    def redact(self, raw: RawCall) -> Call:
+        """Return the call as a backend may see it."""
+        recorded = self._recorded_run
+        return self.redactor.redact_call(raw, recorded.recognise if recorded is not None else None)
 
     def main(self) -> lanes.CallContext:
         """The test's first strand, to stamp the test's own thread or task with."""
@@ -480,37 +496,34 @@ class Interception:
         return self.ended.is_set() or (self._body_over and lanes.CALL_CONTEXT.get() is not None)
 
     def enter(
-        self, call: Call, *, attempt: int = 1, call_context: lanes.CallContext | None = None, reads: bool = False
+        self, raw: RawCall, *, attempt: int = 1, call_context: lanes.CallContext | None = None, reads: bool = False
     ) -> InterceptedCall:
-        """Ask the backend about `call`, given as the agent made it. Raises ReplayDiverged when it refuses.
+        """Ask the backend about `raw`, redacted. Raises ReplayDiverged when it refuses.
 
         `call_context` is the one that made the call, where that is not the one that runs here. `reads` says that the
         call was declared to change nothing; a tool is, too, when `read_tools` has its name.
         """
         __tracebackhide__ = True
         if self.over():
-            what = self.redactor.hide(describe(call))  # it has not been redacted
+            what = self.redactor.hide(describe(raw.native))  # it has not been redacted
             self.late.append(called_from(what, agents_line(self.root)))
             msg = f"refused: {what} was called after its test had ended"
             raise ReplayDiverged(msg)
-        self.change_request(call, sent=True)
+        self.change_request(raw.native, sent=True)
         self.activity += 1
         agent = self.agent() if call_context is None else ""
         call_context = call_context or self.call_context()
-        if not isinstance(call, ToolCall):
-            call = replace(call, headers=self.redactor.headers(call.headers, call.url))
-        if not self.backend.recognise(call):
-            call = self.redactor.call(call)
+        call = self.redact(raw)
         if call_context.inside and not lanes.is_inside(call_context):
             self.serving.add(call_context.inside[0])
         parent = call_context.inside[0] if call_context.inside and lanes.is_inside(call_context) else None
         reads = reads or (isinstance(call, ToolCall) and call.boundary == "tool" and self.reads(call.name))
         verdict = self.backend.decide(call, Moment(call_context.path, self.now(), attempt, parent, reads, agent))
         match verdict:
-            case PassThrough(ticket):
+            case PassThrough(ticket, recorder):
                 self.trace = self.trace or span_here()
                 intercepted = InterceptedCall(self, call_context, call, ticket)
-                intercepted.forward = True
+                intercepted.forward, intercepted._recorder = True, recorder
                 self.intercepted_calls.add(intercepted)
                 self.callers |= codes_here()
             case Replayed(exchange, ticket, compare, handed, early):
@@ -556,7 +569,7 @@ class Interception:
         """The name of the agent that runs here, as it may be stored; "" when nobody says one."""
         name = agent_here()
         if name and name not in self._agents:
-            self._agents[name] = self.redactor.text(name)
+            self._agents[name] = self.redactor.redact_text(name)
         return self._agents[name] if name else ""
 
     def latch(self, divergence: Divergence, origin: str) -> Divergence:

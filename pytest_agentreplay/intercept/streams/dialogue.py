@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from pytest_agentreplay.core.frames import Release
 from pytest_agentreplay.core.model import Body, Frame, FrameCall, FramesReply
+from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.intercept.session import lanes
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class RecordingDialogue:
     def say(self, data: bytes) -> InterceptedCall:
         """The agent is about to send `data`."""
         call = FrameCall(self._call.url, self._opening, body=Body(data), boundary=self._call.boundary)
-        intercepted = self._interception.enter(call)
+        intercepted = self._interception.enter(RawCall(call))
         self.context, self.inside = copy_context(), self._interception.call_context().inside
         with self._lock:
             before, self._current = self._current, intercepted
@@ -105,9 +106,7 @@ class ReplayingDialogue:
         self._call = call
         self._opening = opening.exchange.start
         self._tongue = tongue
-        self._release = Release(
-            interception.backend.connection(self._opening), tongue.subject, at_once=interception.at_once
-        )
+        self._release = Release(interception.connection(self._opening), tongue.subject, at_once=interception.at_once)
         self._outcomes: dict[int, Outcome | None] = {}
         self.due: deque[bytes] = deque()
         self.headers: Headers = ()
@@ -122,7 +121,7 @@ class ReplayingDialogue:
         `reads` says that it calls a tool that changes nothing. Within a tool that is verified such a call is forwarded.
         """
         call = FrameCall(self._call.url, self._opening, body=Body(data), boundary=self._call.boundary)
-        intercepted = self._interception.enter(call, reads=reads)
+        intercepted = self._interception.enter(RawCall(call), reads=reads)
         self.context = copy_context()
         if intercepted.forward:
             return intercepted

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.failure import failure_of
 from pytest_agentreplay.core.model import Body, Closed, Frame, FrameCall, FramesReply
+from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.intercept.session import lanes
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class FrameRecording:
         with self._lock:
             self._settle(self._reply())
             self._headers, self._frames, self._waited = (), [], False
-            self._intercepted = self.interception.enter(call, call_context=call_context)
+            self._intercepted = self.interception.enter(RawCall(call), call_context=call_context)
             self._intercepted.partial = self._partial
 
     def unsent(self, error: BaseException, closed: Closed | None = None) -> None:

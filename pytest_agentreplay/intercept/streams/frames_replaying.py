@@ -16,6 +16,7 @@ from pytest_agentreplay import clocks
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.frames import Release
 from pytest_agentreplay.core.model import Body, Closed, Failure, Frame, FrameCall, FramesReply
+from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import interceptions, lanes
 from pytest_agentreplay.intercept.session.callers import agents_line
@@ -49,7 +50,7 @@ class FrameReplaying:
         self.interception = interception
         self.opening = intercepted.exchange.start
         self._call = call
-        self._release = Release(interception.backend.connection(self.opening), about, at_once=interception.at_once)
+        self._release = Release(interception.connection(self.opening), about, at_once=interception.at_once)
         self._changed = threading.Condition()
         self._frames: deque[Frame] = deque()
         self._end: End | None = None
@@ -65,7 +66,7 @@ class FrameReplaying:
         """The agent sends `data`: raises ReplayDiverged when it did not; gives why it could not be sent, if so."""
         __tracebackhide__ = True
         call = FrameCall(self._call.url, self.opening, (), Body(data), binary, self._call.boundary)
-        intercepted = self.interception.enter(call, call_context=call_context)
+        intercepted = self.interception.enter(RawCall(call), call_context=call_context)
         with self._changed:
             # The clock steps when an exchange ended in the recording: when the next message was sent.
             self._intercepted.finish()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from pytest_agentreplay.core.model import SELF, ToolCall
+from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.core.serialize.objects import Codec, shape_of
 from pytest_agentreplay.intercept.session import interceptions, lanes, library_values
 from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing, framework_attributes, receiver_of
@@ -136,7 +137,7 @@ def _enter(
     frozen = _frozen(tool, arguments, codecs)
     facts: JsonObject = {} if frozen.receiver is None else {SELF: frozen.receiver}
     call = ToolCall(tool.name, frozen.arguments, facts=facts, defaults=_defaults(tool.function, arguments))
-    intercepted = interception.enter(call, reads=reads)
+    intercepted = interception.enter(RawCall(call), reads=reads)
     if intercepted.forward:
         frozen.watch(interception, intercepted, tool.name)
     if intercepted.open:

@@ -55,7 +55,7 @@ class GeneratorInput:
             return ""
         was = self._recorded.get(after)
         if now is not None:
-            outcome = self._redactor.outcome(self._intercepted.call, ToolReply(sent=(now,)))
+            outcome = self._redactor.redact_outcome(self._intercepted.call, ToolReply(sent=(now,)))
             assert isinstance(outcome, ToolReply)
             assert outcome.sent is not None
             [now] = outcome.sent  # type: ignore[assignment]

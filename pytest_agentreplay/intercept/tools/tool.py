@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from pytest_agentreplay.core.model import SELF, ToolCall
+from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.errors import CannotRedirect, ReplayDiverged
 from pytest_agentreplay.intercept.session import lanes, patching
 from pytest_agentreplay.intercept.session.between_tests import crossing_of_garbage
@@ -287,7 +288,7 @@ class PatchedFunction:
         frozen = ArgumentFreezing(arguments, receiver, self.function, known(redirection.codecs))
         facts = tool.facts if frozen.receiver is None else {**tool.facts, SELF: frozen.receiver}
         call = ToolCall(tool.name, frozen.arguments, tool.boundary, facts, self._arguments.defaults(arguments))
-        intercepted = interception.enter(call, reads=tool.effects == "read")
+        intercepted = interception.enter(RawCall(call), reads=tool.effects == "read")
         if intercepted.forward:
             frozen.watch(interception, intercepted, tool.name)
         entered = entering(interception, intercepted, redirection.results, awaitable=self.seam.awaitable)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.failure import failure_of
 from pytest_agentreplay.core.model import EMPTY, Closed, Failure, FramesReply, HttpReply
+from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.intercept.network.in_process import connection_stays
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
@@ -47,7 +48,7 @@ def _connecting(original: Callable[..., Any]) -> Callable[..., Any]:
         call = opening(str(whole), self._prepare_headers(options.get("headers")))
         if connection_stays(interception, call):
             return await original(self, url, **options)
-        intercepted = interception.enter(call)
+        intercepted = interception.enter(RawCall(call))
         if not intercepted.forward:
             answer = await _answered(intercepted, whole)
             return _played(FrameReplaying(interception, intercepted, call), answer, self, options)

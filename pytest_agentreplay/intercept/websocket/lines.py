@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.failure import failure_of, raise_able
 from pytest_agentreplay.core.model import Body, Closed, Failure, FrameCall, FramesReply, HttpReply
+from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.errors import CannotWrite
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.other_plugins import closed as closed_by_neighbour
@@ -101,7 +102,7 @@ def line_of(connection: Any) -> Line | None:
 
 
 def _stray(interception: Interception, url: str) -> None:
-    intercepted = interception.enter(FrameCall(url, 0))
+    intercepted = interception.enter(RawCall(FrameCall(url, 0)))
     intercepted.settle(FramesReply())
     told = f"the WebSocket to {url} was opened before the test began, so that a replay could not open it"
     interception.cannot_keep(CannotWrite(f"{told}; open it in the test or in a fixture of its own"))

@@ -13,6 +13,7 @@ import weakref
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.model import Closed, Frame
+from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.intercept.network.in_process import connection_stays
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
@@ -52,7 +53,7 @@ async def _open(interception: Interception, connect: Any, original: Callable[[An
     call = lines.opening(connect.uri, connect.additional_headers)
     if connection_stays(interception, call):
         return lines.leave(await _Steps(original(connect)))
-    intercepted = interception.enter(call)
+    intercepted = interception.enter(RawCall(call))
     if intercepted.forward:
         try:
             with intercepted.inside():

@@ -14,6 +14,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.model import Closed, Frame
+from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.intercept.network.in_process import connection_stays
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.patching import is_trampoline, lead, parameters
@@ -77,7 +78,7 @@ def _open(interception: Interception, url: str, headers: Any, kind: Any, real: C
     call = lines.opening(url, headers)
     if connection_stays(interception, call):
         return lines.leave(real())
-    intercepted = interception.enter(call)
+    intercepted = interception.enter(RawCall(call))
     if intercepted.forward:
         try:
             with intercepted.inside():

@@ -37,7 +37,7 @@ from pytest_agentreplay.core.backends.replay import ReplayBackend
 
 def holed(self, call, moment, ask=ReplayBackend.decide):
     verdict = ask(self, call, moment)
-    return PassThrough(0) if isinstance(verdict, Refused) else verdict
+    return PassThrough(0, self) if isinstance(verdict, Refused) else verdict
 
 ReplayBackend.decide = holed
 ReplayBackend.settle = ReplayBackend.part = lambda *_, **__: None
