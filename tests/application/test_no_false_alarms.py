@@ -36,7 +36,9 @@ def reply(data):
 
 def sealed(made, call, outcome):
     """The outcome as it comes back from the file that is written of it."""
-    run = made.rescan(Run(Header("test_x.py::test"), (Exchange(made.redact_content(call), made.redact_outcome(call, outcome), 1, 2),)))
+    run = made.rescan(
+        Run(Header("test_x.py::test"), (Exchange(made.redact_content(call), made.redact_outcome(call, outcome), 1, 2),))
+    )
     return codec.loads(final_scan.checked(made, run, "a.snapshot.json"), file="a").run.exchanges[0].outcome
 
 

@@ -179,7 +179,10 @@ def test_a_secret_that_a_generator_yields_in_pieces_is_gone(form, at, known):
     assert PLACEHOLDER.search(text)
     assert pieces_left(pieces, text) == []
     assert made.redact_outcome(TOOL, after) == after
-    listed, asked = made.redact_outcome(TOOL, ToolReply(value=items)), made.redact_content(ToolCall("t", {"parts": items}))
+    listed, asked = (
+        made.redact_outcome(TOOL, ToolReply(value=items)),
+        made.redact_content(ToolCall("t", {"parts": items})),
+    )
     assert pieces_left(pieces, json.dumps([listed.value, asked.arguments])) == []
 
 

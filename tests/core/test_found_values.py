@@ -149,7 +149,9 @@ def test_a_name_is_the_same_with_punctuation_in_it_wherever_it_stands(place):
     assert [name for name in PUNCTUATED if VALUE in redacted(PLACES[place](name))] == []
     assert VALUE in redacted(PLACES[place]("user[nickname]"))
     if place == "member":
-        trees = [Redaction(Places({})).redact_outcome(ToolCall("t"), ToolReply({name: VALUE})).value for name in PUNCTUATED]
+        trees = [
+            Redaction(Places({})).redact_outcome(ToolCall("t"), ToolReply({name: VALUE})).value for name in PUNCTUATED
+        ]
         assert VALUE not in json.dumps(trees)
         mine = Policy(names={"patient": "patient"})
         assert VALUE not in redacted(urlencode({"form[patient]": f'"{VALUE}"'}), mine)

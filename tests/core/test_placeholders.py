@@ -163,7 +163,9 @@ OPAQUE = {"snappy": b"green", "x-encrypted": b"green", "gzip": b"green", "gzip, 
 def test_a_body_that_cannot_be_read_is_told_from_every_other_one_by_its_digest(coding):
     data = OPAQUE[coding]
     recording = fresh()
-    answer = recording.redact_outcome(HttpCall("GET", "https://files.test/a"), HttpReply(200, headers=CODED, body=Body(b"a")))
+    answer = recording.redact_outcome(
+        HttpCall("GET", "https://files.test/a"), HttpReply(200, headers=CODED, body=Body(b"a"))
+    )
     call = put(data, coding, recording)
     assert call.body.data == b"[[redacted:opaque:2]]"
     assert answer.body.data == b"[[redacted:opaque:1]]"
