@@ -225,7 +225,7 @@ class InProcessRun(ReplaySession):
     def _unseen(self) -> list[JsonObject]:
         """The tools that ran for real, since no boundary has met them."""
         # A tool at which we stand was not run where it did not cross: the agent has answered for it.
-        met = self.interception.seen_tools | {one.tool.name for one in self._redirections}
+        met = self.interception.tools.seen | {one.tool.name for one in self._redirections}
         found = replay_kit.unfrozen(self.casting.made(), READER, str(self.place.root), met)
         return [tool for tool in found if isinstance(tool, dict)]
 

@@ -80,8 +80,8 @@ class ChildSession:
         interception.backend, interception.redactor = backend, RemoteRedactor(link)
         interception.count = lambda: link.ask("count")
         interception.ended, interception.main_patience = ParentEnd(link), PATIENCE
-        interception.codecs[:] = greeting["codecs"]
-        interception.read_tools, interception.live = greeting["read_tools"], greeting["live"]
+        interception.tools.codecs[:] = greeting["codecs"]
+        interception.tools.read_tools, interception.tools.live = greeting["read_tools"], greeting["live"]
         interception.changes = greeting["changes"]
         interception.hosts = DeclaredHosts(greeting["allow_hosts"])
         interception.now = lambda: clocks.monotonic_ns() - greeting["began"]
@@ -118,7 +118,7 @@ class ChildSession:
                 self._surroundings.callback(surrounding.stop)
             with unloaded("pytest"):
                 steps.start()
-            freeze(greeting["tools"], interception.codecs, greeting["main"])
+            freeze(greeting["tools"], interception.tools.codecs, greeting["main"])
         if self.watch is not None:
             self.watch.stop()
         self.watch = ChildGuard(

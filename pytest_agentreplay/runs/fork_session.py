@@ -39,7 +39,7 @@ class ForkSession(RecordingSession):
         self.recorder.serve(self.answers, anew, READER, live=settings.replay_tools == "live")
         self.redaction.recall(run.header.kit)
         self.answers.keep_apart(self.redaction.reserve(variables_in(run.header.kit)), self.redaction)
-        self.interception.started = Started(run.header.kit.get("starts", {}))
+        self.interception.lanes.started = Started(run.header.kit.get("starts", {}))
         self.turn = later[0].number
 
     def end_body(self, ended: EndedRun) -> Finding | None:

@@ -241,13 +241,13 @@ class RecordingSession(RunSession):
     def _sealed(self, ended: EndedRun) -> Run:
         exchanges, now = thinned(self._names.applied(self.recorder.exchanges()))
         exchanges = without_lone(untangled(exchanges, self.child_lanes()))
-        begun = {lane: now(reading) for lane, reading in self.interception.begun.items()}
+        begun = {lane: now(reading) for lane, reading in self.interception.lanes.begun.items()}
         gaps = [entry.line() for entry in self.watch.ledger]
         missed = replay_kit.unfrozen(
-            exchanges, READER, str(self.place.root), self.interception.seen_tools, self.child_lanes()
+            exchanges, READER, str(self.place.root), self.interception.tools.seen, self.child_lanes()
         )
-        imported = [*sorted(self.interception.importing)]
-        uncompared = replay_kit.uncompared(self.interception.uncompared, self.redaction.redact_text)
+        imported = [*sorted(self.interception.observed.importing)]
+        uncompared = replay_kit.uncompared(self.interception.tools.uncompared, self.redaction.redact_text)
         apart = (*self.child_lanes(), *lanes_of(exchanges, self.children.lanes))
         order = order_of(exchanges, apart, self.order.collisions)
         self.note(
@@ -267,10 +267,10 @@ class RecordingSession(RunSession):
             "locale": self._locale,
             "generators": [*sorted(GENERATORS)],
             "fixtures": dict(self.fixtures),
-            "servers": [*sorted(now(start) for start in self.interception.serving)],
+            "servers": [*sorted(now(start) for start in self.interception.observed.serving)],
             "served": {str(now(start)): now(request) for start, request in self.children.served.items()},
-            "trace": dict(self.interception.trace),
-            "starts": self.interception.started.kept({up for x in exchanges for up in (x.lane, *above(x.lane))}),
+            "trace": dict(self.interception.observed.trace),
+            "starts": self.interception.lanes.started.kept({up for x in exchanges for up in (x.lane, *above(x.lane))}),
             "after": orders_between_lanes(exchanges, self.interception.courses, now),
             "lanes": dict(late_lanes(top_level(Run(self.header, exchanges)), begun)),
             "redactions": self.redaction.record | redacted_by(self.settings.redacted),
@@ -279,8 +279,10 @@ class RecordingSession(RunSession):
             "annotations": self.annotations,
             "gaps": list(gaps),
             "unfrozen": missed,
-            "around": {path: code in self.interception.callers for path, code in self.watch.functions.values() if path},
-            "live": [*sorted(self.interception.live)],
+            "around": {
+                path: code in self.interception.observed.callers for path, code in self.watch.functions.values() if path
+            },
+            "live": [*sorted(self.interception.tools.live)],
             "importing": [*imported],
             "arguments": BY_CONTENT,
             "uncompared": list(uncompared),

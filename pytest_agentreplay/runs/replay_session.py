@@ -73,8 +73,8 @@ class ReplaySession(OfflineSession):
         self.replayer.keep_apart(self.redaction.reserve(variables_in(header.kit)), self.redaction)
         servers = header.kit.get("servers")
         if isinstance(servers, list):
-            self.interception.servers = frozenset(start for start in servers if isinstance(start, int))
-        self.interception.started = Started(header.kit.get("starts", {}))
+            self.interception.observed.servers = frozenset(start for start in servers if isinstance(start, int))
+        self.interception.lanes.started = Started(header.kit.get("starts", {}))
         body = header.kit.get("body")
         self._body = body if isinstance(body, int) else None
         self.clock.live_inside = self.verifier is not None
@@ -125,8 +125,8 @@ class ReplaySession(OfflineSession):
         expected = next((x for x in exchanges if x.start in unserved and not x.abandoned), None)
         if expected is not None:
             divergence, at = self.replayer.missing(), expected.timing.start
-        elif self.interception.endless:
-            endless = min(self.interception.endless, key=lambda intercepted: intercepted.ticket)
+        elif self.interception.pending.endless:
+            endless = min(self.interception.pending.endless, key=lambda intercepted: intercepted.ticket)
             assert endless.exchange is not None
             divergence = self.replayer.stalled(endless.call, endless.exchange, None)
             at = endless.exchange.timing.end or max(x.timing.end or 0 for x in exchanges)
@@ -285,7 +285,7 @@ class ReplaySession(OfflineSession):
     def _imports(self, divergence: Divergence) -> str:
         """Return the modules of the project that made requests while they were imported then or now, but not both."""
         then = self.snapshot.run.header.kit.get("importing")
-        apart = self.interception.importing ^ set(map(str, then if isinstance(then, list) else ()))
+        apart = self.interception.observed.importing ^ set(map(str, then if isinstance(then, list) else ()))
         called = divergence.recorded.call if divergence.kind is Kind.MISSING and divergence.recorded else divergence.now
         return ", ".join(sorted(apart)) if called is not None and not isinstance(called, ToolCall) else ""
 
@@ -296,10 +296,10 @@ class ReplaySession(OfflineSession):
             return divergence
         from pytest_agentreplay.runs import replay_kit
 
-        live = call.name in self.interception.live
+        live = call.name in self.interception.tools.live
         names = {tool.name for _, tool in self.tools} | {redirection.tool.name for redirection in self._redirections}
         path = replay_kit.guess(call.name, str(self.place.root))
-        if not live and (call.name in names | self.interception.seen_tools or path.startswith(replay_kit.UNKNOWN)):
+        if not live and (call.name in names | self.interception.tools.seen or path.startswith(replay_kit.UNKNOWN)):
             return divergence
         why = "the settings let it run for real (live)" if live else "no setting and no test names it"
         return replace(
@@ -311,7 +311,7 @@ class ReplaySession(OfflineSession):
 
     def _recorded_inside(self, divergence: Divergence) -> str:
         """The first recorded request that was passed through now and never made over the network; "" for none."""
-        if not (passed := self.interception.passed):
+        if not (passed := self.interception.observed.passed):
             return ""
         made = {in_process.target(x.call.url) for x in self.replayer.made() if not isinstance(x.call, ToolCall)}
         if divergence.now is not None and not isinstance(divergence.now, ToolCall):

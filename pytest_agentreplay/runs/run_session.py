@@ -155,7 +155,7 @@ class RunSession:
         self.interception = interceptions.Interception(
             backend, self.redaction, steps=ClockAndSeeds(self.clock, self.chance), root=str(place.root), count=count
         )
-        self.interception.read_tools = settings.read_tools
+        self.interception.tools.read_tools = settings.read_tools
         self.interception.hosts = DeclaredHosts(settings.allow_hosts)
         self.overtime = Overtime(self.interception)
         self.stalls: StallWatch | None = None
@@ -176,7 +176,7 @@ class RunSession:
             unexpected=requests_served(kit or {}),
             learn=self._learn,
         )
-        self._redirections = Redirections(self.interception.codecs)
+        self._redirections = Redirections(self.interception.tools.codecs)
         self._names = ToolNames({call.name for call in self.recorded_calls() if isinstance(call, ToolCall)})
         self._late_reported = 0
         self._stack = ExitStack()
@@ -446,28 +446,28 @@ class RunSession:
 
     def _let_live(self, tools: Iterable[Tool]) -> None:
         """Have these tools run for real, as somebody has declared."""
-        self.interception.live.update(tool.name for tool in tools)
-        self.interception.seen_tools |= self.interception.live
-        if self.interception.live:
-            self.summary = replace(self.summary, live=(*sorted(self.interception.live),))
+        self.interception.tools.live.update(tool.name for tool in tools)
+        self.interception.tools.seen |= self.interception.tools.live
+        if self.interception.tools.live:
+            self.summary = replace(self.summary, live=(*sorted(self.interception.tools.live),))
 
     def _redirect(self, tool: Tool, path: str = "") -> Redirection:
         from pytest_agentreplay.intercept.tools.tool import redirect
 
-        redirection = redirect(tool, codecs=self.interception.codecs)
+        redirection = redirect(tool, codecs=self.interception.tools.codecs)
         self._redirections.add(redirection, path)
         return redirection
 
     def has_effects(self, call: Call) -> bool:
         """Return whether a call may change something outside, by what was declared of the tools."""
         reading = {redirection.tool.name for redirection in self._redirections if redirection.tool.effects == "read"}
-        return has_effects(call, READER, lambda name: name in reading or self.interception.reads(name))
+        return has_effects(call, READER, lambda name: name in reading or self.interception.tools.reads(name))
 
     def codec(self, kind: type[T], freeze: Callable[[T], Json], thaw: Callable[[Json], T]) -> None:
         """How values of `kind` are frozen and come back."""
         from pytest_agentreplay.core.serialize import Codec
 
-        self.interception.codecs.append(Codec(kind, freeze, thaw))
+        self.interception.tools.codecs.append(Codec(kind, freeze, thaw))
 
     def media(self, near: Near) -> None:
         """Which pictures, sounds and files of requests are near enough: a replay asks, nothing else does."""

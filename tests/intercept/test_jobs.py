@@ -61,7 +61,7 @@ def test_a_look_costs_the_same_beside_many_jobs(in_test):
             with Busy() as busy:
                 for _ in range(waiting):
                     busy.pool.submit(int)
-                assert len(interception.jobs) == waiting + 1
+                assert len(interception.work.jobs) == waiting + 1
                 return lines_of(lambda: pausing.on_its_way(interception) or pausing.at_work(interception, ()))
 
         return act
@@ -73,14 +73,14 @@ def test_a_job_waits_then_runs_then_is_gone_as_is_one_that_is_cancelled_or_refus
     def act(interception):
         with Busy() as busy:
             second = busy.pool.submit(int)
-            assert (len(interception.jobs), interception.jobs.running) == (2, 1)
-            assert not interception.jobs.one_may_begin()
-            assert {*interception.jobs} == {busy.first, second}
+            assert (len(interception.work.jobs), interception.work.jobs.running) == (2, 1)
+            assert not interception.work.jobs.one_may_begin()
+            assert {*interception.work.jobs} == {busy.first, second}
             assert busy.pool.submit(int).cancel()
-            assert len(interception.jobs) == 2
+            assert len(interception.work.jobs) == 2
         with pytest.raises(RuntimeError, match="shutdown"):
             busy.pool.submit(int)
-        assert (len(interception.jobs), interception.jobs.running) == (0, 0)
+        assert (len(interception.work.jobs), interception.work.jobs.running) == (0, 0)
         return True
 
     assert in_test(act)
@@ -91,12 +91,12 @@ def test_jobs_that_a_thread_pool_has_dropped_are_not_waited_for(in_test):
         over = threading.Event()
         with ThreadPool(1) as pool:
             results = [pool.apply_async(over.wait, (SECONDS,)) for _ in range(5)]
-            assert len(interception.jobs) == len(results)
+            assert len(interception.work.jobs) == len(results)
             over.set()
             results[0].get(SECONDS)
             pool.terminate()  # what has not begun is dropped
         del results
-        return interception.jobs
+        return interception.work.jobs
 
     left = in_test(act)
     assert left.running == 0

@@ -54,7 +54,7 @@ def test_a_read_tool_is_lent_until_its_outcome_is_there():
     interception = interception_of()
     intercepted = interception.enter(RawCall(LOOK), reads=True)
     assert lends(intercepted)
-    intercepted.compared(ToolReply("late"))
+    intercepted.compare_outcome(ToolReply("late"))
     assert not lends(intercepted)
     assert interception.backend.changed == []
     assert interception.backend.verified == 1
@@ -82,7 +82,7 @@ def test_nothing_else_is(kind, call, reads):
 
 def test_a_tool_reads_when_its_shown_name_is_declared():
     interception = interception_of()
-    interception.read_tools = ("look_*",)
+    interception.tools.read_tools = ("look_*",)
     assert lends(interception.enter(RawCall(LOOK)))
     assert not lends(interception.enter(RawCall(REFUND)))
 
@@ -115,7 +115,7 @@ def test_outside_of_a_running_tool_the_wire_is_closed():
 
 def test_a_changed_result_is_no_refusal_and_comes_before_what_is_refused():
     interception = interception_of()
-    interception.enter(RawCall(LOOK), reads=True).compared(ToolReply("lost"))
+    interception.enter(RawCall(LOOK), reads=True).compare_outcome(ToolReply("lost"))
     assert interception.backend.divergence is None
     interception.enter(RawCall(REFUND))
     with pytest.raises(ReplayDiverged) as refused:

@@ -331,9 +331,9 @@ def test_the_workers_of_a_home_made_pool_are_free(stage):
 
 def test_calls_of_children_that_one_thread_serves_follow_no_order():
     """A thread of the gateway serves one child after another, and ids of threads are used again."""
-    courses, interception = Courses(), SimpleNamespace(running={})
+    courses, interception = Courses(), SimpleNamespace(work=SimpleNamespace(running={}))
     first = courses.here(SimpleNamespace(path="main.1.1", interception=interception))
-    courses.over(1, first, courses.made(1, first))
+    courses.note_end(1, first, courses.made(1, first))
     second = courses.here(SimpleNamespace(path="main.2.1", interception=interception))
     assert courses.made(2, second) == ()
     assert courses.made(3, courses.here(SimpleNamespace(path="main.1.1", interception=interception))) == (1,)

@@ -175,8 +175,8 @@ def drawing() -> tuple[RandomSource, str] | None:
     call_context = lanes.CALL_CONTEXT.get()
     if call_context is None:
         running = interceptions.current()
-        return None if running is not None and running.over() else (_active, ELSEWHERE)
-    if lanes.is_inside(call_context) or call_context.interception.over():
+        return None if running is not None and running.is_over() else (_active, ELSEWHERE)
+    if lanes.is_inside(call_context) or call_context.interception.is_over():
         return None
     if call_context.inside is not None:
         # Apart from the client's own, which a server that does not run in a replay must not move. One for each lane:

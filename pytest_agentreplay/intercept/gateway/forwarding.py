@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Headers, HttpCall
     from pytest_agentreplay.intercept.gateway.wire import GatewayWire
-    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
 
 PIECE = 65_536
 LEFT = Failure("builtins.GeneratorExit")
@@ -41,7 +41,7 @@ class ForwardedBody(BodyCapture):
 
     __slots__ = ("head",)
 
-    def __init__(self, intercepted: InterceptedCall, response: http.client.HTTPResponse) -> None:
+    def __init__(self, intercepted: PendingCall, response: http.client.HTTPResponse) -> None:
         """`response` has its head already."""
         version = {10: "HTTP/1.0", 11: "HTTP/1.1"}.get(response.version, "HTTP/1.1")
         self.head = HttpReply(response.status, response.reason, version, tuple(response.msg.raw_items()))
@@ -61,7 +61,7 @@ class Forwarding:
     """One request under way. It is settled before the last byte of its answer goes out: what comes next comes later."""
 
     interception: Interception
-    intercepted: InterceptedCall
+    intercepted: PendingCall
     call: HttpCall
     wire: GatewayWire
 

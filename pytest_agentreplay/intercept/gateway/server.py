@@ -28,7 +28,7 @@ from pytest_agentreplay.intercept.session import interceptions, lanes
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Headers
-    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
     from pytest_agentreplay.intercept.session.lanes import CallContext
 
 REFUSED = 400
@@ -166,7 +166,7 @@ class Handler(BaseHTTPRequestHandler):
             else:
                 self._replay(intercepted, call)
 
-    def _replay(self, intercepted: InterceptedCall, call: HttpCall) -> None:
+    def _replay(self, intercepted: PendingCall, call: HttpCall) -> None:
         reply = intercepted.outcome
         failure = reply if isinstance(reply, Failure) else None
         if isinstance(reply, HttpReply):
@@ -179,7 +179,7 @@ class Handler(BaseHTTPRequestHandler):
         elif isinstance(reply, HttpReply) and left_early(reply):
             self._wait(intercepted, call)
 
-    def _wait(self, intercepted: InterceptedCall, call: HttpCall | None) -> None:
+    def _wait(self, intercepted: PendingCall, call: HttpCall | None) -> None:
         """Until the child leaves, as it did when recorded; of `call` it had a part, and must not want more."""
         self.wire.kept = False
         until = clocks.monotonic() + PATIENCE

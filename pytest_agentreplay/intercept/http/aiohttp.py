@@ -57,7 +57,7 @@ def hearing(name: str, original: Seam) -> Seam:
                 getattr(listener, name)(*args)
             return original(protocol, *args, **more)
 
-        return None if name in COMES and listener.puts_off(now) else now()
+        return None if name in COMES and listener.defer(now) else now()
 
     return heard
 
@@ -101,7 +101,7 @@ async def replayed(wire: Wire, library: ModuleType, connector: Any, request: Any
     intercepted = wire.intercepted
     if intercepted.unfinished:
         await forever(wire)
-    await intercepted.come(BEGUN)
+    await intercepted.wait(BEGUN)
     outcome = intercepted.outcome
     if isinstance(outcome, Failure) and not of_the_wire(outcome):
         intercepted.finish()

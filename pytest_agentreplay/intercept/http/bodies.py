@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Headers
     from pytest_agentreplay.intercept.http.http_wire import Wire
-    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall
+    from pytest_agentreplay.intercept.session.interceptions import PendingCall
 
 
 def texts(raw: list[tuple[bytes, bytes]]) -> Headers:
@@ -33,7 +33,7 @@ class BodyCapture:
 
     __slots__ = ("_chunks", "_head", "_intercepted", "_watch", "reading")
 
-    def __init__(self, intercepted: InterceptedCall, head: HttpReply, watch: SuspensionProbe | None = None) -> None:
+    def __init__(self, intercepted: PendingCall, head: HttpReply, watch: SuspensionProbe | None = None) -> None:
         self._intercepted = intercepted
         self._head = head
         self._chunks: list[bytes] = []
@@ -54,19 +54,19 @@ class BodyCapture:
     def note(self, chunk: bytes) -> None:
         """As `add`, where nobody can be made to wait: the answer has come so far."""
         self.add(chunk)
-        self._intercepted.come_now(len(self._chunks))
+        self._intercepted.wait_in_thread(len(self._chunks))
 
     async def hold(self, *, end: bool = False) -> None:
         """Wait for the moment of the last chunk that was added, or of the end."""
         chunks = END if end else len(self._chunks)
         if self._watch.suspended:
-            await self._intercepted.come(chunks)
+            await self._intercepted.wait(chunks)
         else:
-            self._intercepted.come_now(chunks, at_once=True)
+            self._intercepted.wait_in_thread(chunks, at_once=True)
 
-    def hold_now(self) -> None:
+    def hold_in_thread(self) -> None:
         """Wait, in a thread, for the moment of the end."""
-        self._intercepted.hold_now()
+        self._intercepted.hold_in_thread()
 
     def add_all(self, chunks: list[bytes]) -> None:
         """Note several, leaving out empty ones."""
@@ -79,7 +79,7 @@ class BodyCapture:
         intercepted = self._intercepted
         if intercepted.forward:
             if not closed:
-                intercepted.hold_now()
+                intercepted.hold_in_thread()
             intercepted.settle(self._reply(failure, closed=closed), suspended=self._watch.suspended)
             # The two hold each other, and the chunks with them.
             intercepted.partial = None
@@ -231,25 +231,25 @@ class ReplayStream:
     def __iter__(self) -> Iterator[bytes]:
         intercepted = self._wire.intercepted
         for number, chunk in enumerate(self._reply.chunks(), 1):
-            intercepted.come_now(number)
+            intercepted.wait_in_thread(number)
             yield chunk
         failure = self._reply.failure
         if failure is not None and failure.cancelled:
             self._open = False
             never(self._wire)
-        intercepted.come_now(self._last())
+        intercepted.wait_in_thread(self._last())
         self._end()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         intercepted = self._wire.intercepted
         for number, chunk in enumerate(self._reply.chunks(), 1):
-            await intercepted.come(number)
+            await intercepted.wait(number)
             yield chunk
         failure = self._reply.failure
         if failure is not None and failure.cancelled:
             self._open = False
             await forever(self._wire)
-        await intercepted.come(self._last())
+        await intercepted.wait(self._last())
         self._end()
 
     def _last(self) -> int:

@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Failure
     from pytest_agentreplay.intercept.http.http_wire import Wire
-    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall
+    from pytest_agentreplay.intercept.session.interceptions import PendingCall
 
 _BUFFER = 65536
 
-LISTENING: ContextVar[InterceptedCall | None] = ContextVar("agentreplay_listening", default=None)
+LISTENING: ContextVar[PendingCall | None] = ContextVar("agentreplay_listening", default=None)
 """The wire call whose response begins in this context; its body will be teed."""
 
 
 @contextmanager
-def listening(intercepted: InterceptedCall) -> Iterator[None]:
+def listening(intercepted: PendingCall) -> Iterator[None]:
     """A block in which the real call is made, and its response begins."""
     token = LISTENING.set(intercepted)
     try:
@@ -41,7 +41,7 @@ def listening(intercepted: InterceptedCall) -> Iterator[None]:
         LISTENING.reset(token)
 
 
-def hear(response: Any, intercepted: InterceptedCall) -> None:
+def hear(response: Any, intercepted: PendingCall) -> None:
     """Tee the body of an `http.client.HTTPResponse` that has just read its head."""
     version = f"HTTP/{response.version // 10}.{response.version % 10}"
     headers = tuple([(str(name), str(value)) for name, value in response.headers.items()])
@@ -88,7 +88,7 @@ class RecordingFile(io.RawIOBase):
                 take.add_all(chunks)
             else:
                 # Whoever has the last chunk of these has all.
-                take.hold_now()
+                take.hold_in_thread()
                 take.add_all(chunks)
                 take.end(incoming.at_end_of_file())
         else:
@@ -164,9 +164,9 @@ class PlayedFile(io.RawIOBase):
         """The head, each chunk as it stands on the wire, and the end that it had."""
         chunked = is_chunked(reply.headers)
         missing, instead = short_of(self._short)
-        self._intercepted.come_now(BEGUN)
+        self._intercepted.wait_in_thread(BEGUN)
         if not reply.cuts and reply.failure is None and not reply.closed:
-            self._intercepted.come_now()
+            self._intercepted.wait_in_thread()
             self._played.close()  # whoever reads the head has had all
         yield head_of(reply)
         for number, chunk in enumerate(self._played, 1):

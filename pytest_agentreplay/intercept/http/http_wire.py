@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pytest_agentreplay.core.model import Headers, HttpCall, HttpReply
-    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
 
 FAMILY = frozenset({"httpx", "httpx2"})
 STAND_IN = "__agentreplay_stand_in__"
@@ -186,7 +186,7 @@ class Wire:
     """One wire call under way: who asks, what was answered, and how a recorded failure is `revived` for the library."""
 
     interception: Interception
-    intercepted: InterceptedCall
+    intercepted: PendingCall
     call: HttpCall
     revive: Callable[[Failure], BaseException]
 
@@ -223,12 +223,12 @@ def never(wire: Wire) -> NoReturn:
     """Block a thread whose call never ended in the recording until the test is over. Always raises ReplayDiverged."""
     if not wire.intercepted.can_wait():
         refuse(wire, "no answer had come when the recorded run ended")
-    wire.intercepted.never_now()
+    wire.intercepted.abandon_in_thread()
 
 
 async def forever(wire: Wire) -> None:
     """Wait until cancelled, as the recorded call was."""
     try:
-        await wire.intercepted.never()
+        await wire.intercepted.abandon()
     finally:
         wire.intercepted.finish()

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
     from pytest_agentreplay.intercept.session.patching import Seam
 
 
@@ -75,12 +75,12 @@ class _Transport:
         if not intercepted.forward:
             if intercepted.unfinished:
                 never(wire)
-            intercepted.come_now(BEGUN)
+            intercepted.wait_in_thread(BEGUN)
             return self._streams.replayed(wire)
         try:
             with intercepted.inside():
                 response = self._real(request)
-            intercepted.come_now(BEGUN)
+            intercepted.wait_in_thread(BEGUN)
         except BaseException as error:
             wire.fail(error)
             raise
@@ -96,7 +96,7 @@ class _Transport:
         if not intercepted.forward:
             if intercepted.unfinished:
                 await forever(wire)
-            await intercepted.come(BEGUN)
+            await intercepted.wait(BEGUN)
             return self._streams.replayed(wire)
         watch, response = SuspensionProbe(), None
         try:
@@ -105,12 +105,12 @@ class _Transport:
                     response = await watch.over(self._real(request))
             except Exception:
                 if watch.suspended:
-                    await intercepted.come()
+                    await intercepted.wait()
                 raise
             if watch.suspended:
-                await intercepted.come(BEGUN)
+                await intercepted.wait(BEGUN)
             else:
-                intercepted.come_now(BEGUN, at_once=True)
+                intercepted.wait_in_thread(BEGUN, at_once=True)
         except BaseException as error:
             if response is not None:
                 left_behind(response)
@@ -211,7 +211,7 @@ class _Streams:
 
         return _transport_for_url
 
-    def recorded(self, response: Any, intercepted: InterceptedCall, tee: type, watch: SuspensionProbe) -> Any:
+    def recorded(self, response: Any, intercepted: PendingCall, tee: type, watch: SuspensionProbe) -> Any:
         """The native response itself, its stream teed."""
         head = head_of(response)
         if not response.is_stream_consumed:

@@ -238,7 +238,7 @@ def raise_recorded(wire: Wire) -> None:
     if intercepted.unfinished:
         never(wire)
     if isinstance(intercepted.outcome, Failure):
-        intercepted.come_now()
+        intercepted.wait_in_thread()
         intercepted.finish()
         raise wire.revive(intercepted.outcome)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Headers
     from pytest_agentreplay.intercept.http.http_wire import Wire
-    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall
+    from pytest_agentreplay.intercept.session.interceptions import PendingCall
 
 HEARD = "_agentreplay_heard"
 GONE = "aiohttp.client_exceptions.ServerDisconnectedError"
@@ -27,7 +27,7 @@ _PATIENCE = 0.01
 class RecordingProtocol:
     """One wire call while recording: told what its protocol is told, before it."""
 
-    def __init__(self, intercepted: InterceptedCall, request: Any, protocol: Any) -> None:
+    def __init__(self, intercepted: PendingCall, request: Any, protocol: Any) -> None:
         self._intercepted = intercepted
         self._method = request.method
         self._timer = getattr(request, "_timer", None)
@@ -38,9 +38,9 @@ class RecordingProtocol:
         self._watch = SuspensionProbe()
         self._watch.suspended = True  # an answer in asyncio is always waited for
 
-    def puts_off(self, then: Callable[[], object]) -> bool:
+    def defer(self, then: Callable[[], object]) -> bool:
         """Whether what has come waits until the event loop is idle; `then` is called when it is."""
-        return self._intercepted.puts_off(then)
+        return self._intercepted.defer(then)
 
     def data_received(self, data: bytes) -> None:
         """Bytes have come: of the head, then of the body."""
@@ -189,7 +189,7 @@ class PlayedTransport(asyncio.Transport):
 
     async def _come(self, chunks: int) -> None:
         try:
-            await self._wire.intercepted.come(chunks)
+            await self._wire.intercepted.wait(chunks)
         except ReplayDiverged as refused:
             self._fail(refused)
         else:
@@ -232,7 +232,7 @@ class PlayedTransport(asyncio.Transport):
             self._break(failure)
 
     def _not_before(self, chunks: int) -> Iterator[int]:
-        if not self._wire.intercepted.has_come(chunks):
+        if not self._wire.intercepted.is_released(chunks):
             yield chunks
 
     def _end(self, headers: Headers) -> None:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Headers
     from pytest_agentreplay.intercept.mcp.mcp_verifying import Open
-    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
 
 TRANSPORTS = ("stdio_client", "sse_client", "streamable_http_client", "streamablehttp_client", "websocket_client")
 SESSION_ID = "mcp-session-id"
@@ -94,7 +94,7 @@ class Transport:
         intercepted = interception.enter(RawCall(call))
         messages = Messages(self._library)
 
-        def real(opened: InterceptedCall) -> AbstractAsyncContextManager[Any]:
+        def real(opened: PendingCall) -> AbstractAsyncContextManager[Any]:
             return contextlib.asynccontextmanager(patching.lend(self._key, opened))(*given, **keywords)
 
         if intercepted.forward:
@@ -106,12 +106,12 @@ class Transport:
                 yield streams
 
 
-def _around(interception: Interception) -> InterceptedCall | None:
+def _around(interception: Interception) -> PendingCall | None:
     """The opening that is under way around us: one transport may be made of another."""
     call_context = lanes.CALL_CONTEXT.get()
     if call_context is None or call_context.inside is None or call_context.inside[1] != "mcp":
         return None
-    return next((one for one in interception.intercepted_calls if one.ticket == call_context.inside[0]), None)
+    return next((one for one in interception.pending.open if one.ticket == call_context.inside[0]), None)
 
 
 def address(arguments: dict[str, Any]) -> str:
@@ -133,12 +133,12 @@ class RecordedStreams:
     def __init__(
         self,
         interception: Interception,
-        intercepted: InterceptedCall,
+        intercepted: PendingCall,
         call: FrameCall,
         messages: Messages,
         real: Any,
         *,
-        around: Callable[[InterceptedCall], Any] | None = None,
+        around: Callable[[PendingCall], Any] | None = None,
     ) -> None:
         """`real` is the transport's own context manager; `around` is put around what carries a message."""
         self._around = around
@@ -178,7 +178,7 @@ def _session(identity: str | None) -> Headers:
 @contextlib.asynccontextmanager
 async def replayed(
     interception: Interception,
-    intercepted: InterceptedCall,
+    intercepted: PendingCall,
     call: FrameCall,
     messages: Messages,
     *,

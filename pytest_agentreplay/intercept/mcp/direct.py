@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pytest_agentreplay.core.model import FrameCall
-    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
     from pytest_agentreplay.intercept.session.lanes import CallContext
     from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue
 
@@ -150,7 +150,7 @@ class Answered(_DirectRequest):
     """The client's dispatcher in a replay: whoever waits for an answer hands out what comes before it."""
 
     def __init__(
-        self, interception: Interception, intercepted: InterceptedCall, call: FrameCall, library: ModuleType, real: Any
+        self, interception: Interception, intercepted: PendingCall, call: FrameCall, library: ModuleType, real: Any
     ) -> None:
         """`library` is the module of the dispatchers; `real` calls the server, or is None where none runs."""
         super().__init__()
@@ -208,9 +208,7 @@ class Answered(_DirectRequest):
         """Take what a server that runs asks the client; what it notifies stands in the recording."""
         await self._real.run(on_request, _unheard, task_status=task_status)
 
-    async def _ask_server(
-        self, intercepted: InterceptedCall, method: str, params: Params, opts: Mapping[str, Any]
-    ) -> Any:
+    async def _ask_server(self, intercepted: PendingCall, method: str, params: Params, opts: Mapping[str, Any]) -> Any:
         """Ask the server itself, whose own calls are replayed."""
         call_context, on_progress = lanes.CALL_CONTEXT.get(), opts.get("on_progress")
 

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.intercept.mcp.messages import Messages
-    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
 
-    Open = Callable[[InterceptedCall], AbstractAsyncContextManager[Any]]
+    Open = Callable[[PendingCall], AbstractAsyncContextManager[Any]]
 
 CALL = "tools/call"
 HANDSHAKE = frozenset({"initialize", "notifications/initialized"})
@@ -55,12 +55,14 @@ class LiveServer:
 
     def reads(self, data: bytes) -> bool:
         """Whether a message calls a tool that somebody has declared to change nothing."""
-        if not self._interception.read_tools:
+        if not self._interception.tools.read_tools:
             return False
         asked = json_rpc.message(data)
-        return asked.get("method") == CALL and self._interception.reads(string(obj(asked.get("params")).get("name")))
+        return asked.get("method") == CALL and self._interception.tools.reads(
+            string(obj(asked.get("params")).get("name"))
+        )
 
-    async def beside(self, intercepted: InterceptedCall, message: Any, data: bytes) -> bytes | None:
+    async def beside(self, intercepted: PendingCall, message: Any, data: bytes) -> bytes | None:
         """Do what is to be done beside a message that the agent has said; returns an answer that it is to be given."""
         if intercepted.forward:
             asked = await self._ask(intercepted, message)
@@ -69,7 +71,7 @@ class LiveServer:
         if intercepted.compare is not None and intercepted.exchange is not None:
             recorded = self._recorded.get(intercepted.exchange.start)
             if recorded is not None:  # else the agent gave up before the answer came
-                intercepted.compared((await self._ask(intercepted, message)).outcome(), _outcome(recorded))
+                intercepted.compare_outcome((await self._ask(intercepted, message)).outcome(), _outcome(recorded))
         elif intercepted.exchange is not None and intercepted.exchange.parent is not None:
             # Within a tool that is verified: frozen, and answered at once, because nothing tells the order in there.
             recorded = self._recorded.get(intercepted.exchange.start)
@@ -92,7 +94,7 @@ class LiveServer:
     def _recorded(self) -> dict[int, JsonObject]:
         return json_rpc.answers(self._interception.connection(self._opening))
 
-    async def _ask(self, intercepted: InterceptedCall, message: Any) -> _Question:
+    async def _ask(self, intercepted: PendingCall, message: Any) -> _Question:
         """Ask the real server; returns when it has answered, or cannot any more."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._main, args=(intercepted,), daemon=True)
@@ -105,7 +107,7 @@ class LiveServer:
             asked.failure = self._broken
         return asked
 
-    def _main(self, intercepted: InterceptedCall) -> None:
+    def _main(self, intercepted: PendingCall) -> None:
         with intercepted.inside():
             try:
                 asyncio.run(self._live(intercepted))
@@ -117,7 +119,7 @@ class LiveServer:
             error = error.exceptions[0]
         self._broken = self._broken or f"{type(error).__name__}: {error}"
 
-    async def _live(self, intercepted: InterceptedCall) -> None:
+    async def _live(self, intercepted: PendingCall) -> None:
         async with contextlib.AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout(PATIENCE):

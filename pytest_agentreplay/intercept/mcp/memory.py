@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Hashable
     from types import FrameType, ModuleType
 
-    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
 
 STREAMS = "create_client_server_memory_streams"
 PAIR = "create_direct_dispatcher_pair"
@@ -47,11 +47,11 @@ BRIDGES = ("claude_agent_sdk",)
 class _Connection:
     """A connection that stands: its call, and by request of the agent what stands for the call of that."""
 
-    def __init__(self, intercepted: InterceptedCall) -> None:
+    def __init__(self, intercepted: PendingCall) -> None:
         self.intercepted = intercepted
         self.requests: dict[Hashable, DialogueServer] = {}
 
-    def serving(self, intercepted: InterceptedCall) -> DialogueServer:
+    def serving(self, intercepted: PendingCall) -> DialogueServer:
         """Return what stands for `intercepted`, that of a message, around what the server does for it."""
         assert isinstance(intercepted.call, FrameCall)
         serving = DialogueServer(intercepted)

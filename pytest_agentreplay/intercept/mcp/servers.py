@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Hashable
 
     from pytest_agentreplay.intercept.mcp.messages import Messages
-    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall
+    from pytest_agentreplay.intercept.session.interceptions import PendingCall
     from pytest_agentreplay.intercept.streams.dialogue import DialogueServer, ReplayingDialogue
 
 
@@ -30,7 +30,7 @@ async def running(
     messages: Messages,
     client: tuple[Any, Any],
     *,
-    around: Callable[[InterceptedCall], DialogueServer],
+    around: Callable[[PendingCall], DialogueServer],
 ) -> AsyncGenerator[tuple[ReplayStreams, ReplayWriter], None]:
     """The streams of a session with a server that runs; `client` are the client's real ones.
 
@@ -66,7 +66,7 @@ class _ServerRequest(ReplayWriter):
         messages: Messages,
         real: Any,
         live: set[Hashable],
-        around: Callable[[InterceptedCall], DialogueServer],
+        around: Callable[[PendingCall], DialogueServer],
     ) -> None:
         super().__init__(giving, messages, sys.modules["anyio"])
         self._real = real

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.intercept.mcp.mcp_verifying import LiveServer
     from pytest_agentreplay.intercept.mcp.messages import Messages
-    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall
+    from pytest_agentreplay.intercept.session.interceptions import PendingCall
     from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue, ReplayingDialogue
 
 
@@ -111,7 +111,7 @@ class RecordingWriter(_Recorded):
         real: Any,
         taking: RecordingDialogue,
         messages: Messages,
-        around: Callable[[InterceptedCall], Any] | None = None,
+        around: Callable[[PendingCall], Any] | None = None,
     ) -> None:
         super().__init__(real, taking, messages)
         self._around = around

@@ -496,7 +496,7 @@ def _meet(event: str, args: tuple[Any, ...], frame: FrameType | None) -> None:
     if (refuse := callers.refusal_of_thread()) is not None:
         refuse(event, args, frame)
     interception = interceptions.for_tool()
-    if interception is not None and interception.over():
+    if interception is not None and interception.is_over():
         if (guard := _closed.get(interception)) is not None:
             guard.refuse_late(event, args, frame, interception.late)
     elif _active is not None:

@@ -128,7 +128,7 @@ def _is_served_here(interception: Interception, call: HttpCall | FrameCall, is_m
 
 def pass_through(interception: Interception, url: str) -> None:
     """Note a request that is not recorded, because it stays inside."""
-    interception.passed.add(target(url))
+    interception.observed.passed.add(target(url))
 
 
 def target(url: str) -> tuple[str, str]:

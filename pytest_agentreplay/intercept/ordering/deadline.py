@@ -69,7 +69,7 @@ class Deadline:
     def overdue(self) -> RunnerError:
         """What there is to say of a body that was ended, with the threads that it has left behind."""
         frames, root = sys._current_frames(), self._interception.root
-        threads = [thread for thread in threading.enumerate() if thread.ident in self._interception.working]
+        threads = [thread for thread in threading.enumerate() if thread.ident in self._interception.work.working]
         _left.update(threads)
         lines = [
             f"left behind: thread {thread.name}{at(where(stack(frames.get(thread.ident or 0), None), root))}"

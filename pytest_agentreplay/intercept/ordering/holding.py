@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.backends.backend import RecordingBackend
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.intercept.ordering.idle import Idle
-    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
 
 
 class Holding:
@@ -43,11 +43,11 @@ class Holding:
         self._moved = self.now()
         self.collisions = 0
         """How many answers to threads came within a millisecond of another thread's: which was first is chance."""
-        self._arrival: tuple[int, frozenset[InterceptedCall]] = 0, frozenset()
+        self._arrival: tuple[int, frozenset[PendingCall]] = 0, frozenset()
         self._stopped = False
         self._queues: dict[object, tuple[Idle, deque[Callable[[], bool]]]] = {}
 
-    async def come(self, intercepted: InterceptedCall, chunks: int) -> None:
+    async def wait(self, intercepted: PendingCall, chunks: int) -> None:
         """Wait until the loop is idle; then the answer has come as far as `chunks`."""
         loop = lanes.running_loop()
         if self._stopped:
@@ -56,12 +56,12 @@ class Holding:
             await self._wait(self._queue(lanes.trio_run()))
         elif not self._idle(loop):
             await self._wait(self._queue(loop))
-        self.come_now(intercepted, chunks)
+        self.wait_in_thread(intercepted, chunks)
 
     def ask(self, start: int) -> None:
         """Nothing: a recording has no order to keep."""
 
-    def puts_off(self, then: Callable[[], object]) -> bool:
+    def defer(self, then: Callable[[], object]) -> bool:
         """Whether the loop is not idle; `then` is called when it is."""
         loop = lanes.running_loop()
         if self._stopped or loop is None or self._idle(loop):
@@ -71,7 +71,7 @@ class Holding:
         watched.poke()
         return True
 
-    def hold_now(self, intercepted: InterceptedCall) -> None:
+    def hold_in_thread(self, intercepted: PendingCall) -> None:
         """Wait, in a thread, until no other one is at work; then this one is."""
         if intercepted.at_home or lanes.in_loop() or self._interception.ended.is_set():
             return
@@ -82,20 +82,20 @@ class Holding:
                 clocks.sleep(LOOK / 4)
             intercepted.at_home = True
 
-    def _arrived(self, intercepted: InterceptedCall) -> None:
+    def _arrived(self, intercepted: PendingCall) -> None:
         """Count an answer that came within a millisecond of one before it, while both were waited for."""
         at = self._interception.now()
         before, others = self._arrival
         self.collisions += at - before < COLLISION and intercepted in others
-        self._arrival = at, frozenset(self._interception.intercepted_calls)
+        self._arrival = at, frozenset(self._interception.pending.open)
 
-    async def never(self, intercepted: InterceptedCall) -> None:
+    async def abandon(self, intercepted: PendingCall) -> None:
         """Never called: nothing is played."""
 
-    def never_now(self, intercepted: InterceptedCall) -> None:
+    def abandon_in_thread(self, intercepted: PendingCall) -> None:
         """Never called: nothing is played."""
 
-    def has_come(self, intercepted: InterceptedCall, chunks: int) -> bool:
+    def is_released(self, intercepted: PendingCall, chunks: int) -> bool:
         """Never asked: nothing is played."""
         del intercepted, chunks
         return True
@@ -110,10 +110,10 @@ class Holding:
     def refuse(self, divergence: Divergence) -> None:
         """Never called: a recording refuses nothing."""
 
-    def come_now(self, intercepted: InterceptedCall, chunks: int, *, at_once: bool = False) -> None:
+    def wait_in_thread(self, intercepted: PendingCall, chunks: int, *, at_once: bool = False) -> None:
         """The answer has come as far as `chunks`. A served one waits like those that were made."""
         if intercepted.exchange is not None:
-            self.hold_now(intercepted)
+            self.hold_in_thread(intercepted)
         if chunks != END:
             self._backend.part(intercepted.ticket, chunks, at_once=at_once)
 
@@ -174,11 +174,9 @@ class Holding:
         interception = self._interception
         abroad: set[object] = set()
         if (
-            interception.working or interception.main().thread != threading.get_ident()
+            interception.work.working or interception.main().thread != threading.get_ident()
         ):  # else there is no other thread to ask
-            abroad = {
-                intercepted.thread for intercepted in list(interception.intercepted_calls) if not intercepted.at_home
-            }
+            abroad = {intercepted.thread for intercepted in list(interception.pending.open) if not intercepted.at_home}
         return self._threads.at_work({thread for thread in abroad if isinstance(thread, int)}, now)
 
 

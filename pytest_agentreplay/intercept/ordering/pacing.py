@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.backends.backend import RecordingBackend
     from pytest_agentreplay.intercept.ordering.idle import Idle, Then
-    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
 
 BUSY = SECOND
 """Nanoseconds for which nothing may happen until somebody who reads the wall clock sees it go on."""
@@ -69,11 +69,11 @@ class Pacing(Holding):
         """As `now_ns`, in seconds."""
         return self.now_ns() / SECOND
 
-    def come_now(self, intercepted: InterceptedCall, chunks: int, *, at_once: bool = False) -> None:
+    def wait_in_thread(self, intercepted: PendingCall, chunks: int, *, at_once: bool = False) -> None:
         """The answer has come as far as `chunks`."""
         if (paced := self._paced()) is not None:
             paced.catch_up()
-        super().come_now(intercepted, chunks, at_once=at_once)
+        super().wait_in_thread(intercepted, chunks, at_once=at_once)
 
     def _watched(self, runs: object, waiting: deque[Callable[[], bool]]) -> Idle:
         loop: Any = runs

@@ -107,14 +107,18 @@ def at_work(interception: Interception, parked: Collection[int]) -> tuple[bool, 
     """
     me, main = threading.get_ident(), interception.main().thread
     # The test's own thread is one of them: it may stand in a wait until the thread that it starts has begun.
-    others = [thread for thread in {main, *list(interception.working)} if thread not in parked and thread != me]
+    others = [thread for thread in {main, *list(interception.work.working)} if thread not in parked and thread != me]
     standing = [thread for thread in others if waits(thread)]
     busy = len(standing) < len(others)
-    threads = [thread for thread in list(interception.threads) if thread.is_alive()]
+    threads = [thread for thread in list(interception.work.threads) if thread.is_alive()]
     # One that is alive and not at work yet will be in a moment, or is about to end.
-    busy = busy or bool(interception.starting) or any(thread.ident not in interception.working for thread in threads)
-    begun = len(threads) + len(interception.jobs)
-    return busy, bool(standing or interception.handed) or begun > len(interception.working)
+    busy = (
+        busy
+        or bool(interception.work.starting)
+        or any(thread.ident not in interception.work.working for thread in threads)
+    )
+    begun = len(threads) + len(interception.work.jobs)
+    return busy, bool(standing or interception.work.handed) or begun > len(interception.work.working)
 
 
 class Threads:
@@ -134,12 +138,12 @@ class Threads:
         """Whether one is; `parked` are threads that wait for an answer, or run an event loop that is asked itself."""
         interception = self._interception
         me, main = threading.get_ident(), interception.main().thread
-        if interception.starting or interception.handed or on_its_way(interception):
+        if interception.work.starting or interception.work.handed or on_its_way(interception):
             return True
-        if self._finished != interception.finished:
+        if self._finished != interception.work.finished:
             # Whoever waits for what was just finished is told in this moment.
-            self._finished, self._since = interception.finished, now
-        others = {*interception.working, main} - {me, None, *parked}
+            self._finished, self._since = interception.work.finished, now
+        others = {*interception.work.working, main} - {me, None, *parked}
         # No look is left out: a thread has to be seen often before it counts as staying where it is.
         moving = [thread for thread in others if thread is not None and self._moves(thread, now)]
         return bool(moving) or now - self._since < TOLD
@@ -164,12 +168,15 @@ class Threads:
 
 def on_its_way(interception: Interception) -> bool:
     """Whether a job was given to an executor that has a thread for it, which has not taken it up yet."""
-    jobs = interception.jobs
+    jobs = interception.work.jobs
     if not len(jobs):
         return any(
-            thread.is_alive() and thread.ident not in interception.working for thread in list(interception.threads)
+            thread.is_alive() and thread.ident not in interception.work.working
+            for thread in list(interception.work.threads)
         )
-    if jobs.running + sum(thread.is_alive() for thread in list(interception.threads)) > len(interception.working):
+    if jobs.running + sum(thread.is_alive() for thread in list(interception.work.threads)) > len(
+        interception.work.working
+    ):
         return True  # a thread has done it and not said so
     return jobs.one_may_begin()
 
@@ -210,7 +217,9 @@ class Pausing:
     def __call__(self) -> None:
         """Wait, in a thread that is about to get its answer."""
         me, interception = threading.get_ident(), self._interception
-        beside = interception.working.keys() - {me} or interception.threads or me != interception.main().thread
+        beside = (
+            interception.work.working.keys() - {me} or interception.work.threads or me != interception.main().thread
+        )
         if not beside or lanes.in_loop():
             return
         self._resting.add(me)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Exchange
     from pytest_agentreplay.core.release_order import ReleaseSchedule
     from pytest_agentreplay.intercept.ordering.idle import Idle
-    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
 
     Explain = Callable[[Call, Exchange, Exchange | None], Divergence]
 
@@ -82,9 +82,7 @@ class Waiter:
         "wake",
     )
 
-    def __init__(
-        self, intercepted: InterceptedCall, chunks: int, idle: Idle | None, wake: Callable[[], object]
-    ) -> None:
+    def __init__(self, intercepted: PendingCall, chunks: int, idle: Idle | None, wake: Callable[[], object]) -> None:
         """Made where it waits."""
         assert intercepted.exchange is not None
         self.start = intercepted.exchange.start
@@ -170,15 +168,15 @@ class ReleaseQueue:
             if self._waits:
                 self._made[start] = self.now()
 
-    def hold_now(self, intercepted: InterceptedCall) -> None:
+    def hold_in_thread(self, intercepted: PendingCall) -> None:
         """Nothing: a thread has waited for the answer already."""
 
-    def puts_off(self, then: Callable[[], object]) -> bool:
+    def defer(self, then: Callable[[], object]) -> bool:
         """Never: what is played comes in its moment."""
         del then
         return False
 
-    def has_come(self, intercepted: InterceptedCall, chunks: int) -> bool:
+    def is_released(self, intercepted: PendingCall, chunks: int) -> bool:
         """Whether the answer has come so far."""
         assert intercepted.exchange is not None
         start = intercepted.exchange.start
@@ -196,7 +194,7 @@ class ReleaseQueue:
         if self.schedule.released(start) < END:
             self.schedule.drop(start)
 
-    async def come(self, intercepted: InterceptedCall, chunks: int) -> None:
+    async def wait(self, intercepted: PendingCall, chunks: int) -> None:
         """Wait until the answer has come as far as `chunks`. Raises ReplayDiverged where the order cannot be kept."""
         exchange = intercepted.exchange
         assert exchange is not None
@@ -210,27 +208,27 @@ class ReleaseQueue:
             raise ReplayDiverged(TOO_LATE)
         await self._held(intercepted, chunks)
 
-    def come_now(self, intercepted: InterceptedCall, chunks: int, *, at_once: bool = False) -> None:
-        """As `come`, for a thread; that of a running event loop is held only while nothing can run in this loop."""
+    def wait_in_thread(self, intercepted: PendingCall, chunks: int, *, at_once: bool = False) -> None:
+        """As `wait`, for a thread; that of a running event loop is held only while nothing can run in this loop."""
         del at_once
         exchange = intercepted.exchange
         assert exchange is not None
         if self.schedule.released(exchange.start) >= chunks or not self.schedule.holds(exchange.start):
             return
         if not lanes.in_loop():
-            self._held_now(intercepted, chunks)
-        elif (idle := self._waits_before(exchange.start)) is None or not self._held_now(intercepted, END, idle):
+            self._wait_in_thread(intercepted, chunks)
+        elif (idle := self._waits_before(exchange.start)) is None or not self._wait_in_thread(intercepted, END, idle):
             self._at_once(intercepted, exchange, END)
 
-    async def never(self, intercepted: InterceptedCall) -> None:
+    async def abandon(self, intercepted: PendingCall) -> None:
         """Wait to be given up, as the recorded call was. Raises ReplayDiverged where nothing can do that any more."""
         await self._held(intercepted, NEVER)
 
-    def never_now(self, intercepted: InterceptedCall) -> None:
-        """As `never`, for a thread; it is given up at the end of the test."""
-        self._held_now(intercepted, NEVER)
+    def abandon_in_thread(self, intercepted: PendingCall) -> None:
+        """As `abandon`, for a thread; it is given up at the end of the test."""
+        self._wait_in_thread(intercepted, NEVER)
 
-    def _held_now(self, intercepted: InterceptedCall, chunks: int, here: Idle | None = None) -> bool:
+    def _wait_in_thread(self, intercepted: PendingCall, chunks: int, here: Idle | None = None) -> bool:
         """Wait, in a thread; in that of the loop `here` until this loop can go on. Return whether the answer came."""
         changed = threading.Condition(self._lock)
         waiter = Waiter(intercepted, chunks, None, changed.notify)
@@ -265,7 +263,7 @@ class ReleaseQueue:
             return None
         loop = lanes.running_loop()
         idle = self._watched(loop if loop is not None else lanes.trio_run())
-        if gives_way and len(self._loops) == 1 and not self._interception.working:
+        if gives_way and len(self._loops) == 1 and not self._interception.work.working:
             return idle
         waits_here = any(waiter.idle is idle for waiter in self._waiting.values())
         if waits_here or not isinstance(idle, idling.SelectorIdle) or idle.is_at_work():
@@ -290,7 +288,7 @@ class ReleaseQueue:
 
     # Waiting.
 
-    async def _held(self, intercepted: InterceptedCall, chunks: int) -> None:
+    async def _held(self, intercepted: PendingCall, chunks: int) -> None:
         loop = lanes.running_loop()
         idle = self._watched(loop if loop is not None else lanes.trio_run())
         if loop is not None:
@@ -299,7 +297,7 @@ class ReleaseQueue:
             await self._in_trio(intercepted, chunks, idle)
 
     async def _in_loop(
-        self, intercepted: InterceptedCall, chunks: int, idle: Idle, loop: asyncio.AbstractEventLoop
+        self, intercepted: PendingCall, chunks: int, idle: Idle, loop: asyncio.AbstractEventLoop
     ) -> None:
         future = loop.create_future()
 
@@ -320,7 +318,7 @@ class ReleaseQueue:
             self._leave_with_lock(waiter)
         self._raise_refused(waiter)
 
-    async def _in_trio(self, intercepted: InterceptedCall, chunks: int, idle: Idle) -> None:
+    async def _in_trio(self, intercepted: PendingCall, chunks: int, idle: Idle) -> None:
         import trio
 
         event, token = trio.Event(), trio.lowlevel.current_trio_token()
@@ -504,7 +502,7 @@ class ReleaseQueue:
         took = (event.at - self.schedule.exchanges[event.start].timing.start) / 1e9
         return took - (self.now() - self._made.get(event.start, 0.0))
 
-    def _at_once(self, intercepted: InterceptedCall, exchange: Exchange, chunks: int) -> None:
+    def _at_once(self, intercepted: PendingCall, exchange: Exchange, chunks: int) -> None:
         """The answer to a call that has given way to nobody so far: it comes now, whatever is next."""
         with self._lock:
             if self._divergence is not None:

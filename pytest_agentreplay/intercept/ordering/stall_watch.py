@@ -94,12 +94,12 @@ class StallWatch:
         try:
             while not over.acquire(timeout=BEAT):
                 interception = self._interception
-                moved = interception.activity, interception.finished
+                moved = interception.activity, interception.work.finished
                 beats, seen = beats + 1 if moved == seen else 0, moved
                 if beats * BEAT < QUIET or interception.refused is not None:
                     continue
                 patience = self._patience()
-                if patience is None or interception.comparing or debuggers.attached():
+                if patience is None or interception.pending.comparing or debuggers.attached():
                     beats = 0
                 elif beats * BEAT >= patience and (missing := self._missing()) is not None:
                     divergence, pause = missing
@@ -112,9 +112,9 @@ class StallWatch:
     def _patience(self) -> float | None:
         """Return for how many seconds what the test waits for may stay away; None while something is at work."""
         interception, frames = self._interception, sys._current_frames()
-        ours = {interception.main().thread, *list(interception.working)}
-        threads = [thread for thread in list(interception.threads) if thread.is_alive()]
-        if interception.starting or any(thread.ident not in interception.working for thread in threads):
+        ours = {interception.main().thread, *list(interception.work.working)}
+        threads = [thread for thread in list(interception.work.threads) if thread.is_alive()]
+        if interception.work.starting or any(thread.ident not in interception.work.working for thread in threads):
             return None
         before, self._places = self._places, {thread: _place(frame) for thread, frame in frames.items()}
         computed, self._computed = self._computed, clocks.process_time()
@@ -129,7 +129,7 @@ class StallWatch:
         beside = (thread for thread in frames if thread not in ours and thread != threading.get_ident())
         if any(not waits(thread) and not _module(frames[thread]).startswith("execnet.") for thread in beside):
             limits.append(LONGER)
-        if any(loop.is_running() and _listens(loop) for loop in list(interception.loops)):
+        if any(loop.is_running() and _listens(loop) for loop in list(interception.work.loops)):
             limits.append(LONGER)
         return max(limit for limit in limits if limit is not None) if limits else None
 

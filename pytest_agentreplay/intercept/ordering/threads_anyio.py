@@ -34,7 +34,7 @@ def running(original: Seam) -> Seam:
             return await original(func, *args, **more)
         from pytest_agentreplay.intercept.session.courses import ANYHOW
 
-        errand, handed, must_run = object(), call_context.interception.handed, True
+        errand, handed, must_run = object(), call_context.interception.work.handed, True
         # Whoever awaits this waits for nothing else.
         stamped = lanes.begin(call_context, func, course=lanes.course_of(call_context, ANYHOW))(func)
 

@@ -133,7 +133,7 @@ def _job(
     future: Future[None] = Future()
 
     def listed() -> Job:
-        job = call_context.interception.jobs.queue(id(pool), pool._processes)
+        job = call_context.interception.work.jobs.queue(id(pool), pool._processes)
         job.is_told_by(future)
         return job
 

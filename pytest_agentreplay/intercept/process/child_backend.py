@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Exchange, Outcome
     from pytest_agentreplay.core.raw_call import RawCall
     from pytest_agentreplay.intercept.process.child_start import ParentLink
-    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
 
 GATEWAY = re.compile(r"(?:https?|wss?)://127\.0\.0\.1:[0-9]+/t/[0-9a-f]{16}\.[0-9]+(?:/|\Z)")
 """An address of a gateway: what is asked there is intercepted by the gateway itself."""
@@ -107,10 +107,10 @@ class RemoteBackend:
         if interception is None:
             return {}
         found: dict[str, Any] = {
-            "begun": tuple(interception.begun.items()),
-            "met": tuple(interception.seen_tools),
-            "passed": tuple(interception.passed),
-            "uncompared": tuple(interception.uncompared.items()),
+            "begun": tuple(interception.lanes.begun.items()),
+            "met": tuple(interception.tools.seen),
+            "passed": tuple(interception.observed.passed),
+            "uncompared": tuple(interception.tools.uncompared.items()),
             "ports": tuple(in_process.ports()) if self.link.invitation.mode == "record" else (),
             "problems": tuple(
                 (str(problem), getattr(problem, "path", "$"), getattr(problem, "kind", ""))
@@ -209,16 +209,16 @@ def held_by(order: type[Any]) -> type[Any]:
     """Return a class like `order` (`Holding` or `Serving`) that leaves calls to the gateway alone."""
 
     class HeldAnswer(order):  # type: ignore[misc]
-        async def come(self, intercepted: InterceptedCall, chunks: int) -> None:
+        async def wait(self, intercepted: PendingCall, chunks: int) -> None:
             if intercepted.ticket > 0:
-                await super().come(intercepted, chunks)
+                await super().wait(intercepted, chunks)
 
-        def come_now(self, intercepted: InterceptedCall, chunks: int, *, at_once: bool = False) -> None:
+        def wait_in_thread(self, intercepted: PendingCall, chunks: int, *, at_once: bool = False) -> None:
             if intercepted.ticket > 0:
-                super().come_now(intercepted, chunks, at_once=at_once)
+                super().wait_in_thread(intercepted, chunks, at_once=at_once)
 
-        def hold_now(self, intercepted: InterceptedCall) -> None:
+        def hold_in_thread(self, intercepted: PendingCall) -> None:
             if intercepted.ticket > 0:
-                super().hold_now(intercepted)
+                super().hold_in_thread(intercepted)
 
     return HeldAnswer

@@ -138,7 +138,7 @@ class Children:
             child = PythonChild(secrets.token_hex(8), lane, inside, of_body, at, program)
             self._lanes[lane] = None
             self._invited.append(child)
-        self.interception.begun[lane] = begun
+        self.interception.lanes.begun[lane] = begun
         server = ChildServer.running()
         server.invited[child.token] = self, child
         self.interception.redactor.learn("key", server.key)
@@ -193,14 +193,14 @@ class Children:
         expected = (x for x in self._recorded if x.start not in self._unexpected)
         return tuple(skeleton(x) for x in expected if x.lane == lane or x.lane.startswith(below))
 
-    def over(self, child: PythonChild) -> bool:
+    def is_over(self, child: PythonChild) -> bool:
         """Whether `child` comes too late."""
         return self.interception.ended.is_set() or (self.interception._body_over and child.of_body)
 
     def ask(self, call: Call, moment: Moment, line: str, of: PythonChild) -> tuple[Any, ...]:
         """Decide on a call of a child, given as the child made it."""
         interception = self.interception
-        if self.over(of):
+        if self.is_over(of):
             what = interception.redactor.hide(describe(call))
             interception.late.append(f"{what}   called from {line} in a child process")
             return "late", f"refused: {what} was called after its test had ended"
@@ -232,7 +232,7 @@ class Children:
         interception, redactor = self.interception, self.interception.redactor
         call = interception.redact(RawCall(call))
         reads = moment.reads or (
-            isinstance(call, ToolCall) and call.boundary == "tool" and interception.reads(call.name)
+            isinstance(call, ToolCall) and call.boundary == "tool" and interception.tools.reads(call.name)
         )
         agent = redactor.redact_text(moment.agent) if moment.agent else ""
         return interception.backend.decide(call, replace(moment, reads=reads, agent=agent))
@@ -258,7 +258,7 @@ class Children:
         under_way = [*self.calls.items()]
         for interception in {self.interception, running or self.interception} if ports else ():
             mine = interception is self.interception
-            calls = [intercepted for intercepted in [*interception.intercepted_calls] if intercepted.forward]
+            calls = [intercepted for intercepted in [*interception.pending.open] if intercepted.forward]
             under_way += [(intercepted.ticket if mine else 0, intercepted.call) for intercepted in calls]
         for request, call in under_way:
             port = int((authority(call) or ":0").rpartition(":")[2])
@@ -292,12 +292,12 @@ class Children:
 
     def note(self, news: Mapping[str, Any]) -> None:
         """Take what a child knows and a later call of it does not say."""
-        self.interception.seen_tools.update(news.get("met", ()))
-        self.interception.passed.update(news.get("passed", ()))
+        self.interception.tools.seen.update(news.get("met", ()))
+        self.interception.observed.passed.update(news.get("passed", ()))
         for lane, reading in news.get("begun", ()):
-            self.interception.begun.setdefault(lane, reading)
+            self.interception.lanes.begun.setdefault(lane, reading)
         for place, why in news.get("uncompared", ()):
-            self.interception.uncompared.setdefault(place, why)
+            self.interception.tools.uncompared.setdefault(place, why)
         for text, path, kind in news.get("problems", ()):
             self.interception.cannot_keep(CannotFreeze(text, path=path, kind=kind))
 
@@ -390,7 +390,7 @@ class ServedCall:
         return self.of.interception.count()
 
     def _over(self) -> bool:
-        return self.of.over(self.child)
+        return self.of.is_over(self.child)
 
     def _learn(self, category: str, value: str) -> bool:
         return self.of.interception.redactor.learn(category, value)

@@ -255,7 +255,7 @@ def _creator(task: object, call_context: CallContext | None) -> object:
         return nursery.parent_task
     if call_context is None or _coroutine(task) is None:
         return None
-    reference = call_context.interception.creators.get(task)
+    reference = call_context.interception.lanes.creators.get(task)
     return reference() if reference is not None else None
 
 

@@ -45,7 +45,7 @@ class Courses:
         """Return the course of the code that runs here, for the test of `call_context`."""
         runner = lanes.runner()
         if isinstance(runner, int):
-            job = call_context.interception.running.get(runner)
+            job = call_context.interception.work.running.get(runner)
             if job is not None and job.course is not None:
                 job.course.runner = runner
                 return job.course
@@ -73,7 +73,7 @@ class Courses:
             self.after[start] = course.earlier
         return course.earlier
 
-    def over(self, start: int, course: Course, before: tuple[int, ...]) -> None:
+    def note_end(self, start: int, course: Course, before: tuple[int, ...]) -> None:
         """Note that the call `start`, made in `course`, has ended."""
         course.learn(start, before)
         while course.starter is not None and waits_for(course.starter.runner, course.runs):

@@ -9,8 +9,7 @@
 
 The native request keeps its secrets; what the backend gets has been redacted here, once.
 
-Over 600 lines: an interception and its calls share counters and state under one protocol, and are read together.
-Thread activity and the tool registry could be modules of their own.
+What the session knows of threads and lanes is in `lanes`, of tools in `session_parts`.
 """
 
 from __future__ import annotations
@@ -18,32 +17,28 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-import weakref
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, cast
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.core.backends.backend import Backend, Moment, PassThrough, RecordedRun, Refused, Replayed
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Failure, ToolCall
-from pytest_agentreplay.core.release_order import END, Label, Started
+from pytest_agentreplay.core.release_order import END
 from pytest_agentreplay.errors import ReplayDiverged, SettingsError
 from pytest_agentreplay.intercept.session import exits, lanes, thread_starts
 from pytest_agentreplay.intercept.session.agents import agent_here
 from pytest_agentreplay.intercept.session.callers import agents_line, codes_here, module_importing, span_here
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts
-from pytest_agentreplay.intercept.session.jobs import Jobs
 from pytest_agentreplay.intercept.session.other_plugins import sends_traces
+from pytest_agentreplay.intercept.session.session_parts import Observations, ToolRegistry
 
 if TYPE_CHECKING:
-    from asyncio import AbstractEventLoop
     from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
-    from types import CodeType
 
     from pytest_agentreplay.core.backends.backend import Recorder
     from pytest_agentreplay.core.model import Call, Exchange, HttpCall, Json, Outcome
     from pytest_agentreplay.core.raw_call import RawCall
-    from pytest_agentreplay.core.serialize import Codec
     from pytest_agentreplay.intercept.session.courses import Courses
 
 
@@ -85,25 +80,25 @@ class ReleaseOrder(Protocol):
     def ask(self, start: int) -> None:
         """The call that is recorded as `start` was made."""
 
-    async def come(self, intercepted: InterceptedCall, chunks: int) -> None:
+    async def wait(self, intercepted: PendingCall, chunks: int) -> None:
         """Wait until the answer may come as far as `chunks`."""
 
-    def come_now(self, intercepted: InterceptedCall, chunks: int, *, at_once: bool = False) -> None:
-        """As `come`, for a thread; `at_once` says that the caller is a task that has not given way so far."""
+    def wait_in_thread(self, intercepted: PendingCall, chunks: int, *, at_once: bool = False) -> None:
+        """As `wait`, for a thread; `at_once` says that the caller is a task that has not given way so far."""
 
-    def hold_now(self, intercepted: InterceptedCall) -> None:
+    def hold_in_thread(self, intercepted: PendingCall) -> None:
         """Wait until a thread may have the whole answer that is there."""
 
-    def puts_off(self, then: Callable[[], object]) -> bool:
+    def defer(self, then: Callable[[], object]) -> bool:
         """Whether what comes in a callback waits for its moment; `then` is called in it."""
 
-    async def never(self, intercepted: InterceptedCall) -> None:
+    async def abandon(self, intercepted: PendingCall) -> None:
         """Wait to be given up: the recorded call never ended."""
 
-    def never_now(self, intercepted: InterceptedCall) -> None:
-        """As `never`, for a thread."""
+    def abandon_in_thread(self, intercepted: PendingCall) -> None:
+        """As `abandon`, for a thread."""
 
-    def has_come(self, intercepted: InterceptedCall, chunks: int) -> bool:
+    def is_released(self, intercepted: PendingCall, chunks: int) -> bool:
         """Whether the answer has come so far."""
 
     def disturb(self) -> None:
@@ -119,12 +114,12 @@ class ReleaseOrder(Protocol):
         """The test is over."""
 
 
-class InterceptedCall:
+class PendingCall:
     """One call at the interception: `forward` says to go to the world, else `outcome` is what to give back.
 
     `exchange` is what is recorded of a replayed call. `compare` is there where the real call is made beside the
-    recorded answer: it takes the outcome once, by `compared`.
-    `unfinished` is a replayed call that never ended in the recording: the boundary waits with `never`.
+    recorded answer: it takes the outcome once, by `compare_outcome`.
+    `unfinished` is a replayed call that never ended in the recording: the boundary waits with `abandon`.
     `suspended` is a replayed call during which others ran.
     `at_home` says of a recorded call that its answer is there, and the agent gets it in a moment.
     `partial`, when the boundary sets it, returns what has come so far of an answer that the agent may drop unread.
@@ -195,7 +190,7 @@ class InterceptedCall:
             return
         self.forward = False
         interception = self._interception
-        interception.intercepted_calls.discard(self)
+        interception.pending.open.discard(self)
         at = interception.now()
         if self.settled is not None:
             self.settled()
@@ -204,20 +199,20 @@ class InterceptedCall:
         self._recorder.settle(self.ticket, stored, at=at, first=self._first, suspended=suspended)
         if not (isinstance(outcome, Failure) and outcome.cancelled):
             self._end_course()
-        interception.moved(self._call_context, at)
+        interception.advance_clock(self._call_context, at)
 
     def _end_course(self) -> None:
         """Recording: note which strands know that this call is over."""
         if self._interception.courses is not None and self.course is not None:
-            self._interception.courses.over(self.ticket, self.course, self.before)
+            self._interception.courses.note_end(self.ticket, self.course, self.before)
 
-    def compared(self, outcome: Outcome, recorded: Outcome | None = None) -> None:
+    def compare_outcome(self, outcome: Outcome, recorded: Outcome | None = None) -> None:
         """Verifying: take the real outcome beside the recorded one. Redacted here; a second time does nothing.
 
         `recorded` is what was recorded, where the exchange alone does not tell.
         """
         compare, self.compare = self.compare, None
-        self._interception.comparing.discard(self)
+        self._interception.pending.comparing.discard(self)
         if compare is not None:
             compare(
                 self._interception.redactor.redact_outcome(self._call, outcome),
@@ -232,27 +227,27 @@ class InterceptedCall:
                 self._interception.order.drop(self.exchange.start)
             self._answered()
             self._end_course()
-            self._interception.moved(self._call_context, self.at)
+            self._interception.advance_clock(self._call_context, self.at)
 
     @property
     def runs_server(self) -> bool:
         """Replaying: whether the server that this calls runs, because it made calls of its own when recorded."""
-        return self.exchange is not None and self.exchange.start in self._interception.servers
+        return self.exchange is not None and self.exchange.start in self._interception.observed.servers
 
     @property
     def connects_to_server(self) -> bool:
         """Replaying: whether this opens a connection to a server that runs for some message."""
-        if self.exchange is None or not self._interception.servers:
+        if self.exchange is None or not self._interception.observed.servers:
             return False
         messages = self._interception.connection(self.exchange.start)
-        return self.runs_server or any(x.start in self._interception.servers for x in messages)
+        return self.runs_server or any(x.start in self._interception.observed.servers for x in messages)
 
     @property
     def call(self) -> Call:
         """The call, as it may be stored."""
         return self._call
 
-    async def come(self, chunks: int = END) -> None:
+    async def wait(self, chunks: int = END) -> None:
         """Wait until the answer may come as far as `chunks`, in its own order among others (0: its beginning).
 
         Without an order a replay lets the other tasks run once, if they did while the recorded call was waited for.
@@ -260,7 +255,7 @@ class InterceptedCall:
         order = self._interception.order
         if order is not None:
             try:
-                await order.come(self, chunks)
+                await order.wait(self, chunks)
             finally:
                 self._answered()
         elif self.suspended:
@@ -271,25 +266,25 @@ class InterceptedCall:
         else:
             self._answered()
 
-    def come_now(self, chunks: int = END, *, at_once: bool = False) -> None:
-        """As `come`, for a thread. While recording `at_once` says that it is a task, which has not given way so far."""
+    def wait_in_thread(self, chunks: int = END, *, at_once: bool = False) -> None:
+        """As `wait`, for a thread. While recording `at_once` says that it is a task, which has not given way so far."""
         try:
             if (order := self._interception.order) is not None:
-                order.come_now(self, chunks, at_once=at_once)
+                order.wait_in_thread(self, chunks, at_once=at_once)
             elif self._interception.pause is not None and self.handed is not None:
                 self._interception.pause()
         finally:
             self._answered()
 
-    def hold_now(self) -> None:
+    def hold_in_thread(self) -> None:
         """Recording, in a thread: the answer is there, and the agent gets it next. Wait until others have run out."""
         if (order := self._interception.order) is not None and not lanes.is_inside(self._call_context):
-            order.hold_now(self)
+            order.hold_in_thread(self)
 
-    def puts_off(self, then: Callable[[], object]) -> bool:
+    def defer(self, then: Callable[[], object]) -> bool:
         """Recording, in a callback: whether what has come waits for its moment; `then` is called in it."""
         order = self._interception.order
-        return order is not None and order.puts_off(then)
+        return order is not None and order.defer(then)
 
     @property
     def call_context(self) -> lanes.CallContext:
@@ -301,10 +296,10 @@ class InterceptedCall:
         """The ident of the thread that made the call; a task, where one did."""
         return self._call_context.owner
 
-    def has_come(self, chunks: int) -> bool:
-        """Whether `come` would not wait."""
+    def is_released(self, chunks: int) -> bool:
+        """Whether `wait` would not wait."""
         order = self._interception.order
-        return order is None or order.has_come(self, chunks)
+        return order is None or order.is_released(self, chunks)
 
     def _answered(self) -> None:
         self.suspended = False
@@ -320,13 +315,13 @@ class InterceptedCall:
         else:
             await sys.modules["trio"].lowlevel.checkpoint()
 
-    async def never(self) -> None:
+    async def abandon(self) -> None:
         """Wait until cancelled, as the recorded call was. Raises ReplayDiverged where nobody does that any more."""
-        order, endless = self._interception.order, self._interception.endless
+        order, endless = self._interception.order, self._interception.pending.endless
         endless.append(self)
         try:
             if order is not None:
-                await order.never(self)
+                await order.abandon(self)
             elif (loop := lanes.running_loop()) is not None:
                 await loop.create_future()
             else:
@@ -344,18 +339,39 @@ class InterceptedCall:
         patience = self._interception.main_patience
         return patience > 0 and self._interception.ended.wait(patience)
 
-    def never_now(self) -> NoReturn:
+    def abandon_in_thread(self) -> NoReturn:
         """Block a thread until the test has ended. Always raises ReplayDiverged."""
         order = self._interception.order
-        self._interception.endless.append(self)
+        self._interception.pending.endless.append(self)
         if order is not None:
-            order.never_now(self)
+            order.abandon_in_thread(self)
         self._interception.ended.wait()
         raise ReplayDiverged(f"refused: {describe(self._call)} never ended in the recording, and now its test has")
 
     def wait_for_end(self, timeout: float | None = None) -> bool:
         """Block a thread until the test has ended; gives whether it has."""
         return self._interception.ended.wait(timeout)
+
+
+class PendingCalls:
+    """The calls that are under way.
+
+    Attributes:
+        open: Calls that are made for real and have no outcome yet.
+        endless: Replayed calls that wait to be given up, as they were when recorded.
+        comparing: Calls that are made for real beside the recorded answer.
+    """
+
+    def __init__(self) -> None:
+        self.open: set[PendingCall] = set()
+        self.endless: list[PendingCall] = []
+        self.comparing: set[PendingCall] = set()
+
+    def clear(self) -> None:
+        """Forget the calls of another run."""
+        self.open.clear()
+        self.endless.clear()
+        self.comparing.clear()
 
 
 class Interception:
@@ -382,49 +398,22 @@ class Interception:
         self.root = root
         began = clocks.monotonic_ns()
         self.now = now or (lambda: clocks.monotonic_ns() - began)
+        self.count = count
+        self.work, self.lanes, self.tools = lanes.ThreadActivity(), lanes.LaneTracker(), ToolRegistry()
+        self.pending, self.observed = PendingCalls(), Observations()
+        self.courses: Courses | None = None  # while recording: which call came after which of another lane
+        self.order: ReleaseOrder | None = None
         self.ended = threading.Event()
         self._body_over = False
         self.late: list[str] = []  # calls that came after the end, each with its place in the code
         # Which HTTP calls are this test's own; None for all. The others go through.
         self.takes: Callable[[HttpCall], bool] | None = None
-        self.intercepted_calls: set[InterceptedCall] = set()
         self.problems: list[Exception] = []
-        self.servers: frozenset[int] = frozenset()  # recorded exchanges in which a server of this process made calls
-        self.serving: set[int] = set()  # numbers of the exchanges in which such a server has made calls of its own
         self.hosts = DeclaredHosts(())  # those that the test may reach
-        self.passed: set[tuple[str, str]] = set()  # hosts and paths of requests that stayed inside the process
-        self.codecs: list[Codec] = []  # those that the test has registered
-        # What of the recorded calls is compared by class alone: tool, path and class -> why.
-        self.uncompared: dict[tuple[str, str, str], str] = {}
-        self.seen_tools: set[str] = set()  # names of tools at which a boundary stands, whether they crossed or not
-        self.importing: set[str] = set()  # modules of the project that made requests while they were imported
-        self.callers: set[CodeType] = set()  # functions from which a call was let through
-        self.live: set[str] = set()  # shown names of tools that run for real, in a replay too
-        self.read_tools: tuple[str, ...] = ()  # shown names of tools that change nothing; "*" stands for any letters
         self.changes: Mapping[str, Json] = {}  # what a live run changes in requests to models
-        self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
-        self.jobs = Jobs()
-        self.loops: weakref.WeakSet[AbstractEventLoop] = weakref.WeakSet()
-        self.count = count
-        self.trace: dict[str, str] = {}  # ids of the first span that was open around a recorded call
-        self.order: ReleaseOrder | None = None
-        self.endless: list[InterceptedCall] = []  # replayed calls that wait to be given up, as they did when recorded
-        self.comparing: set[InterceptedCall] = set()  # calls that are made for real beside the recorded answer
-        self.working: dict[int, int] = {}  # by ident: threads that run something which the test has started
-        self.starting: set[int] = set()  # by ident: threads that are about to start another one
-        self.handed: set[object] = set()  # work that is on its way to a thread, or its result from there
-        self.finished = 0  # jobs that executors have done
         self.refused: Divergence | None = None  # once there is one nobody needs to wait for another call any more
         self.on_latch: Callable[[Divergence], None] | None = None
         self.activity = 0  # grows with each call: who waits for another one sees that the test goes on
-        self.begun: dict[str, int] = {}  # by lane, the reading of the counter when its thread or job was started
-        self.started = Started()  # which threads and jobs were begun, to find their lanes again
-        self.tasks: weakref.WeakKeyDictionary[Any, Label] = weakref.WeakKeyDictionary()  # which one of its kind each is
-        self.creators: weakref.WeakKeyDictionary[Any, weakref.ref[Any]] = weakref.WeakKeyDictionary()  # of tasks
-        self.courses: Courses | None = None  # while recording: which call came after which of another lane
-        self.running: dict[
-            int, lanes.CallContext
-        ] = {}  # by ident: the strand of the job or thread that is under way there
         self.main_patience = 0.0  # seconds that the main thread holds a call that never ended: more in a child
         self.pause: Callable[[], None] | None = None  # holds a thread's answer back, so that others can ask beside it
         self._agents: dict[str, str] = {}  # by name as somebody says it, the name as it may be stored
@@ -440,7 +429,7 @@ class Interception:
     def call_context(self) -> lanes.CallContext:
         """The strand that runs here: the stamped one, else that of a fixture or of a thread that no test started."""
         if (loop := lanes.running_loop()) is not None:
-            self.loops.add(loop)
+            self.work.loops.add(loop)
         stamped = lanes.CALL_CONTEXT.get()
         if stamped is not None and stamped.interception is self:
             return lanes.own(stamped)
@@ -477,34 +466,26 @@ class Interception:
         self._body_over = False
         self.refused = self.on_latch = None
         self._counts.clear()
-        for collection in (
-            self.intercepted_calls,
-            self.late,
-            self.problems,
-            self.seen_tools,
-            self.threads,
-            self.jobs,
-            self.loops,
-        ):
-            collection.clear()
-        self.endless.clear()
-        for group in (self.comparing, self.working, self.starting, self.handed, self.begun, self.uncompared):
-            group.clear()
+        self.late.clear()
+        self.problems.clear()
+        self.lanes.begun.clear()
+        for part in (self.work, self.tools, self.pending):
+            part.clear()
 
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """Whether the code that runs here comes too late: after the test, or after the body that started it."""
         return self.ended.is_set() or (self._body_over and lanes.CALL_CONTEXT.get() is not None)
 
     def enter(
         self, raw: RawCall, *, attempt: int = 1, call_context: lanes.CallContext | None = None, reads: bool = False
-    ) -> InterceptedCall:
+    ) -> PendingCall:
         """Ask the backend about `raw`, redacted. Raises ReplayDiverged when it refuses.
 
         `call_context` is the one that made the call, where that is not the one that runs here. `reads` says that the
         call was declared to change nothing; a tool is, too, when `read_tools` has its name.
         """
         __tracebackhide__ = True
-        if self.over():
+        if self.is_over():
             what = self.redactor.hide(describe(raw.native))  # it has not been redacted
             self.late.append(called_from(what, agents_line(self.root)))
             msg = f"refused: {what} was called after its test had ended"
@@ -515,21 +496,21 @@ class Interception:
         call_context = call_context or self.call_context()
         call = self.redact(raw)
         if call_context.inside and not lanes.is_inside(call_context):
-            self.serving.add(call_context.inside[0])
+            self.observed.serving.add(call_context.inside[0])
         parent = call_context.inside[0] if call_context.inside and lanes.is_inside(call_context) else None
-        reads = reads or (isinstance(call, ToolCall) and call.boundary == "tool" and self.reads(call.name))
+        reads = reads or (isinstance(call, ToolCall) and call.boundary == "tool" and self.tools.reads(call.name))
         verdict = self.backend.decide(call, Moment(call_context.path, self.now(), attempt, parent, reads, agent))
         match verdict:
             case PassThrough(ticket, recorder):
-                self.trace = self.trace or span_here()
-                intercepted = InterceptedCall(self, call_context, call, ticket)
+                self.observed.trace = self.observed.trace or span_here()
+                intercepted = PendingCall(self, call_context, call, ticket)
                 intercepted.forward, intercepted._recorder = True, recorder
-                self.intercepted_calls.add(intercepted)
-                self.callers |= codes_here()
+                self.pending.open.add(intercepted)
+                self.observed.callers |= codes_here()
             case Replayed(exchange, ticket, compare, handed, early):
                 if early is not None:
                     early(agents_line(self.root))
-                intercepted = InterceptedCall(self, call_context, call, ticket)
+                intercepted = PendingCall(self, call_context, call, ticket)
                 intercepted.compare, intercepted.handed = compare, handed
                 intercepted.exchange = exchange
                 intercepted.at = exchange.timing.end or exchange.timing.start
@@ -537,7 +518,7 @@ class Interception:
                 if (order := self.order) is not None:
                     order.ask(exchange.start)
                 if compare is not None:
-                    self.comparing.add(intercepted)
+                    self.pending.comparing.add(intercepted)
                 if exchange.abandoned or exchange.outcome is None:
                     intercepted.unfinished = True
                 else:
@@ -581,15 +562,7 @@ class Interception:
             self.on_latch(self.refused)
         return self.refused
 
-    def reads(self, name: str) -> bool:
-        """Whether a tool of this name was declared to change nothing."""
-        if not self.read_tools:
-            return False
-        from pytest_agentreplay.core.tolerance import is_named
-
-        return any(is_named(name, pattern) for pattern in self.read_tools)
-
-    def moved(self, call_context: lanes.CallContext, at: int) -> None:
+    def advance_clock(self, call_context: lanes.CallContext, at: int) -> None:
         """A call is done: step the clock and the seeds, unless it happened inside another one."""
         if self.steps is not None and call_context.inside is None:
             count = self._counts[call_context.path] = self._counts.get(call_context.path, 0) + 1
@@ -603,26 +576,26 @@ class Interception:
         """
         self._body_over = True
         deadline = clocks.monotonic() + patience
-        for thread in list(self.threads):
+        for thread in list(self.work.threads):
             if thread is not threading.current_thread() and thread.is_alive():
                 thread.join(max(0.0, deadline - clocks.monotonic()))
-        for job in self.jobs:
+        for job in self.work.jobs:
             with contextlib.suppress(Exception):  # still at work, or cancelled
                 job.exception(max(0.0, deadline - clocks.monotonic()))
 
     def straggling(self) -> bool:
         """Whether something that the test has started may still call: a thread, an executor's job, a task."""
         return (
-            any(thread.is_alive() and thread is not threading.current_thread() for thread in list(self.threads))
-            or any(not job.done() for job in self.jobs)
-            or any(sys.modules["asyncio"].all_tasks(loop) for loop in list(self.loops) if not loop.is_closed())
+            any(thread.is_alive() and thread is not threading.current_thread() for thread in list(self.work.threads))
+            or any(not job.done() for job in self.work.jobs)
+            or any(sys.modules["asyncio"].all_tasks(loop) for loop in list(self.work.loops) if not loop.is_closed())
         )
 
     def end(self) -> None:
         """End for good: later calls are refused. An answer that was dropped half read is settled as far as it came."""
         self._body_over = True
         self.ended.set()
-        for intercepted in list(self.intercepted_calls):
+        for intercepted in list(self.pending.open):
             if intercepted.partial is not None:
                 intercepted.settle(intercepted.partial())
         if (order := self.order) is not None:
@@ -685,7 +658,7 @@ def for_http() -> Interception | None:
     frame = sys._getframe(1)
     module, own = module_importing(frame)
     if own:
-        interception.importing.add(module)
+        interception.observed.importing.add(module)
     return None if sends_traces(frame) or (module and not own) else interception
 
 

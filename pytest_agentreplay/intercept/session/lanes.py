@@ -15,22 +15,20 @@ import functools
 import itertools
 import sys
 import threading
+import weakref
 from collections import Counter
 from contextlib import contextmanager
 from contextvars import Context, ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from pytest_agentreplay.core.release_order import Label
+from pytest_agentreplay.core.release_order import Label, Started
 from pytest_agentreplay.intercept.session.agents import AGENT
+from pytest_agentreplay.intercept.session.jobs import Jobs
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable, Iterator
-    from weakref import WeakKeyDictionary, WeakSet, ref
-
-    from pytest_agentreplay.core.release_order import Started
-    from pytest_agentreplay.intercept.session.jobs import Jobs
 
 
 KNOWN = 8
@@ -67,21 +65,61 @@ class Starts(Protocol):
         """Note that a task was created."""
 
 
+class ThreadActivity:
+    """What works for the test: who waits for the next call learns from it whether one can still come.
+
+    Its containers are changed by single operations alone, which CPython makes atomic.
+
+    Attributes:
+        threads: Threads that the test has started.
+        jobs: What it has given to executors.
+        loops: Event loops in which it has run.
+        working: By ident, threads that run something which the test has started.
+        starting: Idents of threads that are about to start another one.
+        handed: Work that is on its way to a thread, or its result from there.
+        finished: How many jobs executors have done.
+        running: By ident, the lane of the job or thread that is under way there.
+    """
+
+    def __init__(self) -> None:
+        self.threads: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
+        self.jobs = Jobs()
+        self.loops: weakref.WeakSet[AbstractEventLoop] = weakref.WeakSet()
+        self.working: dict[int, int] = {}
+        self.starting: set[int] = set()
+        self.handed: set[object] = set()
+        self.finished = 0
+        self.running: dict[int, CallContext] = {}
+
+    def clear(self) -> None:
+        """Forget all that was under way: in another run, or in a fork."""
+        for collection in (self.threads, self.jobs, self.loops, self.working, self.starting, self.handed):
+            collection.clear()
+
+
+class LaneTracker:
+    """How lanes began, by which a replay finds those of the recording again.
+
+    Attributes:
+        begun: By lane, the reading of the counter when its thread or job was started.
+        started: Which threads and jobs were begun.
+        tasks: Which one of its kind each task is.
+        creators: Of tasks, the tasks that created them.
+    """
+
+    def __init__(self) -> None:
+        self.begun: dict[str, int] = {}
+        self.started = Started()
+        self.tasks: weakref.WeakKeyDictionary[Any, Label] = weakref.WeakKeyDictionary()
+        self.creators: weakref.WeakKeyDictionary[Any, weakref.ref[Any]] = weakref.WeakKeyDictionary()
+
+
 class LaneOwner(Protocol):
     """The interception, as far as a lane knows it."""
 
-    threads: WeakSet[threading.Thread]
-    jobs: Jobs
+    work: ThreadActivity
+    lanes: LaneTracker
     count: Callable[[], int]
-    begun: dict[str, int]
-    started: Started
-    running: dict[int, CallContext]
-    tasks: WeakKeyDictionary[Any, Label]
-    creators: WeakKeyDictionary[Any, ref[Any]]
-    working: dict[int, int]
-    starting: set[int]
-    handed: set[object]
-    finished: int
     ended: threading.Event
 
     def main(self) -> CallContext:
@@ -91,7 +129,7 @@ class LaneOwner(Protocol):
     def courses(self) -> Starts | None:
         """What knows which call came after which, while recording."""
 
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """Whether the test has ended for whoever carries its stamp."""
 
 
@@ -183,14 +221,14 @@ def strand_of(me: object, call_context: CallContext) -> CallContext:
     if call_context.owner == me:
         return call_context
     here = threading.get_ident() if me == threading.get_ident() or is_root(me) else None
-    job = call_context.interception.running.get(here) if here is not None and call_context.thread != here else None
+    job = call_context.interception.work.running.get(here) if here is not None and call_context.thread != here else None
     if job is not None and job.parent is not None and job.parent.children is call_context.children:
         # The job runs in a copy of its starter's context, taken where `carry` could not see it.
         call_context = job
     if here is not None and call_context.thread == here:
         mine, mine.owner = call_context, me
     else:
-        label = None if here is not None else call_context.interception.tasks.get(me)
+        label = None if here is not None else call_context.interception.lanes.tasks.get(me)
         mine = CallContext(
             call_context.interception, "", me, here, inside=call_context.inside, parent=call_context, label=label
         )
@@ -208,14 +246,14 @@ def name(call_context: CallContext) -> str:
     In a replay threads, jobs and tasks have the recorded path of their label, whichever calls first.
     """
     if not call_context.path and call_context.parent is not None:
-        above, started = name(call_context.parent), call_context.interception.started
+        above, started = name(call_context.parent), call_context.interception.lanes.started
         call_context.path = started.lane(above, call_context.label, call_context.parent.starts) or next(
             path for number in call_context.parent.children if not started.taken(path := f"{above}.{number}")
         )
         if call_context.label is not None:
             started.note(call_context.path, call_context.label)
         if call_context.begun is not None:
-            call_context.interception.begun[call_context.path] = call_context.begun
+            call_context.interception.lanes.begun[call_context.path] = call_context.begun
     return call_context.path
 
 
@@ -305,8 +343,8 @@ def begin(
             if begins is not None:
                 begins()
             with working(call_context):
-                before = interception.running.get(me)
-                interception.running[me] = child
+                before = interception.work.running.get(me)
+                interception.work.running[me] = child
                 token, agent_token = CALL_CONTEXT.set(child), AGENT.set(agent)
                 try:
                     return function(*args, **kwargs)
@@ -314,9 +352,9 @@ def begin(
                     AGENT.reset(agent_token)
                     CALL_CONTEXT.reset(token)
                     if before is None:
-                        del interception.running[me]
+                        del interception.work.running[me]
                     else:
-                        interception.running[me] = before
+                        interception.work.running[me] = before
 
         return stamped
 
@@ -335,7 +373,7 @@ def label_task(call_context: CallContext, task: Any) -> None:
     """Keep which one of its kind `task` is, which the code of `call_context` has created."""
     coroutine = task.get_coro()
     name = getattr(coroutine, "__qualname__", type(coroutine).__qualname__)
-    call_context.interception.tasks[task] = _next_label(call_context, name)
+    call_context.interception.lanes.tasks[task] = _next_label(call_context, name)
 
 
 def _next_label(call_context: CallContext, name: str) -> Label:
@@ -365,7 +403,7 @@ def _context_run(work: Any) -> bool:
 @contextmanager
 def working(call_context: CallContext) -> Iterator[None]:
     """A block that a thread runs for a test."""
-    me, at_it = threading.get_ident(), call_context.interception.working
+    me, at_it = threading.get_ident(), call_context.interception.work.working
     at_it[me] = at_it.get(me, 0) + 1
     try:
         yield
@@ -373,13 +411,13 @@ def working(call_context: CallContext) -> Iterator[None]:
         at_it[me] -= 1
         if not at_it[me]:
             del at_it[me]
-        call_context.interception.finished += 1
+        call_context.interception.work.finished += 1
 
 
 @contextmanager
 def starting(call_context: CallContext) -> Iterator[None]:
     """A block that starts a thread: whoever runs it waits until the new one is there, which nothing else tells."""
-    me, at_it = threading.get_ident(), call_context.interception.starting
+    me, at_it = threading.get_ident(), call_context.interception.work.starting
     at_it.add(me)
     try:
         yield

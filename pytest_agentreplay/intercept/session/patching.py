@@ -17,7 +17,7 @@ from pytest_agentreplay.intercept.session.interceptions import current
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall
+    from pytest_agentreplay.intercept.session.interceptions import PendingCall
 
     MadeOf = tuple[object, tuple[CellType, ...] | None]
     """Of a function that a factory has made: the key of its body, and its closure."""
@@ -210,7 +210,7 @@ def made(key: object, cells: tuple[CellType, ...] | None) -> FunctionType:
     return FunctionType(body.__code__, body.__globals__, body.__name__, None, cells)
 
 
-def lend(key: object, intercepted: InterceptedCall, cells: MadeOf | None = None) -> FunctionType:
+def lend(key: object, intercepted: PendingCall, cells: MadeOf | None = None) -> FunctionType:
     """The body, to run for a call that the backend lets through and whose outcome is not there yet."""
     if not intercepted.open:
         raise ReplayDiverged("refused: a recorded tool is never run while its answers are replayed")

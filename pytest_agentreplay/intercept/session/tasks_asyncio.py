@@ -54,4 +54,4 @@ def note_creator(call_context: CallContext, task: Any) -> None:
     """Keep which task has created `task`: a report names the line of the agent that waits there."""
     creator = lanes.runner()
     if not isinstance(creator, int):
-        call_context.interception.creators[task] = weakref.ref(creator)
+        call_context.interception.lanes.creators[task] = weakref.ref(creator)

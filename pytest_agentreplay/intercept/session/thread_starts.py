@@ -47,7 +47,7 @@ def stamp_threads() -> None:
         if call_context is not None:
             target = getattr(self, "_target", None)  # CPython 3.11-3.14; a subclass with a run of its own has none
             self.run = begin(call_context, target or self.run, course=course_of(call_context, self))(self.run)  # type: ignore[method-assign]
-            call_context.interception.threads.add(self)
+            call_context.interception.work.threads.add(self)
             with starting(call_context):
                 return start(self)
         return start(self)
@@ -64,7 +64,7 @@ def stamp_threads() -> None:
         try:
             with starting(call_context):
                 course = course_of(call_context)
-                job = call_context.interception.jobs.queue(id(self), self._max_workers)
+                job = call_context.interception.work.jobs.queue(id(self), self._max_workers)
                 work, args = carry(call_context, fn, args, course, job.begin)
                 try:
                     future = submit(self, work, *args, **kwargs)
@@ -92,7 +92,7 @@ def _stamp_items(kind: Any) -> None:
     @functools.wraps(put)
     def stamped_put(self: Any, item: Any) -> None:
         call_context = CALL_CONTEXT.get()
-        if call_context is not None and call_context.interception.started.has(ITEM):
+        if call_context is not None and call_context.interception.lanes.started.has(ITEM):
             item_lane = child_of(call_context, ITEM, course_of(call_context))
             vars(self).setdefault(LANES, {}).setdefault(id(item), deque()).append(item_lane)
         put(self, item)
@@ -121,4 +121,4 @@ def _work_on(item_lane: CallContext | None) -> None:
     else:
         item_lane.worker, item_lane.thread = worker, me
     CALL_CONTEXT.set(item_lane)
-    worker.interception.running[me] = item_lane
+    worker.interception.work.running[me] = item_lane

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from contextvars import Context
 
     from pytest_agentreplay.core.model import Closed, Exchange, Failure, Headers, Outcome
-    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
 
 
 class MessageProtocol(Protocol):
@@ -42,7 +42,7 @@ class MessageProtocol(Protocol):
 class RecordingDialogue:
     """The recording side of one connection. Each message settles what was said before it."""
 
-    def __init__(self, interception: Interception, opening: InterceptedCall, call: FrameCall) -> None:
+    def __init__(self, interception: Interception, opening: PendingCall, call: FrameCall) -> None:
         """`opening` was forwarded for `call`, and the connection stands."""
         self._interception = interception
         self._opening = opening.ticket
@@ -55,7 +55,7 @@ class RecordingDialogue:
         self.inside: tuple[int, str] | None = None
         opening.partial = self._so_far
 
-    def say(self, data: bytes) -> InterceptedCall:
+    def say(self, data: bytes) -> PendingCall:
         """The agent is about to send `data`."""
         call = FrameCall(self._call.url, self._opening, body=Body(data), boundary=self._call.boundary)
         intercepted = self._interception.enter(RawCall(call))
@@ -89,7 +89,7 @@ class RecordingDialogue:
             return FramesReply.of(self._frames, headers=self.headers(), waited=True)
 
 
-def _settle(intercepted: InterceptedCall, reply: FramesReply) -> None:
+def _settle(intercepted: PendingCall, reply: FramesReply) -> None:
     intercepted.settle(reply, suspended=True)
     intercepted.partial = None  # the two hold each other
 
@@ -98,7 +98,7 @@ class ReplayingDialogue:
     """The replaying side of one connection: what may come now stands in `due`, in recorded order."""
 
     def __init__(
-        self, interception: Interception, opening: InterceptedCall, call: FrameCall, tongue: MessageProtocol
+        self, interception: Interception, opening: PendingCall, call: FrameCall, tongue: MessageProtocol
     ) -> None:
         """`opening` was answered for `call`."""
         assert opening.exchange is not None
@@ -115,7 +115,7 @@ class ReplayingDialogue:
         self.wake: Callable[[], None] = _nobody
         self._made(opening, opening.exchange)
 
-    def say(self, data: bytes, *, reads: bool = False) -> InterceptedCall:
+    def say(self, data: bytes, *, reads: bool = False) -> PendingCall:
         """The agent sends `data`; what waited for that becomes due. Raises ReplayDiverged for what was never said.
 
         `reads` says that it calls a tool that changes nothing. Within a tool that is verified such a call is forwarded.
@@ -142,7 +142,7 @@ class ReplayingDialogue:
         """Whether the other side ended the connection, and all that it said before was taken."""
         return not self.due and self.closed is not None and not self.closed.by_agent
 
-    def _made(self, intercepted: InterceptedCall, exchange: Exchange) -> None:
+    def _made(self, intercepted: PendingCall, exchange: Exchange) -> None:
         self._outcomes[exchange.start] = intercepted.outcome
         intercepted.finish()
         if self._interception.order is not None:
@@ -162,7 +162,7 @@ class ReplayingDialogue:
 class DialogueServer:
     """Stands for the call of a message, or of a connection, around what a server of this process does for it."""
 
-    def __init__(self, intercepted: InterceptedCall) -> None:
+    def __init__(self, intercepted: PendingCall) -> None:
         """Take the lane that runs here: a server may handle the message in a task that knows no lane of the agent."""
         self._ticket = intercepted.ticket if intercepted.exchange is None else intercepted.exchange.start
         self._call_context = lanes.CALL_CONTEXT.get()

@@ -16,7 +16,7 @@ from pytest_agentreplay.intercept.session import lanes
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Failure, Headers
-    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
     from pytest_agentreplay.intercept.session.lanes import CallContext
 
 
@@ -24,7 +24,7 @@ class FrameRecording:
     """One connection, whose opening went through `intercepted`. Each message settles the one before it."""
 
     def __init__(
-        self, interception: Interception, intercepted: InterceptedCall, call: FrameCall, headers: Headers = ()
+        self, interception: Interception, intercepted: PendingCall, call: FrameCall, headers: Headers = ()
     ) -> None:
         """`call` is the opening as it was asked for, `headers` are those of the handshake's answer."""
         self.interception = interception

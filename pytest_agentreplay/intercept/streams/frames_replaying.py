@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_agentreplay.core.frames import FrameTopic
-    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
     from pytest_agentreplay.intercept.session.lanes import CallContext
 
 STALL = 10.0
@@ -43,7 +43,7 @@ class FrameReplaying:
     """One connection, whose opening was answered through `intercepted`. Safe from any thread and task."""
 
     def __init__(
-        self, interception: Interception, intercepted: InterceptedCall, call: FrameCall, about: FrameTopic | None = None
+        self, interception: Interception, intercepted: PendingCall, call: FrameCall, about: FrameTopic | None = None
     ) -> None:
         """`call` is the opening as it was asked for; `about` is that of `core.frames.Release`."""
         assert intercepted.exchange is not None
@@ -183,8 +183,8 @@ class FrameReplaying:
     def _company(self) -> bool:
         """Whether another thread of the test could still send what is waited for."""
         me = threading.current_thread()
-        others = any(thread.is_alive() and thread is not me for thread in self.interception.threads)
-        return others or any(not job.done() for job in self.interception.jobs)
+        others = any(thread.is_alive() and thread is not me for thread in self.interception.work.threads)
+        return others or any(not job.done() for job in self.interception.work.jobs)
 
     def _released(self, start: int) -> None:
         if self.interception.order is not None:

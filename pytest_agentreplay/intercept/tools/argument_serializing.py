@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.core.serialize import Codec, FrozenCall
-    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
 
 
 _INDEX = re.compile(r"\[\d+\]")
@@ -58,10 +58,10 @@ class ArgumentFreezing:
             return None
         return written
 
-    def watch(self, interception: Interception, intercepted: InterceptedCall, tool: str) -> None:
+    def watch(self, interception: Interception, intercepted: PendingCall, tool: str) -> None:
         """Recording: report what is not compared, and see at the call's end what the tool has changed."""
         for gap in self._frozen.gaps:
-            interception.uncompared.setdefault((tool, _INDEX.sub("[*]", gap.path), gap.kind), gap.why)
+            interception.tools.uncompared.setdefault((tool, _INDEX.sub("[*]", gap.path), gap.kind), gap.why)
         if self._frozen.instances:
             intercepted.settled = self._compare
 

@@ -37,7 +37,7 @@ def patch(library: ModuleType) -> None:
 
 def _run(interception: Interception, original: Any, tool: Any, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
-    interception.seen_tools.add(_shown(tool.name))
+    interception.tools.seen.add(_shown(tool.name))
     kind = type(_whole(tool))
     if any(base.__module__ in _LIVE for base in kind.__mro__) or framework.is_from(kind, framework.MCP_ADAPTERS):
         return original(tool, *args, **kwargs)

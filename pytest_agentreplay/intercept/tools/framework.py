@@ -123,7 +123,7 @@ def _enter(
 ) -> ToolRecording | ToolReplaying | ToolVerifying | None:
     """What to do with a call; None is to run it: for real, or as a part of the very call around it."""
     __tracebackhide__ = True
-    if tool.name in interception.live:
+    if tool.name in interception.tools.live:
         return None
     around = lanes.CALL_CONTEXT.get()
     running = _RUNNING.setdefault(interception, {})
@@ -131,7 +131,7 @@ def _enter(
         return None
     said = said_of(tool.function)
     returns = ANNOTATED if said is None else said.tool.returns
-    codecs = library_values.known((*tool.codecs, *interception.codecs))
+    codecs = library_values.known((*tool.codecs, *interception.tools.codecs))
     results = ToolResults(f"tool {tool.name}", _annotated(tool.function), returns, codecs)
     reads = said is not None and said.tool.effects == "read"
     frozen = _frozen(tool, arguments, codecs)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.core.serialize import Codec
-    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Redactor
+    from pytest_agentreplay.intercept.session.interceptions import PendingCall, Redactor
 
 _PLACEHOLDER = re.compile(r"\[\[redacted:[^\]]*\]\]")
 
@@ -41,7 +41,7 @@ def thrown(after: int, error: BaseException, codecs: Sequence[Codec]) -> JsonObj
 class GeneratorInput:
     """What was sent into one replayed generator when it was recorded, to compare with what is sent now."""
 
-    def __init__(self, intercepted: InterceptedCall, redactor: Redactor) -> None:
+    def __init__(self, intercepted: PendingCall, redactor: Redactor) -> None:
         """Nothing is compared for a recording made before values sent were kept."""
         recorded = intercepted.exchange.outcome if intercepted.exchange is not None else None
         kept = recorded.sent if isinstance(recorded, ToolReply) else None

@@ -70,7 +70,7 @@ def _shown(tool: Any) -> set[str]:
 
 def _is_live(interception: Interception, tool: Any) -> bool:
     """Whether a tool only goes on elsewhere: to another agent, or to a chain or server that crosses by itself."""
-    interception.seen_tools.add(tool.name)
+    interception.tools.seen.add(tool.name)
     work = getattr(tool, "coroutine", None) or getattr(tool, "func", None)
     return HANDOFF in (tool.metadata or {}) or framework.is_from(work, framework.MCP_ADAPTERS) or _is_agent(work)
 

@@ -46,7 +46,7 @@ def _arguments(tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict
 
 def _is_live(interception: Interception, tool: Any) -> bool:
     """Whether the framework's own function goes on elsewhere: to another agent, or to an MCP server."""
-    interception.seen_tools.add(tool.metadata.get_name())
+    interception.tools.seen.add(tool.metadata.get_name())
     function = _function(tool)
     return framework.is_from(function, ("llama_index.core.agent.", *framework.MCP_ADAPTERS))
 

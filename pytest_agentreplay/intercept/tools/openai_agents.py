@@ -44,7 +44,7 @@ def patch(library: ModuleType) -> None:
 
 
 def _intercepted(codecs: tuple[Codec, ...], interception: Interception, tool: Any, real: Any) -> Any:
-    interception.seen_tools.add(tool.name)
+    interception.tools.seen.add(tool.name)
     owner, wrapped, met = vars(tool).get(MET, (None, None, None))
     if owner is not tool or wrapped is not real:
         met = _met(tool, real, codecs)
@@ -54,7 +54,7 @@ def _intercepted(codecs: tuple[Codec, ...], interception: Interception, tool: An
 
 def _noted(interception: Interception, handoff: Any, real: Any) -> Any:
     """The field of a handoff, which the model sees as a tool, and which only says who goes on."""
-    interception.seen_tools.add(handoff.tool_name)
+    interception.tools.seen.add(handoff.tool_name)
     return real
 
 

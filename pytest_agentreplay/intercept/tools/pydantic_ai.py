@@ -31,7 +31,7 @@ def patch(library: ModuleType) -> None:
 async def _offer(interception: Interception, original: Any, toolset: Any, *args: Any, **kwargs: Any) -> Any:
     """What the model is offered: output tools too, and those whose arguments it may get wrong, so that none runs."""
     tools = await original(toolset, *args, **kwargs)
-    interception.seen_tools.update(name for name, tool in tools.items() if tool.tool_def.kind != "external")
+    interception.tools.seen.update(name for name, tool in tools.items() if tool.tool_def.kind != "external")
     return tools
 
 

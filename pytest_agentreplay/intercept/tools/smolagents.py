@@ -53,12 +53,12 @@ def _call(interception: Interception, original: Any, tool: Any, *args: Any, **kw
 
 def _manage(interception: Interception, original: Any, agent: Any, *args: Any, **kwargs: Any) -> Any:
     """An agent that another one calls as it calls tools: its model and its tools cross by themselves."""
-    interception.seen_tools.add(agent.name)
+    interception.tools.seen.add(agent.name)
     return original(agent, *args, **kwargs)
 
 
 def _is_live(interception: Interception, tool: Any) -> bool:
     """Whether a tool does nothing, or hands over to an MCP server."""
-    interception.seen_tools.add(tool.name)
+    interception.tools.seen.add(tool.name)
     kind = type(tool)
     return framework.is_from(kind, framework.MCP_ADAPTERS) or any(dotted(base) in _LIVE for base in kind.__mro__)

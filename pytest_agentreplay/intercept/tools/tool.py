@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.core.serialize import Codec
-    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
     from pytest_agentreplay.intercept.session.patching import MadeOf
     from pytest_agentreplay.intercept.tools.tool_paths import ToolPath
     from pytest_agentreplay.intercept.tools.tool_recording import ToolRecording
@@ -88,7 +88,7 @@ class Redirection:
         """Call the tool `name` from now on."""
         self.tool = replace(self.tool, name=name)
 
-    def within(self, interception: Interception, intercepted: InterceptedCall) -> None:
+    def within(self, interception: Interception, intercepted: PendingCall) -> None:
         """Say that the framework's call which went in at `intercepted` is this tool's: its function then just runs."""
         self._seam.running[id(interception), intercepted.ticket] = None, intercepted
 
@@ -154,7 +154,7 @@ class ToolFunctions:
         """Lead all functions of `held` that no other tool has taken; the outermost is free."""
         self.caches = held.caches
         self.layers: list[PatchedFunction] = []
-        self.running: dict[tuple[int, int], tuple[PatchedFunction | None, InterceptedCall]] = {}
+        self.running: dict[tuple[int, int], tuple[PatchedFunction | None, PendingCall]] = {}
         try:
             for function in held.functions:
                 if function not in _LAYERS:
@@ -175,7 +175,7 @@ class ToolFunctions:
         for layer in self.layers:
             layer.close()
 
-    def enclosing(self, interception: Interception, layer: PatchedFunction) -> InterceptedCall | None:
+    def enclosing(self, interception: Interception, layer: PatchedFunction) -> PendingCall | None:
         """The call of this very tool right around us, entered by a framework or a layer around `layer`; if any."""
         call_context = lanes.CALL_CONTEXT.get()
         if call_context is None or call_context.inside is None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
 
     from pytest_agentreplay.core.model import Json
-    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
     from pytest_agentreplay.intercept.tools.results import ToolResults
 
 AWAITED = "$awaited"
@@ -29,7 +29,7 @@ class ToolRecording:
 
     __slots__ = ("intercepted", "interception", "results")
 
-    def __init__(self, interception: Interception, intercepted: InterceptedCall, results: ToolResults) -> None:
+    def __init__(self, interception: Interception, intercepted: PendingCall, results: ToolResults) -> None:
         """`intercepted` is forwarded, and settled by whichever method runs the original."""
         self.interception = interception
         self.intercepted = intercepted
@@ -44,7 +44,7 @@ class ToolRecording:
         except ReplayDiverged:
             raise
         except BaseException as error:
-            self.intercepted.hold_now()
+            self.intercepted.hold_in_thread()
             self.intercepted.settle(self.results.failure(error))
             raise
         kind = type(result)
@@ -56,7 +56,7 @@ class ToolRecording:
             return self.async_flow(result, awaited=True)
         with self.intercepted.inside():  # expired columns of a row are loaded
             value = self.results.kept(self.interception, result)
-        self.intercepted.hold_now()
+        self.intercepted.hold_in_thread()
         self.intercepted.settle(ToolReply(value))
         return result
 
@@ -104,7 +104,7 @@ class ToolRecording:
                 raise
             items.append(self.results.kept_item(self.interception, item))
             intercepted.first_byte()
-            intercepted.come_now(len(items))
+            intercepted.wait_in_thread(len(items))
             try:
                 sent = yield item
             except GeneratorExit:
@@ -171,17 +171,17 @@ class ToolRecording:
             waiting = True
 
 
-async def _in_turn(intercepted: InterceptedCall, coroutine: Any, watch: StepWatch, chunks: int = END) -> Any:
+async def _in_turn(intercepted: PendingCall, coroutine: Any, watch: StepWatch, chunks: int = END) -> Any:
     """Await `coroutine`; what comes of it, a failure too, comes in its turn. Who gives up waits no more."""
     __tracebackhide__ = True
     try:
         result = await stepped(intercepted, coroutine, watch)
     except Exception:
         if watch.suspended:
-            await intercepted.come()
+            await intercepted.wait()
         raise
     if watch.suspended:
-        await intercepted.come(chunks)
+        await intercepted.wait(chunks)
     else:
-        intercepted.come_now(chunks, at_once=True)
+        intercepted.wait_in_thread(chunks, at_once=True)
     return result

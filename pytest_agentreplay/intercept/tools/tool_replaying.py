@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
 
     from pytest_agentreplay.core.model import JsonObject
-    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
     from pytest_agentreplay.intercept.tools.results import ToolResults
 
 
@@ -29,7 +29,7 @@ class ToolReplaying:
 
     __slots__ = ("intercepted", "interception", "results")
 
-    def __init__(self, interception: Interception, intercepted: InterceptedCall, results: ToolResults) -> None:
+    def __init__(self, interception: Interception, intercepted: PendingCall, results: ToolResults) -> None:
         """`intercepted` carries the recorded outcome, unless it is `unfinished`."""
         self.interception = interception
         self.intercepted = intercepted
@@ -47,7 +47,7 @@ class ToolReplaying:
                 return self.async_flow() if awaited else self.flow()
             if awaited:
                 return self.wait()
-        self.intercepted.come_now()
+        self.intercepted.wait_in_thread()
         return self._value(self._reply())
 
     async def wait(self) -> Any:
@@ -55,7 +55,7 @@ class ToolReplaying:
         __tracebackhide__ = True
         if self.intercepted.unfinished:
             await self._for_ever()
-        await self.intercepted.come()
+        await self.intercepted.wait()
         reply = self._reply()
         if reply.items is not None:
             self._changed("a generator", "a coroutine function")
@@ -67,14 +67,14 @@ class ToolReplaying:
         if self.intercepted.unfinished:
             self._block()
         if not isinstance(self.intercepted.outcome, ToolReply):
-            self.intercepted.come_now()
+            self.intercepted.wait_in_thread()
         reply = self._reply()
         if reply.items is None:
             self._changed("a function", "a generator")
         sent = GeneratorInput(self.intercepted, self.interception.redactor)
         try:
             for number, data in enumerate(reply.items, 1):
-                self.intercepted.come_now(number)
+                self.intercepted.wait_in_thread(number)
                 item = self.results.given_item(self.interception, data)
                 try:
                     given = yield item
@@ -88,7 +88,7 @@ class ToolReplaying:
                         raise
                 else:
                     self._compare(sent, number, *self.results.kept_sent(number, given))
-            self.intercepted.come_now(_last(reply))
+            self.intercepted.wait_in_thread(_last(reply))
             self._end(reply)
             return self.results.given_end(self.interception, reply.value)
         finally:
@@ -100,14 +100,14 @@ class ToolReplaying:
         if self.intercepted.unfinished:
             await self._for_ever()
         if not isinstance(self.intercepted.outcome, ToolReply):
-            await self.intercepted.come()
+            await self.intercepted.wait()
         reply = self._reply()
         if reply.items is None:
             self._changed("a function", "an async generator")
         sent = GeneratorInput(self.intercepted, self.interception.redactor)
         try:
             for number, data in enumerate(reply.items, 1):
-                await self.intercepted.come(number)
+                await self.intercepted.wait(number)
                 item = self.results.given_item(self.interception, data)
                 try:
                     given = yield item
@@ -123,8 +123,8 @@ class ToolReplaying:
                 else:
                     self._compare(sent, number, *self.results.kept_sent(number, given))
             if reply.failure is not None and reply.failure.cancelled:
-                await self.intercepted.never()
-            await self.intercepted.come(_last(reply))
+                await self.intercepted.abandon()
+            await self.intercepted.wait(_last(reply))
             self._end(reply)
         finally:
             self.intercepted.finish()
@@ -165,7 +165,7 @@ class ToolReplaying:
         """The consumer closes the generator: it was to ask for more. Latched only, since nobody catches it here."""
         assert reply.items is not None
         given_up = reply.failure is not None and reply.failure.cancelled  # while the next item was waited for
-        if reply.sent is None or self.interception.over():
+        if reply.sent is None or self.interception.is_over():
             return
         if number == len(reply.items) and (reply.closed or given_up):
             return
@@ -192,13 +192,13 @@ class ToolReplaying:
     def _block(self) -> NoReturn:
         """Hold a thread until the test ends, as the recorded call did; the test's own thread cannot wait for that."""
         if self.intercepted.can_wait():
-            self.intercepted.never_now()
+            self.intercepted.abandon_in_thread()
         self._part("it never ended when it was recorded, so there is nothing to give back")
 
     async def _for_ever(self) -> None:
         """Wait to be given up again."""
         try:
-            await self.intercepted.never()
+            await self.intercepted.abandon()
         finally:
             self.intercepted.finish()
 

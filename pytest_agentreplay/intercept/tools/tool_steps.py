@@ -14,7 +14,7 @@ from pytest_agentreplay.intercept.session import lanes
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall
+    from pytest_agentreplay.intercept.session.interceptions import PendingCall
 
 
 class StepWatch:
@@ -28,7 +28,7 @@ class StepWatch:
 
 
 @types.coroutine
-def stepped(intercepted: InterceptedCall, coroutine: Any, watch: StepWatch) -> Generator[Any, Any, Any]:
+def stepped(intercepted: PendingCall, coroutine: Any, watch: StepWatch) -> Generator[Any, Any, Any]:
     """Await `coroutine` (or one step of an async generator) as if inside `intercepted`.
 
     What it marks itself meanwhile, an exchange inside this one, it finds again in its next step.

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 
     from pytest_agentreplay.core.model import Outcome
-    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
     from pytest_agentreplay.intercept.tools.results import ToolResults
 
 
 def entering(
-    interception: Interception, intercepted: InterceptedCall, results: ToolResults, *, awaitable: bool = False
+    interception: Interception, intercepted: PendingCall, results: ToolResults, *, awaitable: bool = False
 ) -> ToolRecording | ToolReplaying | ToolVerifying:
     """Return how a tool's call is made, as the backend decided. Only a `ToolReplaying` does not run the original."""
     if intercepted.forward:
@@ -38,7 +38,7 @@ def entering(
 class VerifiedCall:
     """The interception and the intercepted call around the real one, whose outcome is compared and need not be kept."""
 
-    def __init__(self, intercepted: InterceptedCall) -> None:
+    def __init__(self, intercepted: PendingCall) -> None:
         """`intercepted` is the one that was answered."""
         self._intercepted = intercepted
         self.partial: Callable[[], Outcome] | None = None
@@ -50,19 +50,19 @@ class VerifiedCall:
     def first_byte(self) -> None:
         """Nobody times it."""
 
-    async def come(self, chunks: int = 0) -> None:
+    async def wait(self, chunks: int = 0) -> None:
         """It comes when it comes."""
 
-    def come_now(self, chunks: int = 0, *, at_once: bool = False) -> None:
+    def wait_in_thread(self, chunks: int = 0, *, at_once: bool = False) -> None:
         """It comes when it comes."""
 
-    def hold_now(self) -> None:
+    def hold_in_thread(self) -> None:
         """Nobody waits for it."""
 
     def settle(self, outcome: Outcome, *, suspended: bool = False) -> None:
         """Compare what came."""
         del suspended
-        self._intercepted.compared(outcome)
+        self._intercepted.compare_outcome(outcome)
 
     def cannot_keep(self, why: Exception | None) -> None:
         """It is compared by its class, and then differs."""
@@ -74,12 +74,12 @@ class ToolVerifying:
     __slots__ = ("_intercepted", "_live", "_recorded", "awaitable")
 
     def __init__(
-        self, interception: Interception, intercepted: InterceptedCall, results: ToolResults, *, awaitable: bool
+        self, interception: Interception, intercepted: PendingCall, results: ToolResults, *, awaitable: bool
     ) -> None:
         """`awaitable` says that a call of the plain function has to be awaited."""
         trial = VerifiedCall(intercepted)
         self._intercepted = intercepted
-        self._live = ToolRecording(cast("Interception", trial), cast("InterceptedCall", trial), results)
+        self._live = ToolRecording(cast("Interception", trial), cast("PendingCall", trial), results)
         self._recorded = ToolReplaying(interception, intercepted, results)
         self.awaitable = awaitable
 
@@ -178,7 +178,7 @@ class ToolVerifying:
     def _leave(self, live: Any) -> None:
         """Drop what the original gave to be awaited or consumed, where the recorded one gave a value, or raised."""
         if type(live) in {CoroutineType, GeneratorType, AsyncGeneratorType}:
-            self._intercepted.compared(ToolReply({"$opaque": type(live).__name__}))
+            self._intercepted.compare_outcome(ToolReply({"$opaque": type(live).__name__}))
             if not isinstance(live, AsyncGeneratorType):
                 live.close()
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pytest_agentreplay.core.model import Headers
-    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall
+    from pytest_agentreplay.intercept.session.interceptions import PendingCall
 
 
 def patch(library: ModuleType) -> None:
@@ -69,7 +69,7 @@ def _connecting(original: Callable[..., Any]) -> Callable[..., Any]:
     return _ws_connect
 
 
-def _not_opened(intercepted: InterceptedCall, error: Any) -> None:
+def _not_opened(intercepted: PendingCall, error: Any) -> None:
     from aiohttp import WSServerHandshakeError
 
     if isinstance(error, WSServerHandshakeError):
@@ -79,7 +79,7 @@ def _not_opened(intercepted: InterceptedCall, error: Any) -> None:
         intercepted.settle(failure_of(error))
 
 
-async def _answered(intercepted: InterceptedCall, url: Any) -> Any:
+async def _answered(intercepted: PendingCall, url: Any) -> Any:
     """The answer to the recorded handshake; raises what it failed with."""
     __tracebackhide__ = True
     from aiohttp import WSServerHandshakeError

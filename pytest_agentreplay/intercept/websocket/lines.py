@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_agentreplay.core.model import Frame, Headers
-    from pytest_agentreplay.intercept.session.interceptions import InterceptedCall, Interception
+    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
     from pytest_agentreplay.intercept.streams.frames_replaying import End
 
 LINE = "_agentreplay_line"
@@ -120,7 +120,7 @@ def leave(connection: Any) -> Any:
     return connection
 
 
-def opened(interception: Interception, intercepted: InterceptedCall, call: FrameCall, connection: Any) -> Any:
+def opened(interception: Interception, intercepted: PendingCall, call: FrameCall, connection: Any) -> Any:
     """The connection, recorded from here on."""
     pairs = connection.response.headers.raw_items() if connection.response is not None else ()
     headers: Headers = tuple((name, value) for name, value in pairs if name.lower() not in OURS)
@@ -128,7 +128,7 @@ def opened(interception: Interception, intercepted: InterceptedCall, call: Frame
     return connection
 
 
-def not_opened(interception: Interception, intercepted: InterceptedCall, error: BaseException) -> None:
+def not_opened(interception: Interception, intercepted: PendingCall, error: BaseException) -> None:
     """Keep why a connection could not be opened."""
     interception.cannot_keep(closed_by_neighbour(error))
     response: Any = getattr(error, "response", None)
@@ -147,7 +147,7 @@ def not_opened(interception: Interception, intercepted: InterceptedCall, error: 
         intercepted.settle(failure_of(error))
 
 
-def refused(intercepted: InterceptedCall) -> BaseException | None:
+def refused(intercepted: PendingCall) -> BaseException | None:
     """Why the recorded connection could not be opened, as the library says it; None when it could."""
     from websockets.datastructures import Headers
     from websockets.exceptions import InvalidStatus

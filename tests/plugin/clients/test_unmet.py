@@ -105,7 +105,7 @@ import pytest, agent
 
 @pytest.mark.parametrize("way", [name for name in vars(agent) if name.startswith("by_")])
 def test_way(way, agentreplay):
-    agent.seen_tools()
+    agent.met()
     try:
         getattr(agent, way)()
     except Exception:
