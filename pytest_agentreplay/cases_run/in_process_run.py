@@ -160,7 +160,7 @@ class InProcessRun(ReplaySession):
         began = clocks.perf_counter()
         self.enter_body()
         try:
-            with self.deadline.watched(despair):
+            with self.deadline.watch_runner(despair):
                 output = self._play(runner, copy.deepcopy(given))
         except BaseException as raised:
             if not all(isinstance(one, ITS_OWN) for one in leaves(raised)):

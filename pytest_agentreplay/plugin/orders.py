@@ -62,10 +62,10 @@ def repeat_item(item: pytest.Function, test: str, word: str) -> pytest.Function:
 
 def with_orders(items: Iterable[Any]) -> list[Any]:
     """`items`, each followed by itself in other orders, where that is asked for."""
-    return [each for item in items for each in around(item)]
+    return [each for item in items for each in items_of(item)]
 
 
-def around(item: Any) -> Iterator[Any]:
+def items_of(item: Any) -> Iterator[Any]:
     """The item and its orders; for `agentreplay orders` those of its test alone, the recorded one first."""
     wish = wish_of(item.config)
     if wish is None:
@@ -118,7 +118,7 @@ def wish_of(config: pytest.Config) -> dict[str, Any] | None:
     return config.stash[WISH]
 
 
-def tried(item: pytest.Item) -> Tried:
+def progress_of(item: pytest.Item) -> Tried:
     """What is known of the orders of the item's test."""
     tests = item.config.stash.setdefault(KNOWN, {})
     return tests.setdefault(nodeid_of(item), Tried())
@@ -128,7 +128,7 @@ def trial_of(item: pytest.Item) -> OrderTrial | None:
     """The order of the item; None for the plain one."""
     if TRIAL not in item.stash:
         return None
-    return item.stash[TRIAL]._replace(ended=tried(item).ended)
+    return item.stash[TRIAL]._replace(ended=progress_of(item).ended)
 
 
 def leave_out(item: pytest.Item) -> None:
@@ -136,7 +136,7 @@ def leave_out(item: pytest.Item) -> None:
     trial = trial_of(item)
     if trial is None or not trial.number:
         return
-    progress = tried(item)
+    progress = progress_of(item)
     if progress.broken:
         item.add_marker(pytest.mark.skip(reason="it does not replay in its recorded order: that comes first"))
     elif progress.race_number not in {None, trial.number}:
@@ -145,7 +145,7 @@ def leave_out(item: pytest.Item) -> None:
 
 def remember(item: pytest.Item, run_session: RunSession, ended: EndedRun) -> None:
     """Keep how the test ended: in the recorded order, for the others; in another, when that has changed something."""
-    trial, progress = trial_of(item), tried(item)
+    trial, progress = trial_of(item), progress_of(item)
     if trial is not None and trial.number:
         progress.race_number = trial.number if run_session.summary.code else progress.race_number
     elif run_session.mode == "replay":

@@ -151,7 +151,7 @@ def install() -> None:
 
 
 @contextmanager
-def unwrapped() -> Generator[None]:
+def unwrap_groups() -> Generator[None]:
     """Raise a refusal as itself where a group (task groups, nurseries) or `SystemExit` stands around it."""
     try:
         yield
@@ -188,7 +188,7 @@ def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         async def of_async_generator(*args: Any, **kwargs: Any) -> AsyncGenerator[Any]:
             values = function(*args, **kwargs)
-            with unwrapped():
+            with unwrap_groups():
                 try:
                     async for value in values:
                         yield value
@@ -200,7 +200,7 @@ def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
 
         @functools.wraps(function)
         async def of_coroutine(*args: Any, **kwargs: Any) -> Any:
-            with unwrapped():
+            with unwrap_groups():
                 return await function(*args, **kwargs)
 
         return of_coroutine
@@ -208,14 +208,14 @@ def wrap(function: Callable[..., Any]) -> Callable[..., Any]:
 
         @functools.wraps(function)
         def of_generator(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-            with unwrapped():
+            with unwrap_groups():
                 yield from function(*args, **kwargs)
 
         return of_generator
 
     @functools.wraps(function)
     def of_function(*args: Any, **kwargs: Any) -> Any:
-        with unwrapped():
+        with unwrap_groups():
             return function(*args, **kwargs)
 
     return of_function

@@ -141,7 +141,7 @@ def replay(
 
     item.stash[PROVING] = True
     try:
-        with unasked(item.config):
+        with without_prompts(item.config):
             reports = runtestprotocol(item, nextitem=nextitem, log=False)
     finally:
         del item.stash[PROVING]
@@ -169,7 +169,7 @@ def reason_of(skipping: pytest.TestReport) -> str:
 
 
 @contextmanager
-def unasked(config: pytest.Config) -> Iterator[None]:
+def without_prompts(config: pytest.Config) -> Iterator[None]:
     """No prompt of a debugger (`breakpoint()`, `pdb.set_trace()`, `--pdb`): the recording has asked already."""
     import pdb  # noqa: T100  to keep it from asking
 

@@ -239,7 +239,7 @@ def stamp_coroutine(item: pytest.Item, run_session: RunSession) -> None:
         call_context.owner = runner()
         run_session.interception.call_context()  # its loop may outlive the test
         try:
-            with outcome.unwrapped(), run_session.overtime.in_task():
+            with outcome.unwrap_groups(), run_session.overtime.in_task():
                 return await function(*args, **kwargs)
         finally:
             CALL_CONTEXT.reset(token)

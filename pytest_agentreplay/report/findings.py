@@ -75,7 +75,7 @@ def of(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
             return _unreadable(divergence, test, facts)
         case _:
             pass
-    lines = [*differences(divergence), *_why(divergence), *_course(divergence)]
+    lines = [*differences(divergence), *_explain(divergence), *_course(divergence)]
     file = file_of(facts)
     if file:
         when = str(facts.get("recorded") or "")[:10]
@@ -93,7 +93,7 @@ def of(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
 
 def stopped_early(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
     """Return what stands beside the error of a test that ended before its recording did."""
-    lines = _why(divergence)
+    lines = _explain(divergence)
     if file := file_of(facts):
         lines.append(Line("text", file, "snapshot"))
         turn = f" --turn {divergence.turn}" if divergence.turn else ""
@@ -125,7 +125,7 @@ def still_waiting(finding: Finding, line: str, *, refused: bool) -> Finding:
 
 def compared(divergence: Divergence, first: str, second: str) -> Finding:
     """The finding of two snapshot files that part; `first` is told as recorded, `second` as now."""
-    lines = [*differences(divergence), *_why(divergence)]
+    lines = [*differences(divergence), *_explain(divergence)]
     turn = f" --turn {divergence.turn}" if divergence.turn else ""
     lines += [
         Line("next", f"agentreplay show {quoted(file)}{turn}", f"see {name}")
@@ -240,7 +240,7 @@ def _sides(difference: Difference) -> tuple[str, str]:
     return excerpt(recorded, now, KEPT)
 
 
-def _why(divergence: Divergence) -> list[Line]:
+def _explain(divergence: Divergence) -> list[Line]:
     lines = [Line("cause", divergence.cause)] if divergence.cause else []
     return lines + [Line("text", text) for text in divergence.detail]
 

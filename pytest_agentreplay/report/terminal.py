@@ -30,7 +30,7 @@ def text(finding: Finding, *, width: int = 80, verbosity: int = 0) -> str:
     """The finding in lines of `width` columns, commands apart; at verbosity 2 every difference and both calls."""
     width = max(NARROW, width)
     everything = verbosity >= 2
-    head = _wrapped(finding.headline, width, "", "  ")
+    head = _wrap(finding.headline, width, "", "  ")
     prose = [row for line in finding.lines if line.what in {"text", "cause"} for row in _paragraph(line, width)]
     steps = [row for line in finding.lines if line.what == "next" for row in _step(line, width)]
     details = [f"  {safe(line.text)}" for line in finding.lines if line.what == "detail"] if everything else []
@@ -63,7 +63,7 @@ def _difference(line: Line, width: int, *, everything: bool) -> list[str]:
     room = width - 4 - len("recorded  ")
     if note.endswith(("] dropped", "] added")) or (max(map(len, sides)) <= room and " -> " in note):
         note = ""
-    head = _wrapped(f"{place}   {note}".rstrip(), width, "  ", "    ")
+    head = _wrap(f"{place}   {note}".rstrip(), width, "  ", "    ")
     if everything:
         labelled = zip(("recorded  ", "now       "), sides, strict=True)
         return [*head, *(row for name, side in labelled for row in _hard(side, width, f"    {name}"))]
@@ -75,8 +75,8 @@ def _paragraph(line: Line, width: int) -> list[str]:
     """A line of prose, behind its label."""
     name = "likely cause" if line.what == "cause" else line.label
     if not name:
-        return _wrapped(line.text, width, "  ", "    ")
-    return _wrapped(line.text, width, f"  {name:{LABEL}}", " " * (LABEL + 2))
+        return _wrap(line.text, width, "  ", "    ")
+    return _wrap(line.text, width, f"  {name:{LABEL}}", " " * (LABEL + 2))
 
 
 def _step(line: Line, width: int) -> list[str]:
@@ -86,7 +86,7 @@ def _step(line: Line, width: int) -> list[str]:
     return [beside] if len(beside) <= width else [f"  {name}:", f"    {command}"]
 
 
-def _wrapped(text: str, width: int, first: str, then: str) -> list[str]:
+def _wrap(text: str, width: int, first: str, then: str) -> list[str]:
     """Prose on several lines; a path that is too long for one stays whole, unless it has no end."""
     wrap = textwrap.TextWrapper(
         width, initial_indent=first, subsequent_indent=then, break_on_hyphens=False, break_long_words=False

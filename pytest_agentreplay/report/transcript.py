@@ -54,7 +54,7 @@ def written(run: Run, reader: Reader, scribe: TranscriptWriter) -> str:
         lanes.setdefault(turn.lane, []).append("\n".join(scribe.turn(turn)))
     first, *others = list(lanes.values()) or [["(nothing crossed a boundary)"]]
     for number, texts in enumerate(sorted(others), 2):
-        first += [f"{head}  lane {number}{rest}" for head, rest in map(headed, texts)]
+        first += [f"{head}  lane {number}{rest}" for head, rest in map(add_heading, texts)]
     return "\n\n".join(first) + "\n"
 
 
@@ -73,9 +73,9 @@ def show(run: Run, reader: Reader, *, turn: int | None = None, width: int = 80) 
     scribe = TranscriptWriter(run, reader, note, inner=True)
     turns_of_run = turns(run, reader)
     blocks = [(each.number, list(scribe.turn(each))) for each in turns_of_run]
-    chosen = ["\n".join(clipped(rows, width)) for number, rows in blocks if turn in {None, number}]
+    chosen = ["\n".join(clip(rows, width)) for number, rows in blocks if turn in {None, number}]
     if turn is None:
-        chosen.insert(0, "\n".join(clipped(map(escape_row, facts(run)), width)))
+        chosen.insert(0, "\n".join(clip(map(escape_row, facts(run)), width)))
     elif not chosen:
         there = ", ".join(str(each.number) for each in turns_of_run) or "none"
         msg = f"there is no turn {turn}; the turns of this run: {there}"
@@ -83,13 +83,13 @@ def show(run: Run, reader: Reader, *, turn: int | None = None, width: int = 80) 
     return "\n\n".join(chosen) + "\n"
 
 
-def headed(text: str) -> tuple[str, str]:
+def add_heading(text: str) -> tuple[str, str]:
     """The first line of a text, and all that follows, its newline included."""
     head, newline, rest = text.partition("\n")
     return head, newline + rest
 
 
-def clipped(rows: Iterable[str], width: int) -> Iterator[str]:
+def clip(rows: Iterable[str], width: int) -> Iterator[str]:
     """Lines of at most `width` columns."""
     return (row if len(row) <= width else f"{row[: width - 3]}..." for row in rows)
 

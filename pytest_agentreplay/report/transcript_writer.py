@@ -72,20 +72,20 @@ class TranscriptWriter:
         whose = f"{turn.agent} " if turn.agent and turn.who else ""
         if turn.model is None:
             yield f"{whose}turn {turn.number}  before the first model call"
-        for x in settled(turn.exchanges):
+        for x in note_settled(turn.exchanges):
             if turn.model is None or x.start != turn.model.start:
-                yield from indented(self.exchange(x))
+                yield from indent(self.exchange(x))
                 continue
             reading = self._reader.read_call(x.call)
             yield f"{whose}turn {turn.number}  {reading.name}{self._note(x)}"
-            yield from indented(self.model(x, reading, self._context(turn, x, reading)))
+            yield from indent(self.model(x, reading, self._context(turn, x, reading)))
 
     def _context(self, turn: Turn, x: Exchange, now: CallReading) -> LaneContext:
         """Return what was said before a model call: a child process has its own, unless it goes on with another."""
         key = turn.lane, next((lane for lane in self._apart if f"{x.lane}.".startswith(f"{lane}.")), "")
         if (context := self._contexts.get(key)) is None:
             before = self._lanes.get(turn.lane, LaneContext())
-            goes_on = not all(map(is_system, now.messages[: kept(before.request, now)]))
+            goes_on = not all(map(is_system, now.messages[: note_kept(before.request, now)]))
             self._contexts[key] = context = replace(before) if goes_on else LaneContext()
         self._lanes[turn.lane] = context
         return context
@@ -102,17 +102,17 @@ class TranscriptWriter:
             for tool in reading.tools if self._review else ():
                 yield from () if tool in before.tools else labelled_rows(f"schema of {tool_name(tool)}", plain(tool))
         yield from parameters(before.parameters, reading.parameters)
-        yield from self.added(before, reading, context.reply)
+        yield from self.added_messages(before, reading, context.reply)
         context.reply = reply = self._reader.read_reply(x.call, x.outcome)
         self._names |= {use.id: use.name for use in reply.tool_uses}
         yield from answer(reply if not self._review else replace(reply, usage={}), x.outcome)
 
-    def added(self, before: CallReading, now: CallReading, reply: ReplyReading) -> Iterator[str]:
+    def added_messages(self, before: CallReading, now: CallReading, reply: ReplyReading) -> Iterator[str]:
         """The messages that a request adds to those of the one before it.
 
         What the model said itself is not said twice, and neither are system texts that stand among the messages.
         """
-        same = kept(before, now)
+        same = note_kept(before, now)
         if same < (had := len(before.messages)):
             yield f"history: {had - same} of {had} messages were rewritten or left out"
         system = [system_text(text) for text in now.system]
@@ -141,19 +141,19 @@ class TranscriptWriter:
         else:
             yield f"{label(x.call, self._reader)}{self._note(x)}"
         if isinstance(x.call, FrameCall) and len(x.call.body):
-            yield from indented(labelled_rows("->", heard(Frame(x.call.body.data)), sign=""))
+            yield from indent(labelled_rows("->", format_heard(Frame(x.call.body.data)), sign=""))
         for inner in self._inner.get(x.start, ()):
-            yield from indented(self.exchange(inner))
-        yield from indented(ranked(chunks) if chunks else outcome(x.outcome))
+            yield from indent(self.exchange(inner))
+        yield from indent(rank_hits(chunks) if chunks else outcome(x.outcome))
 
 
-def kept(before: CallReading, now: CallReading) -> int:
+def note_kept(before: CallReading, now: CallReading) -> int:
     """How many messages a request begins with as the one before it did."""
     both = zip(before.messages, now.messages, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], both))
 
 
-def settled(exchanges: Iterable[Exchange]) -> list[Exchange]:
+def note_settled(exchanges: Iterable[Exchange]) -> list[Exchange]:
     """Exchanges in order of start; those that overlapped stand in order of what they are, since the rest is chance."""
     groups: list[list[Exchange]] = []
     latest = -1
@@ -178,7 +178,7 @@ def parameters(before: JsonObject, now: JsonObject) -> Iterator[str]:
             yield from labelled_rows(name, "(left out)" if name not in now else plain(value))
 
 
-def ranked(chunks: Iterable[Chunk]) -> Iterator[str]:
+def rank_hits(chunks: Iterable[Chunk]) -> Iterator[str]:
     """What a retrieval gave, best first: "1. doc-17 (0.81): Orders ship ..."."""
     for place, chunk in enumerate(chunks, 1):
         score = "" if chunk.score is None else f" ({chunk.score:g})"
@@ -213,25 +213,25 @@ def outcome(result: Outcome | None, error: str = "") -> Iterator[str]:
         case None:
             yield "did not end"
         case Failure():
-            yield from raised(result)
+            yield from format_raised(result)
         case HttpReply():
             yield f"status {result.status} {result.reason}".rstrip() + (f": {error}" if error else "")
-            yield from raised(result.failure) if result.failure else ()
+            yield from format_raised(result.failure) if result.failure else ()
         case FramesReply():
             for frame in result.frames():
-                yield from labelled_rows("<-", heard(frame), sign="")
+                yield from labelled_rows("<-", format_heard(frame), sign="")
             yield from ended(result)
         case ToolReply(value, items):
             if items is None:
                 yield from labelled_rows("", value if isinstance(value, str) else plain(value))
             for item in items or ():
                 yield from labelled_rows("-", plain(item), sign="")
-            yield from raised(result.failure) if result.failure else ()
+            yield from format_raised(result.failure) if result.failure else ()
     if isinstance(result, HttpReply | ToolReply) and result.closed:
         yield "(the agent stopped reading here)"
 
 
-def heard(frame: Frame) -> str:
+def format_heard(frame: Frame) -> str:
     """A frame as people read it: what it says where it is JSON or text, else its size."""
     value = parse(frame.data)
     if not isinstance(value, NotJson):
@@ -245,14 +245,14 @@ def heard(frame: Frame) -> str:
 def ended(reply: FramesReply) -> Iterator[str]:
     """How a connection ended after these frames, when it did."""
     if reply.failure:
-        yield from raised(reply.failure)
+        yield from format_raised(reply.failure)
     if reply.closed:
         whose = "the agent" if reply.closed.by_agent else "the other side"
         code = "" if reply.closed.code is None else f" ({reply.closed.code})"
         yield from labelled_rows(f"{whose} closed{code}", reply.closed.reason, sign=":" if reply.closed.reason else "")
 
 
-def raised(failure: Failure) -> Iterator[str]:
+def format_raised(failure: Failure) -> Iterator[str]:
     """An exception by its class and message."""
     name = failure.type.rpartition(".")[2]
     yield from labelled_rows(f"raised {name}", failure.message) if failure.message else (f"raised {name}",)
@@ -316,7 +316,7 @@ def labelled_rows(name: str, text: str, sign: str = ":") -> Iterator[str]:
     yield from (f"  {row}" for row in rest)
 
 
-def indented(rows: Iterable[str]) -> Iterator[str]:
+def indent(rows: Iterable[str]) -> Iterator[str]:
     """Lines two columns further in."""
     return (f"  {row}" for row in rows)
 

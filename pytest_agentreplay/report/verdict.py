@@ -133,20 +133,20 @@ def panel(verdicts: Sequence[Verdict], *, title: str, width: int = 80, network: 
     first = verdicts[0]
     rows = wrapped(f"{first.case}: {title}" if title else first.case, width, "", "  ")
     for verdict in verdicts:
-        rows += labelled(*row_of(verdict), width)
+        rows += label_rows(*row_of(verdict), width)
     if first.word != "cold":
         human = [text for verdict in verdicts for text in verdict.human]
-        rows += labelled("needs human", str(len(human)), width)
+        rows += label_rows("needs human", str(len(human)), width)
         rows += [row for text in human for row in wrapped(text, width, " " * (LABEL + 4), " " * (LABEL + 4))]
         policies = dict.fromkeys(f"{verdict.half} {served_by(verdict)}" for verdict in verdicts)
-        rows += labelled("served", "; ".join(policies), width)
-    rows += labelled("network", network, width) if network else []
+        rows += label_rows("served", "; ".join(policies), width)
+    rows += label_rows("network", network, width) if network else []
     unheard = {library: place for verdict in verdicts for library, place in verdict.unheard.items()}
     for library, place in unheard.items():
-        rows += labelled("unheard", f"{place} loads {library} with ctypes: what it does is not refused", width)
+        rows += label_rows("unheard", f"{place} loads {library} with ctypes: what it does is not refused", width)
     fine = all(verdict.outcome != "failed" for verdict in verdicts)
-    rows += labelled("as expected", f"{'yes' if fine else 'NO'} (expect: {first.expect})", width)
-    rows += labelled("evidence", evidence, width) if evidence else []
+    rows += label_rows("as expected", f"{'yes' if fine else 'NO'} (expect: {first.expect})", width)
+    rows += label_rows("evidence", evidence, width) if evidence else []
     return "\n".join(rows)
 
 
@@ -164,7 +164,7 @@ def row_of(verdict: Verdict) -> tuple[str, str]:
             return "desired", f"{verdict.held} of {len(verdict.checks)} hold{robust}"
 
 
-def labelled(label: str, text: str, width: int) -> list[str]:
+def label_rows(label: str, text: str, width: int) -> list[str]:
     """A row of the panel."""
     return wrapped(text, width, f"  {label:<{LABEL}}  ", " " * (LABEL + 4))
 

@@ -116,7 +116,7 @@ class ChildSession:
             for surrounding in (Zone(greeting["zone"], greeting["wall"]), Locale(greeting["locale"])):
                 surrounding.start()
                 self._surroundings.callback(surrounding.stop)
-            with unloaded("pytest"):
+            with unload_modules("pytest"):
                 steps.start()
             freeze(greeting["tools"], interception.tools.codecs, greeting["main"])
         if self.watch is not None:
@@ -169,7 +169,7 @@ class ChildSession:
 
 
 @contextmanager
-def unloaded(name: str) -> Iterator[None]:
+def unload_modules(name: str) -> Iterator[None]:
     """A block in which `name` cannot be imported, unless this process is about to run it.
 
     time-machine 3 brings a plugin along where it finds pytest, which takes every child 0.2 seconds to import.

@@ -113,7 +113,7 @@ def freeze_in_main(tools: list[ChildTool], codecs: list[Codec]) -> None:
 
     def line(frame: FrameType, event: str, _arg: object) -> Any:
         for place in [*left]:
-            function = resolved(frame.f_globals.get, place.path)
+            function = resolve_path(frame.f_globals.get, place.path)
             with suppress(CannotRedirect):
                 if function is not None:
                     _redirect(place, function, codecs)
@@ -125,7 +125,7 @@ def freeze_in_main(tools: list[ChildTool], codecs: list[Codec]) -> None:
     sys.settrace(module)
 
 
-def resolved(get: Callable[[str], Any], path: str) -> Any:
+def resolve_path(get: Callable[[str], Any], path: str) -> Any:
     """What stands at `path`, whose first name `get` knows; None for nothing."""
     first, *names = path.split(".")
     at = get(first)
@@ -136,7 +136,7 @@ def resolved(get: Callable[[str], Any], path: str) -> Any:
 
 
 def _freeze_in(place: ChildTool, codecs: list[Codec], module: ModuleType) -> None:
-    function = resolved(lambda name: getattr(module, name, None), place.path)
+    function = resolve_path(lambda name: getattr(module, name, None), place.path)
     if function is None:
         raise CannotRedirect(f"{place.module}.{place.path}: the test has it, and its child process has not")
     _redirect(place, function, codecs)

@@ -117,10 +117,10 @@ class Output:
         self._pipe = pipe
         self._parts: list[bytes] = []
         self._kept = self._size = 0
-        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread = threading.Thread(target=self._read_pipe, daemon=True)
         self._thread.start()
 
-    def _read(self) -> None:
+    def _read_pipe(self) -> None:
         with self._pipe, suppress(OSError, ValueError):
             while part := os.read(self._pipe.fileno(), 1 << 16):
                 self._size += len(part)

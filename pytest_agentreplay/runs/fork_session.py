@@ -50,12 +50,12 @@ class ForkSession(RecordingSession):
         recorded = self.answers.run.header.recorded
         return self.parted(divergence, {"file": str(self.place.snapshot), "recorded": recorded})
 
-    def _sealed(self, ended: EndedRun) -> Run:
+    def _seal(self, ended: EndedRun) -> Run:
         recorded, served = self.answers.run.header.recorded, self.recorder.served
         made = sum(x.parent is None for x in self.recorder.exchanges()) - len(served)
         self.details = {"forked": {"turn": self.turn, "from": recorded, "served": len(served)}}
         self.note(forked=f"forked at turn {self.turn} (calls served: {len(served)}, made: {made})")
-        return super()._sealed(ended)
+        return super()._seal(ended)
 
     def _keeps_old(self, ended: EndedRun) -> str:
         """Every fork waits for a person."""

@@ -51,18 +51,18 @@ class OrderExploration(ReplaySession):
     def end_body(self, ended: EndedRun) -> Finding | None:
         """What this order has changed; a failure that the recorded order has too is none."""
         trial = self.trial
-        result = OrderResult(number=trial.number, total=trial.total, kept=self._kept())
+        result = OrderResult(number=trial.number, total=trial.total, kept=self._is_order_kept())
         self.summary = replace(self.summary, trial=result)
         if ended.interrupted:
             return None
         if not trial.number:
             finding = super().end_body(ended)
         else:
-            finding = self._changed(ended)
+            finding = self._find_race(ended)
             self.summary = replace(
                 self.summary, trial=replace(result, race=None if finding is None else finding.plain())
             )
-        if finding is None and ended.failure is not None and self.outcome(ended) == self._before():
+        if finding is None and ended.failure is not None and self.outcome(ended) == self._recorded_end():
             self.note(expect="fails as recorded")
         return finding
 
@@ -71,7 +71,7 @@ class OrderExploration(ReplaySession):
         self._complete = False
         return super().end() or self.stragglers()
 
-    def _kept(self) -> bool:
+    def _is_order_kept(self) -> bool:
         """Whether all that was to come the other way round did, as far as it came."""
         order = self.order
         if order is None or not self.trial.number:
@@ -80,11 +80,11 @@ class OrderExploration(ReplaySession):
         pairs = swapped(came_in(self.snapshot.run), self.trial.completion)
         return all(place[a] < place[b] for a, b in pairs if a in place and b in place)
 
-    def _before(self) -> JsonObject:
+    def _recorded_end(self) -> JsonObject:
         """How the test ends in the recorded order."""
         return self.snapshot.run.header.outcome if self.trial.ended is None else self.trial.ended
 
-    def _changed(self, ended: EndedRun) -> Finding | None:
+    def _find_race(self, ended: EndedRun) -> Finding | None:
         change = self._change(ended)
         if change is None:
             return None
@@ -113,7 +113,7 @@ class OrderExploration(ReplaySession):
             return races.describe_request(divergence, effect=effect)
         if late is not None:
             return races.describe_late_call(late)
-        now, before = self.outcome(ended), self._before()
+        now, before = self.outcome(ended), self._recorded_end()
         if now != before:
             return races.describe_end(before, now)
         missing = list(self._not_done())

@@ -126,7 +126,7 @@ class RecordingSession(RunSession):
             self._keep_journal(False)
         else:
             try:
-                run = self._sealed(ended)
+                run = self._seal(ended)
                 self._write(run, self._outage(run) or self._keeps_old(ended))
             except AgentReplayError as error:
                 self.note(why=str(error).partition("\n")[0])
@@ -171,7 +171,7 @@ class RecordingSession(RunSession):
         try:
             text = checked(self.redaction, run, format_path(self.place.snapshot))
         except Leak as leak:
-            raise self._refused(leak, run) from None
+            raise self._keep_rest(leak, run) from None
         if keep_old:
             pending = str(self.store.save_pending(self.place.snapshot, text))
             keeps = self.previous is not None
@@ -194,7 +194,7 @@ class RecordingSession(RunSession):
         self.note(unchanged=True)
         return self._replaced.decode()
 
-    def _refused(self, leak: Leak, run: Run) -> Leak:
+    def _keep_rest(self, leak: Leak, run: Run) -> Leak:
         """Keep what may be kept of a run that was refused; returns the error that says so."""
         if not (text := rest(self.redaction, run)):
             return leak
@@ -238,7 +238,7 @@ class RecordingSession(RunSession):
         self.note(outage=True)
         return f"no model call was answered ({self.redaction.redact_text(reason)})"
 
-    def _sealed(self, ended: EndedRun) -> Run:
+    def _seal(self, ended: EndedRun) -> Run:
         exchanges, now = thinned(self._names.applied(self.recorder.exchanges()))
         exchanges = without_lone(untangled(exchanges, self.child_lanes()))
         begun = {lane: now(reading) for lane, reading in self.interception.lanes.begun.items()}

@@ -178,7 +178,7 @@ class ReplaySession(OfflineSession):
             return late
         self._complete = ended.failure is None and not (ended.interrupted or ended.skipped)
         self._recurs(ended)
-        return self._expected(ended)
+        return self._check_expected(ended)
 
     def await_children(self, until: int | None = None) -> None:
         """Give child processes the time to make the calls that they made before `until` (None: all)."""
@@ -192,14 +192,14 @@ class ReplaySession(OfflineSession):
 
         if (early := self.replayer.parted()) is not None:
             return findings.of(early, self.place.test, self.snapshot_facts(early.kind))
-        written = [] if self.replay.recurs else self._written()
+        written = [] if self.replay.recurs else self._tools_not_run()
         self.note(written=tuple(name for name, _ in written))
         if (divergence := self.replayer.stopped(self._body)) is None:
             return findings.not_run(self.place.test, written) if written else None
         finding = findings.stopped_early(divergence, self.place.test, self.snapshot_facts(divergence.kind))
         return findings.with_not_run(finding, written)
 
-    def _written(self) -> list[tuple[str, str]]:
+    def _tools_not_run(self) -> list[tuple[str, str]]:
         """Return the tools that change something and were answered, each with the ini line that lets it run."""
         from pytest_agentreplay.runs import replay_kit
 
@@ -368,7 +368,7 @@ class ReplaySession(OfflineSession):
         """How the test has ended, as a header keeps it."""
         return self.redaction.header(replace(self.snapshot.run.header, outcome=ended.outcome())).outcome
 
-    def _expected(self, ended: EndedRun) -> Finding | None:
+    def _check_expected(self, ended: EndedRun) -> Finding | None:
         if self.settings.expect != "reproduces":
             return None
         if self.reproduced(ended):

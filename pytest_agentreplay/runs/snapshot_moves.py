@@ -45,7 +45,7 @@ def move(project: Project, old: str, new: str) -> list[str]:
     Both are node ids, beginnings of node ids, or test files. All of them move, or none. Raises SettingsError for
     names that are none, SnapshotMissing, CannotWrite where the new test has one, SnapshotError for one not as sealed.
     """
-    old, new = typed(project, old, new)
+    old, new = check_ids(project, old, new)
     every = list(all_stated(project, old, new))
     matches = of(project, old, every)
     if not matches:
@@ -55,11 +55,11 @@ def move(project: Project, old: str, new: str) -> list[str]:
         new_id = new + test[len(old) :]
         home = project.home(new_id)
         stated = projects.snapshot_id(project.root, new_id)
-        moves.append(restated(file, home, stated))
+        moves.append(restate_snapshot(file, home, stated))
         tops.append(layout.test_folder(file, project.directory))
         waiting = layout.pending_path(project.root, file)
         if files.exists(waiting):
-            moves.append(restated(waiting, layout.pending_path(project.root, home), stated))
+            moves.append(restate_snapshot(waiting, layout.pending_path(project.root, home), stated))
             tops.append(layout.pending_folder(project.root))
         lines.append(
             f"{format_path(home)}: the snapshot of {new_id}" + (f", was {format_path(file)}" if home != file else "")
@@ -70,7 +70,7 @@ def move(project: Project, old: str, new: str) -> list[str]:
     return lines
 
 
-def typed(project: Project, old: str, new: str) -> tuple[str, str]:
+def check_ids(project: Project, old: str, new: str) -> tuple[str, str]:
     """Both names as node ids from the root. Raises SettingsError for what is none."""
     old, new = with_slashes(old), with_slashes(new)
     for test_id in (old, new):
@@ -132,7 +132,7 @@ def nothing_of(project: Project, old: str, new: str, tests: list[str]) -> Snapsh
     return SnapshotMissing(f"no snapshot states {old}{instead}", file=format_path(home if "::" in old else home.parent))
 
 
-def restated(file: Path, home: Path, test: str) -> tuple[Path, Path, str]:
+def restate_snapshot(file: Path, home: Path, test: str) -> tuple[Path, Path, str]:
     """One move. Raises CannotWrite where something stands in the new place, SnapshotError for a file not as sealed."""
     if home != file and files.exists(home):
         raise CannotWrite(f"{format_path(home)}: {test} has one already, so nothing was moved; remove it, or keep it")

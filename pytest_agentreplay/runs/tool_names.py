@@ -67,9 +67,9 @@ class ToolNames:
 
     def applied(self, exchanges: Iterable[Exchange]) -> tuple[Exchange, ...]:
         """Return recorded exchanges under the names that their tools have by now."""
-        return tuple(map(self._named, exchanges))
+        return tuple(map(self._rename_call, exchanges))
 
-    def _named(self, exchange: Exchange) -> Exchange:
+    def _rename_call(self, exchange: Exchange) -> Exchange:
         call = exchange.call
         if not isinstance(call, ToolCall) or (call.boundary, call.name) not in self._renamed:
             return exchange

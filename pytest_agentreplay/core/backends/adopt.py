@@ -99,10 +99,10 @@ class AdoptBackend(ReplayBackend):
     def _fallback(self, call: Call, moment: Moment) -> Exchange | Divergence:
         """Align a changed call with a recorded one that is due, or refuse it."""
         served = self.served.keys()
-        if (twins := self._same.get(self._plain(call))) and all(x.start in served for x in twins):
+        if (twins := self._same.get(self._is_plain(call))) and all(x.start in served for x in twins):
             for x in twins:
                 if (first := self._aligned.get(x.start)) is not None:
-                    return ambiguous.taken(self.run, self._reader, served, call, by=first.now, recorded=x)
+                    return ambiguous.describe_taken(self.run, self._reader, served, call, by=first.now, recorded=x)
             return self._miss(call, moment)
         due = self._due(call, moment.lane)
         if not due:
@@ -146,14 +146,14 @@ class AdoptBackend(ReplayBackend):
         """The one of `due` that stands out against all others, and the words that tell."""
         best = due[0]
         for x in due[1:]:
-            if compare(features_of_call, self._of(x), self._of(best)).favours == 1:
+            if compare(features_of_call, self._features_of(x), self._features_of(best)).favours == 1:
                 best = x
-        twins = [x for x in due if self._plain(x.call) == self._plain(best.call)]
+        twins = [x for x in due if self._is_plain(x.call) == self._is_plain(best.call)]
         parts: dict[str, None] = {}
         for x in due:
             if x in twins:
                 continue
-            evidence = compare(features_of_call, self._of(best), self._of(x))
+            evidence = compare(features_of_call, self._features_of(best), self._features_of(x))
             if evidence.favours != 1:
                 return None, ()
             parts.update(dict.fromkeys(evidence.parts))
@@ -167,7 +167,7 @@ class AdoptBackend(ReplayBackend):
         row, at = self._endpoints[self._endpoint(match.call)], self._place[match.start]
         for x in row[max(0, at - NEIGHBOURS) : at + NEIGHBOURS + 1]:
             if x is not match:
-                evidence = compare(features_of_call, self._of(match), self._of(x))
+                evidence = compare(features_of_call, self._features_of(match), self._features_of(x))
                 if evidence.favours == -1 and evidence.positive:
                     return x
         return None
@@ -176,10 +176,10 @@ class AdoptBackend(ReplayBackend):
     def _same(self) -> dict[str, list[Exchange]]:
         groups: dict[str, list[Exchange]] = defaultdict(list)
         for x in self._top:
-            groups[self._plain(x.call)].append(x)
+            groups[self._is_plain(x.call)].append(x)
         return groups
 
-    def _plain(self, call: Call) -> str:
+    def _is_plain(self, call: Call) -> str:
         """The key of a call by itself, whatever ids the run has taught."""
         return self._matching.key(call, self._matching.ids())
 
@@ -190,7 +190,7 @@ class AdoptBackend(ReplayBackend):
         connection = call.connection if isinstance(call, FrameCall) else None
         return f"{call.method} {self._matching.address(call) if connection is None else connection}"
 
-    def _of(self, x: Exchange) -> Features:
+    def _features_of(self, x: Exchange) -> Features:
         if x.start not in self._features:
             self._features[x.start] = features(x.call)
         return self._features[x.start]

@@ -94,7 +94,7 @@ class ReplayBackend:
         self._top = tuple(x for x in outermost if x.start not in self._requests)
         self._answerable = (*self._top, *(x for x in outermost if x.start in self._requests))
         self._services = Authorities(x.call for x in self._answerable)
-        self._exact = queued([((authority(x.call), matching.fingerprint(x.call)), x) for x in self._answerable])
+        self._exact = make_queues([((authority(x.call), matching.fingerprint(x.call)), x) for x in self._answerable])
         self._tokens = Tokens(matching.text, wired=has_header_digests(run.header.kit))
         matching.digests = has_header_digests(run.header.kit)
         self._keyed: Queues | None = None
@@ -174,7 +174,7 @@ class ReplayBackend:
             ):
                 # Else it is a task, which gives way to others while it waits: it has no answer yet when these ask.
                 self._precedence.answer(answer)
-            return Replayed(answer, self._tickets, handed=partial(self._handed, answer), early=early)
+            return Replayed(answer, self._tickets, handed=partial(self._note_handed_over, answer), early=early)
 
     def _may_look_ahead(self, match: Exchange, left: dict[int, Exchange]) -> bool:
         """Whether the run may go on although `left` comes before `match`: in one strand, and none of it is under way.
@@ -217,7 +217,7 @@ class ReplayBackend:
                 return diagnose.unanswered(self.run, self._reader, self._answered, call, match)
             return diagnose.stalled(self.run, self._reader, self._answered, call, found=match, expected=expected)
 
-    def _handed(self, exchange: Exchange) -> None:
+    def _note_handed_over(self, exchange: Exchange) -> None:
         """The answer has been handed over; what comes after it may be asked from now on."""
         with self._lock:
             self._precedence.answer(exchange)
@@ -241,7 +241,7 @@ class ReplayBackend:
             if self.divergence is None:
                 awaited = {x.start for x in self._top if until is not None and x.start > until}
                 answered = self._answered | awaited
-                given_up = [x for x in self._unserved() if x.abandoned] if writes is not None else []
+                given_up = [x for x in self._find_unserved() if x.abandoned] if writes is not None else []
                 required = {x.start for x in given_up if writes is not None and writes(x.call)} - answered
                 # Telling what is missing reads every body; a run that was made whole must not pay for it.
                 if required or any(x.start not in answered and not x.abandoned for x in self._top):
@@ -271,14 +271,14 @@ class ReplayBackend:
     def unserved(self) -> tuple[Exchange, ...]:
         """Return the top-level exchanges that were not asked for so far."""
         with self._lock:
-            return self._unserved()
+            return self._find_unserved()
 
     @property
     def _answered(self) -> AbstractSet[int]:
         """The calls that are not expected any more, by `start`."""
         return self.served.keys() | self._requests.keys()
 
-    def _unserved(self) -> tuple[Exchange, ...]:
+    def _find_unserved(self) -> tuple[Exchange, ...]:
         return tuple(x for x in self._top if x.start not in self.served)
 
     def parted(self) -> Divergence | None:
@@ -333,7 +333,7 @@ class ReplayBackend:
         key = self._matching.key(call, self._live_ids)
         match = self._take_exact(call, services, exact, moment)
         if match is None and (match := self._take_at(keyed, services, key, moment)) is not None:
-            match = self._wired(match, keyed, (authority(match.call), key), call)
+            match = self._take_wired(match, keyed, (authority(match.call), key), call)
         if match is None:
             match = (
                 self._lookalike(call, moment.lane)
@@ -352,9 +352,9 @@ class ReplayBackend:
         match = self._take_at(self._exact, services, exact, moment)
         if match is None:
             return None
-        return self._wired(match, self._exact, (authority(match.call), exact), call, same_bytes=True)
+        return self._take_wired(match, self._exact, (authority(match.call), exact), call, same_bytes=True)
 
-    def _wired(
+    def _take_wired(
         self, match: Exchange, queues: Queues, name: Hashable, call: Call, *, same_bytes: bool = False
     ) -> Exchange | None:
         """`match`, or the first of its queue, that sends the same credentials as `call` does."""
@@ -435,11 +435,11 @@ class ReplayBackend:
         for name in ((lane, call.name), call.name):
             self._first(tools, name)  # drops what was served
             for x in reversed(tools.get(name, [])):
-                if x.start not in self.served and self._fits(cast("ToolCall", x.call), call):
+                if x.start not in self.served and self._is_fitting(cast("ToolCall", x.call), call):
                     return x
         return None
 
-    def _fits(self, recorded: ToolCall, call: ToolCall) -> bool:
+    def _is_fitting(self, recorded: ToolCall, call: ToolCall) -> bool:
         from pytest_agentreplay.core.serialize.fitting import fitted
 
         same = fitted(recorded, call, older=self._older)
@@ -468,7 +468,7 @@ class ReplayBackend:
             from pytest_agentreplay.core.serialize.fitting import has_changes
 
             made = [(x.call, x) for x in self._top if isinstance(x.call, ToolCall)]
-            self._tools = queued([(call.name, x) for call, x in made])
+            self._tools = make_queues([(call.name, x) for call, x in made])
             self._changing = frozenset(call.name for call, _ in made if has_changes(call))
         return self._tools
 
@@ -483,7 +483,7 @@ class ReplayBackend:
         identified = [
             ((authority(x.call), self._matching.key(x.call, self._recorded_ids)), x) for x in self._answerable
         ]
-        self._keyed = queued(identified)
+        self._keyed = make_queues(identified)
         for call in self.served.values():
             self._matching.key(call, self._live_ids)
         return self._keyed
@@ -556,7 +556,7 @@ def only_reads(call: Call, moment: Moment) -> bool:
     return isinstance(call, HttpCall) and call.method in SAFE_METHODS
 
 
-def queued(identified: Sequence[tuple[Hashable, Exchange]]) -> Queues:
+def make_queues(identified: Sequence[tuple[Hashable, Exchange]]) -> Queues:
     """Queues by identity, and by lane and identity, each for single agents too; the first of each stands at its end."""
     queues: Queues = defaultdict(list)
     for identity, x in reversed(identified):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core import diagnose
 from pytest_agentreplay.core.backends.backend import PassThrough, Refused, Replayed
-from pytest_agentreplay.core.backends.replay import ReplayBackend, ReplayPolicy, queued
+from pytest_agentreplay.core.backends.replay import ReplayBackend, ReplayPolicy, make_queues
 from pytest_agentreplay.core.case_backend.case_backend import (
     SORTS,
     AnswerPolicy,
@@ -88,7 +88,7 @@ class CaseBackend(ReplayBackend):
         if isinstance(call, FrameCall) and (call.connection is None or way == "live"):
             way = "strict"
         if way == "strict":
-            return self._served(super().decide(call, moment), call, moment, sort, way)
+            return self._note_served(super().decide(call, moment), call, moment, sort, way)
         asks = way == "live" and sort == "model" and self.divergence is None
         if asks and self.budget is not None and (why := self.budget.reserve(call)):
             return Refused(Divergence(Kind.LIVE, why, now=call))
@@ -104,7 +104,7 @@ class CaseBackend(ReplayBackend):
                 self.served[match.start] = call
             self._tickets += 1
             verdict = Replayed(match, self._tickets)
-        return self._served(verdict, call, moment, sort, how)
+        return self._note_served(verdict, call, moment, sort, how)
 
     def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
         """Keep what came of a call that was made live."""
@@ -144,7 +144,7 @@ class CaseBackend(ReplayBackend):
         meaning = self.cast.meaning
         assert meaning is not None
         if self._meant is None:
-            self._meant = queued([(self._recorded_ids.key(meaning.text(x.call)), x) for x in self._top])
+            self._meant = make_queues([(self._recorded_ids.key(meaning.text(x.call)), x) for x in self._top])
         match = self._take(self._meant, self._live_ids.key(meaning.text(call)), moment)
         if match is None and isinstance(call, ToolCall) and call.defaults:
             spelled = replace(call, arguments=said_as(call)[-1])
@@ -154,23 +154,25 @@ class CaseBackend(ReplayBackend):
     def _near_enough(self, call: Call) -> Exchange | None:
         return self._tolerant.recorded(self._positions.of_tool(call, self.served), function_of(call, self._reader))
 
-    def _untolerated(self, call: Call) -> Call:
+    def _nearest_call(self, call: Call) -> Call:
         """A call without what may differ in it, to tell people what may not."""
         return self._tolerant.nearest_call(self._positions.of_tool(call, self.served), call, self._standing())
 
     def _miss(self, call: Call, moment: Moment) -> Divergence:
         if self.cast.model == "live" and function_of(call, self._reader) is not None:
-            return self._unmatched(call, moment, ())  # whether the model was answered as recorded tells nothing here
+            return self._refuse_unmatched(
+                call, moment, ()
+            )  # whether the model was answered as recorded tells nothing here
         meaning = self.cast.meaning
         if meaning is None:
             return super()._miss(call, moment)
         # Reports name what differs of what is compared, in the words of one API.
-        run = replace(self.run, exchanges=tuple(self._plain(x, meaning) for x in self.run.exchanges))
+        run = replace(self.run, exchanges=tuple(self._answer_plain(x, meaning) for x in self.run.exchanges))
         now = meaning.plainly(replace(call, arguments=said_as(call)[-1]) if isinstance(call, ToolCall) else call)
         lane, agent, matching = moment.lane, moment.agent, self._matching
         return diagnose.miss(run, self._reader, self.served.keys(), now, lane, agent=agent, matching=matching)
 
-    def _plain(self, x: Exchange, meaning: Meaning) -> Exchange:
+    def _answer_plain(self, x: Exchange, meaning: Meaning) -> Exchange:
         call = meaning.plainly(x.call)
         reply = self.cast.retell(call, x.call, x.outcome) if self.cast.retell and x.outcome is not None else None
         return replace(x, call=call, outcome=reply or x.outcome)
@@ -178,7 +180,7 @@ class CaseBackend(ReplayBackend):
     def _by_position(self, call: Call, moment: Moment) -> tuple[Exchange | Divergence, str]:
         places = self._positions
         match = places.next(call, moment, self.served)
-        return (match, "position") if match is not None else (self._exhausted(call, moment), "")
+        return (match, "position") if match is not None else (self._refuse_exhausted(call, moment), "")
 
     def _by_arguments(self, call: Call, moment: Moment) -> tuple[Exchange | Divergence, str]:
         tool, fixtures = function_of(call, self._reader), self.cast.fixtures
@@ -187,11 +189,11 @@ class CaseBackend(ReplayBackend):
         try:
             match = self._match_arguments(call, moment, tool)
         except CaseError as error:  # raised, it would be the agent's to tell
-            return self._unmatched(call, moment, (str(error),)), ""
+            return self._refuse_unmatched(call, moment, (str(error),)), ""
         if match is not None:
             return match
         advice = fixtures.advice(tool.name, said_as(tool)[-1]) if fixtures is not None else ()
-        return self._unmatched(call, moment, advice), ""
+        return self._refuse_unmatched(call, moment, advice), ""
 
     def _match_arguments(self, call: Call, moment: Moment, tool: ToolCall) -> tuple[Exchange | Divergence, str] | None:
         """What a tool gives to these very arguments, else to known ones that they are near enough to."""
@@ -199,27 +201,27 @@ class CaseBackend(ReplayBackend):
         if fixtures is not None:
             answer = next(filter(None, (fixtures.answer(tool.name, arguments) for arguments in said_as(tool))), None)
             if answer is not None:
-                return self._carried(call, moment, answer[0]), WRITTEN if answer[1] else RECORDED
+                return self._carry_over(call, moment, answer[0]), WRITTEN if answer[1] else RECORDED
         if (match := self._positions.of_arguments(call, self.served)) is not None:
             return match, RECORDED
         if fixtures is not None and (answer := self._tolerant.answer(fixtures, tool)) is not None:
-            return self._carried(call, moment, answer[0]), f"arguments ({WITHIN})"
+            return self._carry_over(call, moment, answer[0]), f"arguments ({WITHIN})"
         if (match := self._near_enough(call)) is not None:
             return match, f"arguments ({WITHIN})"
         return None
 
-    def _carried(self, call: Call, moment: Moment, outcome: Outcome) -> Exchange | Divergence:
+    def _carry_over(self, call: Call, moment: Moment, outcome: Outcome) -> Exchange | Divergence:
         """What a fixture gives, in the place of a recorded exchange of the tool where there is one."""
         carrier = self._positions.of_arguments(call, self.served)
         if not isinstance(call, ToolCall):
             carrier = carrier or self._positions.next(call, moment, self.served)
-            spelled = self._spelled(call, carrier, outcome)
+            spelled = self._spell_arguments(call, carrier, outcome)
             if spelled is None:
-                return self._exhausted(call, moment)
+                return self._refuse_exhausted(call, moment)
             outcome = spelled
         return replace(carrier or Exchange(call, None, -1, None, timing=self._latest), outcome=outcome)
 
-    def _spelled(self, call: Call, carrier: Exchange | None, outcome: Outcome) -> Outcome | None:
+    def _spell_arguments(self, call: Call, carrier: Exchange | None, outcome: Outcome) -> Outcome | None:
         """Over a connection an answer is told by the id of its question: that of a recorded one."""
         if self.cast.spell is None or (isinstance(call, FrameCall) and carrier is None):
             return None
@@ -227,15 +229,15 @@ class CaseBackend(ReplayBackend):
             return self.cast.spell(call, outcome, None)
         return self.cast.spell(carrier.call if isinstance(call, FrameCall) else call, outcome, carrier.outcome)
 
-    def _unmatched(self, call: Call, moment: Moment, advice: Iterable[str]) -> Divergence:
-        call = self._untolerated(call)
+    def _refuse_unmatched(self, call: Call, moment: Moment, advice: Iterable[str]) -> Divergence:
+        call = self._nearest_call(call)
         bare = (replace(call, arguments=said_as(call)[-1]),) if isinstance(call, ToolCall) and call.defaults else ()
         return no_answer.unmatched(self._standing(), (call, *bare), self._lane(moment), advice)
 
-    def _exhausted(self, call: Call, moment: Moment) -> Divergence:
+    def _refuse_exhausted(self, call: Call, moment: Moment) -> Divergence:
         return no_answer.exhausted(self._standing(), call, self._lane(moment), self._positions.had(call, moment))
 
-    def _served(self, verdict: Verdict, call: Call, moment: Moment, sort: Sort, how: str) -> Verdict:
+    def _note_served(self, verdict: Verdict, call: Call, moment: Moment, sort: Sort, how: str) -> Verdict:
         """Return the answer in the form that `call` asks for, and keep that it was given."""
         if not isinstance(verdict, Replayed):
             return verdict
@@ -249,10 +251,10 @@ class CaseBackend(ReplayBackend):
         with self._lock:
             self.counts[sort, how] += 1
             self._latest = x.timing
-            self._answered_calls.append(replace(x, call=call) if self.cast.strict else self._anew(x, call, moment))
+            self._answered_calls.append(replace(x, call=call) if self.cast.strict else self._renumber(x, call, moment))
         return replace(verdict, exchange=x)
 
-    def _anew(self, x: Exchange, call: Call, moment: Moment) -> Exchange:
+    def _renumber(self, x: Exchange, call: Call, moment: Moment) -> Exchange:
         """A served exchange as one of the run of now."""
         start, finish = self._reading(), self._reading()
         if isinstance(call, FrameCall) and call.connection is None:

@@ -49,7 +49,7 @@ def miss(
     not count as differences.
     """
     standing = ReplayProgress(run, reader, served, matching)
-    divergence = _missed(standing, call, standing.lane_of(lane, agent))
+    divergence = _find_missed(standing, call, standing.lane_of(lane, agent))
     recorded = divergence.recorded.agent if divergence.recorded is not None else ""
     if agent and recorded and agent != recorded:
         divergence = replace(
@@ -58,10 +58,10 @@ def miss(
     return divergence
 
 
-def _missed(standing: ReplayProgress, call: Call, here: str) -> Divergence:
+def _find_missed(standing: ReplayProgress, call: Call, here: str) -> Divergence:
     pending = standing.pending(here)
     if (twin := standing.answered_before(call, here)) is not None:
-        return _again(standing, call, twin, here)
+        return _find_again(standing, call, twin, here)
     if standing.tool(call) is not None:
         return _tool(standing, call, here, pending)
     return _request(standing, call, here, pending)
@@ -173,7 +173,7 @@ def stalled(
     standing = ReplayProgress(run, reader, served)
     if expected.finish is not None and expected.finish < found.start:
         return _order(standing, call, found, expected)
-    mine, theirs = _both(standing, call, expected.call)
+    mine, theirs = _name_both(standing, call, expected.call)
     at = found
     if expected.start in served:
         what = f"nobody takes the answer of {theirs}, which came before that of {mine}"
@@ -221,7 +221,7 @@ def unanswered(run: Run, reader: Reader, served: Collection[int], call: Call, ma
 
 
 def _order(standing: ReplayProgress, call: Call, match: Exchange, skipped: Exchange) -> Divergence:
-    mine, theirs = _both(standing, call, skipped.call)
+    mine, theirs = _name_both(standing, call, skipped.call)
     sides = (Difference("call", *lines(standing, skipped.call, call)),)
     turn, was = standing.turn(match), standing.turn(skipped)
     same = "the same turn" if turn == was else was
@@ -240,7 +240,7 @@ def _order(standing: ReplayProgress, call: Call, match: Exchange, skipped: Excha
     return replace(divergence, agreed=max(0, seat(standing.turns, skipped).turn.number - 1))
 
 
-def _both(standing: ReplayProgress, call: Call, other: Call) -> tuple[str, str]:
+def _name_both(standing: ReplayProgress, call: Call, other: Call) -> tuple[str, str]:
     """Two calls as reports show them; with what they ask for where their names alone are the same."""
     names = standing.name(call), standing.name(other)
     if names[0] != names[1]:
@@ -256,7 +256,7 @@ def _both(standing: ReplayProgress, call: Call, other: Call) -> tuple[str, str]:
     return f"{names[0]} ({old})", f"{names[1]} ({new})"
 
 
-def _again(standing: ReplayProgress, call: Call, twin: Exchange, lane: str) -> Divergence:
+def _find_again(standing: ReplayProgress, call: Call, twin: Exchange, lane: str) -> Divergence:
     """A call whose twin was answered already, and is recorded no second time."""
     return standing.divergence(
         Kind.EXTRA,
@@ -295,7 +295,7 @@ def _missing(
     differences: tuple[Difference, ...],
     call: Call,
 ) -> Divergence:
-    name, mine = _both(standing, skipped.call, call)
+    name, mine = _name_both(standing, skipped.call, call)
     return standing.divergence(
         Kind.MISSING,
         f"{name} was not called before {mine}",
@@ -321,7 +321,7 @@ def _tool(standing: ReplayProgress, call: Call, lane: str, pending: list[Exchang
         target = min(same, key=lambda x: len(standing.differences(x.call, call)))
         change = standing.change(target, call)
         cause = change.cause or arguments_cause(standing, target, call)
-        return _changed(standing, change, target, call, cause)
+        return _explain_change(standing, change, target, call, cause)
     if turn:
         names = [use.name for use in standing.tool_uses_of(turn[0])]
         cause = "your code chose another tool than it did when recorded"
@@ -352,7 +352,7 @@ def _request(standing: ReplayProgress, call: Call, lane: str, pending: list[Exch
         cause = "the recorded conversation does not hold it: a new helper call, a retry, or one more round of the loop"
         return _extra(standing, call, lane, pending, cause)
     if not standing.speaks(call):
-        return _changed(standing, standing.change(ahead[0], call), ahead[0], call)
+        return _explain_change(standing, standing.change(ahead[0], call), ahead[0], call)
     target = standing.nearest(ahead, call)
     change = standing.change(target, call)
     skipped = [
@@ -360,10 +360,10 @@ def _request(standing: ReplayProgress, call: Call, lane: str, pending: list[Exch
     ]
     if skipped:
         return _missing(standing, skipped[0], (*skipped[1:],), change.differences, call)
-    return _changed(standing, change, target, call)
+    return _explain_change(standing, change, target, call)
 
 
-def _changed(
+def _explain_change(
     standing: ReplayProgress, change: ContentChange, target: Exchange, call: Call, cause: str = ""
 ) -> Divergence:
     follows_model = cause.startswith("the model asked")

@@ -48,7 +48,9 @@ def contradicted(
     )
 
 
-def taken(run: Run, reader: Reader, served: Collection[int], call: Call, *, by: Call, recorded: Exchange) -> Divergence:
+def describe_taken(
+    run: Run, reader: Reader, served: Collection[int], call: Call, *, by: Call, recorded: Exchange
+) -> Divergence:
     """`call` is `recorded` unchanged, whose reply went to the changed call `by` before."""
     standing = ReplayProgress(run, reader, served)
     return _report(

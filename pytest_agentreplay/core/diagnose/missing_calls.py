@@ -35,9 +35,9 @@ def unused(run: Run, reader: Reader, served: Collection[int], required: Collecti
         return None
     apart = _independent(standing, run, left)
     first, *others = [x for x in left if standing.lane(x) not in apart]
-    elsewhere = [_ended(standing, theirs).also() for theirs in apart.values()]
+    elsewhere = [_explain_end(standing, theirs).also() for theirs in apart.values()]
     others_left = [f"not called either: {standing.turn(x)}, {standing.name(x.call)}" for x in others]
-    return replace(_ended(standing, [first, *others]), detail=(*elsewhere, *others_left))
+    return replace(_explain_end(standing, [first, *others]), detail=(*elsewhere, *others_left))
 
 
 def stopped(run: Run, reader: Reader, served: Collection[int]) -> Divergence | None:
@@ -71,7 +71,7 @@ def _how_far(at: Divergence, begins_turn: bool) -> str:
     return f"stopped {stop} of {at.turns}{whose}; turn {at.turn} would have been"
 
 
-def _ended(standing: ReplayProgress, left: Sequence[Exchange]) -> Divergence:
+def _explain_end(standing: ReplayProgress, left: Sequence[Exchange]) -> Divergence:
     """The test has ended without the calls `left`."""
     first, *others = left
     cause = "your code stopped earlier than it did when recorded: a changed condition, a caught error, a limit"

@@ -54,7 +54,7 @@ def noise(difference: Difference) -> str:
     if isinstance(recorded, str) and isinstance(now, str):
         return "" if media.is_mark(recorded) or media.is_mark(now) else _in_texts(recorded, now)
     if isinstance(recorded, list) and isinstance(now, list):
-        return ORDER if _permuted(recorded, now) else ""
+        return ORDER if _is_permuted(recorded, now) else ""
     return CLOCK if _epoch(recorded) and _epoch(now) else ""
 
 
@@ -69,23 +69,23 @@ def _in_texts(recorded: str, now: str) -> str:
         pairs = zip(_SPAN.finditer(recorded), _SPAN.finditer(now), strict=True)
         kinds = {_NAMES[str(old.lastgroup)]: None for old, new in pairs if old[0] != new[0]}
         return " and ".join(kinds)
-    if _unmarked(recorded, now) or _unmarked(now, recorded):
+    if _remove_marks(recorded, now) or _remove_marks(now, recorded):
         return PLACE
     if not isinstance(parse(recorded), NotJson):
         return ""
     _, old, new = texts.hunk(recorded, now)
     words = _WORD.findall(old)
     shuffled = len(words) > 1 and Counter(words) == Counter(_WORD.findall(new))
-    return ORDER if shuffled and _listed(old) and _listed(new) else ""
+    return ORDER if shuffled and _join_names(old) and _join_names(new) else ""
 
 
-def _unmarked(marked: str, plain: str) -> bool:
+def _remove_marks(marked: str, plain: str) -> bool:
     """Whether `plain` names a place outright where `marked` has its mark, as it does with a name that is too common."""
     literals = _MARK.split(marked)
     return len(literals) > 1 and re.fullmatch(_NAME.join(map(re.escape, literals)), plain) is not None
 
 
-def _listed(text: str) -> bool:
+def _join_names(text: str) -> bool:
     """Whether a text may be the members of a set: separated by signs, or each on a line of its own."""
     rows = text.split("\n")
     return _SEPARATOR.search(text) is not None or (len(rows) > 1 and all(len(_WORD.findall(row)) <= 3 for row in rows))
@@ -100,7 +100,7 @@ def _mark(match: re.Match[str]) -> str:
     return f"\0{match.lastgroup}\0"
 
 
-def _permuted(recorded: list[Json], now: list[Json]) -> bool:
+def _is_permuted(recorded: list[Json], now: list[Json]) -> bool:
     """The same plain values in another order; messages, tools and pictures have an order that means something."""
     if any(isinstance(item, (dict, list)) or media.is_mark(item) for item in recorded):
         return False

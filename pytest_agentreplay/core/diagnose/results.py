@@ -80,14 +80,14 @@ def result(outcome: Outcome | None) -> Json:
             return list(items)
         case ToolReply(value, items, failure):
             items_too: dict[str, Json] = {} if items is None else {"items": list(items)}
-            return {**items_too, **({"raised": _raised(failure)} if failure else {"value": value})}
+            return {**items_too, **({"raised": _describe_raised(failure)} if failure else {"value": value})}
         case Failure():
-            return {"raised": _raised(outcome)}
+            return {"raised": _describe_raised(outcome)}
         case _:
             return None
 
 
-def _raised(failure: Failure) -> str:
+def _describe_raised(failure: Failure) -> str:
     return f"{failure.type.removeprefix('builtins.')}: {failure.message}".removesuffix(": ")
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 def chunks_moved(recorded: Sequence[Chunk], now: Sequence[Chunk]) -> tuple[str, ...]:
     """A sentence for each change, in the order of the recorded ranking, new chunks last; empty when nothing changed."""
-    before, after = _ranked(recorded), _ranked(now)
+    before, after = _rank_hits(recorded), _rank_hits(now)
     changes = tuple(_changes(before, after))
     same = {key: chunk for key, (_, chunk) in before.items()} == {key: chunk for key, (_, chunk) in after.items()}
     return (f"the chunks came in another order: {changes[0]}", *changes[1:]) if changes and same else changes
@@ -21,7 +21,7 @@ def chunks_moved(recorded: Sequence[Chunk], now: Sequence[Chunk]) -> tuple[str, 
 Ranked = dict[str, tuple[int, "Chunk"]]
 
 
-def _ranked(chunks: Sequence[Chunk]) -> Ranked:
+def _rank_hits(chunks: Sequence[Chunk]) -> Ranked:
     """Each chunk with its place, by what it is known by; of two alike the better one."""
     ranked: Ranked = {}
     for place, chunk in enumerate(chunks, 1):

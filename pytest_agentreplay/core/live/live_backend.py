@@ -131,7 +131,7 @@ class LiveBackend(CaseBackend, VerifyBackend):
             with self._lock:
                 self._tickets += 1
             written = Exchange(call, ToolReply(json.loads(policy[4:])), -1, None, timing=self._latest)
-            return self._served(Replayed(written, self._tickets), call, moment, "tools", "stub")
+            return self._note_served(Replayed(written, self._tickets), call, moment, "tools", "stub")
         line = f"agentreplay_off_script = {name}"
         stub, run = f'answer it: {line} = stub {{"status": "..."}}', f"or let it run: {line} = live"
         hints = (*[stub] * isinstance(call, ToolCall), *[run] * reads)

@@ -87,7 +87,7 @@ class Clock:
         self._traveller = travel.start()
         # The library asks its innermost traveller for the time; ours answers by itself, to the nanosecond and in one
         # assignment a step, where `move_to` would take a float of seconds.
-        self._traveller.time_ns = self._read
+        self._traveller.time_ns = self._read_clock
         self._travel = travel
         self._real_formats = time.ctime, time.asctime
         time.ctime, time.asctime = _ctime, _asctime
@@ -123,7 +123,7 @@ class Clock:
             # Not the innermost: `travel.stop` would end the other's journey and leave ours.
             stack.remove(traveller)
 
-    def _read(self) -> int:
+    def _read_clock(self) -> int:
         if (
             self.live_inside
             and (call_context := lanes.CALL_CONTEXT.get()) is not None

@@ -57,7 +57,7 @@ class MissingKeys:
         for placeholder, names in self.groups.items():
             for name in names:
                 if name in self._before and os.environ.get(name) == placeholder:
-                    put({name: self._before[name]})
+                    restore_variables({name: self._before[name]})
         self._before.clear()
 
 
@@ -117,7 +117,7 @@ def todays_places(root: Path, *, tmp: Path | None = None) -> dict[str, str]:
             continue
         places[mark] = str(folder)
         real = os.path.realpath(folder)
-        for kind, spelling in (("real", real), ("link", linked(real, links))):
+        for kind, spelling in (("real", real), ("link", follow_link(real, links))):
             if spelling not in places.values():
                 places[kind + mark] = spelling
     places["host"] = platform.node()
@@ -139,7 +139,7 @@ def user_name(*_: str | None) -> str:
         return ""
 
 
-def linked(real: str, links: Mapping[str, str]) -> str:
+def follow_link(real: str, links: Mapping[str, str]) -> str:
     """The directory `real` as it is spelled through one of `links` (where it leads -> the link), the nearest one."""
     for target in sorted(links, key=len, reverse=True):
         rest = real.removeprefix(target)
@@ -192,7 +192,7 @@ class Locale:
         """The locale is that of the recording, as far as this machine has it."""
         self.missing.clear()  # it may be started again after a pause
         self._before = {name: os.environ.get(name) for name in self._variables}
-        put(self._variables)
+        restore_variables(self._variables)
         for category, today in in_force().items():
             name = self._now.get(category, today)
             if name == today:
@@ -204,7 +204,7 @@ class Locale:
 
     def stop(self) -> None:
         """The locale is today's again, but for what the agent chose itself. A second call does nothing."""
-        put(self._before)
+        restore_variables(self._before)
         for category, (today, ours) in self._set.items():
             if in_force()[category] == ours:
                 choose(category, today)
@@ -230,7 +230,7 @@ def choose(category: str, name: str) -> bool:
     return True
 
 
-def put(variables: Mapping[str, str | None]) -> None:
+def restore_variables(variables: Mapping[str, str | None]) -> None:
     """Set variables of the environment, or take them away, where they are not so already."""
     for name, value in variables.items():
         if value is None:
@@ -324,6 +324,6 @@ class Zone:
 
 
 def _set(name: str | None) -> None:
-    put({"TZ": name})
+    restore_variables({"TZ": name})
     if sys.platform != "win32":
         time.tzset()

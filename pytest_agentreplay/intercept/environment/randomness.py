@@ -121,11 +121,11 @@ class RandomSource:
 
     def uuid4(self, lane: str) -> uuid.UUID:
         """A random id."""
-        return uuid.UUID(int=_number(self.ids, "id", lane, *self._next(lane)), version=4)
+        return uuid.UUID(int=_number(self.ids, "id", lane, *self._draw_next(lane)), version=4)
 
     def uuid7(self, lane: str) -> uuid.UUID:
         """An id that sorts by time, and by order of drawing where time stands still."""
-        count, number = self._next(lane)
+        count, number = self._draw_next(lane)
         counter = (_number(self.ids, "counter", lane, count) >> 87) + number
         tail = _number(self.ids, "id", lane, count, number) >> 96
         milliseconds = time.time_ns() // 1_000_000 & 0xFFFF_FFFF_FFFF
@@ -136,7 +136,7 @@ class RandomSource:
     def timed(self, name: str, lane: str, node: int | None, clock_seq: int | None) -> uuid.UUID:
         """uuid1 or uuid6: the clock's time, and a node that is the run's instead of the machine's."""
         if clock_seq is None:
-            clock_seq = _number(self.ids, "id", lane, *self._next(lane)) & 0x3FFF
+            clock_seq = _number(self.ids, "id", lane, *self._draw_next(lane)) & 0x3FFF
         made: uuid.UUID = ORIGINALS[name](self._node() if node is None else node, clock_seq)
         return made
 
@@ -150,7 +150,7 @@ class RandomSource:
         """The run's network card: a multicast address, which is nobody's."""
         return _number(self.ids, "node") & 0xFFFF_FFFF_FFFF | 1 << 40
 
-    def _next(self, lane: str) -> tuple[int, int]:
+    def _draw_next(self, lane: str) -> tuple[int, int]:
         """How many calls `lane` has done, and how many ids it has drawn since."""
         count, numbers = self._draws.get(lane) or self._draws.setdefault(lane, (0, itertools.count()))
         return count, next(numbers)

@@ -21,7 +21,7 @@ from pytest_agentreplay.core.model import Failure, HttpReply
 from pytest_agentreplay.intercept.gateway.wire import HOP_BY_HOP
 from pytest_agentreplay.intercept.http.bodies import BodyCapture
 from pytest_agentreplay.intercept.http.http_wire import frozen
-from pytest_agentreplay.intercept.session.other_plugins import closed
+from pytest_agentreplay.intercept.session.other_plugins import describe_closed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +74,7 @@ class Forwarding:
                     send(upstream, self.call)
                     response = upstream.getresponse()
             except Exception as error:
-                self.interception.cannot_keep(closed(error))
+                self.interception.cannot_keep(describe_closed(error))
                 self._broken(intercepted.settle, LEFT if watch.left else frozen(error))
             else:
                 self._pass_on(response, ForwardedBody(intercepted, response), watch)

@@ -23,7 +23,7 @@ from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, foreve
 from pytest_agentreplay.intercept.http.transports import HEARD, PlayedTransport, RecordingProtocol, of_the_wire
 from pytest_agentreplay.intercept.network.in_process import stays
 from pytest_agentreplay.intercept.session import interceptions
-from pytest_agentreplay.intercept.session.other_plugins import closed
+from pytest_agentreplay.intercept.session.other_plugins import describe_closed
 from pytest_agentreplay.intercept.session.patching import loaded_exception, wrap
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def connecting(library: ModuleType, original: Seam) -> Seam:
                 connection = await watch.over(original(connector, request, *args, **more))
         except BaseException as error:
             # Perhaps a cancellation: nothing may be awaited here.
-            interception.cannot_keep(closed(error))
+            interception.cannot_keep(describe_closed(error))
             intercepted.settle(as_value(error), suspended=watch.suspended)
             raise
         setattr(connection.protocol, HEARD, RecordingProtocol(intercepted, request, connection.protocol))

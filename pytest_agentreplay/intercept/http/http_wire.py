@@ -20,7 +20,7 @@ from pytest_agentreplay.core.model import Failure
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.callers import agents_line
-from pytest_agentreplay.intercept.session.other_plugins import closed
+from pytest_agentreplay.intercept.session.other_plugins import describe_closed
 from pytest_agentreplay.intercept.session.patching import loaded_exception
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ class Wire:
 
     def fail(self, error: BaseException, *, suspended: bool = False) -> None:
         """Record that the real call has raised `error`, or report a plugin of the tests that has refused it."""
-        self.interception.cannot_keep(closed(error))
+        self.interception.cannot_keep(describe_closed(error))
         self.intercepted.settle(frozen(error), suspended=suspended)
 
 

@@ -52,7 +52,7 @@ class Deadline:
         self._over = threading.Event()
 
     @contextmanager
-    def watched(self, despair: Despair) -> Iterator[None]:
+    def watch_runner(self, despair: Despair) -> Iterator[None]:
         """Around the body, in its thread. `despair` tells what it is given and ends the process."""
         if self._seconds:
             token = lanes.CALL_CONTEXT.set(None)  # it is no thread of the test's

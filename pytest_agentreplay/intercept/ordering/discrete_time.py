@@ -190,13 +190,13 @@ class Discrete(ReleaseQueue):
                 return super()._consider(here)  # all has come
             timer = self._timer()
             waiter = None if event is None else self._waiting.get(event.start)
-            awaited = None if event is None else self._awaited(event, waiter)
+            awaited = None if event is None else self._find_awaited(event, waiter)
             if event is not None and waiter is not None and awaited is None:
                 self._note(event, timer)
                 if timer is None or event.at < timer.due:
                     if (wait := self._real_time(event.at)) > 0:
                         return wait
-                    if self._answered(event, waiter):
+                    if self._note_answer(event, waiter):
                         return 0 if waiter.idle is here else LOOK
                     continue
             elif event is not None and awaited is not None and (timer is None or timer.due > self._limit(awaited)):
@@ -216,7 +216,7 @@ class Discrete(ReleaseQueue):
             return True
         return super()._unquiet(here)
 
-    def _answered(self, event: ReleaseEvent, waiter: Waiter) -> bool:
+    def _note_answer(self, event: ReleaseEvent, waiter: Waiter) -> bool:
         """Hand it over, or end the test where nobody could have waited for it yet; gives whether somebody goes on."""
         self._to(event.at)
         if (early := self._too_early(event, waiter)) is not None:

@@ -75,14 +75,14 @@ class Holding:
         """Wait, in a thread, until no other one is at work; then this one is."""
         if intercepted.at_home or lanes.in_loop() or self._interception.ended.is_set():
             return
-        self._arrived(intercepted)
+        self._note_arrival(intercepted)
         with self._turn:
             self._moved = self.now()
             while self._at_work():
                 clocks.sleep(LOOK / 4)
             intercepted.at_home = True
 
-    def _arrived(self, intercepted: PendingCall) -> None:
+    def _note_arrival(self, intercepted: PendingCall) -> None:
         """Count an answer that came within a millisecond of one before it, while both were waited for."""
         at = self._interception.now()
         before, others = self._arrival

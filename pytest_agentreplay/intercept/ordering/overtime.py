@@ -92,10 +92,10 @@ class Overtime:
         if threading.current_thread() is threading.main_thread():
             self._signal = free_signal()
             if self._signal is not None:
-                self._before = signal.signal(self._signal, self._interrupted)
-        self._interception.on_latch = self._latched
+                self._before = signal.signal(self._signal, self._on_interrupt)
+        self._interception.on_latch = self._on_latch
         if self._interception.refused is not None:
-            self._latched(self._interception.refused)
+            self._on_latch(self._interception.refused)
 
     @contextlib.contextmanager
     def above(self, frame: FrameType) -> Iterator[None]:
@@ -114,7 +114,7 @@ class Overtime:
             thread = self._thread
         if thread is not None:
             thread.join(AGAIN)  # the next test may fork
-        if self._signal is not None and signal.getsignal(self._signal) == self._interrupted:
+        if self._signal is not None and signal.getsignal(self._signal) == self._on_interrupt:
             signal.signal(self._signal, self._before)
         if self._traced:
             sys.settrace(self._traced.pop())
@@ -143,7 +143,7 @@ class Overtime:
         else:
             yield
 
-    def _latched(self, divergence: Divergence) -> None:
+    def _on_latch(self, divergence: Divergence) -> None:
         """The backend has refused: from now on the body is on its overtime."""
         with self._lock:
             if self._thread is not None or self._over.is_set() or os.getpid() != self._process:
@@ -209,7 +209,7 @@ class Overtime:
         with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
             root.soon(cancel)
 
-    def _interrupted(self, _signum: int, frame: FrameType | None) -> None:
+    def _on_interrupt(self, _signum: int, frame: FrameType | None) -> None:
         """Raise the refusal in the body's thread; have a loop of trio's, which is idle here, cancel its main task."""
         if not self._poked or self._over.is_set() or os.getpid() != self._process:
             return

@@ -48,22 +48,22 @@ class Pacing(Holding):
 
     def now_ns(self) -> int:
         """The virtual time in a loop, the real one elsewhere; nanoseconds since the run began."""
-        paced = self._paced()
-        return self._noted(self._real() if paced is None else paced.ns)
+        paced = self._make_paced()
+        return self._note_times(self._real() if paced is None else paced.ns)
 
     def passed(self) -> int:
         """When something last happened; who does nothing but look at it for long sees time go on."""
-        paced = self._paced()
-        return max(self._noted() if paced is None else paced.ns, self._real() - BUSY)
+        paced = self._make_paced()
+        return max(self._note_times() if paced is None else paced.ns, self._real() - BUSY)
 
     def sleep(self, seconds: float) -> None:
         """Sleep for real; that long is what it took."""
         clocks.sleep(seconds)
-        paced = self._paced()
+        paced = self._make_paced()
         if paced is not None:
             paced.ns += round(seconds * SECOND)
         else:
-            self._noted(self._latest + round(seconds * SECOND))
+            self._note_times(self._latest + round(seconds * SECOND))
 
     def seconds(self) -> float:
         """As `now_ns`, in seconds."""
@@ -71,7 +71,7 @@ class Pacing(Holding):
 
     def wait_in_thread(self, intercepted: PendingCall, chunks: int, *, at_once: bool = False) -> None:
         """The answer has come as far as `chunks`."""
-        if (paced := self._paced()) is not None:
+        if (paced := self._make_paced()) is not None:
             paced.catch_up()
         super().wait_in_thread(intercepted, chunks, at_once=at_once)
 
@@ -82,13 +82,13 @@ class Pacing(Holding):
         return self._paced_loop(loop, waiting)
 
     def _paced_loop(self, loop: AbstractEventLoop, waiting: deque[Callable[[], bool]]) -> PacedIdle:
-        return PacedIdle(loop, lambda _: self._let_one_in(waiting), waiting, self._real, self._noted())
+        return PacedIdle(loop, lambda _: self._let_one_in(waiting), waiting, self._real, self._note_times())
 
-    def _paced(self) -> PacedIdle | None:
+    def _make_paced(self) -> PacedIdle | None:
         queue = self._queues.get(lanes.running_loop())
         return queue[0] if queue is not None and isinstance(queue[0], PacedIdle) else None
 
-    def _noted(self, at: int = 0) -> int:
+    def _note_times(self, at: int = 0) -> int:
         self._latest = max(
             [at, self._latest, *(idle.ns for idle, _ in self._queues.values() if isinstance(idle, PacedIdle))]
         )
@@ -112,9 +112,9 @@ class PacedIdle(StillIdle):
 
     def catch_up(self) -> None:
         """Something came just now: before the next timer."""
-        self.ns = max(self.ns, self._before(self.due))
+        self.ns = max(self.ns, self._read_before(self.due))
 
-    def _before(self, due: int | None) -> int:
+    def _read_before(self, due: int | None) -> int:
         return self._reality() if due is None else min(self._reality(), due - APART)
 
     def _select(self, timeout: float | None = None) -> Any:
@@ -133,7 +133,7 @@ class PacedIdle(StillIdle):
         """The loop is idle: an answer comes, or time passes until a timer is due or a socket speaks."""
         due = self.due
         wait = None
-        if self._waiting and self._before(due) >= self.ns:
+        if self._waiting and self._read_before(due) >= self.ns:
             self.catch_up()
             if (wait := self._then(self)) == 0:
                 return events

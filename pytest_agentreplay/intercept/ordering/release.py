@@ -303,9 +303,9 @@ class ReleaseQueue:
 
         def wake() -> None:
             if threading.get_ident() == idle.thread:
-                _done(future)
+                _set_done(future)
             else:
-                loop.call_soon_threadsafe(_done, future)
+                loop.call_soon_threadsafe(_set_done, future)
 
         waiter = Waiter(intercepted, chunks, idle, wake)
         waiter.future = future
@@ -429,7 +429,7 @@ class ReleaseQueue:
             if self._unquiet(here):
                 return LOOK
             waiter = self._waiting.get(event.start)
-            awaited = self._awaited(event, waiter)
+            awaited = self._find_awaited(event, waiter)
             if awaited is not None:
                 if (wait := self._hope(awaited)) is not None:
                     return wait
@@ -439,7 +439,7 @@ class ReleaseQueue:
                 self.schedule.expect_no_more(awaited.start)
                 continue
             assert waiter is not None
-            if self._waits and (left := self._left(event)) > 0:
+            if self._waits and (left := self._find_left(event)) > 0:
                 return left
             if (early := self._too_early(event, waiter)) is not None:
                 self._part(early, self.schedule.exchanges[event.start])
@@ -468,7 +468,7 @@ class ReleaseQueue:
         self._latch(self._explain(waiter.call, mine, None), where(waiter.frames(), self._interception.root))
         return 0
 
-    def _awaited(self, event: ReleaseEvent, waiter: Waiter | None) -> ReleaseEvent | None:
+    def _find_awaited(self, event: ReleaseEvent, waiter: Waiter | None) -> ReleaseEvent | None:
         """What has to happen before `event` can come: a call that was made before it; None when nothing has."""
         if waiter is None:
             x = self.schedule.exchanges[event.start]
@@ -497,7 +497,7 @@ class ReleaseQueue:
             waiter.idle.slept = isinstance(waiter.idle, idling.RoundsIdle | idling.TrioIdle)
         waiter.wake()
 
-    def _left(self, event: ReleaseEvent) -> float:
+    def _find_left(self, event: ReleaseEvent) -> float:
         """Seconds until the answer has taken as long as it took when recorded."""
         took = (event.at - self.schedule.exchanges[event.start].timing.start) / 1e9
         return took - (self.now() - self._made.get(event.start, 0.0))
@@ -645,6 +645,6 @@ class ReleaseQueue:
             self.refuse(kept)
 
 
-def _done(future: asyncio.Future[Any]) -> None:
+def _set_done(future: asyncio.Future[Any]) -> None:
     if not future.done():
         future.set_result(None)

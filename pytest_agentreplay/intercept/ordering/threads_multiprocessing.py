@@ -28,7 +28,7 @@ def patch(library: ModuleType) -> None:
     """Wrap how a `ThreadPool` begins and takes jobs. Twice does nothing. CPython 3.11-3.14 have these methods."""
     pool = library.ThreadPool
     wrapped: dict[str, Callable[[Seam], Seam]] = {
-        "__init__": _unstamped,
+        "__init__": _remove_stamp,
         "apply_async": _apply_async,
         "_map_async": functools.partial(_map_async, star=library.starmapstar),
         "imap": _imap,
@@ -36,7 +36,7 @@ def patch(library: ModuleType) -> None:
     }
     for name, make in wrapped.items():
         if name not in vars(pool) and hasattr(pool, name):
-            setattr(pool, name, _inherited(getattr(pool, name)))
+            setattr(pool, name, _inherit_lane(getattr(pool, name)))
         wrap(pool, name, make)
 
 
@@ -45,7 +45,7 @@ def of_threads(pool: object) -> bool:
     return isinstance(pool, sys.modules["multiprocessing.pool"].ThreadPool)
 
 
-def _inherited(original: Seam) -> Seam:
+def _inherit_lane(original: Seam) -> Seam:
     """Return a function of `ThreadPool` itself: `Pool`, for processes, keeps its own."""
 
     @functools.wraps(original, updated=())
@@ -55,7 +55,7 @@ def _inherited(original: Seam) -> Seam:
     return inherited
 
 
-def _unstamped(original: Seam) -> Seam:
+def _remove_stamp(original: Seam) -> Seam:
     def begin_pool(self: Any, *args: Any, **kwargs: Any) -> None:
         token = CALL_CONTEXT.set(None)
         try:

@@ -61,12 +61,12 @@ def patch(module: ModuleType) -> None:
         return
 
     @functools.wraps(init)
-    def stamped(self: Any, obj: Any, callback: Any, *args: Any, **kwargs: Any) -> None:
+    def run_stamped(self: Any, obj: Any, callback: Any, *args: Any, **kwargs: Any) -> None:
         owner = _owner()
         init(self, obj, callback if owner is None else ExitCallback(owner, callback), *args, **kwargs)
 
-    stamped.__agentreplay__ = lanes.CALL_CONTEXT  # type: ignore[attr-defined]
-    module.Finalize.__init__ = stamped
+    run_stamped.__agentreplay__ = lanes.CALL_CONTEXT  # type: ignore[attr-defined]
+    module.Finalize.__init__ = run_stamped
 
 
 class ExitCallback:
@@ -122,24 +122,24 @@ def _carrying(register: Callable[..., Any]) -> Callable[..., Any]:
     """`register`, of `atexit` or `threading`, that carries the test on."""
 
     @functools.wraps(register)
-    def stamped(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+    def run_stamped(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         owner = _owner()
         register(func if owner is None else ExitCallback(owner, func), *args, **kwargs)
         return func
 
-    stamped.__agentreplay__ = lanes.CALL_CONTEXT  # type: ignore[attr-defined]
-    return stamped
+    run_stamped.__agentreplay__ = lanes.CALL_CONTEXT  # type: ignore[attr-defined]
+    return run_stamped
 
 
 def _carrying_method(add: Callable[..., Any]) -> Callable[..., Any]:
     """`Future.add_done_callback`, that carries the test on: the callback runs when the job of the test is done."""
 
     @functools.wraps(add)
-    def stamped(self: Any, fn: Callable[..., Any]) -> None:
+    def run_stamped(self: Any, fn: Callable[..., Any]) -> None:
         owner = _owner()
         add(self, fn if owner is None else ExitCallback(owner, fn))
 
-    return stamped
+    return run_stamped
 
 
 def _carry_finalizers(finalize: Any) -> None:
@@ -177,13 +177,13 @@ def install_excepthooks() -> None:
     for module, name in ((sys, "unraisablehook"), (threading, "excepthook")):
         hook = getattr(module, name)
         if not hasattr(hook, "__agentreplay__"):
-            setattr(module, name, quietened(hook))
+            setattr(module, name, silence(hook))
     # The tracing of openai-agents logs whatever ends its exporter, with a traceback, in a thread that no test awaits.
     for name in ("asyncio", "openai.agents"):
         logging.getLogger(name).addFilter(worth_saying)
 
 
-def quietened(hook: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def silence(hook: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """`hook`, which takes something with an `exc_value`, without the consequences of a refusal."""
 
     @functools.wraps(hook)

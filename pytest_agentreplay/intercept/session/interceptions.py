@@ -225,7 +225,7 @@ class PendingCall:
         if not self.forward and self.at:
             if self.exchange is not None and self._interception.order is not None:
                 self._interception.order.drop(self.exchange.start)
-            self._answered()
+            self._report_handed_over()
             self._end_course()
             self._interception.advance_clock(self._call_context, self.at)
 
@@ -257,14 +257,14 @@ class PendingCall:
             try:
                 await order.wait(self, chunks)
             finally:
-                self._answered()
+                self._report_handed_over()
         elif self.suspended:
             try:
                 await self._give_way()
             finally:
-                self._answered()
+                self._report_handed_over()
         else:
-            self._answered()
+            self._report_handed_over()
 
     def wait_in_thread(self, chunks: int = END, *, at_once: bool = False) -> None:
         """As `wait`, for a thread. While recording `at_once` says that it is a task, which has not given way so far."""
@@ -274,7 +274,7 @@ class PendingCall:
             elif self._interception.pause is not None and self.handed is not None:
                 self._interception.pause()
         finally:
-            self._answered()
+            self._report_handed_over()
 
     def hold_in_thread(self) -> None:
         """Recording, in a thread: the answer is there, and the agent gets it next. Wait until others have run out."""
@@ -301,7 +301,7 @@ class PendingCall:
         order = self._interception.order
         return order is None or order.is_released(self, chunks)
 
-    def _answered(self) -> None:
+    def _report_handed_over(self) -> None:
         self.suspended = False
         handed, self.handed = self.handed, None
         if handed is not None:

@@ -41,7 +41,7 @@ _BEGINNINGS = frozenset({"concurrent.futures.thread", "threading", "pytest_agent
 """Modules on the stack of a thread below the work that it was started for."""
 
 
-def closed(error: BaseException) -> CannotFreeze | None:
+def describe_closed(error: BaseException) -> CannotFreeze | None:
     """Why the `error` of a call is not recorded: a tool of the tests has raised it. None for one of the world's."""
     module = _raised_in(error)
     closer = CLOSERS.get(module.partition(".")[0])

@@ -13,7 +13,7 @@ from pytest_agentreplay.core.model import Body, Closed, Failure, FrameCall, Fram
 from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.errors import CannotWrite
 from pytest_agentreplay.intercept.session import interceptions
-from pytest_agentreplay.intercept.session.other_plugins import closed as closed_by_neighbour
+from pytest_agentreplay.intercept.session.other_plugins import describe_closed as closed_by_neighbour
 from pytest_agentreplay.intercept.session.patching import loaded_exception
 from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
 from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
