@@ -79,7 +79,7 @@ def late(test: str, calls: Sequence[str]) -> Finding:
         "a thread or task that the test started outlived it. It was refused, and given to no other test: "
         "join the thread or await the task before the test returns"
     )
-    return _is_plain_name(
+    return _make_plain_finding(
         test,
         Kind.LATE,
         f"{_count(calls, 'call')} after the test had ended: {' '.join(calls[0].split())}",
@@ -110,7 +110,7 @@ def network(test: str, ledger: Sequence[LedgerLine], *, function: str | None = N
         if text
     ]
     steps += [("or let it through, in the ini file", line) for line in dict.fromkeys(entry.allow() for entry in ledger)]
-    return _is_plain_name(
+    return _make_plain_finding(
         test, Kind.NETWORK, f"refused in a closed replay: {tried[0]}", items=tried, cause=cause, steps=steps[:4]
     )
 
@@ -166,7 +166,7 @@ def redacted(text: str) -> str:
     )
 
 
-def _is_plain_name(
+def _make_plain_finding(
     test: str, kind: Kind, what: str, *, items: Sequence[str], cause: str, steps: Sequence[tuple[str, str]] = ()
 ) -> Finding:
     """A finding that comes from no divergence."""

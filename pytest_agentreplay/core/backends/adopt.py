@@ -99,7 +99,7 @@ class AdoptBackend(ReplayBackend):
     def _fallback(self, call: Call, moment: Moment) -> Exchange | Divergence:
         """Align a changed call with a recorded one that is due, or refuse it."""
         served = self.served.keys()
-        if (twins := self._same.get(self._is_plain(call))) and all(x.start in served for x in twins):
+        if (twins := self._same.get(self._make_plain_key(call))) and all(x.start in served for x in twins):
             for x in twins:
                 if (first := self._aligned.get(x.start)) is not None:
                     return ambiguous.describe_taken(self.run, self._reader, served, call, by=first.now, recorded=x)
@@ -148,7 +148,7 @@ class AdoptBackend(ReplayBackend):
         for x in due[1:]:
             if compare(features_of_call, self._features_of(x), self._features_of(best)).favours == 1:
                 best = x
-        twins = [x for x in due if self._is_plain(x.call) == self._is_plain(best.call)]
+        twins = [x for x in due if self._make_plain_key(x.call) == self._make_plain_key(best.call)]
         parts: dict[str, None] = {}
         for x in due:
             if x in twins:
@@ -176,10 +176,10 @@ class AdoptBackend(ReplayBackend):
     def _same(self) -> dict[str, list[Exchange]]:
         groups: dict[str, list[Exchange]] = defaultdict(list)
         for x in self._top:
-            groups[self._is_plain(x.call)].append(x)
+            groups[self._make_plain_key(x.call)].append(x)
         return groups
 
-    def _is_plain(self, call: Call) -> str:
+    def _make_plain_key(self, call: Call) -> str:
         """The key of a call by itself, whatever ids the run has taught."""
         return self._matching.key(call, self._matching.ids())
 

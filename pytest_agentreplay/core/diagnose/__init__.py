@@ -49,7 +49,7 @@ def miss(
     not count as differences.
     """
     standing = ReplayProgress(run, reader, served, matching)
-    divergence = _find_missed(standing, call, standing.lane_of(lane, agent))
+    divergence = _explain_miss(standing, call, standing.lane_of(lane, agent))
     recorded = divergence.recorded.agent if divergence.recorded is not None else ""
     if agent and recorded and agent != recorded:
         divergence = replace(
@@ -58,10 +58,10 @@ def miss(
     return divergence
 
 
-def _find_missed(standing: ReplayProgress, call: Call, here: str) -> Divergence:
+def _explain_miss(standing: ReplayProgress, call: Call, here: str) -> Divergence:
     pending = standing.pending(here)
     if (twin := standing.answered_before(call, here)) is not None:
-        return _find_again(standing, call, twin, here)
+        return _explain_repeat(standing, call, twin, here)
     if standing.tool(call) is not None:
         return _tool(standing, call, here, pending)
     return _request(standing, call, here, pending)
@@ -256,7 +256,7 @@ def _name_both(standing: ReplayProgress, call: Call, other: Call) -> tuple[str, 
     return f"{names[0]} ({old})", f"{names[1]} ({new})"
 
 
-def _find_again(standing: ReplayProgress, call: Call, twin: Exchange, lane: str) -> Divergence:
+def _explain_repeat(standing: ReplayProgress, call: Call, twin: Exchange, lane: str) -> Divergence:
     """A call whose twin was answered already, and is recorded no second time."""
     return standing.divergence(
         Kind.EXTRA,

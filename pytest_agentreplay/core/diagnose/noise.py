@@ -69,23 +69,23 @@ def _in_texts(recorded: str, now: str) -> str:
         pairs = zip(_SPAN.finditer(recorded), _SPAN.finditer(now), strict=True)
         kinds = {_NAMES[str(old.lastgroup)]: None for old, new in pairs if old[0] != new[0]}
         return " and ".join(kinds)
-    if _remove_marks(recorded, now) or _remove_marks(now, recorded):
+    if _is_place_for_mark(recorded, now) or _is_place_for_mark(now, recorded):
         return PLACE
     if not isinstance(parse(recorded), NotJson):
         return ""
     _, old, new = texts.hunk(recorded, now)
     words = _WORD.findall(old)
     shuffled = len(words) > 1 and Counter(words) == Counter(_WORD.findall(new))
-    return ORDER if shuffled and _join_names(old) and _join_names(new) else ""
+    return ORDER if shuffled and _is_member_list(old) and _is_member_list(new) else ""
 
 
-def _remove_marks(marked: str, plain: str) -> bool:
+def _is_place_for_mark(marked: str, plain: str) -> bool:
     """Whether `plain` names a place outright where `marked` has its mark, as it does with a name that is too common."""
     literals = _MARK.split(marked)
     return len(literals) > 1 and re.fullmatch(_NAME.join(map(re.escape, literals)), plain) is not None
 
 
-def _join_names(text: str) -> bool:
+def _is_member_list(text: str) -> bool:
     """Whether a text may be the members of a set: separated by signs, or each on a line of its own."""
     rows = text.split("\n")
     return _SEPARATOR.search(text) is not None or (len(rows) > 1 and all(len(_WORD.findall(row)) <= 3 for row in rows))

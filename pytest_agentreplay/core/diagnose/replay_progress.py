@@ -117,7 +117,7 @@ class ReplayProgress:
         """The latest answered exchange of the lane that is this very call."""
         for x in reversed(self._top):
             mine = x.start in self.served and self.lane(x) == lane
-            if mine and _count_alike(x.call, call) and not self.differences(x.call, call):
+            if mine and _is_comparable(x.call, call) and not self.differences(x.call, call):
                 return x
         return None
 
@@ -296,7 +296,7 @@ def _result_of(message: Json) -> str:
     return next(filter(None, map(_result_of, blocks)), "") if isinstance(blocks, list) else ""
 
 
-def _count_alike(recorded: Call, now: Call) -> bool:
+def _is_comparable(recorded: Call, now: Call) -> bool:
     """Whether it is worth comparing them."""
     if isinstance(recorded, ToolCall) and isinstance(now, ToolCall):
         return (recorded.boundary, recorded.name) == (now.boundary, now.name)

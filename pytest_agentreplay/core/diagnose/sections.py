@@ -112,7 +112,7 @@ def _facts(call: ToolCall) -> JsonObject:
 def _wire(recorded: WireCall, now: WireCall, matched: Collection[str]) -> tuple[Difference, ...]:
     differing = list(diff(recorded.method, now.method, path="method"))
     differing += diff(address(recorded.url), address(now.url), path="url")
-    before, after = _read_matched(recorded.headers, matched), _read_matched(now.headers, matched)
+    before, after = _select_matched_headers(recorded.headers, matched), _select_matched_headers(now.headers, matched)
     for name in dict.fromkeys([*before, *after]):
         if before.get(name) != after.get(name):
             differing.append(Difference(f"headers.{name}", before.get(name, ABSENT), after.get(name, ABSENT)))
@@ -133,7 +133,7 @@ def address(url: str) -> str:
     return f"{parts.scheme}://{host}{port}{parts.path}{query and '?' + query}"
 
 
-def _read_matched(headers: Headers, matched: Collection[str]) -> dict[str, str]:
+def _select_matched_headers(headers: Headers, matched: Collection[str]) -> dict[str, str]:
     return {name.lower(): value.partition("; boundary=")[0] for name, value in headers if name.lower() in matched}
 
 

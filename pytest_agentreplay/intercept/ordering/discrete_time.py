@@ -196,7 +196,7 @@ class Discrete(ReleaseQueue):
                 if timer is None or event.at < timer.due:
                     if (wait := self._real_time(event.at)) > 0:
                         return wait
-                    if self._note_answer(event, waiter):
+                    if self._hand_over_answer(event, waiter):
                         return 0 if waiter.idle is here else LOOK
                     continue
             elif event is not None and awaited is not None and (timer is None or timer.due > self._limit(awaited)):
@@ -216,7 +216,7 @@ class Discrete(ReleaseQueue):
             return True
         return super()._unquiet(here)
 
-    def _note_answer(self, event: ReleaseEvent, waiter: Waiter) -> bool:
+    def _hand_over_answer(self, event: ReleaseEvent, waiter: Waiter) -> bool:
         """Hand it over, or end the test where nobody could have waited for it yet; gives whether somebody goes on."""
         self._to(event.at)
         if (early := self._too_early(event, waiter)) is not None:

@@ -221,9 +221,9 @@ class RoundsIdle:
         if self._left > 0:
             self._loop.call_soon(self._round)
         else:
-            self._loop.call_later(SETTLE, self._is_settled)
+            self._loop.call_later(SETTLE, self._settle)
 
-    def _is_settled(self) -> None:
+    def _settle(self) -> None:
         self._going = False
         if self._stopped:
             return
