@@ -7,7 +7,7 @@ import types
 import pytest
 
 from pytest_agentreplay.errors import ReplayDiverged
-from pytest_agentreplay.intercept.session.exits import follows_refusal, quietened, worth_saying
+from pytest_agentreplay.intercept.session.exits import follows_refusal, silence, worth_saying
 from pytest_agentreplay.intercept.session.exits import install_excepthooks as install
 
 
@@ -30,7 +30,7 @@ THEIRS = [ValueError("x"), BaseExceptionGroup("mixed", [ReplayDiverged("no"), Va
 def test_only_what_a_refusal_led_to_is_not_said():
     for error in (*OURS, *THEIRS):
         said = []
-        quietened(said.append)(told := types.SimpleNamespace(exc_value=error))
+        silence(said.append)(told := types.SimpleNamespace(exc_value=error))
         assert follows_refusal(error) == (error in OURS), error
         assert said == ([] if error in OURS else [told]), error
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agentreplay.intercept.environment import machine
-from pytest_agentreplay.intercept.environment.machine import linked, todays_places, user_name
+from pytest_agentreplay.intercept.environment.machine import follow_link, todays_places, user_name
 
 MACOS = {"/private/tmp": "/tmp", "/private/var": "/var", "/private/var/folders/x/T": "/var/folders/x/T"}
 WINDOWS = {r"C:\Users\runneradmin\AppData\Local\Temp": r"C:\Users\RUNNER~1\AppData\Local\Temp"}
@@ -32,7 +32,7 @@ WINDOWS = {r"C:\Users\runneradmin\AppData\Local\Temp": r"C:\Users\RUNNER~1\AppDa
     ],
 )
 def test_a_directory_as_it_is_spelled_through_a_link(real, links, spelled):
-    assert linked(real, links) == spelled
+    assert follow_link(real, links) == spelled
 
 
 @pytest.fixture
