@@ -17,7 +17,7 @@ import pytest
 from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.errors import AgentReplayError, CaseError
-from pytest_agentreplay.report.escape import line, printed
+from pytest_agentreplay.report.escape import escape_line, escape_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -55,7 +55,7 @@ class CaseFile(pytest.File):
             return
         names = [COLD] if head.expect == "cold" else list(head.halves)
         for name in names or [BROKEN]:
-            item = CaseItem.of(self, name, title=line(head.id), labels=head.labels[:MOST_LABELS])
+            item = CaseItem.of(self, name, title=escape_line(head.id), labels=head.labels[:MOST_LABELS])
             yield from [item] if self.live is None else self.live.repeat_half(item)
 
 
@@ -63,7 +63,7 @@ class CaseItem(pytest.Item):
     """One half of a case. After its run, `verdict` says what came of it."""
 
     title = ""
-    line = 0
+    escape_line = 0
     broken: CaseError | None = None
     error: AgentReplayError | None = None
     verdict: Verdict | None = None
@@ -91,8 +91,10 @@ class CaseItem(pytest.Item):
         except AgentReplayError as error:
             self.error = error
             self.at(getattr(error, "place", "") if isinstance(error, CaseError) else "")
-            raise pytest.fail.Exception(printed(str(error)), pytrace=False) from None
-        self.user_properties.extend((f"agentreplay.{name}", line(value)) for name, value in properties(verdict).items())
+            raise pytest.fail.Exception(escape_output(str(error)), pytrace=False) from None
+        self.user_properties.extend(
+            (f"agentreplay.{name}", escape_line(value)) for name, value in properties(verdict).items()
+        )
         match verdict.outcome:
             case "expected" if not self.config.option.runxfail:
                 raise pytest.xfail.Exception(shown(verdict.headline), pytrace=False)
@@ -114,10 +116,10 @@ class CaseItem(pytest.Item):
 
     def told(self, verdict: Verdict) -> str:
         """The verdict for this terminal."""
-        from pytest_agentreplay.report.verdict import text
+        from pytest_agentreplay.report.verdict import format_verdict
 
         writer = self.config.get_terminal_writer()
-        return printed(text(verdict, width=writer.fullwidth, verbosity=self.config.get_verbosity()))
+        return escape_output(format_verdict(verdict, width=writer.fullwidth, verbosity=self.config.get_verbosity()))
 
     def at(self, place: str) -> None:
         """Say that this item stands at line:column `place` of its file: annotations are put there."""
@@ -133,13 +135,13 @@ class CaseItem(pytest.Item):
         found = super().repr_failure(excinfo, style)
         said = str(self.error) if self.error is not None else self.verdict.headline if self.verdict is not None else ""
         if said and (crash := getattr(found, "reprcrash", None)) is not None:
-            crash.path, crash.lineno, crash.message = str(self.path), self.line + 1, printed(said)
+            crash.path, crash.lineno, crash.message = str(self.path), self.line + 1, escape_output(said)
         return found
 
 
 def shown(text: str) -> str:
     """A text of a case as one line for terminals, logs and reports."""
-    return printed(line(text))
+    return escape_output(escape_line(text))
 
 
 def half_of(name: str) -> Half | None:

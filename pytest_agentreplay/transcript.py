@@ -17,8 +17,8 @@ from syrupy.terminal import context_style, received_style, snapshot_style
 from pytest_agentreplay.cases.assertions import run_of
 from pytest_agentreplay.core.diff.texts import opcodes
 from pytest_agentreplay.dialects import READER
-from pytest_agentreplay.report.escape import safe
-from pytest_agentreplay.report.transcript import transcript
+from pytest_agentreplay.report.escape import escape_text
+from pytest_agentreplay.report.transcript import write_transcript
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +38,7 @@ class AgentRunExtension(SingleFileSnapshotExtension):
 
         syrupy's matchers and property filters are for trees of values; a transcript has none.
         """
-        return transcript(run_of(data), READER)
+        return write_transcript(run_of(data), READER)
 
     def diff_lines(self, serialized_data: Any, snapshot_data: Any) -> Iterator[str]:
         """The first turn that differs, and its differing lines."""
@@ -102,7 +102,7 @@ def wrap(
 
 def difference(recorded: str, now: str) -> Iterator[str]:
     """The first turn in which two transcripts differ, with at most MOST_LINES lines of it."""
-    one, two = blocks(safe(recorded)), blocks(safe(now))
+    one, two = blocks(escape_text(recorded)), blocks(escape_text(now))
     at = next((i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
     if at >= len(one) and at >= len(two):
         return

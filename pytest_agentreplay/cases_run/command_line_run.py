@@ -16,8 +16,8 @@ from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.intercept.network import sandbox
 from pytest_agentreplay.redact import chosen_policy
 from pytest_agentreplay.redact.redaction_factory import redaction_for
-from pytest_agentreplay.report.escape import fenced
-from pytest_agentreplay.report.verdict import FROZEN, Verdict, panel
+from pytest_agentreplay.report.escape import escape_markdown
+from pytest_agentreplay.report.verdict import FROZEN, Verdict, format_panel
 from pytest_agentreplay.store.projects import configured, ini_lines, root_above
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class CommandLineRun:
     def panel(self, verdicts: Sequence[Verdict], *, width: int) -> str:
         """The verdicts in one look."""
         network = self._told_network(verdicts)
-        return panel(verdicts, title=self.case.title, width=width, network=network, evidence=self.keeping.shown)
+        return format_panel(verdicts, title=self.case.title, width=width, network=network, evidence=self.keeping.shown)
 
     def _told_network(self, verdicts: Sequence[Verdict]) -> str:
         """How closed the network was; nothing where nobody ran."""
@@ -140,7 +140,7 @@ class CommandLineRun:
         """Keep what was found beside what the runner told; nothing where nobody ran."""
         if ran(verdicts):
             self.keeping.keep("result.json", json.dumps(self.plain(verdicts), indent=2) + "\n")
-            self.keeping.keep("summary.md", f"# {self.case.id}\n\n{fenced(self.panel(verdicts, width=100))}\n")
+            self.keeping.keep("summary.md", f"# {self.case.id}\n\n{escape_markdown(self.panel(verdicts, width=100))}\n")
 
 
 def ran(verdicts: Sequence[Verdict]) -> bool:

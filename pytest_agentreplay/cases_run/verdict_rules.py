@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.cases_run.runners import DECLARED, EXAMPLE
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.paths import quoted
-from pytest_agentreplay.report import findings
+from pytest_agentreplay.report import finding, findings
 from pytest_agentreplay.report.verdict import FROZEN, Checked, Outcome, Verdict, Word
 
 if TYPE_CHECKING:
@@ -190,9 +190,9 @@ class VerdictRules:
         steps = self._ways(half) if not now.escapes else ()
         return self._said(half, "cannot say", "failed", said, now=now, finding=finding, next=(*steps, self._see()))
 
-    def _finding(self, divergence: Divergence) -> findings.Finding:
+    def _finding(self, divergence: Divergence) -> finding.Finding:
         """The finding of a test, without the steps of one: a case is neither recorded anew nor accepted."""
-        found = findings.of(divergence, self.case.id, {})
+        found = findings.describe_divergence(divergence, self.case.id, {})
         return replace(found, lines=tuple(one for one in found.lines if one.what != "next" or keeps(one)))
 
     def _ways(self, half: Half) -> tuple[tuple[str, str], ...]:
@@ -272,7 +272,7 @@ def left(now: CaseEvidence) -> str:
     """Why a run says nothing of the frozen one."""
     if now.divergence is None:
         return "the agent died before it asked for anything"
-    where = findings.place(now.divergence)
+    where = findings.format_place(now.divergence)
     return f"today's run left the frozen one{where and f' at {where}'}"
 
 

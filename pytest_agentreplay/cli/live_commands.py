@@ -21,7 +21,7 @@ from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.live import history
 from pytest_agentreplay.live.lineup_cells import CellRuns, run_live
 from pytest_agentreplay.report import live_reports
-from pytest_agentreplay.report.findings import compared
+from pytest_agentreplay.report.findings import describe_comparison
 from pytest_agentreplay.runs.chosen_changes import read_changes
 from pytest_agentreplay.settings.live_runs import BUDGET, TEST, amounts_of
 from pytest_agentreplay.store import files
@@ -131,7 +131,7 @@ def compare_recordings(options: argparse.Namespace) -> int:
     a, b, matching = read_pair(Path(options.what), options.other)
     names, around = (format_path(Path(options.what)), format_path(options.other)), kit_changes(a, b, READER)
     rows = [
-        compared(divergence, *names).plain() | {"layer": layer, "independent": independent}
+        describe_comparison(divergence, *names).plain() | {"layer": layer, "independent": independent}
         for layer, independent, divergence in changed_layers(a, b, READER, matching)
     ]
     lines = [f"guilty: {rows[0]['layer']}" if rows else "no layer is guilty: the two recordings hold the same run"]

@@ -10,7 +10,7 @@ from pytest_agentreplay.cli.saying import DAMAGED, NOTHING, SAME, USAGE, complai
 from pytest_agentreplay.core.model import FrameCall, FramesReply, HttpCall, HttpReply
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import SnapshotError, SnapshotMissing
-from pytest_agentreplay.report.escape import line
+from pytest_agentreplay.report.escape import escape_line
 from pytest_agentreplay.store import files, layout, locks, projects, reading, signatures
 from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import root_above
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 def tell(text: str) -> None:
     """Print what may hold the names of files and the words of people, on one line."""
-    say(line(text))
+    say(escape_line(text))
 
 
 def warn(error: Exception | str, code: int) -> int:
     """Say on stderr, on one line, what is not right; gives `code`."""
-    return complain(line(str(error)), code)
+    return complain(escape_line(str(error)), code)
 
 
 def verify(options: argparse.Namespace) -> int:

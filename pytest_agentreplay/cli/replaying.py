@@ -19,8 +19,7 @@ from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, DIVERGED, SAME, USAGE
 from pytest_agentreplay.core.kit import plural
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import AgentReplayError, CaseError, SettingsError, SnapshotError, SnapshotMissing
-from pytest_agentreplay.report.escape import printed
-from pytest_agentreplay.report.verdict import wrapped
+from pytest_agentreplay.report.escape import escape_output, wrap_text
 from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import root_above
 
@@ -116,11 +115,11 @@ def one(file: Path, options: argparse.Namespace, told: list[dict[str, Any]], hoo
 
 def show(bench: CommandLineRun, verdicts: tuple[Verdict, ...]) -> None:
     """Print the panel, and what is not as expected in full."""
-    from pytest_agentreplay.report.verdict import text
+    from pytest_agentreplay.report.verdict import format_verdict
 
     for verdict in verdicts:
         if verdict.outcome == "failed":
-            say(text(verdict, width=width()) + "\n")
+            say(format_verdict(verdict, width=width()) + "\n")
     say(bench.panel(verdicts, width=width()) + "\n")
 
 
@@ -129,7 +128,7 @@ def refused(
 ) -> int:
     """Say of one case why it has no verdict."""
     if options.json:
-        told.append({"file": format_path(file), "cold": False, "error": printed(str(error)), "halves": []})
+        told.append({"file": format_path(file), "cold": False, "error": escape_output(str(error)), "halves": []})
         return code
     return complain(error, code)
 
@@ -175,7 +174,7 @@ def show_cluster(failures: list[RecordedFailure], number: str, command: str) -> 
         "   next     ": f"fix it on {failures[0].file}, then verify{f' on all {count}' * (count > 1)}: {command}",
     }
     for label, text in rows.items():
-        say("\n".join(wrapped(text, width(), label, " " * 12)))
+        say("\n".join(wrap_text(text, width(), label, " " * 12)))
 
 
 def replay_failures(clusters: list[list[RecordedFailure]], options: argparse.Namespace) -> int:

@@ -15,8 +15,8 @@ from pytest_agentreplay.core.turns import turns
 from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.errors import RunnerError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.report import findings, transcript
-from pytest_agentreplay.report.escape import printed
-from pytest_agentreplay.report.terminal import text
+from pytest_agentreplay.report.escape import escape_output
+from pytest_agentreplay.report.finding import format_finding
 from pytest_agentreplay.runs.accepted_rules import accepted_rules
 from pytest_agentreplay.store import reading
 from pytest_agentreplay.store.display_path import format_path
@@ -54,7 +54,7 @@ def show(options: argparse.Namespace) -> int:
     if options.turn is not None and options.turn not in numbers:
         there = f"it has {numbers[0]} to {numbers[-1]}" if numbers else "it has none"
         return complain(f"{format_path(options.file)}: there is no turn {options.turn}; {there}", USAGE)
-    say(transcript.show(snapshot.run, READER, turn=options.turn, width=width()))
+    say(transcript.show_run(snapshot.run, READER, turn=options.turn, width=width()))
     for note in snapshot.notes:
         say(f"note: {note}")
     if not snapshot.sealed:
@@ -68,11 +68,11 @@ def show(options: argparse.Namespace) -> int:
 def textconv(file: Path) -> int:
     """Print a snapshot for `git diff`. One that cannot be read is printed as it is: git shows no diff if this fails."""
     try:
-        sys.stdout.write(printed(transcript.textconv(reading.load(file).run, READER)))
+        sys.stdout.write(escape_output(transcript.write_textconv(reading.load(file).run, READER)))
     except SnapshotMissing:
         raise
     except SnapshotError:
-        sys.stdout.write(printed(reading.data(file).decode(errors="replace")))
+        sys.stdout.write(escape_output(reading.data(file).decode(errors="replace")))
     return SAME
 
 
@@ -101,13 +101,13 @@ def bisect(options: argparse.Namespace) -> int:
 
 def tell(found: tuple[Divergence, ...], first: Path, second: Path, *, as_json: bool) -> int:
     """Print divergences for people or as data; returns the exit code."""
-    told = [findings.compared(divergence, format_path(first), format_path(second)) for divergence in found]
+    told = [findings.describe_comparison(divergence, format_path(first), format_path(second)) for divergence in found]
     if as_json:
         say_data({"same": not told, "divergences": [finding.plain() for finding in told]})
     elif not told:
         say(f"same: {format_path(first)} and {format_path(second)} hold the same run")
     for finding in () if as_json else told:
-        say(text(finding, width=width()) + "\n")
+        say(format_finding(finding, width=width()) + "\n")
     return DIVERGED if told else SAME
 
 

@@ -7,7 +7,7 @@ import shutil
 import sys
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.report.escape import printed
+from pytest_agentreplay.report.escape import escape_output
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -21,13 +21,13 @@ INTERRUPTED = 130
 def complain(error: Exception | str, code: int) -> int:
     """Say an error on stderr; gives `code`."""
     sys.stdout.flush()
-    print(f"agentreplay: {printed(str(error))}", file=sys.stderr)
+    print(f"agentreplay: {escape_output(str(error))}", file=sys.stderr)
     return code
 
 
 def say(text: str) -> None:
     """Print what may hold recorded text."""
-    print(printed(text))
+    print(escape_output(text))
 
 
 def say_data(data: Any) -> None:

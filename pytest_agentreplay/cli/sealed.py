@@ -24,15 +24,15 @@ def kit(options: argparse.Namespace) -> int:
     """`agentreplay kit FILE`."""
     from pytest_agentreplay.core.kit import kit_of
     from pytest_agentreplay.dialects import READER
-    from pytest_agentreplay.report import kit as told
+    from pytest_agentreplay.report import transcript as told
     from pytest_agentreplay.store.reading import load
 
     snapshot = load(options.file)
     found = kit_of(snapshot.run, READER, digest=snapshot.digest, sealed=snapshot.sealed)
     if options.json:
-        say_data({"file": format_path(options.file), **told.plain(found)})
+        say_data({"file": format_path(options.file), **told.kit_to_json(found)})
     else:
-        say(f"{format_path(options.file)}\n{told.text(found, width=width())}")
+        say(f"{format_path(options.file)}\n{told.format_kit(found, width=width())}")
     return SAME if found.grade.replays else CANNOT
 
 

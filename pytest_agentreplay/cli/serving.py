@@ -11,7 +11,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE, complain, width
-from pytest_agentreplay.report.escape import printed
+from pytest_agentreplay.report.escape import escape_output
 from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def wait() -> None:
 
 def summary(serving: SnapshotServer) -> int:
     """Say what was served, what was not asked for and where it parted; returns the exit code."""
-    from pytest_agentreplay.report.terminal import text
+    from pytest_agentreplay.report.finding import format_finding
 
     served, missing, found = serving.served, serving.missing, serving.finding()
     tell(f"served {served} call{'' if served == 1 else 's'}, {missing} not asked for")
@@ -83,10 +83,10 @@ def summary(serving: SnapshotServer) -> int:
         return NOTHING
     if found is None:
         return SAME
-    tell(text(found, width=width()))
+    tell(format_finding(found, width=width()))
     return DIVERGED
 
 
 def tell(words: str) -> None:
     """Say something to people: what a shell or a pipe reads stands alone on the other stream."""
-    print(printed(words), file=sys.stderr, flush=True)
+    print(escape_output(words), file=sys.stderr, flush=True)

@@ -24,7 +24,7 @@ def bundle(options: argparse.Namespace) -> int:
     from pytest_agentreplay.case_files.case_writer import lay
     from pytest_agentreplay.cases.case import FILE
     from pytest_agentreplay.cases.schema.parse import headline
-    from pytest_agentreplay.report.escape import line
+    from pytest_agentreplay.report.escape import escape_line
     from pytest_agentreplay.store import files
 
     if options.open is not None:
@@ -37,7 +37,9 @@ def bundle(options: argparse.Namespace) -> int:
         laid = lay(options.out, contents, force=options.force)
         kept(format_path(options.out), laid.kept)
         if (known := headline(contents[FILE]).id) != options.out.absolute().name:
-            say(f"{format_path(options.out)}: its id is {line(known)}, and lint wants the folder to be called so")
+            say(
+                f"{format_path(options.out)}: its id is {escape_line(known)}, and lint wants the folder to be called so"
+            )
         say(
             f"{format_path(options.out)}: {summary(laid.written, laid.same)}\n"
             f"next:\n  pytest {quoted(format_path(options.out))}"

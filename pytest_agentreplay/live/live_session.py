@@ -25,7 +25,7 @@ from pytest_agentreplay.core.turns import function_of
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import ReplayDiverged, RunnerError, SettingsError
 from pytest_agentreplay.live.tolerance_file import judges_of
-from pytest_agentreplay.report.findings import place as place_in_run
+from pytest_agentreplay.report.findings import format_place as place_in_run
 from pytest_agentreplay.report.live_reports import live_finding
 from pytest_agentreplay.runs import replay_kit
 from pytest_agentreplay.runs.chosen_changes import read_changes

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
 
     from pytest_agentreplay.core.redaction import Redaction
-    from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.report.summary import SessionSummary
     from pytest_agentreplay.runs.run_session import RunSession
 

@@ -109,9 +109,9 @@ def hide_reason(error: Exit, hide: Hide) -> None:
 
 def notice_redacted(report: pytest.TestReport, failure: pytest.ExceptionInfo[BaseException] | None) -> bool:
     """Say that a test fails because of a placeholder in a recorded reply, if it shows one; gives whether it does."""
-    from pytest_agentreplay.report.findings import redacted
+    from pytest_agentreplay.report.other_findings import describe_redacted
 
-    line = redacted(f"{failure.value if failure is not None else ''}\n{report.longreprtext}")
+    line = describe_redacted(f"{failure.value if failure is not None else ''}\n{report.longreprtext}")
     if line:
         add_section(report, line)
     return bool(line)

@@ -14,7 +14,7 @@ import pytest
 
 from pytest_agentreplay.plugin.recordings import replay
 from pytest_agentreplay.plugin.stash import TRIAL, nodeid_of
-from pytest_agentreplay.report.recording_notices import RAN_ON, TIMED
+from pytest_agentreplay.report.notices import RAN_ON, TIMED
 from pytest_agentreplay.report.summary import Proof, to_plain
 from pytest_agentreplay.store import files
 

@@ -26,7 +26,7 @@ from pytest_agentreplay.report.summary import Proof
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterator, Sequence
 
-    from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.report.summary import SessionSummary
 
 
@@ -149,13 +149,13 @@ def replay(
     failing = next((report for report in reports if failed_in_fact(report) and report.when not in broken), None)
     skipping = next((report for report in reports if report.skipped and not hasattr(report, "wasxfail")), None)
     from pytest_agentreplay.plugin.outcome import hide_of
-    from pytest_agentreplay.report.recording_notices import judge
+    from pytest_agentreplay.report.notices import judge_proof
 
     failure = None
     if failing is not None:
         crash = getattr(failing.longrepr, "reprcrash", None)
         failure = crash.message if crash is not None else failing.longreprtext
-    proof = judge(outcome, summary_of(reports[-1]), finding, failure)
+    proof = judge_proof(outcome, summary_of(reports[-1]), finding.headline if finding is not None else "", failure)
     if proof.replays and skipping is not None and outcome != "skipped":
         proof = Proof(skipped=f"the test is skipped in its replay: {reason_of(skipping)}")
     hide = hide_of(item)

@@ -53,3 +53,15 @@ def with_proof(summary: SessionSummary, proofs: Mapping[str, Proof]) -> SessionS
     if summary.recording is None or summary.test not in proofs:
         return summary
     return replace(summary, recording=replace(summary.recording, proof=proofs[summary.test]))
+
+
+def failure_lines(report: pytest.TestReport) -> list[str]:
+    """Return the list of lines that pytest will print as the report, to be changed in place.
+
+    They are those of the last entry of the last exception (pytest 8.4 to 9, `_pytest._code.code.ReprEntry`), which
+    crosses xdist. Of a report that somebody else has made otherwise they are a list that nobody prints.
+    """
+    chain: Sequence[Any] = getattr(report.longrepr, "chain", ())
+    entries = getattr(chain[-1][0], "reprentries", ()) if chain else ()
+    lines = getattr(entries[-1], "lines", None) if entries else None
+    return lines if isinstance(lines, list) else []

@@ -339,7 +339,7 @@ def with_finding(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.
     if finding is None or not report.failed:
         return False
     from pytest_agentreplay.plugin.session_glue import show_headline
-    from pytest_agentreplay.report.shared_summary import cause_of
+    from pytest_agentreplay.report.finding import cause_of
     from pytest_agentreplay.report.summary import to_plain
 
     show_headline(report, finding)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import warnings
     from collections.abc import Callable, Iterator, Sequence
 
-    from pytest_agentreplay.plugin.shared import SharedCauses
+    from pytest_agentreplay.report.finding import SharedCauses
     from pytest_agentreplay.report.notices import Notice
     from pytest_agentreplay.report.summary import CollectedSnapshots, ProcessSummary, SessionSummary, UnusedSnapshots
     from pytest_agentreplay.report.verdict import HalfSummary
@@ -129,15 +129,13 @@ class SessionReport:
         """Report a change that several tests fail with once; a worker of xdist leaves that to the controller."""
         if hasattr(self.config, "workerinput"):
             return
-        from pytest_agentreplay.report.shared_summary import Cause
+        from pytest_agentreplay.plugin.report_data import failure_lines
+        from pytest_agentreplay.report.finding import Cause, SharedCauses
         from pytest_agentreplay.report.summary import from_plain
 
         if self.shared_causes is None:
-            from pytest_agentreplay.plugin.shared import SharedCauses
-
             self.shared_causes = SharedCauses()
-        cause = from_plain(Cause, plain)
-        self.shared_causes.add(report, cause, shorten=self.config.get_verbosity() < 2)
+        self.shared_causes.add(from_plain(Cause, plain), failure_lines(report), shorten=self.config.get_verbosity() < 2)
 
     def into_junit(self, config: pytest.Config) -> None:
         """Write the level of the network guard into the report: the lowest one of any test."""
@@ -322,13 +320,13 @@ class SessionReport:
         """Print the footer: only when there is something to say."""
         if not (self.summaries or self.cases or self.nothing_verified or any(self.processes)):
             return
-        from pytest_agentreplay.report.escape import line, printed
+        from pytest_agentreplay.report.escape import escape_line, escape_output
         from pytest_agentreplay.report.notices import footer_lines
 
         late = [call for process in self.processes for call in process.late]
         for call in late:  # too late for a report: it is a notice below, and counted as an error
             place = call.test.partition("::")[0], None, call.test
-            error = pytest.TestReport(call.test, place, {}, "failed", printed(call.call), "teardown")
+            error = pytest.TestReport(call.test, place, {}, "failed", escape_output(call.call), "teardown")
             terminalreporter.stats.setdefault("error", []).append(error)
         lines = footer_lines(self.notices(), config.get_verbosity())
         if not lines:
@@ -336,36 +334,38 @@ class SessionReport:
         if config.get_verbosity() >= 0:
             terminalreporter.section("agentreplay", sep="-")
         for row in map(redaction_of(config).hide, map(config.stash[BASE].written, lines)):
-            terminalreporter.line(printed(line(row)))
+            terminalreporter.line(escape_output(escape_line(row)))
 
     def notices(self) -> Iterator[Notice]:
         """Yield the notices of the footer, in its order."""
-        from pytest_agentreplay.report import session
+        from pytest_agentreplay.report import session_notices
         from pytest_agentreplay.report.notices import Notice, Severity, warning
         from pytest_agentreplay.report.summary import ProcessSummary
 
         config, base, here = self.config, self.config.stash[BASE], self.config.invocation_params.dir
-        yield from session.session_notices(self.summaries, here)
+        yield from session_notices.session_notices(self.summaries, here)
         if self.shared_causes is not None:
             yield from self.shared_causes.notices()
         if self.levels and base.on_ci and base.model == "frozen":
-            yield from session.secret_notices(os.environ)
+            yield from session_notices.secret_notices(os.environ)
         if self.nothing_verified:
-            yield session.NOTHING_VERIFIED
-        yield from session.process_notices(sum(self.processes, ProcessSummary()), recording=is_recording(config))
+            yield session_notices.NOTHING_VERIFIED
+        yield from session_notices.process_notices(
+            sum(self.processes, ProcessSummary()), recording=is_recording(config)
+        )
         unused = self.unused
         if unused is not None and (unused.files or "lost" in unused.why):
-            from pytest_agentreplay.report.snapshot_notices import unused_notices
+            from pytest_agentreplay.report.notices import unused_notices
 
             yield from unused_notices(unused, here=here, fails=base.unused == "fail")
         if self.unlike:
-            from pytest_agentreplay.report.snapshot_notices import lock_notices
+            from pytest_agentreplay.report.notices import lock_notices
 
             yield from lock_notices(self.unlike, here=here, fails=self.lock_binds(config))
         if self.cases:
             from pytest_agentreplay.report.verdict import count_halves
 
-            yield from session.unheard_notices(half.unheard for half in self.cases.values())
+            yield from session_notices.unheard_notices(half.unheard for half in self.cases.values())
             yield warning(count_halves([*self.cases.values()]))
         if LIVE_RUNS in config.stash:
             yield Notice(Severity.ERROR, (*config.stash[LIVE_RUNS].lines,))

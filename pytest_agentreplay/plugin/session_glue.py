@@ -37,7 +37,7 @@ from pytest_agentreplay.plugin.stash import (
 if TYPE_CHECKING:
     from pytest_agentreplay.core.order_permutations import OrderTrial
     from pytest_agentreplay.live.live_session import LiveSession
-    from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.run_session import EndedRun, RunSession
     from pytest_agentreplay.settings import Settings
 
@@ -291,14 +291,14 @@ def failed(item: pytest.Item, finding: Finding, failure: BaseException | None = 
 
     A debugger finds the agent's frames in it, down to the line where `failure` stopped it.
     """
-    from pytest_agentreplay.report.escape import printed
-    from pytest_agentreplay.report.terminal import text
+    from pytest_agentreplay.report.escape import escape_output
+    from pytest_agentreplay.report.finding import format_finding
 
     writer = item.config.get_terminal_writer()
     for name, value in finding.properties.items():
         item.user_properties.append((f"agentreplay.{name}", value))
-    report_text = text(finding, width=writer.fullwidth, verbosity=item.config.get_verbosity())
-    error = pytest.fail.Exception(printed(report_text), pytrace=False)
+    report_text = format_finding(finding, width=writer.fullwidth, verbosity=item.config.get_verbosity())
+    error = pytest.fail.Exception(escape_output(report_text), pytrace=False)
     error.__suppress_context__ = True
     error.finding = finding  # type: ignore[attr-defined]
     error.agentreplay = True  # type: ignore[attr-defined]
@@ -315,11 +315,11 @@ def add_stopped_early(item: pytest.Item, report: pytest.TestReport, run_session:
     if finding is None:
         return
     from pytest_agentreplay.plugin.outcome import add_section
-    from pytest_agentreplay.report.escape import printed
-    from pytest_agentreplay.report.terminal import text
+    from pytest_agentreplay.report.escape import escape_output
+    from pytest_agentreplay.report.finding import format_finding
 
     width = item.config.get_terminal_writer().fullwidth
-    add_section(report, printed(text(finding, width=width, verbosity=item.config.get_verbosity())))
+    add_section(report, escape_output(format_finding(finding, width=width, verbosity=item.config.get_verbosity())))
 
 
 def of_a_part(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> pytest.TestReport:

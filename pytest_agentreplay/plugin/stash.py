@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.order_permutations import OrderTrial
     from pytest_agentreplay.core.redaction import Redaction
     from pytest_agentreplay.core.redaction.policy import Redactor
-    from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.late_calls import LateCalls
     from pytest_agentreplay.runs.renamed_tests import Suite
     from pytest_agentreplay.runs.run_session import RunSession

@@ -11,6 +11,7 @@ from __future__ import annotations
 import html
 import os
 import re
+import textwrap
 import unicodedata
 from functools import lru_cache
 
@@ -24,44 +25,50 @@ _MARKER = re.compile(r"^([^\S\n]*)([:#])(?=\2)", re.MULTILINE)
 _CI = ("CI", "GITHUB_ACTIONS", "TF_BUILD")
 
 
-def safe(text: str) -> str:
+def escape_text(text: str) -> str:
     """`text` with every character that a terminal or browser would act on, or not show, as a visible escape.
 
     Newlines and tabs stay; what comes out can be encoded in UTF-8. What a CI server would obey has its mark broken.
     """
-    seen = text if text.isascii() and text.isprintable() else _SUSPECT.sub(_escape, text)
-    return _COMMAND.sub(_broken, seen) if "::" in seen or "##" in seen else seen
+    seen = text if text.isascii() and text.isprintable() else _SUSPECT.sub(_escape_match, text)
+    return _COMMAND.sub(_break_mark, seen) if "::" in seen or "##" in seen else seen
 
 
-def printed(text: str) -> str:
+def escape_output(text: str) -> str:
     """`safe`, as it is printed: on a CI server no line begins with the mark of a command, not even of a heading."""
-    seen = safe(text)
-    return _MARKER.sub(_broken, seen) if any(os.environ.get(name) for name in _CI) else seen
+    seen = escape_text(text)
+    return _MARKER.sub(_break_mark, seen) if any(os.environ.get(name) for name in _CI) else seen
 
 
-def line(text: str) -> str:
+def escape_line(text: str) -> str:
     """`safe`, on one line: newlines, tabs and carriage returns become escapes too."""
-    return safe(text).replace("\n", "\\n").replace("\t", "\\t")
+    return escape_text(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
-def fenced(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """`text` as a block of Markdown code that it cannot end: no link, picture, table or mention comes of it."""
-    seen = safe(text)
+    seen = escape_text(text)
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", seen)), default=0))
     return f"{fence}text\n{seen}\n{fence}"
 
 
-def markup(text: str) -> str:
+def escape_html(text: str) -> str:
     """`line`, as it stands in the text or in a quoted attribute of an HTML page; no element comes of it."""
-    return html.escape(line(text))
+    return html.escape(escape_line(text))
 
 
-def _broken(match: re.Match[str]) -> str:
+def wrap_text(text: str, width: int, first: str, then: str) -> list[str]:
+    """Return `escape_line` in lines of `width` columns, behind `first`, going on behind `then`."""
+    rows = textwrap.wrap(escape_line(text), width, initial_indent=first, subsequent_indent=then, break_on_hyphens=False)
+    return rows or [first.rstrip()]
+
+
+def _break_mark(match: re.Match[str]) -> str:
     mark = match[0][-1]
     return f"{match[1] or ''}\\x{ord(mark):02x}"
 
 
-def _escape(match: re.Match[str]) -> str:
+def _escape_match(match: re.Match[str]) -> str:
     return _escape_char(match[0])
 
 

@@ -1,22 +1,34 @@
-"""What is reported about one test, as plain data: it survives JSON, so that xdist and any renderer can carry it.
+"""What is reported about one test: as plain data, as text for a terminal, and with which other tests it shares a cause.
 
 Rules of this module:
 - `headline` is complete by itself; summaries, JUnit and annotations show nothing else.
-- Texts are as they were; whoever shows them passes them through `report.escape`.
+- A finding survives JSON, so that xdist and any renderer can carry it. Its texts are as they were; whoever shows them
+  passes them through `report.escape`.
+- As text it has at most 24 lines unless more is asked for. Values are cut around what changed, prose is wrapped,
+  commands are never cut nor wrapped and come last, so that they can be copied.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
+import textwrap
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.paths import near
+from pytest_agentreplay.core.diff.texts import excerpt, shorten
+from pytest_agentreplay.core.divergence import Kind
+from pytest_agentreplay.core.paths import near, selecting
+from pytest_agentreplay.report.escape import escape_line, escape_text
+from pytest_agentreplay.report.notices import error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pytest_agentreplay.core.model import Json
+    from pytest_agentreplay.report.notices import Notice
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +79,200 @@ def file_of(facts: Mapping[str, Json]) -> str:
     """The snapshot as people would type it: from the working directory when it is below."""
     file = str(facts.get("file") or "")
     return near(Path(file), Path.cwd()) if file else ""
+
+
+HEIGHT = 24
+ENDLESS = 1_000_000
+NARROW = 40  # a terminal that says less than this does not know its width
+LONGEST_WORD = 200  # characters of a word without a space
+LABEL_WIDTH = 14  # columns of "likely cause" and its kind
+
+_ENDLESS_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
+
+
+def format_finding(finding: Finding, *, width: int = 80, verbosity: int = 0) -> str:
+    """The finding in lines of `width` columns, commands apart; at verbosity 2 every difference and both calls."""
+    width = max(NARROW, width)
+    everything = verbosity >= 2
+    head = _wrap_prose(finding.headline, width, "", "  ")
+    prose = [row for line in finding.lines if line.what in {"text", "cause"} for row in _wrap_line(line, width)]
+    steps = [row for line in finding.lines if line.what == "next" for row in _format_step(line, width)]
+    details = [f"  {escape_text(line.text)}" for line in finding.lines if line.what == "detail"] if everything else []
+    fixed = sum(len(block) + 1 for block in (head, prose, steps) if block)
+    differences = [line for line in finding.lines if line.what == "difference"]
+    difference_rows = _fit_differences(
+        differences, width, ENDLESS if everything else HEIGHT - fixed, everything=everything
+    )
+    rows = [row for block in (head, difference_rows, prose, details, steps) if block for row in (*block, "")][:-1]
+    if not everything and len(rows) > HEIGHT:
+        rows = [*rows[: HEIGHT - 2 - len(steps)], "  ... -vv shows all", "", *rows[len(rows) - len(steps) :]]
+    return "\n".join(rows)
+
+
+def _fit_differences(lines: list[Line], width: int, height: int, *, everything: bool) -> list[str]:
+    """As many differences as fit in `height` lines, at least one, and how many there are besides."""
+    rows: list[str] = []
+    for number, line in enumerate(lines):
+        block = _format_difference(line, width, everything=everything)
+        left = len(lines) - number
+        if rows and len(rows) + len(block) + (left > 1) > height:
+            rows.append(f"  {left} more difference{'s' * (left > 1)}: -vv shows {'them' if left > 1 else 'it'}")
+            break
+        rows += block
+    return rows
+
+
+def _format_difference(line: Line, width: int, *, everything: bool) -> list[str]:
+    """Its place, a note where the sides do not say it themselves, then the two sides, cut around the change."""
+    place, note = escape_line(line.text), escape_line(line.label)
+    sides = escape_line(line.recorded), escape_line(line.now)
+    room = width - 4 - len("recorded  ")
+    if note.endswith(("] dropped", "] added")) or (max(map(len, sides)) <= room and " -> " in note):
+        note = ""
+    head = _wrap_prose(f"{place}   {note}".rstrip(), width, "  ", "    ")
+    if everything:
+        labelled = zip(("recorded  ", "now       "), sides, strict=True)
+        return [*head, *(row for name, side in labelled for row in _break_value(side, width, f"    {name}"))]
+    recorded, now = excerpt(*sides, room)
+    return [*head, f"    recorded  {recorded}", f"    now       {now}"]
+
+
+def _wrap_line(line: Line, width: int) -> list[str]:
+    """A line of prose, behind its label."""
+    name = "likely cause" if line.what == "cause" else line.label
+    if not name:
+        return _wrap_prose(line.text, width, "  ", "    ")
+    return _wrap_prose(line.text, width, f"  {name:{LABEL_WIDTH}}", " " * (LABEL_WIDTH + 2))
+
+
+def _format_step(line: Line, width: int) -> list[str]:
+    """What to type, whole; on a line of its own when it does not fit beside its label."""
+    name, command = escape_line(line.label), escape_line(line.text)
+    beside = f"  {name + ':':26} {command}"
+    return [beside] if len(beside) <= width else [f"  {name}:", f"    {command}"]
+
+
+def _wrap_prose(text: str, width: int, first: str, then: str) -> list[str]:
+    """Prose on several lines; a path that is too long for one stays whole, unless it has no end."""
+    wrap = textwrap.TextWrapper(
+        width, initial_indent=first, subsequent_indent=then, break_on_hyphens=False, break_long_words=False
+    )
+    bounded = _ENDLESS_WORD.sub(lambda match: shorten(match[0], LONGEST_WORD), escape_line(text))
+    return wrap.wrap(bounded) or [first.rstrip()]
+
+
+def _break_value(text: str, width: int, first: str) -> list[str]:
+    room = width - len(first)
+    pieces = [text[at : at + room] for at in range(0, len(text), room)] or [""]
+    return [(first if number == 0 else " " * len(first)) + piece for number, piece in enumerate(pieces)]
+
+
+RECORD = "pytest --snapshot-record "
+MOST_TESTS = 3
+"""Tests that are named of those behind one change."""
+
+_PLACE = re.compile(r"\b(?:turn|call) \d")
+REQUEST_KINDS = {Kind.PROMPT, Kind.SCHEMA, Kind.MODEL, Kind.HISTORY, Kind.SDK, Kind.NOISE}
+REQUEST_CODES = frozenset(kind.code for kind in REQUEST_KINDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """The cause of a finding: `digest` is the same for all findings of one change.
+
+    `rule` and `again` are the commands that accept it for all tests, and record this one again; "" for none.
+    """
+
+    digest: str
+    code: str
+    headline: str
+    test: str
+    rule: str = ""
+    again: str = ""
+
+
+def cause_of(finding: Finding, test: str) -> Cause:
+    """Return the cause of `finding`, which fails `test`.
+
+    Two findings have one cause where their code, and path and text of each difference on both sides, are equal; and,
+    but for changed requests, what is called. Without differences it is all that is said but the next commands.
+    """
+    differences = [(line.text, line.recorded, line.now) for line in finding.lines if line.what == "difference"]
+    parts = [part for part in finding.headline.partition("] ")[2].split(": ") if not _PLACE.search(part)]
+    if not differences:
+        parts += [line.text for line in finding.lines if line.what in {"text", "cause"}]
+    text = json.dumps([finding.code, differences, [] if differences and finding.code in REQUEST_CODES else parts])
+    steps = [line.text for line in finding.lines if line.what == "next"]
+    rule = (step for step in steps if finding.code in REQUEST_CODES and step.startswith("agentreplay accept --rule"))
+    again = f"{RECORD}{selecting(finding.test)}"
+    digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return Cause(digest, finding.code, finding.headline, test, next(rule, ""), again if again in steps else "")
+
+
+def list_tests(causes: Iterable[Cause]) -> str:
+    """Return how many tests a change is behind, with the first few by name."""
+    tests = sorted(cause.test for cause in causes)
+    more = len(tests) - MOST_TESTS
+    return f"in {len(tests)} tests: {', '.join(tests[:MOST_TESTS])}{f' and {more} more' if more > 0 else ''}"
+
+
+def find_command(causes: Sequence[Cause]) -> tuple[str, str]:
+    """Return the one command that takes the change in all tests, behind when to type it; "" where none does."""
+    first = causes[0]
+    if first.code in REQUEST_CODES:
+        every = f'agentreplay accept --requests --all --code {first.code} --reason "why every reply still holds"'
+        return "if every recorded reply still holds", first.rule or every
+    targets = sorted({cause.again.removeprefix(RECORD) for cause in causes})
+    listed = " ".join(targets) if len(targets) <= MOST_TESTS else "--last-failed"
+    return "to keep the new behaviour", f"{RECORD}{listed}" if all(targets) else ""
+
+
+def first_lines(causes: Sequence[Cause]) -> list[str]:
+    """Return what the report of the first test ends with."""
+    when, typed = find_command(causes)
+    return [
+        "",
+        f"  the same change {list_tests(causes)}",
+        *([f"  {when}, in all of them:", f"    {typed}"] if typed else []),
+    ]
+
+
+def shared_notices(changes: Iterable[Sequence[Cause]]) -> Iterator[Notice]:
+    """Yield each change behind several tests, and what accepts it."""
+    several = (sorted(causes, key=lambda cause: cause.test) for causes in changes if len(causes) > 1)
+    for causes in sorted(several, key=lambda causes: causes[0].test):
+        when, typed = find_command(causes)
+        lines = [f"shared    {causes[0].headline}", f"          {list_tests(causes)}"]
+        yield error(*lines, *([f"          {when}:   {typed}"] if typed else []))
+
+
+class SharedCauses:
+    """The changes that tests have failed with, each with its tests in the order of their reports.
+
+    The first report shows the change, the others point to it. The reports come together in the process that prints
+    them: the only one, or the controller of pytest-xdist.
+    """
+
+    def __init__(self) -> None:
+        self._causes: dict[str, list[Cause]] = {}
+        self._first_reports: dict[str, list[str]] = {}
+
+    def add(self, cause: Cause, lines: list[str], *, shorten: bool) -> None:
+        """Add the report of a failed test, to be changed in place; with `shorten` a later one only points back."""
+        causes = self._causes.setdefault(cause.digest, [])
+        causes.append(cause)
+        if len(causes) == 1:
+            self._first_reports[cause.digest] = lines
+        elif shorten:
+            first = causes[0].test
+            lines[:] = [f"[{cause.code}] the same change as in {first}, which shows it (-vv shows it here too)"]
+
+    def complete(self) -> None:
+        """Add to each first report how many tests have failed with its change; pytest prints the reports next."""
+        for digest, causes in self._causes.items():
+            if len(causes) > 1:
+                self._first_reports[digest].extend(first_lines(causes))
+
+    def notices(self) -> Iterator[Notice]:
+        """Return the notices at the session's end, the same whichever worker of xdist was faster."""
+        return shared_notices(self._causes.values())

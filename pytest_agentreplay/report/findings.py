@@ -5,104 +5,73 @@ Every finding calls the two sides *recorded* and *now*, and ends with the next c
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.core import media
 from pytest_agentreplay.core.backends.adopt import why_not
 from pytest_agentreplay.core.canonical_json import canonical
+from pytest_agentreplay.core.diff import texts
 from pytest_agentreplay.core.diff.texts import excerpt
 from pytest_agentreplay.core.divergence import Absent, Kind
+from pytest_agentreplay.core.matching.address import content, header
+from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.core.paths import quoted, selecting
 from pytest_agentreplay.core.turns import label
 from pytest_agentreplay.dialects import READER
-from pytest_agentreplay.report.calls import spread
-from pytest_agentreplay.report.finding import Finding, Line, file_of, finding_of, with_steps
-from pytest_agentreplay.report.other_findings import (
-    FREEZE,
-    REDACTED,
-    cannot_freeze,
-    late,
-    network,
-    not_run,
-    otherwise,
-    redacted,
-    with_not_run,
-)
+from pytest_agentreplay.report.finding import REQUEST_KINDS, Finding, Line, file_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from pytest_agentreplay.core.divergence import Difference, Divergence
-    from pytest_agentreplay.core.model import Json
-
-__all__ = [
-    "FREEZE",
-    "REDACTED",
-    "Finding",
-    "Line",
-    "cannot_freeze",
-    "compared",
-    "differences",
-    "finding_of",
-    "late",
-    "network",
-    "not_run",
-    "of",
-    "otherwise",
-    "place",
-    "redacted",
-    "still_waiting",
-    "stopped_early",
-    "with_not_run",
-    "with_steps",
-]
+    from pytest_agentreplay.core.model import Call, Json, WireCall
 
 KEPT = 2000  # characters of one side that a finding carries
 SINCE = 4  # lines about what has changed around the run
 
-REQUESTS = {Kind.PROMPT, Kind.SCHEMA, Kind.MODEL, Kind.HISTORY, Kind.SDK, Kind.NOISE}
 
-
-def of(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
+def describe_divergence(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
     """The finding of a replay that parted.
 
     `facts` may hold the snapshot's "file", when "recorded", what "changed" since, how often it is "racy".
     """
     match divergence.kind:
         case Kind.NEW:
-            return _new(divergence, test, facts)
+            return _describe_new(divergence, test, facts)
         case Kind.UNREADABLE:
-            return _unreadable(divergence, test, facts)
+            return _describe_unreadable(divergence, test, facts)
         case _:
             pass
-    lines = [*differences(divergence), *_explain(divergence), *_course(divergence)]
+    lines = [*difference_lines(divergence), *_cause_lines(divergence), *_course_lines(divergence)]
     file = file_of(facts)
     if file:
         when = str(facts.get("recorded") or "")[:10]
         lines.append(Line("text", f"{file}{when and f' (recorded {when})'}", "snapshot"))
-    lines += _since(facts)
-    lines += _chance(facts)
-    lines += [Line("next", text, name) for name, text in map(_hint, divergence.hints)]
-    if divergence.kind in REQUESTS and file:
-        lines.append(_accept(divergence, file, accepting=facts.get("mode") == "adopt"))
+    lines += _change_lines(facts)
+    lines += _chance_lines(facts)
+    lines += [Line("next", text, name) for name, text in map(_split_hint, divergence.hints)]
+    if divergence.kind in REQUEST_KINDS and file:
+        lines.append(_accept_step(divergence, file, accepting=facts.get("mode") == "adopt"))
     lines.append(Line("next", f"pytest --snapshot-record {selecting(test)}", "keep the new behaviour"))
     verify = "--replay-tools=verify " if facts.get("replay_tools") == "verify" else ""
     lines.append(Line("next", f"pytest -vv {verify}{selecting(test)}", "see all of it"))
-    return _finding(divergence, test, [*lines, *_calls(divergence)])
+    return _make_finding(divergence, test, [*lines, *_call_lines(divergence)])
 
 
-def stopped_early(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
+def describe_early_stop(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
     """Return what stands beside the error of a test that ended before its recording did."""
-    lines = _explain(divergence)
+    lines = _cause_lines(divergence)
     if file := file_of(facts):
         lines.append(Line("text", file, "snapshot"))
         turn = f" --turn {divergence.turn}" if divergence.turn else ""
         lines.append(Line("next", f"agentreplay show {quoted(file)}{turn}", "see the recorded turn"))
-    finding = _finding(divergence, test, lines)
+    finding = _make_finding(divergence, test, lines)
     return replace(finding, headline=f"[{finding.code}] {divergence.summary}")
 
 
-def _accept(divergence: Divergence, file: str, *, accepting: bool) -> Line:
+def _accept_step(divergence: Divergence, file: str, *, accepting: bool) -> Line:
     """Return the command that keeps the recorded replies; where it would fail, or just has, why it is not offered."""
     recorded, now = divergence.recorded, divergence.now
     moved = any(difference.path in {"url", "method", "call"} for difference in divergence.differences)
@@ -115,7 +84,7 @@ def _accept(divergence: Divergence, file: str, *, accepting: bool) -> Line:
     return Line("next", command, "keep the recorded replies")
 
 
-def still_waiting(finding: Finding, line: str, *, refused: bool) -> Finding:
+def add_waiting(finding: Finding, line: str, *, refused: bool) -> Finding:
     """Return `finding`, of a test that had to be ended; `line` is where its agent still waited, `refused` for what."""
     steps = next((number for number, row in enumerate(finding.lines) if row.what == "next"), len(finding.lines))
     what = ", for what the refused call was to bring" if refused else ""
@@ -123,20 +92,20 @@ def still_waiting(finding: Finding, line: str, *, refused: bool) -> Finding:
     return replace(finding, lines=(*finding.lines[:steps], waiting, *finding.lines[steps:]))
 
 
-def compared(divergence: Divergence, first: str, second: str) -> Finding:
+def describe_comparison(divergence: Divergence, first: str, second: str) -> Finding:
     """The finding of two snapshot files that part; `first` is told as recorded, `second` as now."""
-    lines = [*differences(divergence), *_explain(divergence)]
+    lines = [*difference_lines(divergence), *_cause_lines(divergence)]
     turn = f" --turn {divergence.turn}" if divergence.turn else ""
     lines += [
         Line("next", f"agentreplay show {quoted(file)}{turn}", f"see {name}")
         for name, file in (("recorded", first), ("now", second))
     ]
-    return _finding(divergence, f"{first} .. {second}", [*lines, *_calls(divergence)])
+    return _make_finding(divergence, f"{first} .. {second}", [*lines, *_call_lines(divergence)])
 
 
-def _finding(divergence: Divergence, test: str, lines: Iterable[Line]) -> Finding:
+def _make_finding(divergence: Divergence, test: str, lines: Iterable[Line]) -> Finding:
     kind = divergence.kind
-    where = place(divergence)
+    where = format_place(divergence)
     headline = f"[{kind.code}] {where and f'{where}: '}{divergence.summary}"
     facts = {
         "code": kind.code,
@@ -152,7 +121,7 @@ def _finding(divergence: Divergence, test: str, lines: Iterable[Line]) -> Findin
     return Finding(test, kind.code, headline, tuple(lines), {name: value for name, value in facts.items() if value})
 
 
-def place(divergence: Divergence) -> str:
+def format_place(divergence: Divergence) -> str:
     """Where two runs part, as people count.
 
     "turn 4/7", "after turn 7/7", "turn 2/3 of lane main.2 (call 7 of 14)", "researcher turn 4 (call 17 of 63)".
@@ -171,7 +140,7 @@ def place(divergence: Divergence) -> str:
     return (f"{after}turn {turn}/{turns}" if turn else f"before turn 1/{turns}") + where + of_all
 
 
-def _new(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
+def _describe_new(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
     call_label = label(divergence.now, READER) if divergence.now is not None else ""
     lines = [Line("text", call_label, "first call")] if call_label else []
     if divergence.origin:
@@ -179,14 +148,14 @@ def _new(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Findin
     if file := file_of(facts):
         lines.append(Line("text", file, "looked for"))
     lines += [Line("text", text) for text in divergence.detail]
-    lines += [Line("next", text, name) for name, text in map(_hint, divergence.hints)]
+    lines += [Line("next", text, name) for name, text in map(_split_hint, divergence.hints)]
     lines.append(
         Line("next", f"pytest --snapshot-record {selecting(test)}", "record it, with the model and the tools live")
     )
-    return _finding(divergence, test, lines)
+    return _make_finding(divergence, test, lines)
 
 
-def _unreadable(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
+def _describe_unreadable(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
     file = str(facts.get("file") or "")
     summary, *more = divergence.summary.removeprefix(f"{file}: ").splitlines() or [""]
     lines = [Line("text", text) for text in more]
@@ -194,15 +163,15 @@ def _unreadable(divergence: Divergence, test: str, facts: Mapping[str, Json]) ->
     if file := file_of(facts):
         lines.append(Line("text", file, "snapshot"))
     if divergence.hints:
-        lines += [Line("next", text, name) for name, text in map(_hint, divergence.hints)]
+        lines += [Line("next", text, name) for name, text in map(_split_hint, divergence.hints)]
     elif file:
         lines.append(Line("next", f"agentreplay verify {quoted(file)}", "see what is wrong with it"))
         lines.append(Line("next", f"git restore {quoted(file)}", "take the committed one"))
     lines.append(Line("next", f"pytest --snapshot-record {selecting(test)}", "or delete it, and record anew"))
-    return _finding(replace(divergence, summary=f"the snapshot cannot be used: {summary}"), test, lines)
+    return _make_finding(replace(divergence, summary=f"the snapshot cannot be used: {summary}"), test, lines)
 
 
-def _course(divergence: Divergence) -> list[Line]:
+def _course_lines(divergence: Divergence) -> list[Line]:
     """What agreed before, and what was not reached."""
     turn, turns = divergence.turn, divergence.turns
     parts = []
@@ -220,15 +189,15 @@ def _course(divergence: Divergence) -> list[Line]:
     return lines
 
 
-def differences(divergence: Divergence) -> list[Line]:
+def difference_lines(divergence: Divergence) -> list[Line]:
     """Where both sides of a divergence differ."""
     return [
-        Line("difference", difference.path, difference.note, *_sides(difference))
+        Line("difference", difference.path, difference.note, *_cut_sides(difference))
         for difference in divergence.differences
     ]
 
 
-def _sides(difference: Difference) -> tuple[str, str]:
+def _cut_sides(difference: Difference) -> tuple[str, str]:
     recorded, now = (
         "(absent)"
         if isinstance(side, Absent)
@@ -240,23 +209,23 @@ def _sides(difference: Difference) -> tuple[str, str]:
     return excerpt(recorded, now, KEPT)
 
 
-def _explain(divergence: Divergence) -> list[Line]:
+def _cause_lines(divergence: Divergence) -> list[Line]:
     lines = [Line("cause", divergence.cause)] if divergence.cause else []
     return lines + [Line("text", text) for text in divergence.detail]
 
 
-def _calls(divergence: Divergence) -> list[Line]:
+def _call_lines(divergence: Divergence) -> list[Line]:
     """Both calls in full, for those who ask for it."""
     lines: list[Line] = []
     recorded = divergence.recorded.call if divergence.recorded is not None else None
     for name, call in (("recorded", recorded), ("now", divergence.now)):
         if call is not None:
             lines.append(Line("detail", f"{name}: {label(call, READER)}"))
-            lines += [Line("detail", f"  {text}") for text in spread(call)]
+            lines += [Line("detail", f"  {text}") for text in format_call(call)]
     return lines
 
 
-def _since(facts: Mapping[str, Json]) -> list[Line]:
+def _change_lines(facts: Mapping[str, Json]) -> list[Line]:
     """What is not as it was recorded, around the run: the first few, and how many there are besides."""
     changed = facts.get("changed")
     changes = [str(change) for change in changed] if isinstance(changed, list) else []
@@ -265,7 +234,7 @@ def _since(facts: Mapping[str, Json]) -> list[Line]:
     return [*lines, Line("text", f"and {more} more", "changed since")] if more > 0 else lines
 
 
-def _chance(facts: Mapping[str, Json]) -> list[Line]:
+def _chance_lines(facts: Mapping[str, Json]) -> list[Line]:
     """What of the order was never certain: two threads answered at once, an event loop that cannot be asked."""
     lines = []
     if racy := facts.get("racy"):
@@ -277,7 +246,44 @@ def _chance(facts: Mapping[str, Json]) -> list[Line]:
     return lines
 
 
-def _hint(text: str) -> tuple[str, str]:
+def _split_hint(text: str) -> tuple[str, str]:
     """A hint is "what it does: what to type"."""
     name, _, command = text.partition(": ")
     return (name, command) if command else ("or", name)
+
+
+CALL_LINES = 80  # of one call
+LINE_WIDTH = 400  # characters of one line of it
+
+
+def format_call(call: Call) -> list[str]:
+    """A call as indented JSON, its middle left out when it is long."""
+    if isinstance(call, ToolCall):
+        return _cut_middle(_json_lines(media.told({**call.facts, **call.arguments} if call.facts else call.arguments)))
+    lines = [f"{call.method} {call.url}", *(f"{name}: {value}" for name, value in call.headers)]
+    return _cut_middle([*lines, *_body_lines(call)])
+
+
+def _body_lines(call: WireCall) -> list[str]:
+    body_content = content(call.headers, call.body)
+    if body_content.kind != "bytes":
+        return _json_lines(media.told(body_content.tree))
+    if not body_content.data:
+        return []
+    try:
+        return body_content.data.decode().splitlines()
+    except UnicodeDecodeError:
+        return [str(media.of(body_content.data, header(call.headers, "content-type")))]
+
+
+def _json_lines(value: Json) -> list[str]:
+    return [texts.shorten(line, LINE_WIDTH) for line in json.dumps(value, indent=2, ensure_ascii=False).splitlines()]
+
+
+def _cut_middle(lines: list[str]) -> list[str]:
+    """The head and the longer tail of many lines: what is new stands at the end."""
+    if len(lines) <= CALL_LINES:
+        return lines
+    head = CALL_LINES // 4
+    tail = CALL_LINES - head - 1
+    return [*lines[:head], f"... {len(lines) - head - tail} lines ...", *lines[-tail:]]

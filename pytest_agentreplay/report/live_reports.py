@@ -14,7 +14,7 @@ from pytest_agentreplay.core.diff.texts import excerpt
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.live.statistics import PairedSummary, anytime_interval, pass_k
 from pytest_agentreplay.core.paths import selecting
-from pytest_agentreplay.report.escape import line, markup
+from pytest_agentreplay.report.escape import escape_html, escape_line
 from pytest_agentreplay.report.finding import Finding, Line, file_of
 from pytest_agentreplay.report.notices import plural
 
@@ -203,12 +203,12 @@ def comparison_text(rows: Sequence[ComparisonRow]) -> str:
     """Return the rows in 80 columns, each test's under its name."""
     lines, test = [_LAYOUT.format("setting", "passed", "+ - =", "p", "cost", "tokens", "time")], None
     for row in rows:
-        lines += [line(row["test"]) or "all tests"] if row["test"] != test else []
+        lines += [escape_line(row["test"]) or "all tests"] if row["test"] != test else []
         test, cost = row["test"], "" if row["cost"] is None else f"${row['cost']:.5f}"
         pairs = ("{wins} {losses} {ties}".format_map(row), f"{row['p']:.3f}") if row["verdict"] else ("", "")
         amounts = cost, f"{row['tokens']:.0f}", f"{row['seconds']:.2f}s"
-        lines.append(_LAYOUT.format(line(row["setting"]), "{passes}/{runs}".format_map(row), *pairs, *amounts))
-        lines += [f"    {line(row[why])}" for why in ("verdict", "stopped") if row[why]]
+        lines.append(_LAYOUT.format(escape_line(row["setting"]), "{passes}/{runs}".format_map(row), *pairs, *amounts))
+        lines += [f"    {escape_line(row[why])}" for why in ("verdict", "stopped") if row[why]]
     return "\n".join(lines)
 
 
@@ -223,8 +223,8 @@ def comparison_csv(rows: Sequence[ComparisonRow]) -> str:
 
 def comparison_html(rows: Sequence[ComparisonRow], notes: Sequence[str]) -> str:
     """Return the rows as a page that needs nothing else."""
-    table = [[markup(str(cell)) for cell in cells] for cells in (rows[0], *(row.values() for row in rows))]
-    return html_page("agentreplay compare", table, *(f"<p>{markup(note)}</p>" for note in notes))
+    table = [[escape_html(str(cell)) for cell in cells] for cells in (rows[0], *(row.values() for row in rows))]
+    return html_page("agentreplay compare", table, *(f"<p>{escape_html(note)}</p>" for note in notes))
 
 
 def html_page(title: str, table: Iterable[Iterable[str]], *rest: str) -> str:
@@ -264,7 +264,7 @@ def _format_cells(row: dict[str, Any]) -> list[str]:
     """Return the texts of a row of the table."""
     rate, cost = "{:.2f} [{:.2f}, {:.2f}]".format(row["rate"], *row["interval"]), row["cost"]
     figures = f"{row['tokens']:,.0f}", "-" if cost is None else f"{cost:.4f}", f"{row['seconds']:.2f}"
-    return [line(row["date"][:10]), line(row["model"]), f"{row['passes']}/{row['runs']}", rate, *figures]
+    return [escape_line(row["date"][:10]), escape_line(row["model"]), f"{row['passes']}/{row['runs']}", rate, *figures]
 
 
 def format_trend(rows: list[dict[str, Any]], width: int, encoding: str) -> list[str]:
@@ -279,7 +279,7 @@ def format_trend(rows: list[dict[str, Any]], width: int, encoding: str) -> list[
     for row, cells in zip(rows, table[1:], strict=True):
         lines.append(ROW.format(*cells, width=column))
         for change in row["changes"]:
-            lines += textwrap.wrap(line(change), width, initial_indent="  ^ ", subsequent_indent="    ")
+            lines += textwrap.wrap(escape_line(change), width, initial_indent="  ^ ", subsequent_indent="    ")
         low, high = (edge * size for edge in row["interval"])
         bar = [inside if low - 1 < cell < high else " " for cell in range(size)]
         bar[min(size - 1, int(row["rate"] * size))] = point
@@ -291,12 +291,12 @@ def format_page(rows: list[dict[str, Any]]) -> str:
     """Return the table as a page, with tokens, cost and seconds drawn beside their figures, and the plot below."""
     table = [[*HEADER, "changed"]]
     for row in rows:
-        cells = [*map(markup, _format_cells(row)), "<br>".join(map(markup, row["changes"]))]
+        cells = [*map(escape_html, _format_cells(row)), "<br>".join(map(escape_html, row["changes"]))]
         for at, name in enumerate(HEADER[4:], 4):
             top = max(each[name] or 0 for each in rows) or 1
             if row[name] is not None:
                 cells[at] += f' <meter max="{top}" value="{row[name]}"></meter>'
         table.append(cells)
     lines = format_trend(rows, 100, "utf-8")
-    plot = "\n".join(map(markup, lines[lines.index("") :]))
+    plot = "\n".join(map(escape_html, lines[lines.index("") :]))
     return html_page("Live runs", table, "<p>The mean of a run for each day and model.", f"<pre>{plot}</pre>")

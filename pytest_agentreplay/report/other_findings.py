@@ -1,20 +1,23 @@
-"""Findings that come from no divergence: late calls, refused connections, values that are not kept."""
+"""Findings that come from no divergence: late calls, refused connections, values that are not kept, races."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.paths import selecting
 from pytest_agentreplay.core.redaction.placeholders import SHAPES
+from pytest_agentreplay.report import findings
 from pytest_agentreplay.report.finding import Finding, Line, file_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.model import Json
+    from pytest_agentreplay.core.order_permutations import OrderTrial
 
 FREEZE = "AR-FREEZE"
 """The code of a value that cannot be frozen: a refusal to record, and no way for two runs to part."""
@@ -28,7 +31,7 @@ UNKNOWN = "your.module.function"
 SHOWN = 20  # lines of a ledger or the like
 
 
-STANDS_FOR = re.compile("(?:" + "|".join(SHAPES).replace("?P<category>", "?:") + ")")
+PLACEHOLDER = re.compile("(?:" + "|".join(SHAPES).replace("?P<category>", "?:") + ")")
 
 
 class LedgerLine(Protocol):
@@ -52,7 +55,9 @@ class LedgerLine(Protocol):
         """What else to do about it, or ""."""
 
 
-def otherwise(test: str, recorded: Mapping[str, Json], now: Mapping[str, Json], facts: Mapping[str, Json]) -> Finding:
+def describe_other_end(
+    test: str, recorded: Mapping[str, Json], now: Mapping[str, Json], facts: Mapping[str, Json]
+) -> Finding:
     """A kept failure (`expect="reproduces"`) that did not come back as it was recorded."""
     passed = now.get("status") == "passed"
     headline_end = "no longer fails" if passed else "fails differently"
@@ -65,15 +70,15 @@ def otherwise(test: str, recorded: Mapping[str, Json], now: Mapping[str, Json], 
             ("keep this failure instead (it waits as a pending run)", f"pytest --snapshot-record {selecting(test)}")
         ]
     lines = [
-        Line("difference", "the end of the test", "", ending(recorded), ending(now)),
+        Line("difference", "the end of the test", "", format_ending(recorded), format_ending(now)),
         *([Line("text", file, "snapshot")] if (file := file_of(facts)) else []),
         *(Line("next", text, name) for name, text in steps),
     ]
-    headline = f"[{Kind.OUTCOME.code}] {headline_end}: recorded {ending(recorded)}, now {ending(now)}"
+    headline = f"[{Kind.OUTCOME.code}] {headline_end}: recorded {format_ending(recorded)}, now {format_ending(now)}"
     return Finding(test, Kind.OUTCOME.code, headline, tuple(lines), {"code": Kind.OUTCOME.code, "kind": "outcome"})
 
 
-def late(test: str, calls: Sequence[str]) -> Finding:
+def describe_late_calls(test: str, calls: Sequence[str]) -> Finding:
     """Calls that came after the end of the test that started them."""
     cause = (
         "a thread or task that the test started outlived it. It was refused, and given to no other test: "
@@ -82,13 +87,15 @@ def late(test: str, calls: Sequence[str]) -> Finding:
     return _make_plain_finding(
         test,
         Kind.LATE,
-        f"{_count(calls, 'call')} after the test had ended: {' '.join(calls[0].split())}",
+        f"{_count_items(calls, 'call')} after the test had ended: {' '.join(calls[0].split())}",
         items=calls,
         cause=cause,
     )
 
 
-def network(test: str, ledger: Sequence[LedgerLine], *, function: str | None = None, calls: bool = False) -> Finding:
+def describe_network(
+    test: str, ledger: Sequence[LedgerLine], *, function: str | None = None, calls: bool = False
+) -> Finding:
     """Sockets and child processes that a replay refused, whether or not the agent minded.
 
     `function` is the import path of the function around the first ("" where that has none, None where nobody knows),
@@ -96,7 +103,7 @@ def network(test: str, ledger: Sequence[LedgerLine], *, function: str | None = N
     """
     tried = [entry.line() for entry in ledger]
     cause = "a replay is closed: no boundary stands here, so the snapshot holds no answer"
-    path = around(ledger[0].origin) if function is None else function or UNKNOWN
+    path = guess_function(ledger[0].origin) if function is None else function or UNKNOWN
     if calls:
         cause += f". {path} makes recorded calls too: frozen, it would answer for them, and no change in them be seen"
     if calls or path.rpartition(".")[2].startswith("test_"):
@@ -115,7 +122,7 @@ def network(test: str, ledger: Sequence[LedgerLine], *, function: str | None = N
     )
 
 
-def around(origin: str) -> str:
+def guess_function(origin: str) -> str:
     """The likely import path of the function at a place, "shop/db.py:12 in rows"."""
     match = re.fullmatch(r"([\w/\\]+)\.py:\d+ in (\w+)", origin)
     if match is None:
@@ -123,7 +130,7 @@ def around(origin: str) -> str:
     return ".".join([*re.split(r"[/\\]", match[1]), match[2]])
 
 
-def cannot_freeze(test: str, problems: Sequence[Exception]) -> Finding:
+def describe_unfreezable(test: str, problems: Sequence[Exception]) -> Finding:
     """Values that would not come back as they were; the agent has had its real results, nothing was written."""
     first, *rest = [str(problem).splitlines() for problem in problems]
     lines = [Line("text", text) for text in [*first[1:], *(text for problem in rest for text in problem)][:SHOWN]]
@@ -131,7 +138,7 @@ def cannot_freeze(test: str, problems: Sequence[Exception]) -> Finding:
     return Finding(test, FREEZE, f"[{FREEZE}] {first[0]}", tuple(lines), {"code": FREEZE, "kind": "freeze"})
 
 
-def not_run(test: str, written: Sequence[tuple[str, str]]) -> Finding:
+def describe_not_run(test: str, written: Sequence[tuple[str, str]]) -> Finding:
     """Return the finding of a test that failed by itself after the tools of `written` were answered; it has no code.
 
     Each is a name and the ini line that lets the tool run for real.
@@ -146,17 +153,17 @@ def not_run(test: str, written: Sequence[tuple[str, str]]) -> Finding:
     return Finding(test, "", text, tuple(Line("next", line, label) for _, line in written[:2]))
 
 
-def with_not_run(finding: Finding, written: Sequence[tuple[str, str]]) -> Finding:
+def add_not_run(finding: Finding, written: Sequence[tuple[str, str]]) -> Finding:
     """Return `finding` with what `not_run` says, where tools were `written`."""
     if not written:
         return finding
-    more = not_run(finding.test, written)
+    more = describe_not_run(finding.test, written)
     return replace(finding, lines=(Line("text", more.headline), *finding.lines, *more.lines))
 
 
-def redacted(text: str) -> str:
+def describe_redacted(text: str) -> str:
     """The line about a failure whose `text` shows placeholders of a recorded reply; "" where it shows none."""
-    placeholders = [*dict.fromkeys(STANDS_FOR.findall(text))]
+    placeholders = [*dict.fromkeys(PLACEHOLDER.findall(text))]
     if not placeholders:
         return ""
     more = f" and {len(placeholders) - 1} more" if len(placeholders) > 1 else ""
@@ -179,11 +186,105 @@ def _make_plain_finding(
     return Finding(test, kind.code, f"[{kind.code}] {what}", tuple(lines), facts)
 
 
-def ending(outcome: Mapping[str, Json]) -> str:
+def format_ending(outcome: Mapping[str, Json]) -> str:
     """How a test ended, in a few words."""
     text = f"{outcome.get('type') or ''}: {outcome.get('message') or ''}".strip(": ")
     return f"{outcome.get('status', '?')}{text and f' ({text})'}"
 
 
-def _count(items: Sequence[str], noun: str) -> str:
+def _count_items(items: Sequence[str], noun: str) -> str:
     return f"{len(items)} {noun}{'s' * (len(items) > 1)}"
+
+
+PAIRS = 3  # pairs of answers that are named
+SHOWN_SIDES = 3  # differences, and calls that were not made, that are shown
+CALL_WIDTH = 120  # characters of a call
+
+
+class CallLabel(NamedTuple):
+    """A call as reports show it: in few words, on one line, its turn, and its lane or agent."""
+
+    name: str
+    line: str
+    turn: int
+    lane: str
+
+    @property
+    def where(self) -> str:
+        """Its turn and lane."""
+        return f"{f'turn {self.turn}' if self.turn else 'before turn 1'}, lane {self.lane}"
+
+    def describe(self) -> str:
+        """The call and where it stands."""
+        text = self.line if len(self.line) <= CALL_WIDTH else f"{self.line[: CALL_WIDTH - 3]}..."
+        return f"{text} ({self.where})"
+
+
+@dataclass(frozen=True, slots=True)
+class OrderEffect:
+    """What another order has changed: `what`, in a few words, and the lines that say it."""
+
+    what: str
+    lines: tuple[Line, ...]
+
+
+def describe_end(before: Mapping[str, Json], now: Mapping[str, Json]) -> OrderEffect:
+    """The test ends otherwise."""
+    status = str(now.get("status"))
+    what = {"passed": "the test passes", "skipped": "the test skips itself"}.get(status, "the test fails")
+    if status == before.get("status"):
+        what = "the test fails differently"
+    return OrderEffect(
+        what, (Line("difference", "the end of the test", "", format_ending(before), format_ending(now)),)
+    )
+
+
+def describe_missing_calls(missing: Sequence[str]) -> OrderEffect:
+    """Calls with side effects were recorded, and not made."""
+    lines = [Line("difference", "side effects", "", call, "(not made)") for call in missing[:SHOWN_SIDES]]
+    if len(missing) > SHOWN_SIDES:
+        lines.append(Line("text", f"and {len(missing) - SHOWN_SIDES} more calls were not made", "side effects"))
+    return OrderEffect(f"{missing[0].partition(' {')[0]} is not called any more", tuple(lines))
+
+
+def describe_request(divergence: Divergence, *, effect: bool) -> OrderEffect:
+    """The agent asked for what is not recorded; `effect` says that it would have changed something."""
+    lines = [*findings.difference_lines(divergence)[:SHOWN_SIDES]]
+    if divergence.origin:
+        lines.append(Line("text", divergence.origin, "called from"))
+    if effect:
+        lines.append(Line("text", "the refused call changes something: live it would have been made", "side effects"))
+    return OrderEffect(divergence.summary, tuple(lines))
+
+
+def describe_late_call(finding: Finding) -> OrderEffect:
+    """A call came after the end of the test."""
+    summary = finding.headline.partition("] ")[2]
+    return OrderEffect(summary, tuple(line for line in finding.lines if line.what == "text")[:SHOWN_SIDES])
+
+
+def describe_race(
+    test: str,
+    trial: OrderTrial,
+    change: OrderEffect,
+    pairs: Sequence[tuple[CallLabel, CallLabel]],
+    facts: Mapping[str, Json],
+) -> Finding:
+    """What one order has changed. `pairs` came the other way round, each as it came now."""
+    first, then = pairs[0]
+    names = (first.name, then.name)
+    if first.name == then.name:
+        names = (f"{first.name} of lane {first.lane}", f"that of lane {then.lane}")
+    headline = f"[{Kind.RACE.code}] {change.what} when {names[0]} is answered before {names[1]}"
+    lines = [*change.lines]
+    for first_call, second_call in pairs[:PAIRS]:
+        lines += [Line("text", first_call.describe(), "now first"), Line("text", second_call.describe(), "now second")]
+    if len(pairs) > PAIRS:
+        lines.append(Line("text", "others came the other way round too"))
+    cause = "both were waited for at once, and what your code does depends on which answer comes first"
+    lines.append(Line("cause", cause))
+    if file := file_of(facts):
+        lines.append(Line("text", f"{file}, order {trial.number} of {trial.total}", "snapshot"))
+    lines.append(Line("next", trial.again or f"pytest {selecting(test)}", "this order again"))
+    properties = {"code": Kind.RACE.code, "kind": "race", "layer": Kind.RACE.layer, "order": str(trial.number)}
+    return Finding(test, Kind.RACE.code, headline, tuple(lines), properties)

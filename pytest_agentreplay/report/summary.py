@@ -348,13 +348,13 @@ def to_plain(value: Any) -> Any:
 def from_plain(kind: type[T], plain: Any) -> T:
     """Return the summary, or the part of one, of class `kind` that `to_plain` made plain."""
     parts = {each.name: each.metadata.get(KIND) for each in fields(cast("Any", kind))}
-    return kind(**{name: restore(parts[name], value) for name, value in plain.items()})
+    return kind(**{name: restore_field(parts[name], value) for name, value in plain.items()})
 
 
-def restore(kind: type[Any] | None, value: Any) -> Any:
+def restore_field(kind: type[Any] | None, value: Any) -> Any:
     """Return the value of one field: lists are tuples again, parts have their class."""
     if isinstance(value, list):
-        return tuple(restore(kind, each) for each in value)
+        return tuple(restore_field(kind, each) for each in value)
     return value if kind is None or value is None else from_plain(kind, value)
 
 

@@ -1,4 +1,4 @@
-"""A run as text for people: turn by turn what the model was newly told, what it answered, and which tools ran.
+"""A run as text for people: turn by turn what the model was newly told, what it answered, which tools ran; and its kit.
 
 `transcript` holds no ids, times or names of lanes, so that two recordings of one behaviour read the same; `show` adds
 them. What happened inside a tool call is part of that call; only `show` spells it out.
@@ -9,37 +9,40 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canonical_json import canonical
+from pytest_agentreplay.core.diff.texts import shorten
 from pytest_agentreplay.core.turns import turns
+from pytest_agentreplay.report.escape import escape_line, wrap_text
 from pytest_agentreplay.report.transcript_writer import TranscriptWriter, escape_row, labelled_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pytest_agentreplay.core.model import Exchange, Run
+    from pytest_agentreplay.core.kit import Kit
+    from pytest_agentreplay.core.model import Exchange, JsonObject, Run
     from pytest_agentreplay.core.reading import Reader
 
 
-def transcript(run: Run, reader: Reader) -> str:
+def write_transcript(run: Run, reader: Reader) -> str:
     """The transcript of a run, ending in a newline. The same behaviour gives the same text.
 
     Lanes beside the first one stand in the order of their texts, since which of them began first is chance.
     """
-    return written(run, reader, TranscriptWriter(run, reader))
+    return write_turns(run, reader, TranscriptWriter(run, reader))
 
 
-def textconv(run: Run, reader: Reader) -> str:
+def write_textconv(run: Run, reader: Reader) -> str:
     """Return a run as `git diff` shall compare it: the transcript with schemas, below the facts that say who answered.
 
     Without times, ids and counts of tokens, which differ in every recording.
     """
-    rows = [row for name, row in named_facts(run) if name not in INCIDENTAL]
+    rows = [row for name, row in fact_rows(run) if name not in INCIDENTAL]
     for kind in ("gaps", "unfrozen", "adopted"):
         entries = run.header.kit.get(kind)
         rows += [f"{kind}: {canonical(entry)}" for entry in (entries if isinstance(entries, list) else ())]
     return (
         "\n".join(map(escape_row, rows))
         + "\n\n"
-        + written(run, reader, TranscriptWriter(run, reader, inner=True, review=True))
+        + write_turns(run, reader, TranscriptWriter(run, reader, inner=True, review=True))
     )
 
 
@@ -47,18 +50,18 @@ INCIDENTAL = frozenset({"recorded", "exchanges"})
 """Facts of a header that differ though the agent does the same, or that follow from the turns."""
 
 
-def written(run: Run, reader: Reader, scribe: TranscriptWriter) -> str:
+def write_turns(run: Run, reader: Reader, scribe: TranscriptWriter) -> str:
     """Return all turns, lane by lane, as `scribe` writes them."""
     lanes: dict[str, list[str]] = {}
     for turn in turns(run, reader):
         lanes.setdefault(turn.lane, []).append("\n".join(scribe.turn(turn)))
     first, *others = list(lanes.values()) or [["(nothing crossed a boundary)"]]
     for number, texts in enumerate(sorted(others), 2):
-        first += [f"{head}  lane {number}{rest}" for head, rest in map(add_heading, texts)]
+        first += [f"{head}  lane {number}{rest}" for head, rest in map(split_heading, texts)]
     return "\n\n".join(first) + "\n"
 
 
-def show(run: Run, reader: Reader, *, turn: int | None = None, width: int = 80) -> str:
+def show_run(run: Run, reader: Reader, *, turn: int | None = None, width: int = 80) -> str:
     """A run with the facts of its header, numbers of exchanges, lanes, attempts and durations; or one turn of it.
 
     Lines longer than `width` columns are cut. Raises LookupError when there is no such turn.
@@ -68,14 +71,14 @@ def show(run: Run, reader: Reader, *, turn: int | None = None, width: int = 80) 
     def note(x: Exchange) -> str:
         attempt = f"  attempt {x.attempt}" if x.attempt > 1 else ""
         lane = f"  {x.lane}" if x.lane != "main" else ""
-        return f"   #{numbers[x.start]}  {duration(x)}{attempt}{lane}"
+        return f"   #{numbers[x.start]}  {format_duration(x)}{attempt}{lane}"
 
     scribe = TranscriptWriter(run, reader, note, inner=True)
     turns_of_run = turns(run, reader)
     blocks = [(each.number, list(scribe.turn(each))) for each in turns_of_run]
-    chosen = ["\n".join(clip(rows, width)) for number, rows in blocks if turn in {None, number}]
+    chosen = ["\n".join(clip_rows(rows, width)) for number, rows in blocks if turn in {None, number}]
     if turn is None:
-        chosen.insert(0, "\n".join(clip(map(escape_row, facts(run)), width)))
+        chosen.insert(0, "\n".join(clip_rows(map(escape_row, list_facts(run)), width)))
     elif not chosen:
         there = ", ".join(str(each.number) for each in turns_of_run) or "none"
         msg = f"there is no turn {turn}; the turns of this run: {there}"
@@ -83,18 +86,18 @@ def show(run: Run, reader: Reader, *, turn: int | None = None, width: int = 80) 
     return "\n\n".join(chosen) + "\n"
 
 
-def add_heading(text: str) -> tuple[str, str]:
+def split_heading(text: str) -> tuple[str, str]:
     """The first line of a text, and all that follows, its newline included."""
     head, newline, rest = text.partition("\n")
     return head, newline + rest
 
 
-def clip(rows: Iterable[str], width: int) -> Iterator[str]:
+def clip_rows(rows: Iterable[str], width: int) -> Iterator[str]:
     """Lines of at most `width` columns."""
     return (row if len(row) <= width else f"{row[: width - 3]}..." for row in rows)
 
 
-def duration(x: Exchange) -> str:
+def format_duration(x: Exchange) -> str:
     """How long a call took: "12 ms", "1.4 s"."""
     if x.timing.end is None:
         return "no end"
@@ -102,12 +105,12 @@ def duration(x: Exchange) -> str:
     return f"{took:.0f} ms" if took < 1000 else f"{took / 1000:.1f} s"
 
 
-def facts(run: Run) -> Iterator[str]:
+def list_facts(run: Run) -> Iterator[str]:
     """What the header says about a run."""
-    return (row for _, row in named_facts(run))
+    return (row for _, row in fact_rows(run))
 
 
-def named_facts(run: Run) -> Iterator[tuple[str, str]]:
+def fact_rows(run: Run) -> Iterator[tuple[str, str]]:
     """The same, each line with the name of its fact."""
     for name, text in header_facts(run):
         yield from ((name, row) for row in labelled_rows(name, text))
@@ -134,3 +137,41 @@ def header_facts(run: Run) -> Iterator[tuple[str, str]]:
     if isinstance(packages, dict):
         yield "packages", ", ".join(f"{name} {version}" for name, version in packages.items())
     yield "exchanges", str(len(run.exchanges))
+
+
+STATUS, NAME = 10, 21  # columns of a field's status and name
+ROWS = 3  # lines that one value takes at most
+
+
+def format_kit(kit: Kit, *, width: int = 80) -> str:
+    """The kit in lines of `width` columns."""
+    return "\n".join(kit_rows(kit, max(60, width)))
+
+
+def kit_rows(kit: Kit, width: int) -> Iterator[str]:
+    """The lines of a kit."""
+    yield f"grade {kit.grade.name.lower() if len(kit.grade.name) > 1 else kit.grade.name}: {kit.grade.value}"
+    for reason in kit.reasons:
+        yield from wrap_text(reason, width, "  - ", "    ")
+    group = ""
+    for field in kit.fields:
+        if field.group != group:
+            group = field.group
+            yield ""
+            yield group
+        head = f"  {field.status.value:{STATUS}}{field.name:{NAME}}"
+        room = width - len(head)
+        yield from wrap_text(shorten(escape_line(field.value), ROWS * room * 4 // 5), width, head, " " * len(head))
+
+
+def kit_to_json(kit: Kit) -> JsonObject:
+    """The kit as JSON."""
+    return {
+        "grade": kit.grade.name.lower() if len(kit.grade.name) > 1 else kit.grade.name,
+        "says": kit.grade.value,
+        "reasons": list(kit.reasons),
+        "fields": [
+            {"group": field.group, "name": field.name, "status": field.status.value, "value": field.value}
+            for field in kit.fields
+        ],
+    }

@@ -12,7 +12,7 @@ from pytest_agentreplay.core.model import Failure, Frame, FrameCall, FramesReply
 from pytest_agentreplay.core.reading import CallReading, ReplyReading
 from pytest_agentreplay.core.turns import is_model, label, tool_of
 from pytest_agentreplay.dialects.messages import say, tool_results, tool_uses
-from pytest_agentreplay.report.escape import safe
+from pytest_agentreplay.report.escape import escape_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -72,20 +72,20 @@ class TranscriptWriter:
         whose = f"{turn.agent} " if turn.agent and turn.who else ""
         if turn.model is None:
             yield f"{whose}turn {turn.number}  before the first model call"
-        for x in note_settled(turn.exchanges):
+        for x in sort_settled(turn.exchanges):
             if turn.model is None or x.start != turn.model.start:
-                yield from indent(self.exchange(x))
+                yield from indent_rows(self.exchange(x))
                 continue
             reading = self._reader.read_call(x.call)
             yield f"{whose}turn {turn.number}  {reading.name}{self._note(x)}"
-            yield from indent(self.model(x, reading, self._context(turn, x, reading)))
+            yield from indent_rows(self.model(x, reading, self._context(turn, x, reading)))
 
     def _context(self, turn: Turn, x: Exchange, now: CallReading) -> LaneContext:
         """Return what was said before a model call: a child process has its own, unless it goes on with another."""
         key = turn.lane, next((lane for lane in self._apart if f"{x.lane}.".startswith(f"{lane}.")), "")
         if (context := self._contexts.get(key)) is None:
             before = self._lanes.get(turn.lane, LaneContext())
-            goes_on = not all(map(is_system, now.messages[: note_kept(before.request, now)]))
+            goes_on = not all(map(is_system, now.messages[: count_kept(before.request, now)]))
             self._contexts[key] = context = replace(before) if goes_on else LaneContext()
         self._lanes[turn.lane] = context
         return context
@@ -100,25 +100,27 @@ class TranscriptWriter:
             same = {tool_name(tool) for tool in reading.tools} == {tool_name(tool) for tool in before.tools}
             yield from labelled_rows("tools", f"{names} (schemas changed)" if same else names)
             for tool in reading.tools if self._review else ():
-                yield from () if tool in before.tools else labelled_rows(f"schema of {tool_name(tool)}", plain(tool))
-        yield from parameters(before.parameters, reading.parameters)
+                yield from (
+                    () if tool in before.tools else labelled_rows(f"schema of {tool_name(tool)}", format_value(tool))
+                )
+        yield from parameter_rows(before.parameters, reading.parameters)
         yield from self.added_messages(before, reading, context.reply)
         context.reply = reply = self._reader.read_reply(x.call, x.outcome)
         self._names |= {use.id: use.name for use in reply.tool_uses}
-        yield from answer(reply if not self._review else replace(reply, usage={}), x.outcome)
+        yield from answer_rows(reply if not self._review else replace(reply, usage={}), x.outcome)
 
     def added_messages(self, before: CallReading, now: CallReading, reply: ReplyReading) -> Iterator[str]:
         """The messages that a request adds to those of the one before it.
 
         What the model said itself is not said twice, and neither are system texts that stand among the messages.
         """
-        same = note_kept(before, now)
+        same = count_kept(before, now)
         if same < (had := len(before.messages)):
             yield f"history: {had - same} of {had} messages were rewritten or left out"
         system = [system_text(text) for text in now.system]
         for message in now.messages[same:]:
             self._names |= {use.id: use.name for use in tool_uses(message)}
-            if echoes(message, reply) or (is_system(message) and system_text(message) in system):
+            if is_echo(message, reply) or (is_system(message) and system_text(message) in system):
                 continue
             text = say(message)
             for identity in tool_results(message):
@@ -134,26 +136,26 @@ class TranscriptWriter:
         if is_model(x.call, self._reader) and x.parent is None:
             yield f"tried {label(x.call, self._reader).removeprefix('model ')}{self._note(x)}"
         elif tool is not None:
-            yield f"ran {tool.name}({plain(tool.arguments) if tool.arguments else ''}){self._note(x)}"
+            yield f"ran {format_tool(tool.name, tool.arguments)}{self._note(x)}"
         elif isinstance(x.call, ToolCall) and x.call.boundary == "retrieval":
-            yield f"retrieved {x.call.name}({plain(x.call.arguments) if x.call.arguments else ''}){self._note(x)}"
+            yield f"retrieved {format_tool(x.call.name, x.call.arguments)}{self._note(x)}"
             chunks = self._reader.read_chunks(x.outcome)
         else:
             yield f"{label(x.call, self._reader)}{self._note(x)}"
         if isinstance(x.call, FrameCall) and len(x.call.body):
-            yield from indent(labelled_rows("->", format_heard(Frame(x.call.body.data)), sign=""))
+            yield from indent_rows(labelled_rows("->", format_frame(Frame(x.call.body.data)), sign=""))
         for inner in self._inner.get(x.start, ()):
-            yield from indent(self.exchange(inner))
-        yield from indent(rank_hits(chunks) if chunks else outcome(x.outcome))
+            yield from indent_rows(self.exchange(inner))
+        yield from indent_rows(chunk_rows(chunks) if chunks else outcome_rows(x.outcome))
 
 
-def note_kept(before: CallReading, now: CallReading) -> int:
+def count_kept(before: CallReading, now: CallReading) -> int:
     """How many messages a request begins with as the one before it did."""
     both = zip(before.messages, now.messages, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], both))
 
 
-def note_settled(exchanges: Iterable[Exchange]) -> list[Exchange]:
+def sort_settled(exchanges: Iterable[Exchange]) -> list[Exchange]:
     """Exchanges in order of start; those that overlapped stand in order of what they are, since the rest is chance."""
     groups: list[list[Exchange]] = []
     latest = -1
@@ -162,23 +164,23 @@ def note_settled(exchanges: Iterable[Exchange]) -> list[Exchange]:
             groups.append([])
         groups[-1].append(x)
         latest = max(latest, x.finish if x.finish is not None else x.start)
-    return [x for group in groups for x in sorted(group, key=lambda x: identity(x) if len(group) > 1 else "")]
+    return [x for group in groups for x in sorted(group, key=lambda x: identify_call(x) if len(group) > 1 else "")]
 
 
-def identity(x: Exchange) -> str:
+def identify_call(x: Exchange) -> str:
     """What a tool call is: its name and arguments."""
     return f"{x.call.name}{canonical(x.call.arguments)}" if isinstance(x.call, ToolCall) else ""
 
 
-def parameters(before: JsonObject, now: JsonObject) -> Iterator[str]:
+def parameter_rows(before: JsonObject, now: JsonObject) -> Iterator[str]:
     """The plain parameters that are new or other than before; whatever is an id says nothing about behaviour."""
     for name in sorted({*before, *now}):
         value, old = now.get(name), before.get(name)
         if value != old and not name.endswith(("_id", "_key", "user")) and not isinstance(value, dict | list):
-            yield from labelled_rows(name, "(left out)" if name not in now else plain(value))
+            yield from labelled_rows(name, "(left out)" if name not in now else format_value(value))
 
 
-def rank_hits(chunks: Iterable[Chunk]) -> Iterator[str]:
+def chunk_rows(chunks: Iterable[Chunk]) -> Iterator[str]:
     """What a retrieval gave, best first: "1. doc-17 (0.81): Orders ship ..."."""
     for place, chunk in enumerate(chunks, 1):
         score = "" if chunk.score is None else f" ({chunk.score:g})"
@@ -186,52 +188,57 @@ def rank_hits(chunks: Iterable[Chunk]) -> Iterator[str]:
         yield from labelled_rows(name, chunk.content) if chunk.content else (name,)
 
 
-def answer(reply: ReplyReading, result: Outcome | None) -> Iterator[str]:
+def answer_rows(reply: ReplyReading, result: Outcome | None) -> Iterator[str]:
     """A model's reply: text, tools that it asks for, why it stopped, tokens."""
     if reply.text:
         yield from labelled_rows("answers", reply.text)
     for use in reply.tool_uses:
-        yield from labelled_rows("asks for", f"{use.name}({plain(use.arguments)})", sign="")
+        yield from labelled_rows("asks for", f"{use.name}({format_value(use.arguments)})", sign="")
     match result:
         case FramesReply():
-            yield from ended(result)
+            yield from end_rows(result)
         case HttpReply(status=status, failure=None, closed=False) if status < 400 and not reply.error:
             pass
         case ToolReply(failure=None, closed=False) if reply.text or reply.tool_uses:
             pass
         case _:
-            yield from outcome(result, reply.error)
+            yield from outcome_rows(result, reply.error)
     if reply.finish_reasons:
         yield from labelled_rows("stops", ", ".join(reply.finish_reasons))
     if reply.usage:
         yield from labelled_rows("tokens", ", ".join(f"{name} {count}" for name, count in sorted(reply.usage.items())))
 
 
-def outcome(result: Outcome | None, error: str = "") -> Iterator[str]:
+def outcome_rows(result: Outcome | None, error: str = "") -> Iterator[str]:
     """What came of a call."""
     match result:
         case None:
             yield "did not end"
         case Failure():
-            yield from format_raised(result)
+            yield from raised_rows(result)
         case HttpReply():
             yield f"status {result.status} {result.reason}".rstrip() + (f": {error}" if error else "")
-            yield from format_raised(result.failure) if result.failure else ()
+            yield from raised_rows(result.failure) if result.failure else ()
         case FramesReply():
             for frame in result.frames():
-                yield from labelled_rows("<-", format_heard(frame), sign="")
-            yield from ended(result)
+                yield from labelled_rows("<-", format_frame(frame), sign="")
+            yield from end_rows(result)
         case ToolReply(value, items):
             if items is None:
-                yield from labelled_rows("", value if isinstance(value, str) else plain(value))
+                yield from labelled_rows("", value if isinstance(value, str) else format_value(value))
             for item in items or ():
-                yield from labelled_rows("-", plain(item), sign="")
-            yield from format_raised(result.failure) if result.failure else ()
+                yield from labelled_rows("-", format_value(item), sign="")
+            yield from raised_rows(result.failure) if result.failure else ()
     if isinstance(result, HttpReply | ToolReply) and result.closed:
         yield "(the agent stopped reading here)"
 
 
-def format_heard(frame: Frame) -> str:
+def format_tool(name: str, arguments: Json) -> str:
+    """Return a call of a tool, without braces where it has no arguments."""
+    return f"{name}({format_value(arguments) if arguments else ''})"
+
+
+def format_frame(frame: Frame) -> str:
     """A frame as people read it: what it says where it is JSON or text, else its size."""
     value = parse(frame.data)
     if not isinstance(value, NotJson):
@@ -242,23 +249,23 @@ def format_heard(frame: Frame) -> str:
         return f"{len(frame.data)} bytes"
 
 
-def ended(reply: FramesReply) -> Iterator[str]:
+def end_rows(reply: FramesReply) -> Iterator[str]:
     """How a connection ended after these frames, when it did."""
     if reply.failure:
-        yield from format_raised(reply.failure)
+        yield from raised_rows(reply.failure)
     if reply.closed:
         whose = "the agent" if reply.closed.by_agent else "the other side"
         code = "" if reply.closed.code is None else f" ({reply.closed.code})"
         yield from labelled_rows(f"{whose} closed{code}", reply.closed.reason, sign=":" if reply.closed.reason else "")
 
 
-def format_raised(failure: Failure) -> Iterator[str]:
+def raised_rows(failure: Failure) -> Iterator[str]:
     """An exception by its class and message."""
     name = failure.type.rpartition(".")[2]
     yield from labelled_rows(f"raised {name}", failure.message) if failure.message else (f"raised {name}",)
 
 
-def echoes(message: Json, reply: ReplyReading) -> bool:
+def is_echo(message: Json, reply: ReplyReading) -> bool:
     """Whether a message only sends back what the model said last: its text, its tool calls, its reasoning."""
     if not isinstance(message, dict):
         return False
@@ -269,13 +276,13 @@ def echoes(message: Json, reply: ReplyReading) -> bool:
     for name in ("content", "parts"):
         content = message.get(name)
         if isinstance(content, list):
-            message = {**message, name: [block for block in content if not thinks(block)]}
+            message = {**message, name: [block for block in content if not is_thought(block)]}
     messages = [f"assistant: {reply.text}"] if reply.text else []
-    messages += [f"assistant calls {use.name}({plain(use.arguments)})" for use in reply.tool_uses]
+    messages += [f"assistant calls {use.name}({format_value(use.arguments)})" for use in reply.tool_uses]
     return say(message) in "\n".join(messages)
 
 
-def thinks(block: Json) -> bool:
+def is_thought(block: Json) -> bool:
     """Whether a block is a thought of the model's."""
     if not isinstance(block, dict):
         return False
@@ -297,13 +304,13 @@ def is_system(message: Json) -> bool:
 def tool_name(tool: Json) -> str:
     """The name of an offered tool."""
     if not isinstance(tool, dict):
-        return plain(tool)
+        return format_value(tool)
     inner = tool.get("function", tool.get("toolSpec"))
     name = tool.get("name") or (inner.get("name") if isinstance(inner, dict) else None) or tool.get("type")
     return str(name or next(iter(tool), "tool"))
 
 
-def plain(value: Json) -> str:
+def format_value(value: Json) -> str:
     """A value as people read it: a text as it is, a picture or file by its type, size and digest, else JSON."""
     value_shown = media.told(value)
     return value_shown if isinstance(value_shown, str) else canonical(value_shown)
@@ -316,11 +323,11 @@ def labelled_rows(name: str, text: str, sign: str = ":") -> Iterator[str]:
     yield from (f"  {row}" for row in rest)
 
 
-def indent(rows: Iterable[str]) -> Iterator[str]:
+def indent_rows(rows: Iterable[str]) -> Iterator[str]:
     """Lines two columns further in."""
     return (f"  {row}" for row in rows)
 
 
 def escape_row(row: str) -> str:
     """A line as it may be shown: one line, whatever stands in it."""
-    return safe(row).replace("\n", "\\n")
+    return escape_text(row).replace("\n", "\\n")

@@ -7,13 +7,12 @@ robust, never proven; what needs a person is counted, never passed over.
 from __future__ import annotations
 
 import json
-import textwrap
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from pytest_agentreplay.report.escape import line as on_one_line
-from pytest_agentreplay.report.terminal import text as finding_text
+from pytest_agentreplay.report.escape import escape_line, wrap_text
+from pytest_agentreplay.report.finding import format_finding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,7 +29,7 @@ Outcome: TypeAlias = Literal["passed", "failed", "expected", "unsaid"]
 
 FROZEN = "the frozen run"
 NARROW = 40
-LABEL = 20
+PANEL_LABEL = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,25 +87,25 @@ class Verdict:
         return verdict
 
 
-def text(verdict: Verdict, *, width: int = 80, verbosity: int = 0) -> str:
+def format_verdict(verdict: Verdict, *, width: int = 80, verbosity: int = 0) -> str:
     """A half that is not as expected, for a terminal: the headline, the checks that do not hold, what to type next."""
     width = max(NARROW, width)
-    blocks = [wrapped(verdict.headline, width, "", "  ")]
+    blocks = [wrap_text(verdict.headline, width, "", "  ")]
     checks = verdict.checks if verbosity > 0 else [check for check in verdict.checks if not check.held]
     if verdict.word not in {"reproduced", "fixed", "robust"} and checks:
         blocks.append([row for check in checks for row in check_rows(check, verdict.file, width)])
     if verdict.finding is not None:
-        _, _, course = finding_text(verdict.finding, width=width - 2).partition("\n\n")  # its headline is in ours
+        _, _, course = format_finding(verdict.finding, width=width - 2).partition("\n\n")  # its headline is in ours
         blocks.append(["  " + row if row else "" for row in course.splitlines()])
-    rows = [row for note in verdict.notes for row in wrapped(note, width, "  note  ", "        ")]
-    rows += [row for check in verdict.human for row in wrapped(check, width, "  needs human  ", "               ")]
-    rows += wrapped(served_by(verdict), width, "  served  ", "          ")
+    rows = [row for note in verdict.notes for row in wrap_text(note, width, "  note  ", "        ")]
+    rows += [row for check in verdict.human for row in wrap_text(check, width, "  needs human  ", "               ")]
+    rows += wrap_text(format_served(verdict), width, "  served  ", "          ")
     blocks.append(rows)
-    blocks.append([f"  {label}:  {on_one_line(command)}" for label, command in verdict.next])
+    blocks.append([f"  {label}:  {escape_line(command)}" for label, command in verdict.next])
     return "\n".join(row for block in blocks if block for row in (*block, ""))[:-1]
 
 
-def served_by(verdict: Verdict) -> str:
+def format_served(verdict: Verdict) -> str:
     """The policy, and what came of it."""
     return f"{verdict.served} ({verdict.answers})" if verdict.answers else verdict.served
 
@@ -114,31 +113,28 @@ def served_by(verdict: Verdict) -> str:
 def check_rows(check: Checked, file: str, width: int) -> list[str]:
     """One check: whether it holds, in its words, where it stands, and what was there instead."""
     word = {True: "holds", False: "fails", None: "unsaid"}[check.held]
-    rows = wrapped(check.text, width, f"  {word:<7} ", " " * 10)
+    rows = wrap_text(check.text, width, f"  {word:<7} ", " " * 10)
     if check.place:
         rows.append(f"{' ' * 10}{file}:{check.place}")
-    return rows + [row for line in check.lines for row in wrapped(line, width, " " * 12, " " * 14)]
+    return rows + [row for line in check.lines for row in wrap_text(line, width, " " * 12, " " * 14)]
 
 
-def wrapped(text: str, width: int, first: str, rest: str) -> list[str]:
-    """A sentence in lines of `width` columns."""
-    return textwrap.wrap(
-        on_one_line(text), width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False
-    ) or [first.rstrip()]
-
-
-def panel(verdicts: Sequence[Verdict], *, title: str, width: int = 80, network: str = "", evidence: str = "") -> str:
+def format_panel(
+    verdicts: Sequence[Verdict], *, title: str, width: int = 80, network: str = "", evidence: str = ""
+) -> str:
     """Both halves of a case in one look: reproduced or not, how much of the desired holds, who served, what now."""
     width = max(NARROW, width)
     first = verdicts[0]
-    rows = wrapped(f"{first.case}: {title}" if title else first.case, width, "", "  ")
+    rows = wrap_text(f"{first.case}: {title}" if title else first.case, width, "", "  ")
     for verdict in verdicts:
-        rows += label_rows(*row_of(verdict), width)
+        rows += label_rows(*panel_row(verdict), width)
     if first.word != "cold":
         human = [text for verdict in verdicts for text in verdict.human]
         rows += label_rows("needs human", str(len(human)), width)
-        rows += [row for text in human for row in wrapped(text, width, " " * (LABEL + 4), " " * (LABEL + 4))]
-        policies = dict.fromkeys(f"{verdict.half} {served_by(verdict)}" for verdict in verdicts)
+        rows += [
+            row for text in human for row in wrap_text(text, width, " " * (PANEL_LABEL + 4), " " * (PANEL_LABEL + 4))
+        ]
+        policies = dict.fromkeys(f"{verdict.half} {format_served(verdict)}" for verdict in verdicts)
         rows += label_rows("served", "; ".join(policies), width)
     rows += label_rows("network", network, width) if network else []
     unheard = {library: place for verdict in verdicts for library, place in verdict.unheard.items()}
@@ -150,7 +146,7 @@ def panel(verdicts: Sequence[Verdict], *, title: str, width: int = 80, network: 
     return "\n".join(rows)
 
 
-def row_of(verdict: Verdict) -> tuple[str, str]:
+def panel_row(verdict: Verdict) -> tuple[str, str]:
     """The line of one half in the panel."""
     match verdict.word, verdict.half:
         case "cold", _:
@@ -166,7 +162,7 @@ def row_of(verdict: Verdict) -> tuple[str, str]:
 
 def label_rows(label: str, text: str, width: int) -> list[str]:
     """A row of the panel."""
-    return wrapped(text, width, f"  {label:<{LABEL}}  ", " " * (LABEL + 4))
+    return wrap_text(text, width, f"  {label:<{PANEL_LABEL}}  ", " " * (PANEL_LABEL + 4))
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.model import JsonObject, Run
-    from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.report.summary import SessionSummary
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.store.snapshots import Store

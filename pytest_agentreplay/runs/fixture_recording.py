@@ -12,7 +12,7 @@ from pytest_agentreplay.runs.recording_session import RecordingSession, recordin
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import JsonObject
-    from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.run_session import Location
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.store.snapshots import Store

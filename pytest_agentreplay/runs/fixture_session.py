@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.intercept.network.guard import Guard
-    from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.renamed_tests import Suite
     from pytest_agentreplay.runs.run_session import EndedRun, Location, RunSession
     from pytest_agentreplay.settings import Settings
@@ -103,7 +103,7 @@ class Unrecorded(UnusableSnapshotSession):
 def used_by(finding: Finding, tests: list[str]) -> Finding:
     """`finding`, of a fixture, with the tests that share it."""
     from pytest_agentreplay.core.paths import named
-    from pytest_agentreplay.report.findings import Line
+    from pytest_agentreplay.report.finding import Line
 
     listed = ", ".join(tests[:MOST]) + (f" and {len(tests) - MOST} more" if len(tests) > MOST else "")
     lines = (Line("text", f"{finding.test}, shared by {listed}", "fixture"), *finding.lines)

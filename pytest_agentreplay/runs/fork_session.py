@@ -17,7 +17,7 @@ from pytest_agentreplay.runs.replay_session import matching_of
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Run
-    from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.run_session import EndedRun, Location
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.store.snapshots import Store

@@ -1,6 +1,6 @@
 """What only shows when the tests are over: calls that came after the report of their test, and tests that stood by.
 
-`report.session.process_notices` makes the lines of it.
+`report.session_notices.process_notices` makes the lines of it.
 
 The exit of the process: what the tests left behind may call until then, is refused, reported, and fails the process.
 
@@ -29,9 +29,9 @@ from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.callers import origin
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts, is_model_host
 from pytest_agentreplay.intercept.tools.deferred_unpatching import refuse_for_good
-from pytest_agentreplay.report.escape import line, printed
+from pytest_agentreplay.report.escape import escape_line, escape_output
 from pytest_agentreplay.report.notices import footer_lines
-from pytest_agentreplay.report.session import process_notices
+from pytest_agentreplay.report.session_notices import process_notices
 from pytest_agentreplay.report.summary import LateCall, ProcessSummary, from_plain, to_plain
 from pytest_agentreplay.runs.replay_session import RefuseAll
 from pytest_agentreplay.store import files
@@ -176,7 +176,10 @@ class Exit:
             self._reports += 1
             with suppress(CannotWrite):  # on another machine; what is refused stays refused
                 files.write_whole(Path(f"{self._hand_over}-{self._reports}.json"), json.dumps(to_plain(late)))
-        text = "".join(f"{printed(line(row))}\n" for row in footer_lines(process_notices(ProcessSummary(late=late)), 0))
+        text = "".join(
+            f"{escape_output(escape_line(row))}\n"
+            for row in footer_lines(process_notices(ProcessSummary(late=late)), 0)
+        )
         if sys.stderr is not None:
             sys.stderr.write(text)
             sys.stderr.flush()

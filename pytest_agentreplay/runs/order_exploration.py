@@ -14,7 +14,7 @@ from pytest_agentreplay.core.order_permutations import answers, orders, swapped,
 from pytest_agentreplay.core.turns import seat
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
-from pytest_agentreplay.report import races
+from pytest_agentreplay.report import other_findings
 from pytest_agentreplay.report.summary import OrderResult
 from pytest_agentreplay.runs.replay_session import ReplaySession, schedule_of
 
@@ -95,29 +95,31 @@ class OrderExploration(ReplaySession):
             return seat(standing.turns, x).turn.number
 
         labels_by_start = {
-            x.start: races.CallLabel(standing.name(x.call), line(x.call, READER), number_of(x), x.agent or x.lane)
+            x.start: other_findings.CallLabel(
+                standing.name(x.call), line(x.call, READER), number_of(x), x.agent or x.lane
+            )
             for x in run.exchanges
             if x.start in trial.completion
         }
-        pairs = islice(telling(answers(schedule_of(run)), trial.completion), races.PAIRS + 1)
+        pairs = islice(telling(answers(schedule_of(run)), trial.completion), other_findings.PAIRS + 1)
         labels = [(labels_by_start[first], labels_by_start[second]) for first, second in pairs]
-        finding = races.race(self.place.test, trial, change, labels, self.snapshot_facts())
+        finding = other_findings.describe_race(self.place.test, trial, change, labels, self.snapshot_facts())
         self.summary = replace(self.summary, code=finding.code)
         return finding
 
-    def _change(self, ended: EndedRun) -> races.OrderEffect | None:
+    def _change(self, ended: EndedRun) -> other_findings.OrderEffect | None:
         """What is not as in the recorded order. Where the agent has asked for something else, all else follows."""
         divergence, late = self.replayer.divergence, self.stragglers()
         if divergence is not None:
             effect = divergence.now is not None and self.has_effects(divergence.now)
-            return races.describe_request(divergence, effect=effect)
+            return other_findings.describe_request(divergence, effect=effect)
         if late is not None:
-            return races.describe_late_call(late)
+            return other_findings.describe_late_call(late)
         now, before = self.outcome(ended), self._recorded_end()
         if now != before:
-            return races.describe_end(before, now)
+            return other_findings.describe_end(before, now)
         missing = list(self._not_done())
-        return races.not_done(missing) if missing else None
+        return other_findings.describe_missing_calls(missing) if missing else None
 
     def _not_done(self) -> Iterator[str]:
         """The calls with side effects that were recorded and not made."""

@@ -35,7 +35,7 @@ from pytest_agentreplay.intercept.session.courses import Courses
 from pytest_agentreplay.redact.final_scan import checked, next_step, rest
 from pytest_agentreplay.redact.redaction_factory import redacted_by
 from pytest_agentreplay.redact.residual import cut
-from pytest_agentreplay.report import findings
+from pytest_agentreplay.report import other_findings
 from pytest_agentreplay.report.summary import RecordingSummary, UncomparedArgument, UnfrozenTool, from_plain
 from pytest_agentreplay.runs import replay_kit
 from pytest_agentreplay.runs.run_session import EndedRun, RunSession
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.model import Exchange, JsonObject
-    from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.report.summary import SessionSummary
     from pytest_agentreplay.runs.run_session import Location
     from pytest_agentreplay.settings import Settings
@@ -107,7 +107,7 @@ class RecordingSession(RunSession):
         if (late := self.stragglers()) is not None:
             return late
         if self.interception.problems and ended.failure is None:
-            return findings.cannot_freeze(self.place.test, self.interception.problems)
+            return other_findings.describe_unfreezable(self.place.test, self.interception.problems)
         return None
 
     def end(self) -> Finding | None:

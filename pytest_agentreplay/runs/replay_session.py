@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.matching import Near
     from pytest_agentreplay.core.model import Call, Exchange, JsonObject
     from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
-    from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.run_session import Location
     from pytest_agentreplay.settings import Settings
 
@@ -188,16 +188,16 @@ class ReplaySession(OfflineSession):
 
     def stopped_early(self) -> Finding | None:
         """Return what a test that failed by an error of its own left of its recording; None: nothing, or unknown."""
-        from pytest_agentreplay.report import findings
+        from pytest_agentreplay.report import findings, other_findings
 
         if (early := self.replayer.parted()) is not None:
-            return findings.of(early, self.place.test, self.snapshot_facts(early.kind))
+            return findings.describe_divergence(early, self.place.test, self.snapshot_facts(early.kind))
         written = [] if self.replay.recurs else self._tools_not_run()
         self.note(written=tuple(name for name, _ in written))
         if (divergence := self.replayer.stopped(self._body)) is None:
-            return findings.not_run(self.place.test, written) if written else None
-        finding = findings.stopped_early(divergence, self.place.test, self.snapshot_facts(divergence.kind))
-        return findings.with_not_run(finding, written)
+            return other_findings.describe_not_run(self.place.test, written) if written else None
+        finding = findings.describe_early_stop(divergence, self.place.test, self.snapshot_facts(divergence.kind))
+        return other_findings.add_not_run(finding, written)
 
     def _tools_not_run(self) -> list[tuple[str, str]]:
         """Return the tools that change something and were answered, each with the ini line that lets it run."""
@@ -374,11 +374,11 @@ class ReplaySession(OfflineSession):
         if self.reproduced(ended):
             self.note(expect="fails as recorded")
             return None
-        from pytest_agentreplay.report import findings
+        from pytest_agentreplay.report import other_findings
 
         self.note(expect="fails differently" if ended.failure is not None else "no longer fails")
         was = self.snapshot.run.header.outcome
-        finding = findings.otherwise(self.place.test, was, ended.outcome(), self.snapshot_facts())
+        finding = other_findings.describe_other_end(self.place.test, was, ended.outcome(), self.snapshot_facts())
         self.summary = replace(self.summary, code=finding.code)
         return finding
 

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
     from pytest_agentreplay.intercept.ordering.virtual_time import Timed, VirtualClock
     from pytest_agentreplay.intercept.tools.tool import Redirection, Tool
-    from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.settings import Settings
 
 NO_LOOPBACK = (
@@ -318,24 +318,27 @@ class RunSession:
         self.interception.end_body()
 
     def parted(self, divergence: Divergence, facts: JsonObject) -> Finding:
-        """The finding of a divergence, `facts` as `findings.of` takes them; of refused calls with all who made them."""
-        from pytest_agentreplay.report import findings
+        """Return the finding of a divergence; of refused calls with all who made them."""
+        from pytest_agentreplay.report import findings, other_findings
+        from pytest_agentreplay.report.finding import with_steps
 
         if divergence.kind is Kind.NETWORK and self.watch.ledger:
             function, _ = self.watch.functions.get(self.watch.ledger[0].origin, (None, None))
             around = self._kit.get("around")
             calls = around.get(function or "") if isinstance(around, dict) else None
-            finding = findings.network(self.place.test, self.watch.ledger, function=function, calls=calls is True)
+            finding = other_findings.describe_network(
+                self.place.test, self.watch.ledger, function=function, calls=calls is True
+            )
         else:
             if self._other_policy:
                 again = f"agentreplay redact {quoted(format_path(self.place.snapshot))}"
                 how = again if redacted_by(self.settings.redacted) else "give the --redact of its recording again"
                 divergence = replace(divergence, hints=(*divergence.hints, f"recorded under another policy: {how}"))
-            finding = findings.of(divergence, self.place.test, facts)
+            finding = findings.describe_divergence(divergence, self.place.test, facts)
         if self.overtime.waiting:
             refused = not self.overtime.at_once and (divergence.now is not None or divergence.kind is Kind.NETWORK)
-            finding = findings.still_waiting(finding, self.overtime.waiting, refused=refused)
-        finding = findings.with_steps(finding, self.settings.written)
+            finding = findings.add_waiting(finding, self.overtime.waiting, refused=refused)
+        finding = with_steps(finding, self.settings.written)
         self.summary = replace(self.summary, code=finding.code)
         return finding
 
@@ -349,9 +352,9 @@ class RunSession:
         self._late_reported += len(calls)
         if not calls:
             return None
-        from pytest_agentreplay.report import findings
+        from pytest_agentreplay.report import other_findings
 
-        finding = findings.late(self.place.test, calls)
+        finding = other_findings.describe_late_calls(self.place.test, calls)
         self.summary = replace(self.summary, code=finding.code)
         return finding
 

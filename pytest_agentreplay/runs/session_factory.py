@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pytest_agentreplay.codec import Snapshot
-    from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.renamed_tests import Suite
     from pytest_agentreplay.runs.run_session import Location, RunSession
     from pytest_agentreplay.settings import Settings
@@ -115,4 +115,4 @@ def refused(error: SnapshotError, test: str, suite: Callable[[], Suite]) -> Find
     """The finding of a test that cannot be recorded: what stands in its snapshot's place would be lost."""
     from pytest_agentreplay.report import findings
 
-    return findings.of(unusable(error, test, suite), test, {"file": error.file})
+    return findings.describe_divergence(unusable(error, test, suite), test, {"file": error.file})

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.redaction.policy import Policy
-    from pytest_agentreplay.report.findings import Finding
+    from pytest_agentreplay.report.finding import Finding
 
 
 class SnapshotServer:
@@ -89,7 +89,7 @@ class SnapshotServer:
     def finding(self) -> Finding | None:
         """The first divergence, now that nothing more will come; None when all was as recorded."""
         divergence = self._replayer.finish()
-        return None if divergence is None else findings.of(divergence, self._test, self._facts)
+        return None if divergence is None else findings.describe_divergence(divergence, self._test, self._facts)
 
 
 def asked_from_outside(run: Run) -> Run:

@@ -24,7 +24,7 @@ NEVER = (
     "dialects.messages", "intercept.gateway.gateway", "intercept.mcp", "intercept.ordering.release",
     "intercept.process.process_streams", "intercept.streams", "intercept.websocket", "interchange", "plugin.adopting",
     "plugin.cases", "plugin.fresh", "plugin.orders", "plugin.proving", "plugin.recordings", "policies", "project_setup",
-    "redact.final_scan", "redact.residual", "redact.rule_review", "report.findings", "report.terminal", "report.snapshot_notices",
+    "redact.final_scan", "redact.residual", "redact.rule_review", "report.findings", "report.finding",
     "runs.accept", "runs.adopting", "runs.child_session", "runs.fixture_recording", "runs.recording_session",
     "runs.renamed_tests", "runs.replay_kit", "runs.unchanged", "store.locks", "store.signatures", "transcript",
 )  # fmt: skip
@@ -63,7 +63,7 @@ intercept.tools.call_again intercept.tools.deferred_unpatching
 plugin plugin.conflicts plugin.fixture_names plugin.fixtures plugin.outcome plugin.plain_imports plugin.report_data plugin.runtest_hooks
 plugin.session plugin.session_glue plugin.stash
 redact redact.redaction_factory
-report report.escape report.notices report.recording_notices report.session report.summary
+report report.escape report.notices report.session_notices report.summary
 runs runs.accepted_rules runs.child_invitation runs.fixture_session runs.garbage_collection runs.late_calls
 runs.replay_session runs.run_session runs.session_factory runs.tool_names runs.unused_snapshots
 settings settings.parsers settings.tables

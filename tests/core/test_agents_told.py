@@ -91,7 +91,7 @@ def test_a_handoff_stays_in_order_and_one_agent_alone_is_counted_as_ever(writing
     named(book, "billing")
     run = book.run()
     found = replayer(run).decide(run.exchanges[1].call, Moment("main", 0, agent="billing")).divergence
-    assert (found.kind, findings.place(found)) == (Kind.MISSING, "triage turn 1 (call 1 of 2)")
+    assert (found.kind, findings.format_place(found)) == (Kind.MISSING, "triage turn 1 (call 1 of 2)")
     book = writing.Book()
     named(book, "researcher")
     named(book, "researcher", said="then")
@@ -124,10 +124,10 @@ def missed(writing, said, lane, agent, served=0):
 def test_a_divergence_is_told_by_the_agent_and_the_call_of_the_run(writing):
     found = missed(writing, "writer D", "main.2", "writer", served=3)
     assert (found.turn, found.turns, found.agent) == (2, 2, "writer")
-    assert findings.place(found) == "writer turn 2 (call 4 of 4)"
+    assert findings.format_place(found) == "writer turn 2 (call 4 of 4)"
     found = missed(writing, "writer B", "main.1", "writer")
     assert found.recorded == team(writing).exchanges[1], "a lane of another number is known by its agent"
-    assert findings.place(found) == "writer turn 1 (call 2 of 4)"
+    assert findings.format_place(found) == "writer turn 1 (call 2 of 4)"
     found = missed(writing, "editor a", "main.1", "editor")
     assert found.detail[-1] == "editor makes this call; the recording has researcher here"
     same = missed(writing, "editor a", "main.1", "researcher")
@@ -137,7 +137,7 @@ def test_a_divergence_is_told_by_the_agent_and_the_call_of_the_run(writing):
 def test_what_two_lanes_leave_out_is_told_together(writing):
     run = team(writing)
     found = diagnose.unused(run, READER, {run.exchanges[0].start, run.exchanges[1].start})
-    assert findings.place(found) == "researcher turn 2 (call 3 of 4)"
+    assert findings.format_place(found) == "researcher turn 2 (call 3 of 4)"
     assert found.detail == ("also, independently, in writer: AR-MISSING the test ended, model gpt-x was not called",)
 
 
@@ -148,7 +148,7 @@ def test_what_follows_from_a_missing_call_is_no_place_of_its_own(writing):
     after = [replace(x, start=x.start + 10, finish=x.finish + 10) for x in run.exchanges]
     whole = replace(run, exchanges=(book.exchanges[0], *after))
     found = diagnose.unused(whole, READER, ())
-    assert findings.place(found) == "boss turn 1 (call 1 of 5)"
+    assert findings.format_place(found) == "boss turn 1 (call 1 of 5)"
     assert found.summary == "the test ended, model gpt-x was not called, and 4 more"
     assert not [one for one in found.detail if "independently" in one]
     assert "not called either: writer turn 2, model gpt-x" in found.detail
@@ -162,7 +162,7 @@ def test_lanes_that_part_side_by_side_have_one_headline(writing, order):
         call = writing.chat([{"role": "user", "content": f"{agent} else"}])
         backend.latch(backend.decide(call, Moment(lanes[agent], 0, agent=agent)).divergence, "")
     found = backend.finish()
-    assert findings.place(found) == "researcher turn 1 (call 1 of 4)"
+    assert findings.format_place(found) == "researcher turn 1 (call 1 of 4)"
     (also,) = found.detail
     assert also.startswith("also, independently, in writer: AR-PROMPT model gpt-x: ")
 

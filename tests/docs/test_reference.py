@@ -15,7 +15,7 @@ from pytest_agentreplay.dialects import all_dialects
 from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.intercept.registry import PATCHES
 from pytest_agentreplay.interchange.reading import OURS
-from pytest_agentreplay.report.findings import FREEZE, REDACTED
+from pytest_agentreplay.report.other_findings import FREEZE, REDACTED
 from pytest_agentreplay.runs.fixture_handle import AgentReplay
 from tests.support.pages import ROOT
 

@@ -20,8 +20,8 @@ from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Run
 from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.errors import AgentReplayError
-from pytest_agentreplay.report import kit as kits
-from pytest_agentreplay.report.transcript import show, transcript
+from pytest_agentreplay.report import transcript as kits
+from pytest_agentreplay.report.transcript import show_run, write_transcript
 
 SAMPLES = Path(__file__).parents[1] / "codec" / "samples"
 TEXTS = [file.read_text(encoding="utf-8") for file in sorted(SAMPLES.glob("*.json"))]
@@ -155,9 +155,9 @@ def spelled(run: Run) -> str:
 
 def looked_at(run: Run) -> None:
     """What people do with a run."""
-    transcript(run, READER)
-    show(run, READER)
-    kits.text(kit_of(run, READER))
+    write_transcript(run, READER)
+    show_run(run, READER)
+    kits.format_kit(kit_of(run, READER))
     divergences(run, run, READER, matching=Matching(READER, RULES))
 
 

@@ -328,7 +328,9 @@ def ci_command(row: Row, folder: Path) -> None:
 def markdown(row: Row, folder: Path) -> None:
     from markdown_it import MarkdownIt
 
-    tokens = MarkdownIt("commonmark").enable("table").parse(f"before\n\n{escape.fenced(row['payload'])}\n\nafter")
+    tokens = (
+        MarkdownIt("commonmark").enable("table").parse(f"before\n\n{escape.escape_markdown(row['payload'])}\n\nafter")
+    )
     assert [token.type for token in tokens if not token.type.startswith(("paragraph", "inline"))] == ["fence"]
     (block,) = [token for token in tokens if token.type == "fence"]
     assert block.content == f"{row['payload']}\n"
@@ -338,7 +340,7 @@ def html(row: Row, folder: Path) -> None:
     from pages import attributes_and_texts, page
 
     text, value = attributes_and_texts(page(row["payload"]))
-    shown = escape.safe(row["payload"])
+    shown = escape.escape_text(row["payload"])
     assert text == [shown] * 2, text
     assert value == row["payload"]
 

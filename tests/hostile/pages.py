@@ -15,7 +15,7 @@ TAGS = {"html": [], "head": [], "body": [], "p": ["title"], "script": ["type", "
 
 def page(text: str) -> str:
     """The page."""
-    shown = html.escape(escape.safe(text))
+    shown = html.escape(escape.escape_text(text))
     data = re.sub("[<>&]", lambda mark: f"\\u{ord(mark[0]):04x}", json.dumps({"said": text}))
     return (
         f'<!doctype html><html><head></head><body><p title="{shown}">{shown}</p>'

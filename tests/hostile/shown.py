@@ -18,8 +18,9 @@ from pytest_agentreplay.core.align import divergences
 from pytest_agentreplay.core.kit import kit_of
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.dialects import READER, RULES
-from pytest_agentreplay.report import escape, findings, other_findings, session, terminal
-from pytest_agentreplay.report import kit as kits
+from pytest_agentreplay.report import escape, findings, other_findings, session_notices
+from pytest_agentreplay.report import transcript as kits
+from pytest_agentreplay.report.finding import format_finding
 from pytest_agentreplay.report.notices import footer_lines
 from pytest_agentreplay.report.summary import (
     AdoptionSummary,
@@ -33,7 +34,7 @@ from pytest_agentreplay.report.summary import (
     UnfrozenTool,
     VirtualClockUse,
 )
-from pytest_agentreplay.report.transcript import show, transcript
+from pytest_agentreplay.report.transcript import show_run, write_transcript
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,22 +64,24 @@ def everything_shown(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def of_the_printers(run: Run) -> Iterator[tuple[str, str]]:
-    yield "transcript", escape.printed(transcript(run, READER))
-    yield "show", escape.printed(show(run, READER, width=100))
-    yield "show, wide", escape.printed(show(run, READER, width=1000))
-    yield "kit", escape.printed(kits.text(kit_of(run, READER)))
+    yield "transcript", escape.escape_output(write_transcript(run, READER))
+    yield "show", escape.escape_output(show_run(run, READER, width=100))
+    yield "show, wide", escape.escape_output(show_run(run, READER, width=1000))
+    yield "kit", escape.escape_output(kits.format_kit(kit_of(run, READER)))
     text = run.exchanges[1].call.name
     test = run.header.test
     for finding in (
-        other_findings.late(test, [text, text]),
-        other_findings.cannot_freeze(test, [ValueError(text)]),
-        other_findings.otherwise(test, {"status": text, "message": text}, {"status": "passed"}, {"file": text}),
+        other_findings.describe_late_calls(test, [text, text]),
+        other_findings.describe_unfreezable(test, [ValueError(text)]),
+        other_findings.describe_other_end(
+            test, {"status": text, "message": text}, {"status": "passed"}, {"file": text}
+        ),
     ):
         for width in (40, 80):
-            yield finding.code, escape.printed(terminal.text(finding, width=width, verbosity=2))
+            yield finding.code, escape.escape_output(format_finding(finding, width=width, verbosity=2))
     for summary in summaries_of(test, text):
-        for line in footer_lines(session.session_notices([summary], Path("/x")), 1):
-            yield f"footer, {summary.mode}", escape.printed(escape.line(line))
+        for line in footer_lines(session_notices.session_notices([summary], Path("/x")), 1):
+            yield f"footer, {summary.mode}", escape.escape_output(escape.escape_line(line))
 
 
 def summaries_of(test: str, text: str) -> Iterator[SessionSummary]:
@@ -139,6 +142,6 @@ def of_the_commands(run: Run) -> Iterator[tuple[str, str]]:
                 main([str(word) for word in words])
             yield f"agentreplay {words[0]}", out.getvalue()
     for one_divergence in divergences(run, other, READER, matching=Matching(READER, RULES)):
-        finding = findings.compared(one_divergence, "a", "b")
+        finding = findings.describe_comparison(one_divergence, "a", "b")
         for verbosity in (0, 2):
-            yield "divergence", escape.printed(terminal.text(finding, width=60, verbosity=verbosity))
+            yield "divergence", escape.escape_output(format_finding(finding, width=60, verbosity=verbosity))

@@ -32,7 +32,7 @@ from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.network import child_events, guard, sandbox
 from pytest_agentreplay.intercept.network.guard import Guard, LedgerEntry, ModelHostWatch
 from pytest_agentreplay.intercept.session.interceptions import Interception
-from pytest_agentreplay.report.escape import line
+from pytest_agentreplay.report.escape import escape_line
 from tests.support.tapes import Plain, Tape, body
 
 HERE = str(Path(__file__).parent)
@@ -152,7 +152,7 @@ def test_every_way_out_is_refused_and_named(monkeypatch):
         assert entry.origin.startswith("test_guard.py:"), way
         assert caught.value.divergence.kind is Kind.NETWORK
         assert str(caught.value).startswith("[AR-NET] "), way
-        assert line(target) in str(caught.value), way
+        assert escape_line(target) in str(caught.value), way
         key = "agentreplay_allow_subprocess" if kind == "child" else "agentreplay_allow_hosts"
         assert caught.value.divergence.hints == (f"{key} = {target}",) == (entry.allow(),)
     assert guard.EVENTS - heard | {sandbox.MADE} == {

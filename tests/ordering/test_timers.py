@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agentreplay.plugin import proving
-from pytest_agentreplay.report.recording_notices import TIMED, judge
+from pytest_agentreplay.report.notices import TIMED, judge_proof
 from pytest_agentreplay.report.summary import Proof
 
 TRIED = {}
@@ -144,7 +144,7 @@ def test_a_replay_whose_answers_wait_for_a_timer_says_so(stage, program, timed):
     stage.record(lambda: asyncio.run(program("a")))
     replayed = stage.replay(lambda: asyncio.run(program("a")))
     assert replayed.finding is None
-    assert judge("passed", replayed.run_session.summarize(), None, None).why == (TIMED if timed else "")
+    assert judge_proof("passed", replayed.run_session.summarize(), "", None).why == (TIMED if timed else "")
 
 
 @pytest.mark.parametrize(

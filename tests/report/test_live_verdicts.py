@@ -2,8 +2,8 @@
 
 from pytest_agentreplay.core.live.result import Drift, LiveResult
 from pytest_agentreplay.core.live.statistics import LivePlan, judge
+from pytest_agentreplay.report.finding import format_finding
 from pytest_agentreplay.report.live_reports import verdict_finding, verdict_lines
-from pytest_agentreplay.report.terminal import text
 
 TEST = "tests/test_shop.py::test_refund"
 DRIFT = Drift("model", "$.tools[1].name", "equal", "another tool was called", "refund", "apologize", 2, default=True)
@@ -28,7 +28,7 @@ def test_the_report_of_the_run_that_decides():
     verdict, every = verdict_of("ssssdssdsd")
     finding = verdict_finding(verdict, every, FACTS, None)
     assert finding.properties == {"code": "AR-DRIFT", "verdict": "drifted", "layer": "model"}
-    shown = text(finding)
+    shown = format_finding(finding)
     assert max(map(len, shown.splitlines())) <= 80
     assert len(shown.splitlines()) <= 24
     assert (
@@ -59,7 +59,7 @@ def test_the_report_of_the_run_that_decides():
 def test_the_report_of_runs_that_prove_nothing():
     verdict, every = verdict_of("sssxx")
     assert (
-        text(verdict_finding(verdict, every, FACTS, None))
+        format_finding(verdict_finding(verdict, every, FACTS, None))
         == """\
 [AR-LIVE] INCONCLUSIVE, the same in 3 of 3 live runs: the model answered 503
   Service Unavailable

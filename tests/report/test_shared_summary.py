@@ -3,7 +3,8 @@
 from dataclasses import replace
 
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
-from pytest_agentreplay.report import findings, shared_summary
+from pytest_agentreplay.report import findings
+from pytest_agentreplay.report.finding import cause_of, first_lines, shared_notices
 from pytest_agentreplay.report.notices import footer_lines
 
 TESTS = [f"tests/test_shop.py::test_{name}" for name in ("c", "a", "b", "d")]
@@ -15,8 +16,11 @@ FIXTURE = "tests/conftest.py::@answers"
 
 def causes(divergence, tests, of=""):
     """What tells the causes of the findings of `tests`, which are those of the fixture `of` where that is given."""
-    found = [(findings.of(divergence, of or test, {"file": f"{of or test}.snapshot.json"}), test) for test in tests]
-    return [shared_summary.cause_of(finding, test) for finding, test in found]
+    found = [
+        (findings.describe_divergence(divergence, of or test, {"file": f"{of or test}.snapshot.json"}), test)
+        for test in tests
+    ]
+    return [cause_of(finding, test) for finding, test in found]
 
 
 def test_the_same_change_of_any_kind_is_one_cause():
@@ -37,7 +41,7 @@ def test_each_test_without_a_snapshot_is_one_cause_and_a_fixture_without_one_is_
 
 def test_the_command_is_one_that_takes_this_change_in_all_tests():
     def last(divergence, tests, of=""):
-        return shared_summary.first_lines(causes(divergence, tests, of))[-1].strip()
+        return first_lines(causes(divergence, tests, of))[-1].strip()
 
     assert last(PROMPT, TESTS).startswith("agentreplay accept --requests --all --code AR-PROMPT ")
     assert last(ARGS, TESTS[:2]) == f"pytest --snapshot-record {TESTS[1]} {TESTS[0]}"
@@ -47,8 +51,8 @@ def test_the_command_is_one_that_takes_this_change_in_all_tests():
 
 def test_the_tests_are_named_and_not_their_fixture():
     named = "the same change in 4 tests: " + ", ".join(sorted(TESTS)[:3]) + " and 1 more"
-    assert shared_summary.first_lines(causes(ARGS, TESTS, FIXTURE))[1].strip() == named
-    notices = shared_summary.shared_notices([causes(ARGS, TESTS[:1]), causes(MISSING, TESTS[:2])])
+    assert first_lines(causes(ARGS, TESTS, FIXTURE))[1].strip() == named
+    notices = shared_notices([causes(ARGS, TESTS[:1]), causes(MISSING, TESTS[:2])])
     lines = footer_lines(notices, -2)
     assert lines[0].startswith("shared    [AR-MISSING] ")
     assert lines[1:] == [

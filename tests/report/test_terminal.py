@@ -18,9 +18,9 @@ from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, K
 from pytest_agentreplay.core.model import Body, Exchange, Failure, Header, HttpCall, Run, ToolCall, ToolReply
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import CannotFreeze, SnapshotUnreadable
-from pytest_agentreplay.report import findings
-from pytest_agentreplay.report.escape import line, safe
-from pytest_agentreplay.report.terminal import HEIGHT, text
+from pytest_agentreplay.report import findings, other_findings
+from pytest_agentreplay.report.escape import escape_line, escape_text
+from pytest_agentreplay.report.finding import HEIGHT, finding_of, format_finding
 from tests.support import exchanges
 from tests.support.chat_runs import message_of, result_of
 from tests.support.exchanges import chat_use
@@ -88,7 +88,7 @@ SHOP = Shop()
 
 
 def of(divergence, test=TEST):
-    return findings.of(divergence, test, FACTS)
+    return findings.describe_divergence(divergence, test, FACTS)
 
 
 def missed(recorded, now, test=TEST, **more):
@@ -131,13 +131,13 @@ def side_by_side():
 def stalled():
     run, lookup, rates = side_by_side()
     told = diagnose.stalled(run, READER, [0, 2], lookup.call, found=lookup, expected=rates)
-    return findings.of(replace(told, origin=ORIGIN), TEST, FACTS | {"racy": 3})
+    return findings.describe_divergence(replace(told, origin=ORIGIN), TEST, FACTS | {"racy": 3})
 
 
 def not_taken():
     run, lookup, rates = side_by_side()
     told = diagnose.stalled(run, READER, [0, 2, 3], lookup.call, found=lookup, expected=rates)
-    return findings.of(replace(told, origin=ORIGIN), TEST, FACTS | {"guessed": True})
+    return findings.describe_divergence(replace(told, origin=ORIGIN), TEST, FACTS | {"guessed": True})
 
 
 def unanswered():
@@ -167,13 +167,13 @@ def request():
 
 def parted(after, **change):
     (found, *_) = divergences(SHOP.run, Shop(**change).run, READER)
-    return findings.compared(found, "before.snapshot.json", after)
+    return findings.describe_comparison(found, "before.snapshot.json", after)
 
 
 def outcome():
     end = {"status": "failed", "type": "AssertionError", "message": "assert 'refund' in ''"}
     (found,) = divergences(SHOP.run, replace(SHOP.run, header=replace(SHOP.run.header, outcome=end)), READER)
-    return findings.compared(found, "a.json", "b.json")
+    return findings.describe_comparison(found, "a.json", "b.json")
 
 
 def lanes():
@@ -212,13 +212,13 @@ def network():
         Entry("1 connect to db:5432 from shop/db.py:12 in rows", "agentreplay_allow_hosts = db:5432"),
         Entry("2 child processes git from shop/repo.py:40 in head", "agentreplay_allow_subprocess = git"),
     ]
-    return findings.network(TEST, heard)
+    return other_findings.describe_network(TEST, heard)
 
 
 KEY_ERROR = {"status": "failed", "type": "KeyError", "message": "'total'"}
 NO_AMOUNT = {"status": "failed", "type": "ValueError", "message": "no amount"}
 CUT_OFF = SnapshotUnreadable("is cut off in the middle of an exchange", file=FILE, place="byte 10233, exchange 4")
-AUDITS = [f"tool audit   called from shop/log.py:{line} in flush" for line in (7, 9)]
+AUDITS = [f"tool audit   called from shop/log.py:{escape_line} in flush" for escape_line in (7, 9)]
 CURSOR = CannotFreeze(
     "tool lookup_order returned a shop.orders.Cursor at $.rows, which would not come back as it was\n"
     "    agentreplay.tool(shop.tools.lookup_order, returns=Order)",
@@ -240,10 +240,10 @@ CASES = {
     "a_result": lambda: parted("after.snapshot.json", status="lost"),
     "new": lambda: of(Divergence(Kind.NEW, UNRECORDED, now=chat(FIRST), origin=ORIGIN)),
     "unreadable": lambda: of(Divergence(Kind.UNREADABLE, str(CUT_OFF))),
-    "late": lambda: findings.late(TEST, AUDITS),
-    "cannot_freeze": lambda: findings.cannot_freeze(TEST, [CURSOR]),
-    "otherwise": lambda: findings.otherwise(TEST, KEY_ERROR, NO_AMOUNT, FACTS),
-    "mended": lambda: findings.otherwise(TEST, KEY_ERROR, {"status": "passed"}, {}),
+    "late": lambda: other_findings.describe_late_calls(TEST, AUDITS),
+    "cannot_freeze": lambda: other_findings.describe_unfreezable(TEST, [CURSOR]),
+    "otherwise": lambda: other_findings.describe_other_end(TEST, KEY_ERROR, NO_AMOUNT, FACTS),
+    "mended": lambda: other_findings.describe_other_end(TEST, KEY_ERROR, {"status": "passed"}, {}),
 } | {
     case.__name__: case
     for case in (
@@ -263,9 +263,9 @@ def compare(name, said):
 @pytest.mark.parametrize("name", CASES)
 def test_a_finding_reads_as_agreed_fits_the_terminal_and_says_what_to_type_next(name):
     finding = CASES[name]()
-    said = text(finding, width=80)
+    said = format_finding(finding, width=80)
     compare(f"{name}.80", said)
-    for rows in (said.split("\n"), text(finding, width=120).split("\n")):
+    for rows in (said.split("\n"), format_finding(finding, width=120).split("\n")):
         assert len(rows) <= HEIGHT
         assert rows[0].startswith("[AR-")
         assert not any(row != row.rstrip() for row in rows)
@@ -273,39 +273,41 @@ def test_a_finding_reads_as_agreed_fits_the_terminal_and_says_what_to_type_next(
     wide = [row for row in said.split("\n") if len(row) > 80 and FILE not in row]
     assert not [row for row in wide if not any(step in row for step in steps)], "only commands are wider"
     if name != "late":
-        assert text(finding, width=200).rstrip().endswith(steps[-1])
+        assert format_finding(finding, width=200).rstrip().endswith(steps[-1])
 
 
 @pytest.mark.parametrize("name", ["prompt", "stalled"])
 def test_a_wider_terminal_has_wider_lines(name):
-    compare(f"{name}.120", text(CASES[name](), width=120))
+    compare(f"{name}.120", format_finding(CASES[name](), width=120))
 
 
 @pytest.mark.parametrize("name", ["arguments", "many_arguments", "hostile"])
 def test_all_of_it_is_shown_when_asked_for(name):
-    compare(f"{name}.vv", text(CASES[name](), width=80, verbosity=2))
+    compare(f"{name}.vv", format_finding(CASES[name](), width=80, verbosity=2))
 
 
 def test_a_finding_survives_json():
     for finding in (make() for make in CASES.values()):
-        assert findings.finding_of(json.loads(json.dumps(finding.plain()))) == finding
+        assert finding_of(json.loads(json.dumps(finding.plain()))) == finding
         assert all(isinstance(value, str) for value in finding.properties.values())
         assert finding.properties["code"] == finding.code
         assert finding.headline.startswith(f"[{finding.code}] ")
 
 
 def test_nothing_that_is_shown_can_act_and_a_name_without_end_is_cut():
-    said = text(CASES["hostile"](), verbosity=2)
+    said = format_finding(CASES["hostile"](), verbosity=2)
     assert not set(said) & set("\x1b\x07\x9b\r\u202e\u200b\ud800")
     said.encode()
-    said = text(of(Divergence(Kind.TOOL, f"tool {'x' * 9000} called", cause="y" * 9000)))
+    said = format_finding(of(Divergence(Kind.TOOL, f"tool {'x' * 9000} called", cause="y" * 9000)))
     assert max(map(len, said.split("\n"))) < 250
-    assert text(CASES["prompt"](), width=0) == text(CASES["prompt"](), width=40), "no terminal is so narrow"
+    assert format_finding(CASES["prompt"](), width=0) == format_finding(CASES["prompt"](), width=40), (
+        "no terminal is so narrow"
+    )
 
 
 def test_a_long_finding_without_differences_is_cut_before_its_commands():
     entries = [Entry(f"1 connect to host{n}:80 from a.py:{n}", f"agentreplay_allow_hosts = host{n}") for n in range(60)]
-    rows = text(findings.network(TEST, entries)).split("\n")
+    rows = format_finding(other_findings.describe_network(TEST, entries)).split("\n")
     assert len(rows) == HEIGHT
     assert "  ... -vv shows all" in rows
     assert rows[-1].endswith("agentreplay_allow_hosts = host2")
@@ -331,7 +333,7 @@ PLACES = [
 def test_a_headline_says_where_it_happened():
     for kind, facts, where in PLACES:
         divergence = Divergence(kind, "x", **facts)
-        assert findings.place(divergence) == where
+        assert findings.format_place(divergence) == where
         assert of(divergence).headline == f"[{kind.code}] {where and where + ': '}x"
 
 
@@ -339,7 +341,7 @@ def test_a_node_id_can_be_pasted():
     quoted = {TEST.partition("[")[0]: TEST.partition("[")[0], "t.py::test[a b]": '"t.py::test[a b]"'}
     quoted |= {"t.py::test[$x]": "'t.py::test[$x]'", "t.py::test['`]": "'t.py::test['\"'\"'`]'"}
     for name, shown in quoted.items():
-        finding = findings.of(Divergence(Kind.NEW, "x"), name, {})
+        finding = findings.describe_divergence(Divergence(Kind.NEW, "x"), name, {})
         assert finding.lines[-1].text == f"pytest --snapshot-record {shown}"
 
 
@@ -347,7 +349,7 @@ def test_the_file_is_named_as_one_would_type_it(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     near, far = tmp_path / "a" / "b.json", tmp_path.parent / "c.json"
     for file, shown in ((near, os.path.join("a", "b.json")), (far, str(far)), ("x/y.json", "x/y.json")):
-        finding = findings.of(Divergence(Kind.NEW, "x"), TEST, {"file": str(file)})
+        finding = findings.describe_divergence(Divergence(Kind.NEW, "x"), TEST, {"file": str(file)})
         assert [line.text for line in finding.lines if line.label == "looked for"] == [shown]
 
 
@@ -356,7 +358,7 @@ def test_long_sides_are_cut_around_the_change():
     one = Difference("$.t", recorded, recorded.replace("X", "YY"), "")
     finding = of(Divergence(Kind.ARGS, "x", differences=(one, Difference("$.u", ABSENT, b"".hex()))))
     assert all(len(side) <= 2000 for line in finding.lines for side in (line.recorded, line.now))
-    said = text(finding, width=80)
+    said = format_finding(finding, width=80)
     assert "aaaXbbb" in said
     assert "aaaYYbbb" in said
     assert "recorded  (absent)" in said
@@ -391,21 +393,21 @@ SHOWN = {
 
 
 def test_what_would_act_is_seen_instead():
-    assert {raw: safe(raw) for raw in SHOWN} == SHOWN
-    assert line("a\nb\tc\x1b") == "a\\nb\\tc\\x1b"
+    assert {raw: escape_text(raw) for raw in SHOWN} == SHOWN
+    assert escape_line("a\nb\tc\x1b") == "a\\nb\\tc\\x1b"
 
 
 @given(st.text(st.characters(), max_size=40) | st.text(st.characters(categories=["Cc", "Cf", "Cs", "Zl", "Zp"])))
 def test_whatever_comes_in_what_goes_out_can_be_written_and_stays(said):
-    shown = safe(said)
+    shown = escape_text(said)
     shown.encode()
-    assert safe(shown) == shown
+    assert escape_text(shown) == shown
     assert not {unicodedata.category(char) for char in shown} & {"Cf", "Cs", "Zl", "Zp"}
     assert not any(unicodedata.category(char) == "Cc" for char in shown if char not in "\n\t")
 
 
 @pytest.mark.parametrize(("refused", "what"), [(True, ", for what the refused call was to bring"), (False, "")])
 def test_what_a_test_still_waited_for_is_said_only_where_a_call_was_refused(refused, what):
-    found = findings.still_waiting(of(diagnose.unused(SHOP.run, READER, [0, 2, 4])), "agent.py:7 in f", refused=refused)
+    found = findings.add_waiting(of(diagnose.unused(SHOP.run, READER, [0, 2, 4])), "agent.py:7 in f", refused=refused)
     (line,) = [line.text for line in found.lines if line.label == "still waiting"]
     assert line == f"agent.py:7 in f{what}: the test was ended there"

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.paths import near, quoted
 from pytest_agentreplay.core.redaction.secret_names import WORDS, is_place, looks_secret, worth_knowing
-from pytest_agentreplay.report.notices import Notice, Severity, error, info, plural, warning
-from pytest_agentreplay.report.recording_notices import count_tests, recording_notices
+from pytest_agentreplay.report.notices import (
+    Notice,
+    Severity,
+    count_tests,
+    error,
+    info,
+    plural,
+    recording_notices,
+    warning,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
