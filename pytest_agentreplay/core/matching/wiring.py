@@ -31,6 +31,7 @@ import re
 from collections import defaultdict, deque
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from itertools import repeat
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_agentreplay.core.canonical_json import canonical, digest
@@ -89,7 +90,10 @@ class Tokens:
         pairs = self._carried(recorded, now)
         if not unread and holds_placeholder(now):
             pairs += self._written(recorded, now)
-        if all(self._now.get(old) == new for _, old, new in pairs):
+        for _, old, new in pairs:
+            if self._now.get(old) != new:
+                break
+        else:
             return ""
         self._read()
         return next((f"{where}: {another(old, new)}" for where, old, new in pairs if self._is_another(old, new)), "")
@@ -128,15 +132,14 @@ class Tokens:
 
     def _carried(self, recorded: Call, now: Call) -> list[tuple[str, str, str]]:
         """The credentials beside what is compared, in pairs; the only one of its kind was not recorded."""
+        pairs: list[tuple[str, str, str]] = []
         if isinstance(recorded, ToolCall) or isinstance(now, ToolCall) or not self._wired:
-            return []
-        mine = carried(now.headers, now.url)
-        theirs = carried(recorded.headers, recorded.url) if mine else {}
-        return [
-            (kind[0], old, new)
-            for kind, values in mine.items()
-            for old, new in zip(theirs.get(kind, (f"the only one of {kind[1]}",)), values, strict=False)
-        ]
+            return pairs
+        if mine := carried(now.headers, now.url):
+            theirs = carried(recorded.headers, recorded.url)
+            for (where, host), values in mine.items():
+                pairs += zip(repeat(where), theirs.get((where, host), (f"the only one of {host}",)), values)
+        return pairs
 
 
 @lru_cache(maxsize=512)

@@ -35,7 +35,7 @@ from pytest_agentreplay.core.redaction.placeholders import (
     whole_digest,
 )
 from pytest_agentreplay.core.redaction.policy import PERSONAL, PLAIN, broken
-from pytest_agentreplay.core.redaction.rewriting import Rewriting, borders, find_joined, torn
+from pytest_agentreplay.core.redaction.rewriting import Rewriting, borders, find_joined, may_hold_marks, torn
 from pytest_agentreplay.core.redaction.secret_names import CATEGORY, is_stand_in, strength
 
 if TYPE_CHECKING:
@@ -81,8 +81,8 @@ class Redaction:
         self._by_rule = 0
         self._extra = frozenset(name.lower() for name in (*allow_headers, *policy.keep_headers))
         self._uses: dict[str, str] = {}
-        self._learnt: set[tuple[str, str]] = set()
-        self._which_of: dict[tuple[str, str], tuple[tuple[int, int], str]] = {}
+        self._stored: dict[tuple[str, str], Headers] = {}
+        self._stored_since = 0, 0
         self._credentials: set[str] = set()
         self._remembering = Remembering(self._both)
         self._clean: set[tuple[str, Headers, int]] = set()
@@ -127,37 +127,39 @@ class Redaction:
 
         Kept besides are flags of the agent's own, and a Host that is not that of `url`.
         """
-        kept = []
-        for pair in headers:
-            name = pair[0]
-            match self._uses.get(name) or self._uses.setdefault(name, self._use(name.lower())):
-                case "keep":
-                    kept.append(pair)
-                case "session":
-                    kept.append((name, self._instead("session", pair[1])))
-                case "learn":
-                    if pair not in self._learnt:
-                        for category, value in header_rules.credentials(*pair):
-                            self._known.learn(category, value)
-                            self._credentials.add(value)
-                        self._learnt.add(pair)
-                    if which := self._which_credentials(pair):
-                        kept.append((name, which))
-                case "flag" if header_rules.is_flag(pair[1]):
-                    kept.append(pair)
-                case "flag" | "digest" if digest := self._digest(pair):
-                    kept.append((name, digest))
-                case "host" if header_rules.names_another_host(pair[1], url):
-                    kept.append(pair)
-        return tuple(kept)
-
-    def _which_credentials(self, pair: tuple[str, str]) -> str:
-        """Return which credentials of the run a header has: the same until a value or a placeholder is new."""
         learnt = self._known.generation, self._placeholders.count
-        if self._which_of.get(pair, (None, ""))[0] != learnt:
-            which = " ".join(filter(None, map(self._which, header_rules.compared(*pair))))
-            self._which_of[pair] = (self._known.generation, self._placeholders.count), which
-        return self._which_of[pair][1]
+        if self._stored_since != learnt or len(self._stored) >= MEMO:
+            self._stored.clear()
+            self._stored_since = learnt
+        kept: Headers = ()
+        for pair in headers:
+            stored = self._stored.get(pair)
+            if stored is None:
+                use = self._uses.get(pair[0]) or self._uses.setdefault(pair[0], self._use(pair[0].lower()))
+                stored = self._store_header(pair, use, url)
+                if use not in {"session", "host"}:  # a session is counted each time, a host compared with its URL
+                    self._stored[pair] = stored
+            kept += stored
+        return kept
+
+    def _store_header(self, pair: tuple[str, str], use: str, url: str) -> Headers:
+        """Return what is stored of one request header: a pair, or none."""
+        name, value = pair
+        if use == "session":
+            return ((name, self._instead("session", value)),)
+        if use == "host":
+            return (pair,) if header_rules.names_another_host(value, url) else ()
+        if use == "keep" or (use == "flag" and header_rules.is_flag(value)):
+            return (pair,)
+        text = self._learn_credentials(pair) if use == "learn" else self._digest(pair)
+        return ((name, text),) if text else ()
+
+    def _learn_credentials(self, pair: tuple[str, str]) -> str:
+        """Learn the credentials in a header; return which ones of the run they are."""
+        for category, value in header_rules.credentials(*pair):
+            self._known.learn(category, value)
+            self._credentials.add(value)
+        return " ".join(filter(None, map(self._which, header_rules.compared(*pair))))
 
     def _which(self, value: str) -> str | None:
         """Return the placeholder that says which credential of the run a value is; None where that is not compared."""
@@ -233,7 +235,7 @@ class Redaction:
 
     def reveal(self, outcome: Outcome) -> Outcome:
         """A stored outcome as it is served: today's places in the marks' stead."""
-        return self._outward.outcome(outcome)
+        return self._outward.outcome(outcome) if may_hold_marks(outcome) else outcome
 
     def redact_text(self, text: str) -> str:
         """A text of our own making (an assertion's message, a warning) as it may be stored."""

@@ -33,6 +33,7 @@ _ZLIB = (b"x\x01", b"x\x5e", b"x\x9c", b"x\xda")
 _HEAD = 512
 _ZIP = b"PK\x03\x04"
 _OTHERS = ((b"BZh", b"1AY&SY", 4), (b"\xfd7zXZ\x00", b"", 6))
+_STARTS = (_ZIP, *(sign for sign, _ in _CODINGS), _OTHERS[1][0])
 _ENTRIES = 10_000
 _DEEPEST = 3
 """So many layers within the first are read: of archives in archives, of base64 in base64."""
@@ -44,19 +45,19 @@ _PART_END = b"\r\n--"
 
 def is_archive(data: bytes) -> bool:
     """Whether a body begins as an archive does, or is a tar file of some."""
-    starts = data.startswith((_ZIP, *(sign for sign, _ in _CODINGS), _OTHERS[1][0]))
-    return starts or (data.startswith(b"BZh") and data[4:10] == b"1AY&SY") or is_zlib(data) or holds_archives(data)
+    if data.startswith(_STARTS) or (data.startswith(b"BZh") and data[4:10] == b"1AY&SY"):
+        return True
+    return (data.startswith(_ZLIB) and is_zlib(data)) or (data[257:262] == b"ustar" and holds_archives(data))
 
 
 def holds_archives(data: bytes) -> bool:
-    """Whether a body is a tar file, whose files begin at multiples of 512 bytes, with an archive that is not read."""
-    blocks = range(_HEAD, len(data), _HEAD) if data[257:262] == b"ustar" else ()
-    return any(is_archive(data[at : at + _HEAD]) for at in blocks)
+    """Return whether a tar file, whose files begin at multiples of 512 bytes, holds an archive that is not read."""
+    return any(is_archive(data[at : at + _HEAD]) for at in range(_HEAD, len(data), _HEAD))
 
 
 def is_zlib(data: bytes) -> bool:
-    """Whether a body begins as zlib does. Two bytes say little (`x^2` is text), so its first part is unpacked too."""
-    if not data.startswith(_ZLIB) or data[:_HEAD].isascii():
+    """Return whether a body that begins with the two bytes of zlib is one: `x^2` is text, so a part is unpacked."""
+    if data[:_HEAD].isascii():
         return False
     try:
         zlib.decompressobj(-zlib.MAX_WBITS).decompress(data[2:_HEAD], _HEAD)  # whatever its checksum

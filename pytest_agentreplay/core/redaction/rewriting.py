@@ -361,8 +361,7 @@ class Rewriting:
         spans = self.find(data, pieces)
         if self.part is not None and len(cuts) > 1 and spans:
             spans = divided(spans, cuts, self.part)
-        places = packed.archives_in(data, () if isinstance(pieces, str) else pieces)
-        if self.opaque is None or not places:
+        if self.opaque is None or not (places := packed.archives_in(data, () if isinstance(pieces, str) else pieces)):
             return spans
         return disjoint(packed.found_in(data, places, lambda text: self.find(text, "any"), self.opaque), spans)
 
@@ -392,6 +391,17 @@ class Rewriting:
         text, sizes = self._put(decoded.text, spans), recut(decoded.cuts, spans)
         changed, cuts = content_coding.encode(coding, text, sizes, complete=decoded.complete)
         return None if changed == data else (changed, cuts, True)
+
+
+def may_hold_marks(outcome: Outcome) -> bool:
+    """Return whether the mark of a place may stand in an outcome: in its text, or under a coding of its body."""
+    if isinstance(outcome, ToolReply):
+        text = repr((outcome.value, outcome.items, outcome.sent, outcome.failure))
+        return "{{" in text or "$byte" in text
+    if isinstance(outcome, Failure | FramesReply) or b"{{" in outcome.body.data:
+        return True
+    text = repr((outcome.headers, outcome.reason, outcome.failure)).lower()
+    return "{{" in text or "content-encoding" in text or KIND in text
 
 
 def frames_in(reply: FramesReply) -> list[tuple[int, int]]:

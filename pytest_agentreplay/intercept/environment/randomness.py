@@ -79,7 +79,7 @@ class RandomSource:
             if name in ORIGINALS and isinstance(function, FunctionType) and not function.__code__.co_freevars:
                 self._codes[function] = function.__code__
                 function.__code__ = replacement.__code__
-        self._seed_all(*self._stands)
+        self._seed_all()
         for name, state in self._left.items():
             GENERATORS[name].setstate(state)
 
@@ -98,11 +98,11 @@ class RandomSource:
         """The `count`-th outermost call of `lane` was done: what comes next is drawn from there."""
         self._draws[lane] = (count, itertools.count())
         self._stands = lane, count
-        self._seed_all(lane, count)
+        self._seed_all()
 
-    def _seed_all(self, lane: str, count: int) -> None:
+    def _seed_all(self) -> None:
         for name, (generator, _) in tuple(self._states.items()):
-            generator.seed(_number(self._seed, name, lane, count))
+            generator.seed(_number(self._seed, name, *self._stands))
 
     def stop(self) -> None:
         """Leave all generators and `uuid` exactly as `start` found them. A second call does nothing."""

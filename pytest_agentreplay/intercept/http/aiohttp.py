@@ -73,7 +73,7 @@ def connecting(library: ModuleType, original: Seam) -> Seam:
         call = call_of(request, await whole(request))
         if stays(interception, call):
             return await original(connector, request, *args, **more)
-        if (new := interception.change_request(call)) is not call:
+        if interception.changes and (new := interception.change_request(call)) is not call:
             call, request.url = new, type(request.url)(new.url, encoded=True)
             set_body(request, call.body.data)
             request.headers.update(call.headers)

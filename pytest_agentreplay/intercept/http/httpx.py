@@ -69,7 +69,8 @@ class _Transport:
         call = call_of(request, request.read())
         if stays(self._interception, call):
             return self._real(request)
-        request, call = self._streams.change_request(self._interception, request, call)
+        if self._interception.changes:
+            request, call = self._streams.change_request(self._interception, request, call)
         wire = self._enter(request, call)
         intercepted = wire.intercepted
         if not intercepted.forward:
@@ -90,7 +91,8 @@ class _Transport:
         call = call_of(request, await request.aread())
         if stays(self._interception, call):
             return await self._real(request)
-        request, call = self._streams.change_request(self._interception, request, call)
+        if self._interception.changes:
+            request, call = self._streams.change_request(self._interception, request, call)
         wire = self._enter(request, call)
         intercepted = wire.intercepted
         if not intercepted.forward:
@@ -199,11 +201,14 @@ class _Streams:
 
         def _transport_for_url(client: Any, url: Any) -> Any:
             transport = original(client, url)
+            method = ASYNC if isinstance(client, self.library.AsyncClient) else SYNC
+            recorder = is_recorder(transport, method)
+            if type(transport) in network and not recorder:
+                return transport  # its own code asks the interception
             if (interception := asked()) is None:
                 return transport
-            method = ASYNC if isinstance(client, self.library.AsyncClient) else SYNC
             own = not isinstance(transport, network) and reaches_out(transport, (SYNC, ASYNC))
-            if own or is_recorder(transport, method):
+            if own or recorder:
                 return _Transport(interception, self, getattr(transport, method))
             if type(transport) not in network:
                 pass_through(interception, str(url))

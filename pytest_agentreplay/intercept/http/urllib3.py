@@ -51,7 +51,7 @@ def make_request(original: Seam) -> Seam:
         call = HttpCall(method, url_of(pool, url), pairs(more.get("headers") or {}), Body(sent) if sent else EMPTY)
         if stays(interception, call):
             return original(pool, connection, method, url, *args, **more)
-        if (new := interception.change_request(call)) is not call:
+        if interception.changes and (new := interception.change_request(call)) is not call:
             url = new.url if "://" in url else new.url.removeprefix(origin(pool.scheme, pool.host, pool.port))
             call, more["body"] = new, new.body.data
             given = more.get("headers") or {}

@@ -226,7 +226,8 @@ class PendingCall:
             if self.exchange is not None and self._interception.order is not None:
                 self._interception.order.drop(self.exchange.start)
             self._report_handed_over()
-            self._end_course()
+            if self.course is not None:
+                self._end_course()
             self._interception.advance_clock(self._call_context, self.at)
 
     @property
@@ -490,7 +491,8 @@ class Interception:
             self.late.append(called_from(what, agents_line(self.root)))
             msg = f"refused: {what} was called after its test had ended"
             raise ReplayDiverged(msg)
-        self.change_request(raw.native, sent=True)
+        if self.changes:
+            self.change_request(raw.native, sent=True)
         self.activity += 1
         agent = self.agent() if call_context is None else ""
         call_context = call_context or self.call_context()
@@ -535,8 +537,6 @@ class Interception:
 
         Raises ReplayDiverged where it cannot be changed; one that is about to be `sent` must have been.
         """
-        if not self.changes:
-            return call
         from pytest_agentreplay.core.live.request_changes import changed_call
         from pytest_agentreplay.dialects import READER
 
@@ -652,14 +652,17 @@ def for_http() -> Interception | None:
 
     That is what sends traces, and what a library asks for while it is imported: the guard refuses its connection.
     """
-    interception = for_tool()
+    interception = current() or _after
     if interception is None or within_http():
         return None
     frame = sys._getframe(1)
     module, own = module_importing(frame)
     if own:
         interception.observed.importing.add(module)
-    return None if sends_traces(frame) or (module and not own) else interception
+    elif module:
+        return None
+    # What sends traces does so in a thread of its own, never in the main one.
+    return None if threading.get_ident() != threading.main_thread().ident and sends_traces(frame) else interception
 
 
 def describe(call: Call) -> str:
