@@ -1,17 +1,15 @@
 """The pytest plugin: options, marker, fixtures, and hooks that delegate at once.
 
-    plain_imports      our modules, without assertion rewriting
-    stash              what is kept on pytest's config and items      session_glue  the run session of one test
-    conflicts          names that other plugins have as well          recordings    the proof of each new recording
-    session            the report at the end of the session           orders        a test in other orders of answers
-    sandboxing         the sandbox of the session, where asked for    live_items    the live runs of a test
-    shared             one change behind many tests                   cases         cases as items, and in reports
-    runtest_hooks      one test, from its set-up to its report        adopting      the tests of accept --requests
-    outcome            refusals and secrets in pytest's reports       fresh         the proof in a fresh process
-    proving            that process
+    plain_imports    our modules, without assertion rewriting
+    conflicts        names that other plugins have as well         keys           what is kept on pytest's objects
+    runtest_hooks    one test, from its set-up to its report       item_session   the run session of one test
+    fixtures         fixtures that are wider than a test           collected      their ids, and the tests of a session
+    reports          our data in pytest's reports, no secrets      session_report the footer of the session, its sandbox
+    proofs           the proof of each new recording               orders         a test in other orders of answers
+    cases            cases as items, and in reports                live_items     the live runs of a test
 
-A test that does not ask for the plugin costs a look-up per hook; `session_glue`, `recordings` and whatever else is ours
-wait for one that does.
+A test that does not ask for the plugin costs a look-up per hook. Only `plain_imports`, `conflicts`, `keys`,
+`runtest_hooks` and `session_report` are imported at start; whatever else is ours waits for a test that uses it.
 """
 
 from __future__ import annotations
@@ -26,7 +24,8 @@ from pytest_agentreplay.plugin import plain_imports  # first: it says how all ot
 # isort: split
 from pytest_agentreplay import settings as knobs
 from pytest_agentreplay.errors import SettingsError
-from pytest_agentreplay.plugin import conflicts
+from pytest_agentreplay.plugin import conflicts, keys
+from pytest_agentreplay.plugin.keys import begin_next, nodeid_of
 from pytest_agentreplay.plugin.runtest_hooks import (
     InvalidUse,
     pytest_fixture_setup,
@@ -36,16 +35,16 @@ from pytest_agentreplay.plugin.runtest_hooks import (
     pytest_runtest_setup,
     pytest_runtest_teardown,
 )
-from pytest_agentreplay.plugin.session import CLOSING, LINES, SessionReport
-from pytest_agentreplay.plugin.stash import BASE, FINDING, LIVE_RUNS, RUN_SESSION, next_begins, nodeid_of
+from pytest_agentreplay.plugin.session_report import CLOSING, SandboxClosing, SessionReport, is_recording
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
     from pytest_agentreplay.runs.fixture_handle import AgentReplay
+    from pytest_agentreplay.settings import Settings
 
-DETERMINED = r"^Failed: \[AR-(?!LATE\])"
+DIVERGENCE_FAILURE = r"^Failed: \[AR-(?!LATE\])"
 """What pytest-rerunfailures sees of a divergence: the same at each try, unlike a thread that comes late."""
 
 __all__ = [  # the hooks of one test stand in a module of their own; pytest finds its hooks here
@@ -92,124 +91,127 @@ def pytest_plugin_registered(plugin: object, manager: pytest.PytestPluginManager
     """Where another plugin takes a flag of ours, have pytest say so beneath a command line that it cannot read."""
     config = manager.get_plugin("pytestconfig")
     module_name = getattr(plugin, "__name__", "_pytest.")
-    if config is None or not hasattr(plugin, "pytest_addoption") or module_name.startswith(("_pytest.", conflicts.ME)):
+    if (
+        config is None
+        or not hasattr(plugin, "pytest_addoption")
+        or module_name.startswith(("_pytest.", conflicts.OUR_MODULE))
+    ):
         return
-    if not conflicts.SHARED.isdisjoint(conflicts.flags(config._parser)):
-        from pytest_agentreplay.report.plugin_conflicts import FLAG
-
-        config._parser.extra_info["agentreplay"] = FLAG
+    if not conflicts.SHARED_FLAGS.isdisjoint(conflicts.flags_of(config._parser)):
+        # The parser is private. pytest prints its `extra_info` beneath an error of the command line:
+        # https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/config/argparsing.py
+        config._parser.extra_info["agentreplay"] = conflicts.FLAG
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     """Prepare the process that proves recordings, before any plugin is configured."""
     if config.option.agentreplay_proof is not None:
-        from pytest_agentreplay.plugin import proving
+        from pytest_agentreplay.plugin import proofs
 
-        proving.prepare(config)
+        proofs.prepare_options(config)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Resolve what holds for the whole session; a setting that is invalid stops pytest with exit code 4."""
     config.addinivalue_line("markers", MARKER)
     config.addinivalue_line("markers", CASE)
-    if word := conflicts.switched_off_by(config):
+    if word := conflicts.find_wrong_switch(config):
         raise pytest.UsageError(f"-p {word} switches nothing off: write -p no:pytest_agentreplay")
-    if conflicts.meant_for_us(config):
-        from pytest_agentreplay.report.plugin_conflicts import FLAG
-
-        raise pytest.UsageError(FLAG)
+    if conflicts.is_meant_for_us(config):
+        raise pytest.UsageError(conflicts.FLAG)
     try:
-        config.stash[BASE] = knobs.resolve(
-            options=vars(config.option),
-            ini={key: config.getini(key) for key, _ in knobs.INI},
-            environ=os.environ,
-            written=ini_keys(config),
-            file=str(config.inipath or ""),
-        )
-        if config.stash[BASE].redact or os.path.lexists(config.rootpath / knobs.POLICY):
-            from pytest_agentreplay.redact import chosen_policy
-
-            config.stash[BASE] = chosen_policy.with_policy(config.stash[BASE], config.rootpath)
-        if config.stash[BASE].changes:
-            from pytest_agentreplay.runs.chosen_changes import read_changes
-
-            read_changes(config.stash[BASE].changes, config.rootpath)
-        if os.path.lexists(config.rootpath / knobs.TOLERANCES):
-            from pytest_agentreplay.live.tolerance_file import with_tolerances
-
-            config.stash[BASE] = with_tolerances(config.stash[BASE], config.rootpath)
+        base = config.stash[keys.SETTINGS] = resolve_settings(config)
     except SettingsError as error:
         raise pytest.UsageError(str(error)) from None
+    # The order counts: of hooks that want to be first, that of the last plugin is called first.
+    register = config.pluginmanager.register
     if config.option.agentreplay_proof is not None:
-        from pytest_agentreplay.plugin import proving
+        from pytest_agentreplay.plugin.proofs import ProofPlanRunner
 
-        config.stash[BASE] = proving.settings_of(config.stash[BASE])
-        config.pluginmanager.register(proving.Proving(config), "agentreplay-proving")
-    config.pluginmanager.register(InvalidUse(), "agentreplay-unfit")
-    config.stash[LINES] = SessionReport(config)
-    config.pluginmanager.register(config.stash[LINES], "agentreplay-session")
-    if config.stash[BASE].mode == "record" or config.stash[BASE].record_missing:
-        record(config)
-    if config.stash[BASE].sandbox != "off":
-        from pytest_agentreplay.plugin.sandboxing import Closing
+        register(ProofPlanRunner(config), "agentreplay-proving")
+    register(InvalidUse(), "agentreplay-unfit")
+    config.stash[keys.REPORT] = SessionReport(config)
+    register(config.stash[keys.REPORT], "agentreplay-session")
+    if is_recording(base):
+        from pytest_agentreplay.plugin import proofs
 
-        config.pluginmanager.register(Closing(config.stash[BASE].sandbox), CLOSING)
-    if (runs := config.stash[BASE].live_runs) is not None:
+        proves = base.prove and proofs.WORKERS not in getattr(config, "workerinput", {})
+        afresh = proves and not hasattr(config, "workerinput") and proofs.can_prove_afresh(config)
+        register(proofs.ProofInProcess(proves=proves and not afresh), "agentreplay-recordings")
+        if afresh:
+            register(proofs.FreshProof(config), "agentreplay-proof")
+    if base.sandbox != "off":
+        register(SandboxClosing(base.sandbox), CLOSING)
+    if (runs := base.live_runs) is not None:
         from pytest_agentreplay.plugin.live_items import PLUGIN, LiveItems
 
-        config.stash[LIVE_RUNS] = LiveItems(config, runs)
-        config.pluginmanager.register(config.stash[LIVE_RUNS], PLUGIN)
+        config.stash[keys.LIVE_RUNS] = LiveItems(config, runs)
+        register(config.stash[keys.LIVE_RUNS], PLUGIN)
     if config.option.agentreplay_trials is not None:
-        from pytest_agentreplay.plugin.orders import Trials, wish_of
+        from pytest_agentreplay.plugin.orders import Trials
 
-        wish = wish_of(config) or {}
-        config.pluginmanager.register(Trials(wish["into"]), "agentreplay-trials")
+        register(Trials(config), "agentreplay-trials")
     if "rerun_except" in config.option:
-        config.option.rerun_except = [*(config.option.rerun_except or ini_list(config, "rerun_except")), DETERMINED]
+        patterns = config.option.rerun_except or ini_list(config, "rerun_except")
+        config.option.rerun_except = [*patterns, DIVERGENCE_FAILURE]
 
 
-def record(config: pytest.Config) -> None:
-    """Register what stands by while tests are recorded."""
-    from pytest_agentreplay.plugin import fresh
-    from pytest_agentreplay.plugin.recordings import Recordings
+def resolve_settings(config: pytest.Config) -> Settings:
+    """Return the settings of the session, with the files of policies and tolerances. Raises SettingsError."""
+    settings = knobs.resolve(
+        options=vars(config.option),
+        ini={key: config.getini(key) for key, _ in knobs.INI},
+        environ=os.environ,
+        written=ini_keys(config),
+        file=str(config.inipath or ""),
+    )
+    if settings.redact or os.path.lexists(config.rootpath / knobs.POLICY):
+        from pytest_agentreplay.redact import chosen_policy
 
-    proves = config.stash[BASE].prove and fresh.WORKERS not in getattr(config, "workerinput", {})
-    afresh = proves and not hasattr(config, "workerinput") and fresh.possible(config)
-    config.pluginmanager.register(Recordings(proves=proves and not afresh), "agentreplay-recordings")
-    if afresh:
-        config.pluginmanager.register(fresh.FreshProof(config), "agentreplay-proof")
+        settings = chosen_policy.with_policy(settings, config.rootpath)
+    if settings.changes:
+        from pytest_agentreplay.runs.chosen_changes import read_changes
+
+        read_changes(settings.changes, config.rootpath)
+    if os.path.lexists(config.rootpath / knobs.TOLERANCES):
+        from pytest_agentreplay.live.tolerance_file import with_tolerances
+
+        settings = with_tolerances(settings, config.rootpath)
+    if config.option.agentreplay_proof is not None:
+        # As a proof in the process that recorded would have them.
+        return settings._replace(mode="replay", record_missing=False, strict=False, sandbox="off", unused="ignore")
+    return settings
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """One line: the whole matrix; another one for each name of ours that another plugin has too."""
-    lines = [config.stash[BASE].headline()]
+    """Return one line with the whole matrix, and another for each name of ours that another plugin has too."""
+    lines = [config.stash[keys.SETTINGS].headline()]
     if "agentreplay_replay" not in config.option:
-        from pytest_agentreplay.report.plugin_conflicts import FLAG
-
-        lines.append(f"agentreplay: {FLAG}")
+        lines.append(f"agentreplay: {conflicts.FLAG}")
     for name, plugin in config.pluginmanager.list_name_plugin():
-        module = getattr(plugin, "__name__", conflicts.ME)
+        module = getattr(plugin, "__name__", conflicts.OUR_MODULE)
         fixture = getattr(plugin, "agentreplay", None)
-        if module != conflicts.ME and type(fixture) is type(agentreplay) and not name.endswith("conftest.py"):
-            from pytest_agentreplay.report.plugin_conflicts import two_fixtures
-
-            lines.append(f"agentreplay: {two_fixtures(module, name)}")
+        if module != conflicts.OUR_MODULE and type(fixture) is type(agentreplay) and not name.endswith("conftest.py"):
+            switch = conflicts.switch_off(name)
+            lines.append(f"agentreplay: another plugin has the fixture agentreplay too ({module}); say {switch}")
     if os.path.isdir(config.rootpath / "cases"):  # noqa: PTH112  no pathlib at start
         from pytest_agentreplay.plugin import cases
 
-        lines += cases.hidden(config)
+        lines += cases.list_unseen_cases(config)
     return lines
 
 
 def ini_keys(config: pytest.Config) -> list[str]:
-    """The keys that stand in the ini file; pytest's own complaint about unknown ones comes late and without a hint."""
+    """Return the keys of the ini file; pytest's own complaint about unknown ones comes late and without a hint."""
+    # From pytest 9 on `inicfg` is a view that warns, and what it shows is private:
+    # https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/config/__init__.py
     written = vars(config).get("_inicfg")
     return list(config.inicfg if written is None else written)
 
 
 def ini_list(config: pytest.Config, key: str) -> list[str]:
-    """An ini key of another plugin; empty where this release of it has none."""
+    """Return an ini key of another plugin; empty where this release of it has none."""
     try:
         return list(config.getini(key) or ())
     except (KeyError, ValueError):
@@ -230,10 +232,10 @@ def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str]
 @pytest.fixture
 def agentreplay(request: pytest.FixtureRequest) -> AgentReplay:
     """Record this test's model and tool calls, or replay them; a handle with .run, .mode, .tool, .secret ..."""
-    from pytest_agentreplay.plugin import session_glue
+    from pytest_agentreplay.plugin import item_session
     from pytest_agentreplay.runs.fixture_handle import AgentReplay
 
-    return AgentReplay(session_glue.begin(request.node), request.config.rootpath, skip_without_run)
+    return AgentReplay(item_session.begin_session(request.node), request.config.rootpath, skip_without_run)
 
 
 def skip_without_run() -> NoReturn:
@@ -243,39 +245,42 @@ def skip_without_run() -> NoReturn:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """A case file gives its items."""
+    """Return the collector of a case file."""
     if file_path.name != "case.yaml":
         return None
     from pytest_agentreplay.plugin import cases
 
-    return cases.collected(file_path, parent)
+    return cases.collect_case(file_path, parent)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class) -> Generator[None, Any, Any]:
     """Let a test that goes live, or asks for other orders of answers, have several items, whoever made its own."""
     made = yield
-    if isinstance(made, list) and collector.config.stash[BASE].live_runs is not None:
+    if isinstance(made, list) and collector.config.stash[keys.SETTINGS].live_runs is not None:
         from pytest_agentreplay.plugin.live_items import live_items
 
-        runs = collector.config.stash[LIVE_RUNS]
+        runs = collector.config.stash[keys.LIVE_RUNS]
         return [each for item in made for each in live_items(item) if runs.is_named(item, each)]
     if isinstance(made, list) and (
         collector.config.option.agentreplay_trials is not None
         or any("orders" in mark.kwargs for item in made for mark in item.iter_markers("agentreplay"))
     ):
-        from pytest_agentreplay.plugin.orders import with_orders
+        from pytest_agentreplay.plugin.orders import ordered_items
 
-        return with_orders(made)
+        return [order for item in made for order in ordered_items(item)]
     return made
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Have JUnit's file say how closed the network was; it is written next. What is torn down from now on is late."""
-    next_begins(session.config)
-    session.config.stash[LINES].finishing = True
-    session.config.stash[LINES].into_junit(session.config)
+    begin_next(session.config)
+    report = session.config.stash[keys.REPORT]
+    report.finishing = True
+    for plugin in session.config.pluginmanager.get_plugins() if report.levels else ():
+        if hasattr(plugin, "add_global_property"):
+            plugin.add_global_property("agentreplay.network", min(report.levels))
 
 
 @pytest.fixture
@@ -292,11 +297,11 @@ def agent_snapshot(
             "pytest-snapshot cannot be loaded beside it",
             pytrace=False,
         )
-    run_session = request.node.stash[RUN_SESSION]
+    run_session = request.node.stash[keys.RUN_SESSION]
     recording = run_session is not None and run_session.mode == "record"
     test = nodeid_of(request.node).removeprefix(f"{request.node.parent.nodeid}::")
     beside = getattr(run_session, "beside", None)
     made = wrap(request.getfixturevalue("snapshot"), test, update=recording, beside=beside)
     yield made
-    if FINDING in request.node.stash or (run_session is not None and run_session.summary.failed):
+    if keys.FINDING in request.node.stash or (run_session is not None and run_session.summary.failed):
         made.count_uncompared()

@@ -11,7 +11,8 @@ from pytest_agentreplay.cases.case import FILE
 from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.collect import CaseFile
 from pytest_agentreplay.errors import RunnerError
-from pytest_agentreplay.plugin.stash import BASE, LIVE_RUNS, redaction_of, redactors_of
+from pytest_agentreplay.plugin import keys
+from pytest_agentreplay.plugin.keys import redaction_of, redactors_of
 from pytest_agentreplay.report.summary import to_plain
 
 if TYPE_CHECKING:
@@ -22,17 +23,17 @@ if TYPE_CHECKING:
     from pytest_agentreplay.cases_run.evaluation import CaseEvaluator
 
 FOLDER = "cases"
-MOST = 200  # entries of cases/ that are looked at for one that is a case
+MOST_ENTRIES = 200  # entries of cases/ that are looked at for one that is a case
 
 
-def collected(path: Path, parent: pytest.Collector) -> CaseFile | None:
-    """The collector of a case.yaml; None for a file of that name that is somebody else's, as far as one can see."""
-    live = parent.config.stash.get(LIVE_RUNS, None)
-    return CaseFile.of(parent, path, court_of, live) if ours(path, parent.config.rootpath) else None
+def collect_case(path: Path, parent: pytest.Collector) -> CaseFile | None:
+    """Return the collector of a case.yaml; None for a file of that name that seems to be somebody else's."""
+    live = parent.config.stash.get(keys.LIVE_RUNS, None)
+    return CaseFile.of(parent, path, evaluator_of, live) if is_our_case(path, parent.config.rootpath) else None
 
 
-def ours(path: Path, root: Path) -> bool:
-    """Whether a case.yaml is one of ours: it lies below a folder `cases`, or its first lines name our form.
+def is_our_case(path: Path, root: Path) -> bool:
+    """Return whether a case.yaml is one of ours: it lies below a folder `cases`, or its first lines name our form.
 
     One that is still being written is nobody's, whatever `norecursedirs` says of its folder.
     """
@@ -44,8 +45,8 @@ def ours(path: Path, root: Path) -> bool:
     return FOLDER in within.parts[:-1] or stored_case.names_our_form(path)
 
 
-def court_of(item: pytest.Item) -> CaseEvaluator:
-    """What it takes to try the case of `item`: the session's settings, and what the hooks above its folder give."""
+def evaluator_of(item: pytest.Item) -> CaseEvaluator:
+    """Return what tries the case of `item`, with the session's settings and what the hooks above its folder give."""
     from pytest_agentreplay.cases_run.evaluation import CaseEvaluator
     from pytest_agentreplay.cases_run.runners import Runners
     from pytest_agentreplay.conftests import hooks_of
@@ -53,18 +54,18 @@ def court_of(item: pytest.Item) -> CaseEvaluator:
     config, hooks = item.config, hooks_of(item.ihook)
     return CaseEvaluator(
         root=config.rootpath,
-        settings=config.stash[BASE],
-        runners=Runners(config.stash[BASE].runners, hooks.runners, config.stash[BASE].written),
+        settings=config.stash[keys.SETTINGS],
+        runners=Runners(config.stash[keys.SETTINGS].runners, hooks.runners, config.stash[keys.SETTINGS].written),
         environ=os.environ,
         redactors=redactors_of(config),
         words=hooks.words,
         judges=hooks.judges,
-        allow_live=config.stash[BASE].model == "live",
-        despair=functools.partial(despaired, config),
+        allow_live=config.stash[keys.SETTINGS].model == "live",
+        despair=functools.partial(end_session, config),
     )
 
 
-def despaired(config: pytest.Config, text: str) -> None:
+def end_session(config: pytest.Config, text: str) -> None:
     """Tell `text` past pytest's capture, and end the session: a runner holds it that nothing can end."""
     from pytest_agentreplay.intercept.ordering import deadline
 
@@ -75,7 +76,7 @@ def despaired(config: pytest.Config, text: str) -> None:
 
 def attach_verdict(item: pytest.Item, report: pytest.TestReport) -> pytest.TestReport:
     """Return the report of a case, with the summary of its verdict and without secrets."""
-    from pytest_agentreplay.plugin import outcome
+    from pytest_agentreplay.plugin import reports
 
     if isinstance(getattr(item, "error", None), RunnerError):
         from pytest_agentreplay.intercept.ordering.deadline import let_end
@@ -85,12 +86,12 @@ def attach_verdict(item: pytest.Item, report: pytest.TestReport) -> pytest.TestR
     verdict = getattr(item, "verdict", None)
     if report.when == "call" and verdict is not None:
         report.__dict__["agentreplay_case"] = hide.hide_tree(to_plain(verdict.summary))
-    outcome.hide_report(report, hide.hide)
+    reports.hide_report(report, hide.hide)
     return report
 
 
-def hidden(config: pytest.Config) -> list[str]:
-    """A line for cases that lie in `cases/` and that this session does not come by, because of its ini file."""
+def list_unseen_cases(config: pytest.Config) -> list[str]:
+    """Return a line for cases that lie in `cases/` and that this session does not come by, because of its ini file."""
     folder = config.rootpath / FOLDER
     here = config.invocation_params.dir
     if config.args_source not in {config.ArgsSource.TESTPATHS, config.ArgsSource.INVOCATION_DIR}:
@@ -109,7 +110,7 @@ def hidden(config: pytest.Config) -> list[str]:
 
 
 def holds_case(folder: Path) -> bool:
-    """Whether a case lies in `folder`."""
+    """Return whether a case lies in `folder`."""
     from pytest_agentreplay.store import files
 
-    return any((folder / name / FILE).is_file() for name in files.names_in(folder)[:MOST])
+    return any((folder / name / FILE).is_file() for name in files.names_in(folder)[:MOST_ENTRIES])

@@ -25,9 +25,10 @@ from pytest_agentreplay.core.live.statistics import NEEDS, LivePlan, judge
 from pytest_agentreplay.errors import CannotWrite, CaseError, SettingsError
 from pytest_agentreplay.live import history
 from pytest_agentreplay.live.history import Ledger, results_of, spent_of
+from pytest_agentreplay.plugin import keys
+from pytest_agentreplay.plugin.item_session import INTERRUPTS, will_be_skipped
+from pytest_agentreplay.plugin.keys import is_opted_in, nodeid_of, redaction_of, settings_of, store_of
 from pytest_agentreplay.plugin.orders import repeat_item
-from pytest_agentreplay.plugin.session_glue import INTERRUPTS, is_skipped
-from pytest_agentreplay.plugin.stash import BASE, LIVE, TEST, is_opted_in, nodeid_of, redaction_of, store_of
 from pytest_agentreplay.report.live_reports import cost_text, runs_text, verdict_finding, verdict_lines
 from pytest_agentreplay.report.summary import ReplaySummary
 from pytest_agentreplay.store import files
@@ -55,7 +56,7 @@ ENDED = "the session ended before it was decided"
 def can_go_live(item: pytest.Item) -> bool:
     """Return whether the item is a test that is replayed, and has a snapshot; any other says itself what is wrong."""
     try:
-        mode = item.config.stash[BASE].for_test([dict(mark.kwargs) for mark in item.iter_markers("agentreplay")]).mode
+        mode = settings_of(item).mode
     except SettingsError:
         return False
     return is_opted_in(item) and mode == "replay" and store_of(item.config).path_of(item.path, nodeid_of(item)).exists()
@@ -65,14 +66,15 @@ def live_items(item: Any) -> list[Any]:
     """Return the item as its frozen run and its live runs; as it is where it is none that can go live."""
     if not isinstance(item, pytest.Function) or not can_go_live(item):
         return [item]
-    base: Any = item.config.stash[BASE]
+    base: Any = item.config.stash[keys.SETTINGS]
     items: list[Any] = []
     cell = base.axes.cell
     cells = {"FF", f"F{cell[1]}", f"{cell[0]}F", cell} if base.released is None else {cell}
-    for each, word in ((each, WORDS[each]) for each in WORDS if each in cells):
-        for number in range(1, 2 if each == "FF" else base.live_runs.runs + 1):
-            items.append(repeat_item(item, nodeid_of(item), word if each == "FF" else f"{word}-{number}"))
-            items[-1].stash[LIVE] = each, number
+    for name, word in WORDS.items():
+        if name in cells:
+            for number in range(1, 2 if name == "FF" else base.live_runs.runs + 1):
+                items.append(repeat_item(item, nodeid_of(item), word if name == "FF" else f"{word}-{number}"))
+                items[-1].stash[keys.LIVE] = name, number
     return items
 
 
@@ -83,7 +85,7 @@ def repeat_case(item: Any, number: int) -> Any:
     other.extra_keyword_matches |= item.extra_keyword_matches
     for mark in item.own_markers:
         other.add_marker(mark.name)
-    other.stash[TEST], other.stash[LIVE] = item.nodeid, ("LF", number)
+    other.stash[keys.TEST], other.stash[keys.LIVE] = item.nodeid, ("LF", number)
     return other
 
 
@@ -115,7 +117,7 @@ class LiveItems:
         self.session = getattr(config, "workerinput", {}).get(PLUGIN) or f"{time.time_ns():x}-{os.getpid()}"
         path = config.rootpath / ".agentreplay" / "live" / self.session / "ledger.jsonl"
         self.ledger = Ledger(path, runs)
-        config.stash[BASE] = config.stash[BASE]._replace(live_runs=runs._replace(ledger=self.ledger))
+        config.stash[keys.SETTINGS] = config.stash[keys.SETTINGS]._replace(live_runs=runs._replace(ledger=self.ledger))
         self.selected: dict[str, Counter[str]] = {}
         self.done = 0
         self.lines: list[str] = []
@@ -137,15 +139,15 @@ class LiveItems:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Put what is waited for first: whoever waits has none of it among its own items."""
-        items.sort(key=lambda item: len(NEEDS[item.stash.get(LIVE, ("FF", 0))[0]]))
+        items.sort(key=lambda item: len(NEEDS[item.stash.get(keys.LIVE, ("FF", 0))[0]]))
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Know how many runs of which test are selected. Raises UsageError where nothing can be kept of them."""
         for item in session.items:
             if hasattr(item, "_excinfo") and can_go_live(item):  # pytest makes one item of a method of TestCase
-                item.stash[LIVE] = self.config.stash[BASE].axes.cell, 1
-            if LIVE in item.stash:
-                self.selected.setdefault(nodeid_of(item), Counter())[item.stash[LIVE][0]] += 1
+                item.stash[keys.LIVE] = self.config.stash[keys.SETTINGS].axes.cell, 1
+            if keys.LIVE in item.stash:
+                self.selected.setdefault(nodeid_of(item), Counter())[item.stash[keys.LIVE][0]] += 1
         try:
             self.ledger.entries()
         except CannotWrite as error:
@@ -159,7 +161,7 @@ class LiveItems:
         self, item: pytest.Item, live_run: Mapping[str, Any], changes: Sequence[str] = ()
     ) -> tuple[LiveVerdict | None, list[LiveResult]]:
         """Add what a run gave; as `Ledger.add`."""
-        cell, number = item.stash[LIVE]
+        cell, number = item.stash[keys.LIVE]
         plain = {"at": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()), "drifts": (), **live_run}
         plain |= {"test": nodeid_of(item), "cell": cell, "run": number, "session": self.session}
         result = LiveResult.of(plain)
@@ -177,7 +179,7 @@ class LiveItems:
         plain: Any = {"passed": passed, "failure": why, "stopped": SKIPPED if skipped else ""}
         live_run: Any = run_session.redaction.hide_tree(plain if replayed.live_run is None else replayed.live_run)
         verdict, results = self.add(item, live_run, replayed.live_changes)
-        if item.stash[LIVE][0] == "FF" or skipped or isinstance(failure, INTERRUPTS):
+        if item.stash[keys.LIVE][0] == "FF" or skipped or isinstance(failure, INTERRUPTS):
             return finding, failure
         if verdict is None or verdict["word"] == "same":
             return None, failure if results[-1].same else None  # which is the recorded one
@@ -185,18 +187,18 @@ class LiveItems:
 
     def repeat_half(self, item: CaseItem) -> list[CaseItem]:
         """Return a half of a case as its live runs; as it is where it asks no live model."""
-        if self.config.stash[BASE].model != "live" or not asks_live(item):
+        if self.config.stash[keys.SETTINGS].model != "live" or not asks_live(item):
             return [item]
         items = [repeat_case(item, number) for number in range(1, self.runs.runs + 1)]
         return [each for each in items if self.is_named(item, each)]
 
     def conclude_half(self, item: CaseItem, verdict: Verdict) -> Verdict:
         """Add what a half of a case gave; return the verdict of its item, which fails only if it decides."""
-        if LIVE not in item.stash or not verdict.live:
+        if keys.LIVE not in item.stash or not verdict.live:
             return verdict
         failed = verdict.outcome == "failed"
         drifts = [asdict(drift) for drift in drifts_of(verdict)] if failed and not verdict.live["stopped"] else []
-        changed = dict(text.split("=", 1) for text in self.config.stash[BASE].changes)
+        changed = dict(text.split("=", 1) for text in self.config.stash[keys.SETTINGS].changes)
         plain: Any = {"passed": not failed, "failure": verdict.headline * failed, "drifts": drifts, "changed": changed}
         live_run: Any = redaction_of(self.config).hide_tree(plain | verdict.live)
         decided, results = self.add(item, live_run)
@@ -211,9 +213,9 @@ class LiveItems:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> None:
         """Skip a run that is not needed."""
-        if LIVE not in item.stash or is_skipped(item):
+        if keys.LIVE not in item.stash or will_be_skipped(item):
             return
-        cell, worker = item.stash[LIVE][0], hasattr(self.config, "workerinput")
+        cell, worker = item.stash[keys.LIVE][0], hasattr(self.config, "workerinput")
         if why := self.ledger.needless(nodeid_of(item), cell, self.plan(item), waits=worker):
             item.add_marker(pytest.mark.skip(reason=why))
             item.keywords[NOT_NEEDED] = True
@@ -226,21 +228,21 @@ class LiveItems:
         report = yield
         if WORD in item.stash and call.when == "call":
             report.__dict__[ATTRIBUTE] = item.stash[WORD]
-        elif LIVE in item.stash and call.when == "setup" and report.failed:
-            stopped = "" if item.stash[LIVE][0] == "FF" else "its set-up failed"
+        elif keys.LIVE in item.stash and call.when == "setup" and report.failed:
+            stopped = "" if item.stash[keys.LIVE][0] == "FF" else "its set-up failed"
             self.add(item, {"passed": False, "stopped": stopped})
         return report
 
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, Any] | None:
         """Show a run that drifted, or was stopped, and decides nothing, as what it is."""
-        word, bar = getattr(report, ATTRIBUTE, ""), self.terminal() is not None
+        word, bar = getattr(report, ATTRIBUTE, ""), self.bar_reporter() is not None
         if report.skipped and NOT_NEEDED in report.keywords:
             return "", "", (NOT_NEEDED.upper(), {})
         if not word or not report.passed or (word == "passed" and not bar):
             return None
         return word, "" if bar else word[0].upper(), (word.upper(), {"yellow": True})
 
-    def terminal(self) -> Any:
+    def bar_reporter(self) -> Any:
         """Return the reporter whose terminal can show a bar; None for a file, a worker, and with -v or -q."""
         reporter = self.config.pluginmanager.get_plugin("terminalreporter")
         return reporter if reporter is not None and reporter.isatty and not self.config.get_verbosity() else None
@@ -248,7 +250,7 @@ class LiveItems:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Move the bar."""
         self.done += report.when == "teardown"
-        if report.when == "teardown" and (reporter := self.terminal()) is not None:
+        if report.when == "teardown" and (reporter := self.bar_reporter()) is not None:
             total = max(self.done, reporter._numcollected)
             spent = spent_of(self.ledger.entries()).text
             bar = "#" * (20 * self.done // total)
@@ -270,7 +272,7 @@ class LiveItems:
             verdicts.append(decided.get(test, unfinished))
         if session.exitstatus == pytest.ExitCode.OK and any(verdict["word"] != "same" for verdict in verdicts):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        if self.config.stash[BASE].released is None:  # what a line-up releases is no history of the test
+        if self.config.stash[keys.SETTINGS].released is None:  # what a line-up releases is no history of the test
             history.append(self.config.rootpath, results, verdicts)
         if into := self.config.option.agentreplay_live_into:
             plain = {"verdicts": verdicts, "results": [result.plain() for result in results]}

@@ -17,12 +17,13 @@ from _pytest import python
 from pytest_agentreplay.core.order_permutations import OrderTrial
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import SettingsError, SnapshotError
-from pytest_agentreplay.plugin.report_data import summary_of
-from pytest_agentreplay.plugin.stash import BASE, TEST, TRIAL, TRIED, nodeid_of, store_of
+from pytest_agentreplay.plugin import keys
+from pytest_agentreplay.plugin.keys import nodeid_of, settings_of, store_of
+from pytest_agentreplay.plugin.reports import summary_of
 from pytest_agentreplay.report.summary import to_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.core.order_permutations import Order
@@ -35,7 +36,7 @@ NO_TESTCASE = (
 
 
 @dataclasses.dataclass
-class Tried:
+class OrderProgress:
     """What this process knows of one test's orders: how it ended in the recorded one, and which changed something."""
 
     ended: JsonObject | None = None
@@ -45,6 +46,8 @@ class Tried:
 
 def repeat_item(item: pytest.Function, test: str, word: str) -> pytest.Function:
     """Return the item of `test` again, named by `word` like a parameter: test_refund[live-3]."""
+    # Private: the parameters of an item, with the parts of its id. Older releases call the class `CallSpec2`.
+    # https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/python.py
     spec = getattr(item, "callspec", None) or (getattr(python, "CallSpec", None) or vars(python)["CallSpec2"])()
     spec = dataclasses.replace(spec, _idlist=(*spec._idlist, word))
     other: pytest.Function = type(item).from_parent(
@@ -56,17 +59,12 @@ def repeat_item(item: pytest.Function, test: str, word: str) -> pytest.Function:
         originalname=item.originalname,
     )
     other.own_markers = [*item.own_markers]
-    other.stash[TEST] = test
+    other.stash[keys.TEST] = test
     return other
 
 
-def with_orders(items: Iterable[Any]) -> list[Any]:
-    """`items`, each followed by itself in other orders, where that is asked for."""
-    return [each for item in items for each in items_of(item)]
-
-
-def items_of(item: Any) -> Iterator[Any]:
-    """The item and its orders; for `agentreplay orders` those of its test alone, the recorded one first."""
+def ordered_items(item: Any) -> Iterator[Any]:
+    """Yield the item and its orders; for `agentreplay orders` those of its test alone, the recorded one first."""
     wish = wish_of(item.config)
     if wish is None:
         yield item
@@ -77,17 +75,16 @@ def items_of(item: Any) -> Iterator[Any]:
         return
     orders_of_test = orders_of(item, test, wish)
     if orders_of_test:
-        item.stash[TRIED] = test
+        item.stash[keys.TRIED] = test
     for number, order in [*([(0, ())] if wish is not None else []), *enumerate(orders_of_test, 1)]:
         if wish is None or wish["only"] in {None, number} or not number:
-            yield in_order(item, test, OrderTrial(number, len(orders_of_test), order), wish)
+            yield make_trial_item(item, test, OrderTrial(number, len(orders_of_test), order), wish)
 
 
 def orders_of(item: pytest.Function, test: str, wish: dict[str, Any] | None) -> list[Order]:
-    """The other orders of a test; none where its snapshot or settings are not fit for it: the plain item tells why."""
-    base = item.config.stash[BASE]
+    """Return the other orders of a test; none where snapshot or settings do not fit: the plain item tells why."""
     try:
-        settings = base.for_test([dict(mark.kwargs) for mark in item.iter_markers("agentreplay")])
+        settings = settings_of(item)
         limit, seed = (settings.orders, 0) if wish is None else (wish["limit"], wish["seed"])
         if settings.mode != "replay" or settings.axes.cell != "FF" or settings.adopt or not limit:
             return []
@@ -100,16 +97,18 @@ def orders_of(item: pytest.Function, test: str, wish: dict[str, Any] | None) -> 
     return trials(snapshot.run, limit=limit, seed=seed)
 
 
-def in_order(item: pytest.Function, test: str, trial: OrderTrial, wish: dict[str, Any] | None) -> pytest.Function:
-    """The item again, in the order of `trial`."""
+def make_trial_item(
+    item: pytest.Function, test: str, trial: OrderTrial, wish: dict[str, Any] | None
+) -> pytest.Function:
+    """Return the item again, in the order of `trial`."""
     other = repeat_item(item, test, f"order-{trial.number}")
     again = f"pytest {quoted(other.nodeid)}" if wish is None else wish["again"].format(trial.number)
-    other.stash[TRIAL] = trial._replace(again=again)
+    other.stash[keys.TRIAL] = trial._replace(again=again)
     return other
 
 
 def wish_of(config: pytest.Config) -> dict[str, Any] | None:
-    """What `agentreplay orders` asks for: test, limit, seed, only, again, and into which file to write."""
+    """Return what `agentreplay orders` asks for: test, limit, seed, only, again, and into which file to write."""
     file = config.option.agentreplay_trials
     if file is None:
         return None
@@ -118,20 +117,20 @@ def wish_of(config: pytest.Config) -> dict[str, Any] | None:
     return config.stash[WISH]
 
 
-def progress_of(item: pytest.Item) -> Tried:
-    """What is known of the orders of the item's test."""
-    tests = item.config.stash.setdefault(KNOWN, {})
-    return tests.setdefault(nodeid_of(item), Tried())
+def progress_of(item: pytest.Item) -> OrderProgress:
+    """Return what is known of the orders of the item's test."""
+    tests = item.config.stash.setdefault(PROGRESS, {})
+    return tests.setdefault(nodeid_of(item), OrderProgress())
 
 
 def trial_of(item: pytest.Item) -> OrderTrial | None:
-    """The order of the item; None for the plain one."""
-    if TRIAL not in item.stash:
+    """Return the order of the item; None for the plain one."""
+    if keys.TRIAL not in item.stash:
         return None
-    return item.stash[TRIAL]._replace(ended=progress_of(item).ended)
+    return item.stash[keys.TRIAL]._replace(ended=progress_of(item).ended)
 
 
-def leave_out(item: pytest.Item) -> None:
+def skip_trial(item: pytest.Item) -> None:
     """Skip an order of a test that fails in its recorded one, or of which another order has told the race."""
     trial = trial_of(item)
     if trial is None or not trial.number:
@@ -143,7 +142,7 @@ def leave_out(item: pytest.Item) -> None:
         item.add_marker(pytest.mark.skip(reason=f"order-{progress.race_number} has found a race: that comes first"))
 
 
-def remember(item: pytest.Item, run_session: RunSession, ended: EndedRun) -> None:
+def remember_end(item: pytest.Item, run_session: RunSession, ended: EndedRun) -> None:
     """Keep how the test ended: in the recorded order, for the others; in another, when that has changed something."""
     trial, progress = trial_of(item), progress_of(item)
     if trial is not None and trial.number:
@@ -157,9 +156,9 @@ def remember(item: pytest.Item, run_session: RunSession, ended: EndedRun) -> Non
 class Trials:
     """Hands what the orders of one test have told to `agentreplay orders`."""
 
-    def __init__(self, into: str) -> None:
-        """`into` is the file that the command reads."""
-        self.into = into
+    def __init__(self, config: pytest.Config) -> None:
+        wish = wish_of(config) or {}
+        self.into = wish["into"]  # the file that the command reads
         self.rows: list[dict[str, Any]] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -180,4 +179,4 @@ class Trials:
 
 
 WISH: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
-KNOWN: pytest.StashKey[dict[str, Tried]] = pytest.StashKey()
+PROGRESS: pytest.StashKey[dict[str, OrderProgress]] = pytest.StashKey()

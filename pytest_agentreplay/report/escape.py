@@ -30,7 +30,7 @@ def escape_text(text: str) -> str:
 
     Newlines and tabs stay; what comes out can be encoded in UTF-8. What a CI server would obey has its mark broken.
     """
-    seen = text if text.isascii() and text.isprintable() else _SUSPECT.sub(_escape_match, text)
+    seen = text if text.isascii() and text.isprintable() else _SUSPECT.sub(lambda match: _escape_char(match[0]), text)
     return _COMMAND.sub(_break_mark, seen) if "::" in seen or "##" in seen else seen
 
 
@@ -68,13 +68,9 @@ def _break_mark(match: re.Match[str]) -> str:
     return f"{match[1] or ''}\\x{ord(mark):02x}"
 
 
-def _escape_match(match: re.Match[str]) -> str:
-    return _escape_char(match[0])
-
-
 @lru_cache(maxsize=4096)
 def _escape_char(char: str) -> str:
-    """The character itself where it is seen and only that, else its escape."""
+    """Return the character itself where it is seen and only that, else its escape."""
     if (char.isprintable() or unicodedata.category(char) == "Zs") and not _UNSEEN.match(char):
         return char
     code = ord(char)

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from pytest_agentreplay.report.notices import Notice
 
 
+RECORD = "pytest --snapshot-record "
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """One thing to say. With `recorded` and `now` it has two sides; `what` says which kind of line it is.
@@ -57,12 +60,12 @@ class Finding:
     properties: dict[str, str] = field(default_factory=dict)
 
     def plain(self) -> dict[str, Any]:
-        """The finding as JSON takes it; `finding_of` is the way back."""
+        """Return the finding as JSON takes it; `finding_of` is the way back."""
         return asdict(self)
 
 
 def finding_of(data: Mapping[str, Any]) -> Finding:
-    """The finding that `plain` gave."""
+    """Return the finding that `plain` gave."""
     return Finding(**{**data, "lines": tuple(Line(**line) for line in data["lines"])})
 
 
@@ -75,8 +78,18 @@ def with_steps(finding: Finding, written: Callable[[str], str]) -> Finding:
     return replace(finding, lines=tuple(lines))
 
 
+def record_step(test: str, label: str) -> Line:
+    """Return the command that records a test again, behind what it is for."""
+    return Line("next", f"{RECORD}{selecting(test)}", label)
+
+
+def snapshot_lines(facts: Mapping[str, Json], label: str = "snapshot") -> list[Line]:
+    """Return the line that names the snapshot; none where `facts` have no file."""
+    return [Line("text", file, label)] if (file := file_of(facts)) else []
+
+
 def file_of(facts: Mapping[str, Json]) -> str:
-    """The snapshot as people would type it: from the working directory when it is below."""
+    """Return the snapshot as people would type it: from the working directory when it is below."""
     file = str(facts.get("file") or "")
     return near(Path(file), Path.cwd()) if file else ""
 
@@ -91,7 +104,7 @@ _ENDLESS_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 
 
 def format_finding(finding: Finding, *, width: int = 80, verbosity: int = 0) -> str:
-    """The finding in lines of `width` columns, commands apart; at verbosity 2 every difference and both calls."""
+    """Return the finding in lines of `width` columns, commands apart; at verbosity 2 all differences and both calls."""
     width = max(NARROW, width)
     everything = verbosity >= 2
     head = _wrap_prose(finding.headline, width, "", "  ")
@@ -110,7 +123,7 @@ def format_finding(finding: Finding, *, width: int = 80, verbosity: int = 0) -> 
 
 
 def _fit_differences(lines: list[Line], width: int, height: int, *, everything: bool) -> list[str]:
-    """As many differences as fit in `height` lines, at least one, and how many there are besides."""
+    """Return as many differences as fit in `height` lines, at least one, and how many there are besides."""
     rows: list[str] = []
     for number, line in enumerate(lines):
         block = _format_difference(line, width, everything=everything)
@@ -123,7 +136,7 @@ def _fit_differences(lines: list[Line], width: int, height: int, *, everything: 
 
 
 def _format_difference(line: Line, width: int, *, everything: bool) -> list[str]:
-    """Its place, a note where the sides do not say it themselves, then the two sides, cut around the change."""
+    """Return its place, a note where the sides do not say it, then the two sides, cut around the change."""
     place, note = escape_line(line.text), escape_line(line.label)
     sides = escape_line(line.recorded), escape_line(line.now)
     room = width - 4 - len("recorded  ")
@@ -138,7 +151,7 @@ def _format_difference(line: Line, width: int, *, everything: bool) -> list[str]
 
 
 def _wrap_line(line: Line, width: int) -> list[str]:
-    """A line of prose, behind its label."""
+    """Return a line of prose, behind its label."""
     name = "likely cause" if line.what == "cause" else line.label
     if not name:
         return _wrap_prose(line.text, width, "  ", "    ")
@@ -146,7 +159,7 @@ def _wrap_line(line: Line, width: int) -> list[str]:
 
 
 def _format_step(line: Line, width: int) -> list[str]:
-    """What to type, whole; on a line of its own when it does not fit beside its label."""
+    """Return what to type, whole; on a line of its own when it does not fit beside its label."""
     name, command = escape_line(line.label), escape_line(line.text)
     beside = f"  {name + ':':26} {command}"
     return [beside] if len(beside) <= width else [f"  {name}:", f"    {command}"]
@@ -167,7 +180,6 @@ def _break_value(text: str, width: int, first: str) -> list[str]:
     return [(first if number == 0 else " " * len(first)) + piece for number, piece in enumerate(pieces)]
 
 
-RECORD = "pytest --snapshot-record "
 MOST_TESTS = 3
 """Tests that are named of those behind one change."""
 

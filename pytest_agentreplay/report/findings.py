@@ -20,7 +20,7 @@ from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.core.paths import quoted, selecting
 from pytest_agentreplay.core.turns import label
 from pytest_agentreplay.dialects import READER
-from pytest_agentreplay.report.finding import REQUEST_KINDS, Finding, Line, file_of
+from pytest_agentreplay.report.finding import REQUEST_KINDS, Finding, Line, file_of, record_step, snapshot_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,28 +33,23 @@ SINCE = 4  # lines about what has changed around the run
 
 
 def describe_divergence(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
-    """The finding of a replay that parted.
+    """Return the finding of a replay that parted.
 
     `facts` may hold the snapshot's "file", when "recorded", what "changed" since, how often it is "racy".
     """
-    match divergence.kind:
-        case Kind.NEW:
-            return _describe_new(divergence, test, facts)
-        case Kind.UNREADABLE:
-            return _describe_unreadable(divergence, test, facts)
-        case _:
-            pass
+    if divergence.kind is Kind.NEW:
+        return _describe_new(divergence, test, facts)
+    if divergence.kind is Kind.UNREADABLE:
+        return _describe_unreadable(divergence, test, facts)
     lines = [*difference_lines(divergence), *_cause_lines(divergence), *_course_lines(divergence)]
     file = file_of(facts)
     if file:
         when = str(facts.get("recorded") or "")[:10]
         lines.append(Line("text", f"{file}{when and f' (recorded {when})'}", "snapshot"))
-    lines += _change_lines(facts)
-    lines += _chance_lines(facts)
-    lines += [Line("next", text, name) for name, text in map(_split_hint, divergence.hints)]
+    lines += [*_change_lines(facts), *_chance_lines(facts), *_hint_lines(divergence)]
     if divergence.kind in REQUEST_KINDS and file:
         lines.append(_accept_step(divergence, file, accepting=facts.get("mode") == "adopt"))
-    lines.append(Line("next", f"pytest --snapshot-record {selecting(test)}", "keep the new behaviour"))
+    lines.append(record_step(test, "keep the new behaviour"))
     verify = "--replay-tools=verify " if facts.get("replay_tools") == "verify" else ""
     lines.append(Line("next", f"pytest -vv {verify}{selecting(test)}", "see all of it"))
     return _make_finding(divergence, test, [*lines, *_call_lines(divergence)])
@@ -62,13 +57,16 @@ def describe_divergence(divergence: Divergence, test: str, facts: Mapping[str, J
 
 def describe_early_stop(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
     """Return what stands beside the error of a test that ended before its recording did."""
-    lines = _cause_lines(divergence)
+    lines = [*_cause_lines(divergence), *snapshot_lines(facts)]
     if file := file_of(facts):
-        lines.append(Line("text", file, "snapshot"))
-        turn = f" --turn {divergence.turn}" if divergence.turn else ""
-        lines.append(Line("next", f"agentreplay show {quoted(file)}{turn}", "see the recorded turn"))
+        lines.append(_show_step(file, divergence, "see the recorded turn"))
     finding = _make_finding(divergence, test, lines)
     return replace(finding, headline=f"[{finding.code}] {divergence.summary}")
+
+
+def _show_step(file: str, divergence: Divergence, label: str) -> Line:
+    turn = f" --turn {divergence.turn}" if divergence.turn else ""
+    return Line("next", f"agentreplay show {quoted(file)}{turn}", label)
 
 
 def _accept_step(divergence: Divergence, file: str, *, accepting: bool) -> Line:
@@ -93,13 +91,9 @@ def add_waiting(finding: Finding, line: str, *, refused: bool) -> Finding:
 
 
 def describe_comparison(divergence: Divergence, first: str, second: str) -> Finding:
-    """The finding of two snapshot files that part; `first` is told as recorded, `second` as now."""
+    """Return the finding of two snapshot files that part; `first` is told as recorded, `second` as now."""
     lines = [*difference_lines(divergence), *_cause_lines(divergence)]
-    turn = f" --turn {divergence.turn}" if divergence.turn else ""
-    lines += [
-        Line("next", f"agentreplay show {quoted(file)}{turn}", f"see {name}")
-        for name, file in (("recorded", first), ("now", second))
-    ]
+    lines += [_show_step(first, divergence, "see recorded"), _show_step(second, divergence, "see now")]
     return _make_finding(divergence, f"{first} .. {second}", [*lines, *_call_lines(divergence)])
 
 
@@ -122,7 +116,7 @@ def _make_finding(divergence: Divergence, test: str, lines: Iterable[Line]) -> F
 
 
 def format_place(divergence: Divergence) -> str:
-    """Where two runs part, as people count.
+    """Return where two runs part, as people count.
 
     "turn 4/7", "after turn 7/7", "turn 2/3 of lane main.2 (call 7 of 14)", "researcher turn 4 (call 17 of 63)".
     """
@@ -145,13 +139,8 @@ def _describe_new(divergence: Divergence, test: str, facts: Mapping[str, Json]) 
     lines = [Line("text", call_label, "first call")] if call_label else []
     if divergence.origin:
         lines.append(Line("text", divergence.origin, "called from"))
-    if file := file_of(facts):
-        lines.append(Line("text", file, "looked for"))
-    lines += [Line("text", text) for text in divergence.detail]
-    lines += [Line("next", text, name) for name, text in map(_split_hint, divergence.hints)]
-    lines.append(
-        Line("next", f"pytest --snapshot-record {selecting(test)}", "record it, with the model and the tools live")
-    )
+    lines += [*snapshot_lines(facts, "looked for"), *(Line("text", text) for text in divergence.detail)]
+    lines += [*_hint_lines(divergence), record_step(test, "record it, with the model and the tools live")]
     return _make_finding(divergence, test, lines)
 
 
@@ -160,28 +149,24 @@ def _describe_unreadable(divergence: Divergence, test: str, facts: Mapping[str, 
     summary, *more = divergence.summary.removeprefix(f"{file}: ").splitlines() or [""]
     lines = [Line("text", text) for text in more]
     lines.append(Line("cause", "a snapshot that cannot be read is never taken for absent, and never recorded over"))
-    if file := file_of(facts):
-        lines.append(Line("text", file, "snapshot"))
-    if divergence.hints:
-        lines += [Line("next", text, name) for name, text in map(_split_hint, divergence.hints)]
-    elif file:
+    lines += [*snapshot_lines(facts), *_hint_lines(divergence)]
+    if (file := file_of(facts)) and not divergence.hints:
         lines.append(Line("next", f"agentreplay verify {quoted(file)}", "see what is wrong with it"))
         lines.append(Line("next", f"git restore {quoted(file)}", "take the committed one"))
-    lines.append(Line("next", f"pytest --snapshot-record {selecting(test)}", "or delete it, and record anew"))
+    lines.append(record_step(test, "or delete it, and record anew"))
     return _make_finding(replace(divergence, summary=f"the snapshot cannot be used: {summary}"), test, lines)
 
 
 def _course_lines(divergence: Divergence) -> list[Line]:
-    """What agreed before, and what was not reached."""
+    """Return what agreed before, and what was not reached."""
     turn, turns = divergence.turn, divergence.turns
     parts = []
     agreed = turn - 1 if divergence.agreed is None else divergence.agreed
     if agreed > 0:
         parts.append("turn 1 agrees" if agreed == 1 else f"turns 1-{agreed} agree")
     if 0 < turn < turns and divergence.now is not None and not divergence.went_on:
-        parts.append(
-            f"turn {turns} was not reached" if turn + 1 == turns else f"turns {turn + 1}-{turns} were not reached"
-        )
+        left = f"turn {turns} was" if turn + 1 == turns else f"turns {turn + 1}-{turns} were"
+        parts.append(f"{left} not reached")
     whose = divergence.who and f"{divergence.who}: "
     lines = [Line("text", whose + ", ".join(parts))] if parts else []
     if divergence.origin:
@@ -190,7 +175,7 @@ def _course_lines(divergence: Divergence) -> list[Line]:
 
 
 def difference_lines(divergence: Divergence) -> list[Line]:
-    """Where both sides of a divergence differ."""
+    """Return where both sides of a divergence differ."""
     return [
         Line("difference", difference.path, difference.note, *_cut_sides(difference))
         for difference in divergence.differences
@@ -198,15 +183,12 @@ def difference_lines(divergence: Divergence) -> list[Line]:
 
 
 def _cut_sides(difference: Difference) -> tuple[str, str]:
-    recorded, now = (
-        "(absent)"
-        if isinstance(side, Absent)
-        else side
-        if difference.path == "call" and isinstance(side, str)
-        else canonical(side)
-        for side in (difference.recorded, difference.now)
-    )
-    return excerpt(recorded, now, KEPT)
+    def text_of(side: Json | Absent) -> str:
+        if isinstance(side, Absent):
+            return "(absent)"
+        return side if difference.path == "call" and isinstance(side, str) else canonical(side)
+
+    return excerpt(text_of(difference.recorded), text_of(difference.now), KEPT)
 
 
 def _cause_lines(divergence: Divergence) -> list[Line]:
@@ -215,7 +197,7 @@ def _cause_lines(divergence: Divergence) -> list[Line]:
 
 
 def _call_lines(divergence: Divergence) -> list[Line]:
-    """Both calls in full, for those who ask for it."""
+    """Return both calls in full, for those who ask for it."""
     lines: list[Line] = []
     recorded = divergence.recorded.call if divergence.recorded is not None else None
     for name, call in (("recorded", recorded), ("now", divergence.now)):
@@ -226,7 +208,7 @@ def _call_lines(divergence: Divergence) -> list[Line]:
 
 
 def _change_lines(facts: Mapping[str, Json]) -> list[Line]:
-    """What is not as it was recorded, around the run: the first few, and how many there are besides."""
+    """Return what is not as it was recorded, around the run: the first few, and how many there are besides."""
     changed = facts.get("changed")
     changes = [str(change) for change in changed] if isinstance(changed, list) else []
     lines = [Line("text", change, "changed since") for change in changes[:SINCE]]
@@ -235,7 +217,7 @@ def _change_lines(facts: Mapping[str, Json]) -> list[Line]:
 
 
 def _chance_lines(facts: Mapping[str, Json]) -> list[Line]:
-    """What of the order was never certain: two threads answered at once, an event loop that cannot be asked."""
+    """Return what of the order was never certain: two threads answered at once, an event loop that cannot be asked."""
     lines = []
     if racy := facts.get("racy"):
         text = f"two threads were answered within 1 ms ({racy} x): their order was chance"
@@ -246,10 +228,10 @@ def _chance_lines(facts: Mapping[str, Json]) -> list[Line]:
     return lines
 
 
-def _split_hint(text: str) -> tuple[str, str]:
-    """A hint is "what it does: what to type"."""
-    name, _, command = text.partition(": ")
-    return (name, command) if command else ("or", name)
+def _hint_lines(divergence: Divergence) -> list[Line]:
+    """Return the hints as commands; a hint is "what it does: what to type"."""
+    parts = [hint.partition(": ") for hint in divergence.hints]
+    return [Line("next", command, name) if command else Line("next", name, "or") for name, _, command in parts]
 
 
 CALL_LINES = 80  # of one call
@@ -257,7 +239,7 @@ LINE_WIDTH = 400  # characters of one line of it
 
 
 def format_call(call: Call) -> list[str]:
-    """A call as indented JSON, its middle left out when it is long."""
+    """Return a call as indented JSON, its middle left out when it is long."""
     if isinstance(call, ToolCall):
         return _cut_middle(_json_lines(media.told({**call.facts, **call.arguments} if call.facts else call.arguments)))
     lines = [f"{call.method} {call.url}", *(f"{name}: {value}" for name, value in call.headers)]
@@ -281,7 +263,7 @@ def _json_lines(value: Json) -> list[str]:
 
 
 def _cut_middle(lines: list[str]) -> list[str]:
-    """The head and the longer tail of many lines: what is new stands at the end."""
+    """Return the head and the longer tail of many lines: what is new stands at the end."""
     if len(lines) <= CALL_LINES:
         return lines
     head = CALL_LINES // 4

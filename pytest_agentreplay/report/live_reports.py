@@ -83,7 +83,7 @@ def live_finding(result: LiveResult, facts: Mapping[str, Json], changes: Iterabl
     }
     hints = dict.fromkeys(hint for drift in result.drifts for hint in drift.hints)
     lines = (
-        *map(_sides, result.drifts),
+        *map(_difference_line, result.drifts),
         *(Line("text", text, label) for label, text in texts.items() if text),
         *rest,
         *(Line("next", text, name) for name, _, text in (hint.partition(": ") for hint in hints)),
@@ -96,7 +96,7 @@ def live_finding(result: LiveResult, facts: Mapping[str, Json], changes: Iterabl
     return Finding(result.test, Kind.DRIFT.code, headline, lines, properties)
 
 
-def _sides(drift: Drift) -> Line:
+def _difference_line(drift: Drift) -> Line:
     recorded, now = (side if isinstance(side, str) else canonical(side) for side in (drift.recorded, drift.now))
     return Line("difference", drift.path, drift.summary, *excerpt(recorded, now, KEPT))
 
@@ -162,7 +162,7 @@ def compare_settings(results: Mapping[str, Sequence[LiveResult]]) -> list[Compar
     tests = dict.fromkeys(run.test for runs in results.values() for run in runs)
     return [
         {"test": test, "setting": setting}
-        | _compare([run for run in runs if test in {"", run.test}], first if at else None)
+        | _compare_runs([run for run in runs if test in {"", run.test}], first if at else None)
         for test in [*tests, ""]
         for at, (setting, runs) in enumerate(results.items())
     ]
@@ -183,7 +183,7 @@ def _average(runs: Sequence[LiveResult]) -> dict[str, Any]:
     }
 
 
-def _compare(runs: Sequence[LiveResult], first: Mapping[tuple[str, int], bool] | None) -> ComparisonRow:
+def _compare_runs(runs: Sequence[LiveResult], first: Mapping[tuple[str, int], bool] | None) -> ComparisonRow:
     """Return the figures of one setting; `first` has what the first one gave, None for that one itself."""
     done = [run for run in runs if is_counted(run)]
     missing = (run.stopped or FROZEN for run in runs if run.stopped or (run.cell == "FF" and not run.same))

@@ -118,13 +118,12 @@ def judge_proof(outcome: str, summary: SessionSummary | None, headline: str, fai
 
 def recording_notices(recorded: Sequence[tuple[SessionSummary, RecordingSummary]], here: Path) -> Iterator[Notice]:
     """Yield the notices of all recordings; with -q those that went well are counted in one line."""
-    well = [pair for pair in recorded if pair[1].went_well and pair[1].verdict != "kept"]
-    if well:
+    if well := [pair for pair in recorded if pair[1].went_well]:
         count = count_recordings(well, others=len(recorded) > len(well))
         yield Notice(Severity.INFO, (), brief=(count,))
-    for pair in recorded:
-        lines = tuple(recording_lines(*pair, here))
-        yield Notice(Severity.INFO if pair in well else Severity.ERROR, lines)
+    for summary, recording in recorded:
+        lines = tuple(recording_lines(summary, recording, here))
+        yield Notice(Severity.INFO if recording.went_well else Severity.ERROR, lines)
     yield from differing_notices(recorded)
 
 

@@ -10,7 +10,8 @@ from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.paths import selecting
 from pytest_agentreplay.core.redaction.placeholders import SHAPES
 from pytest_agentreplay.report import findings
-from pytest_agentreplay.report.finding import Finding, Line, file_of
+from pytest_agentreplay.report.finding import Finding, Line, file_of, record_step, snapshot_lines
+from pytest_agentreplay.report.notices import plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,57 +47,44 @@ class LedgerLine(Protocol):
         """The line of the agent, or ""."""
 
     def line(self) -> str:
-        """What was tried, for people."""
+        """Return what was tried, for people."""
 
     def allow(self) -> str:
-        """The ini line that lets it through."""
+        """Return the ini line that lets it through."""
 
     def advice(self) -> str:
-        """What else to do about it, or ""."""
+        """Return what else to do about it, or ""."""
 
 
 def describe_other_end(
     test: str, recorded: Mapping[str, Json], now: Mapping[str, Json], facts: Mapping[str, Json]
 ) -> Finding:
-    """A kept failure (`expect="reproduces"`) that did not come back as it was recorded."""
-    passed = now.get("status") == "passed"
-    headline_end = "no longer fails" if passed else "fails differently"
-    if passed:
-        steps = [
-            ("it is mended: take expect= off the test's marker, then", f"pytest --snapshot-record {selecting(test)}")
-        ]
+    """Return the finding of a kept failure (`expect="reproduces"`) that did not come back as it was recorded."""
+    if now.get("status") == "passed":
+        what, step = "no longer fails", "it is mended: take expect= off the test's marker, then"
     else:
-        steps = [
-            ("keep this failure instead (it waits as a pending run)", f"pytest --snapshot-record {selecting(test)}")
-        ]
-    lines = [
-        Line("difference", "the end of the test", "", format_ending(recorded), format_ending(now)),
-        *([Line("text", file, "snapshot")] if (file := file_of(facts)) else []),
-        *(Line("next", text, name) for name, text in steps),
-    ]
-    headline = f"[{Kind.OUTCOME.code}] {headline_end}: recorded {format_ending(recorded)}, now {format_ending(now)}"
-    return Finding(test, Kind.OUTCOME.code, headline, tuple(lines), {"code": Kind.OUTCOME.code, "kind": "outcome"})
+        what, step = "fails differently", "keep this failure instead (it waits as a pending run)"
+    before, after = format_ending(recorded), format_ending(now)
+    difference = Line("difference", "the end of the test", "", before, after)
+    headline = f"[{Kind.OUTCOME.code}] {what}: recorded {before}, now {after}"
+    lines = (difference, *snapshot_lines(facts), record_step(test, step))
+    return Finding(test, Kind.OUTCOME.code, headline, lines, {"code": Kind.OUTCOME.code, "kind": "outcome"})
 
 
 def describe_late_calls(test: str, calls: Sequence[str]) -> Finding:
-    """Calls that came after the end of the test that started them."""
+    """Return the finding of calls that came after the end of the test that started them."""
     cause = (
         "a thread or task that the test started outlived it. It was refused, and given to no other test: "
         "join the thread or await the task before the test returns"
     )
-    return _make_plain_finding(
-        test,
-        Kind.LATE,
-        f"{_count_items(calls, 'call')} after the test had ended: {' '.join(calls[0].split())}",
-        items=calls,
-        cause=cause,
-    )
+    what = f"{plural(len(calls), 'call')} after the test had ended: {' '.join(calls[0].split())}"
+    return _make_plain_finding(test, Kind.LATE, what, items=calls, cause=cause)
 
 
 def describe_network(
     test: str, ledger: Sequence[LedgerLine], *, function: str | None = None, calls: bool = False
 ) -> Finding:
-    """Sockets and child processes that a replay refused, whether or not the agent minded.
+    """Return the finding of sockets and child processes that a replay refused, whether or not the agent minded.
 
     `function` is the import path of the function around the first ("" where that has none, None where nobody knows),
     `calls` whether recorded calls were made in it: frozen, it would answer these too.
@@ -104,26 +92,23 @@ def describe_network(
     tried = [entry.line() for entry in ledger]
     cause = "a replay is closed: no boundary stands here, so the snapshot holds no answer"
     path = guess_function(ledger[0].origin) if function is None else function or UNKNOWN
+    step = "answer it from the snapshot: add the function around it to agentreplay_tools"
     if calls:
         cause += f". {path} makes recorded calls too: frozen, it would answer for them, and no change in them be seen"
     if calls or path.rpartition(".")[2].startswith("test_"):
         step = "answer it from the snapshot: move it into a function of its own, and add that to agentreplay_tools"
-        steps = [(step, UNKNOWN)]
-    else:
-        steps = [("answer it from the snapshot: add the function around it to agentreplay_tools", path)]
-    steps += [
-        (f"or: {text}", "docs/how-to/other-processes.md" if kind == "child" else "docs/how-to/http-clients.md")
-        for kind, text in dict.fromkeys((e.kind, e.advice()) for e in ledger)
-        if text
-    ]
+        path = UNKNOWN
+    pages = {"child": "docs/how-to/other-processes.md"}
+    advice = dict.fromkeys((entry.kind, entry.advice()) for entry in ledger)
+    steps = [(step, path)]
+    steps += [(f"or: {text}", pages.get(kind, "docs/how-to/http-clients.md")) for kind, text in advice if text]
     steps += [("or let it through, in the ini file", line) for line in dict.fromkeys(entry.allow() for entry in ledger)]
-    return _make_plain_finding(
-        test, Kind.NETWORK, f"refused in a closed replay: {tried[0]}", items=tried, cause=cause, steps=steps[:4]
-    )
+    what = f"refused in a closed replay: {tried[0]}"
+    return _make_plain_finding(test, Kind.NETWORK, what, items=tried, cause=cause, steps=steps[:4])
 
 
 def guess_function(origin: str) -> str:
-    """The likely import path of the function at a place, "shop/db.py:12 in rows"."""
+    """Return the likely import path of the function at a place, "shop/db.py:12 in rows"."""
     match = re.fullmatch(r"([\w/\\]+)\.py:\d+ in (\w+)", origin)
     if match is None:
         return UNKNOWN
@@ -131,10 +116,10 @@ def guess_function(origin: str) -> str:
 
 
 def describe_unfreezable(test: str, problems: Sequence[Exception]) -> Finding:
-    """Values that would not come back as they were; the agent has had its real results, nothing was written."""
+    """Return the finding of values that would not come back as they were: nothing was written."""
     first, *rest = [str(problem).splitlines() for problem in problems]
     lines = [Line("text", text) for text in [*first[1:], *(text for problem in rest for text in problem)][:SHOWN]]
-    lines.append(Line("next", f"pytest --snapshot-record {selecting(test)}", "then record again"))
+    lines.append(record_step(test, "then record again"))
     return Finding(test, FREEZE, f"[{FREEZE}] {first[0]}", tuple(lines), {"code": FREEZE, "kind": "freeze"})
 
 
@@ -162,7 +147,7 @@ def add_not_run(finding: Finding, written: Sequence[tuple[str, str]]) -> Finding
 
 
 def describe_redacted(text: str) -> str:
-    """The line about a failure whose `text` shows placeholders of a recorded reply; "" where it shows none."""
+    """Return the line about a failure whose `text` shows placeholders of a recorded reply; "" where it shows none."""
     placeholders = [*dict.fromkeys(PLACEHOLDER.findall(text))]
     if not placeholders:
         return ""
@@ -176,7 +161,7 @@ def describe_redacted(text: str) -> str:
 def _make_plain_finding(
     test: str, kind: Kind, what: str, *, items: Sequence[str], cause: str, steps: Sequence[tuple[str, str]] = ()
 ) -> Finding:
-    """A finding that comes from no divergence."""
+    """Return a finding that comes from no divergence."""
     lines = [Line("text", item) for item in items[:SHOWN]]
     if len(items) > SHOWN:
         lines.append(Line("text", f"and {len(items) - SHOWN} more"))
@@ -187,13 +172,9 @@ def _make_plain_finding(
 
 
 def format_ending(outcome: Mapping[str, Json]) -> str:
-    """How a test ended, in a few words."""
+    """Return how a test ended, in a few words."""
     text = f"{outcome.get('type') or ''}: {outcome.get('message') or ''}".strip(": ")
     return f"{outcome.get('status', '?')}{text and f' ({text})'}"
-
-
-def _count_items(items: Sequence[str], noun: str) -> str:
-    return f"{len(items)} {noun}{'s' * (len(items) > 1)}"
 
 
 PAIRS = 3  # pairs of answers that are named
@@ -215,7 +196,7 @@ class CallLabel(NamedTuple):
         return f"{f'turn {self.turn}' if self.turn else 'before turn 1'}, lane {self.lane}"
 
     def describe(self) -> str:
-        """The call and where it stands."""
+        """Return the call and where it stands."""
         text = self.line if len(self.line) <= CALL_WIDTH else f"{self.line[: CALL_WIDTH - 3]}..."
         return f"{text} ({self.where})"
 
@@ -229,7 +210,7 @@ class OrderEffect:
 
 
 def describe_end(before: Mapping[str, Json], now: Mapping[str, Json]) -> OrderEffect:
-    """The test ends otherwise."""
+    """Return the effect of an order in which the test ends otherwise."""
     status = str(now.get("status"))
     what = {"passed": "the test passes", "skipped": "the test skips itself"}.get(status, "the test fails")
     if status == before.get("status"):
@@ -240,7 +221,7 @@ def describe_end(before: Mapping[str, Json], now: Mapping[str, Json]) -> OrderEf
 
 
 def describe_missing_calls(missing: Sequence[str]) -> OrderEffect:
-    """Calls with side effects were recorded, and not made."""
+    """Return the effect of an order in which recorded calls with side effects are not made."""
     lines = [Line("difference", "side effects", "", call, "(not made)") for call in missing[:SHOWN_SIDES]]
     if len(missing) > SHOWN_SIDES:
         lines.append(Line("text", f"and {len(missing) - SHOWN_SIDES} more calls were not made", "side effects"))
@@ -248,7 +229,7 @@ def describe_missing_calls(missing: Sequence[str]) -> OrderEffect:
 
 
 def describe_request(divergence: Divergence, *, effect: bool) -> OrderEffect:
-    """The agent asked for what is not recorded; `effect` says that it would have changed something."""
+    """Return the effect of an order with a call that is not recorded; with `effect` it would have changed something."""
     lines = [*findings.difference_lines(divergence)[:SHOWN_SIDES]]
     if divergence.origin:
         lines.append(Line("text", divergence.origin, "called from"))
@@ -258,7 +239,7 @@ def describe_request(divergence: Divergence, *, effect: bool) -> OrderEffect:
 
 
 def describe_late_call(finding: Finding) -> OrderEffect:
-    """A call came after the end of the test."""
+    """Return the effect of an order in which a call comes after the end of the test."""
     summary = finding.headline.partition("] ")[2]
     return OrderEffect(summary, tuple(line for line in finding.lines if line.what == "text")[:SHOWN_SIDES])
 
@@ -270,7 +251,7 @@ def describe_race(
     pairs: Sequence[tuple[CallLabel, CallLabel]],
     facts: Mapping[str, Json],
 ) -> Finding:
-    """What one order has changed. `pairs` came the other way round, each as it came now."""
+    """Return the finding of what an order has changed. `pairs` came the other way round, each as it came now."""
     first, then = pairs[0]
     names = (first.name, then.name)
     if first.name == then.name:

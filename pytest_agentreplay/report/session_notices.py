@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         ProcessSummary,
         ReplaySummary,
         SessionSummary,
-        VirtualClockUse,
     )
 
     Replays = Sequence[tuple[SessionSummary, ReplaySummary]]
@@ -53,10 +52,8 @@ def session_notices(summaries: Iterable[SessionSummary], here: Path) -> Iterator
     every = list(summaries)
     replays = [(summary, summary.replay) for summary in every if summary.replay is not None]
     yield from replay_notices(replays)
-    for summary, replay in replays:
-        yield from edited_notices(replay, Path(summary.file), here)
-    for summary, replay in replays:
-        yield from clock_notices(summary.test, replay.clock)
+    yield from edited_notices(replays, here)
+    yield from clock_notices(replays)
     for summary in every:
         yield from stray_notices(summary)
         yield from late_fixture_notices(summary)
@@ -75,8 +72,7 @@ def replay_notices(replays: Replays) -> Iterator[Notice]:
     diverged = f"{codes.total()} [{', '.join(f'{count} {code}' for code, count in sorted(codes.items()))}]"
     count = count_replays(replays) + (f"   diverged {diverged}" if codes else "")
     details = (*drift_lines(replays),)
-    notable = codes or any(each.drift or each.changed or each.vanished or each.without_content for _, each in replays)
-    if notable:
+    if codes or any(each.drift or each.changed or each.vanished or each.without_content for _, each in replays):
         yield warning(count, *details)
     else:
         yield Notice(Severity.INFO, (count,), verbose=(count, *details))
@@ -130,25 +126,28 @@ def explain_drift(path: str) -> str:
     return "declared as watched" if name == path else f"to fail: agentreplay_headers = {name} = match"
 
 
-def edited_notices(replay: ReplaySummary, file: Path, here: Path) -> Iterator[Notice]:
-    """Yield a snapshot that was edited by hand and not sealed again: it is served as it stands."""
-    if replay.edited:
-        path = near(file, here)
-        yield error(
-            f"edited    {path}: {', '.join(replay.edited)} was edited after it was sealed",
-            f"          if that is meant (CI refuses it till then):   agentreplay reseal {quoted(path)} --reason WHY",
-        )
+def edited_notices(replays: Replays, here: Path) -> Iterator[Notice]:
+    """Yield the snapshots that were edited by hand and not sealed again: they are served as they stand."""
+    for summary, replay in replays:
+        if replay.edited:
+            path = near(Path(summary.file), here)
+            command = f"agentreplay reseal {quoted(path)} --reason WHY"
+            yield error(
+                f"edited    {path}: {', '.join(replay.edited)} was edited after it was sealed",
+                f"          if that is meant (CI refuses it till then):   {command}",
+            )
 
 
-def clock_notices(test: str, clock: VirtualClockUse | None) -> Iterator[Notice]:
-    """Yield a virtual clock that was none, or whose recording leaves to chance what came first."""
-    if clock is not None and clock.why:
-        yield error(f"clock     stepped, not virtual, in {test}: {clock.why}")
-    if clock is not None and clock.tight:
-        yield error(
-            f"clock-tight {test}: {plural(clock.tight, 'answer')} came within 5 ms of a timer when recorded",
-            "          which came first was chance; to keep it exactly, record with   agentreplay_clock = virtual",
-        )
+def clock_notices(replays: Replays) -> Iterator[Notice]:
+    """Yield the virtual clocks that were none, or whose recording leaves to chance what came first."""
+    for test, clock in ((summary.test, replay.clock) for summary, replay in replays if replay.clock is not None):
+        if clock.why:
+            yield error(f"clock     stepped, not virtual, in {test}: {clock.why}")
+        if clock.tight:
+            yield error(
+                f"clock-tight {test}: {plural(clock.tight, 'answer')} came within 5 ms of a timer when recorded",
+                "          which came first was chance; to keep it exactly, record with   agentreplay_clock = virtual",
+            )
 
 
 def stray_notices(summary: SessionSummary) -> Iterator[Notice]:

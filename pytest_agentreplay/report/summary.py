@@ -104,7 +104,7 @@ class RecordingSummary:
     @property
     def went_well(self) -> bool:
         """Whether it leaves nothing for a person to do."""
-        if self.verdict in {"pending", "not written"}:
+        if self.verdict in {"pending", "not written", "kept"}:
             return False
         if self.gaps or self.unfrozen or self.inside or self.uncompared or self.large or self.racy:
             return False

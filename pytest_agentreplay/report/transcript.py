@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def write_transcript(run: Run, reader: Reader) -> str:
-    """The transcript of a run, ending in a newline. The same behaviour gives the same text.
+    """Return the transcript of a run, ending in a newline. The same behaviour gives the same text.
 
     Lanes beside the first one stand in the order of their texts, since which of them began first is chance.
     """
@@ -39,30 +39,28 @@ def write_textconv(run: Run, reader: Reader) -> str:
     for kind in ("gaps", "unfrozen", "adopted"):
         entries = run.header.kit.get(kind)
         rows += [f"{kind}: {canonical(entry)}" for entry in (entries if isinstance(entries, list) else ())]
-    return (
-        "\n".join(map(escape_row, rows))
-        + "\n\n"
-        + write_turns(run, reader, TranscriptWriter(run, reader, inner=True, review=True))
-    )
+    writer = TranscriptWriter(run, reader, inner=True, review=True)
+    return "\n".join(map(escape_row, rows)) + "\n\n" + write_turns(run, reader, writer)
 
 
 INCIDENTAL = frozenset({"recorded", "exchanges"})
 """Facts of a header that differ though the agent does the same, or that follow from the turns."""
 
 
-def write_turns(run: Run, reader: Reader, scribe: TranscriptWriter) -> str:
-    """Return all turns, lane by lane, as `scribe` writes them."""
+def write_turns(run: Run, reader: Reader, writer: TranscriptWriter) -> str:
+    """Return all turns, lane by lane, as `writer` writes them."""
     lanes: dict[str, list[str]] = {}
     for turn in turns(run, reader):
-        lanes.setdefault(turn.lane, []).append("\n".join(scribe.turn(turn)))
+        lanes.setdefault(turn.lane, []).append("\n".join(writer.turn_rows(turn)))
     first, *others = list(lanes.values()) or [["(nothing crossed a boundary)"]]
     for number, texts in enumerate(sorted(others), 2):
-        first += [f"{head}  lane {number}{rest}" for head, rest in map(split_heading, texts)]
+        for head, newline, rest in (text.partition("\n") for text in texts):
+            first.append(f"{head}  lane {number}{newline}{rest}")
     return "\n\n".join(first) + "\n"
 
 
 def show_run(run: Run, reader: Reader, *, turn: int | None = None, width: int = 80) -> str:
-    """A run with the facts of its header, numbers of exchanges, lanes, attempts and durations; or one turn of it.
+    """Return a run with the facts of its header, numbers, lanes, attempts and durations of exchanges; or a turn of it.
 
     Lines longer than `width` columns are cut. Raises LookupError when there is no such turn.
     """
@@ -73,12 +71,12 @@ def show_run(run: Run, reader: Reader, *, turn: int | None = None, width: int = 
         lane = f"  {x.lane}" if x.lane != "main" else ""
         return f"   #{numbers[x.start]}  {format_duration(x)}{attempt}{lane}"
 
-    scribe = TranscriptWriter(run, reader, note, inner=True)
+    writer = TranscriptWriter(run, reader, note, inner=True)
     turns_of_run = turns(run, reader)
-    blocks = [(each.number, list(scribe.turn(each))) for each in turns_of_run]
+    blocks = [(each.number, list(writer.turn_rows(each))) for each in turns_of_run]
     chosen = ["\n".join(clip_rows(rows, width)) for number, rows in blocks if turn in {None, number}]
     if turn is None:
-        chosen.insert(0, "\n".join(clip_rows(map(escape_row, list_facts(run)), width)))
+        chosen.insert(0, "\n".join(clip_rows(map(escape_row, (row for _, row in fact_rows(run))), width)))
     elif not chosen:
         there = ", ".join(str(each.number) for each in turns_of_run) or "none"
         msg = f"there is no turn {turn}; the turns of this run: {there}"
@@ -86,38 +84,27 @@ def show_run(run: Run, reader: Reader, *, turn: int | None = None, width: int = 
     return "\n\n".join(chosen) + "\n"
 
 
-def split_heading(text: str) -> tuple[str, str]:
-    """The first line of a text, and all that follows, its newline included."""
-    head, newline, rest = text.partition("\n")
-    return head, newline + rest
-
-
 def clip_rows(rows: Iterable[str], width: int) -> Iterator[str]:
-    """Lines of at most `width` columns."""
+    """Yield lines of at most `width` columns."""
     return (row if len(row) <= width else f"{row[: width - 3]}..." for row in rows)
 
 
 def format_duration(x: Exchange) -> str:
-    """How long a call took: "12 ms", "1.4 s"."""
+    """Return how long a call took: "12 ms", "1.4 s"."""
     if x.timing.end is None:
         return "no end"
     took = (x.timing.end - x.timing.start) / 1e6
     return f"{took:.0f} ms" if took < 1000 else f"{took / 1000:.1f} s"
 
 
-def list_facts(run: Run) -> Iterator[str]:
-    """What the header says about a run."""
-    return (row for _, row in fact_rows(run))
-
-
 def fact_rows(run: Run) -> Iterator[tuple[str, str]]:
-    """The same, each line with the name of its fact."""
+    """Yield what the header says, each line with the name of its fact."""
     for name, text in header_facts(run):
         yield from ((name, row) for row in labelled_rows(name, text))
 
 
 def header_facts(run: Run) -> Iterator[tuple[str, str]]:
-    """Names and texts of what the header says."""
+    """Yield names and texts of what the header says."""
     header = run.header
     yield "test", header.test
     if header.recorded:
@@ -144,12 +131,12 @@ ROWS = 3  # lines that one value takes at most
 
 
 def format_kit(kit: Kit, *, width: int = 80) -> str:
-    """The kit in lines of `width` columns."""
+    """Return the kit in lines of `width` columns."""
     return "\n".join(kit_rows(kit, max(60, width)))
 
 
 def kit_rows(kit: Kit, width: int) -> Iterator[str]:
-    """The lines of a kit."""
+    """Yield the lines of a kit."""
     yield f"grade {kit.grade.name.lower() if len(kit.grade.name) > 1 else kit.grade.name}: {kit.grade.value}"
     for reason in kit.reasons:
         yield from wrap_text(reason, width, "  - ", "    ")
@@ -165,7 +152,7 @@ def kit_rows(kit: Kit, width: int) -> Iterator[str]:
 
 
 def kit_to_json(kit: Kit) -> JsonObject:
-    """The kit as JSON."""
+    """Return the kit as JSON."""
     return {
         "grade": kit.grade.name.lower() if len(kit.grade.name) > 1 else kit.grade.name,
         "says": kit.grade.value,

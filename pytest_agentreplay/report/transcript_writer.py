@@ -64,21 +64,21 @@ class TranscriptWriter:
                 if x.parent is not None:
                     self._inner.setdefault(x.parent, []).append(x)
 
-    def turn(self, turn: Turn) -> Iterator[str]:
-        """The lines of a turn; all but the first are indented."""
-        return map(escape_row, self._turn(turn))
+    def turn_rows(self, turn: Turn) -> Iterator[str]:
+        """Yield the lines of a turn; all but the first are indented."""
+        return map(escape_row, self._unescaped_rows(turn))
 
-    def _turn(self, turn: Turn) -> Iterator[str]:
+    def _unescaped_rows(self, turn: Turn) -> Iterator[str]:
         whose = f"{turn.agent} " if turn.agent and turn.who else ""
         if turn.model is None:
             yield f"{whose}turn {turn.number}  before the first model call"
         for x in sort_settled(turn.exchanges):
             if turn.model is None or x.start != turn.model.start:
-                yield from indent_rows(self.exchange(x))
+                yield from indent_rows(self.exchange_rows(x))
                 continue
             reading = self._reader.read_call(x.call)
             yield f"{whose}turn {turn.number}  {reading.name}{self._note(x)}"
-            yield from indent_rows(self.model(x, reading, self._context(turn, x, reading)))
+            yield from indent_rows(self.model_rows(x, reading, self._context(turn, x, reading)))
 
     def _context(self, turn: Turn, x: Exchange, now: CallReading) -> LaneContext:
         """Return what was said before a model call: a child process has its own, unless it goes on with another."""
@@ -90,8 +90,8 @@ class TranscriptWriter:
         self._lanes[turn.lane] = context
         return context
 
-    def model(self, x: Exchange, reading: CallReading, context: LaneContext) -> Iterator[str]:
-        """A model call: what is new in its request, and the answer."""
+    def model_rows(self, x: Exchange, reading: CallReading, context: LaneContext) -> Iterator[str]:
+        """Yield a model call: what is new in its request, and the answer."""
         before, context.request = context.request, reading
         if reading.system != before.system:
             yield from labelled_rows("system", "\n".join(map(system_text, reading.system)) or "(none)")
@@ -104,13 +104,13 @@ class TranscriptWriter:
                     () if tool in before.tools else labelled_rows(f"schema of {tool_name(tool)}", format_value(tool))
                 )
         yield from parameter_rows(before.parameters, reading.parameters)
-        yield from self.added_messages(before, reading, context.reply)
+        yield from self.message_rows(before, reading, context.reply)
         context.reply = reply = self._reader.read_reply(x.call, x.outcome)
         self._names |= {use.id: use.name for use in reply.tool_uses}
         yield from answer_rows(reply if not self._review else replace(reply, usage={}), x.outcome)
 
-    def added_messages(self, before: CallReading, now: CallReading, reply: ReplyReading) -> Iterator[str]:
-        """The messages that a request adds to those of the one before it.
+    def message_rows(self, before: CallReading, now: CallReading, reply: ReplyReading) -> Iterator[str]:
+        """Yield the messages that a request adds to those of the one before it.
 
         What the model said itself is not said twice, and neither are system texts that stand among the messages.
         """
@@ -129,8 +129,8 @@ class TranscriptWriter:
             head, _, rest = text.partition(": ")
             yield from labelled_rows(head, rest) if rest else labelled_rows("", text)
 
-    def exchange(self, x: Exchange) -> Iterator[str]:
-        """Any exchange but a turn's model call, with its outcome."""
+    def exchange_rows(self, x: Exchange) -> Iterator[str]:
+        """Yield any exchange but a turn's model call, with its outcome."""
         chunks: tuple[Chunk, ...] = ()
         tool = tool_of(x.call, self._reader)
         if is_model(x.call, self._reader) and x.parent is None:
@@ -145,12 +145,12 @@ class TranscriptWriter:
         if isinstance(x.call, FrameCall) and len(x.call.body):
             yield from indent_rows(labelled_rows("->", format_frame(Frame(x.call.body.data)), sign=""))
         for inner in self._inner.get(x.start, ()):
-            yield from indent_rows(self.exchange(inner))
+            yield from indent_rows(self.exchange_rows(inner))
         yield from indent_rows(chunk_rows(chunks) if chunks else outcome_rows(x.outcome))
 
 
 def count_kept(before: CallReading, now: CallReading) -> int:
-    """How many messages a request begins with as the one before it did."""
+    """Return how many messages a request begins with as the one before it did."""
     both = zip(before.messages, now.messages, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], both))
 
@@ -168,12 +168,12 @@ def sort_settled(exchanges: Iterable[Exchange]) -> list[Exchange]:
 
 
 def identify_call(x: Exchange) -> str:
-    """What a tool call is: its name and arguments."""
+    """Return what a tool call is: its name and arguments."""
     return f"{x.call.name}{canonical(x.call.arguments)}" if isinstance(x.call, ToolCall) else ""
 
 
 def parameter_rows(before: JsonObject, now: JsonObject) -> Iterator[str]:
-    """The plain parameters that are new or other than before; whatever is an id says nothing about behaviour."""
+    """Yield the plain parameters that are new or other than before; whatever is an id says nothing about behaviour."""
     for name in sorted({*before, *now}):
         value, old = now.get(name), before.get(name)
         if value != old and not name.endswith(("_id", "_key", "user")) and not isinstance(value, dict | list):
@@ -181,7 +181,7 @@ def parameter_rows(before: JsonObject, now: JsonObject) -> Iterator[str]:
 
 
 def chunk_rows(chunks: Iterable[Chunk]) -> Iterator[str]:
-    """What a retrieval gave, best first: "1. doc-17 (0.81): Orders ship ..."."""
+    """Yield what a retrieval gave, best first: "1. doc-17 (0.81): Orders ship ..."."""
     for place, chunk in enumerate(chunks, 1):
         score = "" if chunk.score is None else f" ({chunk.score:g})"
         name = f"{place}. {chunk.id}{score}"
@@ -189,7 +189,7 @@ def chunk_rows(chunks: Iterable[Chunk]) -> Iterator[str]:
 
 
 def answer_rows(reply: ReplyReading, result: Outcome | None) -> Iterator[str]:
-    """A model's reply: text, tools that it asks for, why it stopped, tokens."""
+    """Yield a model's reply: text, tools that it asks for, why it stopped, tokens."""
     if reply.text:
         yield from labelled_rows("answers", reply.text)
     for use in reply.tool_uses:
@@ -210,7 +210,7 @@ def answer_rows(reply: ReplyReading, result: Outcome | None) -> Iterator[str]:
 
 
 def outcome_rows(result: Outcome | None, error: str = "") -> Iterator[str]:
-    """What came of a call."""
+    """Yield what came of a call."""
     match result:
         case None:
             yield "did not end"
@@ -239,7 +239,7 @@ def format_tool(name: str, arguments: Json) -> str:
 
 
 def format_frame(frame: Frame) -> str:
-    """A frame as people read it: what it says where it is JSON or text, else its size."""
+    """Return a frame as people read it: what it says where it is JSON or text, else its size."""
     value = parse(frame.data)
     if not isinstance(value, NotJson):
         return canonical(media.told(value))
@@ -250,7 +250,7 @@ def format_frame(frame: Frame) -> str:
 
 
 def end_rows(reply: FramesReply) -> Iterator[str]:
-    """How a connection ended after these frames, when it did."""
+    """Yield how a connection ended after these frames, when it did."""
     if reply.failure:
         yield from raised_rows(reply.failure)
     if reply.closed:
@@ -260,13 +260,13 @@ def end_rows(reply: FramesReply) -> Iterator[str]:
 
 
 def raised_rows(failure: Failure) -> Iterator[str]:
-    """An exception by its class and message."""
+    """Yield an exception by its class and message."""
     name = failure.type.rpartition(".")[2]
     yield from labelled_rows(f"raised {name}", failure.message) if failure.message else (f"raised {name}",)
 
 
 def is_echo(message: Json, reply: ReplyReading) -> bool:
-    """Whether a message only sends back what the model said last: its text, its tool calls, its reasoning."""
+    """Return whether a message only sends back what the model said last: its text, its tool calls, its reasoning."""
     if not isinstance(message, dict):
         return False
     if message.get("type") == "reasoning":
@@ -283,26 +283,26 @@ def is_echo(message: Json, reply: ReplyReading) -> bool:
 
 
 def is_thought(block: Json) -> bool:
-    """Whether a block is a thought of the model's."""
+    """Return whether a block is a thought of the model's."""
     if not isinstance(block, dict):
         return False
     return str(block.get("type")) in THOUGHTS or block.get("thought") is True or "reasoningContent" in block
 
 
 def system_text(text: Json) -> str:
-    """A system text, given as a string, a block or a message."""
+    """Return a system text, given as a string, a block or a message."""
     if isinstance(text, dict) and isinstance(content := text.get("text", text.get("content")), str):
         return content
     return text if isinstance(text, str) else say(text)
 
 
 def is_system(message: Json) -> bool:
-    """Whether a message is a system text."""
+    """Return whether a message is a system text."""
     return isinstance(message, dict) and str(message.get("role")) in {"system", "developer"}
 
 
 def tool_name(tool: Json) -> str:
-    """The name of an offered tool."""
+    """Return the name of an offered tool."""
     if not isinstance(tool, dict):
         return format_value(tool)
     inner = tool.get("function", tool.get("toolSpec"))
@@ -311,23 +311,23 @@ def tool_name(tool: Json) -> str:
 
 
 def format_value(value: Json) -> str:
-    """A value as people read it: a text as it is, a picture or file by its type, size and digest, else JSON."""
+    """Return a value as people read it: a text as it is, a picture or file by its type, size and digest, else JSON."""
     value_shown = media.told(value)
     return value_shown if isinstance(value_shown, str) else canonical(value_shown)
 
 
 def labelled_rows(name: str, text: str, sign: str = ":") -> Iterator[str]:
-    """The lines of `name: text`; a text of several lines begins behind the name and goes on indented."""
+    """Yield the lines of `name: text`; a text of several lines begins behind the name and goes on indented."""
     head, *rest = [row.rstrip() for row in text.splitlines()] or ['""']
     yield f"{name}{sign} {head}".rstrip() if name else head
     yield from (f"  {row}" for row in rest)
 
 
 def indent_rows(rows: Iterable[str]) -> Iterator[str]:
-    """Lines two columns further in."""
+    """Yield lines two columns further in."""
     return (f"  {row}" for row in rows)
 
 
 def escape_row(row: str) -> str:
-    """A line as it may be shown: one line, whatever stands in it."""
+    """Return a line as it may be shown: one line, whatever stands in it."""
     return escape_text(row).replace("\n", "\\n")

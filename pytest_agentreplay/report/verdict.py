@@ -27,6 +27,12 @@ Word: TypeAlias = Literal[
 Outcome: TypeAlias = Literal["passed", "failed", "expected", "unsaid"]
 """Whether that is what the case expects: as pytest's passed, failed, xfailed and skipped."""
 
+WORDS: tuple[Word, ...] = (
+    "reproduced", "not reproduced", "fixed", "robust", "not fixed", "cannot say", "broken", "no runner", "cold",
+    "asks live",
+)  # fmt: skip
+"""The words as the summary counts them."""
+
 FROZEN = "the frozen run"
 NARROW = 40
 PANEL_LABEL = 20
@@ -88,7 +94,7 @@ class Verdict:
 
 
 def format_verdict(verdict: Verdict, *, width: int = 80, verbosity: int = 0) -> str:
-    """A half that is not as expected, for a terminal: the headline, the checks that do not hold, what to type next."""
+    """Return a half that is not as expected as text: the headline, the checks that do not hold, what to type next."""
     width = max(NARROW, width)
     blocks = [wrap_text(verdict.headline, width, "", "  ")]
     checks = verdict.checks if verbosity > 0 else [check for check in verdict.checks if not check.held]
@@ -106,12 +112,12 @@ def format_verdict(verdict: Verdict, *, width: int = 80, verbosity: int = 0) -> 
 
 
 def format_served(verdict: Verdict) -> str:
-    """The policy, and what came of it."""
+    """Return the policy, and what came of it."""
     return f"{verdict.served} ({verdict.answers})" if verdict.answers else verdict.served
 
 
 def check_rows(check: Checked, file: str, width: int) -> list[str]:
-    """One check: whether it holds, in its words, where it stands, and what was there instead."""
+    """Return a check: whether it holds, in its words, where it stands, and what was there instead."""
     word = {True: "holds", False: "fails", None: "unsaid"}[check.held]
     rows = wrap_text(check.text, width, f"  {word:<7} ", " " * 10)
     if check.place:
@@ -122,7 +128,7 @@ def check_rows(check: Checked, file: str, width: int) -> list[str]:
 def format_panel(
     verdicts: Sequence[Verdict], *, title: str, width: int = 80, network: str = "", evidence: str = ""
 ) -> str:
-    """Both halves of a case in one look: reproduced or not, how much of the desired holds, who served, what now."""
+    """Return both halves in one look: reproduced or not, how much of the desired holds, who served, what now."""
     width = max(NARROW, width)
     first = verdicts[0]
     rows = wrap_text(f"{first.case}: {title}" if title else first.case, width, "", "  ")
@@ -147,7 +153,7 @@ def format_panel(
 
 
 def panel_row(verdict: Verdict) -> tuple[str, str]:
-    """The line of one half in the panel."""
+    """Return the line of one half in the panel."""
     match verdict.word, verdict.half:
         case "cold", _:
             return "cold", verdict.headline.removeprefix("cold: ")
@@ -161,7 +167,7 @@ def panel_row(verdict: Verdict) -> tuple[str, str]:
 
 
 def label_rows(label: str, text: str, width: int) -> list[str]:
-    """A row of the panel."""
+    """Return a row of the panel."""
     return wrap_text(text, width, f"  {label:<{PANEL_LABEL}}  ", " " * (PANEL_LABEL + 4))
 
 
@@ -182,21 +188,6 @@ def count_halves(halves: Sequence[HalfSummary]) -> str:
     words = Counter(half.word for half in halves)
     cases = len({(half.file, half.case) for half in halves})
     human = sum(len(half.human) for half in halves)
-    counts = [f"{words[word]} {word}" for word in ORDER if words[word]]
+    counts = [f"{words[word]} {word}" for word in WORDS if words[word]]
     counts += [f"needs human {human}"] if human else []
     return f"{cases} case{'' if cases == 1 else 's'}: {', '.join(counts)}"
-
-
-ORDER: tuple[Word, ...] = (
-    "reproduced",
-    "not reproduced",
-    "fixed",
-    "robust",
-    "not fixed",
-    "cannot say",
-    "broken",
-    "no runner",
-    "cold",
-    "asks live",
-)
-"""The words as the summary counts them."""

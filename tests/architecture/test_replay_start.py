@@ -22,8 +22,8 @@ NEVER = (
     "codec.strict_yaml", "core.align", "core.backends.adopt", "core.backends.verify", "core.diagnose", "core.diff",
     "core.failure", "core.serialize", "dialects.anthropic", "dialects.encode", "dialects.frames", "dialects.gemini",
     "dialects.messages", "intercept.gateway.gateway", "intercept.mcp", "intercept.ordering.release",
-    "intercept.process.process_streams", "intercept.streams", "intercept.websocket", "interchange", "plugin.adopting",
-    "plugin.cases", "plugin.fresh", "plugin.orders", "plugin.proving", "plugin.recordings", "policies", "project_setup",
+    "intercept.process.process_streams", "intercept.streams", "intercept.websocket", "interchange", "plugin.cases",
+    "plugin.orders", "plugin.proofs", "policies", "project_setup",
     "redact.final_scan", "redact.residual", "redact.rule_review", "report.findings", "report.finding",
     "runs.accept", "runs.adopting", "runs.child_session", "runs.fixture_recording", "runs.recording_session",
     "runs.renamed_tests", "runs.replay_kit", "runs.unchanged", "store.locks", "store.signatures", "transcript",
@@ -60,8 +60,8 @@ intercept.session.hosts intercept.session.interceptions intercept.session.jobs i
 intercept.session.other_plugins intercept.session.patching intercept.session.tasks_asyncio
 intercept.session.thread_starts
 intercept.tools.call_again intercept.tools.deferred_unpatching
-plugin plugin.conflicts plugin.fixture_names plugin.fixtures plugin.outcome plugin.plain_imports plugin.report_data plugin.runtest_hooks
-plugin.session plugin.session_glue plugin.stash
+plugin plugin.collected plugin.conflicts plugin.fixtures plugin.item_session plugin.plain_imports plugin.reports
+plugin.runtest_hooks plugin.session_report plugin.keys
 redact redact.redaction_factory
 report report.escape report.notices report.session_notices report.summary
 runs runs.accepted_rules runs.child_invitation runs.fixture_session runs.garbage_collection runs.late_calls

@@ -11,7 +11,9 @@ import pytest
 
 pytestmark = pytest.mark.env("main", "lowest")
 
-PLUGIN = {f".plugin{module}" for module in ("", ".conflicts", ".plain_imports", ".runtest_hooks", ".session", ".stash")}
+PLUGIN = {
+    f".plugin{module}" for module in ("", ".conflicts", ".plain_imports", ".runtest_hooks", ".session_report", ".keys")
+}
 OURS = {f"pytest_agentreplay{module}" for module in ("", ".settings", ".errors", ".hookspec", *PLUGIN)}
 """The plugin, what it reads its options with, and the errors that these two raise: none of them imports a library."""
 STDLIB: set[str] = {"email.feedparser", "email.parser"} if pytest.version_tuple < (9,) else set()

@@ -14,7 +14,7 @@ from pytest_agentreplay.case_files.export import write
 from pytest_agentreplay.cases_run.artifacts import Artifacts
 from pytest_agentreplay.cli import main
 from pytest_agentreplay.errors import AgentReplayError
-from pytest_agentreplay.plugin.cases import ours
+from pytest_agentreplay.plugin.cases import is_our_case
 from pytest_agentreplay.store import files, locks
 from tests.store.faults.disk import LASTING, Disk, each_call, fails, instead_of
 from tests.support import kept_files
@@ -129,7 +129,7 @@ def test_what_a_killed_process_left_is_no_case_and_goes_with_the_next_run(tmp_pa
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
     assert (names[0] / "case.yaml").exists()
-    assert not ours(names[0] / "case.yaml", tmp_path), "pytest takes it for none, whatever norecursedirs says"
+    assert not is_our_case(names[0] / "case.yaml", tmp_path), "pytest takes it for none, whatever norecursedirs says"
     assert files.below(tmp_path, "case.yaml") == []
     assert [*locks.snapshots(tmp_path)] == []
     assert main(["cold", "cases"]) == 5

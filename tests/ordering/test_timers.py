@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentreplay.plugin import proving
+from pytest_agentreplay.plugin import proofs
 from pytest_agentreplay.report.notices import TIMED, judge_proof
 from pytest_agentreplay.report.summary import Proof
 
@@ -157,9 +157,9 @@ def test_a_replay_whose_answers_wait_for_a_timer_says_so(stage, program, timed):
 def test_what_waits_for_timers_is_proved_more_than_once(monkeypatch, replays, count, said):
     results = [Proof(good, TIMED if good else "[AR-ARGS] another batch") for good in replays]
     made, rows = iter(results), []
-    monkeypatch.setattr(proving, "replay", lambda *_: (next(made), None))
-    monkeypatch.setattr(proving, "nodeid_of", lambda item: item)
-    prover = object.__new__(proving.Proving)
+    monkeypatch.setattr(proofs, "replay_recording", lambda *_: (next(made), None))
+    monkeypatch.setattr(proofs, "nodeid_of", lambda item: item)
+    prover = object.__new__(proofs.ProofPlanRunner)
     prover.tests = {"test": {"outcome": "passed", "broken": []}}
     prover.write = lambda **row: rows.append(row)
     prover.pytest_runtest_protocol("test", None)

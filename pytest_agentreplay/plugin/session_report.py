@@ -6,24 +6,16 @@ import os
 import signal
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentreplay.plugin.stash import (
-    AFTERWARDS,
-    BASE,
-    FIXTURES,
-    LIVE_RUNS,
-    OPEN,
-    SUITE,
-    is_opted_in,
-    nodeid_of,
-    redaction_of,
-    store_of,
-)
+from pytest_agentreplay.errors import SettingsError
+from pytest_agentreplay.plugin import keys
+from pytest_agentreplay.plugin.keys import is_opted_in, redaction_of, settings_of, store_of
 
 if TYPE_CHECKING:
     import warnings
@@ -33,19 +25,17 @@ if TYPE_CHECKING:
     from pytest_agentreplay.report.notices import Notice
     from pytest_agentreplay.report.summary import CollectedSnapshots, ProcessSummary, SessionSummary, UnusedSnapshots
     from pytest_agentreplay.report.verdict import HalfSummary
-    from pytest_agentreplay.runs.renamed_tests import Suite
     from pytest_agentreplay.runs.run_session import RunSession
+    from pytest_agentreplay.settings import Settings
 
 
-def tried_again(report: pytest.TestReport) -> bool:
-    """Whether the test is run once more because of this report; pytest-rerunfailures says so in a word of its own."""
+def is_tried_again(report: pytest.TestReport) -> bool:
+    """Return whether the test is run once more because of this report: pytest-rerunfailures has a word for it."""
     return str(report.outcome) == "rerun"
 
 
 CLOSING = "agentreplay-closing"
 """The name of the plugin that closes the sandbox; there is none where nobody asked for one."""
-
-UNHARMED = {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}
 
 
 class SessionReport:
@@ -65,7 +55,6 @@ class SessionReport:
         self.begun = time.time_ns()
         self.finishing = False
         self.seen: dict[str, list[str]] = {"items": [], "folders": [], "passed": [], "skipped": [], "failed": []}
-
         self.passed: dict[str, bool] = {}
         self.ran: dict[str, bool] = {}
         self.lost = False
@@ -75,6 +64,16 @@ class SessionReport:
         self.unused: UnusedSnapshots | None = None
         self.unlike: dict[str, list[str]] = {}
         self.hiding: tuple[str, Callable[[str], str]] | None = None  # of the guarded test that ran last
+
+    @property
+    def base(self) -> Settings:
+        """The settings of the session."""
+        return self.config.stash[keys.SETTINGS]
+
+    @property
+    def is_worker(self) -> bool:
+        """Whether this is a worker process of xdist, whose controller reports."""
+        return hasattr(self.config, "workerinput")
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Know each test, one that will be deselected too."""
@@ -87,18 +86,18 @@ class SessionReport:
 
     def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> None:
         """Know the folders of snapshots, which pytest walks through anyway."""
-        if path.match(parent.config.stash[BASE].directory):
+        if path.match(parent.config.stash[keys.SETTINGS].directory):
             self.seen["folders"].append(str(path))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the plain data that a test's report carries; of a test that is tried again, those of its last try."""
-        if tried_again(report):
+        if is_tried_again(report):
             self.run_again.add(report.nodeid)
         if report.failed and (cause := getattr(report, "agentreplay_cause", None)):
-            self.share(report, cause)
+            self.share_cause(report, cause)
         summary = None
         if hasattr(report, "agentreplay") or hasattr(report, "agentreplay_fixtures"):
-            from pytest_agentreplay.plugin.report_data import fixture_summaries_of, summary_of
+            from pytest_agentreplay.plugin.reports import fixture_summaries_of, summary_of
 
             summary = summary_of(report)
             self.summaries += fixture_summaries_of(report)
@@ -125,11 +124,11 @@ class SessionReport:
         if summary.replay is not None:
             self.levels |= {summary.replay.network} - {""}
 
-    def share(self, report: pytest.TestReport, plain: dict[str, Any]) -> None:
+    def share_cause(self, report: pytest.TestReport, plain: dict[str, Any]) -> None:
         """Report a change that several tests fail with once; a worker of xdist leaves that to the controller."""
-        if hasattr(self.config, "workerinput"):
+        if self.is_worker:
             return
-        from pytest_agentreplay.plugin.report_data import failure_lines
+        from pytest_agentreplay.plugin.reports import failure_lines
         from pytest_agentreplay.report.finding import Cause, SharedCauses
         from pytest_agentreplay.report.summary import from_plain
 
@@ -137,17 +136,11 @@ class SessionReport:
             self.shared_causes = SharedCauses()
         self.shared_causes.add(from_plain(Cause, plain), failure_lines(report), shorten=self.config.get_verbosity() < 2)
 
-    def into_junit(self, config: pytest.Config) -> None:
-        """Write the level of the network guard into the report: the lowest one of any test."""
-        for report in config.pluginmanager.get_plugins() if self.levels else ():
-            if hasattr(report, "add_global_property"):
-                report.add_global_property("agentreplay.network", min(self.levels))
-
     @pytest.hookimpl(tryfirst=True)
     def pytest_warning_recorded(self, warning_message: warnings.WarningMessage, nodeid: str) -> None:
         """Show a warning that a guarded test has caused without its secrets; they come right after the test."""
         if self.hiding is not None and self.hiding[0] == nodeid:
-            from pytest_agentreplay.plugin.outcome import hide_warning
+            from pytest_agentreplay.plugin.reports import hide_warning
 
             hide_warning(warning_message, self.hiding[1])
 
@@ -168,12 +161,6 @@ class SessionReport:
 
             self.processes.append(from_plain(ProcessSummary, facts))
 
-    def note(self, **facts: Any) -> None:
-        """Keep what this process has to report beside its tests; the names are those of `ProcessSummary`."""
-        from pytest_agentreplay.report.summary import ProcessSummary
-
-        self.processes.append(ProcessSummary(**facts))
-
     @pytest.hookimpl(optionalhook=True)
     def pytest_handlecrashitem(self, crashitem: str) -> None:
         """Remember in which tests worker processes of xdist have crashed."""
@@ -183,60 +170,62 @@ class SessionReport:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Close what an interrupt left open. A call that came after its test's report fails the session instead."""
         config = session.config
+        facts: dict[str, Any] = {}  # of this process, by their names in `ProcessSummary`
         if self.shared_causes is not None:
             self.shared_causes.complete()
-        if (run_session := config.stash.get(OPEN, None)) is not None:
-            self.cut_short(run_session)
-        if FIXTURES in config.stash:
-            config.stash[FIXTURES].close()
-            self.note(fixtures=(*config.stash[FIXTURES].report(),))
-        if AFTERWARDS in config.stash:
+        if (run_session := config.stash.get(keys.OPEN, None)) is not None:
+            self.end_interrupted(run_session)
+        if keys.FIXTURES in config.stash:
+            config.stash[keys.FIXTURES].close()
+            facts["fixtures"] = (*config.stash[keys.FIXTURES].take_summaries(),)
+        if keys.LATE_CALLS in config.stash:
             self.await_exit(session)
-            self.processes.append(config.stash[AFTERWARDS].summarize())
+            self.processes.append(config.stash[keys.LATE_CALLS].summarize())
         if self.exits and self.summaries:
             from pytest_agentreplay.runs.late_calls import read_late_calls
 
-            self.note(late=read_late_calls(self.exits))
-        if (collected := self.find_unowned(session)) is not None:
-            self.note(collected=(collected,))
-        if (closing := config.pluginmanager.get_plugin(CLOSING)) is not None and closing.why:
-            self.note(open=closing.why)
-        if self.crashed and (self.summaries or is_recording(config)):
-            self.note(crashed=(*self.crashed,))
+            facts["late"] = read_late_calls(self.exits)
+        if folders := self.snapshot_folders(session):
+            from pytest_agentreplay.plugin.collected import find_unowned
+
+            facts["collected"] = (find_unowned(session, folders),)
+        if (closing := config.pluginmanager.get_plugin(CLOSING)) is not None:
+            facts["open"] = closing.why
+        if self.crashed and (self.summaries or is_recording(self.base)):
+            facts["crashed"] = (*self.crashed,)
         verified = any(summary.replay is not None and summary.replay.verified for summary in self.summaries)
-        self.nothing_verified = config.stash[BASE].replay_tools == "verify" and not verified
-        if self.nothing_verified and not hasattr(config, "workeroutput") and session.exitstatus in UNHARMED:
-            session.exitstatus = pytest.ExitCode.USAGE_ERROR
-        self.compare(session)
-        if not any(self.processes):
+        self.nothing_verified = self.base.replay_tools == "verify" and not verified
+        if self.nothing_verified and not self.is_worker:
+            fail_session(session, pytest.ExitCode.USAGE_ERROR)
+        self.compare_locks(session)
+        if not any(facts.values()) and not any(self.processes):
             return
         from pytest_agentreplay.report.summary import ProcessSummary, to_plain
 
+        self.processes.append(ProcessSummary(**facts))
         processes = sum(self.processes, ProcessSummary())
-        if (to_controller := getattr(config, "workeroutput", None)) is not None:
-            to_controller["agentreplay"] = to_plain(processes)
+        if self.is_worker:
+            config.workeroutput["agentreplay"] = to_plain(processes)  # type: ignore[attr-defined]
             return
         self.summaries += processes.fixtures
         unused = self.unused = self.find_unused(session, processes.collected)
         diverged = any(summary.code for summary in processes.fixtures)
-        fails = diverged or processes.late or (unused.files and config.stash[BASE].unused == "fail")
-        if fails and session.exitstatus in UNHARMED:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if diverged or processes.late or (unused.files and self.base.unused == "fail"):
+            fail_session(session)
 
-    @staticmethod
-    def await_exit(session: pytest.Session) -> None:
+    def await_exit(self, session: pytest.Session) -> None:
         """Fail the process by calls that come when the session has been reported."""
         from pytest_agentreplay.runs.late_calls import Exit
 
-        config = session.config
+        config = self.config
         hand_over = getattr(config, "workerinput", {}).get("agentreplay_exit", "")
-        root, hosts = str(config.rootpath), config.stash[BASE].allow_hosts
-        exiting = Exit(config.stash[AFTERWARDS], redaction_of(config), root, hand_over, hosts)
+        late_calls, root = config.stash[keys.LATE_CALLS], str(config.rootpath)
+        exiting = Exit(late_calls, redaction_of(config), root, hand_over, self.base.allow_hosts)
         exiting.passed = lambda: session.exitstatus == pytest.ExitCode.OK
         exiting.collect()
         exiting.await_exit()
 
-    def cut_short(self, run_session: RunSession) -> None:
+    def end_interrupted(self, run_session: RunSession) -> None:
         """Close what an interrupt left open; a second one, which people type, has to wait for that moment."""
         from pytest_agentreplay.runs.run_session import EndedRun
 
@@ -247,72 +236,53 @@ class SessionReport:
             if recording is None or recording.verdict not in {"created", "replaced"}:  # else it came when all was done
                 run_session.end_body(EndedRun(interrupted=True))
                 run_session.end()
-            from pytest_agentreplay.plugin.report_data import hide_secrets
+            from pytest_agentreplay.plugin.reports import hidden_summary
 
-            self.summaries.append(hide_secrets(run_session.summarize(), run_session.redaction))
+            self.summaries.append(hidden_summary(run_session))
         finally:
             if before is not None:
                 signal.signal(signal.SIGINT, before)
 
-    def compare(self, session: pytest.Session) -> None:
+    def compare_locks(self, session: pytest.Session) -> None:
         """Hold the locks over the snapshots of this session against them; once, where the reports come together."""
-        config = session.config
-        base = config.stash[BASE]
-        if not self.summaries or base.mode == "off" or hasattr(config, "workerinput"):
+        if not self.summaries or self.base.mode == "off" or self.is_worker:
             return
         from pytest_agentreplay.store.projects import locks_over
 
         files = {os.path.dirname(summary.file): summary.file for summary in self.summaries}  # noqa: PTH120
-        over = dict.fromkeys(lock for file in files.values() for lock in locks_over(Path(file), config.rootpath))
+        over = dict.fromkeys(lock for file in files.values() for lock in locks_over(Path(file), self.config.rootpath))
         if not over:
             return
         from pytest_agentreplay.store import locks
 
         self.unlike = {str(lock): differences for lock in over if (differences := locks.told(lock))}
-        if self.unlike and self.lock_binds(config) and session.exitstatus in UNHARMED:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        if self.unlike and self.lock_binds:
+            fail_session(session)
 
-    @staticmethod
-    def lock_binds(config: pytest.Config) -> bool:
+    @property
+    def lock_binds(self) -> bool:
         """Whether a lock that does not fit fails the session; a recording is what makes it unfit."""
-        base = config.stash[BASE]
-        return base.strict and base.mode == "replay" and not base.adopt
+        return self.base.strict and self.base.mode == "replay" and not self.base.adopt
 
-    def find_unowned(self, session: pytest.Session) -> CollectedSnapshots | None:
-        """Return the snapshots that no test of this process owns; None where there is no folder of snapshots."""
-        config = session.config
-        base, items = config.stash[BASE], getattr(session, "items", [])
-        wish = base.unused != "ignore" or config.option.agentreplay_unused_into
-        beside = {os.path.join(place, base.directory) for place in {item.path.parent for item in items}}  # noqa: PTH118
-        folders = {*self.seen["folders"], *filter(os.path.isdir, beside)}
-        if not folders or not wish or base.mode == "off":
-            return None
-        from pytest_agentreplay.plugin.fixture_names import id_of, wide
-        from pytest_agentreplay.report.summary import CollectedSnapshots
-        from pytest_agentreplay.runs import unused_snapshots
-
-        words = (config.args, config.invocation_params.dir, config.rootpath, config.getini("testpaths"))
-        if part := unused_snapshots.narrowed(vars(config.option), *words):
-            return CollectedSnapshots(part)
-        tests = [
-            (nodeid_of(item) if is_opted_in(item) else item.nodeid, item.path, is_opted_in(item)) for item in items
-        ]
-        shared = {id_of(each, item) for item in items if is_opted_in(item) for each in wide(item)}
-        fixtures = [(fixture, config.rootpath / fixture.partition("::")[0]) for fixture in sorted(shared)]
-        return unused_snapshots.find_unowned(
-            unused_snapshots.CollectedTests(tests, fixtures, self.seen, {*map(Path, folders)}), store_of(config)
-        )
+    def snapshot_folders(self, session: pytest.Session) -> set[str]:
+        """Return the folders in which to look for unused snapshots; none where nobody wants to know of them."""
+        base = self.base
+        if base.mode == "off" or not (base.unused != "ignore" or self.config.option.agentreplay_unused_into):
+            return set()
+        places = {item.path.parent for item in getattr(session, "items", [])}
+        beside = {os.path.join(place, base.directory) for place in places}  # noqa: PTH118
+        return {*self.seen["folders"], *filter(os.path.isdir, beside)}
 
     def find_unused(self, session: pytest.Session, collected: Sequence[CollectedSnapshots]) -> UnusedSnapshots:
         """Return the unused snapshots, if every test of the project was run to its end."""
         from pytest_agentreplay.runs import unused_snapshots
 
-        config = session.config
         stopped = session.shouldstop or session.shouldfail or session.exitstatus not in {0, 1, 5}
         why = unused_snapshots.LOST if self.lost else "the session was stopped" if stopped else ""
-        summaries, store = self.summaries, store_of(config)
-        unused = unused_snapshots.find_unused(collected, why=why, ran=self.ran, summaries=summaries, store=store)
-        if into := config.option.agentreplay_unused_into:
+        unused = unused_snapshots.find_unused(
+            collected, why=why, ran=self.ran, summaries=self.summaries, store=store_of(self.config)
+        )
+        if into := self.config.option.agentreplay_unused_into:
             unused_snapshots.write_unused(unused, into)
         return unused
 
@@ -323,8 +293,8 @@ class SessionReport:
         from pytest_agentreplay.report.escape import escape_line, escape_output
         from pytest_agentreplay.report.notices import footer_lines
 
-        late = [call for process in self.processes for call in process.late]
-        for call in late:  # too late for a report: it is a notice below, and counted as an error
+        for call in [call for process in self.processes for call in process.late]:
+            # Too late for a report: it is a notice below, and counted as an error.
             place = call.test.partition("::")[0], None, call.test
             error = pytest.TestReport(call.test, place, {}, "failed", escape_output(call.call), "teardown")
             terminalreporter.stats.setdefault("error", []).append(error)
@@ -333,16 +303,16 @@ class SessionReport:
             return
         if config.get_verbosity() >= 0:
             terminalreporter.section("agentreplay", sep="-")
-        for row in map(redaction_of(config).hide, map(config.stash[BASE].written, lines)):
+        for row in map(redaction_of(config).hide, map(config.stash[keys.SETTINGS].written, lines)):
             terminalreporter.line(escape_output(escape_line(row)))
 
     def notices(self) -> Iterator[Notice]:
         """Yield the notices of the footer, in its order."""
         from pytest_agentreplay.report import session_notices
-        from pytest_agentreplay.report.notices import Notice, Severity, warning
+        from pytest_agentreplay.report.notices import error, lock_notices, unused_notices, warning
         from pytest_agentreplay.report.summary import ProcessSummary
 
-        config, base, here = self.config, self.config.stash[BASE], self.config.invocation_params.dir
+        base, here = self.base, self.config.invocation_params.dir
         yield from session_notices.session_notices(self.summaries, here)
         if self.shared_causes is not None:
             yield from self.shared_causes.notices()
@@ -350,44 +320,94 @@ class SessionReport:
             yield from session_notices.secret_notices(os.environ)
         if self.nothing_verified:
             yield session_notices.NOTHING_VERIFIED
-        yield from session_notices.process_notices(
-            sum(self.processes, ProcessSummary()), recording=is_recording(config)
-        )
-        unused = self.unused
-        if unused is not None and (unused.files or "lost" in unused.why):
-            from pytest_agentreplay.report.notices import unused_notices
-
-            yield from unused_notices(unused, here=here, fails=base.unused == "fail")
-        if self.unlike:
-            from pytest_agentreplay.report.notices import lock_notices
-
-            yield from lock_notices(self.unlike, here=here, fails=self.lock_binds(config))
+        processes = sum(self.processes, ProcessSummary())
+        yield from session_notices.process_notices(processes, recording=is_recording(base))
+        if self.unused is not None:
+            yield from unused_notices(self.unused, here=here, fails=base.unused == "fail")
+        yield from lock_notices(self.unlike, here=here, fails=self.lock_binds)
         if self.cases:
             from pytest_agentreplay.report.verdict import count_halves
 
             yield from session_notices.unheard_notices(half.unheard for half in self.cases.values())
             yield warning(count_halves([*self.cases.values()]))
-        if LIVE_RUNS in config.stash:
-            yield Notice(Severity.ERROR, (*config.stash[LIVE_RUNS].lines,))
+        if keys.LIVE_RUNS in self.config.stash:
+            yield error(*self.config.stash[keys.LIVE_RUNS].lines)
 
 
-def is_recording(config: pytest.Config) -> bool:
+def is_recording(base: Settings) -> bool:
     """Return whether tests of the session may be recorded."""
-    return config.stash[BASE].mode == "record" or config.stash[BASE].record_missing
+    return base.mode == "record" or base.record_missing
 
 
-LINES: pytest.StashKey[SessionReport] = pytest.StashKey()
+def fail_session(session: pytest.Session, status: int = pytest.ExitCode.TESTS_FAILED) -> None:
+    """Have a session fail whose tests did not."""
+    if session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
+        session.exitstatus = status
 
 
-def suite_of(session: pytest.Session) -> Suite:
-    """What the session knows of the project's tests, for those that were renamed."""
-    if SUITE not in session.config.stash:
-        from pytest_agentreplay.plugin.fixture_names import id_of, wide
-        from pytest_agentreplay.runs.renamed_tests import Suite
+SHOWN_REASONS = 3  # why the sandbox is not closed, one by one
 
-        opted_in = [*filter(is_opted_in, session.items)]
-        fixtures = (id_of(each, item) for item in opted_in for each in wide(item))
-        ids = frozenset((*session.config.stash[LINES].seen["items"], *map(nodeid_of, opted_in), *fixtures))
-        modules = {item.nodeid.partition("::")[0]: getattr(item, "module", None) for item in session.items}
-        session.config.stash[SUITE] = Suite(session.config.rootpath, ids, session.config.args, modules)
-    return session.config.stash[SUITE]
+
+class SandboxClosing:
+    """Closes the sandbox once everything is collected. `why` says what was in its way, where something was.
+
+    It is closed for the whole process and for good, so a test that needs the network would fail under it: it is closed
+    only where every selected test is a replay that declares none. Under xdist each worker closes its own.
+    """
+
+    def __init__(self, how: str) -> None:
+        """`how` is "auto" or "require"."""
+        self.how = how
+        self.why = ""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Before any test, and before anybody is told what was collected. Raises UsageError where it must close."""
+        from pytest_agentreplay.intercept.network import sandbox
+
+        if not session.items:
+            return
+        reasons = [*list_hindrances(session)] or [*sandbox.hindrances()]
+        if not reasons and not session.config.option.collectonly and (refused := sandbox.close()):
+            reasons = [refused]
+        more = f", and {len(reasons) - SHOWN_REASONS} more" if len(reasons) > SHOWN_REASONS else ""
+        self.why = "; ".join(reasons[:SHOWN_REASONS]) + more
+        self.raise_if_required()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """A worker of xdist that could not close its own ends before it has a test; the controller says why."""
+        self.why = getattr(node, "workeroutput", {}).get("agentreplay", {}).get("open", "")
+        self.raise_if_required()
+
+    def raise_if_required(self) -> None:
+        """Raise UsageError where the sandbox must be closed, and cannot be."""
+        if self.why and self.how == "require":
+            raise pytest.UsageError(f"--agentreplay-sandbox=require: {self.why}")
+
+    def pytest_report_collectionfinish(self) -> list[str]:
+        """Return the level that was reached; before there was anything collected it could not be known."""
+        from pytest_agentreplay.intercept.network import sandbox
+
+        if self.why:
+            return [f"agentreplay: network closed (L1), not L3: {self.why}"]
+        closed = "network closed (L3): the kernel refuses sockets, to C code and child processes too"
+        return [f"agentreplay: {closed}"] if sandbox.closed() else []
+
+
+def list_hindrances(session: pytest.Session) -> Iterator[str]:
+    """Yield what of the selected tests needs a network, or may need one."""
+    base = session.config.stash[keys.SETTINGS]
+    if base.replay_tools != "frozen":
+        yield f"--replay-tools={base.replay_tools} has tools run"
+    for item in session.items:
+        case = item.get_closest_marker("agentreplay_case") is not None  # it is replayed, whatever it is
+        if not case and not is_opted_in(item):
+            yield f"{item.nodeid} is not replayed"
+            continue
+        with suppress(SettingsError):  # the test itself fails by it
+            settings = settings_of(item)
+            if settings.mode != "replay":
+                yield f"{item.nodeid} is not replayed"
+            elif reaches := settings.reaches():
+                yield f"{item.nodeid} {reaches}"

@@ -1,0 +1,157 @@
+"""What was collected: the ids of fixtures that are wider than a test, the project's tests, snapshots that nobody owns.
+
+The id of a wide fixture is the node that shares it, its name and its parameters. It must not depend on the test that
+needs the fixture first, nor on which other tests were selected.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_agentreplay.core.paths import MARK
+from pytest_agentreplay.plugin import keys
+from pytest_agentreplay.plugin.keys import is_opted_in, new_redaction, nodeid_of, redaction_of, store_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pytest_agentreplay.report.summary import CollectedSnapshots
+    from pytest_agentreplay.runs.renamed_tests import Suite
+
+XUNIT = re.compile(r"_(?:xunit|unittest)_(setup_module|setup_class|setUpClass)_fixture_")
+"""The fixtures that pytest 8.4 to 9.2 makes of set-up functions; their names are private, and the last part varies."""
+
+PLAIN_MODULES = ("_pytest.", "pytest_asyncio.", "anyio.")
+"""Modules whose fixtures run no code of the project's, but for those above: directories, event loops, parameters."""
+
+
+def runs_code(fixturedef: pytest.FixtureDef[Any]) -> bool:
+    """Return whether the fixture is the project's, or of a plugin that may run its agent."""
+    return XUNIT.match(fixturedef.argname) is not None or not fixturedef.func.__module__.startswith(PLAIN_MODULES)
+
+
+def definitions_of(item: pytest.Item) -> Mapping[str, Any]:
+    """Return the fixtures that the test needs, by name, each with those that it overrides."""
+    # Private, pytest 8.4 to 9.2; items of other plugins have none:
+    # https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/python.py
+    info = getattr(item, "_fixtureinfo", None)
+    return {} if info is None else info.name2fixturedefs
+
+
+def wide_fixtures(item: pytest.Item) -> Iterator[pytest.FixtureDef[Any]]:
+    """Yield the fixtures wider than a test that the test needs, overridden ones included."""
+    for several in definitions_of(item).values():
+        yield from (each for each in several if each.scope != "function" and runs_code(each))
+
+
+def fixture_id(fixturedef: pytest.FixtureDef[Any], item: pytest.Item) -> str:
+    """Return the id of the fixture, as `item` needs it."""
+    node = sharing_node(fixturedef, item)
+    xunit = XUNIT.match(fixturedef.argname)
+    name = xunit[1] if xunit is not None else fixturedef.argname
+    fixture = f"{node}{MARK}{name}{override_suffix(fixturedef, item, node)}"
+    parameters = "-".join(parameter_labels(fixturedef, item))
+    if not parameters:
+        return fixture
+    from pytest_agentreplay.redact.redaction_factory import stored_id
+
+    config = item.config
+    nth = "-".join(map(str, item.callspec.indices.values()))  # type: ignore[attr-defined]
+    return stored_id(f"{fixture}[{parameters}]", redaction_of(config), lambda: new_redaction(config), nth)
+
+
+def package_id(node: pytest.Package) -> str:
+    """Return the id of the set-up of a package."""
+    return f"{node.nodeid}/__init__.py{MARK}setup_module".removeprefix("./")
+
+
+def sharing_node(fixturedef: pytest.FixtureDef[Any], item: pytest.Item) -> str:
+    """Return the node whose tests share the fixture: its scope, or its definition where that is narrower."""
+    base = fixturedef.baseid
+    if fixturedef.scope in {"session", "package"}:
+        return base if ".py" in base else f"{base}/conftest.py".removeprefix("./").lstrip("/")
+    kind = pytest.Class if fixturedef.scope == "class" else pytest.Module
+    parent = item.getparent(kind)
+    node = parent.nodeid if parent is not None else nodeid_of(item)  # class scope, and the test stands in none
+    return base if base.startswith(f"{node}::") else node
+
+
+def override_suffix(fixturedef: pytest.FixtureDef[Any], item: pytest.Item, node: str) -> str:
+    """Return what tells a fixture from one of the same node that overrides it and asks for it; "" for the outermost."""
+    same = [
+        each
+        for each in definitions_of(item).get(fixturedef.argname, ())
+        if each.scope == fixturedef.scope and sharing_node(each, item) == node
+    ]
+    above = len(same) - 1 - same.index(fixturedef) if fixturedef in same else 0
+    return f"^{above}" if above else ""
+
+
+def parameter_labels(fixturedef: pytest.FixtureDef[Any], item: pytest.Item) -> Iterator[str]:
+    """Yield the parameters of the fixture and of the fixtures that it asks for, each as a word."""
+    callspec = getattr(item, "callspec", None)
+    if callspec is None:
+        return
+    seen: dict[str, None] = {}
+    names = [fixturedef.argname]
+    while names:
+        name = names.pop(0)
+        if name in seen:
+            continue
+        seen[name] = None
+        definitions_of_name = [fixturedef] if name == fixturedef.argname else definitions_of(item).get(name, ())[-1:]
+        names += [argument for each in definitions_of_name for argument in each.argnames]
+    for name in seen:
+        if name in callspec.params:
+            several = definitions_of(item).get(name, ())
+            yield format_parameter(
+                callspec.params[name], callspec.indices[name], several[-1] if several else fixturedef
+            )
+
+
+def format_parameter(value: object, index: int, fixturedef: pytest.FixtureDef[Any]) -> str:
+    """Return a parameter: its id where the fixture gives one, else the value as pytest shows it, else its number."""
+    ids: Any = fixturedef.ids
+    is_param = fixturedef.params is not None and index < len(fixturedef.params)
+    listed = ids[index] if ids and is_param and not callable(ids) else None
+    name_of_value = ids(value) if callable(ids) else listed
+    if name_of_value is not None:
+        return str(name_of_value)
+    if value is None or isinstance(value, str | int | float | bool):
+        return str(value).encode("unicode_escape").decode("ascii")
+    value_name = getattr(value, "__name__", "")
+    return value_name if isinstance(value_name, str) and value_name else f"{fixturedef.argname}{index}"
+
+
+def suite_of(session: pytest.Session) -> Suite:
+    """Return what the session knows of the project's tests, for those that were renamed."""
+    if keys.SUITE not in session.config.stash:
+        from pytest_agentreplay.runs.renamed_tests import Suite
+
+        opted_in = [*filter(is_opted_in, session.items)]
+        fixtures = (fixture_id(each, item) for item in opted_in for each in wide_fixtures(item))
+        ids = frozenset((*session.config.stash[keys.REPORT].seen["items"], *map(nodeid_of, opted_in), *fixtures))
+        modules = {item.nodeid.partition("::")[0]: getattr(item, "module", None) for item in session.items}
+        session.config.stash[keys.SUITE] = Suite(session.config.rootpath, ids, session.config.args, modules)
+    return session.config.stash[keys.SUITE]
+
+
+def find_unowned(session: pytest.Session, folders: set[str]) -> CollectedSnapshots:
+    """Return the snapshots in these folders, and below, that no test of this process owns."""
+    from pytest_agentreplay.report.summary import CollectedSnapshots
+    from pytest_agentreplay.runs import unused_snapshots
+
+    config, items = session.config, getattr(session, "items", [])
+    words = (config.args, config.invocation_params.dir, config.rootpath, config.getini("testpaths"))
+    if part := unused_snapshots.narrowed(vars(config.option), *words):
+        return CollectedSnapshots(part)
+    tests = [(nodeid_of(item) if is_opted_in(item) else item.nodeid, item.path, is_opted_in(item)) for item in items]
+    shared = {fixture_id(each, item) for item in items if is_opted_in(item) for each in wide_fixtures(item)}
+    fixtures = [(fixture, config.rootpath / fixture.partition("::")[0]) for fixture in sorted(shared)]
+    seen = config.stash[keys.REPORT].seen
+    collected = unused_snapshots.CollectedTests(tests, fixtures, seen, {*map(Path, folders)})
+    return unused_snapshots.find_unowned(collected, store_of(config))

@@ -1,0 +1,160 @@
+"""What the plugin keeps on pytest's config and items, and what it often asks of them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import pytest
+
+from pytest_agentreplay.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_agentreplay.core.order_permutations import OrderTrial
+    from pytest_agentreplay.core.redaction import Redaction
+    from pytest_agentreplay.core.redaction.policy import Redactor
+    from pytest_agentreplay.report.finding import Finding
+    from pytest_agentreplay.runs.late_calls import LateCalls
+    from pytest_agentreplay.runs.renamed_tests import Suite
+    from pytest_agentreplay.runs.run_session import RunSession
+    from pytest_agentreplay.settings import Settings
+    from pytest_agentreplay.store.snapshots import Store
+
+T = TypeVar("T")
+
+# Of the config.
+SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
+STORE: pytest.StashKey[Store] = pytest.StashKey()
+SUITE: pytest.StashKey[Suite] = pytest.StashKey()
+REDACTION: pytest.StashKey[Redaction] = pytest.StashKey()
+LATE_CALLS: pytest.StashKey[LateCalls] = pytest.StashKey()
+OPEN: pytest.StashKey[RunSession | None] = pytest.StashKey()  # the session of the test that runs
+# While no test runs after one that was intercepted: to be called when the next one begins.
+NEXT: pytest.StashKey[Callable[[], None]] = pytest.StashKey()
+# Whether pytest-randomly is to reset its seed again, which it must not do inside of a test.
+RESEEDS: pytest.StashKey[bool] = pytest.StashKey()
+# Their classes are in modules that import this one.
+REPORT: pytest.StashKey[Any] = pytest.StashKey()  # the `session_report.SessionReport`
+FIXTURES: pytest.StashKey[Any] = pytest.StashKey()  # the `fixtures.FixtureSessions` of the process, where there are any
+LIVE_RUNS: pytest.StashKey[Any] = pytest.StashKey()  # the `live_items.LiveItems` of a session with live runs
+
+# Of an item.
+OPTED_IN: pytest.StashKey[bool] = pytest.StashKey()
+NODEID: pytest.StashKey[str] = pytest.StashKey()
+# Its session, from its begin to its last report; None in mode off.
+RUN_SESSION: pytest.StashKey[RunSession | None] = pytest.StashKey()
+FINDING: pytest.StashKey[Finding] = pytest.StashKey()  # what it failed with
+# What its set-up shall fail with, because it cannot be recorded or replayed.
+UNFIT: pytest.StashKey[BaseException] = pytest.StashKey()
+BODY: pytest.StashKey[bool] = pytest.StashKey()  # whether its body runs
+SUBTEST_FAILURE: pytest.StashKey[BaseException] = pytest.StashKey()
+PROVING: pytest.StashKey[bool] = pytest.StashKey()  # whether it is replayed to prove its recording
+UNDO: pytest.StashKey[Callable[[], None]] = pytest.StashKey()  # withdraws its recording, where it is tried again
+# The redactions of its run and of the proof of that, which know what is not to be shown.
+REDACTIONS: pytest.StashKey[list[Redaction]] = pytest.StashKey()
+TEST: pytest.StashKey[str] = pytest.StashKey()  # the id of the test, where the item is one of several of its test
+TRIAL: pytest.StashKey[OrderTrial] = pytest.StashKey()  # the order of answers in which it replays its test
+TRIED: pytest.StashKey[str] = pytest.StashKey()  # of the plain item of a test that has other orders: its id
+# Of one run of a test that goes live: the cell (see `Axes`), and which of its runs.
+LIVE: pytest.StashKey[tuple[str, int]] = pytest.StashKey()
+
+
+def take_out(stash: pytest.Stash, key: pytest.StashKey[T]) -> T | None:
+    """Return what stands under a key, and forget it; None where nothing does."""
+    value = stash.get(key, None)
+    if key in stash:
+        del stash[key]
+    return value
+
+
+def begin_next(config: pytest.Config) -> None:
+    """The next test begins, or the session ends: tools may be called again."""
+    if (begins := take_out(config.stash, NEXT)) is not None:
+        begins()
+
+
+def is_opted_in(item: pytest.Item) -> bool:
+    """Return whether the test opted in: by fixture, by marker, or by folder. A case has its own way."""
+    opted_in = item.stash.get(OPTED_IN, None)
+    if opted_in is None:
+        opted_in = "agentreplay_case" not in item.keywords and (
+            "agentreplay" in getattr(item, "fixturenames", ())
+            or item.get_closest_marker("agentreplay") is not None
+            or item.config.stash[SETTINGS].covers(item.path, item.config.rootpath)
+        )
+        item.stash[OPTED_IN] = opted_in
+    return opted_in
+
+
+def settings_of(node: pytest.Item | pytest.Collector, *, proving: bool = False) -> Settings:
+    """Return the settings of what is at a node: those of the session, with its markers. Raises SettingsError."""
+    markers = [dict(mark.kwargs) for mark in node.iter_markers("agentreplay")]
+    return node.config.stash[SETTINGS].for_test(markers, proving=proving)
+
+
+def nodeid_of(item: pytest.Item) -> str:
+    """Return the id of a test, the same in every process.
+
+    The workers of `xdist --dist loadgroup` append "@group" to the node id. A test that is replayed in other orders of
+    answers, or goes live, is one test in several items. A secret in it is a placeholder.
+    """
+    if TEST in item.stash:
+        return item.stash[TEST]
+    if NODEID in item.stash:
+        return item.stash[NODEID]
+    nodeid = item.nodeid
+    if getattr(item.config.option, "loadgroup", False) and item.parent is not None:
+        nodeid = f"{item.parent.nodeid}::{item.name}"
+    if "[" in nodeid:
+        from pytest_agentreplay.redact.redaction_factory import stored_id
+
+        config, indices = item.config, getattr(getattr(item, "callspec", None), "indices", {})
+        nth = "-".join(map(str, indices.values())) or "0"
+        nodeid = stored_id(nodeid, redaction_of(config), lambda: new_redaction(config), nth)
+    item.stash[NODEID] = nodeid
+    return nodeid
+
+
+def redaction_of(config: pytest.Config) -> Redaction:
+    """Return what is known as a secret of the whole session, and hidden where no run of a test knows more."""
+    if REDACTION not in config.stash:
+        config.stash[REDACTION] = new_redaction(config)
+    return config.stash[REDACTION]
+
+
+def new_redaction(config: pytest.Config) -> Redaction:
+    """Return the same as `redaction_of`, with nothing numbered yet."""
+    from pytest_agentreplay.redact.redaction_factory import redaction_for
+
+    policy = config.stash[SETTINGS].redacted
+    try:
+        return redaction_for(os.environ, policy=policy, redactors=redactors_of(config))
+    except SettingsError:  # each guarded test fails with it
+        return redaction_for(os.environ, policy=policy)
+
+
+def redactors_of(config: pytest.Config) -> dict[str, Redactor | None]:
+    """Return the project's functions that find what nobody else may read. Raises SettingsError for what is none."""
+    from pytest_agentreplay import conftests
+
+    return conftests.redactors_of(config.hook)
+
+
+def store_of(config: pytest.Config) -> Store:
+    """Return the session's store of snapshots."""
+    if STORE not in config.stash:
+        from pytest_agentreplay.store.snapshots import Store
+
+        config.stash[STORE] = Store(config.rootpath, config.stash[SETTINGS].directory, config.stash[SETTINGS].largest)
+    return config.stash[STORE]
+
+
+def late_calls_of(config: pytest.Config) -> LateCalls:
+    """Return what hears of the tests of this process once they are over."""
+    if LATE_CALLS not in config.stash:
+        from pytest_agentreplay.runs.late_calls import LateCalls
+
+        config.stash[LATE_CALLS] = LateCalls()
+    return config.stash[LATE_CALLS]
