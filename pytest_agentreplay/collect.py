@@ -63,7 +63,7 @@ class CaseItem(pytest.Item):
     """One half of a case. After its run, `verdict` says what came of it."""
 
     title = ""
-    escape_line = 0
+    line = 0
     broken: CaseError | None = None
     error: AgentReplayError | None = None
     verdict: Verdict | None = None

@@ -3,8 +3,8 @@
     plain_imports    our modules, without assertion rewriting
     conflicts        names that other plugins have as well         keys           what is kept on pytest's objects
     runtest_hooks    one test, from its set-up to its report       item_session   the run session of one test
-    fixtures         fixtures that are wider than a test           collected      their ids, and the tests of a session
-    reports          our data in pytest's reports, no secrets      session_report the footer of the session, its sandbox
+    fixtures         fixtures that are wider than a test           collected      their ids, all tests, the sandbox
+    reports          our data in pytest's reports, no secrets      session_report the footer of the session
     proofs           the proof of each new recording               orders         a test in other orders of answers
     cases            cases as items, and in reports                live_items     the live runs of a test
 
@@ -35,7 +35,7 @@ from pytest_agentreplay.plugin.runtest_hooks import (
     pytest_runtest_setup,
     pytest_runtest_teardown,
 )
-from pytest_agentreplay.plugin.session_report import CLOSING, SandboxClosing, SessionReport, is_recording
+from pytest_agentreplay.plugin.session_report import SessionReport, is_recording
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -142,7 +142,9 @@ def pytest_configure(config: pytest.Config) -> None:
         if afresh:
             register(proofs.FreshProof(config), "agentreplay-proof")
     if base.sandbox != "off":
-        register(SandboxClosing(base.sandbox), CLOSING)
+        from pytest_agentreplay.plugin.collected import SandboxClosing
+
+        register(SandboxClosing(base.sandbox), keys.CLOSING)
     if (runs := base.live_runs) is not None:
         from pytest_agentreplay.plugin.live_items import PLUGIN, LiveItems
 

@@ -1,4 +1,4 @@
-"""What was collected: the ids of fixtures that are wider than a test, the project's tests, snapshots that nobody owns.
+"""What was collected: fixtures that are wider than a test and their ids, the tests, unused snapshots; the sandbox.
 
 The id of a wide fixture is the node that shares it, its name and its parameters. It must not depend on the test that
 needs the fixture first, nor on which other tests were selected.
@@ -7,14 +7,16 @@ needs the fixture first, nor on which other tests were selected.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_agentreplay.core.paths import MARK
+from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.plugin import keys
-from pytest_agentreplay.plugin.keys import is_opted_in, new_redaction, nodeid_of, redaction_of, store_of
+from pytest_agentreplay.plugin.keys import is_opted_in, new_redaction, nodeid_of, redaction_of, settings_of, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -155,3 +157,71 @@ def find_unowned(session: pytest.Session, folders: set[str]) -> CollectedSnapsho
     seen = config.stash[keys.REPORT].seen
     collected = unused_snapshots.CollectedTests(tests, fixtures, seen, {*map(Path, folders)})
     return unused_snapshots.find_unowned(collected, store_of(config))
+
+
+SHOWN_REASONS = 3  # why the sandbox is not closed, one by one
+
+
+class SandboxClosing:
+    """Closes the sandbox once everything is collected. `why` says what was in its way, where something was.
+
+    It is closed for the whole process and for good, so a test that needs the network would fail under it: it is closed
+    only where every selected test is a replay that declares none. Under xdist each worker closes its own.
+    """
+
+    def __init__(self, how: str) -> None:
+        """`how` is "auto" or "require"."""
+        self.how = how
+        self.why = ""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Before any test, and before anybody is told what was collected. Raises UsageError where it must close."""
+        from pytest_agentreplay.intercept.network import sandbox
+
+        if not session.items:
+            return
+        reasons = [*list_hindrances(session)] or [*sandbox.hindrances()]
+        if not reasons and not session.config.option.collectonly and (refused := sandbox.close()):
+            reasons = [refused]
+        more = f", and {len(reasons) - SHOWN_REASONS} more" if len(reasons) > SHOWN_REASONS else ""
+        self.why = "; ".join(reasons[:SHOWN_REASONS]) + more
+        self.raise_if_required()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """A worker of xdist that could not close its own ends before it has a test; the controller says why."""
+        self.why = getattr(node, "workeroutput", {}).get("agentreplay", {}).get("open", "")
+        self.raise_if_required()
+
+    def raise_if_required(self) -> None:
+        """Raise UsageError where the sandbox must be closed, and cannot be."""
+        if self.why and self.how == "require":
+            raise pytest.UsageError(f"--agentreplay-sandbox=require: {self.why}")
+
+    def pytest_report_collectionfinish(self) -> list[str]:
+        """Return the level that was reached; before there was anything collected it could not be known."""
+        from pytest_agentreplay.intercept.network import sandbox
+
+        if self.why:
+            return [f"agentreplay: network closed (L1), not L3: {self.why}"]
+        closed = "network closed (L3): the kernel refuses sockets, to C code and child processes too"
+        return [f"agentreplay: {closed}"] if sandbox.closed() else []
+
+
+def list_hindrances(session: pytest.Session) -> Iterator[str]:
+    """Yield what of the selected tests needs a network, or may need one."""
+    base = session.config.stash[keys.SETTINGS]
+    if base.replay_tools != "frozen":
+        yield f"--replay-tools={base.replay_tools} has tools run"
+    for item in session.items:
+        case = item.get_closest_marker("agentreplay_case") is not None  # it is replayed, whatever it is
+        if not case and not is_opted_in(item):
+            yield f"{item.nodeid} is not replayed"
+            continue
+        with suppress(SettingsError):  # the test itself fails by it
+            settings = settings_of(item)
+            if settings.mode != "replay":
+                yield f"{item.nodeid} is not replayed"
+            elif reaches := settings.reaches():
+                yield f"{item.nodeid} {reaches}"

@@ -39,6 +39,7 @@ TOO_LATE = (
     "Name the fixture among its arguments, or mark it: @pytest.mark.agentreplay"
 )
 
+# The message of pytest-timeout: https://github.com/pytest-dev/pytest-timeout/blob/main/pytest_timeout.py
 TIMED_OUT = re.compile(r"Timeout \(?>[\d.]+s\)?( from pytest-timeout\.)?")
 
 
@@ -118,6 +119,8 @@ def add_patches_of_plugins(config: pytest.Config) -> None:
 
 def hold_seeds(item: pytest.Item) -> None:
     """Have pytest-randomly seed now, before the run has its own seeds, and not again before body and teardown."""
+    # pytest-randomly seeds before set-up, body and teardown while this option is set:
+    # https://github.com/pytest-dev/pytest-randomly/blob/main/src/pytest_randomly/__init__.py
     config = item.config
     if getattr(config.option, "randomly_reset_seed", False):
         if (randomly := config.pluginmanager.get_plugin("randomly")) is not None:
@@ -131,6 +134,7 @@ def will_be_skipped(item: pytest.Item) -> bool:
     if not any(mark.name in {"skip", "skipif", "xfail"} for mark in item.iter_markers()):
         return False
     # Private: pytest 8.4 to 9.2 evaluate markers inside `pytest_runtest_setup`, which is too late to ask.
+    # https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/skipping.py
     from _pytest.skipping import evaluate_skip_marks, evaluate_xfail_marks
 
     try:

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+CLOSING = "agentreplay-closing"  # the plugin that closes the sandbox, where somebody asked for it
+
 # Of the config.
 SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()
 STORE: pytest.StashKey[Store] = pytest.StashKey()

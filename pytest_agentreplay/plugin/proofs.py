@@ -132,6 +132,7 @@ def replay_recording(
     The finding may be about a fixture that the test shares. No report is logged. `broken` names the phases (setup,
     teardown) that failed while recording: they may fail again, and the recording has no part in that.
     """
+    # Private, and what plugins that run a test again call: https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/runner.py
     from _pytest.runner import runtestprotocol
 
     item.stash[keys.PROVING] = True
@@ -161,6 +162,7 @@ def without_prompts(config: pytest.Config) -> Iterator[None]:
     """No prompt of a debugger (`breakpoint()`, `pdb.set_trace()`, `--pdb`): the recording has asked already."""
     import pdb  # noqa: T100  to keep it from asking
 
+    # The plugin of `--pdb` has this name: https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/debugging.py
     manager, hook = config.pluginmanager, sys.breakpointhook
     postmortem = manager.unregister(name="pdbinvoke") if manager.hasplugin("pdbinvoke") else None
     trace = pdb.set_trace

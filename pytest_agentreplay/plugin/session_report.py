@@ -6,16 +6,14 @@ import os
 import signal
 import threading
 import time
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.plugin import keys
-from pytest_agentreplay.plugin.keys import is_opted_in, redaction_of, settings_of, store_of
+from pytest_agentreplay.plugin.keys import redaction_of, store_of
 
 if TYPE_CHECKING:
     import warnings
@@ -31,11 +29,8 @@ if TYPE_CHECKING:
 
 def is_tried_again(report: pytest.TestReport) -> bool:
     """Return whether the test is run once more because of this report: pytest-rerunfailures has a word for it."""
+    # https://github.com/pytest-dev/pytest-rerunfailures/blob/master/src/pytest_rerunfailures.py
     return str(report.outcome) == "rerun"
-
-
-CLOSING = "agentreplay-closing"
-"""The name of the plugin that closes the sandbox; there is none where nobody asked for one."""
 
 
 class SessionReport:
@@ -189,7 +184,7 @@ class SessionReport:
             from pytest_agentreplay.plugin.collected import find_unowned
 
             facts["collected"] = (find_unowned(session, folders),)
-        if (closing := config.pluginmanager.get_plugin(CLOSING)) is not None:
+        if (closing := config.pluginmanager.get_plugin(keys.CLOSING)) is not None:
             facts["open"] = closing.why
         if self.crashed and (self.summaries or is_recording(self.base)):
             facts["crashed"] = (*self.crashed,)
@@ -343,71 +338,3 @@ def fail_session(session: pytest.Session, status: int = pytest.ExitCode.TESTS_FA
     """Have a session fail whose tests did not."""
     if session.exitstatus in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
         session.exitstatus = status
-
-
-SHOWN_REASONS = 3  # why the sandbox is not closed, one by one
-
-
-class SandboxClosing:
-    """Closes the sandbox once everything is collected. `why` says what was in its way, where something was.
-
-    It is closed for the whole process and for good, so a test that needs the network would fail under it: it is closed
-    only where every selected test is a replay that declares none. Under xdist each worker closes its own.
-    """
-
-    def __init__(self, how: str) -> None:
-        """`how` is "auto" or "require"."""
-        self.how = how
-        self.why = ""
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Before any test, and before anybody is told what was collected. Raises UsageError where it must close."""
-        from pytest_agentreplay.intercept.network import sandbox
-
-        if not session.items:
-            return
-        reasons = [*list_hindrances(session)] or [*sandbox.hindrances()]
-        if not reasons and not session.config.option.collectonly and (refused := sandbox.close()):
-            reasons = [refused]
-        more = f", and {len(reasons) - SHOWN_REASONS} more" if len(reasons) > SHOWN_REASONS else ""
-        self.why = "; ".join(reasons[:SHOWN_REASONS]) + more
-        self.raise_if_required()
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
-        """A worker of xdist that could not close its own ends before it has a test; the controller says why."""
-        self.why = getattr(node, "workeroutput", {}).get("agentreplay", {}).get("open", "")
-        self.raise_if_required()
-
-    def raise_if_required(self) -> None:
-        """Raise UsageError where the sandbox must be closed, and cannot be."""
-        if self.why and self.how == "require":
-            raise pytest.UsageError(f"--agentreplay-sandbox=require: {self.why}")
-
-    def pytest_report_collectionfinish(self) -> list[str]:
-        """Return the level that was reached; before there was anything collected it could not be known."""
-        from pytest_agentreplay.intercept.network import sandbox
-
-        if self.why:
-            return [f"agentreplay: network closed (L1), not L3: {self.why}"]
-        closed = "network closed (L3): the kernel refuses sockets, to C code and child processes too"
-        return [f"agentreplay: {closed}"] if sandbox.closed() else []
-
-
-def list_hindrances(session: pytest.Session) -> Iterator[str]:
-    """Yield what of the selected tests needs a network, or may need one."""
-    base = session.config.stash[keys.SETTINGS]
-    if base.replay_tools != "frozen":
-        yield f"--replay-tools={base.replay_tools} has tools run"
-    for item in session.items:
-        case = item.get_closest_marker("agentreplay_case") is not None  # it is replayed, whatever it is
-        if not case and not is_opted_in(item):
-            yield f"{item.nodeid} is not replayed"
-            continue
-        with suppress(SettingsError):  # the test itself fails by it
-            settings = settings_of(item)
-            if settings.mode != "replay":
-                yield f"{item.nodeid} is not replayed"
-            elif reaches := settings.reaches():
-                yield f"{item.nodeid} {reaches}"

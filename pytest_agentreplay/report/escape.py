@@ -19,6 +19,7 @@ from functools import lru_cache
 _UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef]")
 _SUSPECT = re.compile(r"[^\x20-\x7e\n\t]")
 
+# https://github.com/actions/runner/blob/main/src/Runner.Common/ActionCommand.cs
 # GitHub takes `::name` behind any white space; it and Azure take `##[name]` and `##vso[name]` wherever they stand.
 _COMMAND = re.compile(r"^([^\S\n]*):(?=:[a-z])|()#(?=#[a-z]*\[)", re.IGNORECASE | re.MULTILINE)
 _MARKER = re.compile(r"^([^\S\n]*)([:#])(?=\2)", re.MULTILINE)
