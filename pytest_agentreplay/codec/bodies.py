@@ -21,7 +21,7 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_agentreplay.codec import lines, streams
 from pytest_agentreplay.codec.decode import headers_in
@@ -204,8 +204,7 @@ DAMAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, Recursion
 """What reading damaged content raises; all of it becomes SnapshotUnreadable where the exchange is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class LazyBody:
+class LazyBody(NamedTuple):
     """The bodies of `file`. A message is the stored request or response that holds the body."""
 
     file: str

@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 from json.encoder import encode_basestring, encode_basestring_ascii
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -106,8 +106,7 @@ _INDENTS = {"c": "", "p": "", "it": "\t", **{f"i{width}": " " * width for width 
 _ESCAPED = re.compile(r"\\u(?!00[01])")
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
+class Style(NamedTuple):
     """One way to write JSON. `layout` as in the code, `escape` for ASCII only, `newline` at the end."""
 
     layout: str = "c"

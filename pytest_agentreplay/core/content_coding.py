@@ -13,10 +13,9 @@ from __future__ import annotations
 import re
 import zlib
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 ZLIB = frozenset(("gzip", "x-gzip", "deflate"))
 FRAMED = "aws-chunked"
@@ -187,8 +186,7 @@ class Opaque(Exception):
     """The body cannot be read within bounds, so nothing can be said about what it holds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded:
+class Decoded(NamedTuple):
     """The text, how many bytes of it each chunk carried, and whether the coded body was complete."""
 
     text: bytes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Exchange, Json
@@ -66,8 +66,7 @@ class Absent(Enum):
 ABSENT = Absent.ABSENT
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(NamedTuple):
     """One place that differs: a JSON path into the call and what stands there on each side.
 
     `note` says it shorter where the values are long ("line 3: refund -> credit", "reordered [2, 1, 3]").

@@ -12,9 +12,8 @@ The fields of a replay kit, group by group, read from a run and its header.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.divergence import Kind
@@ -114,8 +113,7 @@ class Status(Enum):
     NOT_APPLICABLE = "n/a"
 
 
-@dataclass(frozen=True, slots=True)
-class KitField:
+class KitField(NamedTuple):
     """One thing that was around the run or crossed its boundaries; `value` is it in short."""
 
     group: str
@@ -335,8 +333,7 @@ class Grade(Enum):
         return self in (Grade.A, Grade.B)
 
 
-@dataclass(frozen=True, slots=True)
-class Kit:
+class Kit(NamedTuple):
     """All fields of one run, its grade, and the reasons for one that is not A."""
 
     fields: tuple[KitField, ...]

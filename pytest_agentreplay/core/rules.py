@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 from pytest_agentreplay.errors import SettingsError
 
@@ -35,16 +35,14 @@ _STEP = re.compile(
 _PLAIN = re.compile(r"[A-Za-z_]\w*")
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(NamedTuple):
     """One step down: to the member or element `want` (None: to each), `deep` from every node below too."""
 
     want: str | int | None
     deep: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Selector:
+class Selector(NamedTuple):
     """A compiled path. `text` is the path as written."""
 
     text: str

@@ -18,8 +18,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay.core.model import Exchange, HttpCall, Run, ToolCall
 
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.reading import Reader
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """One turn: `number` counts from 1 for `agent` in `lane` (0: before any model call); `model` is None in turn 0.
 
     `exchanges` are all top-level ones in order of start, `model` among them (its last attempt). `who` tells people
@@ -54,8 +52,7 @@ class Turn:
         return f"turn {self.number} of {self.who}" if self.who else f"turn {self.number}"
 
 
-@dataclass(frozen=True, slots=True)
-class TurnPosition:
+class TurnPosition(NamedTuple):
     """Where an exchange stands: its turn, of how many in its strand, and which call of how many in the whole run."""
 
     turn: Turn
@@ -191,7 +188,7 @@ def _named(found: list[Turn]) -> tuple[Turn, ...]:
         (lane, agent): agent if agent and lanes[agent] == 1 else f"{agent or 'lane'} {lane}"
         for lane, agent in sequences
     }
-    return tuple(replace(turn, who=said[turn.lane, turn.agent]) for turn in found)
+    return tuple(turn._replace(who=said[turn.lane, turn.agent]) for turn in found)
 
 
 def _told(exchanges: list[Exchange], models: set[int]) -> dict[str, str]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_agentreplay.core.reading import CallReading
 from pytest_agentreplay.dialects.lenient import arr, rest, string
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.dialects.streams import ServerSentEvent
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
+class Dialect(NamedTuple):
     """A model API that is spoken over HTTP POST and JSON.
 
     A call is of this dialect when its path ends with the pattern `path`, whatever the host and the path before it, and
@@ -40,8 +38,7 @@ class Dialect:
         return re.search(f"(?:{self.path})$", path) is not None
 
 
-@dataclass(frozen=True, slots=True)
-class FrameDialect:
+class FrameDialect(NamedTuple):
     """A model API that is spoken in JSON messages over a lasting connection.
 
     A connection is of this dialect when its URL's path holds the pattern `path`; a message, when its body `fits` as

@@ -157,9 +157,9 @@ def laid_aside(call: WireCall) -> tuple[MatchContent, Laid]:
         one = media.of(held.data, header(call.headers, "content-type"))
         if not one.kind.startswith(_WHOLE):
             return held, {}
-        return replace(held, data=f"<{one.kind}>".encode()), {(): one}
+        return held._replace(data=f"<{one.kind}>".encode()), {(): one}
     found = dict(media.found(held.tree)) | (_files(call, held) if held.kind == "multipart" else {})
-    return replace(held, tree=rewritten(held.tree, {place: f"<{one.kind}>" for place, one in found.items()})), found
+    return held._replace(tree=rewritten(held.tree, {place: f"<{one.kind}>" for place, one in found.items()})), found
 
 
 def _files(call: WireCall, held: MatchContent) -> Laid:

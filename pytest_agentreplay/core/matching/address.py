@@ -13,9 +13,8 @@ from __future__ import annotations
 import hashlib
 import ipaddress
 import re
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
 from pytest_agentreplay.core.canonical_json import NotJson, parse
@@ -32,8 +31,7 @@ HIDDEN = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*://)([^/?#@]*\[\[redacted:[^/?#@]*
 DEFAULT_PORTS = {"http": 80, "https": 443, "ws": 80, "wss": 443}
 
 
-@dataclass(frozen=True, slots=True)
-class Url:
+class Url(NamedTuple):
     """A URL in parts. `host` is in lower case, `port` None for the scheme's own, `path` as sent and never empty.
 
     `query` holds the decoded pairs in order; `userinfo` and `fragment` are "" when there are none.
@@ -163,8 +161,7 @@ _FORM = re.compile(rb"(?:%b(?:&%b)*)?" % (_FIELD, _FIELD), re.ASCII)
 holds what an encoder would have encoded, or a part without a "=", is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class MatchContent:
+class MatchContent(NamedTuple):
     """A body as its headers say to read it.
 
     `tree` is the JSON value; for a form each name with its value (a list where it is repeated); for a multipart its

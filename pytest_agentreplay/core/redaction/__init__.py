@@ -278,7 +278,7 @@ class Redaction:
     def recall(self, kit: Mapping[str, Json]) -> None:
         """Know the personal values and opaque bodies of a recording again, by its tags. Before anything is redacted."""
         self._placeholders.recall(tags_in(kit))
-        self._inward = replace(self._inward, undo=not lacks_body_digests(kit))
+        self._inward = self._inward._replace(undo=not lacks_body_digests(kit))
 
     def reserve(self, variables: Mapping[str, str]) -> frozenset[str]:
         """Number the values of these `variables` as their recording did; return the placeholders that are its own."""

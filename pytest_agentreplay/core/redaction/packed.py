@@ -14,8 +14,7 @@ from __future__ import annotations
 import base64
 import re
 import zlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_agentreplay.core import content_coding
 from pytest_agentreplay.core.content_coding import LIMIT, Decoded, Opaque, swollen
@@ -225,8 +224,7 @@ _WRAP = re.compile(rb"(?:\r|\n|\\r|\\n)+")
 _PACKED = re.compile(rb"[A-Za-z0-9+/_-]+(?:(?:\r|\n|\\r|\\n){1,4}[A-Za-z0-9+/_-]+)*")
 
 
-@dataclass(frozen=True, slots=True)
-class PackedText:
+class PackedText(NamedTuple):
     """What base64 says, `text`, and the letters that spell it, which begin at `begin` of `above`."""
 
     text: bytes

@@ -9,10 +9,9 @@ exclamation mark, so that every text comes back as it was.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay.core.redaction.encodings import DRIVE, SAFE_RUN, as_bytes, place_guises
 from pytest_agentreplay.core.redaction.placeholders import disjoint
@@ -41,8 +40,7 @@ ESCAPES = re.compile(rb"\\u[0-9A-Fa-f]{4}|\\.|%[0-9A-Fa-f]{2}", re.DOTALL)
 MARK_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class Needle:
+class Needle(NamedTuple):
     """One guise of one place, and the mark that stands for it. Where it stands, `backend` stands too."""
 
     name: str

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -114,8 +114,7 @@ class SecretPattern(Protocol):
         """Every match in order; matches do not overlap."""
 
 
-@dataclass(frozen=True, slots=True)
-class SecretShape:
+class SecretShape(NamedTuple):
     """One kind of value. `reach` is how long a match may be at most, in bytes; `check` has the last word on a value."""
 
     category: str

@@ -25,7 +25,7 @@ import operator
 import struct
 import zlib
 from bisect import bisect_right
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -55,8 +55,7 @@ _PRELUDE = struct.Struct(">III")
 _CHECKSUM = struct.Struct(">I")
 
 
-@dataclass(frozen=True, slots=True)
-class EventFrame:
+class EventFrame(NamedTuple):
     """One frame: where it stands, its headers, its payload, and the line that the payload says."""
 
     start: int
@@ -140,8 +139,7 @@ STANDARD_REASONS = frozenset({"", "OK", "Created", "Accepted", "Bad Request", "N
 """Reason phrases that are no text of a server's own, and need not be searched."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rewriting:
+class Rewriting(NamedTuple):
     """`find(data, pieces)` gives the spans to replace, `applied(spans)` is told those that were.
 
     `opaque(data)` gives what stands for a body that cannot be read.

@@ -17,9 +17,8 @@ names begin with that prefix as well, and `fixed` asks nothing more, since the f
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -189,8 +188,7 @@ BORDER = (
 """What stands before a key: no letter, digit, `_` or `-`; or an escape that ends in one (`\\n`, `%3D`, a colour)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Vendor:
+class Vendor(NamedTuple):
     """One kind of key. `prefix` and `body` are patterns; `looks` is what the body must look like beyond them."""
 
     category: str

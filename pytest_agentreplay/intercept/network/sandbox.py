@@ -16,7 +16,6 @@ import socket
 import stat
 import struct
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -209,8 +208,7 @@ _REVERSE = frozenset({"socket.gethostbyaddr", "socket.getnameinfo"})
 _KERNEL = {getattr(socket, name, None) for name in ("AF_NETLINK", "AF_ALG", "AF_SYSTEM")} - {None}
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(NamedTuple):
     """Whom a socket reaches: a `host` with its `port` (None where none was named), or the `path` of a socket file.
 
     `device` is the address of any other family (a network card, a virtual machine). `reverse` is a look-up of the name

@@ -9,9 +9,8 @@ from __future__ import annotations
 import ipaddress
 import re
 import socket
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from pytest_agentreplay.errors import SettingsError
 
@@ -85,8 +84,7 @@ def is_model_host(host: str) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class HostRule:
+class HostRule(NamedTuple):
     """One declared host: a `network` (an address is one of a single host), a `name`, or the `path` of a socket file."""
 
     network: Network | None = None
