@@ -23,9 +23,8 @@ from pytest_agentreplay.intercept.session import interceptions, lanes, library_v
 from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing, framework_attributes, receiver_of
 from pytest_agentreplay.intercept.tools.arguments import defaulted, defaults_of
 from pytest_agentreplay.intercept.tools.results import ANNOTATED, ToolResults
-from pytest_agentreplay.intercept.tools.tool import said_of
+from pytest_agentreplay.intercept.tools.tool import handle_call, said_of
 from pytest_agentreplay.intercept.tools.tool_replaying import ToolReplaying
-from pytest_agentreplay.intercept.tools.tool_verifying import entering
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -144,7 +143,7 @@ def _enter(
         running[intercepted.ticket] = tool.key
         if said is not None:
             said.within(interception, intercepted)
-    return entering(interception, intercepted, results)
+    return handle_call(interception, intercepted, results)
 
 
 def _frozen(tool: FrameworkTool, arguments: Mapping[str, Any], codecs: Sequence[Codec]) -> ArgumentFreezing:

@@ -26,8 +26,8 @@ from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFree
 from pytest_agentreplay.intercept.tools.arguments import Arguments
 from pytest_agentreplay.intercept.tools.results import ANNOTATED, ToolResults
 from pytest_agentreplay.intercept.tools.tool_paths import find, unwrapped
+from pytest_agentreplay.intercept.tools.tool_recording import ToolRecording
 from pytest_agentreplay.intercept.tools.tool_replaying import ToolReplaying
-from pytest_agentreplay.intercept.tools.tool_verifying import ToolVerifying, entering
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
     from pytest_agentreplay.intercept.session.patching import MadeOf
     from pytest_agentreplay.intercept.tools.tool_paths import ToolPath
-    from pytest_agentreplay.intercept.tools.tool_recording import ToolRecording
+    from pytest_agentreplay.intercept.tools.tool_verifying import ToolVerifying
 
 __all__ = ["ANNOTATED", "Redirection", "Tool", "find", "redirect"]
 
@@ -135,7 +135,7 @@ def said_of(function: Callable[..., Any]) -> Redirection | None:
     except CannotRedirect:
         return None
     layer = next((_LAYERS[function] for function in held.functions if function in _LAYERS), None)
-    said = None if layer is None else layer.said()
+    said = None if layer is None else layer.find_redirection()
     return said if said is not None and said.tool.boundary == "tool" else None
 
 
@@ -276,7 +276,7 @@ class PatchedFunction:
         enclosing = self.seam.enclosing(interception, self)
         if enclosing is not None:
             return functools.partial(patching.lend(self._key, enclosing, made), *values, *star, **keywords), None
-        redirection = self.said()
+        redirection = self.find_redirection()
         read, (values, star, keywords) = iterators.replaced(values, star, keywords)
         arguments = self._arguments.named((*read[0], *read[1]), read[2])
         tool = redirection.tool
@@ -291,17 +291,31 @@ class PatchedFunction:
         intercepted = interception.enter(RawCall(call), reads=tool.effects == "read")
         if intercepted.forward:
             frozen.watch(interception, intercepted, tool.name)
-        entered = entering(interception, intercepted, redirection.results, awaitable=self.seam.awaitable)
+        entered = handle_call(interception, intercepted, redirection.results, awaitable=self.seam.awaitable)
         if not intercepted.open:
             return _nothing, entered
         self.seam.running[id(interception), intercepted.ticket] = self, intercepted
         return functools.partial(patching.lend(self._key, intercepted, made), *values, *star, **keywords), entered
 
-    def said(self) -> Redirection:
-        """What was said last about this function, else about the tool that it is part of."""
+    def find_redirection(self) -> Redirection:
+        """Return the last declaration of this function, else of the tool that it is part of."""
         with _LOCK:
-            layers = (self, *self.seam.layers)
-            return next(layer.redirections[-1] for layer in layers if layer.redirections)
+            if self.redirections:
+                return self.redirections[-1]
+            return next(layer.redirections[-1] for layer in self.seam.layers if layer.redirections)
+
+
+def handle_call(
+    interception: Interception, intercepted: PendingCall, results: ToolResults, *, awaitable: bool = False
+) -> ToolRecording | ToolReplaying | ToolVerifying:
+    """Return how a tool's call is made, as the backend decided. Only a `ToolReplaying` does not run the original."""
+    if intercepted.forward:
+        return ToolRecording(interception, intercepted, results)
+    if intercepted.compare is None:
+        return ToolReplaying(interception, intercepted, results)
+    from pytest_agentreplay.intercept.tools.tool_verifying import ToolVerifying  # most replays verify nothing
+
+    return ToolVerifying(interception, intercepted, results, awaitable=awaitable)
 
 
 def _nothing() -> NoReturn:

@@ -24,17 +24,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.tools.results import ToolResults
 
 
-def entering(
-    interception: Interception, intercepted: PendingCall, results: ToolResults, *, awaitable: bool = False
-) -> ToolRecording | ToolReplaying | ToolVerifying:
-    """Return how a tool's call is made, as the backend decided. Only a `ToolReplaying` does not run the original."""
-    if intercepted.forward:
-        return ToolRecording(interception, intercepted, results)
-    if intercepted.compare is not None:
-        return ToolVerifying(interception, intercepted, results, awaitable=awaitable)
-    return ToolReplaying(interception, intercepted, results)
-
-
 class VerifiedCall:
     """The interception and the intercepted call around the real one, whose outcome is compared and need not be kept."""
 
