@@ -134,7 +134,7 @@ class InProcessRun(ReplaySession):
         super().__init__(place, settings, Snapshot(run, version=""))
         self.casting.budget = settings.live_runs.ledger if settings.live_runs is not None else None
         self.clock.live_inside = "live" in {serving.model, serving.other}
-        self.interception.changes = read_changes(settings.changes if serving.model == "live" else (), place.root)
+        self.interception.scope.changes = read_changes(settings.changes if serving.model == "live" else (), place.root)
         self.deadline = Deadline(self.interception, self.overtime, settings.timeout, f"{case.file}: its runner")
 
     def answering(self, recorded: Run, matching: Matching) -> ReplayBackend:
@@ -242,7 +242,7 @@ class InProcessRun(ReplaySession):
                 cause="the model asked for it and a result went back, but no boundary met the call: it ran for real",
                 hints=paths,
             )
-        if late := self.interception.late:
+        if late := self.interception.ending.late:
             return Divergence(Kind.LATE, f"{late[0].partition('   ')[0]} was called after the end", detail=(*late,))
         return None
 

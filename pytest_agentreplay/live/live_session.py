@@ -62,10 +62,10 @@ class LiveSession(ReplaySession):
         super().__init__(place, settings, snapshot, edited)
         self.prompts = prompts_of(snapshot.run.exchanges)
         self.clock.live_inside = True
-        self.interception.changes = read_changes(settings.changes if settings.model == "live" else (), place.root)
+        self.interception.scope.changes = read_changes(settings.changes if settings.model == "live" else (), place.root)
         if "model" in released and "prompt" not in released:
             pinned: Any = self.redaction.reveal(ToolReply([*self.prompts]))
-            self.interception.changes = {"prompt": pinned.value}
+            self.interception.scope.changes = {"prompt": pinned.value}
         self.stalls = None  # the real world takes its time
         self.result: LiveResult | None = None
         self.prices = settings.live_runs.prices if settings.live_runs is not None else ()

@@ -267,7 +267,7 @@ class SharedSetUp:
             try:
                 finalizer()
             except ReplayDiverged:
-                if self.run_session.interception.refused is None:
+                if self.run_session.interception.ending.refused is None:
                     raise
 
         finalizers[:] = [functools.partial(run, finalizer) for finalizer in finalizers]

@@ -150,7 +150,7 @@ def drop_skipped(item: pytest.Item, raised: BaseException) -> None:
     if (
         run_session is None
         or not isinstance(raised, pytest.skip.Exception)
-        or run_session.interception.activity
+        or run_session.interception.pending.activity
         or run_session.watch.ledger
     ):
         return

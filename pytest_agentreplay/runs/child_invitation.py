@@ -35,7 +35,7 @@ def greeting(
         "codecs": [codec for codec in interception.tools.codecs if can_travel(codec)],
         "read_tools": settings.read_tools,
         "live": interception.tools.live,
-        "changes": interception.changes,
+        "changes": interception.scope.changes,
         "seams": dict(registry.ACTIVE_PATCHES),
         "allow_hosts": settings.allow_hosts,
         "allow_subprocess": settings.allow_subprocess,

@@ -78,13 +78,13 @@ class ChildSession:
         backend = RemoteBackend(link, greeting["root"])
         backend.interception = interception
         interception.backend, interception.redactor = backend, RemoteRedactor(link)
-        interception.count = lambda: link.ask("count")
-        interception.ended, interception.main_patience = ParentEnd(link), PATIENCE
+        interception.clock.count = lambda: link.ask("count")
+        interception.ending.over, interception.pending.main_patience = ParentEnd(link), PATIENCE
         interception.tools.codecs[:] = greeting["codecs"]
         interception.tools.read_tools, interception.tools.live = greeting["read_tools"], greeting["live"]
-        interception.changes = greeting["changes"]
-        interception.hosts = DeclaredHosts(greeting["allow_hosts"])
-        interception.now = lambda: clocks.monotonic_ns() - greeting["began"]
+        interception.scope.changes = greeting["changes"]
+        interception.scope.hosts = DeclaredHosts(greeting["allow_hosts"])
+        interception.clock.now = lambda: clocks.monotonic_ns() - greeting["began"]
         interception.forget()
         self._start(greeting, inherited=inherited)
         self.work_in(greeting)
@@ -97,13 +97,13 @@ class ChildSession:
         )
         interception.begin_at(call_context)
         interception.order = order_of(interception, self.greeting, greeting["exchanges"])
-        assert interception.steps is not None
-        interception.steps.step(greeting["at"], greeting["lane"], 0)
+        assert interception.clock.steps is not None
+        interception.clock.steps.step(greeting["at"], greeting["lane"], 0)
         return call_context
 
     def _start(self, greeting: Told, *, inherited: bool) -> None:
         """Intercept for the run of `greeting`; `inherited` says that a fork has left all but the guard in place."""
-        interception, steps = self.interception, self.interception.steps
+        interception, steps = self.interception, self.interception.clock.steps
         assert isinstance(steps, ClockAndSeeds)
         if not inherited:
             steps.stop()
@@ -138,23 +138,23 @@ class ChildSession:
     @contextmanager
     def aside(self) -> Iterator[None]:
         """A block that belongs to no run."""
-        assert isinstance(self.interception.steps, ClockAndSeeds)
+        assert isinstance(self.interception.clock.steps, ClockAndSeeds)
         assert self.watch is not None
         token = lanes.CALL_CONTEXT.set(None)
         interceptions.open_for(None)
         self.watch.stop()
-        self.interception.steps.stop()
+        self.interception.clock.steps.stop()
         try:
             yield
         finally:
-            self.interception.steps.start()
+            self.interception.clock.steps.start()
             self.watch.start(self.interception)
             interceptions.open_for(self.interception)
             lanes.CALL_CONTEXT.reset(token)
 
     def here(self) -> Here:
         """Return where a child would be started by the code that runs here."""
-        call_context, steps = self.interception.call_context(), self.interception.steps
+        call_context, steps = self.interception.call_context(), self.interception.clock.steps
         assert isinstance(steps, ClockAndSeeds)
         return call_context.path, call_context.inside, True, steps.at
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import HttpCall
     from pytest_agentreplay.intercept.network.guard import ModelHostWatch
-    from pytest_agentreplay.intercept.session.interceptions import Redactor
+    from pytest_agentreplay.intercept.session.session_parts import Redactor
     from pytest_agentreplay.runs.run_session import RunSession
 
 
@@ -56,7 +56,8 @@ class LateCalls:
 
     def listen(self, run_session: RunSession) -> None:
         """The session is closed, and its test is reported next; the session itself is let go."""
-        self.hear(run_session.place.test, run_session.interception.late, reported=run_session.late_calls_reported())
+        late = run_session.interception.ending.late
+        self.hear(run_session.place.test, late, reported=run_session.late_calls_reported())
 
     def hear(self, test: str, late: list[str], *, reported: int = 0) -> None:
         """Report what comes to the list `late` from now on as calls after the end of `test`."""
@@ -127,11 +128,11 @@ class Exit:
         self._interception = interceptions.Interception(
             RefuseAll(Divergence(Kind.LATE, "the session is over")), redactor, root=root
         )
-        self._interception.ended.set()
-        self._interception.takes = self._takes
-        self._interception.hosts = DeclaredHosts(allow_hosts)
+        self._interception.ending.over.set()
+        self._interception.scope.takes = self._takes
+        self._interception.scope.hosts = DeclaredHosts(allow_hosts)
         self._guard = ModelsOnly("deny", allow_hosts=allow_hosts, root=root)
-        afterwards.hear(NOBODY, self._interception.late)
+        afterwards.hear(NOBODY, self._interception.ending.late)
 
     def collect(self) -> None:
         """Let go of garbage of the tests now, while what its `__del__` calls can still be reported as usual."""
@@ -164,7 +165,7 @@ class Exit:
         url = split(call.url)
         if is_model(call, READER) or is_model_host(url.host):
             return True
-        declared = self._interception.hosts.reach_url(url.host, url.port or DEFAULT_PORTS.get(url.scheme, 0))
+        declared = self._interception.scope.hosts.reach_url(url.host, url.port or DEFAULT_PORTS.get(url.scheme, 0))
         return not declared and origin(self._interception.root) != ""
 
     def conclude(self) -> None:

@@ -82,7 +82,7 @@ class RecordingSession(RunSession):
         self.journal = store.journal_for(place.snapshot, self.header)
         self.recorder = recorder = self.backend_class(self.journal.write)
         super().__init__(place, settings, recorder, clock=now, seed=self.header.seed, count=recorder.count)
-        self.interception.courses = Courses()
+        self.courses = self.interception.lanes.courses = Courses()
         self.interception.order = self.order = Holding(recorder, self.interception)
         if settings.clock == "virtual":
             self.interception.order = self.order = pacing = Pacing(recorder, self.interception)
@@ -106,8 +106,8 @@ class RecordingSession(RunSession):
         self.strangers()
         if (late := self.stragglers()) is not None:
             return late
-        if self.interception.problems and ended.failure is None:
-            return other_findings.describe_unfreezable(self.place.test, self.interception.problems)
+        if self.interception.observed.problems and ended.failure is None:
+            return other_findings.describe_unfreezable(self.place.test, self.interception.observed.problems)
         return None
 
     def end(self) -> Finding | None:
@@ -117,8 +117,8 @@ class RecordingSession(RunSession):
         if ended is None or ended.interrupted:
             self.note(why="its set-up failed" if ended is None else "it was cut short")
             self._keep_journal(ended is not None)
-        elif self.interception.problems:
-            self.note(why=str(self.interception.problems[0]))
+        elif self.interception.observed.problems:
+            self.note(why=str(self.interception.observed.problems[0]))
             self._keep_journal(False)
         elif not self.recorder.exchanges():
             gaps = tuple(entry.line() for entry in self.watch.ledger)
@@ -226,7 +226,7 @@ class RecordingSession(RunSession):
             return "the test keeps its recorded failure"
         if self.previous.run.header.outcome.get("status") != "passed":
             return ""
-        if ended.failure is not None or self.interception.late:
+        if ended.failure is not None or self.interception.ending.late:
             return "this run failed, the recorded one passed"
         return "this run skipped itself, the recorded one passed" if ended.skipped else ""
 
@@ -271,7 +271,7 @@ class RecordingSession(RunSession):
             "served": {str(now(start)): now(request) for start, request in self.children.served.items()},
             "trace": dict(self.interception.observed.trace),
             "starts": self.interception.lanes.started.kept({up for x in exchanges for up in (x.lane, *above(x.lane))}),
-            "after": orders_between_lanes(exchanges, self.interception.courses, now),
+            "after": orders_between_lanes(exchanges, self.courses, now),
             "lanes": dict(late_lanes(top_level(Run(self.header, exchanges)), begun)),
             "redactions": self.redaction.record | redacted_by(self.settings.redacted),
             "environment": self.settings.environment(self.place.environ),

@@ -22,7 +22,7 @@ from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.intercept.network import in_process, sandbox
 from pytest_agentreplay.intercept.ordering.pausing import Pausing
 from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
-from pytest_agentreplay.intercept.session.interceptions import describe
+from pytest_agentreplay.intercept.session.pending_call import describe
 from pytest_agentreplay.report.summary import ReplaySummary, SessionSummary, VirtualClockUse
 from pytest_agentreplay.runs.accepted_rules import accepted_rules
 from pytest_agentreplay.runs.run_session import EndedRun, RunSession
@@ -87,7 +87,7 @@ class ReplaySession(OfflineSession):
             answers_when_handed_over=unordered,
         )
         if unordered and settings.order != "free":
-            self.interception.pause = Pausing(self.interception)
+            self.interception.pending.pause = Pausing(self.interception)
         self.stalls = StallWatch(self.interception, self.overtime, self._waited_for)
         self._complete = False
         if edited:

@@ -156,7 +156,7 @@ class RunSession:
             backend, self.redaction, steps=ClockAndSeeds(self.clock, self.chance), root=str(place.root), count=count
         )
         self.interception.tools.read_tools = settings.read_tools
-        self.interception.hosts = DeclaredHosts(settings.allow_hosts)
+        self.interception.scope.hosts = DeclaredHosts(settings.allow_hosts)
         self.overtime = Overtime(self.interception)
         self.stalls: StallWatch | None = None
         self._hands: VirtualClock | None = None
@@ -249,7 +249,7 @@ class RunSession:
         with ExitStack() as stack:
             self.keys.start()
             stack.enter_context(offline())
-            steps = self.interception.steps
+            steps = self.interception.clock.steps
             assert isinstance(steps, ClockAndSeeds)
             steps.start()
             stack.callback(steps.stop)
@@ -275,7 +275,7 @@ class RunSession:
         """Show the test virtual time: `now` for what is written down, `passes` for who waits on the wall clock."""
         from pytest_agentreplay.intercept.ordering.virtual_time import VirtualClock
 
-        self.interception.now, self.clock.passes = now, passes
+        self.interception.clock.now, self.clock.passes = now, passes
         self._hands = VirtualClock(self.interception, order, clocks=clocks)
 
     def close(self) -> None:
@@ -348,7 +348,7 @@ class RunSession:
 
     def stragglers(self) -> Finding | None:
         """The finding of calls that came after the end, as far as none has told them yet."""
-        calls = self.interception.late[self._late_reported :]
+        calls = self.interception.ending.late[self._late_reported :]
         self._late_reported += len(calls)
         if not calls:
             return None
@@ -362,7 +362,7 @@ class RunSession:
         """Return how many late calls the test's report covers: all of them where it has a cause of its own."""
         if self._late_reported or not (self.summary.code or self.summary.failed):
             return self._late_reported
-        return len(self.interception.late)
+        return len(self.interception.ending.late)
 
     @property
     def gateway(self) -> Gateway:

@@ -104,4 +104,4 @@ def test_a_call_that_comes_too_late_is_told_without_its_secret():
     with pytest.raises(ReplayDiverged) as caught:
         interception.enter(RawCall(HttpCall("GET", f"https://h/{SECRET}")))
     assert "refused: GET h/[[redacted:key:1]] was called" in str(caught.value)
-    assert interception.late[0].startswith("GET h/[[redacted:key:1]]   called from")
+    assert interception.ending.late[0].startswith("GET h/[[redacted:key:1]]   called from")

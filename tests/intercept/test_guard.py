@@ -465,8 +465,8 @@ def test_a_straggler_is_refused_on_its_own_test(listener):
         late = Late(listener)
     with a_test() as (second, other):
         assert late.end() == [ReplayDiverged]
-    assert (second.late, other.ledger, watch.ledger) == ([], [], [])
-    (line,) = first.late
+    assert (second.ending.late, other.ledger, watch.ledger) == ([], [], [])
+    (line,) = first.ending.late
     assert line.startswith(f"connect to 127.0.0.1:{listener[1]}   called from test_guard.py:")
 
 
@@ -547,7 +547,7 @@ def test_recording_a_real_client_leaves_no_gap():
         for url in (server.url, server.url.replace("127.0.0.1", "localhost")):
             asyncio.run(ask(url))
     assert len(interception.backend.exchanges) == 10
-    assert (watch.ledger, interception.late) == ([], [])
+    assert (watch.ledger, interception.ending.late) == ([], [])
 
 
 def test_tests_without_the_plugin_that_call_a_model_host_are_counted(listener):

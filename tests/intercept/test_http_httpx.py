@@ -582,5 +582,5 @@ def test_a_straggler_is_refused_after_its_test():
             httpx.get(server.url)
     finally:
         lanes.CALL_CONTEXT.reset(token)
-    assert len(interception.late) == 1
+    assert len(interception.ending.late) == 1
     assert server.hits == 0

@@ -220,7 +220,7 @@ def converse(url, **settings):
 
 def test_what_a_live_run_changes_is_sent_to_bedrock_unless_it_is_signed():
     with ModelServer() as server, recording() as tape:
-        tape.interception.changes = {"model": "eu.m-2:0", "temperature": 0.5}
+        tape.interception.scope.changes = {"model": "eu.m-2:0", "temperature": 0.5}
         assert converse(server.url, signature_version=UNSIGNED)["output"]
         with pytest.raises(ReplayDiverged, match=r"--replay-set model, temperature: the request is signed"):
             converse(server.url)

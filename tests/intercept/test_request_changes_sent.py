@@ -71,7 +71,7 @@ WAYS = {
 def test_the_changed_request_is_sent_and_kept(way):
     pytest.importorskip(way.partition(" ")[0])
     with ModelServer() as server, recording() as tape:
-        tape.interception.changes = CHANGES
+        tape.interception.scope.changes = CHANGES
         answered = WAYS[way](f"{server.url}/v1/chat/completions", CHAT)
         WAYS[way](f"{server.url}/v1beta/models/m-1:generateContent", GEMINI)
         other = WAYS[way](f"{server.url}/orders", {"model": "m-1"})
@@ -94,7 +94,7 @@ def test_the_changed_request_is_sent_and_kept(way):
 
 def test_a_request_that_cannot_be_changed_is_not_sent_and_fails_the_test():
     with ModelServer() as server, recording() as tape:
-        tape.interception.changes = {"prompt": "Be brief."}
+        tape.interception.scope.changes = {"prompt": "Be brief."}
         with pytest.raises(ReplayDiverged, match=r"\[AR-SET\] --replay-set prompt: the request has no system text"):
             by_httpx("httpx")(f"{server.url}/v1/chat/completions", {"model": "m-1", "messages": []})
     assert not server.requests
@@ -103,11 +103,11 @@ def test_a_request_that_cannot_be_changed_is_not_sent_and_fails_the_test():
 
 def test_a_boundary_that_changes_no_requests_refuses_calls_of_models():
     with recording() as tape:
-        tape.interception.changes = CHANGES
+        tape.interception.scope.changes = CHANGES
         with pytest.raises(ReplayDiverged, match=r"calls of this kind \(model, in_process\) stay as they are"):
             tape.interception.enter(RawCall(ToolCall("ask", {}, boundary="model")))
     with recording() as tape:
-        tape.interception.changes = CHANGES
+        tape.interception.scope.changes = CHANGES
         with pytest.raises(ReplayDiverged, match="this library's requests stay as they are"):
             urllib.request.urlopen("http://127.0.0.1:9/v1/chat/completions", json.dumps(CHAT).encode(), timeout=5)
     assert not tape.exchanges

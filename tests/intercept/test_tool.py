@@ -380,14 +380,14 @@ def test_what_cannot_be_frozen_reaches_the_agent_and_fails_the_test_later():
 
     with redirected(lookup), recording(problems=1) as tape:
         assert [lookup(1) is held[0], lookup(2) is held[1]] == [True, True]
-    (problem,) = tape.interception.problems
+    (problem,) = tape.interception.observed.problems
     assert isinstance(problem, CannotFreeze)
     assert (problem.path, problem.kind) == ("$", f"{__name__}.Order")
     assert "tool lookup returned" in str(problem)
     assert f"agentreplay.tool(lookup, returns={__name__}.Order)" in str(problem)
     with redirected(lookup), replaying(tape) as again, pytest.raises(ReplayDiverged, match="cannot be made again"):
         lookup(1)
-    assert again.interception.problems
+    assert again.interception.observed.problems
 
 
 class ToolError(Exception):
@@ -771,7 +771,7 @@ def test_a_tool_called_after_its_test_is_refused():
         finally:
             lanes.CALL_CONTEXT.reset(token)
     assert LEDGER == []
-    assert tape.interception.late[0].startswith("tool tool   called from test_tool.py:")
+    assert tape.interception.ending.late[0].startswith("tool tool   called from test_tool.py:")
 
 
 def test_the_agents_line_is_told_not_the_tools():

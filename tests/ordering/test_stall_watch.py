@@ -39,11 +39,11 @@ def watched(monkeypatch):
             try:
                 act()
             except (ReplayDiverged, asyncio.CancelledError, trio.Cancelled):
-                assert interception.refused is not None
+                assert interception.ending.refused is not None
             finally:
                 overtime.stop()
                 watch.stop()
-            return interception.refused
+            return interception.ending.refused
 
     return run
 

@@ -9,7 +9,7 @@ from pytest_agentreplay.core.backends.backend import PassThrough, Refused, Repla
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Exchange, Failure, Timing, ToolCall, ToolReply
 from pytest_agentreplay.intercept import registry
-from pytest_agentreplay.intercept.session import interceptions, lanes
+from pytest_agentreplay.intercept.session import interceptions, lanes, pending_call
 
 
 class Plain:
@@ -80,7 +80,7 @@ class Player(Tape):
             for number, exchange in enumerate(self.left):
                 if exchange.parent is None and identity(exchange.call) == identity(call):
                     return Replayed(self.left.pop(number), self.count)
-            none = Divergence(Kind.EXTRA, f"nothing for {interceptions.describe(call)}", now=call)
+            none = Divergence(Kind.EXTRA, f"nothing for {pending_call.describe(call)}", now=call)
             return Refused(self.latched or none)
 
 
@@ -135,7 +135,7 @@ def running(backend, root="", steps=None):
 def recording(problems=0, root=""):
     with running(Tape(), root) as tape:
         yield tape
-    assert len(tape.interception.problems) == problems, tape.interception.problems
+    assert len(tape.interception.observed.problems) == problems, tape.interception.observed.problems
 
 
 def replaying(tape, root=""):
@@ -153,5 +153,5 @@ def both(server, act):
     assert server.hits == hits
     assert player.latched is None
     assert not player.left, "not all was asked for"
-    assert len(player.interception.steps.times) == len(tape.exchanges), "each crossing moves the clock once"
+    assert len(player.interception.clock.steps.times) == len(tape.exchanges), "each crossing moves the clock once"
     return live, list(tape.exchanges.values())

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Headers, HttpCall
     from pytest_agentreplay.intercept.gateway.wire import GatewayWire
-    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
+    from pytest_agentreplay.intercept.session.interceptions import Interception
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
 
 PIECE = 65_536
 LEFT = Failure("builtins.GeneratorExit")
@@ -74,7 +75,7 @@ class Forwarding:
                     send(upstream, self.call)
                     response = upstream.getresponse()
             except Exception as error:
-                self.interception.cannot_keep(describe_closed(error))
+                self.interception.observed.note_problem(describe_closed(error))
                 self._broken(intercepted.settle, LEFT if watch.left else frozen(error))
             else:
                 self._pass_on(response, ForwardedBody(intercepted, response), watch)

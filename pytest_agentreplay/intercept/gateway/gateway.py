@@ -172,7 +172,7 @@ class Gateway:
         environ = dict(environ)
         above = self.interception.call_context()
         call_context = CallContext(
-            self.interception, "", inside=above.inside, begun=self.interception.count(), parent=above
+            self.interception, "", inside=above.inside, begun=self.interception.clock.count(), parent=above
         )
         child = GatewayChild(environ, routes_for(environ, self._recorded), call_context)
         with self._lock:
@@ -203,7 +203,7 @@ class Gateway:
     def latch(self, divergence: Divergence) -> str:
         """Fail the test with `divergence`, whatever the child makes of its refusal; returns what to tell the child."""
         if self.recording:
-            self.interception.cannot_keep(CannotFreeze(divergence.summary, path="$", kind="request"))
+            self.interception.observed.note_problem(CannotFreeze(divergence.summary, path="$", kind="request"))
         else:
             if divergence.kind is Kind.NETWORK:
                 self.refused.append(divergence.summary)

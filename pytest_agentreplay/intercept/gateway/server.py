@@ -24,12 +24,13 @@ from pytest_agentreplay.intercept.gateway.forwarding import Forwarding
 from pytest_agentreplay.intercept.gateway.signing import signed_for
 from pytest_agentreplay.intercept.gateway.wire import GatewayWire, left_early, play
 from pytest_agentreplay.intercept.http.http_wire import attempt_of
-from pytest_agentreplay.intercept.session import interceptions, lanes
+from pytest_agentreplay.intercept.session import lanes, pending_call
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Headers
-    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
+    from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.lanes import CallContext
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
 
 REFUSED = 400
 """The one status of a refusal: clients try 408, 409, 429 and 5xx again."""
@@ -156,7 +157,7 @@ class Handler(BaseHTTPRequestHandler):
             kind = refused.divergence.kind.code if refused.divergence is not None else Kind.LATE.code
             self._refuse(kind, str(refused))
         except CannotFreeze as error:
-            gateway.interception.cannot_keep(error)
+            gateway.interception.observed.note_problem(error)
             self._refuse("AR-FREEZE", str(error))
         except AgentReplayError as error:
             self._refuse(Kind.UNREADABLE.code, gateway.latch(Divergence(Kind.UNREADABLE, str(error))))
@@ -185,7 +186,7 @@ class Handler(BaseHTTPRequestHandler):
         until = clocks.monotonic() + PATIENCE
         while not (self.wire.gone() or intercepted.wait_for_end(0.02)):
             if call is not None and clocks.monotonic() > until:
-                what = f"the child reads on where it stopped reading when recorded: {interceptions.describe(call)}"
+                what = f"the child reads on where it stopped reading when recorded: {pending_call.describe(call)}"
                 self.server.gateway.latch(Divergence(Kind.EXTRA, what, now=call))
                 break
         intercepted.finish()

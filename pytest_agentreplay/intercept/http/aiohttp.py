@@ -73,7 +73,7 @@ def connecting(library: ModuleType, original: Seam) -> Seam:
         call = call_of(request, await whole(request))
         if stays(interception, call):
             return await original(connector, request, *args, **more)
-        if interception.changes and (new := interception.change_request(call)) is not call:
+        if interception.scope.changes and (new := interception.change_request(call)) is not call:
             call, request.url = new, type(request.url)(new.url, encoded=True)
             set_body(request, call.body.data)
             request.headers.update(call.headers)
@@ -87,7 +87,7 @@ def connecting(library: ModuleType, original: Seam) -> Seam:
                 connection = await watch.over(original(connector, request, *args, **more))
         except BaseException as error:
             # Perhaps a cancellation: nothing may be awaited here.
-            interception.cannot_keep(describe_closed(error))
+            interception.observed.note_problem(describe_closed(error))
             intercepted.settle(as_value(error), suspended=watch.suspended)
             raise
         setattr(connection.protocol, HEARD, RecordingProtocol(intercepted, request, connection.protocol))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Headers
     from pytest_agentreplay.intercept.http.http_wire import Wire
-    from pytest_agentreplay.intercept.session.interceptions import PendingCall
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
 
 
 def texts(raw: list[tuple[bytes, bytes]]) -> Headers:

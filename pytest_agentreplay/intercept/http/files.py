@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Failure
     from pytest_agentreplay.intercept.http.http_wire import Wire
-    from pytest_agentreplay.intercept.session.interceptions import PendingCall
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
 
 _BUFFER = 65536
 

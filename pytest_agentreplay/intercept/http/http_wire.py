@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Failure
 from pytest_agentreplay.errors import ReplayDiverged
-from pytest_agentreplay.intercept.session import interceptions
+from pytest_agentreplay.intercept.session import pending_call
 from pytest_agentreplay.intercept.session.callers import agents_line
 from pytest_agentreplay.intercept.session.other_plugins import describe_closed
 from pytest_agentreplay.intercept.session.patching import loaded_exception
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pytest_agentreplay.core.model import Headers, HttpCall, HttpReply
-    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
+    from pytest_agentreplay.intercept.session.interceptions import Interception
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
 
 FAMILY = frozenset({"httpx", "httpx2"})
 STAND_IN = "__agentreplay_stand_in__"
@@ -192,7 +193,7 @@ class Wire:
 
     def fail(self, error: BaseException, *, suspended: bool = False) -> None:
         """Record that the real call has raised `error`, or report a plugin of the tests that has refused it."""
-        self.interception.cannot_keep(describe_closed(error))
+        self.interception.observed.note_problem(describe_closed(error))
         self.intercepted.settle(frozen(error), suspended=suspended)
 
 
@@ -213,10 +214,10 @@ _ATTEMPT = re.compile(r"attempt=([0-9]{1,9})")
 def refuse(wire: Wire, what: str) -> NoReturn:
     """Latch that the agent wants more of a call than was recorded. Always raises ReplayDiverged."""
     interception, call = wire.interception, wire.call
-    summary = f"{what}: {interceptions.describe(call)}"
+    summary = f"{what}: {pending_call.describe(call)}"
     divergence = Divergence(Kind.EXTRA, summary, lane=interception.call_context().path, now=call)
     latched = interception.latch(divergence, agents_line(interception.root))
-    raise ReplayDiverged(interceptions.refusal(latched), latched)
+    raise ReplayDiverged(pending_call.refusal(latched), latched)
 
 
 def never(wire: Wire) -> NoReturn:

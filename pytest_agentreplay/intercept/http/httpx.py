@@ -39,8 +39,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
+    from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.patching import Seam
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
 
 
 SYNC, ASYNC = "handle_request", "handle_async_request"
@@ -69,7 +70,7 @@ class _Transport:
         call = call_of(request, request.read())
         if stays(self._interception, call):
             return self._real(request)
-        if self._interception.changes:
+        if self._interception.scope.changes:
             request, call = self._streams.change_request(self._interception, request, call)
         wire = self._enter(request, call)
         intercepted = wire.intercepted
@@ -91,7 +92,7 @@ class _Transport:
         call = call_of(request, await request.aread())
         if stays(self._interception, call):
             return await self._real(request)
-        if self._interception.changes:
+        if self._interception.scope.changes:
             request, call = self._streams.change_request(self._interception, request, call)
         wire = self._enter(request, call)
         intercepted = wire.intercepted

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Headers
     from pytest_agentreplay.intercept.http.http_wire import Wire
-    from pytest_agentreplay.intercept.session.interceptions import PendingCall
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
 
 HEARD = "_agentreplay_heard"
 GONE = "aiohttp.client_exceptions.ServerDisconnectedError"

@@ -51,7 +51,7 @@ def make_request(original: Seam) -> Seam:
         call = HttpCall(method, url_of(pool, url), pairs(more.get("headers") or {}), Body(sent) if sent else EMPTY)
         if stays(interception, call):
             return original(pool, connection, method, url, *args, **more)
-        if interception.changes and (new := interception.change_request(call)) is not call:
+        if interception.scope.changes and (new := interception.change_request(call)) is not call:
             url = new.url if "://" in url else new.url.removeprefix(origin(pool.scheme, pool.host, pool.port))
             call, more["body"] = new, new.body.data
             given = more.get("headers") or {}
@@ -71,7 +71,8 @@ def prepare_proxy(original: Seam) -> Seam:
 
     def _prepare_proxy(pool: Any, connection: Any) -> None:
         interception = interceptions.for_http()
-        if interception is None or interception.takes is not None:  # which calls it takes only shows at the wire call
+        # Which calls are taken only shows at the wire call.
+        if interception is None or interception.scope.takes is not None:
             original(pool, connection)
         else:
             setattr(connection, _TUNNEL, functools.partial(original, pool, connection))

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Headers
     from pytest_agentreplay.intercept.mcp.mcp_verifying import Open
-    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
+    from pytest_agentreplay.intercept.session.interceptions import Interception
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
 
 TRANSPORTS = ("stdio_client", "sse_client", "streamable_http_client", "streamablehttp_client", "websocket_client")
 SESSION_ID = "mcp-session-id"

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pytest_agentreplay.core.model import FrameCall
-    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
+    from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.lanes import CallContext
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
     from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue
 
     Params = Mapping[str, Any] | None

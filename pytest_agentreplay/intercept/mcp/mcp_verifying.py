@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.intercept.mcp.messages import Messages
-    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
+    from pytest_agentreplay.intercept.session.interceptions import Interception
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
 
     Open = Callable[[PendingCall], AbstractAsyncContextManager[Any]]
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Hashable
     from types import FrameType, ModuleType
 
-    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
+    from pytest_agentreplay.intercept.session.interceptions import Interception
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
 
 STREAMS = "create_client_server_memory_streams"
 PAIR = "create_direct_dispatcher_pair"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Hashable
 
     from pytest_agentreplay.intercept.mcp.messages import Messages
-    from pytest_agentreplay.intercept.session.interceptions import PendingCall
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
     from pytest_agentreplay.intercept.streams.dialogue import DialogueServer, ReplayingDialogue
 
 

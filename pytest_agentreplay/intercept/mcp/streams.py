@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.intercept.mcp.mcp_verifying import LiveServer
     from pytest_agentreplay.intercept.mcp.messages import Messages
-    from pytest_agentreplay.intercept.session.interceptions import PendingCall
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
     from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue, ReplayingDialogue
 
 

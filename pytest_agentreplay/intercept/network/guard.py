@@ -40,7 +40,7 @@ from pytest_agentreplay.intercept.network.sandbox import (
     made,
     peer,
 )
-from pytest_agentreplay.intercept.session import callers, exits, interceptions, lanes, thread_starts
+from pytest_agentreplay.intercept.session import callers, exits, interceptions, lanes, pending_call, thread_starts
 from pytest_agentreplay.intercept.session.callers import (
     function_here,
     is_agents,
@@ -301,7 +301,7 @@ class Guard:
             if sends_traces(frame):
                 _close(found[0], args)
                 raise ReplayDiverged(_not_sent(found[1]))
-            late.append(interceptions.called_from(what, origin(self._root)))
+            late.append(pending_call.called_from(what, origin(self._root)))
             _close(found[0], args)
             msg = f"refused: {what} after its test had ended"
             raise ReplayDiverged(msg)
@@ -436,7 +436,7 @@ def _refuse(kind: str, target: str, origin: str) -> NoReturn:
     interception = interceptions.current()
     if interception is not None:
         divergence = interception.latch(divergence, origin)
-    raise ReplayDiverged(interceptions.refusal(divergence), divergence)
+    raise ReplayDiverged(pending_call.refusal(divergence), divergence)
 
 
 class ModelHostWatch:
@@ -498,7 +498,7 @@ def _meet(event: str, args: tuple[Any, ...], frame: FrameType | None) -> None:
     interception = interceptions.for_tool()
     if interception is not None and interception.is_over():
         if (guard := _closed.get(interception)) is not None:
-            guard.refuse_late(event, args, frame, interception.late)
+            guard.refuse_late(event, args, frame, interception.ending.late)
     elif _active is not None:
         _active.hear(event, args, frame)
     elif _refusing_imports is not None:

@@ -85,7 +85,7 @@ def stays(interception: Interception, call: HttpCall) -> bool:
 
     A call that is not the test's own is passed through as well.
     """
-    if interception.takes is not None and not interception.takes(call):
+    if interception.scope.takes is not None and not interception.scope.takes(call):
         return True
     return _is_served_here(interception, call, lambda: _asks_model(call))
 
@@ -118,9 +118,9 @@ def _is_served_here(interception: Interception, call: HttpCall | FrameCall, is_m
         return False
     port = url.port or (443 if url.scheme in {"https", "wss"} else 80)
     if not is_test_server(port):
-        if not (interception.hosts.reach_url(url.host, port) and listens(port)):
+        if not (interception.scope.hosts.reach_url(url.host, port) and listens(port)):
             return False
-        if is_model() and not interception.hosts.name_port(port):
+        if is_model() and not interception.scope.hosts.name_port(port):
             return False
     pass_through(interception, call.url)
     return True

@@ -126,7 +126,7 @@ class Discrete(ReleaseQueue):
         self._note_move()
         self._look()
         try:
-            while not sleeper.over and not self._interception.ended.is_set():
+            while not sleeper.over and not self._interception.ending.over.is_set():
                 wait = self._look_around(None)
                 if not sleeper.over:
                     changed.wait(20 * LOOK if wait is None else wait)
@@ -151,7 +151,7 @@ class Discrete(ReleaseQueue):
     def _idle_of(self, runs: object) -> Idle | None:
         """The loop under watch. One whose time cannot be held ends virtual time for the rest of the test."""
         idle = self._loops.get(runs)
-        if idle is not None or self._interception.ended.is_set():
+        if idle is not None or self._interception.ending.over.is_set():
             return idle
         loop = lanes.running_loop() if runs is None else runs
         if not self.why and hasattr(loop, "call_soon_threadsafe") and can_stand_still(loop):  # type: ignore[arg-type]

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.backends.backend import RecordingBackend
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.intercept.ordering.idle import Idle
-    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
+    from pytest_agentreplay.intercept.session.interceptions import Interception
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
 
 
 class Holding:
@@ -73,7 +74,7 @@ class Holding:
 
     def hold_in_thread(self, intercepted: PendingCall) -> None:
         """Wait, in a thread, until no other one is at work; then this one is."""
-        if intercepted.at_home or lanes.in_loop() or self._interception.ended.is_set():
+        if intercepted.at_home or lanes.in_loop() or self._interception.ending.over.is_set():
             return
         self._note_arrival(intercepted)
         with self._turn:
@@ -84,7 +85,7 @@ class Holding:
 
     def _note_arrival(self, intercepted: PendingCall) -> None:
         """Count an answer that came within a millisecond of one before it, while both were waited for."""
-        at = self._interception.now()
+        at = self._interception.clock.now()
         before, others = self._arrival
         self.collisions += at - before < COLLISION and intercepted in others
         self._arrival = at, frozenset(self._interception.pending.open)

@@ -31,7 +31,7 @@ from pytest_agentreplay.intercept.session.callers import (
     until_loop,
     where,
 )
-from pytest_agentreplay.intercept.session.interceptions import refusal
+from pytest_agentreplay.intercept.session.pending_call import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -93,9 +93,9 @@ class Overtime:
             self._signal = free_signal()
             if self._signal is not None:
                 self._before = signal.signal(self._signal, self._on_interrupt)
-        self._interception.on_latch = self._on_latch
-        if self._interception.refused is not None:
-            self._on_latch(self._interception.refused)
+        self._interception.ending.on_refusal = self._on_latch
+        if self._interception.ending.refused is not None:
+            self._on_latch(self._interception.ending.refused)
 
     @contextlib.contextmanager
     def above(self, frame: FrameType) -> Iterator[None]:
@@ -108,7 +108,7 @@ class Overtime:
 
     def stop(self) -> None:
         """The body is over; everything is as before `start`."""
-        self._interception.on_latch = None
+        self._interception.ending.on_refusal = None
         self._over.set()
         with self._lock:
             thread = self._thread
@@ -159,12 +159,13 @@ class Overtime:
     def _wait(self) -> None:
         # Beats are counted: the test may have stopped every clock.
         beats = quiet = 0
-        seen = self._interception.activity
+        seen = self._interception.pending.activity
         while not self.at_once and quiet * BEAT < QUIET and beats * BEAT < LONGEST:
             if self._over.wait(BEAT):
                 return
             beats += 1
-            quiet, seen = quiet + 1 if seen == self._interception.activity else 0, self._interception.activity
+            activity = self._interception.pending.activity
+            quiet, seen = quiet + 1 if seen == activity else 0, activity
         pause = AGAIN
         while not debuggers.attached():
             with self._lock:

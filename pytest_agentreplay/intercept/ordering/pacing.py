@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.backends.backend import RecordingBackend
     from pytest_agentreplay.intercept.ordering.idle import Idle, Then
-    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
+    from pytest_agentreplay.intercept.session.interceptions import Interception
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
 
 BUSY = SECOND
 """Nanoseconds for which nothing may happen until somebody who reads the wall clock sees it go on."""

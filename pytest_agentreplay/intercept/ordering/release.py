@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Exchange
     from pytest_agentreplay.core.release_order import ReleaseSchedule
     from pytest_agentreplay.intercept.ordering.idle import Idle
-    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
+    from pytest_agentreplay.intercept.session.interceptions import Interception
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
 
     Explain = Callable[[Call, Exchange, Exchange | None], Divergence]
 
@@ -204,7 +205,7 @@ class ReleaseQueue:
         if at_once and self._waits_before(exchange.start, gives_way=True) is None:
             self._at_once(intercepted, exchange, exchange.at_once if exchange.suspended else END)
             return
-        if self._interception.ended.is_set():
+        if self._interception.ending.over.is_set():
             raise ReplayDiverged(TOO_LATE)
         await self._held(intercepted, chunks)
 
@@ -236,7 +237,7 @@ class ReleaseQueue:
             self._wait(waiter)
             try:
                 while not waiter.over:
-                    if self._interception.ended.is_set():
+                    if self._interception.ending.over.is_set():
                         if chunks == NEVER:
                             return False
                         raise ReplayDiverged(TOO_LATE)

@@ -94,9 +94,9 @@ class StallWatch:
         try:
             while not over.acquire(timeout=BEAT):
                 interception = self._interception
-                moved = interception.activity, interception.work.finished
+                moved = interception.pending.activity, interception.work.finished
                 beats, seen = beats + 1 if moved == seen else 0, moved
-                if beats * BEAT < QUIET or interception.refused is not None:
+                if beats * BEAT < QUIET or interception.ending.refused is not None:
                     continue
                 patience = self._patience()
                 if patience is None or interception.pending.comparing or debuggers.attached():

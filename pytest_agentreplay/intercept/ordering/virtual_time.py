@@ -162,7 +162,7 @@ class VirtualClock:
 
     def _is_tests(self) -> bool:
         """Whether the test runs here, in its own thread or in one that it has started, and in no exchange."""
-        if self._interception.ended.is_set():
+        if self._interception.ending.over.is_set():
             return False
         call_context = lanes.CALL_CONTEXT.get()
         if call_context is not None:

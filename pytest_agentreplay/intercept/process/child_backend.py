@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Exchange, Outcome
     from pytest_agentreplay.core.raw_call import RawCall
     from pytest_agentreplay.intercept.process.child_start import ParentLink
-    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
+    from pytest_agentreplay.intercept.session.interceptions import Interception
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
 
 GATEWAY = re.compile(r"(?:https?|wss?)://127\.0\.0\.1:[0-9]+/t/[0-9a-f]{16}\.[0-9]+(?:/|\Z)")
 """An address of a gateway: what is asked there is intercepted by the gateway itself."""
@@ -114,7 +115,7 @@ class RemoteBackend:
             "ports": tuple(in_process.ports()) if self.link.invitation.mode == "record" else (),
             "problems": tuple(
                 (str(problem), getattr(problem, "path", "$"), getattr(problem, "kind", ""))
-                for problem in interception.problems
+                for problem in interception.observed.problems
             ),
         }
         news = {}

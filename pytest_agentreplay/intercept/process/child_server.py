@@ -31,7 +31,7 @@ from pytest_agentreplay.errors import AgentReplayError, CannotFreeze, ReplayDive
 from pytest_agentreplay.intercept.network import in_process
 from pytest_agentreplay.intercept.process.child_start import Here, Invitation
 from pytest_agentreplay.intercept.session import interceptions, lanes
-from pytest_agentreplay.intercept.session.interceptions import describe
+from pytest_agentreplay.intercept.session.pending_call import describe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping
@@ -125,13 +125,13 @@ class Children:
         """Return where a child would be started by the code that runs here."""
         stamped = lanes.CALL_CONTEXT.get() is not None
         call_context = self.interception.call_context()
-        steps: Any = self.interception.steps
+        steps: Any = self.interception.clock.steps
         return call_context.path, call_context.inside, stamped, 0 if steps is None else steps.at
 
     def invite(self, kind: str = "p", program: str = "", here: Here | None = None) -> Invitation:
         """Return an invitation to a lane of its own; `kind` begins its name: a process, a pool's worker, or a job."""
         above, inside, of_body, at = here or self.here()
-        begun = self.interception.count()
+        begun = self.interception.clock.count()
         with self._lock:
             numbers = self._numbers.setdefault((above, kind), itertools.count(1))
             lane = f"{above}.{kind}{next(numbers)}"
@@ -165,7 +165,7 @@ class Children:
     def wait_for(self, due: Callable[[], Iterable[str]]) -> None:
         """Wait until nothing is `due` in the lanes of children that are there: the test may be faster than they are."""
         deadline = clocks.monotonic() + PATIENCE
-        while self._invited and self.interception.refused is None and clocks.monotonic() < deadline:
+        while self._invited and self.interception.ending.refused is None and clocks.monotonic() < deadline:
             there = tuple(f"{child.lane}." for child in self._invited if child.there())
             if not there or not any(f"{lane}.".startswith(there) for lane in due()):
                 return
@@ -180,7 +180,7 @@ class Children:
             **self.job(child),
             "run": self.run,
             "mode": self.mode,
-            "began": clocks.monotonic_ns() - self.interception.now(),
+            "began": clocks.monotonic_ns() - self.interception.clock.now(),
         }
 
     def job(self, child: PythonChild) -> dict[str, Any]:
@@ -195,16 +195,16 @@ class Children:
 
     def is_over(self, child: PythonChild) -> bool:
         """Whether `child` comes too late."""
-        return self.interception.ended.is_set() or (self.interception._body_over and child.of_body)
+        return self.interception.ending.over.is_set() or (self.interception.ending.body_over and child.of_body)
 
     def ask(self, call: Call, moment: Moment, line: str, of: PythonChild) -> tuple[Any, ...]:
         """Decide on a call of a child, given as the child made it."""
         interception = self.interception
         if self.is_over(of):
             what = interception.redactor.hide(describe(call))
-            interception.late.append(f"{what}   called from {line} in a child process")
+            interception.ending.late.append(f"{what}   called from {line} in a child process")
             return "late", f"refused: {what} was called after its test had ended"
-        interception.activity += 1
+        interception.pending.activity += 1
         try:
             verdict = self._decided(call, moment)
         except CannotFreeze as error:
@@ -269,7 +269,7 @@ class Children:
     def settle(self, ticket: int, outcome: Any, times: Mapping[str, Any]) -> None:
         """Keep the outcome of a call of a child; `times` are the rest of what `Gate.settle` takes."""
         interception, call = self.interception, self.calls.pop(ticket, None)
-        if call is None or interception.ended.is_set():
+        if call is None or interception.ending.over.is_set():
             return
         self._recorders.pop(ticket).settle(ticket, interception.redactor.redact_outcome(call, outcome), **times)
         self._step(times["at"])
@@ -299,7 +299,7 @@ class Children:
         for place, why in news.get("uncompared", ()):
             self.interception.tools.uncompared.setdefault(place, why)
         for text, path, kind in news.get("problems", ()):
-            self.interception.cannot_keep(CannotFreeze(text, path=path, kind=kind))
+            self.interception.observed.note_problem(CannotFreeze(text, path=path, kind=kind))
 
     def connection(self, opening: int) -> tuple[Exchange, ...]:
         """Return what is recorded of a lasting connection, as it is served."""
@@ -309,7 +309,7 @@ class Children:
 
     def _step(self, at: int) -> None:
         """The wall clock of the test goes on with its children; its seeds do not, since others may draw meanwhile."""
-        steps: Any = self.interception.steps
+        steps: Any = self.interception.clock.steps
         if steps is not None:
             steps.clock.step_to(at)
 
@@ -387,7 +387,7 @@ class ServedCall:
         return self.of.connection(opening)
 
     def _count(self) -> int:
-        return self.of.interception.count()
+        return self.of.interception.clock.count()
 
     def _over(self) -> bool:
         return self.of.is_over(self.child)
@@ -507,6 +507,7 @@ class ChildServer:
         except Exception as error:
             why = f"a child process could not be answered: {type(error).__name__}: {error}"
             divergence = Divergence(Kind.UNREADABLE, serving.of.interception.redactor.hide(why))
-            serving.of.interception.cannot_keep(CannotFreeze(divergence.summary, path="$", kind="child process"))
-            kept = serving.of.interception.latch(divergence, "")
+            interception = serving.of.interception
+            interception.observed.note_problem(CannotFreeze(divergence.summary, path="$", kind="child process"))
+            kept = interception.latch(divergence, "")
             return ("refuse", plain(kept)) if name == "ask" else None

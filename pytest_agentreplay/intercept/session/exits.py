@@ -96,7 +96,7 @@ class ExitCallback:
 @contextmanager
 def owned(owner: lanes.CallContext) -> Generator[None]:
     """A block that runs for a test that has ended. Nobody waits for it: a refusal has been reported, and ends here."""
-    if not owner.interception.ended.is_set():
+    if not owner.interception.ending.over.is_set():
         yield
         return
     [(_, refusing)] = _installed

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable, Iterator
 
+    from pytest_agentreplay.intercept.session.session_parts import Ending, RunClock
+
 
 KNOWN = 8
 """Calls beside each other that a course knows as its latest; with more of them the eldest are forgotten."""
@@ -55,14 +57,23 @@ class Course:
         self.earlier = (*(other for other in self.earlier if other not in before), start)[-KNOWN:]
 
 
-class Starts(Protocol):
-    """`courses.Courses`, as far as a lane knows them."""
+class CourseTracker(Protocol):
+    """`courses.Courses`, which knows while recording which call came after which of another lane."""
+
+    def here(self, call_context: CallContext) -> Course:
+        """Return the course of the code that runs here."""
 
     def started(self, call_context: CallContext, runs: object) -> Course:
         """Return the course of a thread or job that is started now."""
 
     def created(self, task: Any, call_context: CallContext) -> None:
         """Note that a task was created."""
+
+    def made(self, start: int, course: Course) -> tuple[int, ...]:
+        """Note that a call is made; return the calls that it comes after."""
+
+    def note_end(self, start: int, course: Course, before: tuple[int, ...]) -> None:
+        """Note that a call has ended."""
 
 
 class ThreadActivity:
@@ -105,6 +116,7 @@ class LaneTracker:
         started: Which threads and jobs were begun.
         tasks: Which one of its kind each task is.
         creators: Of tasks, the tasks that created them.
+        courses: While recording: which call came after which of another lane.
     """
 
     def __init__(self) -> None:
@@ -112,6 +124,7 @@ class LaneTracker:
         self.started = Started()
         self.tasks: weakref.WeakKeyDictionary[Any, Label] = weakref.WeakKeyDictionary()
         self.creators: weakref.WeakKeyDictionary[Any, weakref.ref[Any]] = weakref.WeakKeyDictionary()
+        self.courses: CourseTracker | None = None
 
 
 class LaneOwner(Protocol):
@@ -119,18 +132,14 @@ class LaneOwner(Protocol):
 
     work: ThreadActivity
     lanes: LaneTracker
-    count: Callable[[], int]
-    ended: threading.Event
+    clock: RunClock
+    ending: Ending
 
     def main(self) -> CallContext:
         """The test's first strand."""
 
-    @property
-    def courses(self) -> Starts | None:
-        """What knows which call came after which, while recording."""
-
     def is_over(self) -> bool:
-        """Whether the test has ended for whoever carries its stamp."""
+        """Return whether the code that runs here comes too late."""
 
 
 @dataclass(slots=True)
@@ -318,7 +327,7 @@ def carry(
 
 def course_of(call_context: CallContext, runs: object = None) -> Course | None:
     """Return the course of what `call_context` starts now, and can wait for as `runs`; None where none is kept."""
-    courses = call_context.interception.courses
+    courses = call_context.interception.lanes.courses
     return courses.started(call_context, runs) if courses is not None and call_context.inside is None else None
 
 
@@ -365,7 +374,7 @@ def child_of(call_context: CallContext, name: str, course: Course | None) -> Cal
     """Return a new strand that begins below `call_context` now, labelled as the next `name` there."""
     interception, inside = call_context.interception, call_context.inside
     label = _next_label(call_context, name) if inside is None else None
-    begun = interception.count()
+    begun = interception.clock.count()
     return CallContext(interception, "", inside=inside, begun=begun, parent=call_context, course=course, label=label)
 
 

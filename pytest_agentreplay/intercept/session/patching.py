@@ -17,7 +17,7 @@ from pytest_agentreplay.intercept.session.interceptions import current
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_agentreplay.intercept.session.interceptions import PendingCall
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
 
     MadeOf = tuple[object, tuple[CellType, ...] | None]
     """Of a function that a factory has made: the key of its body, and its closure."""

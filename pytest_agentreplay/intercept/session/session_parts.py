@@ -1,13 +1,123 @@
-"""Parts of a session: what it knows of the tools of its test, and what it saw beside calls."""
+"""The parts of an interception: its clock, how far it has come to its end, which calls are its own, its tools.
+
+Its lanes and the activity of its threads are in `lanes`, the calls under way in `pending_call`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, Protocol
+
+from pytest_agentreplay import clocks
+from pytest_agentreplay.intercept.session.hosts import DeclaredHosts
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from types import CodeType
 
+    from pytest_agentreplay.core.divergence import Divergence
+    from pytest_agentreplay.core.model import Call, HttpCall, Json, Outcome
+    from pytest_agentreplay.core.raw_call import RawCall
     from pytest_agentreplay.core.serialize import Codec
+
+
+class Redactor(Protocol):
+    """What the interception needs of `core.redaction`."""
+
+    def redact_call(self, raw: RawCall, is_recorded: Callable[[Call], bool] | None = None) -> Call:
+        """Return the call as it may be stored. One that `is_recorded` byte for byte is redacted already."""
+
+    def redact_content(self, call: Call) -> Call:
+        """Return a call of which no header is stored as it may be shown."""
+
+    def redact_outcome(self, call: Call, outcome: Outcome) -> Outcome:
+        """Return the outcome as it may be stored."""
+
+    def reveal(self, outcome: Outcome) -> Outcome:
+        """A stored outcome as it is served: today's places in the marks' stead."""
+
+    def redact_text(self, text: str) -> str:
+        """Any other text as it may be stored."""
+
+    def hide(self, text: str) -> str:
+        """A text as it may be shown."""
+
+    def learn(self, category: str, value: str) -> bool:
+        """Keep `value` out from now on; False for one that is too short or too common."""
+
+
+class RunSteps(Protocol):
+    """The clock and the seeds: they move when a call is done, and only then."""
+
+    def step(self, at: int, lane: str, count: int) -> None:
+        """A call of `lane` (its `count`-th) was done, `at` nanoseconds after the run began."""
+
+
+class RunClock:
+    """The time of a run, and what moves when a call is done.
+
+    Attributes:
+        now: Return the nanoseconds since the run began.
+        count: Read the counter that numbers starts and finishes, where the backend keeps one.
+        steps: The clock and the seeds that the agent sees; None where they are the real ones.
+    """
+
+    def __init__(self, steps: RunSteps | None, now: Callable[[], int] | None, count: Callable[[], int]) -> None:
+        began = clocks.monotonic_ns()
+        self.steps = steps
+        self.now = now or (lambda: clocks.monotonic_ns() - began)
+        self.count = count
+        self._done: dict[str, int] = {}  # by lane, how many of its calls are done
+
+    def advance(self, lane: str, at: int) -> None:
+        """Step the clock and the seeds: an outermost call of `lane` is done."""
+        if self.steps is not None:
+            count = self._done[lane] = self._done.get(lane, 0) + 1
+            self.steps.step(at, lane, count)
+
+    def clear(self) -> None:
+        """Forget how many calls of each lane were done."""
+        self._done.clear()
+
+
+class Ending:
+    """How far a test has come to its end, and what came too late.
+
+    Attributes:
+        over: Set once the test has ended.
+        body_over: Whether its body has; fixtures may still make calls.
+        late: Calls that came after the end, each with its place in the code.
+        refused: The first divergence: once there is one, nobody needs to wait for another call.
+        on_refusal: Called with the first divergence, for those who wait.
+    """
+
+    def __init__(self) -> None:
+        self.over = threading.Event()
+        self.body_over = False
+        self.late: list[str] = []
+        self.refused: Divergence | None = None
+        self.on_refusal: Callable[[Divergence], None] | None = None
+
+    def clear(self) -> None:
+        """Forget the end of another run."""
+        self.body_over = False
+        self.refused = self.on_refusal = None
+        self.late.clear()
+
+
+class CallScope:
+    """Which calls are recorded or replayed, and what is changed in them.
+
+    Attributes:
+        takes: Return whether an HTTP call is this test's own; None for all. The others go through.
+        hosts: Hosts that the test may reach.
+        changes: What a live run changes in requests to models.
+    """
+
+    def __init__(self) -> None:
+        self.takes: Callable[[HttpCall], bool] | None = None
+        self.hosts = DeclaredHosts(())
+        self.changes: Mapping[str, Json] = {}
 
 
 class ToolRegistry:
@@ -52,6 +162,7 @@ class Observations:
         importing: Modules of the project that made requests while they were imported.
         callers: Functions from which a call was let through.
         trace: Ids of the first span that was open around a recorded call.
+        problems: Why this run cannot be written.
     """
 
     def __init__(self) -> None:
@@ -61,3 +172,9 @@ class Observations:
         self.importing: set[str] = set()
         self.callers: set[CodeType] = set()
         self.trace: dict[str, str] = {}
+        self.problems: list[Exception] = []
+
+    def note_problem(self, why: Exception | None) -> None:
+        """Note why this run cannot be written, each reason once; None is no reason."""
+        if why is not None and str(why) not in map(str, self.problems):
+            self.problems.append(why)

@@ -43,8 +43,8 @@ def _creating(original: Seam) -> Seam:
         if call_context is not None and call_context.inside is None:
             lanes.label_task(call_context, task)
             note_creator(call_context, task)
-            if call_context.interception.courses is not None:
-                call_context.interception.courses.created(task, call_context)
+            if call_context.interception.lanes.courses is not None:
+                call_context.interception.lanes.courses.created(task, call_context)
         return task
 
     return create_task

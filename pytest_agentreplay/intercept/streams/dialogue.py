@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from contextvars import Context
 
     from pytest_agentreplay.core.model import Closed, Exchange, Failure, Headers, Outcome
-    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
+    from pytest_agentreplay.intercept.session.interceptions import Interception
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
 
 
 class MessageProtocol(Protocol):

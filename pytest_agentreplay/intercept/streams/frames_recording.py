@@ -16,8 +16,9 @@ from pytest_agentreplay.intercept.session import lanes
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Failure, Headers
-    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
+    from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.lanes import CallContext
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
 
 
 class FrameRecording:

@@ -18,15 +18,16 @@ from pytest_agentreplay.core.frames import Release
 from pytest_agentreplay.core.model import Body, Closed, Failure, Frame, FrameCall, FramesReply
 from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.errors import ReplayDiverged
-from pytest_agentreplay.intercept.session import interceptions, lanes
+from pytest_agentreplay.intercept.session import lanes, pending_call
 from pytest_agentreplay.intercept.session.callers import agents_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_agentreplay.core.frames import FrameTopic
-    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
+    from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.lanes import CallContext
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
 
 STALL = 10.0
 """Seconds that the test's own strand waits for a frame whose turn depends on messages that are not sent."""
@@ -133,10 +134,10 @@ class FrameReplaying:
             now = clocks.monotonic()
             if deadline is not None and now >= deadline:
                 return None
-            if self.interception.ended.is_set():
-                raise ReplayDiverged(f"refused: {interceptions.describe(self._call)} is read after its test has ended")
+            if self.interception.ending.over.is_set():
+                raise ReplayDiverged(f"refused: {pending_call.describe(self._call)} is read after its test has ended")
             alone = deadline is None and threading.current_thread() is threading.main_thread() and not self._company()
-            if alone or self.interception.refused or (deadline is None and patience(now)):
+            if alone or self.interception.ending.refused or (deadline is None and patience(now)):
                 self._stalled()
             with self._changed:
                 if not self._frames and not self._closed:
@@ -163,19 +164,21 @@ class FrameReplaying:
         patience = None if self._release.complete or self._end is not None else self._patience()
         while not more.done():
             done, _ = await asyncio.wait({more}, timeout=_BEAT)
-            if not done and (self.interception.refused or (patience is not None and patience(clocks.monotonic()))):
+            if not done and (
+                self.interception.ending.refused or (patience is not None and patience(clocks.monotonic()))
+            ):
                 self._stalled()
 
     def _patience(self) -> Callable[[float], bool]:
         """Tells whether it is over: nothing has moved for too long."""
         limit = STALL if _is_the_tests_own() else STALL_BESIDE
         since = clocks.monotonic()
-        seen = self.interception.activity
+        seen = self.interception.pending.activity
 
         def over(now: float) -> bool:
             nonlocal since, seen
-            if seen != self.interception.activity:
-                seen, since = self.interception.activity, now
+            if seen != self.interception.pending.activity:
+                seen, since = self.interception.pending.activity, now
             return now - since > limit
 
         return over
@@ -212,12 +215,12 @@ class FrameReplaying:
     def _refuse(self, what: str) -> NoReturn:
         """Latch that the agent wants more than was recorded. Always raises ReplayDiverged."""
         interception = self.interception
-        summary = f"{what}: {interceptions.describe(self._call).partition(' ')[2]}"
+        summary = f"{what}: {pending_call.describe(self._call).partition(' ')[2]}"
         self._latch(Divergence(Kind.EXTRA, summary, lane=interception.call_context().path, now=self._call))
 
     def _latch(self, divergence: Divergence) -> NoReturn:
         latched = self.interception.latch(divergence, agents_line(self.interception.root))
-        raise ReplayDiverged(interceptions.refusal(latched), latched)
+        raise ReplayDiverged(pending_call.refusal(latched), latched)
 
 
 def _is_the_tests_own() -> bool:

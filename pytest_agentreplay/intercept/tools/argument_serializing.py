@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.core.serialize import Codec, FrozenCall
-    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
+    from pytest_agentreplay.intercept.session.interceptions import Interception
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
 
 
 _INDEX = re.compile(r"\[\d+\]")

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.core.serialize import Codec
-    from pytest_agentreplay.intercept.session.interceptions import PendingCall, Redactor
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
+    from pytest_agentreplay.intercept.session.session_parts import Redactor
 
 _PLACEHOLDER = re.compile(r"\[\[redacted:[^\]]*\]\]")
 

@@ -142,7 +142,7 @@ class ToolResults:
             kind = dotted(type(value))
             text = f"{self.name} {verb} a {kind} that raised {type(error).__name__} while it was looked at: {error}"
             told = CannotFreeze(f"{text}\n    agentreplay.codec({kind}, freeze, thaw)", path="$", kind=kind)
-        interception.cannot_keep(told)
+        interception.observed.note_problem(told)
         return {"$opaque": told.kind}
 
     def _given(self, interception: Interception, data: Json, hint: Any) -> Any:
@@ -150,7 +150,7 @@ class ToolResults:
             return load(data, hint=hint, codecs=known(self._codecs))
         except CannotFreeze as error:
             text = f"the recorded result of {self.name} cannot be made again: {error}; record the test again"
-            interception.problems.append(CannotFreeze(text, path=error.path, kind=error.kind))
+            interception.observed.problems.append(CannotFreeze(text, path=error.path, kind=error.kind))
             raise ReplayDiverged(text) from error
 
     def _place(self) -> str:

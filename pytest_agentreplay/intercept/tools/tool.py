@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.core.serialize import Codec
-    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
+    from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.patching import MadeOf
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
     from pytest_agentreplay.intercept.tools.tool_paths import ToolPath
     from pytest_agentreplay.intercept.tools.tool_verifying import ToolVerifying
 

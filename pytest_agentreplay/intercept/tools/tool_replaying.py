@@ -12,7 +12,7 @@ from pytest_agentreplay.core.model import Failure, ToolReply
 from pytest_agentreplay.core.release_order import END
 from pytest_agentreplay.errors import CannotFreeze, ReplayDiverged
 from pytest_agentreplay.intercept.session.callers import agents_line
-from pytest_agentreplay.intercept.session.interceptions import refusal
+from pytest_agentreplay.intercept.session.pending_call import refusal
 from pytest_agentreplay.intercept.tools.generator_input import GeneratorInput
 from pytest_agentreplay.intercept.tools.tool_recording import AWAITED
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
 
     from pytest_agentreplay.core.model import JsonObject
-    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
+    from pytest_agentreplay.intercept.session.interceptions import Interception
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
     from pytest_agentreplay.intercept.tools.results import ToolResults
 
 
@@ -182,7 +183,7 @@ class ToolReplaying:
         except CannotFreeze as misfit:
             name = self.results.name
             text = f"the recorded failure of {name} cannot be made again: {misfit}; record the test again"
-            self.interception.problems.append(CannotFreeze(text, path=misfit.path, kind=misfit.kind))
+            self.interception.observed.problems.append(CannotFreeze(text, path=misfit.path, kind=misfit.kind))
             raise ReplayDiverged(text) from misfit
         raise error
 

@@ -14,7 +14,7 @@ from pytest_agentreplay.intercept.session import lanes
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from pytest_agentreplay.intercept.session.interceptions import PendingCall
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
 
 
 class StepWatch:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from pytest_agentreplay.core.failure import failure_of
 from pytest_agentreplay.core.model import ToolReply
 from pytest_agentreplay.errors import ReplayDiverged
+from pytest_agentreplay.intercept.session.session_parts import Observations
 from pytest_agentreplay.intercept.tools.tool_recording import ToolRecording
 from pytest_agentreplay.intercept.tools.tool_replaying import ToolReplaying
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 
     from pytest_agentreplay.core.model import Outcome
-    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
+    from pytest_agentreplay.intercept.session.interceptions import Interception
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
     from pytest_agentreplay.intercept.tools.results import ToolResults
 
 
@@ -31,6 +33,7 @@ class VerifiedCall:
         """`intercepted` is the one that was answered."""
         self._intercepted = intercepted
         self.partial: Callable[[], Outcome] | None = None
+        self.observed = Observations()  # what cannot be kept is compared by its class, and then differs
 
     def inside(self) -> contextlib.AbstractContextManager[None]:
         """A block whose calls are children of this call."""
@@ -52,9 +55,6 @@ class VerifiedCall:
         """Compare what came."""
         del suspended
         self._intercepted.compare_outcome(outcome)
-
-    def cannot_keep(self, why: Exception | None) -> None:
-        """It is compared by its class, and then differs."""
 
 
 class ToolVerifying:

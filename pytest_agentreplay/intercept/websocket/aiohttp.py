@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pytest_agentreplay.core.model import Headers
-    from pytest_agentreplay.intercept.session.interceptions import PendingCall
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
 
 
 def patch(library: ModuleType) -> None:

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_agentreplay.core.model import Frame, Headers
-    from pytest_agentreplay.intercept.session.interceptions import Interception, PendingCall
+    from pytest_agentreplay.intercept.session.interceptions import Interception
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
     from pytest_agentreplay.intercept.streams.frames_replaying import End
 
 LINE = "_agentreplay_line"
@@ -105,7 +106,7 @@ def _stray(interception: Interception, url: str) -> None:
     intercepted = interception.enter(RawCall(FrameCall(url, 0)))
     intercepted.settle(FramesReply())
     told = f"the WebSocket to {url} was opened before the test began, so that a replay could not open it"
-    interception.cannot_keep(CannotWrite(f"{told}; open it in the test or in a fixture of its own"))
+    interception.observed.note_problem(CannotWrite(f"{told}; open it in the test or in a fixture of its own"))
 
 
 def opening(url: str, headers: Any) -> FrameCall:
@@ -130,7 +131,7 @@ def opened(interception: Interception, intercepted: PendingCall, call: FrameCall
 
 def not_opened(interception: Interception, intercepted: PendingCall, error: BaseException) -> None:
     """Keep why a connection could not be opened."""
-    interception.cannot_keep(closed_by_neighbour(error))
+    interception.observed.note_problem(closed_by_neighbour(error))
     response: Any = getattr(error, "response", None)
     if hasattr(response, "status_code"):  # websockets.exceptions.InvalidStatus
         body = bytes(response.body or b"")

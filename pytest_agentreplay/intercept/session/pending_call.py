@@ -1,0 +1,366 @@
+"""One call under way: what its boundary does with it while it waits, and once its outcome is there.
+
+`Interception.enter` makes one of each call. A boundary that records calls `settle` with the real outcome; one that
+replays waits, hands `outcome` on, and calls `finish`.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from typing import TYPE_CHECKING, NoReturn, Protocol
+
+from pytest_agentreplay.core.model import Failure, ToolCall
+from pytest_agentreplay.core.release_order import END
+from pytest_agentreplay.errors import ReplayDiverged
+from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.intercept.session.callers import agents_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
+    from pytest_agentreplay.core.backends.backend import Recorder
+    from pytest_agentreplay.core.divergence import Divergence
+    from pytest_agentreplay.core.model import Call, Exchange, Outcome
+    from pytest_agentreplay.intercept.session.session_parts import Observations, Redactor
+
+
+class ReleaseOrder(Protocol):
+    """In which order answers come: `Holding` while recording, `Serving` in a replay that keeps the recorded order."""
+
+    def ask(self, start: int) -> None:
+        """The call that is recorded as `start` was made."""
+
+    async def wait(self, intercepted: PendingCall, chunks: int) -> None:
+        """Wait until the answer may come as far as `chunks`."""
+
+    def wait_in_thread(self, intercepted: PendingCall, chunks: int, *, at_once: bool = False) -> None:
+        """As `wait`, for a thread; `at_once` says that the caller is a task that has not given way so far."""
+
+    def hold_in_thread(self, intercepted: PendingCall) -> None:
+        """Wait until a thread may have the whole answer that is there."""
+
+    def defer(self, then: Callable[[], object]) -> bool:
+        """Whether what comes in a callback waits for its moment; `then` is called in it."""
+
+    async def abandon(self, intercepted: PendingCall) -> None:
+        """Wait to be given up: the recorded call never ended."""
+
+    def abandon_in_thread(self, intercepted: PendingCall) -> None:
+        """As `abandon`, for a thread."""
+
+    def is_released(self, intercepted: PendingCall, chunks: int) -> bool:
+        """Whether the answer has come so far."""
+
+    def disturb(self) -> None:
+        """Something comes that has no place in the order: a message over a lasting connection."""
+
+    def drop(self, start: int) -> None:
+        """Whoever made the call wants no more of its answer."""
+
+    def refuse(self, divergence: Divergence) -> None:
+        """The backend has refused for good."""
+
+    def stop(self) -> None:
+        """The test is over."""
+
+
+class CallOwner(lanes.LaneOwner, Protocol):
+    """The interception, as far as its calls know it."""
+
+    redactor: Redactor
+    pending: PendingCalls
+    observed: Observations
+    order: ReleaseOrder | None
+    root: str
+
+    def connection(self, opening: int) -> tuple[Exchange, ...]:
+        """Return what is recorded of the lasting connection that the exchange `opening` opened."""
+
+
+class PendingCall:
+    """One call at the interception: `forward` says to go to the world, else `outcome` is what to give back.
+
+    `exchange` is what is recorded of a replayed call. `compare` is there where the real call is made beside the
+    recorded answer: it takes the outcome once, by `compare_outcome`.
+    `unfinished` is a replayed call that never ended in the recording: the boundary waits with `abandon`.
+    `suspended` is a replayed call during which others ran.
+    `at_home` says of a recorded call that its answer is there, and the agent gets it in a moment.
+    `partial`, when the boundary sets it, returns what has come so far of an answer that the agent may drop unread.
+    `settled`, when the boundary sets it, is called once the real call is over.
+    """
+
+    __slots__ = (
+        "_call",
+        "_call_context",
+        "_first",
+        "_interception",
+        "_recorder",
+        "at",
+        "at_home",
+        "before",
+        "compare",
+        "course",
+        "exchange",
+        "forward",
+        "handed",
+        "outcome",
+        "partial",
+        "settled",
+        "suspended",
+        "ticket",
+        "unfinished",
+    )
+
+    def __init__(self, interception: CallOwner, call_context: lanes.CallContext, call: Call, ticket: int) -> None:
+        """Made by `Interception.enter` alone."""
+        self._interception = interception
+        self._call_context = call_context
+        self._call = call
+        self._first: int | None = None
+        self._recorder: Recorder | None = None
+        self.ticket = ticket
+        self.forward = False
+        self.unfinished = False
+        self.suspended = False
+        self.outcome: Outcome | None = None
+        self.exchange: Exchange | None = None
+        self.partial: Callable[[], Outcome] | None = None
+        self.compare: Callable[[Outcome, str, Outcome | None], None] | None = None
+        self.handed: Callable[[], object] | None = None
+        self.settled: Callable[[], object] | None = None
+        self.at = 0
+        self.at_home = False
+        self.course: lanes.Course | None = None
+        self.before: tuple[int, ...] = ()
+
+    @property
+    def open(self) -> bool:
+        """Whether the real call may be made: the backend has said so, and the outcome is not there yet."""
+        return self.forward or self.compare is not None
+
+    def inside(self) -> AbstractContextManager[None]:
+        """A block whose calls are children of this one."""
+        return lanes.inside(self._call_context, self.ticket, self._call.boundary)
+
+    def first_byte(self) -> None:
+        """Note that the answer has begun."""
+        if self._first is None:
+            self._first = self._interception.clock.now()
+
+    def settle(self, outcome: Outcome, *, suspended: bool = False) -> None:
+        """Recording: take the real outcome. Redacted here; settled once, a second time does nothing."""
+        if not self.forward:
+            return
+        self.forward = False
+        interception = self._interception
+        interception.pending.open.discard(self)
+        at = interception.clock.now()
+        if self.settled is not None:
+            self.settled()
+        stored = interception.redactor.redact_outcome(self._call, outcome)
+        assert self._recorder is not None
+        self._recorder.settle(self.ticket, stored, at=at, first=self._first, suspended=suspended)
+        if not (isinstance(outcome, Failure) and outcome.cancelled):
+            self._end_course()
+        if self._call_context.inside is None:
+            interception.clock.advance(self._call_context.path, at)
+
+    def _end_course(self) -> None:
+        """Recording: note which strands know that this call is over."""
+        if self._interception.lanes.courses is not None and self.course is not None:
+            self._interception.lanes.courses.note_end(self.ticket, self.course, self.before)
+
+    def compare_outcome(self, outcome: Outcome, recorded: Outcome | None = None) -> None:
+        """Verifying: take the real outcome beside the recorded one. Redacted here; a second time does nothing.
+
+        `recorded` is what was recorded, where the exchange alone does not tell.
+        """
+        compare, self.compare = self.compare, None
+        self._interception.pending.comparing.discard(self)
+        if compare is not None:
+            compare(
+                self._interception.redactor.redact_outcome(self._call, outcome),
+                agents_line(self._interception.root),
+                recorded,
+            )
+
+    def finish(self) -> None:
+        """Replaying: the outcome has been handed over whole; the clock moves on."""
+        if not self.forward and self.at:
+            if self.exchange is not None and self._interception.order is not None:
+                self._interception.order.drop(self.exchange.start)
+            self._report_handed_over()
+            if self.course is not None:
+                self._end_course()
+            if self._call_context.inside is None:
+                self._interception.clock.advance(self._call_context.path, self.at)
+
+    @property
+    def runs_server(self) -> bool:
+        """Replaying: whether the server that this calls runs, because it made calls of its own when recorded."""
+        return self.exchange is not None and self.exchange.start in self._interception.observed.servers
+
+    @property
+    def connects_to_server(self) -> bool:
+        """Replaying: whether this opens a connection to a server that runs for some message."""
+        if self.exchange is None or not self._interception.observed.servers:
+            return False
+        messages = self._interception.connection(self.exchange.start)
+        return self.runs_server or any(x.start in self._interception.observed.servers for x in messages)
+
+    @property
+    def call(self) -> Call:
+        """The call, as it may be stored."""
+        return self._call
+
+    async def wait(self, chunks: int = END) -> None:
+        """Wait until the answer may come as far as `chunks`, in its own order among others (0: its beginning).
+
+        Without an order a replay lets the other tasks run once, if they did while the recorded call was waited for.
+        """
+        order = self._interception.order
+        if order is not None:
+            try:
+                await order.wait(self, chunks)
+            finally:
+                self._report_handed_over()
+        elif self.suspended:
+            try:
+                await self._give_way()
+            finally:
+                self._report_handed_over()
+        else:
+            self._report_handed_over()
+
+    def wait_in_thread(self, chunks: int = END, *, at_once: bool = False) -> None:
+        """As `wait`, for a thread. While recording `at_once` says that it is a task, which has not given way so far."""
+        try:
+            if (order := self._interception.order) is not None:
+                order.wait_in_thread(self, chunks, at_once=at_once)
+            elif self._interception.pending.pause is not None and self.handed is not None:
+                self._interception.pending.pause()
+        finally:
+            self._report_handed_over()
+
+    def hold_in_thread(self) -> None:
+        """Recording, in a thread: the answer is there, and the agent gets it next. Wait until others have run out."""
+        if (order := self._interception.order) is not None and not lanes.is_inside(self._call_context):
+            order.hold_in_thread(self)
+
+    def defer(self, then: Callable[[], object]) -> bool:
+        """Recording, in a callback: whether what has come waits for its moment; `then` is called in it."""
+        order = self._interception.order
+        return order is not None and order.defer(then)
+
+    @property
+    def call_context(self) -> lanes.CallContext:
+        """The strand that made the call."""
+        return self._call_context
+
+    @property
+    def thread(self) -> object:
+        """The ident of the thread that made the call; a task, where one did."""
+        return self._call_context.owner
+
+    def is_released(self, chunks: int) -> bool:
+        """Whether `wait` would not wait."""
+        order = self._interception.order
+        return order is None or order.is_released(self, chunks)
+
+    def _report_handed_over(self) -> None:
+        self.suspended = False
+        handed, self.handed = self.handed, None
+        if handed is not None:
+            handed()
+
+    async def _give_way(self) -> None:
+        import asyncio
+
+        if asyncio._get_running_loop() is not None:
+            await asyncio.sleep(0)
+        else:
+            await sys.modules["trio"].lowlevel.checkpoint()
+
+    async def abandon(self) -> None:
+        """Wait until cancelled, as the recorded call was. Raises ReplayDiverged where nobody does that any more."""
+        order, endless = self._interception.order, self._interception.pending.endless
+        endless.append(self)
+        try:
+            if order is not None:
+                await order.abandon(self)
+            elif (loop := lanes.running_loop()) is not None:
+                await loop.create_future()
+            else:
+                await sys.modules["trio"].sleep_forever()
+        finally:
+            endless.remove(self)
+
+    def can_wait(self) -> bool:
+        """Whether this thread can hold a call that never ended: not the one that has to end the test.
+
+        The main thread of a child holds it for a while: whoever killed the child in the recording may do so again.
+        """
+        if threading.current_thread() is not threading.main_thread():
+            return True
+        patience = self._interception.pending.main_patience
+        return patience > 0 and self._interception.ending.over.wait(patience)
+
+    def abandon_in_thread(self) -> NoReturn:
+        """Block a thread until the test has ended. Always raises ReplayDiverged."""
+        order = self._interception.order
+        self._interception.pending.endless.append(self)
+        if order is not None:
+            order.abandon_in_thread(self)
+        self._interception.ending.over.wait()
+        raise ReplayDiverged(f"refused: {describe(self._call)} never ended in the recording, and now its test has")
+
+    def wait_for_end(self, timeout: float | None = None) -> bool:
+        """Block a thread until the test has ended; gives whether it has."""
+        return self._interception.ending.over.wait(timeout)
+
+
+class PendingCalls:
+    """The calls that are under way.
+
+    Attributes:
+        open: Calls that are made for real and have no outcome yet.
+        endless: Replayed calls that wait to be given up, as they were when recorded.
+        comparing: Calls that are made for real beside the recorded answer.
+        activity: Grows with each call: who waits for another one sees that the test goes on.
+        main_patience: Seconds for which the main thread holds a call that never ended; more in a child.
+        pause: Holds the answer of a thread back, so that others can make calls beside it.
+    """
+
+    def __init__(self) -> None:
+        self.open: set[PendingCall] = set()
+        self.endless: list[PendingCall] = []
+        self.comparing: set[PendingCall] = set()
+        self.activity = 0
+        self.main_patience = 0.0
+        self.pause: Callable[[], None] | None = None
+
+    def clear(self) -> None:
+        """Forget the calls of another run."""
+        self.open.clear()
+        self.endless.clear()
+        self.comparing.clear()
+
+
+def describe(call: Call) -> str:
+    """A call in a few words: "tool refund", "POST api.openai.com/v1/responses", "SEND api.openai.com/v1/realtime"."""
+    if isinstance(call, ToolCall):
+        return f"{call.boundary} {call.name}"
+    scheme, mark, rest = call.url.partition("://")
+    return f"{call.method} {rest.partition('?')[0] if mark else scheme}"
+
+
+def called_from(what: str, line: str) -> str:
+    """What was called, and by which line of the agent; handlers of the interpreter are called by none."""
+    return f"{what}   called from {line}" if line else what
+
+
+def refusal(divergence: Divergence) -> str:
+    """The text of the brake; the report says the rest."""
+    return f"[{divergence.kind.code}] {divergence.summary}"
