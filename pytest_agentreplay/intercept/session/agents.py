@@ -121,6 +121,8 @@ def _openai_agents(scope: ModuleType) -> str:
             break
         if span.span_data.type == "agent":
             return str(span.span_data.name)
+        # openai-agents 0.5: the span around this one is kept in the token of the context variable alone, see
+        # https://github.com/openai/openai-agents-python/blob/main/src/agents/tracing/spans.py
         token = span._prev_span_token
         span = token.old_value if token is not None and token.old_value is not token.MISSING else None
     return ""

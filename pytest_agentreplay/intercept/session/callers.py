@@ -264,6 +264,7 @@ def _of(source: object) -> list[FrameType]:
     if coroutine is not None:
         return awaiting(coroutine)
     frames: list[FrameType] = []
+    # https://docs.python.org/3/library/sys.html#sys._current_frames, CPython alone
     frame = sys._current_frames().get(source) if isinstance(source, int) else None
     while frame is not None:
         frames.append(frame)
@@ -277,7 +278,8 @@ def _coroutine(task: Any) -> object:
     return get() if get is not None else getattr(task, "coro", None)
 
 
-# Every loader of importlib runs a module's code by this function; it has no public name (CPython 3.11-3.14).
+# Every loader of importlib runs a module's code by this function; it has no public name (CPython 3.11-3.14, see
+# https://github.com/python/cpython/blob/3.13/Lib/importlib/_bootstrap.py).
 _RUNS_MODULES = importlib._bootstrap._call_with_frames_removed.__code__  # type: ignore[attr-defined]
 _STARTED_BY: ContextVar[str] = ContextVar("agentreplay_library_import", default="")
 _REFUSAL: ContextVar[Refuse | None] = ContextVar("agentreplay_library_import_refusal", default=None)

@@ -88,8 +88,11 @@ def waits_for(runner: object, runs: object) -> bool:
     if isinstance(runner, int):
         if hasattr(runs, "get_coro"):
             return runner == threading.get_ident() and lanes.is_root(runs)
+        # https://docs.python.org/3/library/sys.html#sys._current_frames
         return _thread_waits(sys._current_frames().get(runner), runs)
-    waiter = getattr(runner, "_fut_waiter", None)  # CPython 3.11-3.14, uvloop runs the same tasks
+    # What a task waits for, and the futures of a gather: CPython 3.11-3.14, uvloop 0.23 runs the same tasks, see
+    # https://github.com/python/cpython/blob/3.13/Lib/asyncio/tasks.py.
+    waiter = getattr(runner, "_fut_waiter", None)
     if waiter is None:
         return False
     if waiter is runs:
@@ -124,6 +127,7 @@ def _thread_waits(frame: FrameType | None, runs: object) -> bool:
 
 def _is_told_by(waiter: object, job: object) -> bool:
     """Return whether the asyncio future `waiter` is that of `job`, as `asyncio.wrap_future` ties them."""
+    # CPython 3.11-3.14: https://github.com/python/cpython/blob/3.13/Lib/concurrent/futures/_base.py
     for callback in getattr(job, "_done_callbacks", ()) if not hasattr(job, "get_coro") else ():
         bare = getattr(callback, "__wrapped__", callback)  # `exits` wraps the callbacks of a test's jobs
         for cell in getattr(bare, "__closure__", None) or ():

@@ -96,6 +96,7 @@ def _results(row: Any) -> tuple[Codec, ...]:
 
     def thaw(data: Any) -> Any:
         names, values = data
+        # SQLAlchemy 2.0: https://github.com/sqlalchemy/sqlalchemy/blob/main/lib/sqlalchemy/engine/result.py
         result_class = made(names)
         return row.Row(result_class, None, result_class._key_to_index, tuple(values))
 

@@ -276,10 +276,8 @@ class PendingCall:
             handed()
 
     async def _give_way(self) -> None:
-        import asyncio
-
-        if asyncio._get_running_loop() is not None:
-            await asyncio.sleep(0)
+        if lanes.running_loop() is not None:
+            await sys.modules["asyncio"].sleep(0)
         else:
             await sys.modules["trio"].lowlevel.checkpoint()
 

@@ -33,6 +33,8 @@ def stamp_threads() -> None:
     from concurrent.futures import ThreadPoolExecutor
     from concurrent.futures.thread import _worker
 
+    # `_worker` and `_max_workers`, CPython 3.11-3.14: https://github.com/python/cpython/blob/3.13/Lib/concurrent/futures/thread.py
+    # `_target`, of which a subclass with a `run` of its own makes nothing: https://github.com/python/cpython/blob/3.13/Lib/threading.py
     if getattr(threading.Thread.start, "__agentreplay__", None) is CALL_CONTEXT:
         return
     start, submit = threading.Thread.start, ThreadPoolExecutor.submit
@@ -45,7 +47,7 @@ def stamp_threads() -> None:
         if library:
             self.run = run_for_import(library, self.run)  # type: ignore[method-assign]
         if call_context is not None:
-            target = getattr(self, "_target", None)  # CPython 3.11-3.14; a subclass with a run of its own has none
+            target = getattr(self, "_target", None)
             self.run = begin(call_context, target or self.run, course=course_of(call_context, self))(self.run)  # type: ignore[method-assign]
             call_context.interception.work.threads.add(self)
             with starting(call_context):
