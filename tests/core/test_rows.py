@@ -27,7 +27,7 @@ from sqlalchemy.pool import StaticPool
 
 from pytest_agentreplay.core.serialize import freeze, freeze_call, load
 from pytest_agentreplay.errors import CannotFreeze
-from pytest_agentreplay.intercept.session.library_values import known
+from pytest_agentreplay.intercept.session.library_values import add_library_codecs
 
 
 class Base(DeclarativeBase):
@@ -96,7 +96,7 @@ def engine():
 
 
 def again(value: Any, hint: Any = None) -> Any:
-    codecs = known(())
+    codecs = add_library_codecs(())
     return load(freeze(value, hint=hint, codecs=codecs), hint=hint, codecs=codecs)
 
 
@@ -154,8 +154,8 @@ def declare_part():
 
 def test_a_row_comes_back_before_the_program_has_configured_its_mappers():
     recorded, replayed = declare_part(), declare_part()
-    frozen = freeze(recorded(id=1, name="bolt"), hint=recorded, codecs=known(()))
-    part = load(frozen, hint=replayed, codecs=known(()))
+    frozen = freeze(recorded(id=1, name="bolt"), hint=recorded, codecs=add_library_codecs(()))
+    part = load(frozen, hint=replayed, codecs=add_library_codecs(()))
     assert (type(part), part.id, part.name) == (replayed, 1, "bolt")
 
 

@@ -333,10 +333,10 @@ def test_calls_of_children_that_one_thread_serves_follow_no_order():
     """A thread of the gateway serves one child after another, and ids of threads are used again."""
     courses, interception = Courses(), SimpleNamespace(work=SimpleNamespace(running={}))
     first = courses.here(SimpleNamespace(path="main.1.1", interception=interception))
-    courses.note_end(1, first, courses.made(1, first))
+    courses.note_end(1, first, courses.note_call(1, first))
     second = courses.here(SimpleNamespace(path="main.2.1", interception=interception))
-    assert courses.made(2, second) == ()
-    assert courses.made(3, courses.here(SimpleNamespace(path="main.1.1", interception=interception))) == (1,)
+    assert courses.note_call(2, second) == ()
+    assert courses.note_call(3, courses.here(SimpleNamespace(path="main.1.1", interception=interception))) == (1,)
 
 
 async def two_agents(*left_out):

@@ -182,7 +182,7 @@ def drawing() -> tuple[RandomSource, str] | None:
         # Apart from the client's own, which a server that does not run in a replay must not move. One for each lane:
         # which of several tools draws first is chance.
         return _active, f"{lanes.SERVER} {call_context.path}"
-    return _active, lanes.own(call_context).path
+    return _active, lanes.find_lane(call_context).path
 
 
 def draw_uuid4() -> uuid.UUID:

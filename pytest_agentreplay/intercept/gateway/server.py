@@ -135,7 +135,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         call_context, url = found
         call = HttpCall(self.command, url, headers, Body(body) if body else EMPTY)
-        token = lanes.CALL_CONTEXT.set(lanes.beside(call_context))
+        token = lanes.CALL_CONTEXT.set(lanes.share_context(call_context))
         try:
             self._cross(call)
         finally:

@@ -18,7 +18,7 @@ from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.errors import RunnerError
 from pytest_agentreplay.intercept.environment import debuggers
 from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.intercept.session.callers import stack, where
+from pytest_agentreplay.intercept.session.callers import find_line, stack
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,7 +72,7 @@ class Deadline:
         threads = [thread for thread in threading.enumerate() if thread.ident in self._interception.work.working]
         _left.update(threads)
         lines = [
-            f"left behind: thread {thread.name}{at(where(stack(frames.get(thread.ident or 0), None), root))}"
+            f"left behind: thread {thread.name}{at(find_line(stack(frames.get(thread.ident or 0), None), root))}"
             for thread in threads
         ]
         return RunnerError("\n  ".join((self._describe("and was ended"), *lines)))
@@ -84,7 +84,7 @@ class Deadline:
         if self._over.is_set():
             return
         frames = stack(sys._current_frames().get(body), self._overtime.floor)
-        self._waiting = where(frames, self._interception.root)
+        self._waiting = find_line(frames, self._interception.root)
         self.passed = self._overtime.at_once = True
         self._interception.latch(Divergence(Kind.LATE, f"its time was over after {self._seconds:g} s"), self._waiting)
         if not self._over.wait(MERCY) and not debuggers.attached():

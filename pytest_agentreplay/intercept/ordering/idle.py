@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.intercept.session.callers import awaiting, where
+from pytest_agentreplay.intercept.session.callers import awaiting, find_line
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -396,7 +396,7 @@ def pending_timer(loop: object, root: str) -> str:
         return ""
     timer = min(timers, key=lambda timer: timer.when())
     frames = _frames_of(timer, loop)
-    line = where(frames, root).partition(" in ")[0]
+    line = find_line(frames, root).partition(" in ")[0]
     set_at = f" set at {line}" if line else ""
     delay = _delay(timer, frames)
     if delay is not None:

@@ -23,13 +23,13 @@ from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.session.callers import (
     Root,
     awaiting,
+    find_line,
     floor,
     is_agents,
     root_of,
     stack,
     trio_root,
     until_loop,
-    where,
 )
 from pytest_agentreplay.intercept.session.pending_call import refusal
 
@@ -186,7 +186,7 @@ class Overtime:
         idle = root is not None and not any(is_agents(frame.f_code) for frame in within)
         if not self._attempts:
             waiting = awaiting(root.coroutine) if root is not None and idle else []
-            self.waiting = where([*waiting, *frames], self._interception.root)
+            self.waiting = find_line([*waiting, *frames], self._interception.root)
         self._attempts += 1
         if root is not None and idle and self._came == self._requested:
             self._ask(root)
@@ -222,7 +222,7 @@ class Overtime:
         root = trio_root(loop)
         if root is not None and self._came == self._requested and not any(is_agents(frame.f_code) for frame in within):
             if self._attempts == 1:
-                self.waiting = where([*awaiting(root.coroutine), *frames], self._interception.root)
+                self.waiting = find_line([*awaiting(root.coroutine), *frames], self._interception.root)
             self._ask(root)
             return
         self._at_a_later_line(frames)

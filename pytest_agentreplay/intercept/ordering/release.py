@@ -29,7 +29,7 @@ from pytest_agentreplay.intercept.ordering import idle as idling
 from pytest_agentreplay.intercept.ordering.idle import IdleTime, pending_timer
 from pytest_agentreplay.intercept.ordering.pausing import LOOK, PATIENCE, Threads, at_work, joins, unknown_waits
 from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.intercept.session.callers import agents_line, waiting_in, where
+from pytest_agentreplay.intercept.session.callers import agents_line, find_line, waiting_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -466,7 +466,7 @@ class ReleaseQueue:
         if busy or (unknown and self._time.idle - self._moved_idle < SILENCE + 4 * gap):
             self._idles = True
             return TICK
-        self._latch(self._explain(waiter.call, mine, None), where(waiter.frames(), self._interception.root))
+        self._latch(self._explain(waiter.call, mine, None), find_line(waiter.frames(), self._interception.root))
         return 0
 
     def _find_awaited(self, event: ReleaseEvent, waiter: Waiter | None) -> ReleaseEvent | None:
@@ -638,7 +638,7 @@ class ReleaseQueue:
     def _part(self, waiter: Waiter, expected: Exchange, detail: tuple[str, ...] = ()) -> None:
         divergence = self._explain(waiter.call, self.schedule.exchanges[waiter.start], expected)
         divergence = replace(divergence, detail=(*divergence.detail, *detail))
-        self._latch(divergence, where(waiter.frames(), self._interception.root))
+        self._latch(divergence, find_line(waiter.frames(), self._interception.root))
 
     def _latch(self, divergence: Divergence, line: str) -> None:
         kept = self._interception.latch(divergence, line)

@@ -70,11 +70,11 @@ class AgentName(ContextDecorator):
             return super().__call__(function)
 
         @functools.wraps(function)
-        async def wrapped(*args: Any, **kwargs: Any) -> Any:
+        async def run_as_agent(*args: Any, **kwargs: Any) -> Any:
             with AgentName(self.name):
                 return await function(*args, **kwargs)
 
-        return wrapped  # type: ignore[return-value]
+        return run_as_agent  # type: ignore[return-value]
 
 
 def agent_here() -> str:

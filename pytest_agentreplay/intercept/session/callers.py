@@ -36,7 +36,7 @@ def origin(root: str) -> str:
 
     Ours, installed packages and the standard library are nobody's agent. A file outside `root` is a second best.
     """
-    return where(_outwards(sys._getframe(1)), root)
+    return find_line(_outwards(sys._getframe(1)), root)
 
 
 def function_here(root: str) -> tuple[str, CodeType | None]:
@@ -82,7 +82,7 @@ def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def where(frames: Iterable[FrameType], root: str) -> str:
+def find_line(frames: Iterable[FrameType], root: str) -> str:
     """The first line of the agent among `frames`, as `origin` tells it."""
     fallback = ""
     for frame in frames:
@@ -209,13 +209,13 @@ DEEPEST = 50
 
 def agents_line(root: str) -> str:
     """Return the agent's line that led to what runs here, "shop/agent.py:88 in find_orders"; "" when there is none."""
-    return where(_frames(), root)
+    return find_line(_frames(), root)
 
 
 def waiting_in(source: object, call_context: CallContext | None = None) -> Iterator[FrameType]:
     """The frames of a task or thread that waits, and of those that started it, the innermost first."""
     for starter in _chain(source, call_context):
-        yield from _of(starter)
+        yield from _frames_of(starter)
 
 
 def _frames() -> Iterator[FrameType]:
@@ -228,7 +228,7 @@ def _frames() -> Iterator[FrameType]:
             break
         frame = frame.f_back
     for starter in list(_chain(me, call_context))[1:]:
-        yield from _of(starter)
+        yield from _frames_of(starter)
     while frame is not None:  # whoever runs the event loop
         yield frame
         frame = frame.f_back
@@ -259,7 +259,7 @@ def _creator(task: object, call_context: CallContext | None) -> object:
     return reference() if reference is not None else None
 
 
-def _of(source: object) -> list[FrameType]:
+def _frames_of(source: object) -> list[FrameType]:
     coroutine = _coroutine(source)
     if coroutine is not None:
         return awaiting(coroutine)

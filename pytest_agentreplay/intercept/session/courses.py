@@ -58,16 +58,16 @@ class Courses:
             return Course(runner=runner)
         return course
 
-    def created(self, task: Task[Any], call_context: lanes.CallContext) -> None:
+    def note_task(self, task: Task[Any], call_context: lanes.CallContext) -> None:
         """Note that the code that runs here has created `task`."""
         if task not in self._tasks:
             self._tasks[task] = Course(self.here(call_context), task, task)
 
-    def started(self, call_context: lanes.CallContext, runs: object) -> Course:
+    def start_course(self, call_context: lanes.CallContext, runs: object) -> Course:
         """Return the course of a thread or job that the code which runs here starts now."""
         return Course(self.here(call_context), runs=runs)
 
-    def made(self, start: int, course: Course) -> tuple[int, ...]:
+    def note_call(self, start: int, course: Course) -> tuple[int, ...]:
         """Note that a call is made in `course`. Return the calls that this comes after."""
         if course.earlier:
             self.after[start] = course.earlier

@@ -83,7 +83,7 @@ class ExitCallback:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the callback, for a test that is over as what it left behind."""
-        with owned(self._owner):
+        with running_for(self._owner):
             return self.__wrapped__(*args, **kwargs)
 
     def __eq__(self, other: object) -> bool:
@@ -94,7 +94,7 @@ class ExitCallback:
 
 
 @contextmanager
-def owned(owner: lanes.CallContext) -> Generator[None]:
+def running_for(owner: lanes.CallContext) -> Generator[None]:
     """A block that runs for a test that has ended. Nobody waits for it: a refusal has been reported, and ends here."""
     if not owner.interception.ending.over.is_set():
         yield
@@ -156,7 +156,7 @@ def _carry_finalizers(finalize: Any) -> None:
     def stamped_call(self: Any, _: Any = None) -> Any:
         if (owner := _owners.pop(self, None)) is None:
             return call(self, _)
-        with owned(owner):
+        with running_for(owner):
             return call(self, _)
 
     @functools.wraps(detach)

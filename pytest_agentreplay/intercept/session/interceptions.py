@@ -81,10 +81,10 @@ class Interception:
             self.work.loops.add(loop)
         stamped = lanes.CALL_CONTEXT.get()
         if stamped is not None and stamped.interception is self:
-            return lanes.own(stamped)
+            return lanes.find_lane(stamped)
         # No stamp here: a thread that is older than the test will work for the next one too.
         me = lanes.runner()
-        guest = self._guests[me] = lanes.strand_of(me, self._guests.get(me, self._call_context))
+        guest = self._guests[me] = lanes.context_of(me, self._guests.get(me, self._call_context))
         return guest
 
     @property
@@ -173,7 +173,7 @@ class Interception:
                 raise ReplayDiverged(refusal(divergence), self.latch(divergence, agents_line(self.root)))
         if (courses := self.lanes.courses) is not None and call_context.inside is None:
             intercepted.course = courses.here(call_context)
-            intercepted.before = courses.made(ticket, intercepted.course)
+            intercepted.before = courses.note_call(ticket, intercepted.course)
         return intercepted
 
     def change_request(self, call: Any, *, sent: bool = False) -> Any:

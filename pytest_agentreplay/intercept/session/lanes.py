@@ -63,13 +63,13 @@ class CourseTracker(Protocol):
     def here(self, call_context: CallContext) -> Course:
         """Return the course of the code that runs here."""
 
-    def started(self, call_context: CallContext, runs: object) -> Course:
+    def start_course(self, call_context: CallContext, runs: object) -> Course:
         """Return the course of a thread or job that is started now."""
 
-    def created(self, task: Any, call_context: CallContext) -> None:
+    def note_task(self, task: Any, call_context: CallContext) -> None:
         """Note that a task was created."""
 
-    def made(self, start: int, course: Course) -> tuple[int, ...]:
+    def note_call(self, start: int, course: Course) -> tuple[int, ...]:
         """Note that a call is made; return the calls that it comes after."""
 
     def note_end(self, start: int, course: Course, before: tuple[int, ...]) -> None:
@@ -219,15 +219,15 @@ def runner() -> object:
     return threading.get_ident()
 
 
-def own(call_context: CallContext) -> CallContext:
+def find_lane(call_context: CallContext) -> CallContext:
     """The strand of the running task or thread: `call_context` itself, or a child of it made and stamped now."""
-    mine = strand_of(runner(), call_context)
+    mine = context_of(runner(), call_context)
     if mine is not call_context:
         CALL_CONTEXT.set(mine)
     return mine
 
 
-def strand_of(me: object, call_context: CallContext) -> CallContext:
+def context_of(me: object, call_context: CallContext) -> CallContext:
     """The strand of `me`, which runs here: `call_context` when it is its own, else a child of it made now."""
     if call_context.owner == me:
         return call_context
@@ -268,7 +268,7 @@ def name(call_context: CallContext) -> str:
     return call_context.path
 
 
-def beside(call_context: CallContext) -> CallContext:
+def share_context(call_context: CallContext) -> CallContext:
     """`call_context` for the thread that runs here, while other threads may run it too."""
     me = threading.get_ident()
     with _NAMING:
@@ -330,7 +330,7 @@ def carry(
 def course_of(call_context: CallContext, runs: object = None) -> Course | None:
     """Return the course of what `call_context` starts now, and can wait for as `runs`; None where none is kept."""
     courses = call_context.interception.lanes.courses
-    return courses.started(call_context, runs) if courses is not None and call_context.inside is None else None
+    return courses.start_course(call_context, runs) if courses is not None and call_context.inside is None else None
 
 
 def begin(
@@ -349,7 +349,7 @@ def begin(
 
     def stamp(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
-        def stamped(*args: Any, **kwargs: Any) -> Any:
+        def run_stamped(*args: Any, **kwargs: Any) -> Any:
             me = child.thread = threading.get_ident()
             if begins is not None:
                 begins()
@@ -367,7 +367,7 @@ def begin(
                     else:
                         interception.work.running[me] = before
 
-        return stamped
+        return run_stamped
 
     return stamp
 

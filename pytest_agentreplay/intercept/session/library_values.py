@@ -27,7 +27,7 @@ SCALARS = (
 )
 
 
-def known(codecs: Iterable[Codec]) -> tuple[Codec, ...]:
+def add_library_codecs(codecs: Iterable[Codec]) -> tuple[Codec, ...]:
     """The codecs of a test, behind those of the array libraries that are loaded: what a test says wins."""
     declared = tuple(codecs)
     for library, make in _LIBRARIES:

@@ -204,7 +204,7 @@ def keep_made(key: object, code: CodeType, namespace: dict[str, Any]) -> None:
     _ORIGINALS[key] = FunctionType(code, namespace, code.co_name, None, cells or None)
 
 
-def made(key: object, cells: tuple[CellType, ...] | None) -> FunctionType:
+def make_function(key: object, cells: tuple[CellType, ...] | None) -> FunctionType:
     """The body with this closure, for a function that is no frozen tool (any more)."""
     body = _ORIGINALS[key]
     return FunctionType(body.__code__, body.__globals__, body.__name__, None, cells)
@@ -214,14 +214,14 @@ def lend(key: object, intercepted: PendingCall, cells: MadeOf | None = None) -> 
     """The body, to run for a call that the backend lets through and whose outcome is not there yet."""
     if not intercepted.open:
         raise ReplayDiverged("refused: a recorded tool is never run while its answers are replayed")
-    return _ORIGINALS[key] if cells is None else made(*cells)
+    return _ORIGINALS[key] if cells is None else make_function(*cells)
 
 
 def outside(key: object, cells: MadeOf | None = None) -> FunctionType:
     """The body, where no test is recorded or replayed."""
     if current() is not None:
         raise ReplayDiverged("refused: a recorded tool is never run past the gate")
-    return _ORIGINALS[key] if cells is None else made(*cells)
+    return _ORIGINALS[key] if cells is None else make_function(*cells)
 
 
 def empty(key: object) -> CodeType:

@@ -44,7 +44,7 @@ def _creating(original: Seam) -> Seam:
             lanes.label_task(call_context, task)
             note_creator(call_context, task)
             if call_context.interception.lanes.courses is not None:
-                call_context.interception.lanes.courses.created(task, call_context)
+                call_context.interception.lanes.courses.note_task(task, call_context)
         return task
 
     return create_task

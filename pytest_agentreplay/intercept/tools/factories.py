@@ -101,7 +101,9 @@ class Made:
                 best = other, meet
         if best is None:
             names = self.code.co_varnames[self.code.co_argcount :][: self.code.co_kwonlyargcount]
-            return patching.made(self.key, cells)(*values, *star, **dict(zip(names, only, strict=True)), **stars)
+            return patching.make_function(self.key, cells)(
+                *values, *star, **dict(zip(names, only, strict=True)), **stars
+            )
         other, meet = best
         return meet(values, only, star, stars, ((self.key, cells), SimpleNamespace(**other) if other else None))
 

@@ -130,7 +130,7 @@ def _enter(
         return None
     said = said_of(tool.function)
     returns = ANNOTATED if said is None else said.tool.returns
-    codecs = library_values.known((*tool.codecs, *interception.tools.codecs))
+    codecs = library_values.add_library_codecs((*tool.codecs, *interception.tools.codecs))
     results = ToolResults(f"tool {tool.name}", _annotated(tool.function), returns, codecs)
     reads = said is not None and said.tool.effects == "read"
     frozen = _frozen(tool, arguments, codecs)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.failure import failure_of
 from pytest_agentreplay.core.model import ToolReply
-from pytest_agentreplay.intercept.session.library_values import known
+from pytest_agentreplay.intercept.session.library_values import add_library_codecs
 from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ _PLACEHOLDER = re.compile(r"\[\[redacted:[^\]]*\]\]")
 def sent(after: int, value: Any, codecs: Sequence[Codec]) -> JsonObject | None:
     """Return what was sent after so many items as it is kept; None for nothing."""
     return (
-        None if value is None else {"after": after} | ArgumentFreezing({"value": value}, codecs=known(codecs)).arguments
+        None
+        if value is None
+        else {"after": after} | ArgumentFreezing({"value": value}, codecs=add_library_codecs(codecs)).arguments
     )
 
 

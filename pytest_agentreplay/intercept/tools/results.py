@@ -11,7 +11,7 @@ from pytest_agentreplay.core.failure import failure_of, raise_able
 from pytest_agentreplay.core.serialize import freeze, load
 from pytest_agentreplay.core.serialize.hints import dotted
 from pytest_agentreplay.errors import CannotFreeze, ReplayDiverged
-from pytest_agentreplay.intercept.session.library_values import known
+from pytest_agentreplay.intercept.session.library_values import add_library_codecs
 from pytest_agentreplay.intercept.session.patching import is_exception, loaded_exception
 from pytest_agentreplay.intercept.tools import generator_input
 
@@ -133,7 +133,7 @@ class ToolResults:
     def _kept(self, interception: Interception, value: Any, hint: Any, verb: str) -> Json:
         """The agent has its real result in any case; what cannot be kept fails the test at its end."""
         try:
-            return freeze(value, hint=hint, codecs=known(self._codecs))
+            return freeze(value, hint=hint, codecs=add_library_codecs(self._codecs))
         except CannotFreeze as error:
             boundary = self.name.partition(" ")[0]
             text = str(error).replace("agentreplay.tool(fn,", f"agentreplay.{boundary}({self._place()},")
@@ -147,7 +147,7 @@ class ToolResults:
 
     def _given(self, interception: Interception, data: Json, hint: Any) -> Any:
         try:
-            return load(data, hint=hint, codecs=known(self._codecs))
+            return load(data, hint=hint, codecs=add_library_codecs(self._codecs))
         except CannotFreeze as error:
             text = f"the recorded result of {self.name} cannot be made again: {error}; record the test again"
             interception.observed.problems.append(CannotFreeze(text, path=error.path, kind=error.kind))

@@ -19,7 +19,7 @@ from pytest_agentreplay.errors import CannotRedirect, ReplayDiverged
 from pytest_agentreplay.intercept.session import lanes, patching
 from pytest_agentreplay.intercept.session.between_tests import crossing_of_garbage
 from pytest_agentreplay.intercept.session.interceptions import for_tool
-from pytest_agentreplay.intercept.session.library_values import known
+from pytest_agentreplay.intercept.session.library_values import add_library_codecs
 from pytest_agentreplay.intercept.session.patching import FunctionKind, kind_of, lead, parameters
 from pytest_agentreplay.intercept.tools import factories, iterators
 from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing
@@ -286,7 +286,7 @@ class PatchedFunction:
         if captured is not None and tool.boundary == "tool":
             vars(captured).update({SELF: receiver} if receiver is not None else {})
             receiver = captured
-        frozen = ArgumentFreezing(arguments, receiver, self.function, known(redirection.codecs))
+        frozen = ArgumentFreezing(arguments, receiver, self.function, add_library_codecs(redirection.codecs))
         facts = tool.facts if frozen.receiver is None else {**tool.facts, SELF: frozen.receiver}
         call = ToolCall(tool.name, frozen.arguments, tool.boundary, facts, self._arguments.defaults(arguments))
         intercepted = interception.enter(RawCall(call), reads=tool.effects == "read")
