@@ -104,7 +104,7 @@ def when_imported(name: str, act: Act) -> None:
 PATCHES: dict[str, str] = {
     "aiohttp.connector": "http.aiohttp",
     "aiohttp.test_utils": "network.in_process",
-    "asyncio.base_events": "session.tasks_asyncio",
+    "asyncio.base_events": "session.courses",
     "anyio": "process.anyio",
     "anyio.to_thread": "ordering.threads_anyio",
     "concurrent.futures.process": "process.child_multiprocessing",

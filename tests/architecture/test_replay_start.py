@@ -55,10 +55,10 @@ intercept.http.bodies intercept.http.files intercept.http.http_wire intercept.ht
 intercept.network.child_events intercept.network.guard intercept.network.in_process intercept.network.sandbox
 intercept.ordering.overtime intercept.ordering.pausing intercept.ordering.threads_anyio
 intercept.process.anyio intercept.process.child_server intercept.process.child_start
-intercept.session.agents intercept.session.between_tests intercept.session.callers intercept.session.exits
+intercept.session.agents intercept.session.callers intercept.session.courses intercept.session.exits
 intercept.session.hosts intercept.session.interceptions intercept.session.jobs intercept.session.lanes
-intercept.session.other_plugins intercept.session.patching intercept.session.tasks_asyncio
-intercept.session.thread_starts
+intercept.session.other_plugins intercept.session.patching intercept.session.pending_call
+intercept.session.session_parts intercept.session.thread_starts
 intercept.tools.call_again intercept.tools.deferred_unpatching
 plugin plugin.collected plugin.conflicts plugin.fixtures plugin.item_session plugin.plain_imports plugin.reports
 plugin.runtest_hooks plugin.session_report plugin.keys

@@ -14,7 +14,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.intercept.process import child_start
-from pytest_agentreplay.intercept.session import tasks_asyncio
+from pytest_agentreplay.intercept.session import courses
 from pytest_agentreplay.intercept.session.hosts import address
 from pytest_agentreplay.intercept.session.patching import wrap
 
@@ -39,7 +39,7 @@ class Unopened:
 
 def patch(module: ModuleType) -> None:
     """Raise events for the loops of `module`, and label their tasks. Doing it twice does nothing."""
-    tasks_asyncio.patch(module)
+    courses.patch(module)
     loop = getattr(module, LOOPS[module.__name__])
     for name, announce in METHODS.items():
         if name not in vars(loop) and hasattr(loop, name):

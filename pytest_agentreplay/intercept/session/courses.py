@@ -6,22 +6,31 @@ task`, one task in a `TaskGroup`, `Future.result()`, `Thread.join()`), the start
 that it starts from then on. The snapshot keeps this for calls that follow one of another lane (`after`).
 
 Where it cannot be seen that somebody waits, nothing is kept: two calls may then come in any order, as before.
+
+Tasks of asyncio and uvloop are labelled when they are created, as threads are: which of several calls first may be
+chance (the openai SDK asks for the platform in a thread before its first call).
 """
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
+import weakref
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.session.callers import awaiting
 from pytest_agentreplay.intercept.session.lanes import Course
+from pytest_agentreplay.intercept.session.patching import wrap
 
 if TYPE_CHECKING:
     from asyncio import Task
-    from types import FrameType
+    from types import FrameType, ModuleType
+
+    from pytest_agentreplay.intercept.session.lanes import CallContext
+    from pytest_agentreplay.intercept.session.patching import Seam
 
 GROUPS = frozenset({"asyncio.taskgroups", "anyio._backends._asyncio"})
 """Modules whose `__aexit__` waits for the tasks of a group, which it keeps in `_tasks`."""
@@ -134,3 +143,40 @@ def _is_told_by(waiter: object, job: object) -> bool:
             if cell.cell_contents is waiter:
                 return True
     return False
+
+
+def patch(library: ModuleType) -> None:
+    """Wrap `create_task` of the library's event loop. Twice does nothing."""
+    loop = getattr(library, "BaseEventLoop", None) or getattr(library, "Loop", None)
+    if loop is None:
+        return
+    if "create_task" not in vars(loop):
+        inherited = loop.create_task
+
+        @functools.wraps(inherited)
+        def create_task(self: Any, *args: Any, **kwargs: Any) -> Any:
+            return inherited(self, *args, **kwargs)
+
+        loop.create_task = create_task
+    wrap(loop, "create_task", _creating)
+
+
+def _creating(original: Seam) -> Seam:
+    def create_task(self: Any, *args: Any, **kwargs: Any) -> Any:
+        task = original(self, *args, **kwargs)
+        call_context = lanes.CALL_CONTEXT.get()
+        if call_context is not None and call_context.inside is None:
+            lanes.label_task(call_context, task)
+            note_creator(call_context, task)
+            if call_context.interception.lanes.courses is not None:
+                call_context.interception.lanes.courses.note_task(task, call_context)
+        return task
+
+    return create_task
+
+
+def note_creator(call_context: CallContext, task: Any) -> None:
+    """Keep which task has created `task`: a report names the line of the agent that waits there."""
+    creator = lanes.runner()
+    if not isinstance(creator, int):
+        call_context.interception.lanes.creators[task] = weakref.ref(creator)

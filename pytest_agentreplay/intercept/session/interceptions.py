@@ -39,6 +39,7 @@ from pytest_agentreplay.intercept.session.session_parts import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
     from pytest_agentreplay.core.model import Call, Exchange
     from pytest_agentreplay.core.raw_call import RawCall
@@ -274,6 +275,47 @@ def after_session(interception: Interception | None) -> None:
 def for_tool() -> Interception | None:
     """The interception for a tool that is called here, or a connection; None where it just runs."""
     return current() or _after
+
+
+_ended: tuple[Interception, int] | None = None
+"""The test that has ended last and the ident of its thread; None from when the next one begins."""
+
+
+def refuse_garbage(interception: Interception) -> None:
+    """Refuse the tools of a test that ends, where this thread calls them after it, until the next one begins.
+
+    pytest holds the values of a test's fixtures until the teardown has been reported, so a `__del__` runs that late.
+    """
+    global _ended  # noqa: PLW0603  as in open_for
+    _ended = interception, threading.get_ident()
+
+
+def allow_tools() -> None:
+    """Refuse no tool any more: the next test begins, and its fixtures may call them."""
+    global _ended  # noqa: PLW0603  as in open_for
+    _ended = None
+
+
+def ended_last(interception: Interception) -> bool:
+    """Return whether `interception` is the one of the test that has ended last, and no other test has begun."""
+    return _ended is not None and _ended[0] is interception
+
+
+def for_garbage() -> Interception | None:
+    """Return the interception of the ended test for a tool that its garbage calls here; None where anything else does.
+
+    Hooks of a conftest or plugin and threads of the suite's own may call tools between tests: they belong to no test.
+    """
+    ended = _ended
+    if ended is None or ended[1] != threading.get_ident():
+        return None
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_name != "__del__":
+        library = str(frame.f_globals.get("__name__")).partition(".")[0]
+        if library in {"pluggy", "_pytest"}:
+            return ended[0] if library == "_pytest" else None
+        frame = frame.f_back
+    return ended[0]
 
 
 WIRES = frozenset({"http", "mcp", "process", "websocket"})

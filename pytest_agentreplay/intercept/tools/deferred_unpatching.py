@@ -2,7 +2,7 @@
 
 Given back at once, a tool would run for real in the thread, executor job or task that outlives its test. For a callback
 that the test has registered (`exits`) they are patched again while it runs, and for good when the process exits. For
-garbage of the test they stay patched until the next test begins (`between_tests`).
+garbage of the test they stay patched until the next test begins (`interceptions.refuse_garbage`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
-from pytest_agentreplay.intercept.session import between_tests
+from pytest_agentreplay.intercept.session import interceptions
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -37,13 +37,13 @@ def release(interception: Interception, tools: list[Redirection]) -> None:
 
 def next_begins() -> None:
     """Take the tools of the test that has ended last off: the set-up of the next one may call them."""
-    between_tests.end()
+    interceptions.allow_tools()
     _restore()
 
 
 def _restore() -> None:
     for ended in [*_waiting]:
-        if not between_tests.follows(ended) and not ended.straggling():
+        if not interceptions.ended_last(ended) and not ended.straggling():
             for tool in reversed(_waiting.pop(ended)):
                 tool.restore()
 

@@ -17,8 +17,7 @@ from pytest_agentreplay.core.model import SELF, ToolCall
 from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.errors import CannotRedirect, ReplayDiverged
 from pytest_agentreplay.intercept.session import lanes, patching
-from pytest_agentreplay.intercept.session.between_tests import crossing_of_garbage
-from pytest_agentreplay.intercept.session.interceptions import for_tool
+from pytest_agentreplay.intercept.session.interceptions import for_garbage, for_tool
 from pytest_agentreplay.intercept.session.library_values import add_library_codecs
 from pytest_agentreplay.intercept.session.patching import FunctionKind, kind_of, lead, parameters
 from pytest_agentreplay.intercept.tools import factories, iterators
@@ -271,7 +270,7 @@ class PatchedFunction:
         __tracebackhide__ = True
         keywords = dict(zip(self._only, only, strict=True)) | stars
         made, captured = anew or (None, None)
-        interception = for_tool() or crossing_of_garbage()
+        interception = for_tool() or for_garbage()
         if interception is None:
             return functools.partial(patching.outside(self._key, made), *values, *star, **keywords), None
         enclosing = self.seam.enclosing(interception, self)
