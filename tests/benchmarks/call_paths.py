@@ -2,7 +2,7 @@
 
     python tests/benchmarks/call_paths.py [--list PATH]
 
-The third call of a warm process is counted: imports and first uses are left out, and what is learnt from the first reply. `--list "HTTP replayed"` prints
+The second call of a warm process is counted, so that imports and first uses are left out. `--list "HTTP replayed"` prints
 the functions of one path in the order in which they are first called, with the number of calls of each.
 """
 
@@ -50,27 +50,26 @@ def counting_functions():
         threading.setprofile(None)
 
 
-def count_third(project, mode, call):
-    """Return the functions that the third of four calls has run."""
+def count_second(project, mode, call):
+    """Return the functions that the second of three calls has run."""
     with project.body(mode):
         call(0)
-        call(1)
         with counting_functions() as calls:
-            call(2)
-        call(3)
+            call(1)
+        call(2)
     return calls
 
 
 def measure_paths():
     """Return the functions of each of the four paths."""
     paths = {}
-    script = world.small(4)
+    script = world.small(3)
     for kind, call in (("HTTP", script.ask), ("tool", lambda number: world.look_up(f"A-{number:05d}"))):
         with tempfile.TemporaryDirectory() as folder:
             project = ours.Project(folder, tools=(("world.look_up", "read"),))
             script.world.rewind()
-            paths[f"{kind} recorded"] = count_third(project, "record", call)
-            paths[f"{kind} replayed"] = count_third(project, "replay", call)
+            paths[f"{kind} recorded"] = count_second(project, "record", call)
+            paths[f"{kind} replayed"] = count_second(project, "replay", call)
     return paths
 
 

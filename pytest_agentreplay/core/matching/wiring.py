@@ -174,7 +174,7 @@ def _without(call: WireCall, lone: Collection[tuple[str, str]]) -> WireCall:
 def holds_placeholder(call: Call) -> bool:
     """Whether the placeholder of a secret stands in a call as it was sent: a few scans of its bytes."""
     text = canonical(call.tree) if isinstance(call, ToolCall) else f"{call.url}\n{call.body.data.decode('latin-1')}"
-    return any(sign in text for sign in SIGNS)
+    return _SIGNS.search(text) is not None
 
 
 def _text(outcome: Outcome) -> str:
@@ -185,6 +185,7 @@ def _text(outcome: Outcome) -> str:
     return outcome.message
 
 
+_SIGNS = re.compile("|".join(map(re.escape, SIGNS)))
 LONGEST = 512
 MINTED = ".redacted-jwt-"
 

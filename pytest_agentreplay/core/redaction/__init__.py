@@ -81,8 +81,7 @@ class Redaction:
         self._by_rule = 0
         self._extra = frozenset(name.lower() for name in (*allow_headers, *policy.keep_headers))
         self._uses: dict[str, str] = {}
-        self._stored: dict[tuple[str, str], Headers] = {}
-        self._stored_since = 0, 0
+        self._stored: dict[tuple[str, str], tuple[Headers, int]] = {}
         self._credentials: set[str] = set()
         self._remembering = Remembering(self._both)
         self._clean: set[tuple[str, Headers, int]] = set()
@@ -127,18 +126,18 @@ class Redaction:
 
         Kept besides are flags of the agent's own, and a Host that is not that of `url`.
         """
-        learnt = self._known.generation, self._placeholders.count
-        if self._stored_since != learnt or len(self._stored) >= MEMO:
+        if len(self._stored) >= MEMO:
             self._stored.clear()
-            self._stored_since = learnt
         kept: Headers = ()
         for pair in headers:
-            stored = self._stored.get(pair)
-            if stored is None:
+            stored, learnt = self._stored.get(pair, (None, 0))
+            # Which credential of the run a header has may change with each value that becomes known.
+            if stored is None or (learnt and learnt != self._known.generation + self._placeholders.count):
                 use = self._uses.get(pair[0]) or self._uses.setdefault(pair[0], self._use(pair[0].lower()))
                 stored = self._store_header(pair, use, url)
+                learnt = self._known.generation + self._placeholders.count if use == "learn" else 0
                 if use not in {"session", "host"}:  # a session is counted each time, a host compared with its URL
-                    self._stored[pair] = stored
+                    self._stored[pair] = stored, learnt
             kept += stored
         return kept
 
