@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import astuple, dataclass
 
-from pytest_agentreplay.core.diagnose.noise import mask_spans
+from pytest_agentreplay.core.diagnose.classify import mask_spans
 
 SIMILAR = 0.8
 """The share of words that two signatures of one layer and target have in common, from which on they are merged."""

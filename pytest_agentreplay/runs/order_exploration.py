@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.diagnose.replay_progress import ReplayProgress, line
+from pytest_agentreplay.core.diagnose.progress import ReplayProgress, line
 from pytest_agentreplay.core.order_permutations import answers, orders, swapped, telling
 from pytest_agentreplay.core.turns import seat
 from pytest_agentreplay.dialects import READER
@@ -89,14 +89,14 @@ class OrderExploration(ReplaySession):
         if change is None:
             return None
         run, trial = self.snapshot.run, self.trial
-        standing = ReplayProgress(run, READER, self.replayer.served.keys())
+        progress = ReplayProgress(run, READER, self.replayer.served.keys())
 
         def number_of(x: Exchange) -> int:
-            return seat(standing.turns, x).turn.number
+            return seat(progress.turns, x).turn.number
 
         labels_by_start = {
             x.start: other_findings.CallLabel(
-                standing.name(x.call), line(x.call, READER), number_of(x), x.agent or x.lane
+                progress.name(x.call), line(x.call, READER), number_of(x), x.agent or x.lane
             )
             for x in run.exchanges
             if x.start in trial.completion

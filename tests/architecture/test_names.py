@@ -20,7 +20,7 @@ VAGUE_PER_10_000 = 345
 VAGUE_IN = {
     "core/backends/": 0,
     "core/case_backend/": 0,
-    "core/diagnose/": 25,
+    "core/diagnose/": 9,
     "intercept/environment/": 20,
     "intercept/ordering/": 6,
     "intercept/session/": 4,

@@ -9,6 +9,7 @@ import pytest
 
 from pytest_agentreplay.core import diagnose
 from pytest_agentreplay.core.backends.backend import Moment
+from pytest_agentreplay.core.diagnose.progress import ReplayProgress
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.core.turns import turns
@@ -118,7 +119,9 @@ def test_a_task_around_each_call_of_an_agent_is_no_lane_of_its_own(writing):
 def missed(writing, said, lane, agent, served=0):
     run = team(writing)
     call = writing.chat([{"role": "user", "content": said}])
-    return diagnose.miss(run, READER, {x.start for x in run.exchanges[:served]}, call, lane, agent=agent)
+    return diagnose.explain_miss(
+        ReplayProgress(run, READER, {x.start for x in run.exchanges[:served]}), call, lane, agent=agent
+    )
 
 
 def test_a_divergence_is_told_by_the_agent_and_the_call_of_the_run(writing):
@@ -136,7 +139,7 @@ def test_a_divergence_is_told_by_the_agent_and_the_call_of_the_run(writing):
 
 def test_what_two_lanes_leave_out_is_told_together(writing):
     run = team(writing)
-    found = diagnose.unused(run, READER, {run.exchanges[0].start, run.exchanges[1].start})
+    found = diagnose.explain_missing(ReplayProgress(run, READER, {run.exchanges[0].start, run.exchanges[1].start}))
     assert findings.format_place(found) == "researcher turn 2 (call 3 of 4)"
     assert found.detail == ("also, independently, in writer: AR-MISSING the test ended, model gpt-x was not called",)
 
@@ -147,7 +150,7 @@ def test_what_follows_from_a_missing_call_is_no_place_of_its_own(writing):
     run = team(writing)
     after = [replace(x, start=x.start + 10, finish=x.finish + 10) for x in run.exchanges]
     whole = replace(run, exchanges=(book.exchanges[0], *after))
-    found = diagnose.unused(whole, READER, ())
+    found = diagnose.explain_missing(ReplayProgress(whole, READER, ()))
     assert findings.format_place(found) == "boss turn 1 (call 1 of 5)"
     assert found.summary == "the test ended, model gpt-x was not called, and 4 more"
     assert not [one for one in found.detail if "independently" in one]

@@ -9,6 +9,7 @@ from pytest_agentreplay.core import diagnose
 from pytest_agentreplay.core.backends.backend import Moment, Refused
 from pytest_agentreplay.core.backends.replay import ReplayPolicy
 from pytest_agentreplay.core.diagnose import results
+from pytest_agentreplay.core.diagnose.progress import ReplayProgress
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply, ToolCall, ToolReply
@@ -45,7 +46,7 @@ class Shop:
         return [*self.opening(), said or self.said, *tools]
 
     def miss(self, call, *served, lane="main", **options):
-        return diagnose.miss(self.run, READER, {x.start for x in served}, call, lane, **options)
+        return diagnose.explain_miss(ReplayProgress(self.run, READER, {x.start for x in served}), call, lane, **options)
 
 
 @pytest.fixture
@@ -59,7 +60,9 @@ def missed(call, *recorded, served=(), **options):
     for one in recorded:
         asked, outcome = one if isinstance(one, tuple) else (one, None)
         book.add(asked, outcome or (ToolReply(1) if isinstance(asked, ToolCall) else completion("ok")))
-    return diagnose.miss(book.run(), READER, {2 * number for number in served}, call, "main", **options)
+    return diagnose.explain_miss(
+        ReplayProgress(book.run(), READER, {2 * number for number in served}), call, "main", **options
+    )
 
 
 def asking(text):
@@ -178,7 +181,7 @@ def test_a_call_that_differs_is_told_by_kind_turn_counterpart_and_words(shop, wr
 def test_a_tool_result_of_a_tool_that_was_not_frozen(shop, writing):
     run = replace(shop.run, exchanges=(shop.first, shop.second))
     call = writing.chat(shop.closing(lookup='{"status": "delayed", "eta": "Tuesday"}'))
-    found = diagnose.miss(run, READER, {shop.first.start}, call, "main")
+    found = diagnose.explain_miss(ReplayProgress(run, READER, {shop.first.start}), call, "main")
     assert found.kind is Kind.RESULT
     assert "agentreplay_tools" in found.hints[0]
 
@@ -195,7 +198,9 @@ def test_a_result_is_that_of_a_frozen_function_under_another_name_where_the_argu
             for x in shop.run.exchanges
         ]
         served = {x.start for x in (shop.first, shop.lookup, shop.stock)}
-        found = diagnose.miss(replace(shop.run, exchanges=tuple(exchanges)), READER, served, now, "main")
+        found = diagnose.explain_miss(
+            ReplayProgress(replace(shop.run, exchanges=tuple(exchanges)), READER, served), now, "main"
+        )
         assert found.kind is kind, arguments
 
 
@@ -280,9 +285,11 @@ def test_children_never_count(writing):
     outer = book.tool("outer", 1)
     book.tool("inner", 2)
     book.exchanges[-1] = replace(book.exchanges[-1], parent=outer.start)
-    found = diagnose.miss(book.run(), READER, {outer.start}, ToolCall("inner", {"x": 1}), "main")
+    found = diagnose.explain_miss(
+        ReplayProgress(book.run(), READER, {outer.start}), ToolCall("inner", {"x": 1}), "main"
+    )
     assert found.kind is Kind.EXTRA
-    assert diagnose.unused(book.run(), READER, {outer.start}) is None
+    assert diagnose.explain_missing(ReplayProgress(book.run(), READER, {outer.start})) is None
 
 
 # Calls left out, calls too many, calls in another order.
@@ -293,7 +300,7 @@ def test_a_left_out_model_call(writing):
     models = list(run.exchanges)
     body = json.loads(models[3].call.body.data)
     call = writing.chat([*body["messages"], {"role": "user", "content": "!"}])
-    found = diagnose.miss(run, READER, {models[0].start, models[1].start}, call, "main")
+    found = diagnose.explain_miss(ReplayProgress(run, READER, {models[0].start, models[1].start}), call, "main")
     assert (found.kind, found.recorded) == (Kind.MISSING, models[2])
 
 
@@ -332,7 +339,9 @@ def test_what_is_not_compared_is_no_difference(shop, writing):
     matching = Matching(READER, [*RULES, Rule("http", "body", "$.metadata.trace", "drop", "changes")])
     run = replace(shop.run, exchanges=(replace(shop.first, call=writing.chat(shop.opening(), metadata={"trace": 1})),))
     call = writing.chat(shop.opening("else"), metadata={"trace": 2})
-    assert paths(diagnose.miss(run, READER, (), call, "main", matching=matching)) == ["$.messages[1].content"]
+    assert paths(diagnose.explain_miss(ReplayProgress(run, READER, (), matching), call, "main")) == [
+        "$.messages[1].content"
+    ]
 
 
 def test_an_empty_recording_and_a_lane_that_it_does_not_know(shop, writing):
@@ -346,17 +355,17 @@ def test_a_long_prompt_of_a_call_that_was_given_up_is_told_in_few_words(shop, wr
     system = "\n".join(f"rule {i}: " + "be kind " * 20 for i in range(300))
     asked = replace(shop.first, call=writing.chat(shop.opening(system=system)), outcome=GIVEN_UP)
     call = writing.chat(shop.opening(system=system.replace("rule 200: be kind", "rule 200: be stern")))
-    found = diagnose.miss(replace(shop.run, exchanges=(asked,)), READER, (), call, "main")
+    found = diagnose.explain_miss(ReplayProgress(replace(shop.run, exchanges=(asked,)), READER, ()), call, "main")
     assert found.kind is Kind.PROMPT
     assert found.summary.endswith("line 201: kind -> stern")
 
 
 def test_what_comes_before_a_recorded_tool_is_told_as_another_order_or_as_missing(shop):
-    found = diagnose.order(shop.run, READER, {shop.first.start}, shop.stock.call, shop.stock)
+    found = diagnose.explain_order(ReplayProgress(shop.run, READER, {shop.first.start}), shop.stock.call, shop.stock)
     assert (found.kind, found.recorded) == (Kind.ORDER, shop.lookup)
     assert found.summary == "tool stock came before tool lookup, which is recorded first"
     assert "the other way round" in found.cause
-    found = diagnose.order(shop.run, READER, {shop.first.start}, shop.second.call, shop.second)
+    found = diagnose.explain_order(ReplayProgress(shop.run, READER, {shop.first.start}), shop.second.call, shop.second)
     assert (found.kind, found.recorded) == (Kind.MISSING, shop.lookup)
     assert found.detail == ("not called either: turn 1, tool stock",)
 
@@ -368,7 +377,7 @@ def test_a_call_of_another_lane_that_should_have_come_first(writing):
     book.exchanges = [replace(x, finish=x.start + 9 if x.lane == "main.1" else x.finish) for x in book.exchanges]
     late = book.model([{"role": "user", "content": "both"}])
     late = book.exchanges[-1] = replace(late, start=40, finish=41)
-    found = diagnose.order(book.run(), READER, (), late.call, late)
+    found = diagnose.explain_order(ReplayProgress(book.run(), READER, ()), late.call, late)
     assert (found.kind, found.who) == (Kind.ORDER, "lane main")
 
 
@@ -376,13 +385,18 @@ GIVEN_UP = Failure("asyncio.CancelledError")
 
 
 def test_calls_that_never_came_are_told_but_for_those_that_were_given_up(shop):
-    found = diagnose.unused(shop.run, READER, {shop.first.start, shop.lookup.start})
+    found = diagnose.explain_missing(ReplayProgress(shop.run, READER, {shop.first.start, shop.lookup.start}))
     assert (found.kind, found.turn, found.turns) == (Kind.MISSING, 1, 2)
     assert found.summary == "the test ended, tool stock was not called, and 1 more"
     assert found.detail == ("not called either: turn 2, model gpt-x",)
-    assert diagnose.unused(shop.run, READER, {x.start for x in shop.run.exchanges}) is None
+    assert diagnose.explain_missing(ReplayProgress(shop.run, READER, {x.start for x in shop.run.exchanges})) is None
     gave_up = [replace(shop.lookup, outcome=GIVEN_UP), replace(shop.stock, outcome=None, finish=None)]
-    assert diagnose.unused(replace(shop.run, exchanges=(shop.first, *gave_up)), READER, {shop.first.start}) is None
+    assert (
+        diagnose.explain_missing(
+            ReplayProgress(replace(shop.run, exchanges=(shop.first, *gave_up)), READER, {shop.first.start})
+        )
+        is None
+    )
 
 
 def test_a_tool_reply_of_items_is_a_source():
@@ -417,14 +431,16 @@ def test_texts_and_tool_results_of_anthropic_are_found_in_their_shape(writing):
     book.add(anthropic(history), claude({"type": "text", "text": "ok"}))
     run = book.run()
 
-    found = diagnose.miss(run, READER, (), anthropic([ASK], system="Be kind.\nBe long."), "main")
+    found = diagnose.explain_miss(
+        ReplayProgress(run, READER, ()), anthropic([ASK], system="Be kind.\nBe long."), "main"
+    )
     assert found.kind is Kind.PROMPT
     assert found.summary == "model claude-x: system text $.system changed, line 2: brief -> long"
     other = [*history[:2], {"role": "user", "content": [result | {"content": "it was shipped on Monday"}]}]
-    found = diagnose.miss(run, READER, {first.start, lookup.start}, anthropic(other), "main")
+    found = diagnose.explain_miss(ReplayProgress(run, READER, {first.start, lookup.start}), anthropic(other), "main")
     assert (found.kind, found.turn) == (Kind.HISTORY, 2)
     assert OTHER_WORDS in found.summary
-    found = diagnose.miss(run, READER, {first.start}, ToolCall("lookup", {"id": 8}), "main")
+    found = diagnose.explain_miss(ReplayProgress(run, READER, {first.start}), ToolCall("lookup", {"id": 8}), "main")
     assert "asked for the recorded arguments" in found.cause
 
 
@@ -459,7 +475,7 @@ def test_where_a_text_came_from(writing):
     run = book.run()
 
     def told(*messages):
-        return diagnose.miss(run, READER, {0, 2}, writing.chat([*messages]), "main").detail
+        return diagnose.explain_miss(ReplayProgress(run, READER, {0, 2}), writing.chat([*messages]), "main").detail
 
     bremen = history[1] | {"content": "The parcel left Bremen at noon"}
     (line,) = told(ASK, bremen, {"role": "user", "content": "see Hamburg harbour, 7"})
@@ -469,9 +485,11 @@ def test_where_a_text_came_from(writing):
     assert told(*history, {"role": "user", "content": "see Hamburg harbour, 8"}) == ()
     before, changed = (writing.chat([ASK, history[1] | {"content": f"from the {x}"}]) for x in ("harbour", "station"))
     book.exchanges[2] = replace(run.exchanges[2], call=before)
-    found = diagnose.miss(book.run(), READER, {0, 2}, changed, "main")
+    found = diagnose.explain_miss(ReplayProgress(book.run(), READER, {0, 2}), changed, "main")
     assert found.detail == ('the recorded text "harbour" came from tool rows (turn 1, call 2)',)
-    assert diagnose.miss(run, READER, {0}, ToolCall("rows", {"q": "right"}), "main").detail == ()
+    assert (
+        diagnose.explain_miss(ReplayProgress(run, READER, {0}), ToolCall("rows", {"q": "right"}), "main").detail == ()
+    )
 
 
 # A test that an error of its own has ended.
@@ -479,7 +497,7 @@ def test_where_a_text_came_from(writing):
 
 def test_how_far_a_run_came_names_the_turn_and_the_call_that_was_next(shop, writing):
     def stopped(served, run=shop.run):
-        found = diagnose.stopped(run, READER, {x.start for x in run.exchanges[:served]})
+        found = diagnose.explain_stop(ReplayProgress(run, READER, {x.start for x in run.exchanges[:served]}))
         return None if found is None else (found.kind, found.summary, *found.detail)
 
     ahead = "would have been: model gpt-x, last message:"
@@ -556,7 +574,7 @@ def test_a_call_that_differs_ends_the_look_ahead(writing):
 def test_two_calls_that_differ_far_behind_their_beginning_are_told_by_what_differs():
     book, long = Book(), "Sort this letter into one of the known folders, please, and say why: " * 3
     first, second = (book.model([{"role": "user", "content": f"{long}{word} {long}"}]) for word in ("rent", "tax"))
-    found = diagnose.order(book.run(), READER, (), second.call, second, came=first)
+    found = diagnose.explain_order(ReplayProgress(book.run(), READER, ()), second.call, second, came=first)
     assert found.summary == "model gpt-x (...tax...) came before model gpt-x (...rent...), which is recorded first"
 
 
@@ -564,7 +582,7 @@ def headline(recorded, now):
     """The summary of two recorded calls of which the second came first."""
     book = Book()
     first, second = (book.add(call, completion("ok")) for call in (recorded, now))
-    return diagnose.order(book.run(), READER, (), second.call, second, came=first).summary
+    return diagnose.explain_order(ReplayProgress(book.run(), READER, ()), second.call, second, came=first).summary
 
 
 def get(url):
@@ -622,5 +640,7 @@ def test_a_recorded_call_that_was_left_out_before_a_changed_one_is_missing(writi
 def test_a_result_of_the_same_elements_in_another_order_is_told_as_such():
     book = Book()
     rows, now = book.tool("rows", ["new", "old", "lost"]), ToolReply(["old", "new", "lost"])
-    found = results.changed(book.run(), READER, rows, rows.call, now, tolerances=TolerancePolicy(()))
+    found = results.explain_result(
+        ReplayProgress(book.run(), READER, ()), rows, rows.call, now, tolerances=TolerancePolicy(())
+    )
     assert found.summary == "tool rows: result: $ came in another order"

@@ -10,6 +10,7 @@ import pytest
 
 from pytest_agentreplay.core import diagnose, media
 from pytest_agentreplay.core.backends.backend import Moment, Refused, Replayed
+from pytest_agentreplay.core.diagnose.progress import ReplayProgress
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall
 from pytest_agentreplay.dialects import READER, RULES
@@ -87,7 +88,7 @@ def always(*_):
 @pytest.mark.parametrize(("recorded", "now", "kind"), CALLS.values(), ids=CALLS)
 def test_another_picture_is_told_by_type_and_digest_and_is_another_call_until_it_is_near_enough(recorded, now, kind):
     run = replaying(recorded).run
-    (found,) = diagnose.miss(run, READER, (), now, "main", matching=Matching(READER, RULES)).differences
+    (found,) = diagnose.explain_miss(ReplayProgress(run, READER, (), Matching(READER, RULES)), now, "main").differences
     word = "picture" if kind == "image/png" else "sound"
     assert found.note.startswith(f"{kind}: another {word} (sha256:")
     assert found.recorded.startswith(f"<{kind} ")
@@ -116,7 +117,9 @@ SAME_SIZES = {
 @pytest.mark.parametrize("name", SAME_SIZES)
 def test_another_file_of_the_same_size_is_no_random_id(name):
     recorded, now = SAME_SIZES[name]
-    missed = diagnose.miss(replaying(recorded).run, READER, (), now, "main", matching=Matching(READER, RULES))
+    missed = diagnose.explain_miss(
+        ReplayProgress(replaying(recorded).run, READER, (), Matching(READER, RULES)), now, "main"
+    )
     prompts = {"openai chat", "openai file", "anthropic", "bedrock", "ollama"}
     assert missed.kind.code == ("AR-PROMPT" if name in prompts else "AR-REQUEST")
 

@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 
-from pytest_agentreplay.core.diagnose.retrievals import chunks_moved, ordinal
+from pytest_agentreplay.core.diagnose.results import chunks_moved, ordinal
 from pytest_agentreplay.core.model import Failure, ToolCall, ToolReply
 from pytest_agentreplay.core.reading import Chunk
 from pytest_agentreplay.core.serialize import freeze, freeze_arguments

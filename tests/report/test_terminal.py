@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from pytest_agentreplay.core import diagnose
 from pytest_agentreplay.core.align import divergences
+from pytest_agentreplay.core.diagnose.progress import ReplayProgress
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.core.model import Body, Exchange, Failure, Header, HttpCall, Run, ToolCall, ToolReply
 from pytest_agentreplay.dialects import READER
@@ -77,7 +78,7 @@ class Shop:
 
     def miss(self, call, after, lane="main"):
         served = [x.start for x in self.run.exchanges[:after]]
-        return replace(diagnose.miss(self.run, READER, served, call, lane), origin=ORIGIN)
+        return replace(diagnose.explain_miss(ReplayProgress(self.run, READER, served), call, lane), origin=ORIGIN)
 
     def edited(self, turn, at, **change):
         messages = self.messages[turn - 1]
@@ -94,7 +95,7 @@ def of(divergence, test=TEST):
 def missed(recorded, now, test=TEST, **more):
     """What is told where one call is recorded, and another is made."""
     run = Run(Header(TEST), (Exchange(recorded, None, 0, 1),))
-    return of(replace(diagnose.miss(run, READER, (), now, "main"), **more), test)
+    return of(replace(diagnose.explain_miss(ReplayProgress(run, READER, ()), now, "main"), **more), test)
 
 
 def schema():
@@ -118,7 +119,7 @@ def many_arguments():
 
 def order():
     found = SHOP.run.exchanges[2]
-    return of(replace(diagnose.order(SHOP.run, READER, [0], found.call, found), origin=ORIGIN))
+    return of(replace(diagnose.explain_order(ReplayProgress(SHOP.run, READER, [0]), found.call, found), origin=ORIGIN))
 
 
 def side_by_side():
@@ -130,20 +131,22 @@ def side_by_side():
 
 def stalled():
     run, lookup, rates = side_by_side()
-    told = diagnose.stalled(run, READER, [0, 2], lookup.call, found=lookup, expected=rates)
+    told = diagnose.explain_stall(ReplayProgress(run, READER, [0, 2]), lookup.call, match=lookup, expected=rates)
     return findings.describe_divergence(replace(told, origin=ORIGIN), TEST, FACTS | {"racy": 3})
 
 
 def not_taken():
     run, lookup, rates = side_by_side()
-    told = diagnose.stalled(run, READER, [0, 2, 3], lookup.call, found=lookup, expected=rates)
+    told = diagnose.explain_stall(ReplayProgress(run, READER, [0, 2, 3]), lookup.call, match=lookup, expected=rates)
     return findings.describe_divergence(replace(told, origin=ORIGIN), TEST, FACTS | {"guessed": True})
 
 
 def unanswered():
     run, lookup, _ = side_by_side()
     given_up = replace(lookup, outcome=Failure("asyncio.exceptions.CancelledError", ""))
-    return of(replace(diagnose.unanswered(run, READER, [0, 2], lookup.call, given_up), origin=ORIGIN))
+    return of(
+        replace(diagnose.explain_unanswered(ReplayProgress(run, READER, [0, 2]), lookup.call, given_up), origin=ORIGIN)
+    )
 
 
 def extra():
@@ -235,7 +238,7 @@ CASES = {
     "arguments": lambda: of(SHOP.miss(ToolCall("refund", REFUND), 4)),
     "another_tool": lambda: of(SHOP.miss(ToolCall("cancel_order", {"id": "A-1041"}), 4)),
     "missing": lambda: of(SHOP.miss(chat(SECOND[:4]), 2)),
-    "unused": lambda: of(diagnose.unused(SHOP.run, READER, [0, 2, 4])),
+    "unused": lambda: of(diagnose.explain_missing(ReplayProgress(SHOP.run, READER, [0, 2, 4]))),
     "a_reply": lambda: parted("after it.snapshot.json", answer="I have sent your money back."),
     "a_result": lambda: parted("after.snapshot.json", status="lost"),
     "new": lambda: of(Divergence(Kind.NEW, UNRECORDED, now=chat(FIRST), origin=ORIGIN)),
@@ -408,6 +411,8 @@ def test_whatever_comes_in_what_goes_out_can_be_written_and_stays(said):
 
 @pytest.mark.parametrize(("refused", "what"), [(True, ", for what the refused call was to bring"), (False, "")])
 def test_what_a_test_still_waited_for_is_said_only_where_a_call_was_refused(refused, what):
-    found = findings.add_waiting(of(diagnose.unused(SHOP.run, READER, [0, 2, 4])), "agent.py:7 in f", refused=refused)
+    found = findings.add_waiting(
+        of(diagnose.explain_missing(ReplayProgress(SHOP.run, READER, [0, 2, 4]))), "agent.py:7 in f", refused=refused
+    )
     (line,) = [line.text for line in found.lines if line.label == "still waiting"]
     assert line == f"agent.py:7 in f{what}: the test was ended there"

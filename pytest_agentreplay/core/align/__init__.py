@@ -19,11 +19,10 @@ from pytest_agentreplay.core.align.answers import answer
 from pytest_agentreplay.core.align.local import lanes, minted, renamed
 from pytest_agentreplay.core.align.pairing import align, moves, unordered
 from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.diagnose.caching_reader import CachingReader
-from pytest_agentreplay.core.diagnose.classify import ContentChange, between
-from pytest_agentreplay.core.diagnose.replay_progress import ReplayProgress, arguments_cause, line
-from pytest_agentreplay.core.diagnose.retrievals import chunks_moved
-from pytest_agentreplay.core.diagnose.sections import below, message_indexes, owner, role
+from pytest_agentreplay.core.diagnose.classify import ContentChange, classify_change
+from pytest_agentreplay.core.diagnose.progress import CachingReader, ReplayProgress, arguments_cause, line
+from pytest_agentreplay.core.diagnose.results import chunks_moved
+from pytest_agentreplay.core.diagnose.sections import is_below, message_indexes, owner, role
 from pytest_agentreplay.core.diff import diff, texts
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.core.model import Body, ToolCall
@@ -136,7 +135,7 @@ class _RunComparison:
         found = self.recorded.differences(x.exchange.call, call)
         mine = tuple(one for one in found if not _inherited(one, x, y, state))
         return (
-            self.told(between(x.exchange.call, call, self.reader, mine, frozen=self.recorded.frozen), x, y)
+            self.told(classify_change(x.exchange.call, call, self.reader, mine, frozen=self.recorded.is_frozen), x, y)
             if mine
             else None
         )
@@ -151,7 +150,8 @@ class _RunComparison:
             if changes and state.reply and (x.sort != "tool" or self.asked_for(x, y)):
                 return ()
             if changes:
-                change = between(x.exchange.call, y.exchange.call, self.reader, changes, frozen=self.recorded.frozen)
+                frozen = self.recorded.is_frozen
+                change = classify_change(x.exchange.call, y.exchange.call, self.reader, changes, frozen=frozen)
                 found = self.told(change, x, y)
         answers = diff(answer(x.exchange, self.reader), answer(y.exchange, self.reader))
         if not answers:
@@ -327,7 +327,7 @@ def _inherited(one: Difference, x: Item, y: Item, state: _State) -> bool:
     assert y.reading is not None
     readings = (x.reading, y.reading)
     reading = readings[1] if one.recorded is ABSENT else readings[0]
-    if reading.messages_at and below(one.path, reading.messages_at):
+    if reading.messages_at and is_below(one.path, reading.messages_at):
         who = owner(one, readings)
         if (state.reply and who in {"assistant", "tool"}) or (state.results and who == "tool"):
             return True
@@ -336,8 +336,8 @@ def _inherited(one: Difference, x: Item, y: Item, state: _State) -> bool:
             return False
         sides = ((one.recorded, x.new), (one.now, y.new))
         return not any(index in at for side, new in sides if side is not ABSENT for index in new)
-    if any(below(one.path, name) for name in (*x.sections, *y.sections)):
-        return not any(below(one.path, name) for name in x.changed | y.changed)
+    if any(is_below(one.path, name) for name in (*x.sections, *y.sections)):
+        return not any(is_below(one.path, name) for name in x.changed | y.changed)
     return state.parted
 
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.align.evidence import compare, features
 from pytest_agentreplay.core.backends.replay import ReplayBackend
-from pytest_agentreplay.core.diagnose import ambiguous
-from pytest_agentreplay.core.diagnose.replay_progress import ReplayProgress, line
+from pytest_agentreplay.core.diagnose import refusals
+from pytest_agentreplay.core.diagnose.progress import line
 from pytest_agentreplay.core.diff.texts import shorten
 from pytest_agentreplay.core.matching.address import authority
 from pytest_agentreplay.core.model import FrameCall, ToolCall
@@ -82,12 +82,12 @@ class AdoptBackend(ReplayBackend):
 
     def alignment(self) -> list[str]:
         """A line for each changed call: whose reply it takes, and what decided that."""
-        standing = ReplayProgress(self.run, self._reader, frozenset())
+        progress = self._progress(frozenset())
         lines = []
         for aligned in self.adopted()[1]:
             why = f"   [by {', '.join(map(repr, aligned.parts))}]" if aligned.parts else ""
             now = shorten(line(aligned.now, self._reader), ROOM)
-            lines.append(f"{ambiguous.numbered(standing, aligned.recorded)} answers {now}{why}")
+            lines.append(f"{refusals.number_call(progress, aligned.recorded)} answers {now}{why}")
         return lines
 
     def _find(self, call: Call, moment: Moment) -> Exchange | None:
@@ -102,7 +102,7 @@ class AdoptBackend(ReplayBackend):
         if (twins := self._same.get(self._make_plain_key(call))) and all(x.start in served for x in twins):
             for x in twins:
                 if (first := self._aligned.get(x.start)) is not None:
-                    return ambiguous.describe_taken(self.run, self._reader, served, call, by=first.now, recorded=x)
+                    return refusals.explain_taken(self._progress(served), call, by=first.now, recorded=x)
             return self._miss(call, moment)
         due = self._due(call, moment.lane)
         if not due:
@@ -110,9 +110,9 @@ class AdoptBackend(ReplayBackend):
         features_of_call = features(call)
         match, parts = self._chosen(features_of_call, due, moment.lane)
         if match is None:
-            return ambiguous.undecided(self.run, self._reader, served, call, due)
+            return refusals.explain_undecided(self._progress(served), call, due)
         if (like := self._contradiction(features_of_call, match)) is not None:
-            return ambiguous.contradicted(self.run, self._reader, served, call, due=match, like=like)
+            return refusals.explain_contradiction(self._progress(served), call, due=match, like=like)
         self._lanes.setdefault(moment.lane, match.lane)
         self._services.bind(authority(call), authority(match.call))
         self._aligned[match.start] = Aligned(match, call, parts)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from pytest_agentreplay.core.backends.backend import Verdict
+    from pytest_agentreplay.core.diagnose.progress import ReplayProgress
     from pytest_agentreplay.core.divergence import Difference
     from pytest_agentreplay.core.matching import Matching, Near
     from pytest_agentreplay.core.matching.address import Authority
@@ -158,7 +159,7 @@ class ReplayBackend:
                 if not self._may_look_ahead(answer, left):
                     from pytest_agentreplay.core import diagnose
 
-                    return Refused(diagnose.order(self.run, self._reader, done, call, answer))
+                    return Refused(diagnose.explain_order(self._progress(done), call, answer))
                 self._ahead = Ahead(call, answer, left, done)
                 early = self._ahead.called_from
             self.served[answer.start] = call
@@ -176,6 +177,12 @@ class ReplayBackend:
                 self._precedence.answer(answer)
             return Replayed(answer, self._tickets, handed=partial(self._note_handed_over, answer), early=early)
 
+    def _progress(self, served: Collection[int], matching: Matching | None = None) -> ReplayProgress:
+        """Return how far the run has come. Loaded at the first miss: a run that is replayed as recorded needs none."""
+        from pytest_agentreplay.core.diagnose.progress import ReplayProgress
+
+        return ReplayProgress(self.run, self._reader, served, matching)
+
     def _may_look_ahead(self, match: Exchange, left: dict[int, Exchange]) -> bool:
         """Whether the run may go on although `left` comes before `match`: in one strand, and none of it is under way.
 
@@ -186,7 +193,7 @@ class ReplayBackend:
         return (
             self.policy.looks_ahead
             and left.keys().isdisjoint(self.served)
-            and diagnose.one_strand(self.run, self._reader, [*left.values(), match])
+            and diagnose.is_one_lane(self._progress(()), [*left.values(), match])
         )
 
     def _explain_ahead(self, came: Exchange | None) -> Divergence:
@@ -195,8 +202,8 @@ class ReplayBackend:
 
         ahead, self._ahead = self._ahead, None
         assert ahead is not None
-        divergence = diagnose.order(
-            self.run, self._reader, ahead.done, ahead.call, ahead.match, came=came, left_out=came is None
+        divergence = diagnose.explain_order(
+            self._progress(ahead.done), ahead.call, ahead.match, came=came, left_out=came is None
         )
         return replace(divergence, origin=ahead.origin)
 
@@ -214,8 +221,8 @@ class ReplayBackend:
 
         with self._lock:
             if expected is None:
-                return diagnose.unanswered(self.run, self._reader, self._answered, call, match)
-            return diagnose.stalled(self.run, self._reader, self._answered, call, found=match, expected=expected)
+                return diagnose.explain_unanswered(self._progress(self._answered), call, match)
+            return diagnose.explain_stall(self._progress(self._answered), call, match=match, expected=expected)
 
     def _note_handed_over(self, exchange: Exchange) -> None:
         """The answer has been handed over; what comes after it may be asked from now on."""
@@ -247,7 +254,7 @@ class ReplayBackend:
                 if required or any(x.start not in answered and not x.abandoned for x in self._top):
                     from pytest_agentreplay.core import diagnose
 
-                    self.divergence = diagnose.unused(self.run, self._reader, answered, required)
+                    self.divergence = diagnose.explain_missing(self._progress(answered), required)
         return self.parted()
 
     def stopped(self, until: int | None = None) -> Divergence | None:
@@ -256,7 +263,7 @@ class ReplayBackend:
 
         with self._lock:
             awaited = {x.start for x in self._top if until is not None and x.start > until}
-            return diagnose.stopped(self.run, self._reader, self._answered | awaited)
+            return diagnose.explain_stop(self._progress(self._answered | awaited))
 
     def missing(self) -> Divergence | None:
         """Return the divergence for the calls that were not made so far; None where all were made, or given up."""
@@ -266,7 +273,7 @@ class ReplayBackend:
             answered = self._answered
             if all(x.start in answered or x.abandoned for x in self._top):
                 return None
-            return diagnose.unused(self.run, self._reader, answered, set())
+            return diagnose.explain_missing(self._progress(answered), set())
 
     def unserved(self) -> tuple[Exchange, ...]:
         """Return the top-level exchanges that were not asked for so far."""
@@ -385,7 +392,7 @@ class ReplayBackend:
         from pytest_agentreplay.core import diagnose
 
         match, other = self._other
-        return diagnose.another_token(self.run, self._reader, self.served, call, match, other=other)
+        return diagnose.explain_token(self._progress(self.served), call, match, other=other)
 
     def _is_swapped(self, match: Exchange, call: Call, *, same_bytes: bool = False) -> bool:
         """Whether `call` is `match` but for a credential; the first such exchange is what a refusal names."""
@@ -404,14 +411,14 @@ class ReplayBackend:
                 from pytest_agentreplay.core import diagnose
 
                 meant, instead = self._services.standing_for(now) or now, self._services.now(service)
-                return diagnose.elsewhere(self.run, self._reader, self.served, call, x, meant=meant, instead=instead)
+                return diagnose.explain_service(self._progress(self.served), call, x, meant=meant, instead=instead)
         return None
 
     def _miss(self, call: Call, moment: Moment) -> Divergence:
         from pytest_agentreplay.core import diagnose
 
-        lane, agent, matching = moment.lane, moment.agent, self._matching
-        return diagnose.miss(self.run, self._reader, self._answered, call, lane, agent=agent, matching=matching)
+        progress = self._progress(self._answered, self._matching)
+        return diagnose.explain_miss(progress, call, moment.lane, agent=moment.agent)
 
     def _lookalike(self, call: Call, lane: str) -> Exchange | None:
         """The first exchange that differs in media alone, where the test says that they are near enough."""

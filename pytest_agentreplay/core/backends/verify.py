@@ -64,7 +64,7 @@ class VerifyBackend(ReplayBackend):
 
     def _compare(self, x: Exchange, call: Call, now: Outcome, origin: str, recorded: Outcome | None = None) -> None:
         x = x if recorded is None else replace(x, outcome=recorded)
-        divergence = results.changed(self.run, self._reader, x, call, now, tolerances=self._tolerances)
+        divergence = results.explain_result(self._progress(()), x, call, now, tolerances=self._tolerances)
         if divergence is not None:
             with self._guard:
                 self.changed.append(replace(divergence, origin=origin))
@@ -93,7 +93,7 @@ class VerifyBackend(ReplayBackend):
             waiting = self._recorded_within(root).get(self._matching.key(call, self._matching.ids()))
             if waiting:
                 return Replayed(waiting.pop(0), ticket)
-        return Refused(results.within(self.run, self._reader, self.served, call, root))
+        return Refused(results.explain_inner_call(self._progress(self.served), call, root))
 
     def _recorded_within(self, root: Exchange) -> dict[Hashable, list[Exchange]]:
         """What was recorded inside a tool, at any depth, by its canonical key; each is served once."""

@@ -32,8 +32,8 @@ from pytest_agentreplay.core.case_backend.case_backend import (
 )
 from pytest_agentreplay.core.case_backend.positions import Positions, said_as
 from pytest_agentreplay.core.case_backend.tolerant import Tolerant
-from pytest_agentreplay.core.diagnose import no_answer
-from pytest_agentreplay.core.diagnose.replay_progress import ReplayProgress
+from pytest_agentreplay.core.diagnose import refusals
+from pytest_agentreplay.core.diagnose.progress import ReplayProgress
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Exchange, FrameCall, Timing, ToolCall
 from pytest_agentreplay.core.turns import function_of, home, is_model
@@ -156,7 +156,7 @@ class CaseBackend(ReplayBackend):
 
     def _nearest_call(self, call: Call) -> Call:
         """A call without what may differ in it, to tell people what may not."""
-        return self._tolerant.nearest_call(self._positions.of_tool(call, self.served), call, self._standing())
+        return self._tolerant.nearest_call(self._positions.of_tool(call, self.served), call, self._current_progress())
 
     def _miss(self, call: Call, moment: Moment) -> Divergence:
         if self.cast.model == "live" and function_of(call, self._reader) is not None:
@@ -169,8 +169,8 @@ class CaseBackend(ReplayBackend):
         # Reports name what differs of what is compared, in the words of one API.
         run = replace(self.run, exchanges=tuple(self._answer_plain(x, meaning) for x in self.run.exchanges))
         now = meaning.plainly(replace(call, arguments=said_as(call)[-1]) if isinstance(call, ToolCall) else call)
-        lane, agent, matching = moment.lane, moment.agent, self._matching
-        return diagnose.miss(run, self._reader, self.served.keys(), now, lane, agent=agent, matching=matching)
+        progress = ReplayProgress(run, self._reader, self.served.keys(), self._matching)
+        return diagnose.explain_miss(progress, now, moment.lane, agent=moment.agent)
 
     def _answer_plain(self, x: Exchange, meaning: Meaning) -> Exchange:
         call = meaning.plainly(x.call)
@@ -232,10 +232,15 @@ class CaseBackend(ReplayBackend):
     def _refuse_unmatched(self, call: Call, moment: Moment, advice: Iterable[str]) -> Divergence:
         call = self._nearest_call(call)
         bare = (replace(call, arguments=said_as(call)[-1]),) if isinstance(call, ToolCall) and call.defaults else ()
-        return no_answer.unmatched(self._standing(), (call, *bare), self._lane(moment), advice)
+        return refusals.explain_unmatched(self._current_progress(), (call, *bare), self._lane(moment), advice)
 
     def _refuse_exhausted(self, call: Call, moment: Moment) -> Divergence:
-        return no_answer.exhausted(self._standing(), call, self._lane(moment), self._positions.had(call, moment))
+        return refusals.explain_exhausted(
+            self._current_progress(),
+            call,
+            self._lane(moment),
+            self._positions.had(call, moment),
+        )
 
     def _note_served(self, verdict: Verdict, call: Call, moment: Moment, sort: Sort, how: str) -> Verdict:
         """Return the answer in the form that `call` asks for, and keep that it was given."""
@@ -246,7 +251,7 @@ class CaseBackend(ReplayBackend):
         if self.cast.retell is not None and (how == "position" or self.cast.meaning is not None):
             outcome = None if x.outcome is None else self.cast.retell(call, x.call, x.outcome)
             if outcome is None and x.outcome is not None:
-                return Refused(no_answer.untold(self._standing(), call, x))
+                return Refused(refusals.explain_dialect(self._current_progress(), call, x))
             x = replace(x, outcome=outcome)
         with self._lock:
             self.counts[sort, how] += 1
@@ -273,11 +278,11 @@ class CaseBackend(ReplayBackend):
         self._forwarded[self._tickets] = replace(x, parent=parent, timing=Timing(moment.at))
         return PassThrough(self._tickets, self)
 
+    def _current_progress(self) -> ReplayProgress:
+        return self._progress(self.served.keys(), self._matching)
+
     def _lane(self, moment: Moment) -> str:
         return home(self._positions.homes, moment.lane)
-
-    def _standing(self) -> ReplayProgress:
-        return ReplayProgress(self.run, self._reader, self.served.keys(), self._matching)
 
     def _reading(self) -> int:
         self._readings += 1

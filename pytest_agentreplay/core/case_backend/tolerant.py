@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pytest_agentreplay.core.case_backend.case_backend import CaseFixtures
-    from pytest_agentreplay.core.diagnose.replay_progress import ReplayProgress
+    from pytest_agentreplay.core.diagnose.progress import ReplayProgress
     from pytest_agentreplay.core.model import Call, Exchange, Failure, JsonObject, ToolReply
     from pytest_agentreplay.core.tolerance import TolerancePolicy
 
@@ -46,7 +46,7 @@ class Tolerant:
             (x for x, recorded, arguments in pairs if rules.near(tool.name, recorded, arguments, "arguments")), None
         )
 
-    def nearest_call(self, left: Sequence[tuple[Exchange, JsonObject]], call: Call, standing: ReplayProgress) -> Call:
+    def nearest_call(self, left: Sequence[tuple[Exchange, JsonObject]], call: Call, progress: ReplayProgress) -> Call:
         """`call` as people are told how it differs: what is tolerated of it as the nearest recorded call has it."""
         if self._rules is None or not isinstance(call, ToolCall):
             return call
@@ -55,7 +55,7 @@ class Tolerant:
             for x, recorded in left
             for arguments in said_as(call)
         ]
-        return min(parted, key=lambda pair: len(standing.differences(pair[0].call, pair[1])), default=(None, call))[1]
+        return min(parted, key=lambda pair: len(progress.differences(pair[0].call, pair[1])), default=(None, call))[1]
 
     def _settled(self, tool: str, recorded: JsonObject, arguments: JsonObject) -> JsonObject:
         settled = self._rules.settled(tool, recorded, arguments, "arguments") if self._rules is not None else arguments

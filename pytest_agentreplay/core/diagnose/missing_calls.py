@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.diagnose.replay_progress import ReplayProgress, line
+from pytest_agentreplay.core.diagnose.progress import ReplayProgress, line
 from pytest_agentreplay.core.diff.texts import shorten
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.core.release_order import Precedence
@@ -18,36 +18,33 @@ from pytest_agentreplay.core.turns import top_level
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from pytest_agentreplay.core.model import Exchange, Run
-    from pytest_agentreplay.core.reading import Reader
+    from pytest_agentreplay.core.model import Exchange
 
 NEXT = 120  # characters of the recorded call that was next
 
 
-def unused(run: Run, reader: Reader, served: Collection[int], required: Collection[int] = ()) -> Divergence | None:
+def explain_missing(progress: ReplayProgress, required: Collection[int] = ()) -> Divergence | None:
     """The recorded calls that were never made, now that the test has ended; None when there are none.
 
     Calls that the agent had given up, or that never ended, need not come again, except those of `required`.
     """
-    standing = ReplayProgress(run, reader, served)
-    left = [x for x in standing.unserved() if not x.abandoned or x.start in required]
+    left = [x for x in progress.find_unserved() if not x.abandoned or x.start in required]
     if not left:
         return None
-    apart = _independent(standing, run, left)
-    first, *others = [x for x in left if standing.lane(x) not in apart]
-    elsewhere = [_explain_end(standing, theirs).also() for theirs in apart.values()]
-    others_left = [f"not called either: {standing.turn(x)}, {standing.name(x.call)}" for x in others]
-    return replace(_explain_end(standing, [first, *others]), detail=(*elsewhere, *others_left))
+    apart = _independent(progress, left)
+    first, *others = [x for x in left if progress.lane(x) not in apart]
+    elsewhere = [_explain_end(progress, theirs).also() for theirs in apart.values()]
+    others_left = [f"not called either: {progress.turn(x)}, {progress.name(x.call)}" for x in others]
+    return replace(_explain_end(progress, [first, *others]), detail=(*elsewhere, *others_left))
 
 
-def stopped(run: Run, reader: Reader, served: Collection[int]) -> Divergence | None:
+def explain_stop(progress: ReplayProgress) -> Divergence | None:
     """How far a test came that an error of its own has ended, and which recorded call was next; None: all were made."""
-    standing = ReplayProgress(run, reader, served)
-    left = [x for x in standing.unserved() if not x.abandoned]
+    left = [x for x in progress.find_unserved() if not x.abandoned]
     if not left:
         return None
     first, *others = left
-    at = standing.divergence(
+    at = progress.divergence(
         Kind.MISSING,
         "",
         first,
@@ -55,7 +52,9 @@ def stopped(run: Run, reader: Reader, served: Collection[int]) -> Divergence | N
         cause="the error of the test came first, and the recorded calls that are left may be missing because of it",
         detail=(f"{len(others)} more recorded call{'s' if len(others) > 1 else ''} not made",) if others else (),
     )
-    return replace(at, summary=f"{_how_far(at, standing.is_model(first))}: {shorten(line(first.call, reader), NEXT)}")
+    return replace(
+        at, summary=f"{_how_far(at, progress.is_model(first))}: {shorten(line(first.call, progress.reader), NEXT)}"
+    )
 
 
 def _how_far(at: Divergence, begins_turn: bool) -> str:
@@ -71,7 +70,7 @@ def _how_far(at: Divergence, begins_turn: bool) -> str:
     return f"stopped {stop} of {at.turns}{whose}; turn {at.turn} would have been"
 
 
-def _explain_end(standing: ReplayProgress, left: Sequence[Exchange]) -> Divergence:
+def _explain_end(progress: ReplayProgress, left: Sequence[Exchange]) -> Divergence:
     """The test has ended without the calls `left`."""
     first, *others = left
     cause = "your code stopped earlier than it did when recorded: a changed condition, a caught error, a limit"
@@ -81,24 +80,25 @@ def _explain_end(standing: ReplayProgress, left: Sequence[Exchange]) -> Divergen
             "your code does not begin it any more"
         )
     more = f", and {len(others)} more" if others else ""
-    return standing.divergence(
+    return progress.divergence(
         Kind.MISSING,
-        f"the test ended, {standing.name(first.call)} was not called{more}",
+        f"the test ended, {progress.name(first.call)} was not called{more}",
         first,
         recorded=first,
-        differences=(Difference("call", line(first.call, standing.reader), ABSENT),),
+        differences=(Difference("call", line(first.call, progress.reader), ABSENT),),
         cause=cause,
     )
 
 
-def _independent(standing: ReplayProgress, run: Run, left: Sequence[Exchange]) -> dict[str, list[Exchange]]:
+def _independent(progress: ReplayProgress, left: Sequence[Exchange]) -> dict[str, list[Exchange]]:
     """What is missing in lanes other than the first one's, where nothing that is missing elsewhere comes before it."""
     theirs: dict[str, list[Exchange]] = {}
     for x in left:
-        theirs.setdefault(standing.lane(x), []).append(x)
+        theirs.setdefault(progress.lane(x), []).append(x)
     if len(theirs) < 2:
         return {}
-    order = Precedence(top_level(run), run.header.kit.get("lanes"), run.header.kit.get("after"))
+    kit = progress.run.header.kit
+    order = Precedence(top_level(progress.run), kit.get("lanes"), kit.get("after"))
     missing = {x.start for x in left}
     others = list(theirs)[1:]
     return {

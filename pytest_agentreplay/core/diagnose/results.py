@@ -1,4 +1,7 @@
-"""What a tool gave when it ran beside its recorded answer, and what it asked for meanwhile."""
+"""What a tool gave when it ran beside its recorded answer, and what it asked for meanwhile.
+
+Two results of one retrieval are compared chunk by chunk: gone, new, moved, scored otherwise.
+"""
 
 from __future__ import annotations
 
@@ -6,38 +9,36 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.diagnose.classify import is_reordered
-from pytest_agentreplay.core.diagnose.replay_progress import ReplayProgress, line
-from pytest_agentreplay.core.diagnose.retrievals import chunks_moved
+from pytest_agentreplay.core.diagnose.progress import ReplayProgress, line
 from pytest_agentreplay.core.diff import diff, texts
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Kind
 from pytest_agentreplay.core.model import Failure, ToolReply
 from pytest_agentreplay.core.tolerance import view
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Iterator, Sequence
 
     from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.model import Call, Exchange, Json, Outcome, Run
-    from pytest_agentreplay.core.reading import Reader
+    from pytest_agentreplay.core.model import Call, Exchange, Json, Outcome
+    from pytest_agentreplay.core.reading import Chunk
     from pytest_agentreplay.core.tolerance import TolerancePolicy
 
 
-def changed(
-    run: Run, reader: Reader, x: Exchange, call: Call, now: Outcome, *, tolerances: TolerancePolicy
+def explain_result(
+    progress: ReplayProgress, x: Exchange, call: Call, now: Outcome, *, tolerances: TolerancePolicy
 ) -> Divergence | None:
     """How the result of `call`, recorded as `x`, differs now; None when it is near enough."""
-    standing = ReplayProgress(run, reader, ())
-    name = standing.name(x.call)
+    name = progress.name(x.call)
     tool = name.partition(" ")[2]
     recorded = _as_far(x.outcome, now)
     differing = differences(result(recorded), tolerances.settled(tool, result(recorded), result(now)))
     if not differing:
         return None
-    chunks = [reader.read_chunks(reply) for reply in (recorded, now)] if x.call.boundary == "retrieval" else []
+    chunks = [progress.reader.read_chunks(reply) for reply in (recorded, now)] if x.call.boundary == "retrieval" else []
     moved = chunks_moved(*chunks) if chunks and all(chunks) else ()
     first = differing[0]
     hint = f"agentreplay_tolerances = {tool} {first.path} = ignore"
-    return standing.divergence(
+    return progress.divergence(
         Kind.RESULT,
         f"{name}: {moved[0] if moved else _describe(first)}",
         x,
@@ -50,15 +51,14 @@ def changed(
     )
 
 
-def within(run: Run, reader: Reader, served: Collection[int], call: Call, root: Exchange) -> Divergence:
+def explain_inner_call(progress: ReplayProgress, call: Call, root: Exchange) -> Divergence:
     """Why `call`, made inside the running tool `root`, is refused: it is frozen, and not recorded there."""
-    standing = ReplayProgress(run, reader, served)
-    return standing.divergence(
+    return progress.divergence(
         Kind.EXTRA,
-        f"{standing.name(call)} called inside {standing.name(root.call)}, where the recording does not have it",
+        f"{progress.name(call)} called inside {progress.name(root.call)}, where the recording does not have it",
         root,
         now=call,
-        differences=(Difference("call", ABSENT, line(call, reader)),),
+        differences=(Difference("call", ABSENT, line(call, progress.reader)),),
         cause="a tool that is verified runs for real, but models and tools that are not read stay frozen inside it",
     )
 
@@ -108,3 +108,49 @@ def _describe(first: Difference) -> str:
         return f"result changed, {first.path} {texts.shorten(first.note, 60)}"
     sides = ("absent" if side is ABSENT else texts.shorten(canonical(side), 40) for side in (first.recorded, first.now))
     return f"result changed, {first.path} {' -> '.join(sides)}"
+
+
+def chunks_moved(recorded: Sequence[Chunk], now: Sequence[Chunk]) -> tuple[str, ...]:
+    """A sentence for each change, in the order of the recorded ranking, new chunks last; empty when nothing changed."""
+    before, after = _rank_hits(recorded), _rank_hits(now)
+    changes = tuple(_changes(before, after))
+    same = {key: chunk for key, (_, chunk) in before.items()} == {key: chunk for key, (_, chunk) in after.items()}
+    return (f"the chunks came in another order: {changes[0]}", *changes[1:]) if changes and same else changes
+
+
+Ranked = dict[str, tuple[int, "Chunk"]]
+
+
+def _rank_hits(chunks: Sequence[Chunk]) -> Ranked:
+    """Each chunk with its place, by what it is known by; of two alike the better one."""
+    ranked: Ranked = {}
+    for place, chunk in enumerate(chunks, 1):
+        ranked.setdefault(chunk.id or chunk.content, (place, chunk))
+    return ranked
+
+
+def _changes(recorded: Ranked, now: Ranked) -> Iterator[str]:
+    for key, (was, old) in recorded.items():
+        if key not in now:
+            yield f"chunk {old.name} is gone, was {ordinal(was)}"
+            continue
+        place, new = now[key]
+        if place != was:
+            yield f"chunk {old.name} is {ordinal(place)} now, was {ordinal(was)}"
+        if old.score != new.score:
+            yield f"chunk {old.name}: score {_score(old)} recorded, {_score(new)} now"
+        if old.content != new.content:
+            yield f"chunk {old.name}: its content changed"
+    for key, (place, new) in now.items():
+        if key not in recorded:
+            yield f"chunk {new.name} is {ordinal(place)} now, and was not there"
+
+
+def _score(chunk: Chunk) -> str:
+    return "none" if chunk.score is None else f"{chunk.score:.6g}"
+
+
+def ordinal(place: int) -> str:
+    """A place as people say it: "1st", "2nd", "11th"."""
+    ending = "th" if 10 < place % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
+    return f"{place}{ending}"

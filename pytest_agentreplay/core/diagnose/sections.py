@@ -1,4 +1,9 @@
-"""What part of a call a difference stands in: model, schemas, prompt, tool results, history, fields, or the wire."""
+"""What part of a call a difference stands in: model, schemas, prompt, tool results, history, fields, or the wire.
+
+`is_inserted` tells a changed model call from one that somebody has put in: a guard, a title, a summary. A changed call
+differs in one respect and keeps the others: an agent whose prompt is edited has its tools, one whose tools are dropped
+has its prompt and its messages. A call that was put in shares at most what the user has said.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core import media
+from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.diff import diff
 from pytest_agentreplay.core.divergence import ABSENT, Difference
 from pytest_agentreplay.core.matching.address import content, header, is_this_host, split
@@ -15,7 +21,7 @@ from pytest_agentreplay.core.rules import MATCHED_HEADERS
 from pytest_agentreplay.core.serialize.fitting import fitted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator, Sequence
 
     from pytest_agentreplay.core.model import Call, Headers, Json, JsonObject, WireCall
     from pytest_agentreplay.core.reading import CallReading
@@ -102,7 +108,7 @@ def differences(
         differing = _wire(recorded, now, matched)
     else:
         return ()
-    return tuple(difference for difference in differing if not any(below(difference.path, path) for path in hidden))
+    return tuple(difference for difference in differing if not any(is_below(difference.path, path) for path in hidden))
 
 
 def _facts(call: ToolCall) -> JsonObject:
@@ -147,13 +153,13 @@ def _text(call: WireCall, data: bytes) -> str:
 def section(difference: Difference, recorded: CallReading, now: CallReading) -> ReportSection:
     """The part of a model call that a difference stands in."""
     for reading in (recorded, now):
-        if reading.messages_at and below(difference.path, reading.messages_at):
+        if reading.messages_at and is_below(difference.path, reading.messages_at):
             return _message_section(difference, recorded, now)
-        if reading.tools_at and below(difference.path, reading.tools_at):
+        if reading.tools_at and is_below(difference.path, reading.tools_at):
             return ReportSection.SCHEMA
-        if reading.system_at and below(difference.path, reading.system_at):
+        if reading.system_at and is_below(difference.path, reading.system_at):
             return ReportSection.PROMPT
-    if difference.path in {"url", "method"} or below(difference.path, "call"):
+    if difference.path in {"url", "method"} or is_below(difference.path, "call"):
         return ReportSection.MODEL
     if not difference.path.startswith("$"):
         return ReportSection.WIRE
@@ -175,7 +181,7 @@ def _message_section(difference: Difference, recorded: CallReading, now: CallRea
 
 def message_indexes(difference: Difference, reading: CallReading) -> range | None:
     """The indexes of the messages that a difference stands in, None when that is all of them or none."""
-    if not reading.messages_at or not below(difference.path, reading.messages_at):
+    if not reading.messages_at or not is_below(difference.path, reading.messages_at):
         return None
     differing = _INDEX.match(difference.path, len(reading.messages_at))
     return range(int(differing[1]), int(differing[2] or differing[1]) + 1) if differing else None
@@ -198,7 +204,7 @@ def message(difference: Difference, readings: Readings) -> Json:
 def owner(difference: Difference, readings: Readings) -> str:
     """Whose words a difference stands in; "prompt" where it is in no single message."""
     reading = readings[1] if difference.recorded is ABSENT else readings[0]
-    if reading.system_at and below(difference.path, reading.system_at):
+    if reading.system_at and is_below(difference.path, reading.system_at):
         return "system"
     differing = message(difference, readings)
     return "prompt" if differing is None else role(differing)
@@ -223,6 +229,64 @@ def name_of_tool(tool: Json) -> str:
     return name if isinstance(name, str) else ""
 
 
-def below(path: str, above: str) -> bool:
+def is_below(path: str, above: str) -> bool:
     """Whether `path` is `above` or a place in it."""
     return path.startswith(above) and path[len(above) : len(above) + 1] in {"", ".", "["}
+
+
+def strings(value: Json) -> Iterator[str]:
+    """All strings in a value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for inner in value.values():
+            yield from strings(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from strings(inner)
+
+
+ALIKE = 1 / 3
+"""The share of its words that the longer of two system texts has in common with the other, if one became the other."""
+
+_WORD = re.compile(r"\w+")
+
+
+def is_inserted(now: CallReading, due: CallReading) -> bool:
+    """Return whether the call `now` is not what became of the recorded call `due`."""
+    system, tools = _system_alike(now, due), _tools_alike(now.tools, due.tools)
+    if system or tools:
+        return False
+    shared = len(_spoken(now) & _spoken(due))
+    if system is None and tools is None:
+        return not shared and now.name != due.name
+    return shared < 2 if system is False and tools is False else not shared
+
+
+def _system_alike(now: CallReading, due: CallReading) -> bool | None:
+    """Whether two calls have much the same system text; None where neither has any."""
+    words, others = _system_words(now), _system_words(due)
+    if not words and not others:
+        return None
+    return len(words & others) >= ALIKE * max(len(words), len(others))
+
+
+def _system_words(reading: CallReading) -> set[str]:
+    texts = [text for part in (*reading.system, *_of_system(reading)) for text in strings(part)]
+    return {word for text in texts for word in _WORD.findall(text.casefold())} - {"system", "developer"}
+
+
+def _of_system(reading: CallReading) -> list[Json]:
+    return [message for message in reading.messages if role(message) == "system"]
+
+
+def _tools_alike(now: Sequence[Json], due: Sequence[Json]) -> bool | None:
+    """Whether two calls offer a tool of the same name; None where neither offers any."""
+    if not now and not due:
+        return None
+    return not {name_of_tool(tool) for tool in now}.isdisjoint(name_of_tool(tool) for tool in due)
+
+
+def _spoken(reading: CallReading) -> set[str]:
+    """The messages that are no system text, as comparable texts."""
+    return {canonical(message) for message in reading.messages if role(message) != "system"}

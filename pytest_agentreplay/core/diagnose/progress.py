@@ -1,4 +1,7 @@
-"""A recording as it stands in the middle of a replay: what was answered, what is due next, who said what."""
+"""A recording as it stands in the middle of a replay: what was answered, what is due next, who said what.
+
+It also finds the earlier reply or tool result from which a text of the recording came.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,12 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.diagnose.caching_reader import CachingReader
-from pytest_agentreplay.core.diagnose.classify import ContentChange, after_tools, between
-from pytest_agentreplay.core.diagnose.inserted import is_inserted
-from pytest_agentreplay.core.diagnose.provenance import sought, spoken, strings
-from pytest_agentreplay.core.diagnose.sections import differences
+from pytest_agentreplay.core.diagnose.classify import ContentChange, after_tools, classify_change
+from pytest_agentreplay.core.diagnose.sections import differences, is_inserted, strings
 from pytest_agentreplay.core.diff import texts
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.core.matching.address import content
-from pytest_agentreplay.core.model import FrameCall, ToolCall
+from pytest_agentreplay.core.model import FrameCall, ToolCall, ToolReply
 from pytest_agentreplay.core.rules import MATCHED_HEADERS, compile_path, show
 from pytest_agentreplay.core.tool_uses import arguments_of, ran_for
 from pytest_agentreplay.core.turns import (
@@ -31,11 +31,12 @@ from pytest_agentreplay.core.turns import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
+    from pytest_agentreplay.core.diagnose.classify import ContentChange
     from pytest_agentreplay.core.matching import Matching
-    from pytest_agentreplay.core.model import Call, Exchange, Json, Run
-    from pytest_agentreplay.core.reading import Reader, ToolUse
+    from pytest_agentreplay.core.model import Call, Exchange, Json, Outcome, Run
+    from pytest_agentreplay.core.reading import CallReading, Chunk, Reader, ReplyReading, ToolUse
 
 
 class ReplayProgress:
@@ -44,6 +45,7 @@ class ReplayProgress:
     def __init__(self, run: Run, reader: Reader, served: Collection[int], matching: Matching | None = None) -> None:
         """Divide the run into turns; everything else is read when it is asked for."""
         reader = self.reader = CachingReader(reader)
+        self.run = run
         self.served = served
         self._matching = matching
         self._top = top_level(run)
@@ -70,13 +72,13 @@ class ReplayProgress:
         """Its turn, as reports show it."""
         return seat(self.turns, exchange).turn.told
 
-    def unserved(self) -> list[Exchange]:
+    def find_unserved(self) -> list[Exchange]:
         """All top-level exchanges that were not answered."""
         return [x for x in self._top if x.start not in self.served]
 
     def pending(self, lane: str) -> list[Exchange]:
         """Those of one lane."""
-        return [x for x in self.unserved() if self.lane(x) == lane]
+        return [x for x in self.find_unserved() if self.lane(x) == lane]
 
     def lane_of(self, lane: str, agent: str) -> str:
         """The told lane of a call that is made in `lane`, whatever number that has this time.
@@ -84,12 +86,12 @@ class ReplayProgress:
         That is the one in which `agent` is due, and for a lane that was never seen the one in which anybody is.
         """
         here = home(self.homes, lane)
-        due = {self.lane(x): None for x in self.unserved() if agent and x.agent == agent}
+        due = {self.lane(x): None for x in self.find_unserved() if agent and x.agent == agent}
         if due and here not in due:
             return next(iter(due))
-        return here if here in self.lanes else next((self.lane(x) for x in self.unserved()), here)
+        return here if here in self.lanes else next((self.lane(x) for x in self.find_unserved()), here)
 
-    def last(self, lane: str) -> Exchange | None:
+    def find_last(self, lane: str) -> Exchange | None:
         """The latest exchange of a lane that was answered."""
         return next((x for x in reversed(self._top) if x.start in self.served and self.lane(x) == lane), None)
 
@@ -109,7 +111,9 @@ class ReplayProgress:
 
     def change(self, recorded: Exchange, now: Call) -> ContentChange:
         """What made the recorded call another one."""
-        change = between(recorded.call, now, self.reader, self.differences(recorded.call, now), frozen=self.frozen)
+        change = classify_change(
+            recorded.call, now, self.reader, self.differences(recorded.call, now), frozen=self.is_frozen
+        )
         earlier = (x for x in self._top if x.start in self.served and x.start < recorded.start)
         return after_tools(change) if any(self.tool(x.call) is not None for x in earlier) else change
 
@@ -121,7 +125,7 @@ class ReplayProgress:
                 return x
         return None
 
-    def alike(self, recorded: Call, now: Call) -> bool:
+    def is_alike(self, recorded: Call, now: Call) -> bool:
         """Whether one may stand for the other: both ask a model, or go to one host or path, or over one connection."""
         if isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
             return recorded.boundary == now.boundary == "model"
@@ -132,7 +136,7 @@ class ReplayProgress:
         here, there = _host_and_path(recorded.url), _host_and_path(now.url)
         return here[0] == there[0] or here[1] == there[1]
 
-    def foreign(self, call: Call, due: Exchange, lane: str) -> bool:
+    def is_foreign(self, call: Call, due: Exchange, lane: str) -> bool:
         """Whether a model call is none of the conversation that the due one goes on with, or not that call at all."""
         if not (self.speaks(call) and self.speaks(due.call)) or _connection(call):
             return False
@@ -222,7 +226,7 @@ class ReplayProgress:
         """The call of a tool, or of another function that is no model, that a call is or asks for."""
         return function_of(call, self.reader)
 
-    def frozen(self, message: Json) -> bool:
+    def is_frozen(self, message: Json) -> bool:
         """Whether the tool whose result a message tells was recorded; in doubt, whether any was."""
         tools = [tool for x in self._top if (tool := self.tool(x.call)) is not None]
         called = _result_of(message)
@@ -241,12 +245,12 @@ class ReplayProgress:
         }
 
 
-def arguments_cause(standing: ReplayProgress, target: Exchange, call: Call) -> str:
+def arguments_cause(progress: ReplayProgress, target: Exchange, call: Call) -> str:
     """Who changed the arguments of a tool call, as far as the model's frozen reply tells."""
-    was, now = standing.tool(target.call), standing.tool(call)
+    was, now = progress.tool(target.call), progress.tool(call)
     if now is None:
         return ""
-    uses = [use for use in standing.tool_uses_of(target) if use.name == now.name]
+    uses = [use for use in progress.tool_uses_of(target) if use.name == now.name]
     requested = {canonical(arguments_of(use)) for use in uses}
     if was is not None and canonical(was.arguments) in requested:
         return (
@@ -268,14 +272,14 @@ def line(call: Call, reader: Reader) -> str:
     return f"{name}, last message: {words}" if words else name
 
 
-def lines(standing: ReplayProgress, recorded: Call, now: Call) -> tuple[str, str]:
+def lines(progress: ReplayProgress, recorded: Call, now: Call) -> tuple[str, str]:
     """Return two calls on one line each; where these would be the same, with the first place that differs."""
-    sides = line(recorded, standing.reader), line(now, standing.reader)
-    if sides[0] != sides[1] or not (different := standing.differences(recorded, now)):
+    sides = line(recorded, progress.reader), line(now, progress.reader)
+    if sides[0] != sides[1] or not (different := progress.differences(recorded, now)):
         return sides
     first = different[0]
     rows = [f"{first.path}: {'absent' if side is ABSENT else canonical(side)}" for side in (first.recorded, first.now)]
-    return f"{standing.name(recorded)}, {rows[0]}", f"{standing.name(now)}, {rows[1]}"
+    return f"{progress.name(recorded)}, {rows[0]}", f"{progress.name(now)}, {rows[1]}"
 
 
 def _content(message: Json) -> Json:
@@ -313,3 +317,71 @@ def _connection(call: Call) -> tuple[int | None, ...]:
 def _host_and_path(url: str) -> tuple[str, str]:
     host, _, path = url.partition("://")[2].partition("?")[0].partition("/")
     return host, path
+
+
+class CachingReader:
+    """Remembers what `reader` read, for as long as it lives itself; a `core.reading.Reader`."""
+
+    def __init__(self, reader: Reader, *runs: Run) -> None:
+        """Read all of `runs` at once: a reader that has just read a request reads its reply faster."""
+        self._reader = reader
+        # By identity, and the key's owner is kept beside the value, so that no other object can take its place.
+        self._calls: dict[int, tuple[Call, CallReading]] = {}
+        self._replies: dict[int, tuple[Call, Outcome | None, ReplyReading]] = {}
+        for run in runs:
+            for exchange in run.exchanges:
+                self.read_call(exchange.call)
+                if exchange.call.boundary != "tool":
+                    self.read_reply(exchange.call, exchange.outcome)
+
+    def read_call(self, call: Call) -> CallReading:
+        """As the reader reads it."""
+        entry = self._calls.get(id(call))
+        if entry is None:
+            entry = self._calls[id(call)] = call, self._reader.read_call(call)
+        return entry[1]
+
+    def read_reply(self, call: Call, outcome: Outcome | None) -> ReplyReading:
+        """As the reader reads it."""
+        entry = self._replies.get(id(call))
+        if entry is None or entry[1] is not outcome:
+            entry = self._replies[id(call)] = call, outcome, self._reader.read_reply(call, outcome)
+        return entry[2]
+
+    def read_chunks(self, outcome: Outcome | None) -> tuple[Chunk, ...]:
+        """As the reader reads them."""
+        return self._reader.read_chunks(outcome)
+
+
+WORD = 6  # characters from which on a changed word is looked up by itself
+AROUND = 10  # characters on both sides that a shorter one is looked up with
+SENTENCE = 24  # characters of a prompt's text that are looked up: a word of it that a reply says too is no news
+
+
+def sought(change: ContentChange) -> str:
+    """The old text of the first difference, as far as it is worth looking for; "" when it is not."""
+    if not change.differences:
+        return ""
+    recorded, now = change.differences[0].recorded, change.differences[0].now
+    if not isinstance(recorded, str):
+        return ""
+    snippet = recorded[:200].strip()
+    if isinstance(now, str):
+        start, old, _ = texts.hunk(recorded, now)
+        snippet = old.strip()
+        if snippet and len(old) < WORD:
+            snippet = recorded[max(0, start - AROUND) : start + len(old) + AROUND].strip()
+    return snippet if len(snippet) >= (SENTENCE if change.kind is Kind.PROMPT else 4) else ""
+
+
+def spoken(exchange: Exchange, reader: Reader) -> Iterator[str]:
+    """All that an exchange gave back, as texts to search in."""
+    if exchange.call.boundary != "tool":
+        reading = reader.read_reply(exchange.call, exchange.outcome)
+        yield reading.text
+        for use in reading.tool_uses:
+            yield use.arguments if isinstance(use.arguments, str) else json.dumps(use.arguments, ensure_ascii=False)
+    if isinstance(exchange.outcome, ToolReply):
+        for value in (exchange.outcome.value, *(exchange.outcome.items or ())):
+            yield from strings(value)
+            yield json.dumps(value, ensure_ascii=False)
