@@ -9,7 +9,7 @@ from pytest_agentreplay.core.redaction.policy import PLAIN, Policy
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.runs.fixture_handle import AgentReplay
 from pytest_agentreplay.runs.run_session import EndedRun, Location
-from pytest_agentreplay.runs.session_factory import begin
+from pytest_agentreplay.runs.session_factory import begin_session
 from pytest_agentreplay.settings import Settings, resolve
 from pytest_agentreplay.store.snapshots import Store
 from tests.support.finished import ended
@@ -136,7 +136,9 @@ def finding_of(root, policy, mode, customer):
     """What a test comes to that looks a customer up."""
     store, test = Store(root), "test_shop.py::test_customer"
     place = Location(test, store.path_of(root / "test_shop.py", test), root, {}, {})
-    session = begin(place, Settings(mode=mode, policy=policies.parse(policy.encode(), "p.yaml")), store, lambda: None)
+    session = begin_session(
+        place, Settings(mode=mode, policy=policies.parse(policy.encode(), "p.yaml")), store, lambda: None
+    )
     session.open()
     try:
         AgentReplay(session).tool(lookup)

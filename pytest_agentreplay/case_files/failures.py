@@ -33,7 +33,7 @@ from pytest_agentreplay.core.model import Header, Run, ToolCall
 from pytest_agentreplay.core.turns import Turn, label, turns
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import AgentReplayError
-from pytest_agentreplay.runs.snapshot_selection import pending_meant
+from pytest_agentreplay.runs.snapshot_selection import select_pending
 from pytest_agentreplay.store import files, layout, locks, reading
 from pytest_agentreplay.store.display_path import format_path
 
@@ -216,7 +216,7 @@ def failure_files(path: Path) -> Iterator[Path]:
     """Yield the cases, snapshots and pending runs that `path` names."""
     if path.is_dir():
         yield from (file for file in locks.snapshots(path) if not files.exists(file.parent / FILE))
-        yield from pending_meant([str(path)], Path.cwd())
+        yield from select_pending([str(path)], Path.cwd())
     elif path.name != FILE:
         yield path
     yield from (folder / FILE for folder in cases_in([path]))

@@ -67,7 +67,9 @@ class Command:
             output = Path(made) / OUTPUT
             environ = {**self._environ, **gateway.env, **variables(case, output)}
             given = json.dumps(case.input).encode()
-            ended = command.run(self._words, environ=environ, folder=self._folder, stdin=given, limit=self._limit)
+            ended = command.run_command(
+                self._words, environ=environ, folder=self._folder, stdin=given, limit=self._limit
+            )
             written = self._written(output)
         self._keep(ended, written)
         asked = bool(backend.made()) or backend.parted() is not None

@@ -101,11 +101,11 @@ class CommandLineRun:
     def _outside(self, court: CaseEvaluator, command: str) -> VerdictRules:
         """The hearing of a case that a command runs, once under each policy that is asked for."""
         from pytest_agentreplay.cases_run.command_agent import Command
-        from pytest_agentreplay.runs.command import words_of
+        from pytest_agentreplay.runs.command import split_command
 
         policy = chosen_policy.for_case(chosen_policy.in_force(self.root), self.case)
         runs = Command(
-            words_of(command),
+            split_command(command),
             folder=Path.cwd(),
             environ=self.environ,
             limit=self.settings.timeout,

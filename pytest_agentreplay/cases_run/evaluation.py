@@ -15,7 +15,7 @@ from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.errors import CaseError, LiveRefused, RunnerError
 from pytest_agentreplay.intercept.ordering.deadline import despaired
-from pytest_agentreplay.runs.accepted_rules import accepted_rules
+from pytest_agentreplay.runs.offline_session import accepted_rules
 from pytest_agentreplay.runs.snapshot_server import SnapshotServer, asked_from_outside
 
 if TYPE_CHECKING:

@@ -29,9 +29,9 @@ from pytest_agentreplay.intercept.ordering.deadline import Deadline, despaired
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.redact.chosen_policy import for_case
 from pytest_agentreplay.runs import replay_kit
-from pytest_agentreplay.runs.chosen_changes import read_changes
 from pytest_agentreplay.runs.replay_session import ReplaySession
 from pytest_agentreplay.runs.run_session import Location
+from pytest_agentreplay.runs.snapshot_selection import read_changes
 from pytest_agentreplay.settings.parsers import order_of
 
 if TYPE_CHECKING:

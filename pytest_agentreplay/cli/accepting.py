@@ -34,7 +34,7 @@ def accept(options: argparse.Namespace) -> int:
 
     if options.rule is not None:
         path, _, reason = options.rule.partition("=")
-        say(accepting.rule(root_above(Path.cwd()), path.strip(), reason.strip()))
+        say(accepting.accept_rule(root_above(Path.cwd()), path.strip(), reason.strip()))
         return SAME
     if options.all and options.what:
         return complain("--all takes those of the whole project: name files, folders and tests, or give --all", USAGE)
@@ -43,7 +43,7 @@ def accept(options: argparse.Namespace) -> int:
     if options.what or options.all or options.code or options.dry_run:
         return runs(options)
     root = root_above(Path.cwd())
-    waiting = accepting.pending(root)
+    waiting = accepting.list_pending(root)
     for file in waiting:
         say(f"agentreplay accept {quoted(format_path(file))}")
     return SAME if waiting else complain(AgentReplayError(f"no run is pending in {root}"), NOTHING)
@@ -52,10 +52,10 @@ def accept(options: argparse.Namespace) -> int:
 def runs(options: argparse.Namespace) -> int:
     """Take pending runs: each whole or not at all. What cannot be taken is told, and the others are taken."""
     from pytest_agentreplay.cli.locking import remind
-    from pytest_agentreplay.runs.accept import Pending, all_wanted, read_pending
-    from pytest_agentreplay.runs.snapshot_selection import pending_meant
+    from pytest_agentreplay.runs.accept import Pending, are_all_chosen, read_pending
+    from pytest_agentreplay.runs.snapshot_selection import select_pending
 
-    files = pending_meant(options.what, Path.cwd())
+    files = select_pending(options.what, Path.cwd())
     if not files:
         return complain("no run is pending there", NOTHING)
     worst, readable = SAME, list[Pending]()
@@ -65,26 +65,26 @@ def runs(options: argparse.Namespace) -> int:
         except (SnapshotError, SettingsError) as error:
             damaged = isinstance(error, SnapshotError) and not isinstance(error, SnapshotMissing)
             worst = max(worst, complain(error, DAMAGED if damaged else USAGE))
-    wanted = [each for each in readable if all_wanted(each.codes or (), options.code)]
+    wanted = [each for each in readable if are_all_chosen(each.codes or (), options.code)]
     for each in readable:
         word = "left     " if each not in wanted else "to take  " if options.dry_run else "take     "
         if len(files) > 1 or options.dry_run or each not in wanted:
-            say(f"{word} {format_path(each.home)}: {each.about()}")
+            say(f"{word} {format_path(each.home)}: {each.describe()}")
     if options.dry_run:
         return worst
     for each in wanted:
-        say(each.take())
+        say(each.accept())
     remind([each.home for each in wanted])
     return worst if wanted or worst else complain("nothing was taken", NOTHING)
 
 
 def requests(options: argparse.Namespace) -> int:
     """Run tests on their recorded replies and keep their changed requests, by one pytest for each project."""
-    from pytest_agentreplay.runs.snapshot_selection import snapshots_meant
+    from pytest_agentreplay.runs.snapshot_selection import select_snapshots
 
     if (not options.all and not options.what) or not (options.reason.strip() or options.dry_run):
         return complain(f"say of which snapshot, and why its replies still hold: {WANTED}", USAGE)
-    files = snapshots_meant(options.what, Path.cwd())
+    files = select_snapshots(options.what, Path.cwd())
     if not files:
         return complain("there is no snapshot there", NOTHING)
     projects, worst = projects_of(files, many=len(files) > 1)

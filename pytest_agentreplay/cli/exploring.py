@@ -28,7 +28,7 @@ TAIL = 15  # lines of pytest's output where it did not come to the orders
 
 def orders(options: argparse.Namespace) -> int:
     """`agentreplay orders FILE [--limit N] [--seed N] [--order N] [-- PYTEST-ARGUMENTS]`."""
-    from pytest_agentreplay.runs.order_exploration import trials
+    from pytest_agentreplay.runs.partial_replay import trials
     from pytest_agentreplay.store.projects import test_to_run
     from pytest_agentreplay.store.reading import load
 

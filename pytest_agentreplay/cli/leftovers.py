@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 def mv(options: argparse.Namespace) -> int:
     """`agentreplay mv OLD NEW`."""
-    from pytest_agentreplay.runs.snapshot_moves import Project, move
+    from pytest_agentreplay.runs.snapshot_selection import Project, move_snapshots
 
     here = Path.cwd()
-    project = Project.at(root_above(here), here)
-    for line in move(project, options.old, options.new):
+    project = Project.find(root_above(here), here)
+    for line in move_snapshots(project, options.old, options.new):
         say(line)
-    remind([project.home(options.old), project.home(options.new)])
+    remind([project.path_of(options.old), project.path_of(options.new)])
     return SAME
 
 
 def prune(options: argparse.Namespace) -> int:
     """`agentreplay prune [--dry-run]`."""
-    from pytest_agentreplay.runs.unused_snapshots import delete
+    from pytest_agentreplay.runs.unused_snapshots import delete_unused
 
     root = root_above(Path.cwd())
     code, unused = run_all_tests(root)
@@ -43,7 +43,7 @@ def prune(options: argparse.Namespace) -> int:
         return complain(f"nothing is deleted, because this was no full run: {why}", USAGE if code == 4 else DIVERGED)
     if code not in PYTEST_CODES:
         return complain(f"nothing is deleted: pytest ended with {code}", CANNOT)
-    went, damaged = delete(unused, dry=options.dry_run) if unused is not None else ([], [])
+    went, damaged = delete_unused(unused, dry=options.dry_run) if unused is not None else ([], [])
     for file in went:
         say(f"{'unused ' if options.dry_run else 'deleted'}   {format_path(file)}")
     if not options.dry_run:
@@ -62,11 +62,11 @@ def run_all_tests(root: Path) -> tuple[int, UnusedSnapshots | None]:
 
 def report_kept(kept: Sequence[tuple[str, str, str]], unreadable: list[str], went: list[str]) -> int:
     """Print what was left where it is, and what to do about it; return the exit code."""
-    from pytest_agentreplay.runs.renamed_tests import mv as command
+    from pytest_agentreplay.runs.unused_snapshots import move_command
 
     for file, old, new in kept:
         say(f"kept      {format_path(file)}: {new} has none, and may have had this one:")
-        say(f"          {command(old, new)}")
+        say(f"          {move_command(old, new)}")
     for file in unreadable:
         complain(f"{format_path(file)}: cannot be read as a snapshot, so it is left where it is", DAMAGED)
     if unreadable:

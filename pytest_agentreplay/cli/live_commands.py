@@ -22,7 +22,7 @@ from pytest_agentreplay.live import history
 from pytest_agentreplay.live.lineup_cells import CellRuns, run_live
 from pytest_agentreplay.report import live_reports
 from pytest_agentreplay.report.findings import describe_comparison
-from pytest_agentreplay.runs.chosen_changes import read_changes
+from pytest_agentreplay.runs.snapshot_selection import read_changes
 from pytest_agentreplay.settings.live_runs import BUDGET, TEST, amounts_of
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.display_path import format_path

@@ -17,7 +17,7 @@ from pytest_agentreplay.errors import RunnerError, SnapshotError, SnapshotMissin
 from pytest_agentreplay.report import findings, transcript
 from pytest_agentreplay.report.escape import escape_output
 from pytest_agentreplay.report.finding import format_finding
-from pytest_agentreplay.runs.accepted_rules import accepted_rules
+from pytest_agentreplay.runs.offline_session import accepted_rules
 from pytest_agentreplay.store import reading
 from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import is_file, root_above, test_to_run

@@ -57,16 +57,16 @@ def recover(options: argparse.Namespace) -> int:
     """`agentreplay recover [--policy FILE] [JOURNAL]`."""
     from pytest_agentreplay.core.redaction.policy import joined
     from pytest_agentreplay.redact import chosen_policy
-    from pytest_agentreplay.runs import accept, recovery
+    from pytest_agentreplay.runs import accept
 
     root = root_above(Path.cwd())
     policy = joined(chosen_policy.of_words(options.policy or ()), chosen_policy.of_project(root))
-    chosen = [options.journal] if options.journal is not None else accept.refused(root) if options.policy else []
+    chosen = [options.journal] if options.journal is not None else accept.list_refused(root) if options.policy else []
     for file in chosen:
-        say(recovery.recover(file.absolute(), os.environ, policy))
+        say(accept.recover(file.absolute(), os.environ, policy))
     if chosen:
         return SAME
-    lines = accept.journals(root)
+    lines = accept.list_journals(root)
     for line in lines:
         say(line)
     return SAME if lines else complain(f"no recording was interrupted in {root}", NOTHING)
@@ -75,7 +75,7 @@ def recover(options: argparse.Namespace) -> int:
 def rules(options: argparse.Namespace) -> int:
     """`agentreplay rules`."""
     from pytest_agentreplay.dialects.rules import RULES
-    from pytest_agentreplay.runs.accepted_rules import accepted_rules
+    from pytest_agentreplay.runs.offline_session import accepted_rules
     from pytest_agentreplay.settings.parsers import ignored_of, rules_of
     from pytest_agentreplay.store.projects import ini_lines
 

@@ -28,9 +28,9 @@ from pytest_agentreplay.live.tolerance_file import judges_of
 from pytest_agentreplay.report.findings import format_place as place_in_run
 from pytest_agentreplay.report.live_reports import live_finding
 from pytest_agentreplay.runs import replay_kit
-from pytest_agentreplay.runs.chosen_changes import read_changes
 from pytest_agentreplay.runs.replay_kit import SERVED, find_stop, served_by, usage_of
 from pytest_agentreplay.runs.replay_session import ReplaySession
+from pytest_agentreplay.runs.snapshot_selection import read_changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

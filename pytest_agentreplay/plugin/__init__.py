@@ -173,7 +173,7 @@ def resolve_settings(config: pytest.Config) -> Settings:
 
         settings = chosen_policy.with_policy(settings, config.rootpath)
     if settings.changes:
-        from pytest_agentreplay.runs.chosen_changes import read_changes
+        from pytest_agentreplay.runs.snapshot_selection import read_changes
 
         read_changes(settings.changes, config.rootpath)
     if os.path.lexists(config.rootpath / knobs.TOLERANCES):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pytest_agentreplay.report.summary import CollectedSnapshots
-    from pytest_agentreplay.runs.renamed_tests import Suite
+    from pytest_agentreplay.runs.unused_snapshots import Suite
 
 XUNIT = re.compile(r"_(?:xunit|unittest)_(setup_module|setup_class|setUpClass)_fixture_")
 """The fixtures that pytest 8.4 to 9.2 makes of set-up functions; their names are private, and the last part varies."""
@@ -132,7 +132,7 @@ def format_parameter(value: object, index: int, fixturedef: pytest.FixtureDef[An
 def suite_of(session: pytest.Session) -> Suite:
     """Return what the session knows of the project's tests, for those that were renamed."""
     if keys.SUITE not in session.config.stash:
-        from pytest_agentreplay.runs.renamed_tests import Suite
+        from pytest_agentreplay.runs.unused_snapshots import Suite
 
         opted_in = [*filter(is_opted_in, session.items)]
         fixtures = (fixture_id(each, item) for item in opted_in for each in wide_fixtures(item))
@@ -149,7 +149,7 @@ def find_unowned(session: pytest.Session, folders: set[str]) -> CollectedSnapsho
 
     config, items = session.config, getattr(session, "items", [])
     words = (config.args, config.invocation_params.dir, config.rootpath, config.getini("testpaths"))
-    if part := unused_snapshots.narrowed(vars(config.option), *words):
+    if part := unused_snapshots.find_limit(vars(config.option), *words):
         return CollectedSnapshots(part)
     tests = [(nodeid_of(item) if is_opted_in(item) else item.nodeid, item.path, is_opted_in(item)) for item in items]
     shared = {fixture_id(each, item) for item in items if is_opted_in(item) for each in wide_fixtures(item)}

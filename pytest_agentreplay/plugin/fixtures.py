@@ -89,7 +89,7 @@ class FixtureSessions:
         self, fixture: str, scope: str, node: pytest.Collector | pytest.Item, item: pytest.Item
     ) -> RunSession | None:
         """Return the session of a fixture, opened and paused; None where its node is in mode off."""
-        from pytest_agentreplay.runs import fixture_session
+        from pytest_agentreplay.runs.session_factory import begin_fixture_session
 
         settings = settings_of(node, proving=item.stash.get(keys.PROVING, False))._replace(
             expect="", orders=0, trial=None
@@ -101,7 +101,7 @@ class FixtureSessions:
         place = locate(self.config, fixture, self.snapshot_of(fixture), settings)
         suite = functools.partial(collected.suite_of, item.session)
         facts: Any = {"name": fixture.partition(MARK)[2].partition("[")[0], "scope": scope}
-        run_session = fixture_session.begin(place, settings, store, suite, facts=facts, since=self.session.begun)
+        run_session = begin_fixture_session(place, settings, store, suite, facts=facts, since=self.session.begun)
         add_patches_of_plugins(self.config)
         run_session.open()
         run_session.pause()
@@ -299,9 +299,9 @@ class SharedSetUp:
 
     def make_failure(self, finding: Finding, failure: BaseException | None = None) -> BaseException:
         """Return the exception for a finding about the fixture."""
-        from pytest_agentreplay.runs.fixture_session import used_by
+        from pytest_agentreplay.runs.session_factory import add_users
 
-        return make_failure(self.item, used_by(finding, self.list_tests()), failure)
+        return make_failure(self.item, add_users(finding, self.list_tests()), failure)
 
 
 def set_up_fixture(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Generator[None, Any, Any]:

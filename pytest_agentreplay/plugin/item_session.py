@@ -81,14 +81,16 @@ def make_session(item: pytest.Item) -> RunSession | None:
         raise SettingsError(TOO_LATE)
     if settings.mode == "off" or is_left_out(item):
         return None
-    from pytest_agentreplay.runs.garbage_collection import uncollected
+    from pytest_agentreplay.runs import pause_garbage_collection
 
-    with uncollected():
+    with pause_garbage_collection():
         from pytest_agentreplay.runs import session_factory
 
         place = locate_test(item, settings)
     suite = functools.partial(suite_of, item.session)
-    run_session = session_factory.begin(place, settings, store_of(item.config), suite, live_session_class(settings))
+    run_session = session_factory.begin_session(
+        place, settings, store_of(item.config), suite, live_session_class(settings)
+    )
     if (backend := getattr(run_session, "live", None)) is not None:
         backend.budget = item.config.stash[keys.LIVE_RUNS].ledger
     return run_session
@@ -175,9 +177,9 @@ def is_left_out(item: pytest.Item) -> bool:
 def make_unfit_failure(item: pytest.Item, error: AgentReplayError) -> BaseException:
     """Return the exception that fails a test which cannot be recorded or replayed as it stands."""
     if isinstance(error, SnapshotError):
-        from pytest_agentreplay.runs.session_factory import refused
+        from pytest_agentreplay.runs.session_factory import describe_refused
 
-        item.stash[keys.FINDING] = refused(error, nodeid_of(item), functools.partial(suite_of, item.session))
+        item.stash[keys.FINDING] = describe_refused(error, nodeid_of(item), functools.partial(suite_of, item.session))
         return make_failure(item, item.stash[keys.FINDING])
     failure = pytest.fail.Exception(str(error), pytrace=False)
     failure.agentreplay = True  # type: ignore[attr-defined]

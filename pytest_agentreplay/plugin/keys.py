@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.redaction.policy import Redactor
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.late_calls import LateCalls
-    from pytest_agentreplay.runs.renamed_tests import Suite
     from pytest_agentreplay.runs.run_session import RunSession
+    from pytest_agentreplay.runs.unused_snapshots import Suite
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.store.snapshots import Store
 

@@ -92,7 +92,7 @@ def orders_of(item: pytest.Function, test: str, wish: dict[str, Any] | None) -> 
         snapshot = store.load(store.path_of(item.path, test), test)
     except (SettingsError, SnapshotError):
         return []
-    from pytest_agentreplay.runs.order_exploration import trials
+    from pytest_agentreplay.runs.partial_replay import trials
 
     return trials(snapshot.run, limit=limit, seed=seed)
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.report.summary import SessionSummary
-    from pytest_agentreplay.runs.proof_process import ProofResults
+    from pytest_agentreplay.runs.command import ProofResults
 
 WOULD_RUN_AGAIN = "a tool would run again"
 """Why a test with a tool that is not frozen is not replayed: the tool may have been a payment."""
@@ -265,7 +265,7 @@ class FreshProof:
 
     def replay(self, chosen: list[SessionSummary]) -> ProofResults:
         """Replay these tests in a fresh process."""
-        from pytest_agentreplay.runs import proof_process
+        from pytest_agentreplay.runs import command
 
         config = self.config
         tests = [
@@ -285,9 +285,9 @@ class FreshProof:
         }
         folder = config.invocation_params.dir
         try:
-            return proof_process.replay(tests, plan, words[:end], environ=self.environ, folder=folder)
+            return command.prove_recordings(tests, plan, words[:end], environ=self.environ, folder=folder)
         except KeyboardInterrupt:
-            return proof_process.ProofResults(missing={str(row["test"]): "it was interrupted" for row in tests})
+            return command.ProofResults(missing={str(row["test"]): "it was interrupted" for row in tests})
 
 
 def choose_tests(willing: list[SessionSummary], new: list[SessionSummary]) -> Iterator[SessionSummary]:

@@ -201,7 +201,7 @@ def complete_report(item: pytest.Item, call: pytest.CallInfo[None], report: pyte
     if run_session is None:
         return None
     if report.failed and not has_finding and run_session.mode == "replay":
-        from pytest_agentreplay.runs.replay_session import OfflineSession
+        from pytest_agentreplay.runs.offline_session import OfflineSession
 
         assert isinstance(run_session, OfflineSession)
         run_session.note(redacted=add_redacted_notice(report, call.excinfo))

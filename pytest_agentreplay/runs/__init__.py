@@ -1,10 +1,31 @@
 """How one test is recorded, replayed, proved and reported; no pytest.
 
-session_factory    decides how a test runs            run_session      what all sessions share
-recording_session  everything runs, and is kept       replay_session   everything is answered from the snapshot
-adopting           new requests under old replies     accept           pending runs, journals, project rules
-fork_session       recorded turns, then the model
-fixture_session    a fixture wider than a test        proof_process    a fresh pytest that proves new recordings
-fixture_handle     what the fixture gives to a test   replay_kit       what was around a run
-child_session      a Python child of a test           late_calls       calls after the end of their test
+session_factory    decides how a test runs            run_session       what all sessions share
+recording_session  everything runs, and is kept       session_tools     the tools of a session, and their names
+replay_session     all answered from the snapshot     offline_session   what replays share; no usable snapshot
+partial_replay     adopt, fork, another order         replay_kit        what was around a run
+child_session      a Python child of a test           child_invitation  what the test passes to it
+fixture_handle     what the fixture gives to a test   late_calls        calls after the end of their test
+accept             pending runs, journals, rules      unused_snapshots  snapshots without a test, renamed tests
+snapshot_server    a snapshot for any process         snapshot_selection  what a command line means; mv
+command            commands run to their end; the proof of new recordings
 """
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def pause_garbage_collection() -> Iterator[None]:
+    """Return a block without the garbage collector.
+
+    A snapshot is a hundred thousand objects that stay, and so are imported modules: it would look through them in vain.
+    """
+    is_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_enabled:
+            gc.enable()

@@ -1,37 +1,46 @@
-"""Accepting what has been reviewed: pending runs, journals of interrupted recordings, project-wide rules."""
+"""What a person accepts: pending runs, what a recording left that was not written, and rules for the whole project.
+
+Also whether a new recording says what its snapshot says: then the old file is kept to the byte, and its diff is empty.
+"""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.codec import journal
 from pytest_agentreplay.core.align import divergences
 from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.paths import quoted
+from pytest_agentreplay.core.matching.address import content
+from pytest_agentreplay.core.model import HttpReply, Timing, ToolCall
+from pytest_agentreplay.core.paths import quoted, selecting
+from pytest_agentreplay.core.redaction.policy import PLAIN, Policy
 from pytest_agentreplay.core.rules import Rule
 from pytest_agentreplay.dialects import READER, RULES
-from pytest_agentreplay.errors import SettingsError, SnapshotError, SnapshotMissing
-from pytest_agentreplay.redact.final_scan import CUT
-from pytest_agentreplay.runs.accepted_rules import RULES_FILE, accepted_rules
-from pytest_agentreplay.runs.recovery import count, torn_off
+from pytest_agentreplay.errors import SettingsError, SnapshotError, SnapshotMissing, SnapshotUnreadable
+from pytest_agentreplay.redact.final_scan import CUT, checked
+from pytest_agentreplay.redact.rule_review import Review
+from pytest_agentreplay.runs.offline_session import RULES_FILE, accepted_rules
 from pytest_agentreplay.store import files, layout, projects, reading
 from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import root_above
+from pytest_agentreplay.store.snapshots import Store
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
-    from pytest_agentreplay.core.model import Run
+    from pytest_agentreplay.codec import Snapshot
+    from pytest_agentreplay.core.model import Exchange, Json, JsonObject, Run
+
 
 NOTHING_PENDING = "no run is pending for it; pytest --snapshot-record makes one where the recorded one has to stay"
 
 
-def rule(root: Path, path: str, reason: str) -> str:
+def accept_rule(root: Path, path: str, reason: str) -> str:
     """Accept one rule for all snapshots: the body field at `path` is watched from now on. Return the line to print."""
     accepted = [r for r in accepted_rules(root) if r.path != path]
     accepted.append(Rule("http", "body", path, "watch", reason, RULES_FILE))
@@ -41,21 +50,21 @@ def rule(root: Path, path: str, reason: str) -> str:
     return f"{format_path(file)}: {path} is told as drift and no longer compared: {reason}"
 
 
-def codes_between(old: Run, new: Run, root: Path, rules: tuple[Rule, ...] = ()) -> dict[str, int]:
+def count_codes(old: Run, new: Run, root: Path, rules: tuple[Rule, ...] = ()) -> dict[str, int]:
     """Return how often each code of a divergence is a change from `old` to `new`, most important first."""
     matching = Matching(READER, (*RULES, *accepted_rules(root), *rules))
-    counts = Counter(one.kind.code for one in divergences(old, new, READER, matching=matching))
+    counts = Counter(divergence.kind.code for divergence in divergences(old, new, READER, matching=matching))
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def all_wanted(codes: Iterable[str], chosen: Collection[str]) -> bool:
-    """Return whether each of `codes`, and at least one, is in `chosen`; nobody asks where that is empty."""
+def are_all_chosen(codes: Iterable[str], chosen: Collection[str]) -> bool:
+    """Return whether `codes` are not empty and all in `chosen`; an empty `chosen` takes any run."""
     present = set(codes)
     return not chosen or (bool(present) and present <= set(chosen))
 
 
-def pending(root: Path) -> list[Path]:
-    """The pending runs below `root`."""
+def list_pending(root: Path) -> list[Path]:
+    """Return the pending runs below `root`."""
     return files.below(layout.pending_folder(root), layout.SUFFIX)
 
 
@@ -72,16 +81,16 @@ class Pending:
     run: Run
     codes: dict[str, int] | None
 
-    def about(self) -> str:
+    def describe(self) -> str:
         """Return in a few words what it is: calls, outcome, changes."""
-        calls, status = count(len(self.run.exchanges)), self.run.header.outcome.get("status", "unknown")
+        calls, status = count_calls(len(self.run.exchanges)), self.run.header.outcome.get("status", "unknown")
         if self.codes is None:
             return f"{calls}, test {status}, no readable snapshot before"
         changes = ", ".join(f"{number} {code}" for code, number in self.codes.items())
         return f"{calls}, test {status}, changes: {changes or 'none'}"
 
-    def take(self) -> str:
-        """Put it in its snapshot's place; returns the line to print."""
+    def accept(self) -> str:
+        """Put it in its snapshot's place. Return the line to print."""
         files.write_whole(self.home, self.text)
         files.remove(self.file)
         return f"{format_path(self.home)}: taken for {projects.recorded_id(self.file, self.home, self.run.header.test)}"
@@ -108,14 +117,14 @@ def read_pending(what: Path) -> Pending:
             f"agentreplay recover --policy FILE {quoted(format_path(run))}"
         )
     try:
-        codes = codes_between(reading.load(home).run, new, root_above(home.parent))
+        codes = count_codes(reading.load(home).run, new, root_above(home.parent))
     except SnapshotError:
         codes = None
     return Pending(run, home, text, new, codes)
 
 
-def journals(root: Path) -> list[str]:
-    """A line for each journal that an interrupted recording has left and none adds to, and for each refused run."""
+def list_journals(root: Path) -> list[str]:
+    """Return a line for each journal that an interrupted recording has left, and for each refused run."""
     lines = []
     for file in files.below(layout.journal_folder(root), ".jsonl"):
         try:
@@ -125,22 +134,169 @@ def journals(root: Path) -> list[str]:
         except SnapshotError as error:
             lines.append(f"# {error}")
             continue
-        what = f"{run.header.test}, {count(len(run.exchanges))}" if run else "nothing readable"
-        lines.append(f"agentreplay recover {quoted(format_path(file))}   # {what}{torn_off(torn)}")
+        what = f"{run.header.test}, {count_calls(len(run.exchanges))}" if run else "nothing readable"
+        lines.append(f"agentreplay recover {quoted(format_path(file))}   # {what}{describe_loss(torn)}")
     return lines + [
         f"agentreplay recover --policy FILE {quoted(format_path(file))}   # refused, a secret was cut out of it"
-        for file in refused(root)
+        for file in list_refused(root)
     ]
 
 
-def refused(root: Path) -> list[Path]:
-    """The pending runs that the last scan has refused. One that cannot be read is told when somebody takes it."""
-    return [file for file in pending(root) if is_refused(file)]
+def list_refused(root: Path) -> list[Path]:
+    """Return the pending runs that the last scan has refused. One that cannot be read is reported when it is taken."""
+    return [file for file in list_pending(root) if is_refused(file)]
 
 
 def is_refused(file: Path) -> bool:
-    """Whether a pending run is the rest of one that was refused."""
+    """Return whether a pending run is the rest of one that was refused."""
     try:
         return CUT in codec.loads(reading.data(file), file=format_path(file)).run.header.kit
     except SnapshotError:
         return False
+
+
+def recover(file: Path, environ: Mapping[str, str], policy: Policy = PLAIN) -> str:
+    """Make a pending run of the journal `file` (absolute), redacted again; it is never promoted by itself.
+
+    A pending run is redacted again under `policy`; one that was refused becomes the snapshot of its test.
+    Return the lines to print. Raises SnapshotUnreadable for what is neither, Leak for what is not clean yet.
+    """
+    home = layout.home_path(file)
+    if home is not None and file.name.endswith(layout.SUFFIX):
+        return redact_pending(file, home, environ, policy)
+    if files.growing(file):
+        raise SnapshotUnreadable("is still being recorded; wait until its session is over", file=format_path(file))
+    run, torn = journal.read(files.read(file))
+    if run is None or home is None:
+        wrong = "holds no complete record" if home is not None else "is no journal; agentreplay recover lists them"
+        raise SnapshotUnreadable(wrong, file=format_path(file))
+    text = redact_run(
+        replace(run, header=replace(run.header, outcome={"status": "interrupted"})), environ, policy, home
+    )
+    root = next(up for up in file.parents if up.name == layout.PRIVATE).parent
+    path = Store(root).save_pending(home, text)
+    files.remove(file)
+    return (
+        f"{format_path(path)}: {count_calls(len(run.exchanges))} recovered{describe_loss(torn)}\n"
+        f"agentreplay accept {quoted(format_path(path))}"
+    )
+
+
+def redact_pending(file: Path, home: Path, environ: Mapping[str, str], policy: Policy) -> str:
+    """Redact the pending run `file` again; the rest of a refused one goes to `home`, unless a passing run is there."""
+    run = codec.loads(reading.data(file), file=format_path(file)).run
+    cut = run.header.kit.get(CUT)
+    text = redact_run(run, environ, policy, home)
+    if not isinstance(cut, list) or keeps_passing(home, run):
+        files.write_whole(file, text)
+        return f"{format_path(file)}: redacted again\nagentreplay accept {quoted(format_path(file))}"
+    files.write_whole(home, text)
+    files.remove(file)
+    places = f"; a placeholder stands for {'; '.join(map(str, cut))}" if cut else ""
+    test = projects.recorded_id(file, home, run.header.test)
+    return f"{format_path(home)}: written for {test}{places}\npytest {selecting(test)}"
+
+
+def redact_run(run: Run, environ: Mapping[str, str], policy: Policy, home: Path) -> str:
+    """Return the text of `run`, redacted again under `policy`. Raises Leak."""
+    review = Review(run, codec.dumps(run).encode(), policy, environ)
+    return checked(review.redaction, review.run, format_path(home))
+
+
+def keeps_passing(home: Path, run: Run) -> bool:
+    """Return whether the snapshot is of a run that passed, and `run` did not."""
+    try:
+        there = codec.loads(reading.data(home), file=format_path(home)).run.header
+    except SnapshotMissing:
+        return False
+    return there.outcome.get("status") == "passed" != run.header.outcome.get("status")
+
+
+def count_calls(calls: int) -> str:
+    """Return a number of calls in words."""
+    return f"{calls} call{'s' * (calls != 1)}"
+
+
+def describe_loss(torn: int) -> str:
+    """Return what a kill of the recording has cost, as the end of a message; "" for nothing."""
+    return f", {torn} bytes of an unfinished record dropped" if torn else ""
+
+
+INCIDENTAL_FACTS = frozenset({"clock", "trace", "git"})
+"""Facts of a kit that differ though the agent does the same: durations, ids of today's trace, the commit."""
+
+INCIDENTAL_FIELDS = frozenset({"id", "created", "created_at", "completed_at", "createTime", "usage", "usageMetadata"})
+"""Fields of replies, at any depth, that the APIs of models fill anew for each reply."""
+
+EMPTY_CALL = ToolCall("")
+
+
+def is_unchanged(previous: Snapshot, new: Run) -> bool:
+    """Return whether `new` differs from a sealed snapshot in incidental values alone."""
+    old = previous.run
+    return (
+        previous.sealed
+        and not previous.notes
+        and not previous.revisions
+        and old.header.seed == new.header.seed
+        and old.header.outcome == new.header.outcome
+        and compared_facts(old.header.kit) == compared_facts(new.header.kit)
+        and [strip_content(x) for x in old.exchanges] == [strip_content(x) for x in new.exchanges]
+        and [compared_reply(x) for x in old.exchanges] == [compared_reply(x) for x in new.exchanges]
+        and not divergences(old, new, READER, matching=Matching(READER, RULES))
+    )
+
+
+def compared_facts(kit: JsonObject) -> JsonObject:
+    """Return what of a kit is compared: versions, models, settings; not the port of a model on this machine."""
+    kept = {name: value for name, value in kit.items() if name not in INCIDENTAL_FACTS}
+    if isinstance(clock := kit.get("clock"), dict):
+        kept["clock"] = clock.get("mode")
+    if isinstance(models := kit.get("models"), list):
+        kept["models"] = [
+            {**entry, "host": str(entry.get("host", "")).partition(":")[0]} if isinstance(entry, dict) else entry
+            for entry in models
+        ]
+    return kept
+
+
+def strip_content(x: Exchange) -> Exchange:
+    """Return where an exchange stands in its run, without what was asked, what came back and how long it took."""
+    return replace(x, call=EMPTY_CALL, outcome=None, timing=Timing())
+
+
+def compared_reply(x: Exchange) -> Json:
+    """Return what is compared of a reply over HTTP: status, type and content, without the fields that are ever new."""
+    outcome = x.outcome
+    if not isinstance(outcome, HttpReply):
+        return None
+    kinds: list[Json] = [value for name, value in outcome.headers if name.lower() == "content-type"]
+    body_content = content(outcome.headers, outcome.body)
+    if body_content.kind != "bytes":
+        return [outcome.status, kinds, drop_incidental(body_content.tree)]
+    return [
+        outcome.status,
+        kinds,
+        [parse_event(line) for line in body_content.data.decode("utf-8", "replace").splitlines()],
+    ]
+
+
+def parse_event(line: str) -> Json:
+    """Return a line of a stream; of an event in JSON its content."""
+    try:
+        return drop_incidental(json.loads(line.removeprefix("data:")))
+    except ValueError:
+        return line
+
+
+def drop_incidental(tree: Json) -> Json:
+    """Return a tree without ids, dates and counts of tokens."""
+    if isinstance(tree, list):
+        return [drop_incidental(value) for value in tree]
+    if not isinstance(tree, dict):
+        return tree
+    return {
+        name: drop_incidental(value)
+        for name, value in tree.items()
+        if name not in INCIDENTAL_FIELDS and not name.endswith(("_id", "_at", "Id"))
+    }

@@ -1,4 +1,7 @@
-"""What the child processes of a test are told when they join, and how they do."""
+"""What the child processes of a test learn when they join, and how they do.
+
+The process of the test loads this module too, so the session of a child is imported when it begins.
+"""
 
 from __future__ import annotations
 
@@ -7,32 +10,32 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.process import child_start
+from pytest_agentreplay.runs.session_tools import find_child_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.intercept.process.child_start import Invitation
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.tools.tool import Tool
-    from pytest_agentreplay.runs.child_tools import ChildTool
     from pytest_agentreplay.settings import Settings
 
 
-def greeting(
+def describe_run(
     settings: Settings, interception: Interception, kit: JsonObject, tools: Iterable[tuple[str, Tool]]
 ) -> dict[str, Any]:
-    """What a child is told when it joins: what holds in the test, its tools by their import paths, and its codecs."""
+    """Return what a child receives when it joins: what holds in the test, its tools by import path, its codecs."""
     return {
-        "site": TAKING.site,
+        "site": HANDOVER.site,
         "root": interception.root,
         "clock": "stepped" if settings.clock == "virtual" else settings.clock,
         "zone": kit.get("zone") if settings.clock != "real" else None,
         "locale": kit.get("locale"),
         "order": settings.order,
         "waits": settings.waits,
-        "tools": [*places(tools)],
-        "codecs": [codec for codec in interception.tools.codecs if can_travel(codec)],
+        "tools": [place for path, tool in tools if (place := find_child_tool(path, tool)) is not None],
+        "codecs": [codec for codec in interception.tools.codecs if can_pickle(codec)],
         "read_tools": settings.read_tools,
         "live": interception.tools.live,
         "changes": interception.scope.changes,
@@ -42,18 +45,8 @@ def greeting(
     }
 
 
-def places(tools: Iterable[tuple[str, Tool]]) -> Iterator[ChildTool]:
-    """Where a child finds `tools`."""
-    from pytest_agentreplay.runs.child_tools import find_child_tool
-
-    for path, tool in tools:
-        place = find_child_tool(path, tool)
-        if place is not None:
-            yield place
-
-
-def can_travel(value: object) -> bool:
-    """Whether `value` can be handed to another process."""
+def can_pickle(value: object) -> bool:
+    """Return whether `value` can be passed to another process."""
     from multiprocessing.reduction import ForkingPickler
 
     try:
@@ -63,19 +56,18 @@ def can_travel(value: object) -> bool:
     return True
 
 
-def join(invitation: Invitation, main: str = "") -> None:
+def join_run(invitation: Invitation, main: str = "") -> None:
     """Join a run, in the child."""
-    from pytest_agentreplay.runs.child_session import join
+    from pytest_agentreplay.runs import child_session
 
-    join(invitation, main)
-
-
-def job(invitation: Invitation | None) -> Any:
-    """A block that works for the job of a pool, in the child."""
-    from pytest_agentreplay.runs.child_session import job
-
-    return job(invitation)
+    child_session.join_run(invitation, main)
 
 
-TAKING = child_start.ChildHandover(join, job, str(Path(__file__).parent / "child_site"))
-"""By name and no more, so that the test's own process does not load what only children need."""
+def run_job(invitation: Invitation | None) -> Any:
+    """Return a block that works for the job of a pool, in the child."""
+    from pytest_agentreplay.runs import child_session
+
+    return child_session.run_job(invitation)
+
+
+HANDOVER = child_start.ChildHandover(join_run, run_job, str(Path(__file__).parent / "child_site"))

@@ -33,7 +33,7 @@ from pytest_agentreplay.intercept.process.child_start import Invitation, ParentL
 from pytest_agentreplay.intercept.session import interceptions, lanes
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts
 from pytest_agentreplay.intercept.tools import tool
-from pytest_agentreplay.runs.child_tools import freeze
+from pytest_agentreplay.runs.session_tools import freeze_tools
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -42,17 +42,17 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Exchange
     from pytest_agentreplay.intercept.process.child_start import Here
 
-    Told = Mapping[str, Any]
+    Greeting = Mapping[str, Any]
 
 
 PATIENCE = 5.0
-"""Seconds that the main thread of a child holds a call that never ended, before it reports that it has no answer."""
+"""Seconds that the main thread of a child holds a call which never ended when recorded, before it reports that."""
 
 
 class ChildSession:
     """What this process, a child, has joined. It is made once; jobs of pools may lead it from run to run."""
 
-    def __init__(self, interception: interceptions.Interception | None, greeting: Told) -> None:
+    def __init__(self, interception: interceptions.Interception | None, greeting: Greeting) -> None:
         """`interception` is the copy that a fork has left in this process, None in a process of its own."""
         self.forked = interception is not None
         nobody: Any = None  # until `attach`
@@ -67,7 +67,7 @@ class ChildSession:
         self.run = ""
         self._surroundings = ExitStack()
 
-    def attach(self, link: ParentLink, greeting: Told) -> None:
+    def attach(self, link: ParentLink, greeting: Greeting) -> None:
         """Belong to the run that `link` leads to."""
         interception = self.interception
         # The copy of a fork is that of the run which has invited it: a fixture's, maybe, while jobs are of tests.
@@ -87,21 +87,21 @@ class ChildSession:
         interception.clock.now = lambda: clocks.monotonic_ns() - greeting["began"]
         interception.forget()
         self._start(greeting, inherited=inherited)
-        self.work_in(greeting)
+        self.enter_lane(greeting)
 
-    def work_in(self, greeting: Told) -> lanes.CallContext:
-        """Work in the lane of `greeting` from now on: its order, its seeds. Return its strand, which runs here."""
+    def enter_lane(self, greeting: Greeting) -> lanes.CallContext:
+        """Work in the lane of `greeting` from now on, with its order and seeds. Return the context of its calls."""
         interception = self.interception
         call_context = lanes.CallContext(
             interception, greeting["lane"], lanes.runner(), threading.get_ident(), inside=greeting["inside"]
         )
         interception.begin_at(call_context)
-        interception.order = order_of(interception, self.greeting, greeting["exchanges"])
+        interception.order = make_order(interception, self.greeting, greeting["exchanges"])
         assert interception.clock.steps is not None
         interception.clock.steps.step(greeting["at"], greeting["lane"], 0)
         return call_context
 
-    def _start(self, greeting: Told, *, inherited: bool) -> None:
+    def _start(self, greeting: Greeting, *, inherited: bool) -> None:
         """Intercept for the run of `greeting`; `inherited` says that a fork has left all but the guard in place."""
         interception, steps = self.interception, self.interception.clock.steps
         assert isinstance(steps, ClockAndSeeds)
@@ -116,9 +116,9 @@ class ChildSession:
             for surrounding in (Zone(greeting["zone"], greeting["wall"]), Locale(greeting["locale"])):
                 surrounding.start()
                 self._surroundings.callback(surrounding.stop)
-            with unload_modules("pytest"):
+            with hide_module("pytest"):
                 steps.start()
-            freeze(greeting["tools"], interception.tools.codecs, greeting["main"])
+            freeze_tools(greeting["tools"], interception.tools.codecs, greeting["main"])
         if self.watch is not None:
             self.watch.stop()
         self.watch = ChildGuard(
@@ -132,11 +132,11 @@ class ChildSession:
         self.watch.served = lambda environ, _: "" if any(GATEWAY.match(value) for value in environ.values()) else None
         self.watch.start(interception)
         child_start.install()
-        child_start.exchange(self, child_start.ChildHandover(join, job, greeting["site"]))
+        child_start.exchange(self, child_start.ChildHandover(join_run, run_job, greeting["site"]))
         interceptions.open_for(interception)
 
     @contextmanager
-    def aside(self) -> Iterator[None]:
+    def step_aside(self) -> Iterator[None]:
         """A block that belongs to no run."""
         assert isinstance(self.interception.clock.steps, ClockAndSeeds)
         assert self.watch is not None
@@ -169,7 +169,7 @@ class ChildSession:
 
 
 @contextmanager
-def unload_modules(name: str) -> Iterator[None]:
+def hide_module(name: str) -> Iterator[None]:
     """A block in which `name` cannot be imported, unless this process is about to run it.
 
     time-machine 3 brings a plugin along where it finds pytest, which takes every child 0.2 seconds to import.
@@ -190,14 +190,14 @@ _process = 0
 
 def join_encoded(value: str) -> None:
     """Join the run that the environment of this process invites to."""
-    join(Invitation.decoded(value))
+    join_run(Invitation.decoded(value))
 
 
-def join(invitation: Invitation, main: str = "") -> None:
+def join_run(invitation: Invitation, main: str = "") -> None:
     """Join the run that `invitation` leads to; `main` is the file of the main module, where no command line says it."""
     global _session, _process  # noqa: PLW0603  a process is in one run at a time
     if _process != os.getpid():
-        after_fork()
+        reset_locks()
     running = interceptions._running
     lanes.CALL_CONTEXT.set(None)
     interceptions.open_for(None)
@@ -211,8 +211,8 @@ def join(invitation: Invitation, main: str = "") -> None:
     lanes.CALL_CONTEXT.set(_session.interception.main())
 
 
-def after_fork() -> None:
-    """Leave to the parent what is its own, and take up locks that one of its threads may have held."""
+def reset_locks() -> None:
+    """After a fork, replace the locks that a thread of the parent may have held, and leave its server to it."""
     lanes._NAMING = threading.Lock()
     tool._LOCK = threading.RLock()
     if guard._active is not None:
@@ -222,23 +222,23 @@ def after_fork() -> None:
 
 
 @contextmanager
-def job(invitation: Invitation | None) -> Iterator[None]:
+def run_job(invitation: Invitation | None) -> Iterator[None]:
     """A block that works for the job of a pool, in the job's lane; for one of no run without `invitation`."""
     if invitation is None:
         if _session is None or interceptions._running is None:
             yield
         else:
-            with _session.aside():
+            with _session.step_aside():
                 yield
         return
     if _session is None or _session.run != invitation.run or _process != os.getpid():
-        join(invitation)
+        join_run(invitation)
         yield
         return
     link = _session.link
     assert link is not None
     before, order = _session.interception.main(), _session.interception.order
-    token = lanes.CALL_CONTEXT.set(_session.work_in(link.ask("job", invitation.token)))
+    token = lanes.CALL_CONTEXT.set(_session.enter_lane(link.ask("job", invitation.token)))
     try:
         yield
     finally:
@@ -248,14 +248,12 @@ def job(invitation: Invitation | None) -> Iterator[None]:
         _session.interception.order = order
 
 
-def order_of(interception: interceptions.Interception, greeting: Told, recorded: tuple[Exchange, ...]) -> Any:
-    """The order of answers in this process: as recorded where that matters; None where they come at once."""
+def make_order(interception: interceptions.Interception, greeting: Greeting, recorded: tuple[Exchange, ...]) -> Any:
+    """Return the order of answers in this process, as recorded where that matters; None where they come at once."""
     if greeting["mode"] == "record":
         return held_by(Holding)(interception.backend, interception)
     policy, schedule = greeting["order"], ReleaseSchedule(recorded)
-    if (policy == "free" and not greeting["waits"]) or (
-        policy == "auto" and not greeting["waits"] and not schedule.matters
-    ):
+    if not greeting["waits"] and (policy == "free" or (policy == "auto" and not schedule.matters)):
         return None
     from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
 

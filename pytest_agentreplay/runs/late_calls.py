@@ -33,7 +33,7 @@ from pytest_agentreplay.report.escape import escape_line, escape_output
 from pytest_agentreplay.report.notices import footer_lines
 from pytest_agentreplay.report.session_notices import process_notices
 from pytest_agentreplay.report.summary import LateCall, ProcessSummary, from_plain, to_plain
-from pytest_agentreplay.runs.replay_session import RefuseAll
+from pytest_agentreplay.runs.offline_session import RefuseAll
 from pytest_agentreplay.store import files
 
 if TYPE_CHECKING:

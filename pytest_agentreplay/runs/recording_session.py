@@ -4,6 +4,9 @@ What replaces what: with no snapshot yet, any finished run is written, its outco
 outage (no model call was answered), which is kept as pending. A failing run never replaces a passing snapshot, and
 nothing replaces a failure that its test keeps (`expect="reproduces"`): such a run is kept as pending, too. A run that
 was cut short is never promoted; its journal stays for `agentreplay recover`.
+
+
+The recording of one fixture that is wider than a test.
 """
 
 from __future__ import annotations
@@ -26,12 +29,13 @@ from pytest_agentreplay.core.renumber import thinned
 from pytest_agentreplay.core.serialize.fitting import BY_CONTENT
 from pytest_agentreplay.core.turns import top_level
 from pytest_agentreplay.dialects import READER
-from pytest_agentreplay.errors import AgentReplayError, CannotWrite, Leak, SnapshotMissing
+from pytest_agentreplay.errors import AgentReplayError, CannotWrite, Leak, SnapshotError, SnapshotMissing
 from pytest_agentreplay.intercept.environment.machine import locale_here, zone_here
 from pytest_agentreplay.intercept.environment.randomness import GENERATORS
 from pytest_agentreplay.intercept.ordering.holding import Holding
 from pytest_agentreplay.intercept.ordering.pacing import Pacing
 from pytest_agentreplay.intercept.session.courses import Courses
+from pytest_agentreplay.intercept.session.hosts import is_model_host
 from pytest_agentreplay.redact.final_scan import checked, next_step, rest
 from pytest_agentreplay.redact.redaction_factory import redacted_by
 from pytest_agentreplay.redact.residual import cut
@@ -39,7 +43,6 @@ from pytest_agentreplay.report import other_findings
 from pytest_agentreplay.report.summary import RecordingSummary, UncomparedArgument, UnfrozenTool, from_plain
 from pytest_agentreplay.runs import replay_kit
 from pytest_agentreplay.runs.run_session import EndedRun, RunSession
-from pytest_agentreplay.runs.unchanged import unchanged
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.display_path import format_path
 
@@ -189,7 +192,9 @@ class RecordingSession(RunSession):
         """Return the text of the previous snapshot where `run` differs from it in ids, dates and durations alone."""
         if self.previous is None or self._replaced is None or not self.keeps_unchanged:
             return ""
-        if not unchanged(self.previous, run) or self.redaction.leaks(self._replaced):
+        from pytest_agentreplay.runs.accept import is_unchanged
+
+        if not is_unchanged(self.previous, run) or self.redaction.leaks(self._replaced):
             return ""
         self.note(unchanged=True)
         return self._replaced.decode()
@@ -335,7 +340,71 @@ def seed_of(test: str) -> int:
     return int.from_bytes(hashlib.sha256(test.encode()).digest()[:4])
 
 
-def recording_of_missing(recording: RecordingSession) -> RecordingSession:
+def mark_missing(recording: RecordingSession) -> RecordingSession:
     """Return the recording of a test that had no snapshot: one that makes no call is not told to need none."""
     recording.recording = replace(recording.recording, missing=True)
     return recording
+
+
+def begin_recording(
+    place: Location, settings: Settings, store: Store, facts: JsonObject, since: int
+) -> RecordingSession:
+    """Return the recording of a fixture, not yet open; in a replay it is one of a snapshot that is missing."""
+    session = FixtureRecording(place, settings, store, facts, since)
+    return session if settings.mode == "record" else mark_missing(session)
+
+
+class FixtureRecording(RecordingSession):
+    """Records a fixture. Where several processes record it in one session, the first complete run is kept.
+
+    A run that passed still replaces one that failed.
+    """
+
+    keeps_unchanged = False  # the time of a recording says which session's it is
+
+    def __init__(self, place: Location, settings: Settings, store: Store, facts: JsonObject, since: int) -> None:
+        """Raises SnapshotError and CannotWrite as `RecordingSession` does."""
+        super().__init__(place, settings, store)
+        self.details = {"fixture": facts}
+        self._since = since
+        self.summary = replace(self.summary, instance=self.header.clock)
+
+    def end(self) -> Finding | None:
+        """Seal the run, unless another process of this session was first."""
+        if self._kept_by_another():
+            return self.stragglers()
+        try:
+            finding = super().end()
+        except CannotWrite:
+            if not self._kept_by_another():
+                raise
+            return self.stragglers()
+        if self.recording.verdict == "nothing crossed":
+            models = [entry.line() for entry in self.watch.ledger if is_model_host(entry.target.partition(":")[0])]
+            self.note(gaps=(*models,))
+            self.summary = replace(self.summary, silent=not models)
+        return finding
+
+    def _kept_by_another(self) -> bool:
+        """Whether the snapshot is of this session already; this run is dropped then."""
+        ended = self._ended
+        if not self.recorder.count() or ended is None or ended.interrupted:
+            return False
+        try:
+            present = self.store.load(self.place.snapshot, self.place.test)
+        except SnapshotError:
+            return False
+        passed = present.run.header.outcome.get("status") == "passed"
+        if present.run.header.clock < self._since or (not passed and ended.failure is None):
+            self.previous = present
+            return False
+        self.close()
+        self.journal.close(keep=False)
+        differs = answers(present.run) != answers(Run(self.header, self.recorder.exchanges()))
+        self.note(verdict="kept", differs=differs)
+        return True
+
+
+def answers(run: Run) -> list[object]:
+    """What came back, call by call."""
+    return [(exchange.call, exchange.outcome) for exchange in sorted(run.exchanges, key=lambda x: (x.lane, x.start))]

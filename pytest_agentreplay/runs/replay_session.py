@@ -3,58 +3,38 @@
 from __future__ import annotations
 
 import re
-import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.backends.backend import Moment, Refused
 from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.kit import drift, files, table
-from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Header, Run, ToolCall
 from pytest_agentreplay.core.paths import quoted, selecting
 from pytest_agentreplay.core.redaction.placeholders import variables_in
-from pytest_agentreplay.core.release_order import ReleaseSchedule, Started
+from pytest_agentreplay.core.release_order import Started
 from pytest_agentreplay.core.turns import function_of, label, turns
 from pytest_agentreplay.dialects import READER
-from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.intercept.network import in_process, sandbox
 from pytest_agentreplay.intercept.ordering.pausing import Pausing
 from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
 from pytest_agentreplay.intercept.session.pending_call import describe
-from pytest_agentreplay.report.summary import ReplaySummary, SessionSummary, VirtualClockUse
-from pytest_agentreplay.runs.accepted_rules import accepted_rules
-from pytest_agentreplay.runs.run_session import EndedRun, RunSession
+from pytest_agentreplay.report.summary import VirtualClockUse
+from pytest_agentreplay.runs.offline_session import OfflineSession, make_matching, make_schedule
 from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.backends.verify import VerifyBackend
     from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.matching import Near
+    from pytest_agentreplay.core.matching import Matching, Near
     from pytest_agentreplay.core.model import Call, Exchange, JsonObject
     from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
     from pytest_agentreplay.report.finding import Finding
-    from pytest_agentreplay.runs.run_session import Location
+    from pytest_agentreplay.runs.run_session import EndedRun, Location
     from pytest_agentreplay.settings import Settings
-
-
-class OfflineSession(RunSession):
-    """A test whose calls are answered from a snapshot, or refused."""
-
-    mode = "replay"
-    replay = ReplaySummary()
-
-    def summarize(self) -> SessionSummary:
-        """Return what the replay has shown."""
-        return replace(self.summary, replay=self.replay)
-
-    def note(self, **facts: Any) -> None:
-        """Add facts to the summary of the replay; their names and types are those of `ReplaySummary`."""
-        self.replay = replace(self.replay, **facts)
 
 
 class ReplaySession(OfflineSession):
@@ -63,9 +43,9 @@ class ReplaySession(OfflineSession):
     def __init__(self, place: Location, settings: Settings, snapshot: Snapshot, edited: Sequence[str] = ()) -> None:
         """Index the snapshot; nothing is restored yet. `edited` names what is not as it was sealed."""
         recorded = snapshot.run
-        matching = matching_of(place, settings)
+        matching = make_matching(place, settings)
         verifies = settings.model == "frozen" and settings.replay_tools == "verify"
-        self.verifier = verifier(recorded, matching, settings) if verifies else None
+        self.verifier = make_verifier(recorded, matching, settings) if verifies else None
         self.replayer = self.verifier or self.answering(recorded, matching)
         self.snapshot = snapshot
         header = recorded.header
@@ -103,7 +83,7 @@ class ReplaySession(OfflineSession):
         virtual = settings.clock == "virtual"
         if settings.order == "free" and not settings.waits and not virtual:
             return None
-        schedule, is_ordered = schedule_of(run), isinstance(run.header.kit.get("order"), dict)
+        schedule, is_ordered = make_schedule(run), isinstance(run.header.kit.get("order"), dict)
         if settings.order == "auto" and not (settings.waits or virtual) and not (is_ordered and schedule.matters):
             return None
         loose = settings.order in {"loose", "free"}
@@ -391,89 +371,8 @@ def without_ports(outcome: JsonObject) -> JsonObject:
 _PORT = re.compile(r"(localhost|127\.0\.0\.1|\[::1\]):[0-9]+")
 
 
-def schedule_of(run: Run, completion: Sequence[int] | None = None) -> ReleaseSchedule:
-    """In which order the answers of `run` came, or come now, as `ReleaseSchedule` takes it."""
-    kept = run.header.kit.get("order")
-    apart = kept.get("apart") if isinstance(kept, dict) else ()
-    return ReleaseSchedule(run.exchanges, map(str, apart) if isinstance(apart, list) else (), completion)
-
-
-def matching_of(place: Location, settings: Settings) -> Matching:
-    """Return when two calls of a test are the same, by the shipped rules, those of the project and its settings."""
-    rules = (*RULES, *accepted_rules(place.root), *settings.rules)
-    return Matching(READER, rules, personal=settings.redacted.personal, also=settings.matched_headers)
-
-
-def verifier(run: Run, matching: Matching, settings: Settings) -> VerifyBackend:
-    """The backend under which read tools run too."""
+def make_verifier(run: Run, matching: Matching, settings: Settings) -> VerifyBackend:
+    """Return the backend under which read tools run too."""
     from pytest_agentreplay.core.backends.verify import VerifyBackend
 
     return VerifyBackend(run, matching, READER, settings.near)
-
-
-class UnusableSnapshotSession(OfflineSession):
-    """There is no usable snapshot: the first call is refused, and the test fails there.
-
-    With `at_once` it fails even when nothing is asked: unreadable is never absent.
-    """
-
-    def __init__(
-        self,
-        place: Location,
-        settings: Settings,
-        why: Divergence,
-        *,
-        at_once: bool = False,
-        explain: Callable[[Divergence], Divergence] | None = None,
-        seed: int = 0,
-    ) -> None:
-        """`why` is told at the first call; `explain` adds what is worth looking for only then."""
-        self.backend = RefuseAll(why)
-        self.at_once = at_once
-        self._explain = explain
-        super().__init__(place, settings, self.backend, clock=time.time_ns(), seed=seed)
-
-    def run(self) -> Run:
-        """Nothing was recorded."""
-        return Run(Header(self.place.test))
-
-    def end_body(self, ended: EndedRun) -> Finding | None:
-        """The refusal, if anything was asked."""
-        del ended
-        if (stranger := self.strangers()) is not None:
-            self.interception.latch(stranger, "")
-        return self._refusal() or self.stragglers()
-
-    def end(self) -> Finding | None:
-        """The same, for what teardown asked."""
-        self.close()
-        return self._refusal() or self.stragglers()
-
-    def _refusal(self) -> Finding | None:
-        divergence = self.backend.why if self.at_once else self.backend.divergence
-        if divergence is None:
-            return None
-        if self._explain is not None:
-            divergence = self.backend.divergence = self._explain(divergence)
-            self._explain = None
-        return self.parted(divergence, {"file": str(self.place.snapshot)})
-
-
-class RefuseAll:
-    """A backend that refuses every call."""
-
-    def __init__(self, why: Divergence) -> None:
-        """`why` is what each refusal says."""
-        self.why = why
-        self.divergence: Divergence | None = None
-
-    def decide(self, call: Call, moment: Moment) -> Refused:
-        """Refuse, whatever it is."""
-        del moment
-        return Refused(replace(self.why, now=call))
-
-    def latch(self, divergence: Divergence, origin: str) -> Divergence:
-        """Keep the first refusal."""
-        if self.divergence is None:
-            self.divergence = replace(divergence, origin=origin)
-        return self.divergence

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -38,12 +37,12 @@ from pytest_agentreplay.intercept.tools.deferred_unpatching import refusing, rel
 from pytest_agentreplay.redact.redaction_factory import other_policy, redacted_by, redaction_for
 from pytest_agentreplay.report.summary import SessionSummary
 from pytest_agentreplay.runs import child_invitation
-from pytest_agentreplay.runs.tool_names import ToolNames
+from pytest_agentreplay.runs.session_tools import ToolNames, resolve_tools
 from pytest_agentreplay.store import dependency_hashes as declared
 from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from contextvars import Token
     from os import PathLike
 
@@ -167,7 +166,7 @@ class RunSession:
             self.interception,
             mode=self.mode,
             greeting=lambda: {
-                **child_invitation.greeting(settings, self.interception, kit, self.tools),
+                **child_invitation.describe_run(settings, self.interception, kit, self.tools),
                 "wall": clock,
                 "seed": seed,
                 "ids": self.chance.ids,
@@ -264,7 +263,7 @@ class RunSession:
             stack.callback(self.watch.stop)
             interceptions.open_for(self.interception)
             stack.callback(interceptions.open_for, None)
-            stack.enter_context(child_start.joining(self.children, child_invitation.TAKING))
+            stack.enter_context(child_start.joining(self.children, child_invitation.HANDOVER))
             if self.settings.children:
                 from pytest_agentreplay.intercept.gateway.children import declared
 
@@ -485,53 +484,3 @@ class RunSession:
         """Never write `value`; gives it back."""
         self.redaction.learn(CATEGORY, value)  # the environment of another machine may know it as a key
         return value
-
-
-def resolve_tools(settings: Settings) -> list[tuple[str, Tool]]:
-    """The tools, models and retrievals of the settings with their paths. Raises CannotRedirect."""
-    if not (settings.tools or settings.models or settings.retrievals):
-        return []
-    return [*named_tools(settings.tools), *named_models(settings)]
-
-
-def named_tools(lines: Iterable[tuple[str, str]]) -> list[tuple[str, Tool]]:
-    """The tools of the settings with their paths, by the short names that models know; by paths where two share one.
-
-    A line "read as lookup_order" names the tool itself. Raises CannotRedirect for a path that leads to nothing.
-    """
-    from pytest_agentreplay.intercept.tools.tool import Tool, find
-
-    tools = {
-        path: (function, *how.partition(" as ")[::2])
-        for line, how in lines
-        for path, function in find(line, live=how.startswith("live"))
-    }
-    names = shown_names(path for path, (_, _, shown_as) in tools.items() if not shown_as)
-    return [
-        (path, Tool(shown_as or names[path], function, effects=effects))  # type: ignore[arg-type]
-        for path, (function, effects, shown_as) in tools.items()
-    ]
-
-
-def named_models(settings: Settings) -> Iterator[tuple[str, Tool]]:
-    """The models and retrievals of the settings with their paths. Raises CannotRedirect for one that leads nowhere."""
-    from pytest_agentreplay.intercept.tools.tool import Tool, find
-
-    models = {path: (function, model) for line, model in settings.models for path, function in find(line)}
-    names = shown_names(models)
-    for path, (function, model) in models.items():
-        name, _, version = model.partition("@")
-        facts: JsonObject = {"version": version.strip()} if version.strip() else {}
-        yield path, Tool(name.strip() or names[path], function, boundary="model", facts=facts)
-    models = {path: (function, model) for line, model in settings.retrievals for path, function in find(line)}
-    names = shown_names(models)
-    for path, (function, model) in models.items():
-        about: JsonObject = {"embedding_model": model} if model else {}
-        yield path, Tool(names[path], function, "read", boundary="retrieval", facts=about)
-
-
-def shown_names(paths: Iterable[str]) -> dict[str, str]:
-    """The short name of each path, and the path itself where two share one."""
-    paths = list(paths)
-    short = Counter(path.rpartition(".")[2] for path in paths)
-    return {path: name if short[name := path.rpartition(".")[2]] == 1 else path for path in paths}

@@ -1,52 +1,64 @@
-"""Decides how one test runs, from its settings and its snapshot."""
+"""Decides how one test, or one fixture that is wider than a test, runs: from its settings and its snapshot.
+
+The session of a fixture has the set-up and the finalizers of the fixture, in a snapshot of its own. Between the two it
+is paused, while the tests that share the fixture have sessions of their own.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import random
+import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import SnapshotEdited, SnapshotError, SnapshotMisplaced, SnapshotMissing
-from pytest_agentreplay.runs.garbage_collection import uncollected
+from pytest_agentreplay.runs import pause_garbage_collection
+from pytest_agentreplay.store import files
 from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pytest_agentreplay.codec import Snapshot
+    from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.report.finding import Finding
-    from pytest_agentreplay.runs.renamed_tests import Suite
     from pytest_agentreplay.runs.run_session import Location, RunSession
+    from pytest_agentreplay.runs.unused_snapshots import Suite
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.store.snapshots import Store
 
     Replays = Callable[[Location, Settings, Snapshot, Sequence[str]], RunSession]
 
+MOST_TESTS = 3
+"""Tests that a report names of those that share a fixture."""
 
-def begin(
+
+def begin_session(
     place: Location, settings: Settings, store: Store, suite: Callable[[], Suite], replays: Replays | None = None
 ) -> RunSession:
-    """The session of one test, not yet open. A snapshot that cannot be used makes one that refuses every call.
+    """Return the session of one test, not yet open. A snapshot that cannot be used makes one that refuses every call.
 
     `suite` gives what is known of the other tests, for one that was renamed; `replays` makes the session of a plain
     replay, or of a live run.
 
     Recording raises SnapshotError for a snapshot that is there and cannot be read: it is never recorded over.
     """
-    with uncollected():
-        return loaded(place, settings, store, suite, replays)
+    with pause_garbage_collection():
+        return session_for(place, settings, store, suite, replays)
 
 
-def loaded(
+def session_for(
     place: Location, settings: Settings, store: Store, suite: Callable[[], Suite], replays: Replays | None = None
 ) -> RunSession:
-    """The session for what the store holds."""
+    """Return the session for what the store holds."""
     if settings.mode == "record" and not settings.replay_until:
         from pytest_agentreplay.runs.recording_session import RecordingSession
 
         return RecordingSession(place, settings, store)
-    from pytest_agentreplay.runs.replay_session import ReplaySession, UnusableSnapshotSession
+    from pytest_agentreplay.runs.offline_session import UnusableSnapshotSession
 
     try:
         snapshot = store.load(place.snapshot, place.test)
@@ -56,44 +68,48 @@ def loaded(
             raise SnapshotEdited(reason, file=format_path(place.snapshot))
     except SnapshotMissing:
         if settings.record_missing and settings.trial is None:
-            from pytest_agentreplay.runs.recording_session import RecordingSession, recording_of_missing
+            from pytest_agentreplay.runs.recording_session import RecordingSession, mark_missing
 
-            return recording_of_missing(RecordingSession(place, settings, store))
+            return mark_missing(RecordingSession(place, settings, store))
         missing = Divergence(Kind.NEW, "no snapshot is recorded for this test")
         return UnusableSnapshotSession(
-            place, settings, missing, explain=lambda divergence: renamed(divergence, place, store, suite)
+            place, settings, missing, explain=lambda divergence: add_former_name(divergence, place, store, suite)
         )
     except SnapshotError as error:
-        return UnusableSnapshotSession(place, settings, unusable(error, place.test, suite), at_once=True)
+        return UnusableSnapshotSession(place, settings, describe_unusable(error, place.test, suite), at_once=True)
     if settings.replay_until:
-        from pytest_agentreplay.runs.fork_session import ForkSession
+        from pytest_agentreplay.runs.partial_replay import ForkSession
 
         return ForkSession(place, settings, store)
     if settings.adopt:
-        from pytest_agentreplay.runs.adopting import AdoptingSession
+        from pytest_agentreplay.runs.partial_replay import AdoptingSession
 
         return AdoptingSession(place, settings, store, snapshot)
     if settings.trial is not None:
-        from pytest_agentreplay.runs.order_exploration import OrderExploration
+        from pytest_agentreplay.runs.partial_replay import OrderExploration
 
         return OrderExploration(place, settings, settings.trial, snapshot, edited)
-    return (replays or ReplaySession)(place, settings, snapshot, edited)
+    if replays is not None:
+        return replays(place, settings, snapshot, edited)
+    from pytest_agentreplay.runs.replay_session import ReplaySession
+
+    return ReplaySession(place, settings, snapshot, edited)
 
 
-def renamed(divergence: Divergence, place: Location, store: Store, suite: Callable[[], Suite]) -> Divergence:
-    """The divergence of a missing snapshot, with the one that may be the test's own under its former name."""
-    former = suite().former(place.test, store.around(place.root / place.test.partition("::")[0]))
+def add_former_name(divergence: Divergence, place: Location, store: Store, suite: Callable[[], Suite]) -> Divergence:
+    """Return the divergence of a missing snapshot, with the one that may be the test's own under its former name."""
+    former = suite().find_former(place.test, store.around(place.root / place.test.partition("::")[0]))
     if former is None:
         return divergence
-    from pytest_agentreplay.runs.renamed_tests import mv
+    from pytest_agentreplay.runs.unused_snapshots import move_command
 
     file, old = former
     detail = f"{format_path(file)} is that of {old}, which is gone: was it renamed?"
-    return replace(divergence, detail=(detail,), hints=(f"if it was renamed: {mv(old, place.test)}",))
+    return replace(divergence, detail=(detail,), hints=(f"if it was renamed: {move_command(old, place.test)}",))
 
 
-def unusable(error: SnapshotError, test: str, suite: Callable[[], Suite]) -> Divergence:
-    """The message about a snapshot that is there and cannot be used, with what helps."""
+def describe_unusable(error: SnapshotError, test: str, suite: Callable[[], Suite]) -> Divergence:
+    """Return the divergence for a snapshot that is there and cannot be used, with what helps."""
     reason = str(error).removeprefix(f"{error.file}: ")
     file = quoted(error.file)
     match error:
@@ -103,16 +119,74 @@ def unusable(error: SnapshotError, test: str, suite: Callable[[], Suite]) -> Div
                 f"else take the committed one: git restore {file}",
             )
         case SnapshotMisplaced() if not suite().has(error.test):
-            from pytest_agentreplay.runs.renamed_tests import mv
+            from pytest_agentreplay.runs.unused_snapshots import move_command
 
-            hints = (f"if it was renamed: {mv(error.test, test)}",)
+            hints = (f"if it was renamed: {move_command(error.test, test)}",)
         case _:
             hints = ()
     return Divergence(Kind.UNREADABLE, reason, hints=hints)
 
 
-def refused(error: SnapshotError, test: str, suite: Callable[[], Suite]) -> Finding:
-    """The finding of a test that cannot be recorded: what stands in its snapshot's place would be lost."""
+def describe_refused(error: SnapshotError, test: str, suite: Callable[[], Suite]) -> Finding:
+    """Return the finding of a test that cannot be recorded: what stands in its snapshot's place would be lost."""
     from pytest_agentreplay.report import findings
 
-    return findings.describe_divergence(unusable(error, test, suite), test, {"file": error.file})
+    return findings.describe_divergence(describe_unusable(error, test, suite), test, {"file": error.file})
+
+
+def begin_fixture_session(
+    place: Location, settings: Settings, store: Store, suite: Callable[[], Suite], *, facts: JsonObject, since: int
+) -> RunSession:
+    """Return the session of a fixture, not yet open.
+
+    `facts` are name and scope of the fixture, for the header of its snapshot; `since` is when the session of pytest
+    began, in nanoseconds since the epoch. Raises SnapshotError, while recording, for a snapshot that cannot be read.
+    """
+    # From the state that a project may have seeded, so that its fixtures draw the same numbers in each of its runs.
+    if settings.seed is None:
+        settings = settings._replace(seed=seed_from_state(store.snapshot_id(place.test)))
+    if settings.replay_until:  # a fork is of the tests; what they share is as it was recorded
+        settings = settings._replace(mode="replay", replay_until=0)
+    # Not from that state: two workers of xdist that make a database by a random id each must not share it.
+    ids = secrets.randbits(64)
+    with pause_garbage_collection():
+        missing = not files.exists(place.snapshot)
+        if settings.mode == "record" or (missing and settings.record_missing):
+            from pytest_agentreplay.runs.recording_session import FixtureRecording, mark_missing
+
+            recording = FixtureRecording(place, settings, store, facts | {"ids": ids}, since)
+            session: RunSession = recording if settings.mode == "record" else mark_missing(recording)
+        elif missing:
+            from pytest_agentreplay.runs.offline_session import UnrecordedFixtureSession
+
+            session = UnrecordedFixtureSession(
+                place, settings, lambda divergence: add_former_name(divergence, place, store, suite)
+            )
+        else:
+            session = session_for(place, settings, store, suite)
+            header = session.run().header
+            kept = header.kit.get("fixture")
+            recorded = kept.get("ids") if isinstance(kept, dict) else None
+            ids = recorded if isinstance(recorded, int) else ids
+            session.summary = replace(session.summary, instance=header.clock)
+    session.chance.ids = ids
+    session.summary = replace(session.summary, fixture={name: str(value) for name, value in facts.items()})
+    return session
+
+
+def seed_from_state(test: str) -> int:
+    """Return a seed for `test` from the state of the process's generator, which goes on as if nothing was drawn."""
+    state = hashlib.blake2b(repr(random.getstate()).encode(), digest_size=16).digest()
+    return int.from_bytes(hashlib.blake2b(state + test.encode(), digest_size=4).digest())
+
+
+def add_users(finding: Finding, tests: list[str]) -> Finding:
+    """Return `finding`, of a fixture, with the tests that share it."""
+    from pytest_agentreplay.core.paths import named
+    from pytest_agentreplay.report.finding import Line
+
+    listed = ", ".join(tests[:MOST_TESTS]) + (f" and {len(tests) - MOST_TESTS} more" if len(tests) > MOST_TESTS else "")
+    lines = (Line("text", f"{finding.test}, shared by {listed}", "fixture"), *finding.lines)
+    code, space, rest = finding.headline.partition("] ")
+    headline = f"{code}{space}{named(finding.test)}: {rest}"
+    return replace(finding, headline=headline, lines=lines)

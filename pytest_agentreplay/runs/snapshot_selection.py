@@ -1,23 +1,29 @@
-"""Which snapshots or pending runs a command line means: files, folders, ids of tests, or all of the project."""
+"""What a command line means: snapshots, pending runs, the changes of `--replay-set`, the moves of `agentreplay mv`."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.errors import SettingsError
-from pytest_agentreplay.runs.accept import NOTHING_PENDING, pending
-from pytest_agentreplay.runs.snapshot_moves import with_slashes
-from pytest_agentreplay.store import layout, locks, snapshots
+from pytest_agentreplay import codec
+from pytest_agentreplay.core.live.request_changes import change_error, parse_change
+from pytest_agentreplay.errors import CannotWrite, SettingsError, SnapshotError, SnapshotMissing
+from pytest_agentreplay.runs.accept import NOTHING_PENDING, list_pending
+from pytest_agentreplay.runs.unused_snapshots import move_command
+from pytest_agentreplay.settings.parsers import directory
+from pytest_agentreplay.store import files, layout, locks, projects, snapshots
 from pytest_agentreplay.store.display_path import format_path
-from pytest_agentreplay.store.projects import is_file, root_above
+from pytest_agentreplay.store.projects import ini_value, is_file, root_above
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
+    from pytest_agentreplay.core.model import JsonObject
 
-def snapshots_meant(words: Iterable[str], here: Path) -> list[Path]:
+
+def select_snapshots(words: Iterable[str], here: Path) -> list[Path]:
     """Return the snapshots that `words` name, typed in the folder `here`; without words those of the whole project.
 
     Raises SettingsError for an id that no snapshot states.
@@ -30,50 +36,50 @@ def snapshots_meant(words: Iterable[str], here: Path) -> list[Path]:
         path = here / word
         if path.is_dir():
             chosen += locks.snapshots(path)
-        elif names_file(path):
+        elif is_snapshot_name(path):
             chosen.append(path)
         else:
-            chosen += of_test(word, here, locks.snapshots(root_above(here)))
+            chosen += select_by_test(word, here, locks.snapshots(root_above(here)))
     return list(dict.fromkeys(chosen))
 
 
-def pending_meant(words: Iterable[str], here: Path) -> list[Path]:
+def select_pending(words: Iterable[str], here: Path) -> list[Path]:
     """Return the pending runs that `words` name, or the file itself where a word is one; without words all of them.
 
     Raises SettingsError for an id that no pending run states.
     """
     words = list(words)
     if not words:
-        return pending(root_above(here))
+        return list_pending(root_above(here))
     chosen: list[Path] = []
     for word in words:
         path = here / word
         if path.is_dir():
-            waiting = pending(root_above(path))
-            chosen += [file for file in waiting if any(place.is_relative_to(path) for place in places(file))]
-        elif names_file(path):
+            waiting = list_pending(root_above(path))
+            chosen += [file for file in waiting if any(place.is_relative_to(path) for place in places_of(file))]
+        elif is_snapshot_name(path):
             chosen.append(path)
         else:
-            chosen += of_test(word, here, pending(root_above(here)))
+            chosen += select_by_test(word, here, list_pending(root_above(here)))
     return list(dict.fromkeys(chosen))
 
 
-def names_file(path: Path) -> bool:
+def is_snapshot_name(path: Path) -> bool:
     """Return whether a path is that of a snapshot or a pending run, or would be; its reader says what is wrong."""
     return path.suffix != ".py" and (path.name.endswith(layout.SUFFIX) or is_file(path))
 
 
-def places(file: Path) -> tuple[Path, ...]:
+def places_of(file: Path) -> tuple[Path, ...]:
     """Return where a pending run lies, and where it belongs."""
     home = layout.home_path(file)
     return (file,) if home is None else (file, home)
 
 
-def of_test(word: str, here: Path, candidates: Iterable[Path]) -> list[Path]:
+def select_by_test(word: str, here: Path, candidates: Iterable[Path]) -> list[Path]:
     """Return those of `candidates` that are of the test, class or test file `word`. Raises SettingsError for none."""
     root = root_above(here)
     below = here.relative_to(root).as_posix() if here.is_relative_to(root) else "."
-    nodeid = with_slashes(word)
+    nodeid = normalize_id(word)
     names = (nodeid, f"{below}/{nodeid}") if below != "." else (nodeid,)
     begins = tuple(f"{name}{mark}" for name in names for mark in ("::", "["))
 
@@ -82,15 +88,15 @@ def of_test(word: str, here: Path, candidates: Iterable[Path]) -> list[Path]:
 
     if chosen := [file for file in candidates if is_meant(snapshots.test_of(file, root))]:
         return chosen
-    tests = {test for file in (*locks.snapshots(root), *pending(root)) if (test := snapshots.test_of(file, root))}
+    tests = {test for file in (*locks.snapshots(root), *list_pending(root)) if (test := snapshots.test_of(file, root))}
     if any(map(is_meant, tests)):
         raise SettingsError(f"{word}: {NOTHING_PENDING}")
     raise SettingsError(
-        f"{word}: no snapshot or pending run below {format_path(root)} is of this test{nearest(word, tests)}"
+        f"{word}: no snapshot or pending run below {format_path(root)} is of this test{describe_nearest(word, tests)}"
     )
 
 
-def nearest(word: str, tests: Iterable[str]) -> str:
+def describe_nearest(word: str, tests: Iterable[str]) -> str:
     """Return what of `tests` is nearest to `word`, by id, file or name, as the end of a message; "" for nothing."""
     nodes: dict[str, str] = {}
     for test in sorted(tests):
@@ -98,3 +104,145 @@ def nearest(word: str, tests: Iterable[str]) -> str:
         nodes |= {test.rpartition("::")[2]: test, module: module, test: test}
     near = dict.fromkeys(nodes[name] for name in get_close_matches(word, nodes, n=3))
     return f"; the nearest: {', '.join(near)}" if near else ""
+
+
+@dataclass(frozen=True)
+class Project:
+    """Where the snapshots of the project at `root` lie, and `here`, where a person types."""
+
+    root: Path
+    directory: str
+    here: Path
+
+    @classmethod
+    def find(cls, root: Path, here: Path) -> Project:
+        """Return the project at `root` as its ini file has it. Raises SettingsError."""
+        return cls(root, directory(ini_value(root, "agentreplay_dir") or layout.DIRECTORY, ""), here)
+
+    def path_of(self, test: str) -> Path:
+        """Return where the snapshot of `test` belongs."""
+        return projects.snapshot_path(self.root, test.partition("::")[0], test, self.directory)
+
+
+def move_snapshots(project: Project, old: str, new: str) -> list[str]:
+    """Move the snapshots of `old` to where those of `new` belong, with their pending runs; returns the lines to print.
+
+    Both are node ids, beginnings of node ids, or test files. All of them move, or none. Raises SettingsError for
+    names that are none, SnapshotMissing, CannotWrite where the new test has one, SnapshotError for one not as sealed.
+    """
+    old, new = check_ids(project, old, new)
+    every = list(list_stated(project, old, new))
+    matches = snapshots_by_test(project, old, every)
+    if not matches:
+        raise missing_error(project, old, new, [test for _, test in every])
+    moves, lines, tops = [], [], []
+    for test, file in sorted(matches.items()):
+        new_id = new + test[len(old) :]
+        home = project.path_of(new_id)
+        stated = projects.snapshot_id(project.root, new_id)
+        moves.append(plan_move(file, home, stated))
+        tops.append(layout.test_folder(file, project.directory))
+        waiting = layout.pending_path(project.root, file)
+        if files.exists(waiting):
+            moves.append(plan_move(waiting, layout.pending_path(project.root, home), stated))
+            tops.append(layout.pending_folder(project.root))
+        lines.append(
+            f"{format_path(home)}: the snapshot of {new_id}" + (f", was {format_path(file)}" if home != file else "")
+        )
+    files.move_all(moves)
+    for (file, _, _), top in zip(moves, tops, strict=True):
+        files.prune(file, top)
+    return lines
+
+
+def check_ids(project: Project, old: str, new: str) -> tuple[str, str]:
+    """Return both names as node ids from the root. Raises SettingsError for what is none."""
+    old, new = normalize_id(old), normalize_id(new)
+    for test_id in (old, new):
+        if not layout.names_test(test_id if "::" in test_id else f"{test_id}::test"):
+            text = f"{test_id!r:.80} is no node id of a test; one looks like tests/test_shop.py::test_refund"
+            raise SettingsError(text)
+    if ("::" in old) is not ("::" in new):
+        raise SettingsError("mv takes two node ids, or two test files")
+    if old == new:
+        raise SettingsError(f"{old} is its name already")
+    module = new.partition("::")[0]
+    if (project.root / module).is_file():
+        return old, new
+    if not (project.here / module).is_file():
+        raise SettingsError(f"{module}: there is no such test file; rename the test first, its snapshot then")
+    below = project.here.relative_to(project.root).as_posix()
+    return f"{below}/{old}", f"{below}/{new}"
+
+
+def normalize_id(name: str) -> str:
+    """Return a node id as pytest writes it: with slashes in its file, on every system."""
+    file, mark, rest = name.strip().partition("::")
+    return f"{file.replace(chr(92), '/').removeprefix('./')}{mark}{rest}"
+
+
+def list_stated(project: Project, *names: str) -> Iterator[tuple[Path, str]]:
+    """Yield the snapshots of the project that can be read, each with the test that it states."""
+    folders = (layout.test_folder(project.path_of(name), project.directory) for name in names)
+    near = (file for folder in folders for file in snapshots.snapshots_in(folder / project.directory, project.root))
+    for file in dict.fromkeys((*near, *snapshots.everywhere(project.root, project.directory))):
+        if (test := snapshots.test_of(file, project.root)) is not None:
+            yield file, test
+
+
+def snapshots_by_test(project: Project, old: str, snapshots: Iterable[tuple[Path, str]]) -> dict[str, Path]:
+    """Return the snapshot that states `old` itself, else those of its tests. Raises CannotWrite where two state one."""
+    stated: dict[str, list[Path]] = {}
+    for file, test in snapshots:
+        if test == old or test.startswith((f"{old}::", f"{old}[")):
+            stated.setdefault(test, []).append(file)
+    files_by_id: dict[str, Path] = {}
+    for test, (first, *others) in stated.items():
+        files_by_id[test] = home if (home := project.path_of(test)) in others else first
+        if others and files_by_id[test] != home:
+            raise CannotWrite(
+                f"{format_path(others[0])} and {format_path(first)} both state {test}; remove the wrong one"
+            )
+    return {old: files_by_id[old]} if old in files_by_id else files_by_id
+
+
+def missing_error(project: Project, old: str, new: str, tests: list[str]) -> SnapshotError:
+    """Return the error for a name that no snapshot states: its file is damaged, or what is there has another name."""
+    home = project.path_of(old)
+    if "::" in old and files.exists(home):
+        codec.loads(files.read(home), file=format_path(home))  # says what is wrong, unless it is another test's
+    others = tests if "::" in old else sorted({test.partition("::")[0] for test in tests})
+    close = get_close_matches(old, [test for test in others if test != new], n=1, cutoff=0)
+    instead = f"; the nearest: {move_command(close[0], new)}" if close else ""
+    return SnapshotMissing(f"no snapshot states {old}{instead}", file=format_path(home if "::" in old else home.parent))
+
+
+def plan_move(file: Path, home: Path, test: str) -> tuple[Path, Path, str]:
+    """Return one move. Raises CannotWrite for a new place that is taken, SnapshotError for a file not as sealed."""
+    if home != file and files.exists(home):
+        raise CannotWrite(f"{format_path(home)}: {test} has one already, so nothing was moved; remove it, or keep it")
+    return file, home, codec.restated(files.read(file), test, file=format_path(file))
+
+
+def read_changes(texts: Iterable[str], root: Path) -> JsonObject:
+    """Return what changes, by name; files of prompts stand below `root`. Raises SettingsError."""
+    changes: JsonObject = {}
+    for text in texts:
+        name, value = parse_change(text)
+        if name in changes:
+            raise change_error(name, "it is given twice: give one value")
+        changes[name] = read_prompt(text, root / str(value)[1:], root) if name == "prompt" else value
+    return changes
+
+
+def read_prompt(change: str, file: Path, root: Path) -> str:
+    """Return the text of the file of a prompt. Raises SettingsError."""
+    if not file.resolve().is_relative_to(root.resolve()):
+        raise change_error(change, f"the file is outside of the project; put it below {root}")
+    try:
+        text = files.read(file).decode()
+    except (SnapshotError, UnicodeDecodeError) as error:
+        raise change_error(change, str(error)) from None
+    if not text.strip():
+        raise change_error(change, "the file is empty")
+    return text

@@ -18,7 +18,7 @@ from pytest_agentreplay.intercept.session.interceptions import Interception
 from pytest_agentreplay.redact.chosen_policy import in_force
 from pytest_agentreplay.redact.redaction_factory import redaction_for
 from pytest_agentreplay.report import findings
-from pytest_agentreplay.runs.accepted_rules import accepted_rules
+from pytest_agentreplay.runs.offline_session import accepted_rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from pytest_agentreplay.codec import Snapshot
-    from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.report.finding import Finding
 
 
@@ -52,7 +51,11 @@ class SnapshotServer:
         self._facts = {"file": str(file), "recorded": snapshot.run.header.recorded}
         self._test = snapshot.run.header.test
         policy = in_force(root)
-        self._replayer = backend or ReplayBackend(asked_from_outside(snapshot.run), rules_of(root, policy), READER)
+        self._replayer = backend or ReplayBackend(
+            asked_from_outside(snapshot.run),
+            Matching(READER, (*RULES, *accepted_rules(root)), personal=policy.personal),
+            READER,
+        )
         redaction = redaction_for(os.environ, todays_places(root), policy=policy, is_declared=is_declared)
         kit = snapshot.run.header.kit
         redaction.recall(kit)
@@ -97,8 +100,3 @@ def asked_from_outside(run: Run) -> Run:
     calls = {x.start: x for x in run.exchanges if isinstance(x.call, HttpCall)}
     outermost = [x for x in calls.values() if x.parent not in calls]
     return Run(run.header, tuple(replace(x, parent=None) for x in outermost))
-
-
-def rules_of(root: Path, policy: Policy) -> Matching:
-    """Matching by the shipped rules and those that the project has accepted."""
-    return Matching(READER, (*RULES, *accepted_rules(root)), personal=policy.personal)

@@ -1,19 +1,21 @@
-"""Snapshots that no test used: claimed after a full run alone, and never of a test that may be there.
+"""Snapshots that no test used, and the tests that they may belong to under a new name.
 
-Each process reports what it collected (`find_unowned`), the one that prints the footer decides (`find_unused`).
-Whatever is not known for sure counts for the snapshot: a test that was skipped keeps it, so does a test file that is
-there and was not collected, and a single reason to doubt that all tests were run (`narrowed`) ends the search.
+Unused ones are claimed after a full run alone, and never of a test that may be there. Each process reports what it
+collected (`find_unowned`), the one that prints the footer decides (`find_unused`). Doubt counts for a snapshot: a test
+that was skipped keeps it, so does a test file that is there and was not collected, and a single reason to doubt that
+all tests were run (`find_limit`) ends the search.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.core.paths import is_fixture, scope_of
+from pytest_agentreplay.core.paths import is_fixture, quoted, scope_of
 from pytest_agentreplay.errors import SnapshotError
 from pytest_agentreplay.report.summary import CollectedSnapshots, UnusedSnapshots, to_plain
 from pytest_agentreplay.store import files, layout, snapshots
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.report.summary import SessionSummary
     from pytest_agentreplay.store.snapshots import Store
+
 
 FILTERS = {
     "keyword": "-k",
@@ -56,8 +59,10 @@ class CollectedTests:
     folders: Collection[Path]
 
 
-def narrowed(options: Mapping[str, Any], words: Sequence[str], here: Path, root: Path, testpaths: Sequence[str]) -> str:
-    """Why a session is not over all tests of the project, or "". `words` are the paths that pytest was given."""
+def find_limit(
+    options: Mapping[str, Any], words: Sequence[str], here: Path, root: Path, testpaths: Sequence[str]
+) -> str:
+    """Return why a session is not over all tests of the project, or "". `words` are the paths that pytest was given."""
     if flags := [flag for name, flag in FILTERS.items() if options.get(name)]:
         return f"{' and '.join(flags)} left tests out"
     folders = [root / folder for pattern in testpaths for folder in snapshots.named_by(root, pattern)] or [root]
@@ -131,10 +136,8 @@ def find_unused(
     unowned = sorted({**gone, **idle}.items())
     if not unowned:
         return replace(unused, unreadable=unreadable)
-    from pytest_agentreplay.runs.renamed_tests import nearest
-
     missing = sorted(summary.test for summary in summaries if summary.code == "AR-NEW")
-    nearby = [(file, test, nearest(test, zip(missing, missing, strict=True))) for file, test in unowned]
+    nearby = [(file, test, find_nearest(test, zip(missing, missing, strict=True))) for file, test in unowned]
     possible_moves = tuple((file, test, new[1]) for file, test, new in nearby if new is not None)
     return replace(
         unused,
@@ -147,11 +150,9 @@ def find_unused(
 
 def find_moves(unused: Sequence[tuple[str, str]], missing: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield old and new id of the unused snapshot that is nearest to each test without one, as its failure says too."""
-    from pytest_agentreplay.runs.renamed_tests import nearest
-
     left = dict(unused)
     for new in missing:
-        pair = nearest(new, left.items())
+        pair = find_nearest(new, left.items())
         if pair is not None:
             del left[pair[0]]
             yield pair[1], new
@@ -162,7 +163,7 @@ def write_unused(unused: UnusedSnapshots, into: str) -> None:
     files.write_whole(Path(into), json.dumps(to_plain(unused)))
 
 
-def delete(unused: UnusedSnapshots, *, dry: bool) -> tuple[list[str], list[str]]:
+def delete_unused(unused: UnusedSnapshots, *, dry: bool) -> tuple[list[str], list[str]]:
     """Delete the unused snapshots, and the pending run of each. Return what went, and what cannot be read.
 
     One that may belong to a test without a snapshot stays ("held"). With `dry` nothing is touched. Raises CannotWrite.
@@ -187,3 +188,92 @@ def delete(unused: UnusedSnapshots, *, dry: bool) -> tuple[list[str], list[str]]
                 files.delete(path, top)
             went.append(str(path))
     return went, damaged
+
+
+ALIKE = 0.6
+"""How alike the names of two tests of different files must be to be taken for one test."""
+
+T = TypeVar("T")
+
+
+def move_command(old: str, new: str) -> str:
+    """Return the command that gives the snapshot of `old` to `new`."""
+    return f"agentreplay mv {quoted(old)} {quoted(new)}"
+
+
+def measure_likeness(first: str, second: str) -> float:
+    """Return how alike two node ids are, from 0 to 2: files and what stands in them count the same."""
+    if is_fixture(first) is not is_fixture(second):
+        return 0
+    from difflib import SequenceMatcher
+
+    (file, _, rest), (file_too, _, rest_too) = first.partition("::"), second.partition("::")
+    names = SequenceMatcher(None, rest, rest_too, autojunk=False)
+    if file == file_too:
+        return 1 + names.ratio()
+    if names.real_quick_ratio() < ALIKE or names.quick_ratio() < ALIKE or (alike := names.ratio()) < ALIKE:
+        return 0
+    return alike + SequenceMatcher(None, file, file_too, autojunk=False).ratio()
+
+
+def find_nearest(test: str, others: Iterable[tuple[T, str]]) -> tuple[T, str] | None:
+    """Return the pair whose test is most like `test`; None where none is like it at all."""
+    candidates = [(measure_likeness(test, other), other, what) for what, other in others]
+    best = max(candidates, key=lambda candidate: candidate[0], default=None)
+    return (best[2], best[1]) if best is not None and best[0] else None
+
+
+@dataclass(frozen=True)
+class Suite:
+    """What a session knows of the tests of the project at `root`: the `ids` collected, whether selected or not.
+
+    `words` are the paths and ids that pytest was given, `modules` the loaded modules by test file.
+    """
+
+    root: Path
+    ids: frozenset[str]
+    words: Sequence[str] = ()
+    modules: Mapping[str, object] = field(default_factory=dict)
+    _there: dict[str, bool] = field(default_factory=dict)
+
+    def find_former(self, test: str, snapshots: Iterable[tuple[T, str]]) -> tuple[T, str] | None:
+        """Return the snapshot that is most likely that of `test` under its former name, of a test that is gone."""
+        return find_nearest(test, (pair for pair in snapshots if not self.has(pair[1])))
+
+    def has(self, test: str) -> bool:
+        """Return whether the test is there. What a session over a part of the tests cannot tell is taken for there."""
+        if test not in self._there:
+            self._there[test] = test in self.ids or self._is_there(test)
+        return self._there[test]
+
+    def _is_there(self, test: str) -> bool:
+        file, _, rest = test.partition("::")
+        if not layout.names_test(test):
+            return True
+        if not (self.root / file).is_file():
+            return False
+        if is_fixture(test):
+            module = self.modules.get(file)
+            return module is None or has_attribute(module, rest.partition("[")[0].replace("@", ""))
+        if file not in self._files:
+            return True
+        typed = [word.partition("::")[2] for word in self.words if "::" in word]
+        if not typed:
+            return False
+        name = rest.partition("[")[0]
+        module = self.modules.get(file)
+        if module is not None and not has_attribute(module, name):
+            return False
+        seen = f"{file}::{name}" in {test_id.partition("[")[0] for test_id in self.ids}
+        return not seen or any("[" in word for word in typed)
+
+    @cached_property
+    def _files(self) -> frozenset[str]:
+        return frozenset(test_id.partition("::")[0] for test_id in self.ids)
+
+
+def has_attribute(thing: object, name: str) -> bool:
+    """Return whether a module holds `name`, "Class::test"; inherited tests count."""
+    for part in name.split("::"):
+        thing = getattr(thing, part, None)
+    return thing is not None

@@ -16,7 +16,7 @@ from pytest_agentreplay.core.model import Exchange, Header, Run, Timing, ToolCal
 from pytest_agentreplay.demo.script import Ask
 from pytest_agentreplay.dialects import encode
 from pytest_agentreplay.runs.run_session import EndedRun, Location
-from pytest_agentreplay.runs.session_factory import begin
+from pytest_agentreplay.runs.session_factory import begin_session
 from pytest_agentreplay.settings import Settings
 from pytest_agentreplay.store.snapshots import Store
 
@@ -163,7 +163,7 @@ def settings(**more) -> Settings:
 def recorded(root: Path, agent) -> Run:
     """The run of `agent`, which is called without arguments, as the plugin records it."""
     here, store = place(root), Store(root)
-    run_session = begin(here, settings(mode="record"), store, lambda: None)
+    run_session = begin_session(here, settings(mode="record"), store, lambda: None)
     run_session.open()
     try:
         run_session.enter_body()

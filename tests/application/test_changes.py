@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_agentreplay.errors import SettingsError
-from pytest_agentreplay.runs.chosen_changes import read_changes
+from pytest_agentreplay.runs.snapshot_selection import read_changes
 
 
 def test_what_was_typed_by_name_with_the_text_of_the_file(tmp_path):

@@ -27,16 +27,16 @@ for _ in range(64):
 
 @pytest.mark.process
 def test_one_that_floods_and_leaves_a_child_that_holds_its_outputs_is_read_within_bounds(tmp_path, monkeypatch):
-    monkeypatch.setattr(command, "KEPT", 1 << 20)
+    monkeypatch.setattr(command, "OUTPUT_LIMIT", 1 << 20)
     monkeypatch.setattr(command, "PATIENCE", 0.2)
     words = [sys.executable, "-c", WILD]
-    ended = command.run(words, environ=os.environ, folder=tmp_path, stdin=b"never read" * 100_000, limit=60)
+    ended = command.run_command(words, environ=os.environ, folder=tmp_path, stdin=b"never read" * 100_000, limit=60)
     far, _, said = ended.stdout.partition(b"\n")
     with suppress(OSError):
         os.kill(int(far), signal.SIGTERM)
     assert ended.code == 0
     for output in (said, ended.stderr):
-        assert len(output) < command.KEPT + 100
+        assert len(output) < command.OUTPUT_LIMIT + 100
         assert b"more bytes are left out" in output
 
 
@@ -44,7 +44,7 @@ def test_one_that_floods_and_leaves_a_child_that_holds_its_outputs_is_read_withi
 @pytest.mark.skipif(os.name == "nt", reason="sh")
 def test_one_that_runs_out_of_time_is_ended_with_its_children(tmp_path):
     beats = "sh -c 'while :; do echo >> beat; sleep 0.02; done' & wait"
-    ended = command.run(["sh", "-c", beats], environ=os.environ, folder=tmp_path, stdin=b"", limit=0.5)
+    ended = command.run_command(["sh", "-c", beats], environ=os.environ, folder=tmp_path, stdin=b"", limit=0.5)
     assert ended.code is None
     size = (tmp_path / "beat").stat().st_size
     time.sleep(0.2)

@@ -25,8 +25,8 @@ NEVER = (
     "intercept.process.process_streams", "intercept.streams", "intercept.websocket", "interchange", "plugin.cases",
     "plugin.orders", "plugin.proofs", "policies", "project_setup",
     "redact.final_scan", "redact.residual", "redact.rule_review", "report.findings", "report.finding",
-    "runs.accept", "runs.adopting", "runs.child_session", "runs.fixture_recording", "runs.recording_session",
-    "runs.renamed_tests", "runs.replay_kit", "runs.unchanged", "store.locks", "store.signatures", "transcript",
+    "runs.accept", "runs.child_session", "runs.command", "runs.partial_replay", "runs.recording_session",
+    "runs.replay_kit", "runs.snapshot_selection", "store.locks", "store.signatures", "transcript",
 )  # fmt: skip
 """Our modules and packages that only a failure, a recording, another provider or another command needs."""
 
@@ -64,8 +64,8 @@ plugin plugin.collected plugin.conflicts plugin.fixtures plugin.item_session plu
 plugin.runtest_hooks plugin.session_report plugin.keys
 redact redact.redaction_factory
 report report.escape report.notices report.session_notices report.summary
-runs runs.accepted_rules runs.child_invitation runs.fixture_session runs.garbage_collection runs.late_calls
-runs.replay_session runs.run_session runs.session_factory runs.tool_names runs.unused_snapshots
+runs runs.child_invitation runs.late_calls runs.offline_session
+runs.replay_session runs.run_session runs.session_factory runs.session_tools runs.unused_snapshots
 settings settings.parsers settings.tables
 store store.dependency_hashes store.display_path store.files store.layout store.projects store.snapshots store.system
 """

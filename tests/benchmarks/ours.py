@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pytest_agentreplay.intercept.environment.machine import todays_places
 from pytest_agentreplay.runs.run_session import EndedRun, Location
-from pytest_agentreplay.runs.session_factory import begin
+from pytest_agentreplay.runs.session_factory import begin_session
 from pytest_agentreplay.settings import Settings
 from pytest_agentreplay.store.snapshots import Store
 
@@ -45,7 +45,7 @@ class Project:
         module = self.root / "tests/test_orders.py"
         marks = todays_places(self.root, tmp=self.root / "tmp")
         place = Location(TEST, store.path_of(module, TEST), self.root, marks, self.environ)
-        return begin(place, Settings(mode=mode, **self.settings), store, nobody_else)
+        return begin_session(place, Settings(mode=mode, **self.settings), store, nobody_else)
 
     @property
     def snapshot(self):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_agentreplay.runs.snapshot_selection import snapshots_meant
+from pytest_agentreplay.runs.snapshot_selection import select_snapshots
 from tests.support.kept_files import contents, put_back
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
@@ -85,7 +85,7 @@ def test_those_of_a_folder_a_file_a_function_or_of_ids_are_chosen(recorded):
         (["test_shop.py::test_refund[A-17]", "test_shop.py::test_other"], 2),
         (["test_shop.py::test_other", OTHER], 1),
     ):
-        assert len(snapshots_meant(words, recorded.root)) == count, words
+        assert len(select_snapshots(words, recorded.root)) == count, words
 
 
 def test_a_code_leaves_snapshots_with_other_changes_whole_and_one_that_fails_leaves_its_own(recorded):

@@ -152,9 +152,9 @@ def test_a_command_that_is_not_there_is_said_and_one_that_failed_counts_where_it
 
 def test_a_command_line_is_split_as_people_type_it_on_their_system():
     typed = r'"C:\Program Files\node.exe" agent.js --name="a b" C:\x\y'
-    assert command.windows_words(typed) == [r"C:\Program Files\node.exe", "agent.js", "--name=a b", r"C:\x\y"]
+    assert command.split_windows_command(typed) == [r"C:\Program Files\node.exe", "agent.js", "--name=a b", r"C:\x\y"]
     with pytest.raises(RunnerError, match="cannot be split"):
-        command.words_of("'open")
+        command.split_command("'open")
 
 
 def test_the_project_s_own_runner(docket):

@@ -8,7 +8,7 @@ import httpx2
 
 from pytest_agentreplay.intercept.environment.machine import todays_places
 from pytest_agentreplay.runs.run_session import EndedRun, Location
-from pytest_agentreplay.runs.session_factory import begin
+from pytest_agentreplay.runs.session_factory import begin_session
 from pytest_agentreplay.settings import Settings
 from pytest_agentreplay.store.snapshots import Store
 from tests.ordering.programs import RUNS, SENSITIVE, TOOLS, Agent, Memory, Structured, program
@@ -37,7 +37,7 @@ class Stage:
         marks = todays_places(self.root, tmp=self.root / "tmp")
         snapshot = store.path_of(self.root / "tests/test_agents.py", TEST)
         place = Location(TEST, snapshot, self.root, marks, {"PATH": os.defpath})
-        return begin(place, Settings(**settings), store, lambda: None)
+        return begin_session(place, Settings(**settings), store, lambda: None)
 
     def play(self, act, **settings):
         """Run `act` as the body of the test."""

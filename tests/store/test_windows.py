@@ -13,7 +13,7 @@ import pytest
 from pytest_agentreplay import codec
 from pytest_agentreplay.core.model import Exchange, Header, ToolCall, ToolReply
 from pytest_agentreplay.errors import CannotWrite, SnapshotMisplaced
-from pytest_agentreplay.runs import accept, recovery
+from pytest_agentreplay.runs import accept
 from pytest_agentreplay.store import files, snapshots
 from pytest_agentreplay.store.snapshots import Store
 from pytest_agentreplay.store.system import EXTENDED, LONGEST, extended, shortened
@@ -113,12 +113,12 @@ def test_every_file_of_ours_is_reached_however_deep_the_project_lies(windows, de
     journal = store.journal_for(home, Header(NODE))
     journal.write(Exchange(ToolCall("t", {}), ToolReply(2), 1, 2))
     journal.close(keep=True)
-    assert journal.path.name in accept.journals(deep)[0]
-    said = recovery.recover(journal.path, {})
-    (pending,) = accept.pending(deep)
+    assert journal.path.name in accept.list_journals(deep)[0]
+    said = accept.recover(journal.path, {})
+    (pending,) = accept.list_pending(deep)
     assert pending.name in said
-    assert accept.read_pending(home).take() == f"{home.as_posix()}: taken for {NODE}"
-    assert accept.pending(deep) == accept.journals(deep) == []
+    assert accept.read_pending(home).accept() == f"{home.as_posix()}: taken for {NODE}"
+    assert accept.list_pending(deep) == accept.list_journals(deep) == []
     assert windows.extended > 40
     files.delete(home, deep)
     left = [file for file in tmp_files(deep) if file.name not in {home.name, ".gitignore"}]

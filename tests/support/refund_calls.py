@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 from pytest_agentreplay.intercept.environment.machine import todays_places
 from pytest_agentreplay.runs.fixture_handle import AgentReplay
 from pytest_agentreplay.runs.run_session import EndedRun, Location
-from pytest_agentreplay.runs.session_factory import begin
+from pytest_agentreplay.runs.session_factory import begin_session
 from pytest_agentreplay.settings import Settings
 from pytest_agentreplay.store.snapshots import Store
 
@@ -382,7 +382,7 @@ def run_once(root: Path, way: Way, mode: str):
     test = f"{TESTS}::{way.name}"
     store = Store(root)
     place = Location(test, store.path_of(root / TESTS, test), root, todays_places(root), os.environ)
-    run_session = begin(place, Settings(mode=mode), store, lambda: None)
+    run_session = begin_session(place, Settings(mode=mode), store, lambda: None)
     Seen.replaying, Seen.late = mode == "replay", []
     Seen.over.clear()
     given, failure = None, None

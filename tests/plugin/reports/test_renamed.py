@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pytest_agentreplay.runs.renamed_tests import Suite
+from pytest_agentreplay.runs.unused_snapshots import Suite
 from tests.support.exhaustive import rare
 from tests.support.small_projects import passed, recorded
 

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from pytest_agentreplay.runs.unused_snapshots import FILTERS, narrowed
+from pytest_agentreplay.runs.unused_snapshots import FILTERS, find_limit
 from tests.support.exhaustive import rare
 from tests.support.small_projects import furnished, passed, recorded
 
@@ -90,7 +90,7 @@ def test_a_session_with_a_filter_or_over_some_of_the_testpaths_is_a_part(tmp_pat
     (tmp_path / "tests" / "test_first.py").touch()
 
     def part(*words, testpaths=(), **options):
-        return narrowed(options, words, tmp_path, tmp_path, testpaths)
+        return find_limit(options, words, tmp_path, tmp_path, testpaths)
 
     flags = {name: part(".", **{name: "x"}) for name in FILTERS}
     assert flags == {name: f"{flag} left tests out" for name, flag in FILTERS.items()}

@@ -18,7 +18,7 @@ import pytest
 from pytest_agentreplay import codec
 from pytest_agentreplay.core.model import Exchange, Header, ToolCall, ToolReply
 from pytest_agentreplay.errors import CannotWrite, SnapshotUnreadable
-from pytest_agentreplay.runs import accept, recovery
+from pytest_agentreplay.runs import accept
 from pytest_agentreplay.store import files, snapshots, system
 from pytest_agentreplay.store.snapshots import Store
 from tests.store.faults.racing import outcomes
@@ -176,24 +176,24 @@ def test_the_journal_of_a_living_recording_is_left_alone_and_that_of_a_dead_one_
     with child(WRITES, tmp_path) as process:
         assert process.stdout.readline() == "up\n"
         (journal,) = tmp_path.rglob("*.jsonl")
-        assert accept.journals(tmp_path) == []
+        assert accept.list_journals(tmp_path) == []
         with pytest.raises(SnapshotUnreadable, match="still being recorded"):
-            recovery.recover(journal, {})
+            accept.recover(journal, {})
         seal(store, path, 1)
         assert journal.exists()
         killed(process)
     with child(WRITES, tmp_path) as second:
         assert second.stdout.readline() == "up\n"
         killed(second)
-    assert len(accept.journals(tmp_path)) == 2, "a second one keeps the first"
-    assert all("1 call" in line for line in accept.journals(tmp_path))
+    assert len(accept.list_journals(tmp_path)) == 2, "a second one keeps the first"
+    assert all("1 call" in line for line in accept.list_journals(tmp_path))
     other = store.path_of(tmp_path / "test_a.py", f"{NODE}.c")
     seal(store, other, 1)
-    assert len(accept.journals(tmp_path)) == 2, "another test has nothing to do with them"
+    assert len(accept.list_journals(tmp_path)) == 2, "another test has nothing to do with them"
     store.save_pending(path, "a run that waits is no reason either")
-    assert len(accept.journals(tmp_path)) == 2
+    assert len(accept.list_journals(tmp_path)) == 2
     seal(store, path, 2)
-    assert accept.journals(tmp_path) == [], "the test is recorded now"
+    assert accept.list_journals(tmp_path) == [], "the test is recorded now"
 
 
 def test_journals_that_nobody_has_looked_at_go_after_some_weeks(tmp_path):
@@ -219,7 +219,7 @@ def test_a_journal_that_cannot_be_read_does_not_hide_the_others(tmp_path):
     first.unlink()
     first.mkdir()
     (first.parent / "0.jsonl").symlink_to(tmp_path / "nowhere")
-    unreadable, readable = accept.journals(tmp_path)
+    unreadable, readable = accept.list_journals(tmp_path)
     assert "not a plain file" in unreadable
     assert "1 call" in readable
 

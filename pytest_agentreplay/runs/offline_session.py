@@ -1,0 +1,176 @@
+"""Sessions without a network: what all replays share, and the sessions that have no usable snapshot.
+
+Also what a replay is made of: the rules by which two calls are the same, and the order in which answers came.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.core.backends.backend import Moment, Refused
+from pytest_agentreplay.core.divergence import Divergence, Kind
+from pytest_agentreplay.core.matching import Matching
+from pytest_agentreplay.core.model import Header, Run
+from pytest_agentreplay.core.release_order import ReleaseSchedule
+from pytest_agentreplay.core.rules import Rule
+from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.dialects.rules import RULES
+from pytest_agentreplay.errors import SettingsError
+from pytest_agentreplay.intercept.network.guard import ModelsOnly
+from pytest_agentreplay.report.summary import ReplaySummary, SessionSummary
+from pytest_agentreplay.runs.run_session import EndedRun, RunSession
+from pytest_agentreplay.store import files
+from pytest_agentreplay.store.display_path import format_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from pytest_agentreplay.core.model import Call
+    from pytest_agentreplay.intercept.network.guard import Guard
+    from pytest_agentreplay.report.finding import Finding
+    from pytest_agentreplay.runs.run_session import Location
+    from pytest_agentreplay.settings import Settings
+
+RULES_FILE = "agentreplay-rules.json"
+
+
+class OfflineSession(RunSession):
+    """A test whose calls are answered from a snapshot, or refused."""
+
+    mode = "replay"
+    replay = ReplaySummary()
+
+    def summarize(self) -> SessionSummary:
+        """Return what the replay has shown."""
+        return replace(self.summary, replay=self.replay)
+
+    def note(self, **facts: Any) -> None:
+        """Add facts to the summary of the replay; their names and types are those of `ReplaySummary`."""
+        self.replay = replace(self.replay, **facts)
+
+
+class UnusableSnapshotSession(OfflineSession):
+    """There is no usable snapshot: the first call is refused, and the test fails there.
+
+    With `at_once` it fails even when nothing is asked: unreadable is never absent.
+    """
+
+    def __init__(
+        self,
+        place: Location,
+        settings: Settings,
+        why: Divergence,
+        *,
+        at_once: bool = False,
+        explain: Callable[[Divergence], Divergence] | None = None,
+        seed: int = 0,
+    ) -> None:
+        """`why` is told at the first call; `explain` adds what is worth looking for only then."""
+        self.backend = RefuseAll(why)
+        self.at_once = at_once
+        self._explain = explain
+        super().__init__(place, settings, self.backend, clock=time.time_ns(), seed=seed)
+
+    def run(self) -> Run:
+        """Nothing was recorded."""
+        return Run(Header(self.place.test))
+
+    def end_body(self, ended: EndedRun) -> Finding | None:
+        """The refusal, if anything was asked."""
+        del ended
+        if (stranger := self.strangers()) is not None:
+            self.interception.latch(stranger, "")
+        return self._refusal() or self.stragglers()
+
+    def end(self) -> Finding | None:
+        """The same, for what teardown asked."""
+        self.close()
+        return self._refusal() or self.stragglers()
+
+    def _refusal(self) -> Finding | None:
+        divergence = self.backend.why if self.at_once else self.backend.divergence
+        if divergence is None:
+            return None
+        if self._explain is not None:
+            divergence = self.backend.divergence = self._explain(divergence)
+            self._explain = None
+        return self.parted(divergence, {"file": str(self.place.snapshot)})
+
+
+class UnrecordedFixtureSession(UnusableSnapshotSession):
+    """A fixture without a snapshot, in a replay. Its calls are refused; all else runs as if nobody intercepted.
+
+    Most of such fixtures never call a model: they start a database, and need the clock and the sockets for it.
+    """
+
+    def __init__(self, place: Location, settings: Settings, explain: Callable[[Divergence], Divergence]) -> None:
+        """`explain` adds what is worth looking for at the first refusal."""
+        missing = Divergence(Kind.NEW, "no snapshot is recorded for this fixture")
+        settings = settings._replace(clock="real", children=())
+        super().__init__(place, settings, missing, explain=explain, seed=settings.seed or 0)
+
+    def guard(self) -> Guard:
+        """Refuses sockets to known model hosts; a model that is called past all boundaries must not answer."""
+        return ModelsOnly("deny", allow_hosts=self.settings.allow_hosts, root=str(self.place.root))
+
+    def end_body(self, ended: EndedRun) -> Finding | None:
+        """The refusal, if anything was asked; where nothing was, there is nothing to report either."""
+        finding = super().end_body(ended)
+        self.summary = replace(self.summary, silent=finding is None)
+        return finding
+
+    def end(self) -> Finding | None:
+        """The same, for what the finalizers asked."""
+        finding = super().end()
+        self.summary = replace(self.summary, silent=finding is None)
+        return finding
+
+
+class RefuseAll:
+    """A backend that refuses every call."""
+
+    def __init__(self, why: Divergence) -> None:
+        """`why` is what each refusal says."""
+        self.why = why
+        self.divergence: Divergence | None = None
+
+    def decide(self, call: Call, moment: Moment) -> Refused:
+        """Refuse, whatever it is."""
+        del moment
+        return Refused(replace(self.why, now=call))
+
+    def latch(self, divergence: Divergence, origin: str) -> Divergence:
+        """Keep the first refusal."""
+        if self.divergence is None:
+            self.divergence = replace(divergence, origin=origin)
+        return self.divergence
+
+
+def make_schedule(run: Run, completion: Sequence[int] | None = None) -> ReleaseSchedule:
+    """Return in which order the answers of `run` came, or, with `completion`, come now."""
+    kept = run.header.kit.get("order")
+    apart = kept.get("apart") if isinstance(kept, dict) else ()
+    return ReleaseSchedule(run.exchanges, map(str, apart) if isinstance(apart, list) else (), completion)
+
+
+def make_matching(place: Location, settings: Settings) -> Matching:
+    """Return when two calls of a test are the same, by the shipped rules, those of the project and its settings."""
+    rules = (*RULES, *accepted_rules(place.root), *settings.rules)
+    return Matching(READER, rules, personal=settings.redacted.personal, also=settings.matched_headers)
+
+
+def accepted_rules(root: Path) -> tuple[Rule, ...]:
+    """Return the rules that the project has accepted for all of its snapshots. Raises SettingsError."""
+    file = root / RULES_FILE
+    if not files.exists(file):
+        return ()
+    try:
+        rows = json.loads(files.read(file))
+        return tuple(Rule("http", "body", row["path"], "watch", row["reason"], RULES_FILE) for row in rows)
+    except (ValueError, TypeError, KeyError, SettingsError) as error:
+        example = '[{"path": "$.store", "reason": "why"}]'
+        raise SettingsError(f"{format_path(file)}: is not a list of rules like {example} ({error})") from None

@@ -1,0 +1,290 @@
+"""Sessions that replay in part: under changed requests, up to a turn, or in another order of answers.
+
+`agentreplay accept FILE --requests` runs a test on its old replies and keeps its changed requests (AdoptingSession).
+`pytest --snapshot-record --replay-until=TURN` serves the recorded replies before a turn and calls the real model from
+there on, into a pending run; the snapshot stays as it is (ForkSession). `agentreplay orders` replays a test in another
+order of answers: whether that changes how it ends, what it asks or what it does; nothing is written (OrderExploration).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.core.backends.adopt import AdoptBackend
+from pytest_agentreplay.core.backends.fork import ForkBackend, RecordedAnswers, turns_from
+from pytest_agentreplay.core.backends.replay import ReplayPolicy
+from pytest_agentreplay.core.diagnose.progress import ReplayProgress, line
+from pytest_agentreplay.core.matching.wiring import without_lone
+from pytest_agentreplay.core.order_permutations import answers, orders, swapped, telling
+from pytest_agentreplay.core.redaction.placeholders import lacks_body_digests, tags_in, variables_in
+from pytest_agentreplay.core.release_order import Started
+from pytest_agentreplay.core.turns import is_model, seat
+from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
+from pytest_agentreplay.redact.final_scan import checked
+from pytest_agentreplay.report import other_findings
+from pytest_agentreplay.report.summary import AdoptionSummary, OrderResult
+from pytest_agentreplay.runs.accept import are_all_chosen, count_codes
+from pytest_agentreplay.runs.offline_session import make_matching, make_schedule
+from pytest_agentreplay.runs.recording_session import RecordingSession
+from pytest_agentreplay.runs.replay_session import ReplaySession
+from pytest_agentreplay.runs.run_session import EndedRun, Location, RunSession
+from pytest_agentreplay.store import files
+from pytest_agentreplay.store.display_path import format_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from pytest_agentreplay.codec import Snapshot
+    from pytest_agentreplay.core.model import Exchange, JsonObject, Run
+    from pytest_agentreplay.core.order_permutations import Order, OrderTrial
+    from pytest_agentreplay.report.finding import Finding
+    from pytest_agentreplay.report.summary import SessionSummary
+    from pytest_agentreplay.settings import Settings
+    from pytest_agentreplay.store.snapshots import Store
+
+
+class AdoptingSession(RunSession):
+    """Serves the recorded replies and writes the new requests under them, marked so in the header."""
+
+    mode = "adopt"
+
+    def __init__(self, place: Location, settings: Settings, store: Store, snapshot: Snapshot) -> None:
+        """`settings.adopt` is the reason that a person has given."""
+        self.store = store
+        policy = ReplayPolicy(reads_in_any_order=settings.order == "loose")
+        self.adopter = AdoptBackend(snapshot.run, make_matching(place, settings), READER, policy)
+        header = snapshot.run.header
+        super().__init__(place, settings, self.adopter, clock=header.clock, seed=header.seed, kit=header.kit)
+        self.adopter.keep_apart(self.redaction.reserve(variables_in(header.kit)), self.redaction)
+        if (schedule := make_schedule(snapshot.run)).matters:
+            # What the agent asks may depend on which answer came first, and a replay will keep that order.
+            loose = settings.order in {"loose", "free"}
+            self.interception.order = ReleaseQueue(schedule, self.interception, self.adopter.stalled, loose=loose)
+        self.adoption = AdoptionSummary()
+        self._ended: EndedRun | None = None
+        self.beside: dict[Path, bytes] = {}
+        """The transcripts of the test that differ: they are written with the snapshot, or not at all."""
+
+    def summarize(self) -> SessionSummary:
+        """Return what became of the changed requests."""
+        return replace(self.summary, adoption=self.adoption)
+
+    def run(self) -> Run:
+        """The run as it would be written now."""
+        return self.adopter.adopted()[0]
+
+    def end_body(self, ended: EndedRun) -> Finding | None:
+        """A call too many has no old reply; then nothing is written."""
+        self._ended = ended
+        self.summary = replace(self.summary, failed=ended.failure is not None)
+        if self.adopter.divergence is not None:
+            return self.parted(self.adopter.divergence, {"file": self.summary.file})
+        return None
+
+    def end(self) -> Finding | None:
+        """Write the snapshot, or say why not: a call less than recorded, or a test that failed on the old replies."""
+        self.close()
+        ended = self._ended
+        if ended is None or ended.failure is not None or ended.interrupted or ended.skipped:
+            return None
+        if (divergence := self.adopter.finish()) is not None:
+            return self.parted(divergence, {"file": self.summary.file})
+        if (late := self.stragglers()) is not None:
+            return late
+        run, changed = self.adopter.adopted()
+        run = replace(run, exchanges=without_lone(run.exchanges))
+        self.adoption = AdoptionSummary(alignment=(*self.adopter.alignment(),), requests=len(changed))
+        if not changed:
+            transcripts = 0 if self.settings.adopt_dry else len(self.beside)
+            self.adoption = replace(self.adoption, verdict="nothing changed", transcripts=transcripts)
+            if not self.settings.adopt_dry:
+                files.write_all_whole(self.beside)
+            return None
+        codes = count_codes(self.adopter.run, run, self.place.root, self.settings.rules)
+        self.adoption = replace(self.adoption, codes=(*codes,))
+        if not are_all_chosen(codes, self.settings.adopt_codes):
+            self.adoption = replace(self.adoption, verdict="left")
+            return None
+        if self.settings.adopt_dry:
+            self.adoption = replace(self.adoption, verdict="to be adopted")
+            return None
+        mark: JsonObject = {
+            "reason": self.settings.adopt,
+            "requests": len(changed),
+            "at": f"{datetime.now(UTC):%Y-%m-%d}",
+        }
+        earlier = run.header.kit.get("adopted", [])
+        assert isinstance(earlier, list)
+        kit: JsonObject = run.header.kit | {"adopted": [*earlier, mark]}
+        if isinstance(record := kit.get("redactions"), dict) and not lacks_body_digests(kit):
+            tags = tags_in(kit) | tags_in({"redactions": self.redaction.record})
+            kit["redactions"] = record | ({"tags": {**tags}} if tags else {})
+        run = self.redaction.rescan(replace(run, header=replace(run.header, kit=kit)))
+        text = checked(self.redaction, run, format_path(self.place.snapshot))
+        files.write_all_whole(self.beside, lambda: self.store.save(self.place.snapshot, text))
+        self.adoption = replace(self.adoption, verdict="adopted", transcripts=len(self.beside))
+        return None
+
+
+class ForkSession(RecordingSession):
+    """Records a test whose first turns are served from its snapshot, which is there and readable."""
+
+    backend_class = ForkBackend
+    recorder: ForkBackend
+
+    def __init__(self, place: Location, settings: Settings, store: Store) -> None:
+        """Raises SettingsError for a turn at which the snapshot cannot be forked."""
+        run = store.load(place.snapshot, place.test).run
+        later = turns_from(run, READER, settings.replay_until)
+        super().__init__(place, settings, store)
+        self.answers = RecordedAnswers(run, make_matching(place, settings), READER)
+        anew = {x.start for turn in later for x in turn.exchanges if is_model(x.call, READER)}
+        self.recorder.serve(self.answers, anew, READER, live=settings.replay_tools == "live")
+        self.redaction.recall(run.header.kit)
+        self.answers.keep_apart(self.redaction.reserve(variables_in(run.header.kit)), self.redaction)
+        self.interception.lanes.started = Started(run.header.kit.get("starts", {}))
+        self.turn = later[0].number
+
+    def end_body(self, ended: EndedRun) -> Finding | None:
+        """A call that nobody has recorded, and that may not be made, fails the test."""
+        finding, divergence = super().end_body(ended), self.recorder.divergence
+        if divergence is None:
+            return finding
+        recorded = self.answers.run.header.recorded
+        return self.parted(divergence, {"file": str(self.place.snapshot), "recorded": recorded})
+
+    def _seal(self, ended: EndedRun) -> Run:
+        recorded, served = self.answers.run.header.recorded, self.recorder.served
+        made = sum(x.parent is None for x in self.recorder.exchanges()) - len(served)
+        self.details = {"forked": {"turn": self.turn, "from": recorded, "served": len(served)}}
+        self.note(forked=f"forked at turn {self.turn} (calls served: {len(served)}, made: {made})")
+        return super()._seal(ended)
+
+    def _keeps_old(self, ended: EndedRun) -> str:
+        """Every fork waits for a person."""
+        del ended
+        return self.recording.forked
+
+
+class OrderExploration(ReplaySession):
+    """Answers from `snapshot` in the order of `trial`; the recorded order, number 0, is an ordinary replay."""
+
+    def __init__(
+        self, place: Location, settings: Settings, trial: OrderTrial, snapshot: Snapshot, edited: Sequence[str] = ()
+    ) -> None:
+        """As `ReplaySession`."""
+        self.trial = trial
+        if trial.number:
+            snapshot = replace(snapshot, run=in_order(snapshot.run, trial.completion))
+        super().__init__(place, settings, snapshot, edited)
+        self.replayer.policy = replace(self.replayer.policy, any_order=trial.number > 0)
+
+    def _order(self) -> ReleaseQueue | None:
+        if not self.trial.number:
+            return super()._order()
+        schedule = make_schedule(self.snapshot.run, self.trial.completion)
+        return ReleaseQueue(schedule, self.interception, self.replayer.stalled, loose=True, waits=self.settings.waits)
+
+    def end_body(self, ended: EndedRun) -> Finding | None:
+        """What this order has changed; a failure that the recorded order has too is none."""
+        trial = self.trial
+        result = OrderResult(number=trial.number, total=trial.total, kept=self._is_order_kept())
+        self.summary = replace(self.summary, trial=result)
+        if ended.interrupted:
+            return None
+        if not trial.number:
+            finding = super().end_body(ended)
+        else:
+            finding = self._find_race(ended)
+            self.summary = replace(
+                self.summary, trial=replace(result, race=None if finding is None else finding.plain())
+            )
+        if finding is None and ended.failure is not None and self.outcome(ended) == self._recorded_end():
+            self.note(expect="fails as recorded")
+        return finding
+
+    def end(self) -> Finding | None:
+        """Teardown has only to keep within its test."""
+        self._complete = False
+        return super().end() or self.stragglers()
+
+    def _is_order_kept(self) -> bool:
+        """Whether all that was to come the other way round did, as far as it came."""
+        order = self.order
+        if order is None or not self.trial.number:
+            return True
+        place = {start: at for at, start in enumerate(order.schedule.came)}
+        pairs = swapped(came_in(self.snapshot.run), self.trial.completion)
+        return all(place[a] < place[b] for a, b in pairs if a in place and b in place)
+
+    def _recorded_end(self) -> JsonObject:
+        """How the test ends in the recorded order."""
+        return self.snapshot.run.header.outcome if self.trial.ended is None else self.trial.ended
+
+    def _find_race(self, ended: EndedRun) -> Finding | None:
+        change = self._change(ended)
+        if change is None:
+            return None
+        run, trial = self.snapshot.run, self.trial
+        progress = ReplayProgress(run, READER, self.replayer.served.keys())
+
+        def number_of(x: Exchange) -> int:
+            return seat(progress.turns, x).turn.number
+
+        labels_by_start = {
+            x.start: other_findings.CallLabel(
+                progress.name(x.call), line(x.call, READER), number_of(x), x.agent or x.lane
+            )
+            for x in run.exchanges
+            if x.start in trial.completion
+        }
+        pairs = islice(telling(answers(make_schedule(run)), trial.completion), other_findings.PAIRS + 1)
+        labels = [(labels_by_start[first], labels_by_start[second]) for first, second in pairs]
+        finding = other_findings.describe_race(self.place.test, trial, change, labels, self.snapshot_facts())
+        self.summary = replace(self.summary, code=finding.code)
+        return finding
+
+    def _change(self, ended: EndedRun) -> other_findings.OrderEffect | None:
+        """What is not as in the recorded order. Where the agent has asked for something else, all else follows."""
+        divergence, late = self.replayer.divergence, self.stragglers()
+        if divergence is not None:
+            effect = divergence.now is not None and self.has_effects(divergence.now)
+            return other_findings.describe_request(divergence, effect=effect)
+        if late is not None:
+            return other_findings.describe_late_call(late)
+        now, before = self.outcome(ended), self._recorded_end()
+        if now != before:
+            return other_findings.describe_end(before, now)
+        missing = list(self._not_done())
+        return other_findings.describe_missing_calls(missing) if missing else None
+
+    def _not_done(self) -> Iterator[str]:
+        """The calls with side effects that were recorded and not made."""
+        for x in self.snapshot.run.exchanges:
+            if x.parent is None and x.start not in self.replayer.served and self.has_effects(x.call):
+                yield line(x.call, READER)
+
+
+def trials(run: Run, *, limit: int, seed: int = 0) -> list[Order]:
+    """The other orders of answers to replay `run` in, the nearest first; none where no two were waited for at once."""
+    return orders(answers(make_schedule(run)), limit=limit, seed=seed)
+
+
+def came_in(run: Run) -> Order:
+    """The order in which the answers of `run` came."""
+    return tuple(answer.start for answer in answers(make_schedule(run)))
+
+
+def in_order(run: Run, completion: Order) -> Run:
+    """`run` with the times at which its answers come in another order, for the clock."""
+    times = {event.start: event.at for event in make_schedule(run, completion).events}
+    retimed = (
+        replace(x, timing=replace(x.timing, first=None, end=times[x.start])) if x.start in times else x
+        for x in run.exchanges
+    )
+    return replace(run, exchanges=tuple(retimed))

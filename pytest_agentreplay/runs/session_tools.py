@@ -1,0 +1,267 @@
+"""The tools of a session: found by the settings, named, and frozen in the child processes of the test too.
+
+A name is short while it is unique, the import path where two tools share one. The fixture gets tools one by one, so the
+first of two is named before the second is known: then both take their paths, also in what is recorded already. A replay
+takes the names from the recording. So they do not depend on the order in which tools are passed or called.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections import Counter
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Literal
+
+from pytest_agentreplay.core.model import ToolCall
+from pytest_agentreplay.errors import CannotRedirect
+from pytest_agentreplay.intercept import registry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator
+    from types import FrameType, FunctionType, ModuleType
+
+    from pytest_agentreplay.core.model import Exchange, Json, JsonObject
+    from pytest_agentreplay.core.serialize import Codec
+    from pytest_agentreplay.intercept.tools.tool import Redirection, Tool
+    from pytest_agentreplay.settings import Settings
+
+
+def resolve_tools(settings: Settings) -> list[tuple[str, Tool]]:
+    """The tools, models and retrievals of the settings with their paths. Raises CannotRedirect."""
+    if not (settings.tools or settings.models or settings.retrievals):
+        return []
+    return [*named_tools(settings.tools), *named_models(settings)]
+
+
+def named_tools(lines: Iterable[tuple[str, str]]) -> list[tuple[str, Tool]]:
+    """The tools of the settings with their paths, by the short names that models know; by paths where two share one.
+
+    A line "read as lookup_order" names the tool itself. Raises CannotRedirect for a path that leads to nothing.
+    """
+    from pytest_agentreplay.intercept.tools.tool import Tool, find
+
+    tools = {
+        path: (function, *how.partition(" as ")[::2])
+        for line, how in lines
+        for path, function in find(line, live=how.startswith("live"))
+    }
+    names = shown_names(path for path, (_, _, shown_as) in tools.items() if not shown_as)
+    return [
+        (path, Tool(shown_as or names[path], function, effects=effects))  # type: ignore[arg-type]
+        for path, (function, effects, shown_as) in tools.items()
+    ]
+
+
+def named_models(settings: Settings) -> Iterator[tuple[str, Tool]]:
+    """The models and retrievals of the settings with their paths. Raises CannotRedirect for one that leads nowhere."""
+    from pytest_agentreplay.intercept.tools.tool import Tool, find
+
+    models = {path: (function, model) for line, model in settings.models for path, function in find(line)}
+    names = shown_names(models)
+    for path, (function, model) in models.items():
+        name, _, version = model.partition("@")
+        facts: JsonObject = {"version": version.strip()} if version.strip() else {}
+        yield path, Tool(name.strip() or names[path], function, boundary="model", facts=facts)
+    models = {path: (function, model) for line, model in settings.retrievals for path, function in find(line)}
+    names = shown_names(models)
+    for path, (function, model) in models.items():
+        about: JsonObject = {"embedding_model": model} if model else {}
+        yield path, Tool(names[path], function, "read", boundary="retrieval", facts=about)
+
+
+def shown_names(paths: Iterable[str]) -> dict[str, str]:
+    """The short name of each path, and the path itself where two share one."""
+    paths = list(paths)
+    short = Counter(path.rpartition(".")[2] for path in paths)
+    return {path: name if short[name := path.rpartition(".")[2]] == 1 else path for path in paths}
+
+
+def closed_over(redirection: Redirection) -> Json:
+    """Return what the closure of a tool holds, as a receiver is compared; None where it holds nothing."""
+    function = redirection.held()
+    if not function.__closure__:
+        return None
+    from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing
+    from pytest_agentreplay.intercept.tools.factories import content
+
+    contents = zip(function.__code__.co_freevars, map(content, function.__closure__), strict=True)
+    return ArgumentFreezing({}, SimpleNamespace(**dict(contents)), function, redirection.codecs).receiver
+
+
+class ToolNames:
+    """Names the tools of one test, each kind (tools, models, retrievals) by itself."""
+
+    def __init__(self, recorded: Collection[str] = ()) -> None:
+        """`recorded` are the names in the snapshot that is replayed."""
+        self._recorded = frozenset(recorded)
+        self._tools: dict[tuple[str, str], list[tuple[str, FunctionType, Redirection]]] = {}
+        self._renamed: dict[tuple[str, str], str] = {}
+        self._closures: dict[tuple[str, str, str], Json] = {}
+
+    def add(self, redirection: Redirection, short: str, path: str = "") -> None:
+        """Name a tool that nobody has given a name: `short`, or its import path where another one is called so."""
+        function = redirection.held()
+        key = redirection.tool.boundary, short
+        tools = self._tools.setdefault(key, [])
+        path = path or f"{function.__module__}.{function.__qualname__}"
+        path = next((tool_path for tool_path, tool_function, _ in tools if tool_function is function), path)
+        closure = closed_over(redirection)
+        if closure != self._closures.setdefault((*key, path), closure):
+            raise CannotRedirect(
+                f"{path}: another function of the same factory is a tool of this test already, and nothing but a name "
+                'tells the calls of the two apart: give each its own, agentreplay.tool(function, name="refund")'
+            )
+        tools.append((path, function, redirection))
+        shared = len({path for path, _, _ in tools}) > 1
+        if shared:
+            self._renamed.setdefault(key, tools[0][0])
+        if shared or (path in self._recorded and short not in self._recorded):
+            for full, _, each in tools:
+                each.show_as(full)
+
+    def applied(self, exchanges: Iterable[Exchange]) -> tuple[Exchange, ...]:
+        """Return recorded exchanges under the names that their tools have by now."""
+        return tuple(map(self._rename_call, exchanges))
+
+    def _rename_call(self, exchange: Exchange) -> Exchange:
+        call = exchange.call
+        if not isinstance(call, ToolCall) or (call.boundary, call.name) not in self._renamed:
+            return exchange
+        return replace(exchange, call=replace(call, name=self._renamed[call.boundary, call.name]))
+
+
+@dataclass(frozen=True, slots=True)
+class ChildTool:
+    """One tool: the module in which it is found, its name there, and what was declared about it.
+
+    `returns` holds the type of its results, where that was declared.
+    """
+
+    module: str
+    path: str
+    name: str
+    effects: Literal["read", "write", "live"] = "write"
+    boundary: Literal["tool", "model", "retrieval"] = "tool"
+    facts: JsonObject = field(default_factory=dict)
+    returns: tuple[type, ...] = ()
+
+
+def find_child_tool(path: str, tool: Tool) -> ChildTool | None:
+    """Return where a child finds `tool`, at the import path `path` ("": where its function was defined).
+
+    None for a function that no import leads to; a fork has it all the same.
+    """
+    if path:
+        names = path.split(".")
+        module = next(name for cut in range(len(names) - 1, 0, -1) if (name := ".".join(names[:cut])) in sys.modules)
+        inner = path[len(module) + 1 :]
+    else:
+        from pytest_agentreplay.intercept.tools.tool_paths import unwrapped
+
+        function = unwrapped(tool.function, tool.name).functions[0]
+        module, inner = function.__module__, function.__qualname__
+        if "<locals>" in inner:
+            return None
+    if module == "__main__":  # a child runs another main module, and imports this one by its name
+        module = find_main_module() or module
+    returns = (tool.returns,) if is_importable(tool.returns) else ()
+    return ChildTool(module, inner, tool.name, tool.effects, tool.boundary, tool.facts, returns)
+
+
+def is_importable(kind: Any) -> bool:
+    """Return whether a child finds a type by its module and name."""
+    module = sys.modules.get(getattr(kind, "__module__", ""))
+    return isinstance(kind, type) and getattr(module, kind.__qualname__, None) is kind
+
+
+_frozen: set[tuple[str, str]] = set()
+
+
+def freeze_tools(tools: Iterable[ChildTool], codecs: list[Codec], main: str = "") -> None:
+    """Freeze `tools` in this process, now or once their modules are imported; `main` is the file of its main module."""
+    fresh = [place for place in tools if (place.module, place.path) not in _frozen]
+    _frozen.update((place.module, place.path) for place in fresh)
+    for place in fresh:
+        registry.when_imported(place.module, functools.partial(freeze_in_module, place, codecs))
+    module = find_main_module()
+    here = [place for place in fresh if place.module == module or place.module.rpartition(".")[2] == Path(main).stem]
+    if here:
+        freeze_in_main(here, codecs)
+
+
+def find_main_module() -> str:
+    """Return the name by which others import what this process runs: of `-m name`, or of a script; else ""."""
+    # A child that `sitecustomize` joins has no main module yet, only its command line.
+    words = iter(sys.orig_argv[1:])
+    for word in words:
+        if word == "-m":
+            return next(words, "")
+        if word in {"-W", "-X", "--check-hash-based-pycs"}:
+            next(words, "")
+        elif word.startswith("-"):
+            if word in {"-c", "-"}:
+                return ""
+        else:
+            return Path(word).stem
+    return ""
+
+
+def freeze_in_main(tools: list[ChildTool], codecs: list[Codec]) -> None:
+    """Freeze tools of the main module as soon as they are defined.
+
+    No import announces them, so the lines of the module are traced up to the last of the tools. Raises CannotRedirect
+    where somebody else traces.
+    """
+    if sys.gettrace() is not None:
+        name = f"{tools[0].module}.{tools[0].path}"
+        raise CannotRedirect(f"{name}: a tool of a main module cannot be frozen under a debugger or a tracer")
+    left = [*tools]
+
+    def trace_module(frame: FrameType, event: str, _arg: object) -> Any:
+        name = frame.f_globals.get("__name__")
+        is_main = event == "call" and frame.f_code.co_name == "<module>" and name in {"__main__", "__mp_main__"}
+        return trace_lines if is_main else None
+
+    def trace_lines(frame: FrameType, event: str, _arg: object) -> Any:
+        for place in [*left]:
+            function = resolve_path(frame.f_globals.get, place.path)
+            with suppress(CannotRedirect):
+                if function is not None:
+                    redirect_tool(place, function, codecs)
+                    left.remove(place)
+        if not left or event == "return":
+            sys.settrace(None)
+        return trace_lines
+
+    sys.settrace(trace_module)
+
+
+def resolve_path(get: Callable[[str], Any], path: str) -> Any:
+    """Return what stands at `path`, whose first name `get` looks up; None for nothing."""
+    first, *names = path.split(".")
+    value = get(first)
+    for name in names:
+        # Static: a staticmethod or classmethod is to be seen as one, and a property is not to be run.
+        value = inspect.getattr_static(value, name, None) if isinstance(value, type) else getattr(value, name, None)
+    return value
+
+
+def freeze_in_module(place: ChildTool, codecs: list[Codec], module: ModuleType) -> None:
+    """Freeze a tool of a module that has been imported. Raises CannotRedirect where the module lacks it."""
+    function = resolve_path(lambda name: getattr(module, name, None), place.path)
+    if function is None:
+        raise CannotRedirect(f"{place.module}.{place.path}: the test has it, and its child process has not")
+    redirect_tool(place, function, codecs)
+
+
+def redirect_tool(place: ChildTool, function: Any, codecs: list[Codec]) -> None:
+    """Redirect `function`, which was found at `place`."""
+    from pytest_agentreplay.intercept.tools.tool import ANNOTATED, Tool, redirect
+
+    returns = place.returns[0] if place.returns else ANNOTATED
+    redirect(Tool(place.name, function, place.effects, returns, place.boundary, place.facts), codecs=codecs)
