@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.runs.fixture_handle import AgentReplay
     from pytest_agentreplay.settings import Settings
 
+# What pytest-rerunfailures sees of a divergence: the same at each try, unlike a thread that comes late.
 DIVERGENCE_FAILURE = r"^Failed: \[AR-(?!LATE\])"
-"""What pytest-rerunfailures sees of a divergence: the same at each try, unlike a thread that comes late."""
 
 __all__ = [  # the hooks of one test stand in a module of their own; pytest finds its hooks here
     "pytest_fixture_setup",

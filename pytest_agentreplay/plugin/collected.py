@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from pytest_agentreplay.report.summary import CollectedSnapshots
     from pytest_agentreplay.runs.unused_snapshots import Suite
 
+# The fixtures that pytest 8.4 to 9.2 makes of set-up functions; their names are private, and the last part varies.
 XUNIT = re.compile(r"_(?:xunit|unittest)_(setup_module|setup_class|setUpClass)_fixture_")
-"""The fixtures that pytest 8.4 to 9.2 makes of set-up functions; their names are private, and the last part varies."""
 
+# Modules whose fixtures run no code of the project's, but for those above: directories, event loops, parameters.
 PLAIN_MODULES = ("_pytest.", "pytest_asyncio.", "anyio.")
-"""Modules whose fixtures run no code of the project's, but for those above: directories, event loops, parameters."""
 
 
 def runs_code(fixturedef: pytest.FixtureDef[Any]) -> bool:

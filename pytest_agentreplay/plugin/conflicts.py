@@ -13,14 +13,14 @@ from pytest_agentreplay.plugin.keys import is_opted_in
 if TYPE_CHECKING:
     import pytest
 
+# Flags that other plugins have as well.
 SHARED_FLAGS = {"--replay"}
-"""Flags that other plugins have as well."""
 
+# The name of our entry point, as `-p` takes it.
 ENTRY_POINT = "pytest_agentreplay"
-"""The name of our entry point, as `-p` takes it."""
 
+# The module that owns the fixtures of our names.
 OUR_MODULE = "pytest_agentreplay.plugin"
-"""The module that owns the fixtures of our names."""
 
 
 FLAG = "another plugin has --replay here; say --agentreplay-mode=model"

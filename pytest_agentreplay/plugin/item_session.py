@@ -146,19 +146,13 @@ def will_be_skipped(item: pytest.Item) -> bool:
         return True
 
 
-def drop_skipped(item: pytest.Item, raised: BaseException) -> None:
+def drop_skipped(item: pytest.Item, run_session: RunSession, raised: BaseException) -> None:
     """Forget a test that was skipped in its set-up before it had made a call: there is nothing to report."""
-    run_session = item.stash.get(keys.RUN_SESSION, None)
-    if (
-        run_session is None
-        or not isinstance(raised, pytest.skip.Exception)
-        or run_session.interception.pending.activity
-        or run_session.watch.ledger
-    ):
-        return
-    run_session.discard()
-    del item.stash[keys.RUN_SESSION]
-    item.config.stash[keys.OPEN] = None
+    made_calls = run_session.interception.pending.activity or run_session.watch.ledger
+    if isinstance(raised, pytest.skip.Exception) and not made_calls:
+        run_session.discard()
+        del item.stash[keys.RUN_SESSION]
+        item.config.stash[keys.OPEN] = None
 
 
 def is_left_out(item: pytest.Item) -> bool:
@@ -207,13 +201,10 @@ def locate(config: pytest.Config, test: str, path: Path, settings: Settings, *, 
     return Location(test, path, config.rootpath, marks, os.environ, redactors_of(config))
 
 
-def explain_refused_setup(item: pytest.Item, raised: BaseException) -> BaseException | None:
+def explain_refused_setup(item: pytest.Item, run_session: RunSession, raised: BaseException) -> BaseException | None:
     """Return what a test fails with whose set-up ended with `raised`, if its backend has refused a call; else None."""
-    run_session = item.stash.get(keys.RUN_SESSION, None)
-    if run_session is None or isinstance(raised, INTERRUPTS):
-        return None
     refused = getattr(run_session.interception.backend, "divergence", None) is not None
-    if not refused and not isinstance(raised, errors.ReplayDiverged):
+    if isinstance(raised, INTERRUPTS) or not (refused or isinstance(raised, errors.ReplayDiverged)):
         return None
     from pytest_agentreplay.runs.run_session import EndedRun
 
@@ -299,8 +290,8 @@ def is_timeout(failure: BaseException | None) -> bool:
     return isinstance(failure, pytest.fail.Exception) and TIMED_OUT.fullmatch(str(failure)) is not None
 
 
+# Of the config: what `agentreplay accept --requests` wants, by "tests" (ids of snapshots), "codes" and "dry_run".
 PLAN: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
-"""Of the config: what `agentreplay accept --requests` wants, by "tests" (ids of snapshots), "codes" and "dry_run"."""
 
 
 def plan_adoption(settings: Settings, test: str, config: pytest.Config) -> Settings:
@@ -317,12 +308,11 @@ def plan_adoption(settings: Settings, test: str, config: pytest.Config) -> Setti
     return settings._replace(adopt_codes=tuple(plan["codes"]), adopt_dry=plan["dry_run"])
 
 
+# What pytest handles, and what ends more than a test.
+#
+# After any other BaseException a fixture that was refused in its set-up breaks the next test that uses it, finalizers
+# are skipped, and anyio's runner ends. So a refusal is an outcome of pytest's, and is raised as itself.
 PASSED_THROUGH = (Exception, OutcomeException, KeyboardInterrupt, GeneratorExit, bdb.BdbQuit)
-"""What pytest handles, and what ends more than a test.
-
-After any other BaseException a fixture that was refused in its set-up breaks the next test that uses it, finalizers are
-skipped, and anyio's runner ends. So a refusal is an outcome of pytest's, and is raised as itself.
-"""
 
 
 class ReplayDiverged(errors.ReplayDiverged, OutcomeException):

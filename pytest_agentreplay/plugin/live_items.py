@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 PLUGIN = "agentreplay-live"
 ATTRIBUTE = "agentreplay_live"
+# Of an item: what its run came to.
 WORD: pytest.StashKey[str] = pytest.StashKey()
-"""Of an item: what its run came to."""
 NOT_NEEDED = "not needed"
 WORDS = {"FF": "frozen", "FL": "live-tools", "LF": "live", "LL": "live-all"}
 SKIPPED = "the test skipped itself"

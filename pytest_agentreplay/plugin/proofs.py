@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.report.summary import SessionSummary
     from pytest_agentreplay.runs.command import ProofResults
 
+# Why a test with a tool that is not frozen is not replayed: the tool may have been a payment.
 WOULD_RUN_AGAIN = "a tool would run again"
-"""Why a test with a tool that is not frozen is not replayed: the tool may have been a payment."""
 
 
 class ProofInProcess:
@@ -184,11 +184,11 @@ def really_failed(report: pytest.TestReport) -> bool:
 
 
 NO_PROCESSES = {"emscripten", "wasi"}
+# The key by which the controller tells the workers of xdist that it proves what they record.
 WORKERS = "agentreplay_proof"
-"""The key by which the controller tells the workers of xdist that it proves what they record."""
 
+# Options of pytest-cov and pytest-xdist, and the flag that switches each off before its plugin looks at it.
 SWITCH_OFF_FLAGS = {"no_cov": "--no-cov", "numprocesses": "-n0"}
-"""Options of pytest-cov and pytest-xdist, and the flag that switches each off before its plugin looks at it."""
 
 
 def can_prove_afresh(config: pytest.Config) -> bool:
@@ -293,12 +293,8 @@ class FreshProof:
 def choose_tests(willing: list[SessionSummary], new: list[SessionSummary]) -> Iterator[SessionSummary]:
     """Yield each test with a new recording, and for each new recording of a fixture one test that uses it."""
     fixtures = {summary.test for summary in new if summary.fixture is not None}
-    for summary in willing:
-        if summary.is_new:
-            fixtures -= summary.uses.keys()
-            yield summary
-    for summary in willing:
-        if not summary.is_new and not fixtures.isdisjoint(summary.uses):
+    for summary in sorted(willing, key=lambda summary: not summary.is_new):
+        if summary.is_new or not fixtures.isdisjoint(summary.uses):
             fixtures -= summary.uses.keys()
             yield summary
 
@@ -321,9 +317,10 @@ def proof_of_fixture(fixture: str, chosen: list[SessionSummary], results: ProofR
     return proof_of(using[0], results) if using else None
 
 
+# How often a test is replayed whose timers race with the answers: once says little of what is chance.
 MOST_REPLAYS = 5
-"""How often a test is replayed whose timers race with the answers: once says little of what is chance."""
 
+# Options by their `dest`, and the value that each has in the process that proves.
 NEUTRAL: dict[str, Any] = {
     "agentreplay_record": False,
     "agentreplay_record_missing": False,
@@ -362,7 +359,6 @@ NEUTRAL: dict[str, Any] = {
     "json_report": False,  # pytest-json-report
     "allure_report_dir": None,  # allure-pytest
 }
-"""Options by their `dest`, and the value that each has in the process that proves."""
 
 
 def prepare_options(config: pytest.Config) -> None:

@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 
 OUR_MODULES = "pytest_agentreplay."
+# An agent, and nobody's machinery.
 SHOWN_MODULES = "pytest_agentreplay.demo."
-"""An agent, and nobody's machinery."""
 
 
 def hider_of(item: pytest.Item) -> Hide:

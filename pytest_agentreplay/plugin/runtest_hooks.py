@@ -46,21 +46,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
     """A fixture that makes a call may be refused there; the finding says it, not a traceback."""
     begin_next(item.config)  # again, for a test that is run once more
-    earlier: list[pytest.StashKey[Any]] = [
-        keys.RUN_SESSION,
-        keys.FINDING,
-        keys.SUBTEST_FAILURE,
-    ]  # of another go at the same test
-    for key in earlier:
-        take_out(item.stash, key)
-    item.user_properties[:] = [pair for pair in item.user_properties if not pair[0].startswith("agentreplay.")]
-    if not item.stash.get(keys.PROVING, False):
-        item.stash[keys.REDACTIONS] = []
-        if (undo := take_out(item.stash, keys.UNDO)) is not None:
-            try:
-                undo()
-            except AgentReplayError as refused:
-                pytest.fail(str(refused), pytrace=False)
+    forget_last_try(item)
     if keys.TRIAL in item.stash:
         from pytest_agentreplay.plugin.orders import skip_trial
 
@@ -82,14 +68,31 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
     try:
         return (yield)
     except BaseException as raised:  # some runners make another exception of a refusal
-        from pytest_agentreplay.plugin.item_session import drop_skipped, explain_refused_setup
-
         if (finding := getattr(raised, "finding", None)) is not None:
             item.stash[keys.FINDING] = finding  # of a fixture that it shares
-        if (error := explain_refused_setup(item, raised)) is None:
-            drop_skipped(item, raised)
+        if (run_session := item.stash.get(keys.RUN_SESSION, None)) is None:
+            raise
+        from pytest_agentreplay.plugin.item_session import drop_skipped, explain_refused_setup
+
+        if (error := explain_refused_setup(item, run_session, raised)) is None:
+            drop_skipped(item, run_session, raised)
             raise
         raise error from None
+
+
+def forget_last_try(item: pytest.Item) -> None:
+    """Forget what an earlier try of the test has left, and withdraw its recording."""
+    take_out(item.stash, keys.RUN_SESSION)
+    take_out(item.stash, keys.FINDING)
+    take_out(item.stash, keys.SUBTEST_FAILURE)
+    item.user_properties[:] = [pair for pair in item.user_properties if not pair[0].startswith("agentreplay.")]
+    if not item.stash.get(keys.PROVING, False):
+        item.stash[keys.REDACTIONS] = []
+        if (undo := take_out(item.stash, keys.UNDO)) is not None:
+            try:
+                undo()
+            except AgentReplayError as refused:
+                pytest.fail(str(refused), pytrace=False)
 
 
 class InvalidUse:

@@ -180,8 +180,8 @@ def _break_value(text: str, width: int, first: str) -> list[str]:
     return [(first if number == 0 else " " * len(first)) + piece for number, piece in enumerate(pieces)]
 
 
+# Tests that are named of those behind one change.
 MOST_TESTS = 3
-"""Tests that are named of those behind one change."""
 
 _PLACE = re.compile(r"\b(?:turn|call) \d")
 REQUEST_KINDS = {Kind.PROMPT, Kind.SCHEMA, Kind.MODEL, Kind.HISTORY, Kind.SDK, Kind.NOISE}

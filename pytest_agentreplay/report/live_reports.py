@@ -33,25 +33,24 @@ CELLS = {
 }
 LAYERS = {"agent": "the agent drifted", "model": "the model drifted", "tool": "a tool drifted"}
 SHORT = {"FF": "all frozen", "FL": "tools live", "LF": "model live", "LL": "both live"}
+# The k of pass^k: how likely an agent does it right each time that it is asked so often.
 MANY = 8
-"""The k of pass^k: how likely an agent does it right each time that it is asked so often."""
 KEPT = 2000  # characters of one side
+# What one setting did in one test, or in all of them together ("test" is ""), as plain data.
+#
+# "wins", "losses" and "ties" count pairs of runs, of the same test and number, against the first setting; "p" is that
+# of the exact sign test. "cost" (None where a price is not known), "tokens" and "seconds" are those of a run, on
+# average. "verdict" is "" for the first setting. "stopped" says why runs are missing.
 ComparisonRow: TypeAlias = dict[str, Any]
-"""What one setting did in one test, or in all of them together ("test" is ""), as plain data.
-
-"wins", "losses" and "ties" count pairs of runs, of the same test and number, against the first setting; "p" is that of
-the exact sign test. "cost" (None where a price is not known), "tokens" and "seconds" are those of a run, on average.
-"verdict" is "" for the first setting. "stopped" says why runs are missing.
-"""
 ALPHA = 0.05
+# Pairs of runs from which on a difference can be shown at all: 2 / 2**6 is below `ALPHA`.
 FEWEST = 6
-"""Pairs of runs from which on a difference can be shown at all: 2 / 2**6 is below `ALPHA`."""
 FROZEN = "left out: it is not as recorded even with a frozen model"
 _LAYOUT = "  {:22.22} {:>8} {:>9} {:>6} {:>9} {:>7} {:>6}"
 HEADER = ("date", "model", "passed", "rate [interval]", "tokens", "cost", "seconds")
 ROW = "{:10}  {:{width}} {:>7}  {:>17} {:>7} {:>7} {:>7}"
+# Columns of a row of runs over time beside the model.
 COLUMNS = 63
-"""Columns of a row of runs over time beside the model."""
 PAGE = """<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>{title}</title>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <style>body{{font:14px sans-serif}}td{{padding:2px 8px;border-bottom:1px solid #ccc;white-space:nowrap}}</style>

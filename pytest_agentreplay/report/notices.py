@@ -87,8 +87,8 @@ RAN_ON = "the clock ran on: the agent waits on wall time"
 
 TIMED = "its timers race with the answers: a rate limiter, a batch, a deadline"
 
+# Arguments compared by class alone that are listed; the kit has all of them.
 MOST_ARGUMENTS = 5
-"""Arguments compared by class alone that are listed; the kit has all of them."""
 
 
 def judge_proof(outcome: str, summary: SessionSummary | None, headline: str, failure: str | None) -> Proof:
@@ -246,8 +246,8 @@ def differing_notices(recorded: Sequence[tuple[SessionSummary, RecordingSummary]
             )
 
 
+# Differences, and files, that are listed without -v.
 MOST_ROWS = 5
-"""Differences, and files, that are listed without -v."""
 
 
 def lock_notices(differing: Mapping[str, Sequence[str]], *, here: Path, fails: bool) -> Iterator[Notice]:

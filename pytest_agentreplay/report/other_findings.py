@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json
     from pytest_agentreplay.core.order_permutations import OrderTrial
 
+# The code of a value that cannot be frozen: a refusal to record, and no way for two runs to part.
 FREEZE = "AR-FREEZE"
-"""The code of a value that cannot be frozen: a refusal to record, and no way for two runs to part."""
 
+# The code of a failure of the test's own that is one because a secret was taken off the recorded reply.
 REDACTED = "AR-REDACTED"
-"""The code of a failure of the test's own that is one because a secret was taken off the recorded reply."""
 
+# Stands for a function that somebody has to name.
 UNKNOWN = "your.module.function"
-"""Stands for a function that somebody has to name."""
 
 SHOWN = 20  # lines of a ledger or the like
 

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
     Replays = Sequence[tuple[SessionSummary, ReplaySummary]]
 
+# Words of a value that is none: a client wants some key, and a replay any.
 STAND_INS = frozenset(
     {"dummy", "example", "fake", "mock", "never", "placeholder", "replay", "replayed", "test", "unused"}
 )
-"""Words of a value that is none: a client wants some key, and a replay any."""
 
 NOTHING_VERIFIED = error(
     "ERROR: --replay-tools=verify had nothing to verify: no tool that reads was called in the selected tests",

@@ -10,8 +10,8 @@ from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 T = TypeVar("T")
+# In the metadata of a field, the dataclass of its value or of each of its values.
 KIND = "kind"
-"""In the metadata of a field, the dataclass of its value or of each of its values."""
 
 RecordingVerdict: TypeAlias = Literal["created", "replaced", "pending", "kept", "nothing crossed", "not written"]
 AdoptionVerdict: TypeAlias = Literal["adopted", "to be adopted", "left", "nothing changed", "not written"]

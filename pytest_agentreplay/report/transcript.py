@@ -43,8 +43,8 @@ def write_textconv(run: Run, reader: Reader) -> str:
     return "\n".join(map(escape_row, rows)) + "\n\n" + write_turns(run, reader, writer)
 
 
+# Facts of a header that differ though the agent does the same, or that follow from the turns.
 INCIDENTAL = frozenset({"recorded", "exchanges"})
-"""Facts of a header that differ though the agent does the same, or that follow from the turns."""
 
 
 def write_turns(run: Run, reader: Reader, writer: TranscriptWriter) -> str:

@@ -100,9 +100,8 @@ class TranscriptWriter:
             same = {tool_name(tool) for tool in reading.tools} == {tool_name(tool) for tool in before.tools}
             yield from labelled_rows("tools", f"{names} (schemas changed)" if same else names)
             for tool in reading.tools if self._review else ():
-                yield from (
-                    () if tool in before.tools else labelled_rows(f"schema of {tool_name(tool)}", format_value(tool))
-                )
+                if tool not in before.tools:
+                    yield from labelled_rows(f"schema of {tool_name(tool)}", format_value(tool))
         yield from parameter_rows(before.parameters, reading.parameters)
         yield from self.message_rows(before, reading, context.reply)
         context.reply = reply = self._reader.read_reply(x.call, x.outcome)

@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.report.finding import Finding
 
+# What was found. "cannot say": the run left the frozen one, or a check could not be made; "broken": the case is.
 Word: TypeAlias = Literal[
     "reproduced", "not reproduced", "fixed", "robust", "not fixed", "cannot say", "broken", "no runner", "cold",
     "human", "asks live",
 ]  # fmt: skip
-"""What was found. "cannot say": the run left the frozen one, or a check could not be made; "broken": the case is."""
+# Whether that is what the case expects: as pytest's passed, failed, xfailed and skipped.
 Outcome: TypeAlias = Literal["passed", "failed", "expected", "unsaid"]
-"""Whether that is what the case expects: as pytest's passed, failed, xfailed and skipped."""
 
+# The words as the summary counts them.
 WORDS: tuple[Word, ...] = (
     "reproduced", "not reproduced", "fixed", "robust", "not fixed", "cannot say", "broken", "no runner", "cold",
     "asks live",
 )  # fmt: skip
-"""The words as the summary counts them."""
 
 FROZEN = "the frozen run"
 NARROW = 40
