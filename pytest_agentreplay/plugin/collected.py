@@ -29,6 +29,7 @@ XUNIT = re.compile(r"_(?:xunit|unittest)_(setup_module|setup_class|setUpClass)_f
 
 # Modules whose fixtures run no code of the project's, but for those above: directories, event loops, parameters.
 PLAIN_MODULES = ("_pytest.", "pytest_asyncio.", "anyio.")
+SHOWN_REASONS = 3  # why the sandbox is not closed, one by one
 
 
 def runs_code(fixturedef: pytest.FixtureDef[Any]) -> bool:
@@ -157,9 +158,6 @@ def find_unowned(session: pytest.Session, folders: set[str]) -> CollectedSnapsho
     seen = config.stash[keys.REPORT].seen
     collected = unused_snapshots.CollectedTests(tests, fixtures, seen, {*map(Path, folders)})
     return unused_snapshots.find_unowned(collected, store_of(config))
-
-
-SHOWN_REASONS = 3  # why the sandbox is not closed, one by one
 
 
 class SandboxClosing:

@@ -22,7 +22,6 @@ ENTRY_POINT = "pytest_agentreplay"
 # The module that owns the fixtures of our names.
 OUR_MODULE = "pytest_agentreplay.plugin"
 
-
 FLAG = "another plugin has --replay here; say --agentreplay-mode=model"
 
 TWO_RECORDERS = (

@@ -41,6 +41,13 @@ TOO_LATE = (
 
 # The message of pytest-timeout: https://github.com/pytest-dev/pytest-timeout/blob/main/pytest_timeout.py
 TIMED_OUT = re.compile(r"Timeout \(?>[\d.]+s\)?( from pytest-timeout\.)?")
+# Of the config: what `agentreplay accept --requests` wants, by "tests" (ids of snapshots), "codes" and "dry_run".
+PLAN: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
+# What pytest handles, and what ends more than a test.
+#
+# After any other BaseException a fixture that was refused in its set-up breaks the next test that uses it, finalizers
+# are skipped, and anyio's runner ends. So a refusal is an outcome of pytest's, and is raised as itself.
+PASSED_THROUGH = (Exception, OutcomeException, KeyboardInterrupt, GeneratorExit, bdb.BdbQuit)
 
 
 def begin_session(item: pytest.Item) -> RunSession | None:
@@ -290,10 +297,6 @@ def is_timeout(failure: BaseException | None) -> bool:
     return isinstance(failure, pytest.fail.Exception) and TIMED_OUT.fullmatch(str(failure)) is not None
 
 
-# Of the config: what `agentreplay accept --requests` wants, by "tests" (ids of snapshots), "codes" and "dry_run".
-PLAN: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
-
-
 def plan_adoption(settings: Settings, test: str, config: pytest.Config) -> Settings:
     """Return the settings of a test or fixture: only what the plan names is adopted, the others are replayed."""
     file = config.option.agentreplay_adopt_plan
@@ -306,13 +309,6 @@ def plan_adoption(settings: Settings, test: str, config: pytest.Config) -> Setti
     if store_of(config).snapshot_id(test) not in plan["tests"]:
         return settings._replace(adopt="")
     return settings._replace(adopt_codes=tuple(plan["codes"]), adopt_dry=plan["dry_run"])
-
-
-# What pytest handles, and what ends more than a test.
-#
-# After any other BaseException a fixture that was refused in its set-up breaks the next test that uses it, finalizers
-# are skipped, and anyio's runner ends. So a refusal is an outcome of pytest's, and is raised as itself.
-PASSED_THROUGH = (Exception, OutcomeException, KeyboardInterrupt, GeneratorExit, bdb.BdbQuit)
 
 
 class ReplayDiverged(errors.ReplayDiverged, OutcomeException):

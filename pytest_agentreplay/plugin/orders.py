@@ -33,6 +33,8 @@ NO_TESTCASE = (
     "@pytest.mark.agentreplay(orders=...) is not there for methods of unittest.TestCase, of which pytest makes one "
     "item each.\nWrite the test as a function."
 )
+WISH: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
+PROGRESS: pytest.StashKey[dict[str, OrderProgress]] = pytest.StashKey()
 
 
 @dataclasses.dataclass
@@ -176,7 +178,3 @@ class Trials:
             from pytest_agentreplay.store import files
 
             files.write_whole(Path(self.into), json.dumps(self.rows))
-
-
-WISH: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
-PROGRESS: pytest.StashKey[dict[str, OrderProgress]] = pytest.StashKey()

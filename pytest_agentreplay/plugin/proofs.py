@@ -42,6 +42,52 @@ if TYPE_CHECKING:
 
 # Why a test with a tool that is not frozen is not replayed: the tool may have been a payment.
 WOULD_RUN_AGAIN = "a tool would run again"
+NO_PROCESSES = {"emscripten", "wasi"}
+# The key by which the controller tells the workers of xdist that it proves what they record.
+WORKERS = "agentreplay_proof"
+# Options of pytest-cov and pytest-xdist, and the flag that switches each off before its plugin looks at it.
+SWITCH_OFF_FLAGS = {"no_cov": "--no-cov", "numprocesses": "-n0"}
+# How often a test is replayed whose timers race with the answers: once says little of what is chance.
+MOST_REPLAYS = 5
+# Options by their `dest`, and the value that each has in the process that proves.
+NEUTRAL: dict[str, Any] = {
+    "agentreplay_record": False,
+    "agentreplay_record_missing": False,
+    "agentreplay_replay": None,
+    "agentreplay_replay_until": None,
+    "agentreplay_mode": "model",
+    "agentreplay_sandbox": None,
+    # What selects tests.
+    "keyword": "",
+    "markexpr": "",
+    "deselect": None,
+    "pyargs": False,
+    "lf": False,
+    "failedfirst": False,
+    "newfirst": False,
+    "stepwise": False,
+    "stepwise_skip": False,
+    "replay_files": [],  # pytest-replay
+    # What stops the session, or asks.
+    "maxfail": 0,
+    "continue_on_collection_errors": True,
+    "usepdb": False,
+    "trace": False,
+    # What writes.
+    "basetemp": None,  # pytest empties it: the session that recorded has its files there
+    "xmlpath": None,
+    "pastebin": None,
+    "log_file": None,
+    "pytestdebug": None,
+    "update_snapshots": False,  # syrupy
+    "snapshot_update": False,  # pytest-snapshot
+    "inline_snapshot": "short-report",  # compares as ever; `disable` would refuse a value that is not there yet
+    "replay_record_dir": None,  # pytest-replay
+    "report_log": None,  # pytest-reportlog
+    "htmlpath": None,  # pytest-html
+    "json_report": False,  # pytest-json-report
+    "allure_report_dir": None,  # allure-pytest
+}
 
 
 class ProofInProcess:
@@ -183,14 +229,6 @@ def really_failed(report: pytest.TestReport) -> bool:
     return report.failed and not report.longreprtext.startswith("[XPASS(strict)]")
 
 
-NO_PROCESSES = {"emscripten", "wasi"}
-# The key by which the controller tells the workers of xdist that it proves what they record.
-WORKERS = "agentreplay_proof"
-
-# Options of pytest-cov and pytest-xdist, and the flag that switches each off before its plugin looks at it.
-SWITCH_OFF_FLAGS = {"no_cov": "--no-cov", "numprocesses": "-n0"}
-
-
 def can_prove_afresh(config: pytest.Config) -> bool:
     """Return whether a fresh process can do what this one does.
 
@@ -315,50 +353,6 @@ def proof_of_fixture(fixture: str, chosen: list[SessionSummary], results: ProofR
     if any(test in results.by_test for test in using):
         return Proof()
     return proof_of(using[0], results) if using else None
-
-
-# How often a test is replayed whose timers race with the answers: once says little of what is chance.
-MOST_REPLAYS = 5
-
-# Options by their `dest`, and the value that each has in the process that proves.
-NEUTRAL: dict[str, Any] = {
-    "agentreplay_record": False,
-    "agentreplay_record_missing": False,
-    "agentreplay_replay": None,
-    "agentreplay_replay_until": None,
-    "agentreplay_mode": "model",
-    "agentreplay_sandbox": None,
-    # What selects tests.
-    "keyword": "",
-    "markexpr": "",
-    "deselect": None,
-    "pyargs": False,
-    "lf": False,
-    "failedfirst": False,
-    "newfirst": False,
-    "stepwise": False,
-    "stepwise_skip": False,
-    "replay_files": [],  # pytest-replay
-    # What stops the session, or asks.
-    "maxfail": 0,
-    "continue_on_collection_errors": True,
-    "usepdb": False,
-    "trace": False,
-    # What writes.
-    "basetemp": None,  # pytest empties it: the session that recorded has its files there
-    "xmlpath": None,
-    "pastebin": None,
-    "log_file": None,
-    "pytestdebug": None,
-    "update_snapshots": False,  # syrupy
-    "snapshot_update": False,  # pytest-snapshot
-    "inline_snapshot": "short-report",  # compares as ever; `disable` would refuse a value that is not there yet
-    "replay_record_dir": None,  # pytest-replay
-    "report_log": None,  # pytest-reportlog
-    "htmlpath": None,  # pytest-html
-    "json_report": False,  # pytest-json-report
-    "allure_report_dir": None,  # allure-pytest
-}
 
 
 def prepare_options(config: pytest.Config) -> None:

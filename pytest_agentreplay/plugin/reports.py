@@ -31,7 +31,7 @@ from pytest_agentreplay.report.summary import Proof, SessionSummary, from_plain,
 
 if TYPE_CHECKING:
     import warnings
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from _pytest.outcomes import Exit
 
@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from pytest_agentreplay.runs.run_session import RunSession
 
     Hide = Callable[[str], str]
-    from collections.abc import Mapping, Sequence
 
 
 OUR_MODULES = "pytest_agentreplay."
-# An agent, and nobody's machinery.
-SHOWN_MODULES = "pytest_agentreplay.demo."
+SHOWN_MODULES = "pytest_agentreplay.demo."  # an agent, and nobody's machinery
+TEST = "agentreplay"
+FIXTURES = "agentreplay_fixtures"
 
 
 def hider_of(item: pytest.Item) -> Hide:
@@ -234,10 +234,6 @@ def forget_unittest_failure(item: pytest.Item) -> None:
     """Our verdict replaces what a TestCase has kept."""
     if getattr(item, "_excinfo", None):
         item._excinfo = None  # type: ignore[attr-defined]
-
-
-TEST = "agentreplay"
-FIXTURES = "agentreplay_fixtures"
 
 
 def summary_of(report: pytest.TestReport) -> SessionSummary | None:

@@ -30,8 +30,18 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json
     from pytest_agentreplay.report.notices import Notice
 
-
 RECORD = "pytest --snapshot-record "
+HEIGHT = 24  # lines of a finding, unless all of it is asked for
+ENDLESS = 1_000_000
+NARROW = 40  # a terminal that says less than this does not know its width
+LONGEST_WORD = 200  # characters of a word without a space
+LABEL_WIDTH = 14  # columns of "likely cause" and its kind
+_ENDLESS_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
+MOST_TESTS = 3  # that are named of those behind one change
+_PLACE = re.compile(r"\b(?:turn|call) \d")
+# What `agentreplay accept --requests` can take over.
+REQUEST_KINDS = {Kind.PROMPT, Kind.SCHEMA, Kind.MODEL, Kind.HISTORY, Kind.SDK, Kind.NOISE}
+REQUEST_CODES = frozenset(kind.code for kind in REQUEST_KINDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +102,6 @@ def file_of(facts: Mapping[str, Json]) -> str:
     """Return the snapshot as people would type it: from the working directory when it is below."""
     file = str(facts.get("file") or "")
     return near(Path(file), Path.cwd()) if file else ""
-
-
-HEIGHT = 24
-ENDLESS = 1_000_000
-NARROW = 40  # a terminal that says less than this does not know its width
-LONGEST_WORD = 200  # characters of a word without a space
-LABEL_WIDTH = 14  # columns of "likely cause" and its kind
-
-_ENDLESS_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 
 
 def format_finding(finding: Finding, *, width: int = 80, verbosity: int = 0) -> str:
@@ -178,14 +179,6 @@ def _break_value(text: str, width: int, first: str) -> list[str]:
     room = width - len(first)
     pieces = [text[at : at + room] for at in range(0, len(text), room)] or [""]
     return [(first if number == 0 else " " * len(first)) + piece for number, piece in enumerate(pieces)]
-
-
-# Tests that are named of those behind one change.
-MOST_TESTS = 3
-
-_PLACE = re.compile(r"\b(?:turn|call) \d")
-REQUEST_KINDS = {Kind.PROMPT, Kind.SCHEMA, Kind.MODEL, Kind.HISTORY, Kind.SDK, Kind.NOISE}
-REQUEST_CODES = frozenset(kind.code for kind in REQUEST_KINDS)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 KEPT = 2000  # characters of one side that a finding carries
 SINCE = 4  # lines about what has changed around the run
+CALL_LINES = 80  # of one call
+LINE_WIDTH = 400  # characters of one line of it
 
 
 def describe_divergence(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
@@ -232,10 +234,6 @@ def _hint_lines(divergence: Divergence) -> list[Line]:
     """Return the hints as commands; a hint is "what it does: what to type"."""
     parts = [hint.partition(": ") for hint in divergence.hints]
     return [Line("next", command, name) if command else Line("next", name, "or") for name, _, command in parts]
-
-
-CALL_LINES = 80  # of one call
-LINE_WIDTH = 400  # characters of one line of it
 
 
 def format_call(call: Call) -> list[str]:

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pytest_agentreplay.report.summary import RecordingSummary, SessionSummary, UncomparedArgument, UnusedSnapshots
+RAN_ON = "the clock ran on: the agent waits on wall time"
+TIMED = "its timers race with the answers: a rate limiter, a batch, a deadline"
+# Arguments compared by class alone that are listed; the kit has all of them.
+MOST_ARGUMENTS = 5
+# Differences, and files, that are listed without -v.
+MOST_ROWS = 5
 
 
 class Severity(IntEnum):
@@ -81,14 +87,6 @@ def footer_lines(notices: Iterable[Notice], verbosity: int) -> list[str]:
 def plural(count: int, noun: str) -> str:
     """Return a count with its noun: "1 test", "2 tests"."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
-
-
-RAN_ON = "the clock ran on: the agent waits on wall time"
-
-TIMED = "its timers race with the answers: a rate limiter, a batch, a deadline"
-
-# Arguments compared by class alone that are listed; the kit has all of them.
-MOST_ARGUMENTS = 5
 
 
 def judge_proof(outcome: str, summary: SessionSummary | None, headline: str, failure: str | None) -> Proof:
@@ -244,10 +242,6 @@ def differing_notices(recorded: Sequence[tuple[SessionSummary, RecordingSummary]
                 f"differs   {fixture} was recorded by several processes, with other answers; the first run is kept",
                 f"          {plural(len(tests), 'test')} used another one, {tests[0]} for example: record without -n",
             )
-
-
-# Differences, and files, that are listed without -v.
-MOST_ROWS = 5
 
 
 def lock_notices(differing: Mapping[str, Sequence[str]], *, here: Path, fails: bool) -> Iterator[Notice]:

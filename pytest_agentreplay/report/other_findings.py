@@ -31,8 +31,10 @@ UNKNOWN = "your.module.function"
 
 SHOWN = 20  # lines of a ledger or the like
 
-
 PLACEHOLDER = re.compile("(?:" + "|".join(SHAPES).replace("?P<category>", "?:") + ")")
+PAIRS = 3  # pairs of answers that are named
+SHOWN_SIDES = 3  # differences, and calls that were not made, that are shown
+CALL_WIDTH = 120  # characters of a call
 
 
 class LedgerLine(Protocol):
@@ -175,11 +177,6 @@ def format_ending(outcome: Mapping[str, Json]) -> str:
     """Return how a test ended, in a few words."""
     text = f"{outcome.get('type') or ''}: {outcome.get('message') or ''}".strip(": ")
     return f"{outcome.get('status', '?')}{text and f' ({text})'}"
-
-
-PAIRS = 3  # pairs of answers that are named
-SHOWN_SIDES = 3  # differences, and calls that were not made, that are shown
-CALL_WIDTH = 120  # characters of a call
 
 
 class CallLabel(NamedTuple):

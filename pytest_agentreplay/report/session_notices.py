@@ -68,16 +68,15 @@ def replay_notices(replays: Replays) -> Iterator[Notice]:
     """Yield the count of what was served, the divergences by code, the fields that drifted, and failures that recur."""
     if not replays:
         return
-    codes = Counter(summary.code for summary, _ in replays if summary.code)
-    diverged = f"{codes.total()} [{', '.join(f'{count} {code}' for code, count in sorted(codes.items()))}]"
+    codes = count_each(summary.code for summary, _ in replays if summary.code)
+    diverged = f"{sum(count for _, count in codes)} [{', '.join(f'{count} {code}' for code, count in codes)}]"
     count = count_replays(replays) + (f"   diverged {diverged}" if codes else "")
     details = (*drift_lines(replays),)
     if codes or any(each.drift or each.changed or each.vanished or each.without_content for _, each in replays):
         yield warning(count, *details)
     else:
         yield Notice(Severity.INFO, (count,), verbose=(count, *details))
-    dates = Counter(replay.recurs for _, replay in replays if replay.recurs)
-    for date, number in sorted(dates.items()):
+    for date, number in count_each(replay.recurs for _, replay in replays if replay.recurs):
         tests = f"{plural(number, 'test')} {'fails' if number == 1 else 'fail'}"
         yield warning(f"{tests} as recorded on {date}; nothing went live")
 
@@ -101,23 +100,25 @@ def count_replays(replays: Replays) -> str:
 
 def drift_lines(replays: Replays) -> Iterator[str]:
     """Yield what differs in replays and does not fail them, each once with the number of its tests."""
-    drift = Counter(path for _, replay in replays for path in replay.drift)
-    for path, count in sorted(drift.items()):
+    for path, count in count_each(path for _, replay in replays for path in replay.drift):
         yield f"drift     {path} differs in {plural(count, 'test')}; {explain_drift(path)}"
     if unmatched := [{*replay.unmatched} for _, replay in replays if replay.unmatched is not None]:
         yield from (f"tolerance {line}" for line in sorted(set.intersection(*unmatched)))
-    vanished = Counter(call for _, replay in replays for call in replay.vanished)
-    for call, count in sorted(vanished.items()):
+    for call, count in count_each(call for _, replay in replays for call in replay.vanished):
         yield f"vanished  {call} was begun and given up when recorded, and is not called now ({count} x)"
-    changed = Counter(file for _, replay in replays for file in replay.changed)
-    for file, count in sorted(changed.items()):
+    for file, count in count_each(file for _, replay in replays for file in replay.changed):
         yield f"changed   {file} since it was recorded; {plural(count, 'test')} replayed all the same"
     if older := [replay.without_content for _, replay in replays if replay.without_content]:
         calls = plural(sum(older), "call")
         yield f"older     {calls} in {plural(len(older), 'test')} recorded without content, by an older release"
         yield "          record again to have it compared:   pytest --snapshot-record"
-    expected = Counter(replay.expect for _, replay in replays if replay.expect)
-    yield from (f"{plural(count, 'test')} {verdict}" for verdict, count in sorted(expected.items()))
+    for verdict, count in count_each(replay.expect for _, replay in replays if replay.expect):
+        yield f"{plural(count, 'test')} {verdict}"
+
+
+def count_each(values: Iterable[str]) -> list[tuple[str, int]]:
+    """Return each value with how often it occurs, in order of the values."""
+    return sorted(Counter(values).items())
 
 
 def explain_drift(path: str) -> str:

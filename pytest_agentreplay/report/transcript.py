@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.kit import Kit
     from pytest_agentreplay.core.model import Exchange, JsonObject, Run
     from pytest_agentreplay.core.reading import Reader
+# Facts of a header that differ though the agent does the same, or that follow from the turns.
+INCIDENTAL = frozenset({"recorded", "exchanges"})
+STATUS, NAME = 10, 21  # columns of a field's status and name
+ROWS = 3  # lines that one value takes at most
 
 
 def write_transcript(run: Run, reader: Reader) -> str:
@@ -41,10 +45,6 @@ def write_textconv(run: Run, reader: Reader) -> str:
         rows += [f"{kind}: {canonical(entry)}" for entry in (entries if isinstance(entries, list) else ())]
     writer = TranscriptWriter(run, reader, inner=True, review=True)
     return "\n".join(map(escape_row, rows)) + "\n\n" + write_turns(run, reader, writer)
-
-
-# Facts of a header that differ though the agent does the same, or that follow from the turns.
-INCIDENTAL = frozenset({"recorded", "exchanges"})
 
 
 def write_turns(run: Run, reader: Reader, writer: TranscriptWriter) -> str:
@@ -124,10 +124,6 @@ def header_facts(run: Run) -> Iterator[tuple[str, str]]:
     if isinstance(packages, dict):
         yield "packages", ", ".join(f"{name} {version}" for name, version in packages.items())
     yield "exchanges", str(len(run.exchanges))
-
-
-STATUS, NAME = 10, 21  # columns of a field's status and name
-ROWS = 3  # lines that one value takes at most
 
 
 def format_kit(kit: Kit, *, width: int = 80) -> str:
