@@ -16,7 +16,6 @@ from syrupy.terminal import context_style, received_style, snapshot_style
 
 from pytest_agentreplay.cases.assertions import run_of
 from pytest_agentreplay.core.diff.texts import opcodes
-from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.report.escape import escape_text
 from pytest_agentreplay.report.transcript import write_transcript
 
@@ -38,7 +37,7 @@ class AgentRunExtension(SingleFileSnapshotExtension):
 
         syrupy's matchers and property filters are for trees of values; a transcript has none.
         """
-        return write_transcript(run_of(data), READER)
+        return write_transcript(run_of(data))
 
     def diff_lines(self, serialized_data: Any, snapshot_data: Any) -> Iterator[str]:
         """The first turn that differs, and its differing lines."""

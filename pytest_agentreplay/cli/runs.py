@@ -54,7 +54,7 @@ def show(options: argparse.Namespace) -> int:
     if options.turn is not None and options.turn not in numbers:
         there = f"it has {numbers[0]} to {numbers[-1]}" if numbers else "it has none"
         return complain(f"{format_path(options.file)}: there is no turn {options.turn}; {there}", USAGE)
-    say(transcript.show_run(snapshot.run, READER, turn=options.turn, width=width()))
+    say(transcript.show_run(snapshot.run, turn=options.turn, width=width()))
     for note in snapshot.notes:
         say(f"note: {note}")
     if not snapshot.sealed:
@@ -68,7 +68,7 @@ def show(options: argparse.Namespace) -> int:
 def textconv(file: Path) -> int:
     """Print a snapshot for `git diff`. One that cannot be read is printed as it is: git shows no diff if this fails."""
     try:
-        sys.stdout.write(escape_output(transcript.write_textconv(reading.load(file).run, READER)))
+        sys.stdout.write(escape_output(transcript.write_textconv(reading.load(file).run)))
     except SnapshotMissing:
         raise
     except SnapshotError:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.diff.texts import shorten
 from pytest_agentreplay.core.turns import turns
+from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.report.escape import escape_line, wrap_text
 from pytest_agentreplay.report.transcript_writer import TranscriptWriter, escape_row, labelled_rows
 
@@ -19,22 +20,21 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.kit import Kit
     from pytest_agentreplay.core.model import Exchange, JsonObject, Run
-    from pytest_agentreplay.core.reading import Reader
 # Facts of a header that differ though the agent does the same, or that follow from the turns.
 INCIDENTAL = frozenset({"recorded", "exchanges"})
 STATUS, NAME = 10, 21  # columns of a field's status and name
 ROWS = 3  # lines that one value takes at most
 
 
-def write_transcript(run: Run, reader: Reader) -> str:
+def write_transcript(run: Run) -> str:
     """Return the transcript of a run, ending in a newline. The same behaviour gives the same text.
 
     Lanes beside the first one stand in the order of their texts, since which of them began first is chance.
     """
-    return write_turns(run, reader, TranscriptWriter(run, reader))
+    return write_turns(run, TranscriptWriter(run))
 
 
-def write_textconv(run: Run, reader: Reader) -> str:
+def write_textconv(run: Run) -> str:
     """Return a run as `git diff` shall compare it: the transcript with schemas, below the facts that say who answered.
 
     Without times, ids and counts of tokens, which differ in every recording.
@@ -43,14 +43,14 @@ def write_textconv(run: Run, reader: Reader) -> str:
     for kind in ("gaps", "unfrozen", "adopted"):
         entries = run.header.kit.get(kind)
         rows += [f"{kind}: {canonical(entry)}" for entry in (entries if isinstance(entries, list) else ())]
-    writer = TranscriptWriter(run, reader, inner=True, review=True)
-    return "\n".join(map(escape_row, rows)) + "\n\n" + write_turns(run, reader, writer)
+    writer = TranscriptWriter(run, inner=True, review=True)
+    return "\n".join(map(escape_row, rows)) + "\n\n" + write_turns(run, writer)
 
 
-def write_turns(run: Run, reader: Reader, writer: TranscriptWriter) -> str:
+def write_turns(run: Run, writer: TranscriptWriter) -> str:
     """Return all turns, lane by lane, as `writer` writes them."""
     lanes: dict[str, list[str]] = {}
-    for turn in turns(run, reader):
+    for turn in turns(run, READER):
         lanes.setdefault(turn.lane, []).append("\n".join(writer.turn_rows(turn)))
     first, *others = list(lanes.values()) or [["(nothing crossed a boundary)"]]
     for number, texts in enumerate(sorted(others), 2):
@@ -59,7 +59,7 @@ def write_turns(run: Run, reader: Reader, writer: TranscriptWriter) -> str:
     return "\n\n".join(first) + "\n"
 
 
-def show_run(run: Run, reader: Reader, *, turn: int | None = None, width: int = 80) -> str:
+def show_run(run: Run, *, turn: int | None = None, width: int = 80) -> str:
     """Return a run with the facts of its header, numbers, lanes, attempts and durations of exchanges; or a turn of it.
 
     Lines longer than `width` columns are cut. Raises LookupError when there is no such turn.
@@ -71,8 +71,8 @@ def show_run(run: Run, reader: Reader, *, turn: int | None = None, width: int = 
         lane = f"  {x.lane}" if x.lane != "main" else ""
         return f"   #{numbers[x.start]}  {format_duration(x)}{attempt}{lane}"
 
-    writer = TranscriptWriter(run, reader, note, inner=True)
-    turns_of_run = turns(run, reader)
+    writer = TranscriptWriter(run, note, inner=True)
+    turns_of_run = turns(run, READER)
     blocks = [(each.number, list(writer.turn_rows(each))) for each in turns_of_run]
     chosen = ["\n".join(clip_rows(rows, width)) for number, rows in blocks if turn in {None, number}]
     if turn is None:

@@ -11,6 +11,7 @@ from pytest_agentreplay.core.canonical_json import NotJson, canonical, parse
 from pytest_agentreplay.core.model import Failure, Frame, FrameCall, FramesReply, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.core.reading import CallReading, ReplyReading
 from pytest_agentreplay.core.turns import is_model, label, tool_of
+from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.messages import say, tool_results, tool_uses
 from pytest_agentreplay.report.escape import escape_text
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from pytest_agentreplay.core.model import Exchange, Json, JsonObject, Outcome, Run
-    from pytest_agentreplay.core.reading import Chunk, Reader
+    from pytest_agentreplay.core.reading import Chunk
     from pytest_agentreplay.core.turns import Turn
 
 THOUGHTS = {"thinking", "redacted_thinking"}
@@ -42,7 +43,6 @@ class TranscriptWriter:
     def __init__(
         self,
         run: Run,
-        reader: Reader,
         note: Callable[[Exchange], str] = lambda _: "",
         *,
         inner: bool = False,
@@ -50,7 +50,6 @@ class TranscriptWriter:
     ) -> None:
         """Begin with nothing told."""
         self._review = review
-        self._reader = reader
         self._note = note
         self._lanes: dict[str, LaneContext] = {}
         order = run.header.kit.get("order")
@@ -76,7 +75,7 @@ class TranscriptWriter:
             if turn.model is None or x.start != turn.model.start:
                 yield from indent_rows(self.exchange_rows(x))
                 continue
-            reading = self._reader.read_call(x.call)
+            reading = READER.read_call(x.call)
             yield f"{whose}turn {turn.number}  {reading.name}{self._note(x)}"
             yield from indent_rows(self.model_rows(x, reading, self._context(turn, x, reading)))
 
@@ -104,7 +103,7 @@ class TranscriptWriter:
                     yield from labelled_rows(f"schema of {tool_name(tool)}", format_value(tool))
         yield from parameter_rows(before.parameters, reading.parameters)
         yield from self.message_rows(before, reading, context.reply)
-        context.reply = reply = self._reader.read_reply(x.call, x.outcome)
+        context.reply = reply = READER.read_reply(x.call, x.outcome)
         self._names |= {use.id: use.name for use in reply.tool_uses}
         yield from answer_rows(reply if not self._review else replace(reply, usage={}), x.outcome)
 
@@ -131,16 +130,16 @@ class TranscriptWriter:
     def exchange_rows(self, x: Exchange) -> Iterator[str]:
         """Yield any exchange but a turn's model call, with its outcome."""
         chunks: tuple[Chunk, ...] = ()
-        tool = tool_of(x.call, self._reader)
-        if is_model(x.call, self._reader) and x.parent is None:
-            yield f"tried {label(x.call, self._reader).removeprefix('model ')}{self._note(x)}"
+        tool = tool_of(x.call, READER)
+        if is_model(x.call, READER) and x.parent is None:
+            yield f"tried {label(x.call, READER).removeprefix('model ')}{self._note(x)}"
         elif tool is not None:
             yield f"ran {format_tool(tool.name, tool.arguments)}{self._note(x)}"
         elif isinstance(x.call, ToolCall) and x.call.boundary == "retrieval":
             yield f"retrieved {format_tool(x.call.name, x.call.arguments)}{self._note(x)}"
-            chunks = self._reader.read_chunks(x.outcome)
+            chunks = READER.read_chunks(x.outcome)
         else:
-            yield f"{label(x.call, self._reader)}{self._note(x)}"
+            yield f"{label(x.call, READER)}{self._note(x)}"
         if isinstance(x.call, FrameCall) and len(x.call.body):
             yield from indent_rows(labelled_rows("->", format_frame(Frame(x.call.body.data)), sign=""))
         for inner in self._inner.get(x.start, ()):

@@ -155,8 +155,8 @@ def spelled(run: Run) -> str:
 
 def looked_at(run: Run) -> None:
     """What people do with a run."""
-    write_transcript(run, READER)
-    show_run(run, READER)
+    write_transcript(run)
+    show_run(run)
     kits.format_kit(kit_of(run, READER))
     divergences(run, run, READER, matching=Matching(READER, RULES))
 

@@ -64,9 +64,9 @@ def everything_shown(run: Run) -> Iterator[tuple[str, str]]:
 
 
 def of_the_printers(run: Run) -> Iterator[tuple[str, str]]:
-    yield "transcript", escape.escape_output(write_transcript(run, READER))
-    yield "show", escape.escape_output(show_run(run, READER, width=100))
-    yield "show, wide", escape.escape_output(show_run(run, READER, width=1000))
+    yield "transcript", escape.escape_output(write_transcript(run))
+    yield "show", escape.escape_output(show_run(run, width=100))
+    yield "show, wide", escape.escape_output(show_run(run, width=1000))
     yield "kit", escape.escape_output(kits.format_kit(kit_of(run, READER)))
     text = run.exchanges[1].call.name
     test = run.header.test

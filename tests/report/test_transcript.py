@@ -21,7 +21,6 @@ from pytest_agentreplay.core.model import (
     ToolCall,
     ToolReply,
 )
-from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.report.transcript import show_run, write_transcript
 from tests.support import exchanges
 from tests.support.chat_runs import ask, message_of, result_of, run, say
@@ -68,12 +67,12 @@ turn 2  gpt-5
 
 
 def test_a_run_reads_turn_by_turn_and_another_result_changes_its_lines_alone_ids_and_times_none():
-    assert write_transcript(order_run(), READER) == GOLDEN
+    assert write_transcript(order_run()) == GOLDEN
     other = order_run("zz", recorded="2026-11-20T10:00:00Z", clock=5, seed=9)
     other = replace(other, exchanges=tuple(replace(x, timing=Timing(1, 2, 99 + x.start)) for x in other.exchanges))
-    assert write_transcript(other, READER) == GOLDEN
-    assert write_transcript(Run(Header("t")), READER) == "(nothing crossed a boundary)\n"
-    lost = write_transcript(order_run(status="lost"), READER)
+    assert write_transcript(other) == GOLDEN
+    assert write_transcript(Run(Header("t"))) == "(nothing crossed a boundary)\n"
+    lost = write_transcript(order_run(status="lost"))
     assert [pair for pair in zip(GOLDEN.splitlines(), lost.splitlines(), strict=True) if pair[0] != pair[1]] == [
         ('    {"status":"shipped"}', '    {"status":"lost"}'),
         ('  tool result lookup_order: {"status": "shipped"}', '  tool result lookup_order: {"status": "lost"}'),
@@ -84,13 +83,13 @@ def beside(*pairs):
     """A turn, and these calls after it, in lanes of their own that end in the opposite order."""
     asked = Exchange(ask(USER), say(None, ("a", {"n": 1}), ("b", {})), 0, 1)
     lanes = (Exchange(*pair, 2 + n, 9 - n, lane=f"main.{n + 1}") for n, pair in enumerate(pairs))
-    return write_transcript(Run(Header("t"), (asked, *lanes)), READER)
+    return write_transcript(Run(Header("t"), (asked, *lanes)))
 
 
 def test_what_ran_in_parallel_reads_alike_in_whatever_order_it_began():
     one, two = (ToolCall("a", {"n": 1}), ToolReply("a")), (ToolCall("b"), ToolReply("b"))
     assert beside(one, two) == beside(two, one)
-    assert write_transcript(run(one, two), READER) != write_transcript(run(two, one), READER), "one after the other"
+    assert write_transcript(run(one, two)) != write_transcript(run(two, one)), "one after the other"
     north, south = ((ask({"role": "user", "content": text}), HELLO) for text in ("north", "south"))
     assert beside(north, south) == beside(south, north)
     assert "turn 1  gpt-5  lane 2\n" in beside(north, south)
@@ -101,14 +100,14 @@ def test_images_are_named_and_not_spelt_out():
     data = base64.b64encode(bytes(range(256)) * 1600).decode()
     picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}}
     asked = ask({"role": "user", "content": [{"type": "text", "text": "What is it?"}, picture]})
-    text = write_transcript(run((asked, HELLO), (ToolCall("scan"), ToolReply({"page": data}))), READER)
+    text = write_transcript(run((asked, HELLO), (ToolCall("scan"), ToolReply({"page": data}))))
     assert "<image/png 409.6 kB sha256:" in text
     assert max(map(len, text.splitlines())) < 200
 
 
 def test_a_rewritten_history_is_said():
     messages = [{"role": "user", "content": str(n)} for n in range(4)]
-    text = write_transcript(run((ask(*messages), HELLO), (ask(messages[0], messages[3]), HELLO)), READER)
+    text = write_transcript(run((ask(*messages), HELLO), (ask(messages[0], messages[3]), HELLO)))
     assert "history: 3 of 4 messages were rewritten or left out" in text
 
 
@@ -117,7 +116,7 @@ def test_a_child_process_rewrites_nothing_of_its_tests_conversation_and_may_go_o
     own = {"role": "user", "content": "the child's own question"}
     turns_of = [[system, first], [system, own], [system, first, own], [system, first, own, first]]
     calls, kit = [(ask(*said), HELLO) for said in turns_of], {"order": {"apart": ["main.p1", "main.j1"]}}
-    told = write_transcript(run(*calls, lanes={1: "main.p1.2", 3: "main.j1"}, kit=kit), READER)
+    told = write_transcript(run(*calls, lanes={1: "main.p1.2", 3: "main.j1"}, kit=kit))
     assert "history" not in told
     child, parent, job = told.split("\n\n")[1:4]
     assert ("system: Be kind." in child, "user: the child's own question" in child) == (True, True)
@@ -139,7 +138,7 @@ def test_failures_retries_and_ends_are_told():
     made = list(told.exchanges)
     made[2], made[6] = replace(made[2], attempt=2), replace(made[6], finish=None)
     told = replace(told, exchanges=tuple(made))
-    lines = [line.strip() for line in write_transcript(told, READER).splitlines()]
+    lines = [line.strip() for line in write_transcript(told).splitlines()]
     for said in (
         *("turn 0  before the first model call", "raised KeyError: 7", "tried gpt-5", "status 429 Too Many Requests"),
         *("- 1", "(the agent stopped reading here)", "GET api.example.com/rates", "status 204 No Content"),
@@ -160,7 +159,7 @@ def test_nothing_acts_on_a_terminal_and_each_line_is_one(evil):
 
 def readable(told):
     """Both texts of a run can be written, and read line by line."""
-    for text in (write_transcript(told, READER), show_run(told, READER)):
+    for text in (write_transcript(told), show_run(told)):
         text.encode()
         assert not set(text) & set("\x1b\u202e\r\x00\x9b")
         assert text.endswith("\n")
@@ -169,7 +168,7 @@ def readable(told):
 
 def twice(url, answer, *bodies):
     """A run of two requests to which the same answer came, as text."""
-    return write_transcript(run(*((exchanges.call(body, url), exchanges.reply(answer)) for body in bodies)), READER)
+    return write_transcript(run(*((exchanges.call(body, url), exchanges.reply(answer)) for body in bodies)))
 
 
 def test_other_dialects_read_alike_and_what_a_request_sends_again_is_not_told_twice():
@@ -209,7 +208,7 @@ def test_show_numbers_exchanges_and_says_how_long_they_took():
     kit = {"models": models, "packages": {"openai": "3.52"}}
     told = order_run(recorded="2026-11-20T10:00:00Z", outcome=outcome, kit=kit)
     timed = (replace(x, timing=Timing(0, 1, 12_000_000 * (x.start + 1))) for x in told.exchanges)
-    text = show_run(replace(told, exchanges=tuple(timed)), READER)
+    text = show_run(replace(told, exchanges=tuple(timed)))
     assert text.partition("\n\n")[0].splitlines() == [
         "test: tests/test_shop.py::test_order",
         "recorded: 2026-11-20T10:00:00Z",
@@ -227,17 +226,17 @@ def test_show_alone_spells_out_what_ran_inside_a_tool():
     outer, inner = (ToolCall("study"), ToolReply("done")), (ToolCall("search"), ToolReply(1))
     inside = Exchange(*inner, 1, 2, lane="main.1", parent=0, attempt=2)
     told = Run(Header("t"), (Exchange(*outer, 0, 5), inside))
-    assert "  ran search()   #2  no end  attempt 2  main.1\n" in show_run(told, READER)
-    assert "search" not in write_transcript(told, READER)
+    assert "  ran search()   #2  no end  attempt 2  main.1\n" in show_run(told)
+    assert "search" not in write_transcript(told)
 
 
 def test_show_one_turn_at_a_width():
-    text = show_run(order_run(), READER, turn=2, width=30)
+    text = show_run(order_run(), turn=2, width=30)
     assert text.startswith("turn 2  gpt-5")
     assert "turn 1" not in text
     assert max(map(len, text.splitlines())) == 30
     with pytest.raises(LookupError, match="the turns of this run: 1, 2"):
-        show_run(order_run(), READER, turn=9)
+        show_run(order_run(), turn=9)
 
 
 KEYS = st.sampled_from(sorted(words("role content type text tool_calls tool_call_id function name arguments id input")))
