@@ -16,16 +16,8 @@ import pytest
 
 from pytest_agentreplay.core.paths import MARK
 from pytest_agentreplay.errors import AgentReplayError, ReplayDiverged
-from pytest_agentreplay.plugin import collected, keys
-from pytest_agentreplay.plugin.item_session import (
-    INTERRUPTS,
-    add_patches_of_plugins,
-    locate,
-    make_unfit_failure,
-    plan_adoption,
-)
+from pytest_agentreplay.plugin import collected, item_session, keys, reports
 from pytest_agentreplay.plugin.keys import is_opted_in, nodeid_of, settings_of, store_of
-from pytest_agentreplay.plugin.reports import hidden_summary, make_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -97,12 +89,12 @@ class FixtureSessions:
         if settings.mode == "off":
             return None
         store = store_of(self.config)
-        settings = plan_adoption(settings, fixture, self.config)
-        place = locate(self.config, fixture, self.snapshot_of(fixture), settings)
+        settings = item_session.plan_adoption(settings, fixture, self.config)
+        place = item_session.locate(self.config, fixture, self.snapshot_of(fixture), settings)
         suite = functools.partial(collected.suite_of, item.session)
         facts: Any = {"name": fixture.partition(MARK)[2].partition("[")[0], "scope": scope}
         run_session = begin_fixture_session(place, settings, store, suite, facts=facts, since=self.session.begun)
-        add_patches_of_plugins(self.config)
+        item_session.add_patches_of_plugins(self.config)
         run_session.open()
         run_session.pause()
         run_session.keys.stop()
@@ -160,7 +152,7 @@ class FixtureSessions:
         except AgentReplayError as error:
             broken = error
         if not run_session.summary.silent:
-            self._summaries.append(hidden_summary(run_session))
+            self._summaries.append(reports.hidden_summary(run_session))
         return None if reported else finding, broken
 
     def take_summaries(self) -> list[SessionSummary]:
@@ -276,7 +268,7 @@ class SharedSetUp:
         """End the set-up that `failure` has ended; return what it fails with instead, if anything."""
         from pytest_agentreplay.runs.run_session import EndedRun
 
-        skipped, interrupted = isinstance(failure, pytest.skip.Exception), isinstance(failure, INTERRUPTS)
+        skipped, interrupted = isinstance(failure, pytest.skip.Exception), isinstance(failure, item_session.INTERRUPTS)
         ended = EndedRun(None if skipped else failure, interrupted=interrupted, skipped=skipped)
         finding = self.run_session.end_body(ended)
         if interrupted:
@@ -293,7 +285,7 @@ class SharedSetUp:
         if fixtures.session.finishing:
             return  # there is no test to fail any more: the end of the session reports it
         if broken is not None:
-            raise make_unfit_failure(self.item, broken)
+            raise item_session.make_unfit_failure(self.item, broken)
         if finding is not None:
             raise self.make_failure(finding)
 
@@ -301,7 +293,7 @@ class SharedSetUp:
         """Return the exception for a finding about the fixture."""
         from pytest_agentreplay.runs.session_factory import add_users
 
-        return make_failure(self.item, add_users(finding, self.list_tests()), failure)
+        return reports.make_failure(self.item, add_users(finding, self.list_tests()), failure)
 
 
 def set_up_fixture(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Generator[None, Any, Any]:
@@ -320,7 +312,7 @@ def set_up_fixture(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRe
     try:
         run_session = fixtures.open_session(fixture, fixturedef.scope, request.node, item)
     except AgentReplayError as error:
-        raise keep_failure(make_unfit_failure(item, error)) from None
+        raise keep_failure(item_session.make_unfit_failure(item, error)) from None
     if run_session is None:
         with fixtures.without_interception():
             return (yield)

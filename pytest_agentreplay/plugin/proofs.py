@@ -19,17 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentreplay.plugin import keys
+from pytest_agentreplay.plugin import keys, reports
 from pytest_agentreplay.plugin.keys import is_opted_in, late_calls_of, nodeid_of, take_out
-from pytest_agentreplay.plugin.reports import (
-    attach_fixture_summaries,
-    attach_summary,
-    fixture_summaries_of,
-    summary_of,
-    with_proof,
-)
 from pytest_agentreplay.plugin.session_report import is_tried_again
-from pytest_agentreplay.report.notices import RAN_ON, TIMED
+from pytest_agentreplay.report.notices import RAN_ON, TIMED, judge_proof
 from pytest_agentreplay.report.summary import Proof, from_plain, to_plain
 from pytest_agentreplay.store import files
 
@@ -117,13 +110,13 @@ class ProofInProcess:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None]:
         """The last report of a try: replay the recording at once, offline, unless the test is tried again."""
-        summary = summary_of(report)
+        summary = reports.summary_of(report)
         if self.running is not None and report.nodeid == self.running[0].nodeid:
             self.reports = [*(self.reports if report.when != "setup" else ()), report]
             self.run_again |= is_tried_again(report)
             if summary is not None:
                 if not self.run_again:
-                    self.add_proofs(report, summary, fixture_summaries_of(report))
+                    self.add_proofs(report, summary, reports.fixture_summaries_of(report))
                 self.run_again = False
         yield
 
@@ -133,8 +126,8 @@ class ProofInProcess:
         if not new or not self.proves:
             return
         proofs = self.prove(new, test)
-        attach_summary(report, with_proof(test, proofs))
-        attach_fixture_summaries(report, [with_proof(fixture, proofs) for fixture in fixtures])
+        reports.attach_summary(report, reports.with_proof(test, proofs))
+        reports.attach_fixture_summaries(report, [reports.with_proof(fixture, proofs) for fixture in fixtures])
 
     def prove(self, new: Sequence[SessionSummary], test: SessionSummary) -> dict[str, Proof]:
         """Return the proof of each new recording, by the id of its test or fixture."""
@@ -184,22 +177,20 @@ def replay_recording(
     item.stash[keys.PROVING] = True
     try:
         with without_prompts(item.config):
-            reports = runtestprotocol(item, nextitem=nextitem, log=False)
+            phases = runtestprotocol(item, nextitem=nextitem, log=False)
     finally:
         del item.stash[keys.PROVING]
-    from pytest_agentreplay.plugin.reports import hider_of
-    from pytest_agentreplay.report.notices import judge_proof
-
     finding, failure = item.stash.get(keys.FINDING, None), None
-    if failing := [report for report in reports if really_failed(report) and report.when not in broken]:
+    if failing := [report for report in phases if really_failed(report) and report.when not in broken]:
         crash = getattr(failing[0].longrepr, "reprcrash", None)
         failure = crash.message if crash is not None else failing[0].longreprtext
-    proof = judge_proof(outcome, summary_of(reports[-1]), finding.headline if finding is not None else "", failure)
-    skips = [report.longrepr for report in reports if report.skipped and not hasattr(report, "wasxfail")]
+    headline = finding.headline if finding is not None else ""
+    proof = judge_proof(outcome, reports.summary_of(phases[-1]), headline, failure)
+    skips = [report.longrepr for report in phases if report.skipped and not hasattr(report, "wasxfail")]
     if proof.replays and skips and outcome != "skipped":
         reason = str(skips[0][2] if isinstance(skips[0], tuple) else skips[0]).removeprefix("Skipped: ")
         proof = Proof(skipped=f"the test is skipped in its replay: {reason}")
-    hide = hider_of(item)
+    hide = reports.hider_of(item)
     return replace(proof, why=hide(proof.why), skipped=hide(proof.skipped)), finding
 
 
@@ -262,7 +253,7 @@ class FreshProof:
             self.broken.pop(report.nodeid, None)
         if report.failed and report.when != "call":
             self.broken.setdefault(report.nodeid, set()).add(str(report.when))
-        if (summary := summary_of(report)) is not None and report.nodeid in self.broken:
+        if (summary := reports.summary_of(report)) is not None and report.nodeid in self.broken:
             self.phases[summary.test] = sorted(self.broken.pop(report.nodeid))
 
     @pytest.hookimpl(tryfirst=True)
@@ -280,7 +271,7 @@ class FreshProof:
             proofs = {summary.test: Proof(skipped="the session was interrupted") for summary in new}
         else:
             proofs = self.prove(recorded, new)
-        summaries[:] = [with_proof(each, proofs) if each.is_new else each for each in summaries]
+        summaries[:] = [reports.with_proof(each, proofs) if each.is_new else each for each in summaries]
 
     def prove(self, recorded: list[SessionSummary], new: list[SessionSummary]) -> dict[str, Proof]:
         """Return the proofs of the new recordings, by test or fixture."""

@@ -22,12 +22,7 @@ from pytest_agentreplay.report.notices import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from pytest_agentreplay.report.summary import (
-        AdoptionSummary,
-        ProcessSummary,
-        ReplaySummary,
-        SessionSummary,
-    )
+    from pytest_agentreplay.report.summary import AdoptionSummary, ProcessSummary, ReplaySummary, SessionSummary
 
     Replays = Sequence[tuple[SessionSummary, ReplaySummary]]
 

@@ -41,12 +41,7 @@ class TranscriptWriter:
     """
 
     def __init__(
-        self,
-        run: Run,
-        note: Callable[[Exchange], str] = lambda _: "",
-        *,
-        inner: bool = False,
-        review: bool = False,
+        self, run: Run, note: Callable[[Exchange], str] = lambda _: "", *, inner: bool = False, review: bool = False
     ) -> None:
         """Begin with nothing told."""
         self._review = review

@@ -170,8 +170,8 @@ def prove_recordings(
 ) -> ProofResults:
     """Replay `tests` in a process of their own, in a further one those that came after a test that ended the first.
 
-    Each row of `tests` has the keys "test", "outcome" and "broken" (see `proofs.replay_recording`). `words` are the command
-    line of pytest up to `FLAG`.
+    Each row of `tests` has the keys "test", "outcome" and "broken" (see `proofs.replay_recording`). `words` are the
+    command line of pytest up to `FLAG`.
     """
     results, left = ProofResults(), list(tests)
     while left:
