@@ -14,7 +14,7 @@ from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.errors import CaseError, LiveRefused, RunnerError
-from pytest_agentreplay.intercept.ordering.deadline import despaired
+from pytest_agentreplay.intercept.ordering.overtime import despaired
 from pytest_agentreplay.runs.offline_session import accepted_rules
 from pytest_agentreplay.runs.snapshot_server import SnapshotServer, asked_from_outside
 

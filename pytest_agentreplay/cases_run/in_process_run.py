@@ -25,7 +25,7 @@ from pytest_agentreplay.core.model import Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.environment.machine import todays_places
-from pytest_agentreplay.intercept.ordering.deadline import Deadline, despaired
+from pytest_agentreplay.intercept.ordering.overtime import Deadline, despaired
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.redact.chosen_policy import for_case
 from pytest_agentreplay.runs import replay_kit
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.core.redaction.policy import Redactor
-    from pytest_agentreplay.intercept.ordering.deadline import Despair
+    from pytest_agentreplay.intercept.ordering.overtime import Despair
     from pytest_agentreplay.intercept.ordering.release import ReleaseQueue as Order
     from pytest_agentreplay.settings import Settings
 

@@ -61,7 +61,7 @@ def replay(options: argparse.Namespace) -> int:
     if options.runner and options.runner_cmd:
         return complain("--runner and --runner-cmd both say what runs the case: give one of them", USAGE)
     from pytest_agentreplay.conftests import loaded
-    from pytest_agentreplay.intercept.ordering.deadline import let_end
+    from pytest_agentreplay.intercept.ordering.overtime import let_end
 
     told: list[dict[str, Any]] = []
     files = [stored_case.file_of(path).absolute() for path in options.file]

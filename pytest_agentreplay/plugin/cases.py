@@ -67,11 +67,11 @@ def evaluator_of(item: pytest.Item) -> CaseEvaluator:
 
 def end_session(config: pytest.Config, text: str) -> None:
     """Tell `text` past pytest's capture, and end the session: a runner holds it that nothing can end."""
-    from pytest_agentreplay.intercept.ordering import deadline
+    from pytest_agentreplay.intercept.ordering import overtime
 
     if (capture := config.pluginmanager.getplugin("capturemanager")) is not None:
         capture.suspend_global_capture(in_=True)
-    deadline.despaired(text)
+    overtime.despaired(text)
 
 
 def attach_verdict(item: pytest.Item, report: pytest.TestReport) -> pytest.TestReport:
@@ -79,7 +79,7 @@ def attach_verdict(item: pytest.Item, report: pytest.TestReport) -> pytest.TestR
     from pytest_agentreplay.plugin import reports
 
     if isinstance(getattr(item, "error", None), RunnerError):
-        from pytest_agentreplay.intercept.ordering.deadline import let_end
+        from pytest_agentreplay.intercept.ordering.overtime import let_end
 
         item.config.add_cleanup(lambda: let_end(int(item.session.exitstatus)))
     hide = redaction_of(item.config)

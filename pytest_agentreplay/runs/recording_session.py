@@ -33,7 +33,7 @@ from pytest_agentreplay.errors import AgentReplayError, CannotWrite, Leak, Snaps
 from pytest_agentreplay.intercept.environment.machine import locale_here, zone_here
 from pytest_agentreplay.intercept.environment.randomness import GENERATORS
 from pytest_agentreplay.intercept.ordering.holding import Holding
-from pytest_agentreplay.intercept.ordering.pacing import Pacing
+from pytest_agentreplay.intercept.ordering.virtual_time import Pacing
 from pytest_agentreplay.intercept.session.courses import Courses
 from pytest_agentreplay.intercept.session.hosts import is_model_host
 from pytest_agentreplay.redact.final_scan import checked, next_step, rest

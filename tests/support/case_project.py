@@ -62,8 +62,8 @@ def run(messages):
         worker.join()
     if TODAY == "stuck":
         import ctypes
-        from pytest_agentreplay.intercept.ordering import deadline
-        deadline.MERCY = 0.5
+        from pytest_agentreplay.intercept.ordering import overtime
+        overtime.MERCY = 0.5
         if os.name == "nt":
             ctypes.windll.kernel32.Sleep(600_000)
         mutex = ctypes.create_string_buffer(128)

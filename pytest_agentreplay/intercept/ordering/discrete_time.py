@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.session.interceptions import Interception
 
 TIGHT = 5_000_000
-"""Nanoseconds within which it is chance whether a timer or an answer came first, where loops ran in real time."""
+"""Nanoseconds within which it is chance whether a timer or an answer came first, where loops ran in real time: one of a
+thousand timers is late by 3.4 ms or more (`tests/benchmarks/order_limits.py`)."""
 
 BUSY = SECOND
 """Nanoseconds of real time for which time may stand still, until somebody who reads a clock sees it go on."""

@@ -34,7 +34,9 @@ ROUNDS = 30
 """How often a loop goes round until it is taken to be idle, where it cannot be asked."""
 
 SETTLE = 0.001
-"""Seconds that pass besides; threads that cannot be asked get them too."""
+"""Seconds that pass besides; threads that cannot be asked get them too. A notified thread runs on after 0.01 ms in the
+median; one of a thousand needs 3 ms, which is why a recording says how often it was that close (`racy`, measured by
+`tests/benchmarks/order_limits.py`)."""
 
 PROBE = 5.0
 """Seconds that the test of the hooks may take."""
@@ -84,6 +86,7 @@ def watched(then: Then) -> Idle:
 
 def is_idle(loop: AbstractEventLoop) -> bool:
     """Whether nothing but the running task has anything to do right now; False where that cannot be told."""
+    # The queue of callbacks, CPython 3.11-3.14: https://github.com/python/cpython/blob/3.13/Lib/asyncio/base_events.py
     ready = getattr(loop, "_ready", None)
     if ready is not None:
         return not ready
@@ -175,7 +178,8 @@ class SelectorIdle:
             self._resting = False
 
     def _next_timer(self) -> float | None:
-        scheduled = getattr(self._loop, "_scheduled", None)  # a heap of timer handles, CPython 3.11-3.14
+        # A heap of timer handles, CPython 3.11-3.14: https://github.com/python/cpython/blob/3.13/Lib/asyncio/base_events.py
+        scheduled = getattr(self._loop, "_scheduled", None)
         return scheduled[0].when() if scheduled else None
 
 
@@ -407,6 +411,7 @@ def pending_timer(loop: object, root: str) -> str:
 
 def _frames_of(timer: Any, loop: object) -> list[FrameType]:
     """Return the frames of the task that waits for `timer`, the innermost first; none where no task does."""
+    # What a handle calls, CPython 3.11-3.14: https://github.com/python/cpython/blob/3.13/Lib/asyncio/events.py
     owner = getattr(getattr(timer, "_callback", None), "__self__", None)
     for name in OWNERS:
         if (task := getattr(owner, name, None)) is not None and hasattr(task, "get_coro"):

@@ -43,19 +43,22 @@ WAITS = MEETS | frozenset(
 """Modules in which a thread waits for another one, or for an event."""
 
 LOOK = 0.002
-"""Seconds between two looks at what cannot tell by itself that it has changed."""
+"""Seconds between two looks at what cannot tell by itself that it has changed. A look at the stacks of eight threads
+takes 3 us, 0.2 % of this time (`order_limits.py`)."""
 
 PATIENCE = 1.0
 """Seconds for which a thread at work is waited for before the next answer comes nevertheless."""
 
 STILL = 20
-"""Looks for which a thread stays at one place before it counts as waiting there: a busy machine delays those too."""
+"""Looks for which a thread stays at one place before it counts as waiting there: 40 ms. A thread that may run gets the
+processor within 13 ms beside four busy processes (`order_limits.py`)."""
 
 RESTLESS = 500
 """Looks in a row that find a thread at work, before nobody waits for it any more: it computes for itself."""
 
 TOLD = 0.001
-"""Seconds within which an event loop is told of a job that is done."""
+"""Seconds within which an event loop is told of a job that is done: 0.02 ms in the median, one of a thousand in 1.3 ms
+(tests/benchmarks/order_limits.py, CPython 3.11, 2 cores)."""
 
 JOINS = frozenset(
     {
@@ -75,7 +78,7 @@ def waits(thread: int | None) -> bool:
 
     Who waits in `Thread.start`, until the other thread runs, goes on by itself: a pool starts workers as jobs come.
     """
-    frame = sys._current_frames().get(thread or 0)
+    frame = sys._current_frames().get(thread or 0)  # https://docs.python.org/3/library/sys.html#sys._current_frames
     if frame is None:
         return True
     where = frame.f_globals.get("__name__")
@@ -188,6 +191,7 @@ def unknown_waits(loop: AbstractEventLoop, ours: Collection[object]) -> bool:
 
 
 def _is_of_plugin(task: Any, ours: Collection[object], asyncio: Any) -> bool:
+    # What a task waits for, and the futures of a gather, CPython 3.11-3.14: https://github.com/python/cpython/blob/3.13/Lib/asyncio/tasks.py
     waiter = getattr(task, "_fut_waiter", None)
     if waiter in ours or isinstance(waiter, asyncio.Task) or hasattr(waiter, "_children"):
         return True

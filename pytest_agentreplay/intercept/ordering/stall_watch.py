@@ -111,6 +111,7 @@ class StallWatch:
 
     def _patience(self) -> float | None:
         """Return for how many seconds what the test waits for may stay away; None while something is at work."""
+        # https://docs.python.org/3/library/sys.html#sys._current_frames, CPython alone
         interception, frames = self._interception, sys._current_frames()
         ours = {interception.main().thread, *list(interception.work.working)}
         threads = [thread for thread in list(interception.work.threads) if thread.is_alive()]

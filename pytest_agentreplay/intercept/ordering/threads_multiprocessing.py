@@ -133,6 +133,7 @@ def _job(
     future: Future[None] = Future()
 
     def listed() -> Job:
+        # How many threads a pool has, CPython 3.11-3.14: https://github.com/python/cpython/blob/3.13/Lib/multiprocessing/pool.py
         job = call_context.interception.work.jobs.queue(id(pool), pool._processes)
         job.is_told_by(future)
         return job

@@ -28,6 +28,7 @@ class FixedBatchOrder(random.Random):
 
 def patch(module: ModuleType) -> None:
     """Take the dice of `trio._core._run`. Where a version has none nothing happens; done twice it is done once."""
+    # trio 0.35: https://github.com/python-trio/trio/blob/main/src/trio/_core/_run.py
     if hasattr(module, _SORTED) and type(module._r) is random.Random:
         setattr(module, _SORTED, True)
         vars(module)["_r"] = FixedBatchOrder()
