@@ -72,9 +72,9 @@ class Command:
             )
             written = self._written(output)
         self._keep(ended, written)
-        asked = bool(backend.made()) or backend.parted() is not None
+        asked = bool(backend.list_made()) or backend.find_divergence() is not None
         more: dict[str, Any] = {
-            "run": Run(Header(case.id), backend.made()) if asked else None,
+            "run": Run(Header(case.id), backend.list_made()) if asked else None,
             "seconds": ended.seconds,
             "divergence": backend.finish() if asked else None,
             "escapes": serving.refused,
@@ -83,7 +83,7 @@ class Command:
         try:
             return result.read(self._result(ended, written), file=OUTPUT, **more)
         except RunnerError as wrong:
-            if backend.parted() is None:
+            if backend.find_divergence() is None:
                 raise
             return CaseEvidence(status="error", errors=(("RunnerError", str(wrong)),), **more)  # a refused call is why
 

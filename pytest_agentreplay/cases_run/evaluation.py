@@ -14,7 +14,7 @@ from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.errors import CaseError, LiveRefused, RunnerError
-from pytest_agentreplay.intercept.ordering.overtime import despaired
+from pytest_agentreplay.intercept.ordering.overtime import end_process
 from pytest_agentreplay.runs.offline_session import accepted_rules
 from pytest_agentreplay.runs.snapshot_server import SnapshotServer, asked_from_outside
 
@@ -43,7 +43,7 @@ class CaseEvaluator(NamedTuple):
     words: Mapping[str, Callable[..., object]] = {}
     judges: tuple[Callable[..., object], ...] = ()
     allow_live: bool = False
-    despair: Callable[[str], None] = despaired
+    despair: Callable[[str], None] = end_process
 
     def hear(self, file: Path, half: Half | None) -> Verdict:
         """The verdict on one half of the case in `file`; None for one that is cold, or has no half.

@@ -25,7 +25,7 @@ from pytest_agentreplay.core.model import Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.environment.machine import todays_places
-from pytest_agentreplay.intercept.ordering.overtime import Deadline, despaired
+from pytest_agentreplay.intercept.ordering.overtime import Deadline, end_process
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.redact.chosen_policy import for_case
 from pytest_agentreplay.runs import replay_kit
@@ -66,7 +66,7 @@ def attempt(
     environ: Mapping[str, str],
     redactors: Mapping[str, Redactor | None] | None = None,
     allow_live: bool = False,
-    despair: Despair = despaired,
+    despair: Despair = end_process,
 ) -> CaseEvidence:
     """What `runner` did on the frozen `run` of `case`, served as `half` says; what that run shows where nobody runs.
 
@@ -148,7 +148,7 @@ class InProcessRun(ReplaySession):
 
     def run(self) -> Run:
         """The run of now: the calls as they were made, with what was served."""
-        return Run(Header(self.place.test), self.casting.made())
+        return Run(Header(self.place.test), self.casting.list_made())
 
     def evidence(self, runner: Runner, given: Json, despair: Despair) -> CaseEvidence:
         """Have `runner` do its work on the case's input, and tell what came of it. Calls are refused from then on.
@@ -171,7 +171,7 @@ class InProcessRun(ReplaySession):
         if self.deadline.passed:
             raise self.deadline.overdue()
         seconds = clocks.perf_counter() - began
-        if self.casting.parted() is None and failure is None:
+        if self.casting.find_divergence() is None and failure is None:
             self.casting.finish(self._body)
         self.close()
         own = [one for one in leaves(failure) if not isinstance(one, ReplayDiverged)] if failure is not None else []
@@ -203,7 +203,7 @@ class InProcessRun(ReplaySession):
     def _play(self, runner: Runner, given: Json) -> Any:
         asked = given if isinstance(given, dict) else {}
         arguments = asked.get("arguments")
-        with self.overtime.above(sys._getframe()):
+        with self.overtime.call_from(sys._getframe()):
             if "messages" in asked:
                 result = runner(asked["messages"])
             else:
@@ -226,12 +226,12 @@ class InProcessRun(ReplaySession):
         """The tools that ran for real, since no boundary has met them."""
         # A tool at which we stand was not run where it did not cross: the agent has answered for it.
         met = self.interception.tools.seen | {one.tool.name for one in self._redirections}
-        found = replay_kit.unfrozen(self.casting.made(), READER, str(self.place.root), met)
+        found = replay_kit.unfrozen(self.casting.list_made(), READER, str(self.place.root), met)
         return [tool for tool in found if isinstance(tool, dict)]
 
     def _parted(self, unseen: list[JsonObject]) -> Divergence | None:
         """Where the run left the frozen one; else a tool that ran unseen, else what came after the end."""
-        if (divergence := self.casting.parted()) is not None:
+        if (divergence := self.casting.find_divergence()) is not None:
             return divergence
         if unseen:
             names = [str(tool["tool"]) for tool in unseen]

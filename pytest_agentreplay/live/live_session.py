@@ -97,7 +97,7 @@ class LiveSession(ReplaySession):
 
     def run(self) -> Run:
         """Return the run of now."""
-        return Run(Header(self.place.test), self.live.made())
+        return Run(Header(self.place.test), self.live.list_made())
 
     def end_body(self, ended: EndedRun) -> Finding | None:
         """Compare the run of now with the recorded one; return the finding of one that drifted, or proves nothing."""
@@ -106,7 +106,7 @@ class LiveSession(ReplaySession):
             return None
         if (stranger := self.strangers()) is not None:
             self.interception.latch(stranger, "")
-        divergence = self.live.parted()
+        divergence = self.live.find_divergence()
         self.result = result = self._judge(ended, divergence)
         changes = self._changes(result)
         self.note(live_changes=(*changes,), live_run=self.redaction.hide_tree(result.plain()))
@@ -116,7 +116,7 @@ class LiveSession(ReplaySession):
                 self.note(expect="fails as recorded")
             return self.stragglers()
         if divergence is not None and divergence.kind in {*AGENTS, Kind.CHANGE}:
-            return self.parted(divergence, self.snapshot_facts())
+            return self.describe_divergence(divergence, self.snapshot_facts())
         finding = live_finding(result, self.snapshot_facts(), changes)
         self.summary = replace(self.summary, code=finding.code)
         return finding
@@ -162,7 +162,7 @@ class LiveSession(ReplaySession):
         """Return what a line-up can release in this run, and what writes; see `LiveResult`."""
         calls = [(x.call, function) for x in self.recorded_exchanges() if (function := function_of(x.call, READER))]
         layers = {WRITES + each.name if self.has_effects(call) else layer_of(each) for call, each in calls}
-        return (*sorted(layers), *["prompt"] * (not prompts_of(self.live.made()) <= self.prompts))
+        return (*sorted(layers), *["prompt"] * (not prompts_of(self.live.list_made()) <= self.prompts))
 
     def _drifts(self, divergence: Divergence | None, now: JsonObject, failure: str) -> tuple[Drift, ...]:
         """Return where the run left the recorded one: results of tools first, since what follows comes of them."""

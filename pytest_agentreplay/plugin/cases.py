@@ -71,7 +71,7 @@ def end_session(config: pytest.Config, text: str) -> None:
 
     if (capture := config.pluginmanager.getplugin("capturemanager")) is not None:
         capture.suspend_global_capture(in_=True)
-    overtime.despaired(text)
+    overtime.end_process(text)
 
 
 def attach_verdict(item: pytest.Item, report: pytest.TestReport) -> pytest.TestReport:

@@ -11,7 +11,7 @@ from pytest_agentreplay.core.redaction.encodings import as_bytes
 from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.core.redaction.policy import PLAIN, Policy, shapes_of
 from pytest_agentreplay.core.redaction.secret_names import CATEGORY, is_stand_in, secret_environment, worth_knowing
-from pytest_agentreplay.intercept.environment.machine import named
+from pytest_agentreplay.intercept.environment.machine import list_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -42,7 +42,7 @@ def redaction_for(
     told, variables = looked_through(tuple(pair for pair in environ.items() if pair[0] != OF_THE_TEST), names)
     if "://" in environ.get(OF_THE_TEST, ""):
         told = (*told, *secret_environment({OF_THE_TEST: environ[OF_THE_TEST]}))
-    for category, value in (*told, *((CATEGORY, value) for value in named())):
+    for category, value in (*told, *((CATEGORY, value) for value in list_secrets())):
         made.learn(category, value)
     made.name(variables)
     return made

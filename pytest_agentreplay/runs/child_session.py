@@ -108,7 +108,7 @@ class ChildSession:
         if not inherited:
             steps.stop()
         steps.clock.join(greeting["clock"], greeting["wall"])
-        steps.chance.reseed(greeting["seed"], greeting["ids"])
+        steps.chance.use_seeds(greeting["seed"], greeting["ids"])
         if not inherited:
             registry.install()
             registry.add_patches(greeting["seams"])

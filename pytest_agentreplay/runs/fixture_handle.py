@@ -22,7 +22,7 @@ N = TypeVar("N", bound="Callable[[str, bytes, bytes], bool]")
 UNSAID: Any = object()
 
 
-def said(**facts: Json) -> JsonObject:
+def pick_facts(**facts: Json) -> JsonObject:
     """The facts that somebody gave."""
     return {name: value for name, value in facts.items() if value not in ("", {})}
 
@@ -109,7 +109,7 @@ class AgentReplay:
         """
         if self._run_session is None:
             return function
-        facts = said(version=version, provider=provider, parameters=parameters or {})
+        facts = pick_facts(version=version, provider=provider, parameters=parameters or {})
         return self._run_session.freeze(function, name, returns=returns, boundary="model", facts=facts)
 
     def retrieval(
@@ -129,7 +129,7 @@ class AgentReplay:
         """
         if self._run_session is None:
             return function
-        facts = said(embedding_model=embedding_model)
+        facts = pick_facts(embedding_model=embedding_model)
         return self._run_session.freeze(
             function, name, effects=effects, returns=returns, boundary="retrieval", facts=facts
         )

@@ -98,7 +98,7 @@ class UnusableSnapshotSession(OfflineSession):
         if self._explain is not None:
             divergence = self.backend.divergence = self._explain(divergence)
             self._explain = None
-        return self.parted(divergence, {"file": str(self.place.snapshot)})
+        return self.describe_divergence(divergence, {"file": str(self.place.snapshot)})
 
 
 class UnrecordedFixtureSession(UnusableSnapshotSession):

@@ -64,7 +64,7 @@ class AdoptingSession(RunSession):
         if (schedule := make_schedule(snapshot.run)).matters:
             # What the agent asks may depend on which answer came first, and a replay will keep that order.
             loose = settings.order in {"loose", "free"}
-            self.interception.order = ReleaseQueue(schedule, self.interception, self.adopter.stalled, loose=loose)
+            self.interception.order = ReleaseQueue(schedule, self.interception, self.adopter.explain_stall, loose=loose)
         self.adoption = AdoptionSummary()
         self._ended: EndedRun | None = None
         self.beside: dict[Path, bytes] = {}
@@ -76,14 +76,14 @@ class AdoptingSession(RunSession):
 
     def run(self) -> Run:
         """The run as it would be written now."""
-        return self.adopter.adopted()[0]
+        return self.adopter.list_adopted()[0]
 
     def end_body(self, ended: EndedRun) -> Finding | None:
         """A call too many has no old reply; then nothing is written."""
         self._ended = ended
         self.summary = replace(self.summary, failed=ended.failure is not None)
         if self.adopter.divergence is not None:
-            return self.parted(self.adopter.divergence, {"file": self.summary.file})
+            return self.describe_divergence(self.adopter.divergence, {"file": self.summary.file})
         return None
 
     def end(self) -> Finding | None:
@@ -93,10 +93,10 @@ class AdoptingSession(RunSession):
         if ended is None or ended.failure is not None or ended.interrupted or ended.skipped:
             return None
         if (divergence := self.adopter.finish()) is not None:
-            return self.parted(divergence, {"file": self.summary.file})
+            return self.describe_divergence(divergence, {"file": self.summary.file})
         if (late := self.stragglers()) is not None:
             return late
-        run, changed = self.adopter.adopted()
+        run, changed = self.adopter.list_adopted()
         run = replace(run, exchanges=without_lone(run.exchanges))
         self.adoption = AdoptionSummary(alignment=(*self.adopter.alignment(),), requests=len(changed))
         if not changed:
@@ -156,7 +156,7 @@ class ForkSession(RecordingSession):
         if divergence is None:
             return finding
         recorded = self.answers.run.header.recorded
-        return self.parted(divergence, {"file": str(self.place.snapshot), "recorded": recorded})
+        return self.describe_divergence(divergence, {"file": str(self.place.snapshot), "recorded": recorded})
 
     def _seal(self, ended: EndedRun) -> Run:
         recorded, served = self.answers.run.header.recorded, self.recorder.served
@@ -188,7 +188,9 @@ class OrderExploration(ReplaySession):
         if not self.trial.number:
             return super()._order()
         schedule = make_schedule(self.snapshot.run, self.trial.completion)
-        return ReleaseQueue(schedule, self.interception, self.replayer.stalled, loose=True, waits=self.settings.waits)
+        return ReleaseQueue(
+            schedule, self.interception, self.replayer.explain_stall, loose=True, waits=self.settings.waits
+        )
 
     def end_body(self, ended: EndedRun) -> Finding | None:
         """What this order has changed; a failure that the recorded order has too is none."""

@@ -89,7 +89,7 @@ class RecordingSession(RunSession):
         self.interception.order = self.order = Holding(recorder, self.interception)
         if settings.clock == "virtual":
             self.interception.order = self.order = pacing = Pacing(recorder, self.interception)
-            self.keep_time(pacing, pacing.now_ns, pacing.passed, clocks=False)
+            self.keep_time(pacing, pacing.now_ns, pacing.read_passed, clocks=False)
         self.recording = RecordingSummary()
         self.details: JsonObject = {}  # what else the header says
         self._locale = locale_here(place.environ)
@@ -100,7 +100,7 @@ class RecordingSession(RunSession):
 
     def run(self) -> Run:
         """What has been recorded so far."""
-        return Run(self.header, self._names.applied(self.recorder.exchanges()))
+        return Run(self.header, self._names.apply_names(self.recorder.exchanges()))
 
     def end_body(self, ended: EndedRun) -> Finding | None:
         """A straggler or a value that cannot be frozen fails the test; its own failure is its own."""
@@ -244,7 +244,7 @@ class RecordingSession(RunSession):
         return f"no model call was answered ({self.redaction.redact_text(reason)})"
 
     def _seal(self, ended: EndedRun) -> Run:
-        exchanges, now = thinned(self._names.applied(self.recorder.exchanges()))
+        exchanges, now = thinned(self._names.apply_names(self.recorder.exchanges()))
         exchanges = without_lone(untangled(exchanges, self.child_lanes()))
         begun = {lane: now(reading) for lane, reading in self.interception.lanes.begun.items()}
         gaps = [entry.line() for entry in self.watch.ledger]
@@ -252,7 +252,7 @@ class RecordingSession(RunSession):
             exchanges, READER, str(self.place.root), self.interception.tools.seen, self.child_lanes()
         )
         imported = [*sorted(self.interception.observed.importing)]
-        uncompared = replay_kit.uncompared(self.interception.tools.uncompared, self.redaction.redact_text)
+        uncompared = replay_kit.list_uncompared(self.interception.tools.uncompared, self.redaction.redact_text)
         apart = (*self.child_lanes(), *lanes_of(exchanges, self.children.lanes))
         order = order_of(exchanges, apart, self.order.collisions)
         self.note(

@@ -259,7 +259,7 @@ def asking_tools(exchanges: Iterable[Exchange], reader: Reader) -> list[Json]:
     return [*names]
 
 
-def uncompared(gaps: Mapping[tuple[str, str, str], str], hide: Callable[[str], str]) -> list[Json]:
+def list_uncompared(gaps: Mapping[tuple[str, str, str], str], hide: Callable[[str], str]) -> list[Json]:
     """What of the arguments of tools is compared by class alone: tool, path and class with why, and what to add.
 
     `hide` redacts paths: keys of dicts stand in them.

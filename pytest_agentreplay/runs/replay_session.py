@@ -92,23 +92,23 @@ class ReplaySession(OfflineSession):
 
             clock = run.header.kit.get("clock")
             exact = isinstance(clock, dict) and clock.get("mode") == "virtual"
-            order = Discrete(schedule, self.interception, self.replayer.stalled, loose=loose, exact=exact)
+            order = Discrete(schedule, self.interception, self.replayer.explain_stall, loose=loose, exact=exact)
             self.keep_time(order, order.now_ns, order.now_ns, clocks=True)
             return order
         from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
 
-        return ReleaseQueue(schedule, self.interception, self.replayer.stalled, loose=loose, waits=settings.waits)
+        return ReleaseQueue(schedule, self.interception, self.replayer.explain_stall, loose=loose, waits=settings.waits)
 
     def _waited_for(self) -> tuple[Divergence, float] | None:
         """Return the divergence for what is waited for in vain, and how long that took when recorded, in seconds."""
-        exchanges, unserved = self.recorded_exchanges(), {x.start for x in self.replayer.unserved()}
+        exchanges, unserved = self.recorded_exchanges(), {x.start for x in self.replayer.list_unserved()}
         expected = next((x for x in exchanges if x.start in unserved and not x.abandoned), None)
         if expected is not None:
             divergence, at = self.replayer.missing(), expected.timing.start
         elif self.interception.pending.endless:
             endless = min(self.interception.pending.endless, key=lambda intercepted: intercepted.ticket)
             assert endless.exchange is not None
-            divergence = self.replayer.stalled(endless.call, endless.exchange, None)
+            divergence = self.replayer.explain_stall(endless.call, endless.exchange, None)
             at = endless.exchange.timing.end or max(x.timing.end or 0 for x in exchanges)
         else:
             return None
@@ -133,7 +133,7 @@ class ReplaySession(OfflineSession):
 
     def run(self) -> Run:
         """The exchanges that this test has been given so far."""
-        return Run(self.replayer.run.header, self.replayer.replayed())
+        return Run(self.replayer.run.header, self.replayer.list_replayed())
 
     def end_body(self, ended: EndedRun) -> Finding | None:
         """The first divergence, a refused socket, a straggler, or a failure that is not the recorded one.
@@ -147,13 +147,13 @@ class ReplaySession(OfflineSession):
             self.interception.latch(stranger, "")
         if ended.failure is None and not (ended.interrupted or ended.skipped):
             self.await_children(self._body)
-        divergence = self.replayer.parted()
+        divergence = self.replayer.find_divergence()
         if divergence is None and ended.failure is None and not (ended.interrupted or ended.skipped):
             divergence = self.replayer.finish(self._body, self._writes)
         if self.verifier is not None:
             divergence = self.verifier.first(divergence)
         if divergence is not None:
-            return self.parted(divergence, self.snapshot_facts(divergence.kind))
+            return self.describe_divergence(divergence, self.snapshot_facts(divergence.kind))
         if (late := self.stragglers()) is not None:
             return late
         self._complete = ended.failure is None and not (ended.interrupted or ended.skipped)
@@ -163,18 +163,20 @@ class ReplaySession(OfflineSession):
     def await_children(self, until: int | None = None) -> None:
         """Give child processes the time to make the calls that they made before `until` (None: all)."""
         self.children.wait_for(
-            lambda: (x.lane for x in self.replayer.unserved() if not x.abandoned and (until is None or x.start < until))
+            lambda: (
+                x.lane for x in self.replayer.list_unserved() if not x.abandoned and (until is None or x.start < until)
+            )
         )
 
     def stopped_early(self) -> Finding | None:
         """Return what a test that failed by an error of its own left of its recording; None: nothing, or unknown."""
         from pytest_agentreplay.report import findings, other_findings
 
-        if (early := self.replayer.parted()) is not None:
+        if (early := self.replayer.find_divergence()) is not None:
             return findings.describe_divergence(early, self.place.test, self.snapshot_facts(early.kind))
         written = [] if self.replay.recurs else self._tools_not_run()
         self.note(written=tuple(name for name, _ in written))
-        if (divergence := self.replayer.stopped(self._body)) is None:
+        if (divergence := self.replayer.explain_stop(self._body)) is None:
             return other_findings.describe_not_run(self.place.test, written) if written else None
         finding = findings.describe_early_stop(divergence, self.place.test, self.snapshot_facts(divergence.kind))
         return other_findings.add_not_run(finding, written)
@@ -183,7 +185,7 @@ class ReplaySession(OfflineSession):
         """Return the tools that change something and were answered, each with the ini line that lets it run."""
         from pytest_agentreplay.runs import replay_kit
 
-        calls = [x.call for x in self.replayer.made() if self._writes(x.call)]
+        calls = [x.call for x in self.replayer.list_made() if self._writes(x.call)]
         names = dict.fromkeys(call.name for call in calls if isinstance(call, ToolCall) and call.boundary == "tool")
         return [(name, replay_kit.live_line(name, str(self.place.root))) for name in names]
 
@@ -194,33 +196,37 @@ class ReplaySession(OfflineSession):
         if divergence is None:
             return None
         self.note(recurs="")
-        return self.parted(divergence, self.snapshot_facts(divergence.kind))
+        return self.describe_divergence(divergence, self.snapshot_facts(divergence.kind))
 
     def end(self) -> Finding | None:
         """Teardown's own part: what it was to ask and did not, or asked and should not have."""
         self.close()
-        made = Run(self.replayer.run.header, self.replayer.made())
+        made = Run(self.replayer.run.header, self.replayer.list_made())
         self.note(
             verified=self.verifier.verified if self.verifier is not None else 0,
             turns=sum(1 for turn in turns(made, READER) if turn.number),
-            exchanges=len(self.replayer.replayed()),
+            exchanges=len(self.replayer.list_replayed()),
             without_content=len({x.start for x in self.replayer.without_content}),
             drift=(*sorted({d.path for _, drift in self.replayer.drift for d in drift}),),
-            vanished=tuple(label(x.call, READER) for x in self.replayer.unserved() if x.abandoned),
+            vanished=tuple(label(x.call, READER) for x in self.replayer.list_unserved() if x.abandoned),
             network=self.level(),
             unheard=self.unheard(),
             ran_on=self.clock.ran_on,
             clock=self._virtual(),
         )
         if not self._complete:
-            divergence = self.replayer.parted()  # teardown asked for what it should not have
-            return None if divergence is None else self.parted(divergence, self.snapshot_facts(divergence.kind))
+            divergence = self.replayer.find_divergence()  # teardown asked for what it should not have
+            return (
+                None
+                if divergence is None
+                else self.describe_divergence(divergence, self.snapshot_facts(divergence.kind))
+            )
         self.note(changed=(*files(self.snapshot.run.header.kit, {"fixtures": dict(self.fixtures)}),))
         divergence = self.replayer.finish(writes=self._writes)
         if self.verifier is not None:
             divergence = self.verifier.first(divergence)
         if divergence is not None:
-            return self.parted(divergence, self.snapshot_facts(divergence.kind))
+            return self.describe_divergence(divergence, self.snapshot_facts(divergence.kind))
         return self.stragglers()
 
     def _writes(self, call: Call) -> bool:
@@ -237,7 +243,7 @@ class ReplaySession(OfflineSession):
             return VirtualClockUse(self.order.why, len(self.order.tight))
         return VirtualClockUse("the model or tools run for real, which takes real time")
 
-    def parted(self, divergence: Divergence, facts: JsonObject) -> Finding:
+    def describe_divergence(self, divergence: Divergence, facts: JsonObject) -> Finding:
         """As for any run; a snapshot that holds requests to the application under test says so, and nothing else."""
         if inside := self._recorded_inside(divergence):
             divergence = replace(
@@ -260,7 +266,7 @@ class ReplaySession(OfflineSession):
             divergence = replace(divergence, detail=(text, *divergence.detail))
         else:
             divergence = self._named_no_more(divergence)
-        return super().parted(divergence, facts)
+        return super().describe_divergence(divergence, facts)
 
     def _imports(self, divergence: Divergence) -> str:
         """Return the modules of the project that made requests while they were imported then or now, but not both."""
@@ -293,7 +299,7 @@ class ReplaySession(OfflineSession):
         """The first recorded request that was passed through now and never made over the network; "" for none."""
         if not (passed := self.interception.observed.passed):
             return ""
-        made = {in_process.target(x.call.url) for x in self.replayer.made() if not isinstance(x.call, ToolCall)}
+        made = {in_process.target(x.call.url) for x in self.replayer.list_made() if not isinstance(x.call, ToolCall)}
         if divergence.now is not None and not isinstance(divergence.now, ToolCall):
             made.add(in_process.target(divergence.now.url))
         inside = (
@@ -326,7 +332,7 @@ class ReplaySession(OfflineSession):
             "missing_locale": list(self.locale.missing),
         }
 
-    def reproduced(self, ended: EndedRun) -> bool:
+    def is_reproduced(self, ended: EndedRun) -> bool:
         """Whether the test keeps its recorded failure, and failed by it again."""
         if self.settings.expect != "reproduces" or ended.failure is None:
             return False
@@ -351,7 +357,7 @@ class ReplaySession(OfflineSession):
     def _check_expected(self, ended: EndedRun) -> Finding | None:
         if self.settings.expect != "reproduces":
             return None
-        if self.reproduced(ended):
+        if self.is_reproduced(ended):
             self.note(expect="fails as recorded")
             return None
         from pytest_agentreplay.report import other_findings

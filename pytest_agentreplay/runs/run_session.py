@@ -316,7 +316,7 @@ class RunSession:
             self._token = None
         self.interception.end_body()
 
-    def parted(self, divergence: Divergence, facts: JsonObject) -> Finding:
+    def describe_divergence(self, divergence: Divergence, facts: JsonObject) -> Finding:
         """Return the finding of a divergence; of refused calls with all who made them."""
         from pytest_agentreplay.report import findings, other_findings
         from pytest_agentreplay.report.finding import with_steps

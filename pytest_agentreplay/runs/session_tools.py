@@ -124,7 +124,7 @@ class ToolNames:
             for full, _, each in tools:
                 each.show_as(full)
 
-    def applied(self, exchanges: Iterable[Exchange]) -> tuple[Exchange, ...]:
+    def apply_names(self, exchanges: Iterable[Exchange]) -> tuple[Exchange, ...]:
         """Return recorded exchanges under the names that their tools have by now."""
         return tuple(map(self._rename_call, exchanges))
 

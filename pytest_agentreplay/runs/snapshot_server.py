@@ -81,12 +81,12 @@ class SnapshotServer:
     @property
     def served(self) -> int:
         """How many calls were answered."""
-        return len(self._replayer.replayed())
+        return len(self._replayer.list_replayed())
 
     @property
     def missing(self) -> int:
         """How many recorded calls were not made, of those that had an answer."""
-        served = {x.start for x in self._replayer.replayed()}
+        served = {x.start for x in self._replayer.list_replayed()}
         return sum(1 for x in self._replayer.run.exchanges if x.start not in served and not x.abandoned)
 
     def finding(self) -> Finding | None:

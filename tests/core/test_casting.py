@@ -68,7 +68,7 @@ def test_all_strict_is_a_replay(shop):
     for x in shop.exchanges:
         assert isinstance(backend.decide(x.call, at()), Replayed)
     assert backend.finish() is None
-    assert [x.call for x in backend.made()] == [x.call for x in shop.exchanges]
+    assert [x.call for x in backend.list_made()] == [x.call for x in shop.exchanges]
     assert backend.summary == "model 2 strict, tools 1 strict"
     backend = casting(shop, AnswerPolicy())
     assert backend.decide(ask("Where is my parcel?"), at()).divergence.kind in {Kind.PROMPT, Kind.HISTORY}
@@ -81,7 +81,7 @@ def test_by_position_the_next_reply_comes_whatever_is_asked_and_then_no_more(sho
     backend = casting(shop, FREE)
     backend.decide(ask("Something else"), at())
     assert backend.finish() is None, "calls that are no longer made are no failure"
-    assert [x.start for x in backend.made()] == [1]
+    assert [x.start for x in backend.list_made()] == [1]
     assert said(backend.decide(ask("Anything"), at())) == "It is late."
     refused = backend.decide(ask("And now?"), at()).divergence
     assert refused.kind is Kind.EXTRA
@@ -135,7 +135,7 @@ def test_the_model_may_be_live_and_a_tool_never_is(shop):
     backend.settle(inner.ticket, HttpReply(200), at=3, first=None, suspended=False)
     assert said(backend.decide(ToolCall("lookup", {"id": 7}), at(parent=forward.ticket))) == "late"
     backend.settle(forward.ticket, completion("Yes."), at=5, first=4, suspended=True)
-    outer, within, tool = backend.made()
+    outer, within, tool = backend.list_made()
     assert (outer.outcome, outer.timing.end, within.parent) == (completion("Yes."), 5, outer.start)
     assert tool.call == ToolCall("lookup", {"id": 7})
     assert backend.summary == "model 1 live, other 1 live, tools 1 arguments (recorded)"
@@ -194,7 +194,7 @@ def test_each_reply_is_given_at_most_once_and_in_order_whatever_the_interleaving
     for x in book.exchanges:
         taken[x.lane, kinds[x.start]].append(x.start in times)
     assert all(flags == sorted(flags, reverse=True) for flags in taken.values()), "a later reply before an earlier one"
-    assert len(backend.made()) == sum(times.values())
+    assert len(backend.list_made()) == sum(times.values())
 
 
 def over_http(number, **arguments):

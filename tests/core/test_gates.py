@@ -84,7 +84,7 @@ def test_what_was_not_made_is_told_at_the_end_and_what_came_later_is_waited_for(
     backend.decide(tool(1), at())
     assert backend.finish(until=run.exchanges[0].finish) is None, "teardown has still to ask"
     assert backend.finish().kind is Kind.MISSING
-    assert [x.start for x in backend.replayed()] == [1]
+    assert [x.start for x in backend.list_replayed()] == [1]
 
 
 def test_another_key_order_is_the_same_call_and_a_watched_field_is_drift():
@@ -94,7 +94,7 @@ def test_another_key_order_is_the_same_call_and_a_watched_field_is_drift():
     assert isinstance(backend.decide(now, at()), Replayed)
     ((_, drift),) = backend.drift
     assert [d.path for d in drift] == ["$.prompt_cache_key"]
-    assert [x.call for x in backend.made()] == [now]
+    assert [x.call for x in backend.list_made()] == [now]
 
 
 def test_children_belong_to_their_parent_and_are_never_awaited():
@@ -106,7 +106,7 @@ def test_children_belong_to_their_parent_and_are_never_awaited():
     replay = replayer(Run(Header("t::x"), backend.exchanges()))
     assert isinstance(replay.decide(tool(1), at()), Replayed)
     assert replay.finish() is None
-    assert len(replay.replayed()) == 2
+    assert len(replay.list_replayed()) == 2
 
 
 STEPS = st.lists(st.tuples(st.sampled_from(["main.1", "main.2", "main.3"]), st.integers(0, 3)), min_size=1, max_size=12)
@@ -167,7 +167,7 @@ def test_changed_requests_get_the_replies_of_their_places():
     answers = [backend.decide(call, at()) for call in (chat("A"), tool(1), chat("b"))]
     assert [answer.exchange.start for answer in answers] == [x.start for x in run.exchanges]
     assert backend.finish() is None
-    new, changed = backend.adopted()
+    new, changed = backend.list_adopted()
     assert [(aligned.recorded, aligned.now) for aligned in changed] == [(run.exchanges[0], chat("A"))]
     assert (new.exchanges[0].call, new.exchanges[0].outcome) == (chat("A"), run.exchanges[0].outcome)
 

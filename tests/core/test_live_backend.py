@@ -123,7 +123,7 @@ def test_a_live_result_is_compared_with_the_one_recorded_for_the_same_arguments(
         "late",
         "lost",
     )
-    assert made.made()[-1].outcome == ToolReply("lost"), "the run of now has what the agent was given"
+    assert made.list_made()[-1].outcome == ToolReply("lost"), "the run of now has what the agent was given"
     other = called(made, "look_up", "A-18", reads=True)
     made.settle(other.ticket, ToolReply("new"), at=2, first=None, suspended=False)
     assert len(made.changed) == 1, "nothing is recorded for these"

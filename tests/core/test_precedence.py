@@ -147,4 +147,4 @@ def test_what_a_child_did_for_a_recorded_request_is_served_binds_nobody_and_is_n
     for name, lane in (("ask", "main"), ("own", "main.p1"), ("other", "main.p2"), ("later", "main.p2")):
         backend.decide(ToolCall(name, {}), Moment(lane, 0))
     assert backend.finish() is None
-    assert len(backend.replayed()) == 5, "it belongs to the request"
+    assert len(backend.list_replayed()) == 5, "it belongs to the request"

@@ -73,7 +73,7 @@ class AdoptBackend(ReplayBackend):
         del call
         return False
 
-    def adopted(self) -> tuple[Run, tuple[Aligned, ...]]:
+    def list_adopted(self) -> tuple[Run, tuple[Aligned, ...]]:
         """The run with the changed calls under the recorded outcomes, and how these were aligned."""
         with self._lock:
             changed = dict(sorted(self._aligned.items()))
@@ -84,7 +84,7 @@ class AdoptBackend(ReplayBackend):
         """A line for each changed call: whose reply it takes, and what decided that."""
         progress = self._progress(frozenset())
         lines = []
-        for aligned in self.adopted()[1]:
+        for aligned in self.list_adopted()[1]:
             why = f"   [by {', '.join(map(repr, aligned.parts))}]" if aligned.parts else ""
             now = shorten(line(aligned.now, self._reader), ROOM)
             lines.append(f"{refusals.number_call(progress, aligned.recorded)} answers {now}{why}")

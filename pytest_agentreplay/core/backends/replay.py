@@ -212,7 +212,7 @@ class ReplayBackend:
         if self._ahead is not None and self.divergence is None:
             self.divergence = self._explain_ahead(None)
 
-    def stalled(self, call: Call, match: Exchange, expected: Exchange | None) -> Divergence:
+    def explain_stall(self, call: Call, match: Exchange, expected: Exchange | None) -> Divergence:
         """Why `call`, recorded as `match`, is not answered: what had been answered before, `expected`, was not.
 
         None: its own answer never came.
@@ -255,9 +255,9 @@ class ReplayBackend:
                     from pytest_agentreplay.core import diagnose
 
                     self.divergence = diagnose.explain_missing(self._progress(answered), required)
-        return self.parted()
+        return self.find_divergence()
 
-    def stopped(self, until: int | None = None) -> Divergence | None:
+    def explain_stop(self, until: int | None = None) -> Divergence | None:
         """How far a test came that an error of its own has ended; nothing is latched. `until` as in `finish`."""
         from pytest_agentreplay.core import diagnose
 
@@ -275,7 +275,7 @@ class ReplayBackend:
                 return None
             return diagnose.explain_missing(self._progress(answered), set())
 
-    def unserved(self) -> tuple[Exchange, ...]:
+    def list_unserved(self) -> tuple[Exchange, ...]:
         """Return the top-level exchanges that were not asked for so far."""
         with self._lock:
             return self._find_unserved()
@@ -288,7 +288,7 @@ class ReplayBackend:
     def _find_unserved(self) -> tuple[Exchange, ...]:
         return tuple(x for x in self._top if x.start not in self.served)
 
-    def parted(self) -> Divergence | None:
+    def find_divergence(self) -> Divergence | None:
         """Where the run parted so far: of lanes that did beside each other the one recorded first tells the others."""
         with self._lock:
             self._settle_ahead()
@@ -302,14 +302,14 @@ class ReplayBackend:
         also = tuple(divergence.also() for divergence in reversed(elsewhere.values()))
         return replace(first, detail=(*first.detail, *also)) if also else first
 
-    def replayed(self) -> tuple[Exchange, ...]:
+    def list_replayed(self) -> tuple[Exchange, ...]:
         """The exchanges served so far, children included, in recorded order."""
         with self._lock:
             requests = self._requests
             top = ((x, x.start if x.parent is None else x.parent) for x in self.run.exchanges)
             return tuple(x for x, start in top if start in self.served or requests.get(start) in self.served)
 
-    def made(self) -> tuple[Exchange, ...]:
+    def list_made(self) -> tuple[Exchange, ...]:
         """The top-level exchanges served so far, each with the call as it was made now: no body has to be restored."""
         with self._lock:
             return tuple(replace(x, call=self.served[x.start]) for x in self._top if x.start in self.served)

@@ -21,17 +21,18 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core import diagnose
 from pytest_agentreplay.core.backends.backend import PassThrough, Refused, Replayed
 from pytest_agentreplay.core.backends.replay import ReplayBackend, ReplayPolicy, make_queues
-from pytest_agentreplay.core.case_backend.case_backend import (
+from pytest_agentreplay.core.case_backend.positions import (
     SORTS,
     AnswerPolicy,
     CaseFixtures,
     Meaning,
+    Positions,
     ServeMode,
     Sort,
+    Tolerant,
+    said_as,
     sort_of,
 )
-from pytest_agentreplay.core.case_backend.positions import Positions, said_as
-from pytest_agentreplay.core.case_backend.tolerant import Tolerant
 from pytest_agentreplay.core.diagnose import refusals
 from pytest_agentreplay.core.diagnose.progress import ReplayProgress
 from pytest_agentreplay.core.divergence import Divergence, Kind
@@ -119,9 +120,9 @@ class CaseBackend(ReplayBackend):
 
     def finish(self, until: int | None = None, writes: Callable[[Call], bool] | None = None) -> Divergence | None:
         """The first divergence; what was not asked for again is one only where all is strict."""
-        return super().finish(until, writes) if self.cast.strict else self.parted()
+        return super().finish(until, writes) if self.cast.strict else self.find_divergence()
 
-    def made(self) -> tuple[Exchange, ...]:
+    def list_made(self) -> tuple[Exchange, ...]:
         """The calls as they were made now, each with what it was given.
 
         In the recorded order where all is strict, else in the order in which they were made.
@@ -152,7 +153,7 @@ class CaseBackend(ReplayBackend):
         return match
 
     def _near_enough(self, call: Call) -> Exchange | None:
-        return self._tolerant.recorded(self._positions.of_tool(call, self.served), function_of(call, self._reader))
+        return self._tolerant.find_recorded(self._positions.of_tool(call, self.served), function_of(call, self._reader))
 
     def _nearest_call(self, call: Call) -> Call:
         """A call without what may differ in it, to tell people what may not."""
@@ -179,7 +180,7 @@ class CaseBackend(ReplayBackend):
 
     def _by_position(self, call: Call, moment: Moment) -> tuple[Exchange | Divergence, str]:
         places = self._positions
-        match = places.next(call, moment, self.served)
+        match = places.take_next(call, moment, self.served)
         return (match, "position") if match is not None else (self._refuse_exhausted(call, moment), "")
 
     def _by_arguments(self, call: Call, moment: Moment) -> tuple[Exchange | Divergence, str]:
@@ -214,7 +215,7 @@ class CaseBackend(ReplayBackend):
         """What a fixture gives, in the place of a recorded exchange of the tool where there is one."""
         carrier = self._positions.of_arguments(call, self.served)
         if not isinstance(call, ToolCall):
-            carrier = carrier or self._positions.next(call, moment, self.served)
+            carrier = carrier or self._positions.take_next(call, moment, self.served)
             spelled = self._spell_arguments(call, carrier, outcome)
             if spelled is None:
                 return self._refuse_exhausted(call, moment)

@@ -1,22 +1,29 @@
-"""The recorded exchanges as they follow each other: in each lane those of one model, tool or endpoint."""
+"""What a case answers from: the exchanges of a recording by position, tolerated arguments, and who else may serve.
+
+`Positions` has the recorded exchanges as they follow each other, in each lane those of one model, tool or endpoint.
+A model says the same thing in other arguments: `Tolerant` takes what a case tolerates of them as it is recorded,
+and answers to that; what is left differs, and is reported.
+"""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.case_backend.case_backend import sort_of
-from pytest_agentreplay.core.model import FrameCall
+from pytest_agentreplay.core.model import FrameCall, ToolCall
 from pytest_agentreplay.core.tolerance import view
-from pytest_agentreplay.core.turns import divide, function_of, home, label
+from pytest_agentreplay.core.turns import divide, function_of, home, is_model, label
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from pytest_agentreplay.core.backends.backend import Moment
-    from pytest_agentreplay.core.model import Call, Exchange, JsonObject, ToolCall
+    from pytest_agentreplay.core.diagnose.progress import ReplayProgress
+    from pytest_agentreplay.core.model import Call, Exchange, Failure, JsonObject, Outcome, ToolReply
     from pytest_agentreplay.core.reading import Reader
+    from pytest_agentreplay.core.tolerance import TolerancePolicy
 
 Part: TypeAlias = tuple[type, int | None, str]
 """What a call is put to: the class of its value, its connection, and "model" or the name of the tool or endpoint."""
@@ -65,7 +72,7 @@ class Positions:
         part = self.part(call)
         return self._had[self.lane(moment, part), part]
 
-    def next(self, call: Call, moment: Moment, served: Collection[int]) -> Exchange | None:
+    def take_next(self, call: Call, moment: Moment, served: Collection[int]) -> Exchange | None:
         """Take the next exchange of the lane and part of `call`; None when all are served."""
         part = self.part(call)
         return _first(self._parts.get((self.lane(moment, part), part)), served)
@@ -103,3 +110,111 @@ def _first(queue: deque[Exchange] | None, served: Collection[int]) -> Exchange |
         if exchange.start not in served:
             return exchange
     return None
+
+
+class Tolerant:
+    """What a case tolerates of arguments. Without any rule nothing is near enough."""
+
+    def __init__(self, tolerances: TolerancePolicy | None) -> None:
+        """`tolerances` are those of the case, where its model is live."""
+        self._rules = tolerances
+
+    def answer(self, fixtures: CaseFixtures, tool: ToolCall) -> tuple[ToolReply | Failure, bool] | None:
+        """What the fixtures say to the first arguments they know that are near enough; raises CaseError as they do."""
+        for recorded in fixtures.recorded_arguments(tool.name) if self._rules is not None else ():
+            for arguments in said_as(tool):
+                if answer := fixtures.answer(tool.name, self._settle(tool.name, recorded, arguments)):
+                    return answer
+        return None
+
+    def find_recorded(self, left: Iterable[tuple[Exchange, JsonObject]], tool: ToolCall | None) -> Exchange | None:
+        """The first of the recorded calls that are left whose arguments are near enough."""
+        rules = self._rules
+        if rules is None or tool is None:
+            return None
+        pairs = ((x, recorded, arguments) for x, recorded in left for arguments in said_as(tool))
+        return next(
+            (x for x, recorded, arguments in pairs if rules.near(tool.name, recorded, arguments, "arguments")), None
+        )
+
+    def nearest_call(self, left: Sequence[tuple[Exchange, JsonObject]], call: Call, progress: ReplayProgress) -> Call:
+        """`call` as people are told how it differs: what is tolerated of it as the nearest recorded call has it."""
+        if self._rules is None or not isinstance(call, ToolCall):
+            return call
+        parted = [
+            (x, replace(call, arguments=self._settle(call.name, recorded, arguments)))
+            for x, recorded in left
+            for arguments in said_as(call)
+        ]
+        return min(parted, key=lambda pair: len(progress.differences(pair[0].call, pair[1])), default=(None, call))[1]
+
+    def _settle(self, tool: str, recorded: JsonObject, arguments: JsonObject) -> JsonObject:
+        settled = self._rules.settled(tool, recorded, arguments, "arguments") if self._rules is not None else arguments
+        assert isinstance(settled, dict)
+        return settled
+
+
+ServeMode: TypeAlias = Literal["strict", "position", "arguments", "live"]
+Sort: TypeAlias = Literal["model", "tools", "other"]
+
+SORTS: tuple[Sort, ...] = ("model", "tools", "other")
+
+
+class CaseFixtures(Protocol):
+    """The frozen tools of a case."""
+
+    def answer(self, tool: str, arguments: JsonObject) -> tuple[ToolReply | Failure, bool] | None:
+        """What the tool gives to these arguments, and whether a hand has written that; None where nobody knows."""
+
+    def recorded_arguments(self, tool: str) -> Iterable[JsonObject]:
+        """The arguments to which the answers of a tool are known."""
+
+    def advice(self, tool: str, arguments: JsonObject) -> tuple[str, ...]:
+        """Where nobody knows: the nearest fixture, and the lines to write, for people."""
+
+
+class Meaning(Protocol):
+    """When two calls are the same, where that is not said by their bytes."""
+
+    def text(self, call: Call) -> str:
+        """A text of a call; two calls are the same where their texts are."""
+
+    def plainly(self, call: Call) -> Call:
+        """The call with nothing but what is compared, to tell people how two differ."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerPolicy:
+    """How each sort of call is served, and with what.
+
+    Without a `meaning` the bytes of calls are compared. `tolerances` say which arguments of a tool's call are near
+    enough to known ones, where a live model makes them.
+    `retell` gives what came back to a recorded call (the second) in the form in which another one asks for it, `spell`
+    what a tool gave as what comes back over a wire, like what was recorded there; each None where it cannot.
+    """
+
+    model: ServeMode = "strict"
+    tools: ServeMode = "strict"
+    other: ServeMode = "strict"
+    fixtures: CaseFixtures | None = None
+    meaning: Meaning | None = None
+    retell: Callable[[Call, Call, Outcome], Outcome | None] | None = None
+    spell: Callable[[Call, Outcome, Outcome | None], Outcome | None] | None = None
+    tolerances: TolerancePolicy | None = None
+
+    def way(self, sort: Sort) -> ServeMode:
+        """How calls of a sort are served."""
+        ways: dict[Sort, ServeMode] = {"model": self.model, "tools": self.tools, "other": self.other}
+        return ways[sort]
+
+    @property
+    def strict(self) -> bool:
+        """Whether nothing is answered but the recorded calls."""
+        return all(self.way(sort) == "strict" for sort in SORTS)
+
+
+def sort_of(call: Call, reader: Reader) -> Sort:
+    """Whether a model is asked, or a tool (over a wire too, and a retrieval of this process), or anything else."""
+    if is_model(call, reader):
+        return "model"
+    return "tools" if function_of(call, reader) is not None else "other"

@@ -157,7 +157,7 @@ def _asctime(parts: Any = None, /) -> str:
 
 
 def _awake() -> int:
-    return clocks.monotonic_ns() - debuggers.PROMPT.waited()
+    return clocks.monotonic_ns() - debuggers.PROMPT.time_waited()
 
 
 def _is_replaced() -> bool:

@@ -33,7 +33,7 @@ class Prompt:
         self._waited = 0
         self._since: int | None = None
 
-    def waited(self) -> int:
+    def time_waited(self) -> int:
         """Nanoseconds up to now."""
         since = self._since
         return self._waited + (clocks.monotonic_ns() - since if since is not None else 0)
@@ -52,21 +52,21 @@ class Prompt:
         return prompt
 
     def _turn(self, *, waits: bool) -> None:
-        self._waited, self._since = self.waited(), clocks.monotonic_ns() if waits else None
+        self._waited, self._since = self.time_waited(), clocks.monotonic_ns() if waits else None
 
 
 PROMPT = Prompt()
 
 
-def waited() -> int:
+def time_waited() -> int:
     """Nanoseconds that the process has waited at prompts of debuggers."""
-    return PROMPT.waited()
+    return PROMPT.time_waited()
 
 
-def attached() -> bool:
+def is_attached() -> bool:
     """Whether somebody debugs this process: has stood at a prompt of it, or has an editor attached."""
     pydevd = sys.modules.get("pydevd")
-    return PROMPT.waited() > 0 or (pydevd is not None and pydevd.get_global_debugger() is not None)
+    return PROMPT.time_waited() > 0 or (pydevd is not None and pydevd.get_global_debugger() is not None)
 
 
 def install() -> None:

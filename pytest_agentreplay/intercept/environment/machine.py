@@ -93,7 +93,7 @@ def secret(value: str) -> str:
     return value
 
 
-def named() -> list[str]:
+def list_secrets() -> list[str]:
     """What has been named so far."""
     return list(_named)
 
@@ -309,21 +309,21 @@ class Zone:
         self._before, self._started = os.environ.get("TZ"), True
         is_known_name = self._name and (file_of(self._name) is not None or not self._rule)
         if chosen := self._name if is_known_name else self._rule:
-            _set(chosen)
+            _set_zone(chosen)
         if not chosen or offset_at(wall) != offset:
             # This machine does not know the name: the offset alone, which POSIX counts the other way round.
             hours, minutes = divmod(abs(offset) // 60, 60)
             behind, ahead = ("-", "+") if offset >= 0 else ("", "-")
-            _set(f"<{ahead}{hours:02}{minutes:02}>{behind}{hours:02}:{minutes:02}")
+            _set_zone(f"<{ahead}{hours:02}{minutes:02}>{behind}{hours:02}:{minutes:02}")
 
     def stop(self) -> None:
         """Local time is today's again. A second call does nothing."""
         if self._started:
             self._started = False
-            _set(self._before)
+            _set_zone(self._before)
 
 
-def _set(name: str | None) -> None:
+def _set_zone(name: str | None) -> None:
     restore_variables({"TZ": name})
     if sys.platform != "win32":
         time.tzset()

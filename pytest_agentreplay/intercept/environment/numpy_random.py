@@ -52,13 +52,13 @@ def drawn_in_runs(randbits: Any) -> Any:
     """`randbits` of the operating system, but for a run that draws here."""
 
     @functools.wraps(randbits)
-    def drawn(bits: int) -> int:
+    def draw_bits(bits: int) -> int:
         source = randomness.drawing()
         if source is None or importing():
             return int(randbits(bits))
         return source[0].entropy(source[1])
 
-    return drawn
+    return draw_bits
 
 
 def importing() -> bool:

@@ -89,7 +89,7 @@ class RandomSource:
             self._states[name] = generator, generator.getstate()
             generator.seed(_number(self._seed, name, *self._stands))
 
-    def reseed(self, seed: int, ids: int) -> None:
+    def use_seeds(self, seed: int, ids: int) -> None:
         """Draw for the run of `seed` and `ids`: a worker of a pool may come to work for another test."""
         self._seed, self.ids = seed, ids
         self._entropy.clear()
@@ -133,7 +133,7 @@ class RandomSource:
         low = 0b10 << 62 | (counter & 0x3FFF_FFFF) << 32 | tail
         return uuid.UUID(int=high << 64 | low)
 
-    def timed(self, name: str, lane: str, node: int | None, clock_seq: int | None) -> uuid.UUID:
+    def draw_timed(self, name: str, lane: str, node: int | None, clock_seq: int | None) -> uuid.UUID:
         """uuid1 or uuid6: the clock's time, and a node that is the run's instead of the machine's."""
         if clock_seq is None:
             clock_seq = _number(self.ids, "id", lane, *self._draw_next(lane)) & 0x3FFF
@@ -200,7 +200,7 @@ def draw_uuid7() -> uuid.UUID:
 def draw_timed(name: str, node: int | None, clock_seq: int | None) -> uuid.UUID:
     """What `uuid.uuid1(...)` or `uuid.uuid6(...)` gives here."""
     source = drawing()
-    return source[0].timed(name, source[1], node, clock_seq) if source else ORIGINALS[name](node, clock_seq)
+    return source[0].draw_timed(name, source[1], node, clock_seq) if source else ORIGINALS[name](node, clock_seq)
 
 
 # The bodies that the functions of `uuid` get. They run among the globals of `uuid`, so each imports what it names.

@@ -84,7 +84,7 @@ class Discrete(ReleaseQueue):
         self._waking: set[Sleeper] = set()
         self._changed_at = self._last_shown = 0
         self._looked: int | None = None
-        self._to(0)
+        self._go_to(0)
 
     # What the test sees of it.
 
@@ -112,7 +112,7 @@ class Discrete(ReleaseQueue):
             if not self.why:
                 due = self.ns + round(seconds * SECOND)
                 if lanes.in_loop():
-                    self._to(due)
+                    self._go_to(due)
                 else:
                     self._sleep(Sleeper(due))
                 return
@@ -145,7 +145,7 @@ class Discrete(ReleaseQueue):
             return
         with self._lock:
             at, timer = self.schedule.exchanges[start].timing.start, self._timer()
-            self._to(at if timer is None else min(at, timer.due - 2))
+            self._go_to(at if timer is None else min(at, timer.due - 2))
 
     # What comes next.
 
@@ -161,13 +161,13 @@ class Discrete(ReleaseQueue):
         self._in_real_time(f"{type(loop).__module__.partition('.')[0]} keeps a time of its own")
         return None
 
-    def _watched(self, runs: object) -> Idle:
-        return self._idle_of(runs) or super()._watched(runs)
+    def _watch_loop(self, runs: object) -> Idle:
+        return self._idle_of(runs) or super()._watch_loop(runs)
 
     def _in_real_time(self, why: str) -> None:
         if self.why:
             return
-        self._to(self.now_ns())
+        self._go_to(self.now_ns())
         self.why = why
         for loop, still in [(loop, idle) for loop, idle in self._loops.items() if isinstance(idle, StillIdle)]:
             still.stop()
@@ -219,7 +219,7 @@ class Discrete(ReleaseQueue):
 
     def _hand_over_answer(self, event: ReleaseEvent, waiter: Waiter) -> bool:
         """Hand it over, or end the test where nobody could have waited for it yet; gives whether somebody goes on."""
-        self._to(event.at)
+        self._go_to(event.at)
         if (early := self._too_early(event, waiter)) is not None:
             self._part(early, self.schedule.exchanges[event.start])
             return True
@@ -230,7 +230,7 @@ class Discrete(ReleaseQueue):
         return waiter.over
 
     def _fire(self, timer: Timer, here: Idle | None) -> float:
-        self._to(timer.due)
+        self._go_to(timer.due)
         self._note_move()
         owner = timer.owner
         if isinstance(owner, Sleeper):
@@ -269,7 +269,7 @@ class Discrete(ReleaseQueue):
 
     # Time.
 
-    def _to(self, ns: int) -> None:
+    def _go_to(self, ns: int) -> None:
         self.ns = max(self.ns, ns)
         self._changed_at, self._looked = _awake(), None
 
@@ -303,4 +303,4 @@ def _none_late(events: Sequence[ReleaseEvent]) -> list[ReleaseEvent]:
 
 
 def _awake() -> int:
-    return clocks.monotonic_ns() - debuggers.waited()
+    return clocks.monotonic_ns() - debuggers.time_waited()

@@ -138,13 +138,13 @@ class Holding:
         queue = self._queues.get(runs)
         if queue is None:
             waiting: deque[Callable[[], bool]] = deque()
-            queue = self._queues[runs] = self._watched(runs, waiting), waiting
+            queue = self._queues[runs] = self._watch_loop(runs, waiting), waiting
         return queue
 
-    def _watched(self, runs: object, waiting: deque[Callable[[], bool]]) -> Idle:
+    def _watch_loop(self, runs: object, waiting: deque[Callable[[], bool]]) -> Idle:
         """The loop that runs here, which lets one in when it is idle."""
         del runs
-        return idling.watched(lambda _: self._let_one_in(waiting))
+        return idling.watch_running_loop(lambda _: self._let_one_in(waiting))
 
     async def _wait(self, queue: tuple[Idle, deque[Callable[[], bool]]]) -> None:
         watched, waiting = queue

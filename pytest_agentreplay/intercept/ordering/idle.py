@@ -76,7 +76,7 @@ Then: TypeAlias = "Callable[[Idle], float | None]"
 """What to do when a loop is idle: gives how many seconds it may sleep at most, 0 when it has something to do again."""
 
 
-def watched(then: Then) -> Idle:
+def watch_running_loop(then: Then) -> Idle:
     """The event loop that runs here, watched from now on."""
     loop = lanes.running_loop()
     if loop is None:
@@ -325,7 +325,7 @@ def hooks_work() -> bool:
             futures = {name: loop.create_future() for name in ("first", "second")}
             left = list(futures)
 
-            def then(idle: Idle) -> float | None:
+            def resolve_next(idle: Idle) -> float | None:
                 if not left:
                     return None
                 name = left.pop(0)
@@ -333,15 +333,15 @@ def hooks_work() -> bool:
                 futures[name].set_result(None)
                 return 0
 
-            async def both() -> None:
+            async def await_both() -> None:
                 timer = loop.call_later(60, int)
                 await futures["first"]
                 timer.cancel()
                 await asyncio.sleep(0)
                 await futures["second"]
 
-            idle = SelectorIdle(loop, then)
-            loop.run_until_complete(both())
+            idle = SelectorIdle(loop, resolve_next)
+            loop.run_until_complete(await_both())
             idle.stop()
         finally:
             loop.close()

@@ -104,7 +104,7 @@ class Overtime:
             self._on_latch(self._interception.ending.refused)
 
     @contextlib.contextmanager
-    def above(self, frame: FrameType) -> Iterator[None]:
+    def call_from(self, frame: FrameType) -> Iterator[None]:
         """Around a body that `frame`, which is ours, calls by itself."""
         floor, self.floor = self.floor, frame
         try:
@@ -173,7 +173,7 @@ class Overtime:
             activity = self._interception.pending.activity
             quiet, seen = quiet + 1 if seen == activity else 0, activity
         pause = AGAIN
-        while not debuggers.attached():
+        while not debuggers.is_attached():
             with self._lock:
                 if self._over.is_set():
                     return
@@ -316,14 +316,15 @@ class Deadline:
         threads = [thread for thread in threading.enumerate() if thread.ident in self._interception.work.working]
         _left.update(threads)
         lines = [
-            f"left behind: thread {thread.name}{at(find_line(stack(frames.get(thread.ident or 0), None), root))}"
+            f"left behind: thread {thread.name}"
+            f"{format_place(find_line(stack(frames.get(thread.ident or 0), None), root))}"
             for thread in threads
         ]
         return RunnerError("\n  ".join((self._describe("and was ended"), *lines)))
 
     def _watch(self, body: int, despair: Despair) -> None:
         while not self._over.wait(self._seconds):
-            if not debuggers.attached():
+            if not debuggers.is_attached():
                 break
         if self._over.is_set():
             return
@@ -331,7 +332,7 @@ class Deadline:
         self._waiting = find_line(frames, self._interception.root)
         self.passed = self._overtime.at_once = True
         self._interception.latch(Divergence(Kind.LATE, f"its time was over after {self._seconds:g} s"), self._waiting)
-        if not self._over.wait(MERCY) and not debuggers.attached():
+        if not self._over.wait(MERCY) and not debuggers.is_attached():
             despair(
                 self._describe(
                     "and nothing can end it but the end of this process (--runner-cmd runs it in one of its own)"
@@ -340,16 +341,16 @@ class Deadline:
 
     def _describe(self, how: str) -> str:
         line = self._overtime.waiting or self._waiting
-        text = f"{self._who} was still running after {self._seconds:g} s{at(line)}, {how}"
+        text = f"{self._who} was still running after {self._seconds:g} s{format_place(line)}, {how}"
         return f"{text}; raise agentreplay_timeout, or --timeout"
 
 
-def at(line: str) -> str:
+def format_place(line: str) -> str:
     """Where something stands, if that is known."""
     return f", at {line}" if line else ""
 
 
-def despaired(text: str) -> None:
+def end_process(text: str) -> None:
     """Tell `text`, and end this process."""
     sys.stderr.write(f"agentreplay: {text}\n")
     sys.stderr.flush()

@@ -224,7 +224,7 @@ class ReleaseQueue:
             return
         if self._interception.ending.over.is_set():
             raise ReplayDiverged(TOO_LATE)
-        await self._held(intercepted, chunks)
+        await self._wait_in_loop(intercepted, chunks)
 
     def wait_in_thread(self, intercepted: PendingCall, chunks: int, *, at_once: bool = False) -> None:
         """As `wait`, for a thread; that of a running event loop is held only while nothing can run in this loop."""
@@ -240,7 +240,7 @@ class ReleaseQueue:
 
     async def abandon(self, intercepted: PendingCall) -> None:
         """Wait to be given up, as the recorded call was. Raises ReplayDiverged where nothing can do that any more."""
-        await self._held(intercepted, NEVER)
+        await self._wait_in_loop(intercepted, NEVER)
 
     def abandon_in_thread(self, intercepted: PendingCall) -> None:
         """As `abandon`, for a thread; it is given up at the end of the test."""
@@ -280,7 +280,7 @@ class ReleaseQueue:
         if event is None or self._loose:
             return None
         loop = lanes.running_loop()
-        idle = self._watched(loop if loop is not None else lanes.trio_run())
+        idle = self._watch_loop(loop if loop is not None else lanes.trio_run())
         if gives_way and len(self._loops) == 1 and not self._interception.work.working:
             return idle
         waits_here = any(waiter.idle is idle for waiter in self._waiting.values())
@@ -306,9 +306,9 @@ class ReleaseQueue:
 
     # Waiting.
 
-    async def _held(self, intercepted: PendingCall, chunks: int) -> None:
+    async def _wait_in_loop(self, intercepted: PendingCall, chunks: int) -> None:
         loop = lanes.running_loop()
-        idle = self._watched(loop if loop is not None else lanes.trio_run())
+        idle = self._watch_loop(loop if loop is not None else lanes.trio_run())
         if loop is not None:
             await self._in_loop(intercepted, chunks, idle, loop)
         else:
@@ -408,10 +408,10 @@ class ReleaseQueue:
         assert divergence is not None
         return ReplayDiverged(f"[{divergence.kind.code}] {divergence.summary}", divergence)
 
-    def _watched(self, runs: object) -> Idle:
+    def _watch_loop(self, runs: object) -> Idle:
         idle = self._loops.get(runs)
         if idle is None:
-            idle = self._loops[runs] = idling.watched(self._idle)
+            idle = self._loops[runs] = idling.watch_running_loop(self._idle)
             idle.slept = idle.slept or self._disturbed
             self.guessed = self.guessed or isinstance(idle, idling.RoundsIdle)
         return idle
@@ -534,7 +534,7 @@ class ReleaseQueue:
                 raise self._refusal()
             if event is not None and (loop := lanes.running_loop()) is not None and not self._loose:
                 line, tasks = agents_line(self._interception.root), weakref.WeakSet(asyncio.all_tasks(loop))
-                self._overtaking.append(Overtaking(intercepted.call, exchange, line, self._watched(loop), tasks))
+                self._overtaking.append(Overtaking(intercepted.call, exchange, line, self._watch_loop(loop), tasks))
             end = exchange.timing.end or exchange.timing.start
             self.schedule.come(ReleaseEvent(exchange.finish or exchange.start, exchange.start, chunks, end))
             if chunks == END:

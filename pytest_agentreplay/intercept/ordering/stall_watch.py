@@ -99,7 +99,7 @@ class StallWatch:
                 if beats * BEAT < QUIET or interception.ending.refused is not None:
                     continue
                 patience = self._patience()
-                if patience is None or interception.pending.comparing or debuggers.attached():
+                if patience is None or interception.pending.comparing or debuggers.is_attached():
                     beats = 0
                 elif beats * BEAT >= patience and (missing := self._missing()) is not None:
                     divergence, pause = missing

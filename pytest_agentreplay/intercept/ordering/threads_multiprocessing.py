@@ -49,10 +49,10 @@ def _inherit_lane(original: Seam) -> Seam:
     """Return a function of `ThreadPool` itself: `Pool`, for processes, keeps its own."""
 
     @functools.wraps(original, updated=())
-    def inherited(*args: Any, **kwargs: Any) -> Any:
+    def call_inherited(*args: Any, **kwargs: Any) -> Any:
         return original(*args, **kwargs)
 
-    return inherited
+    return call_inherited
 
 
 def _remove_stamp(original: Seam) -> Seam:
@@ -132,18 +132,18 @@ def _job(
     """
     future: Future[None] = Future()
 
-    def listed() -> Job:
+    def list_job() -> Job:
         # How many threads a pool has, CPython 3.11-3.14: https://github.com/python/cpython/blob/3.13/Lib/multiprocessing/pool.py
         job = call_context.interception.work.jobs.queue(id(pool), pool._processes)
         job.is_told_by(future)
         return job
 
-    job = listed() if queued else None
+    job = list_job() if queued else None
     stamped = begin(call_context, func, args)(func)
 
     @functools.wraps(func)
     def run(*args: Any, **kwargs: Any) -> Any:
-        (job or listed()).begin()
+        (job or list_job()).begin()
         try:
             return stamped(*args, **kwargs)
         finally:
@@ -157,18 +157,18 @@ def _called_by(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments with callbacks whose jobs count as the strand's: joblib hands its next ones in there."""
 
-    def within(callback: Any) -> Any:
+    def run_within(callback: Any) -> Any:
         if not callable(callback):
             return callback
 
         @functools.wraps(callback)
-        def called(*args: Any) -> Any:
+        def run_callback(*args: Any) -> Any:
             token = CALL_CONTEXT.set(call_context)
             try:
                 return callback(*args)
             finally:
                 CALL_CONTEXT.reset(token)
 
-        return called
+        return run_callback
 
-    return tuple(map(within, more)), {name: within(value) for name, value in keywords.items()}
+    return tuple(map(run_within, more)), {name: run_within(value) for name, value in keywords.items()}

@@ -130,12 +130,12 @@ class VirtualClock:
         """Replace names of `asyncio` and `time`."""
         run_forever = asyncio.BaseEventLoop.run_forever
 
-        def watched(loop: AbstractEventLoop) -> None:
+        def watch_and_run(loop: AbstractEventLoop) -> None:
             if self._is_tests():
                 self._order.watch(loop)
             run_forever(loop)  # type: ignore[arg-type]
 
-        self._exchange(asyncio.BaseEventLoop, "run_forever", watched)
+        self._exchange(asyncio.BaseEventLoop, "run_forever", watch_and_run)
         self._exchange(time, "sleep", self._sleep)
         if self._clocks:
             if self._began is None:  # else it goes on after a pause
@@ -156,10 +156,10 @@ class VirtualClock:
         setattr(owner, name, ours)
 
     def _clock(self, name: str, real: Callable[[], Any], virtual: Callable[[float], Any]) -> None:
-        def read() -> Any:
+        def read_clock() -> Any:
             return virtual(self._order.seconds()) if self._is_agents() else real()
 
-        self._exchange(time, name, read)
+        self._exchange(time, name, read_clock)
 
     def _sleep(self, seconds: float, /) -> None:
         duration: object = seconds  # the real one says what it does not take
@@ -210,7 +210,7 @@ class Pacing(Holding):
         paced = self._make_paced()
         return self._note_times(self._real() if paced is None else paced.ns)
 
-    def passed(self) -> int:
+    def read_passed(self) -> int:
         """When something last happened; who does nothing but look at it for long sees time go on."""
         paced = self._make_paced()
         return max(self._note_times() if paced is None else paced.ns, self._real() - BUSY)
@@ -234,10 +234,10 @@ class Pacing(Holding):
             paced.catch_up()
         super().wait_in_thread(intercepted, chunks, at_once=at_once)
 
-    def _watched(self, runs: object, waiting: deque[Callable[[], bool]]) -> Idle:
+    def _watch_loop(self, runs: object, waiting: deque[Callable[[], bool]]) -> Idle:
         loop: Any = runs
         if lanes.running_loop() is None or not can_stand_still(loop):
-            return super()._watched(runs, waiting)
+            return super()._watch_loop(runs, waiting)
         return self._paced_loop(loop, waiting)
 
     def _paced_loop(self, loop: AbstractEventLoop, waiting: deque[Callable[[], bool]]) -> PacedIdle:

@@ -287,7 +287,9 @@ class Children:
         replayer: Any = self.interception.backend
         found = {x.start: x for x in self._recorded}
         missing = None if expected is None else found[expected]
-        divergence: Divergence = replayer.stalled(self.interception.redactor.redact_content(call), found[mine], missing)
+        divergence: Divergence = replayer.explain_stall(
+            self.interception.redactor.redact_content(call), found[mine], missing
+        )
         return divergence
 
     def note(self, news: Mapping[str, Any]) -> None:
