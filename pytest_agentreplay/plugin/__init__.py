@@ -263,7 +263,7 @@ def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class) -> Genera
         from pytest_agentreplay.plugin.live_items import live_items
 
         runs = collector.config.stash[keys.LIVE_RUNS]
-        return [each for item in made for each in live_items(item) if runs.is_named(item, each)]
+        return [run for item in made for run in live_items(item) if runs.is_named(item, run)]
     if isinstance(made, list) and (
         collector.config.option.agentreplay_trials is not None
         or any("orders" in mark.kwargs for item in made for mark in item.iter_markers("agentreplay"))

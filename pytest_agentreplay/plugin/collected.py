@@ -48,7 +48,7 @@ def definitions_of(item: pytest.Item) -> Mapping[str, Any]:
 def wide_fixtures(item: pytest.Item) -> Iterator[pytest.FixtureDef[Any]]:
     """Yield the fixtures wider than a test that the test needs, overridden ones included."""
     for several in definitions_of(item).values():
-        yield from (each for each in several if each.scope != "function" and runs_code(each))
+        yield from (fixture for fixture in several if fixture.scope != "function" and runs_code(fixture))
 
 
 def fixture_id(fixturedef: pytest.FixtureDef[Any], item: pytest.Item) -> str:
@@ -86,9 +86,9 @@ def sharing_node(fixturedef: pytest.FixtureDef[Any], item: pytest.Item) -> str:
 def override_suffix(fixturedef: pytest.FixtureDef[Any], item: pytest.Item, node: str) -> str:
     """Return what tells a fixture from one of the same node that overrides it and asks for it; "" for the outermost."""
     same = [
-        each
-        for each in definitions_of(item).get(fixturedef.argname, ())
-        if each.scope == fixturedef.scope and sharing_node(each, item) == node
+        fixture
+        for fixture in definitions_of(item).get(fixturedef.argname, ())
+        if fixture.scope == fixturedef.scope and sharing_node(fixture, item) == node
     ]
     above = len(same) - 1 - same.index(fixturedef) if fixturedef in same else 0
     return f"^{above}" if above else ""
@@ -107,7 +107,7 @@ def parameter_labels(fixturedef: pytest.FixtureDef[Any], item: pytest.Item) -> I
             continue
         seen[name] = None
         definitions_of_name = [fixturedef] if name == fixturedef.argname else definitions_of(item).get(name, ())[-1:]
-        names += [argument for each in definitions_of_name for argument in each.argnames]
+        names += [argument for definition in definitions_of_name for argument in definition.argnames]
     for name in seen:
         if name in callspec.params:
             several = definitions_of(item).get(name, ())
@@ -136,7 +136,7 @@ def suite_of(session: pytest.Session) -> Suite:
         from pytest_agentreplay.runs.unused_snapshots import Suite
 
         opted_in = [*filter(is_opted_in, session.items)]
-        fixtures = (fixture_id(each, item) for item in opted_in for each in wide_fixtures(item))
+        fixtures = (fixture_id(fixture, item) for item in opted_in for fixture in wide_fixtures(item))
         ids = frozenset((*session.config.stash[keys.REPORT].seen["items"], *map(nodeid_of, opted_in), *fixtures))
         modules = {item.nodeid.partition("::")[0]: getattr(item, "module", None) for item in session.items}
         session.config.stash[keys.SUITE] = Suite(session.config.rootpath, ids, session.config.args, modules)
@@ -153,7 +153,7 @@ def find_unowned(session: pytest.Session, folders: set[str]) -> CollectedSnapsho
     if part := unused_snapshots.find_limit(vars(config.option), *words):
         return CollectedSnapshots(part)
     tests = [(nodeid_of(item) if is_opted_in(item) else item.nodeid, item.path, is_opted_in(item)) for item in items]
-    shared = {fixture_id(each, item) for item in items if is_opted_in(item) for each in wide_fixtures(item)}
+    shared = {fixture_id(fixture, item) for item in items if is_opted_in(item) for fixture in wide_fixtures(item)}
     fixtures = [(fixture, config.rootpath / fixture.partition("::")[0]) for fixture in sorted(shared)]
     seen = config.stash[keys.REPORT].seen
     collected = unused_snapshots.CollectedTests(tests, fixtures, seen, {*map(Path, folders)})

@@ -53,7 +53,7 @@ class FixtureSessions:
         """Return whether a collected test that opted in needs the fixture."""
         if self._needed is None:
             opted_in = filter(is_opted_in, self.session.items)
-            self._needed = {id(each) for item in opted_in for each in collected.wide_fixtures(item)}
+            self._needed = {id(fixture) for item in opted_in for fixture in collected.wide_fixtures(item)}
         return id(fixturedef) in self._needed
 
     def intercepts(self, fixturedef: pytest.FixtureDef[Any], item: pytest.Item) -> bool:
@@ -146,7 +146,7 @@ class FixtureSessions:
         if run_session not in self._open:
             return None, None
         self._open.remove(run_session)
-        self.up = {key: each for key, each in self.up.items() if each is not run_session}
+        self.up = {key: other for key, other in self.up.items() if other is not run_session}
         try:
             finding = run_session.end()
         except AgentReplayError as error:
@@ -163,7 +163,7 @@ class FixtureSessions:
     def recordings_of(self, item: pytest.Item) -> dict[str, int]:
         """Return which recordings the test has built on: by id of a fixture, when its recording began."""
         wider = [*collected.wide_fixtures(item), *packages_of(item)]
-        run_sessions = [self.up[id(each)] for each in wider if id(each) in self.up]
+        run_sessions = [self.up[id(node)] for node in wider if id(node) in self.up]
         return {
             run_session.place.test: run_session.summary.instance
             for run_session in run_sessions

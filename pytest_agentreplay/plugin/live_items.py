@@ -190,7 +190,7 @@ class LiveItems:
         if self.config.stash[keys.SETTINGS].model != "live" or not asks_live(item):
             return [item]
         items = [repeat_case(item, number) for number in range(1, self.runs.runs + 1)]
-        return [each for each in items if self.is_named(item, each)]
+        return [run for run in items if self.is_named(item, run)]
 
     def conclude_half(self, item: CaseItem, verdict: Verdict) -> Verdict:
         """Add what a half of a case gave; return the verdict of its item, which fails only if it decides."""

@@ -271,12 +271,12 @@ class FreshProof:
             proofs = {summary.test: Proof(skipped="the session was interrupted") for summary in new}
         else:
             proofs = self.prove(recorded, new)
-        summaries[:] = [reports.with_proof(each, proofs) if each.is_new else each for each in summaries]
+        summaries[:] = [reports.with_proof(summary, proofs) if summary.is_new else summary for summary in summaries]
 
     def prove(self, recorded: list[SessionSummary], new: list[SessionSummary]) -> dict[str, Proof]:
         """Return the proofs of the new recordings, by test or fixture."""
         live = {summary.test for summary in recorded if runs_tools_again(summary)}
-        willing = {each.test for each in recorded if live.isdisjoint({each.test, *each.uses})}
+        willing = {summary.test for summary in recorded if live.isdisjoint({summary.test, *summary.uses})}
         tests = [summary for summary in recorded if summary.fixture is None and summary.test in willing]
         chosen = [*choose_tests(tests, new)]
         results = self.replay(chosen)

@@ -251,7 +251,7 @@ def build_rows(runs: Iterable[LiveResult], by: str = "") -> list[dict[str, Any]]
             values = {str(value) for run in group for value in getattr(run, field)}
             old = before.get((model, field), values)
             if values and old != values:
-                gone, new = (", ".join(sorted(each)) or "(none)" for each in (old - values, values - old))
+                gone, new = (", ".join(sorted(names)) or "(none)" for names in (old - values, values - old))
                 changes.append(f"{field.rstrip('s').replace('_', ' ')} {gone} -> {new}")
             before[model, field] = values or old
         row = {"date": date, "model": model, "runs": len(group), "passes": passes, "rate": passes / len(group)}
@@ -292,7 +292,7 @@ def format_page(rows: list[dict[str, Any]]) -> str:
     for row in rows:
         cells = [*map(escape_html, _format_cells(row)), "<br>".join(map(escape_html, row["changes"]))]
         for at, name in enumerate(HEADER[4:], 4):
-            top = max(each[name] or 0 for each in rows) or 1
+            top = max(row[name] or 0 for row in rows) or 1
             if row[name] is not None:
                 cells[at] += f' <meter max="{top}" value="{row[name]}"></meter>'
         table.append(cells)

@@ -55,8 +55,10 @@ def session_notices(summaries: Iterable[SessionSummary], here: Path) -> Iterator
     yield from guessed_notices(replays)
     yield from unheard_notices(replay.unheard for _, replay in replays)
     yield from import_notices(every)
-    yield from recording_notices([(each, each.recording) for each in every if each.recording is not None], here)
-    yield from adoption_notices([(each, each.adoption) for each in every if each.adoption is not None], here)
+    recordings = [(summary, summary.recording) for summary in every if summary.recording is not None]
+    yield from recording_notices(recordings, here)
+    adoptions = [(summary, summary.adoption) for summary in every if summary.adoption is not None]
+    yield from adoption_notices(adoptions, here)
 
 
 def replay_notices(replays: Replays) -> Iterator[Notice]:
@@ -67,7 +69,8 @@ def replay_notices(replays: Replays) -> Iterator[Notice]:
     diverged = f"{sum(count for _, count in codes)} [{', '.join(f'{count} {code}' for code, count in codes)}]"
     count = count_replays(replays) + (f"   diverged {diverged}" if codes else "")
     details = (*drift_lines(replays),)
-    if codes or any(each.drift or each.changed or each.vanished or each.without_content for _, each in replays):
+    notable = any(replay.drift or replay.changed or replay.vanished or replay.without_content for _, replay in replays)
+    if codes or notable:
         yield warning(count, *details)
     else:
         yield Notice(Severity.INFO, (count,), verbose=(count, *details))

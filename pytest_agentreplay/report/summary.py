@@ -338,26 +338,26 @@ class ProcessSummary:
 def to_plain(value: Any) -> Any:
     """Return a summary, or a part of one, as JSON takes it; fields that have their default are left out."""
     if is_dataclass(value) and not isinstance(value, type):
-        pairs = ((each, getattr(value, each.name)) for each in fields(value))
-        return {each.name: to_plain(content) for each, content in pairs if content != default_of(each)}
+        pairs = ((field_, getattr(value, field_.name)) for field_ in fields(value))
+        return {field_.name: to_plain(content) for field_, content in pairs if content != default_of(field_)}
     if isinstance(value, tuple | list):
-        return [to_plain(each) for each in value]
-    return {name: to_plain(each) for name, each in value.items()} if isinstance(value, dict) else value
+        return [to_plain(item) for item in value]
+    return {name: to_plain(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
 def from_plain(kind: type[T], plain: Any) -> T:
     """Return the summary, or the part of one, of class `kind` that `to_plain` made plain."""
-    parts = {each.name: each.metadata.get(KIND) for each in fields(cast("Any", kind))}
+    parts = {field_.name: field_.metadata.get(KIND) for field_ in fields(cast("Any", kind))}
     return kind(**{name: restore_field(parts[name], value) for name, value in plain.items()})
 
 
 def restore_field(kind: type[Any] | None, value: Any) -> Any:
     """Return the value of one field: lists are tuples again, parts have their class."""
     if isinstance(value, list):
-        return tuple(restore_field(kind, each) for each in value)
+        return tuple(restore_field(kind, item) for item in value)
     return value if kind is None or value is None else from_plain(kind, value)
 
 
-def default_of(each: Any) -> Any:
+def default_of(field_: Any) -> Any:
     """Return the default of a field; MISSING for one that has to be given."""
-    return each.default if each.default_factory is MISSING else each.default_factory()
+    return field_.default if field_.default_factory is MISSING else field_.default_factory()

@@ -73,12 +73,12 @@ def show_run(run: Run, *, turn: int | None = None, width: int = 80) -> str:
 
     writer = TranscriptWriter(run, note, inner=True)
     turns_of_run = turns(run, READER)
-    blocks = [(each.number, list(writer.turn_rows(each))) for each in turns_of_run]
+    blocks = [(entry.number, list(writer.turn_rows(entry))) for entry in turns_of_run]
     chosen = ["\n".join(clip_rows(rows, width)) for number, rows in blocks if turn in {None, number}]
     if turn is None:
         chosen.insert(0, "\n".join(clip_rows(map(escape_row, (row for _, row in fact_rows(run))), width)))
     elif not chosen:
-        there = ", ".join(str(each.number) for each in turns_of_run) or "none"
+        there = ", ".join(str(entry.number) for entry in turns_of_run) or "none"
         msg = f"there is no turn {turn}; the turns of this run: {there}"
         raise LookupError(msg)
     return "\n\n".join(chosen) + "\n"
