@@ -58,8 +58,9 @@ def escape_html(text: str) -> str:
     return html.escape(escape_line(text))
 
 
-def wrap_text(text: str, width: int, first: str, then: str) -> list[str]:
-    """Return `escape_line` in lines of `width` columns, behind `first`, going on behind `then`."""
+def wrap_text(text: str, width: int, first: str, then: str = "") -> list[str]:
+    """Return `escape_line` in lines of `width` columns, behind `first`, going on behind `then`, or below itself."""
+    then = then or " " * len(first)
     rows = textwrap.wrap(escape_line(text), width, initial_indent=first, subsequent_indent=then, break_on_hyphens=False)
     return rows or [first.rstrip()]
 

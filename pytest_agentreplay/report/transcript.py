@@ -135,7 +135,7 @@ def kit_rows(kit: Kit, width: int) -> Iterator[str]:
     """Yield the lines of a kit."""
     yield f"grade {kit.grade.name.lower() if len(kit.grade.name) > 1 else kit.grade.name}: {kit.grade.value}"
     for reason in kit.reasons:
-        yield from wrap_text(reason, width, "  - ", "    ")
+        yield from wrap_text(reason, width, "  - ")
     group = ""
     for field in kit.fields:
         if field.group != group:
@@ -144,7 +144,7 @@ def kit_rows(kit: Kit, width: int) -> Iterator[str]:
             yield group
         head = f"  {field.status.value:{STATUS}}{field.name:{NAME}}"
         room = width - len(head)
-        yield from wrap_text(shorten(escape_line(field.value), ROWS * room * 4 // 5), width, head, " " * len(head))
+        yield from wrap_text(shorten(escape_line(field.value), ROWS * room * 4 // 5), width, head)
 
 
 def kit_to_json(kit: Kit) -> JsonObject:

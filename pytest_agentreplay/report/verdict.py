@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pytest_agentreplay.report.escape import escape_line, wrap_text
 from pytest_agentreplay.report.finding import format_finding
+from pytest_agentreplay.report.notices import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,11 +79,6 @@ class Verdict:
     next: tuple[tuple[str, str], ...] = field(default=())
 
     @property
-    def held(self) -> int:
-        """How many checks hold."""
-        return sum(1 for check in self.checks if check.held)
-
-    @property
     def summary(self) -> HalfSummary:
         """What the end of a session needs of it."""
         return HalfSummary(self.case, self.file, self.word, self.human, self.network, self.unheard)
@@ -103,9 +99,9 @@ def format_verdict(verdict: Verdict, *, width: int = 80, verbosity: int = 0) -> 
     if verdict.finding is not None:
         _, _, course = format_finding(verdict.finding, width=width - 2).partition("\n\n")  # its headline is in ours
         blocks.append(["  " + row if row else "" for row in course.splitlines()])
-    rows = [row for note in verdict.notes for row in wrap_text(note, width, "  note  ", "        ")]
-    rows += [row for check in verdict.human for row in wrap_text(check, width, "  needs human  ", "               ")]
-    rows += wrap_text(format_served(verdict), width, "  served  ", "          ")
+    rows = [row for note in verdict.notes for row in wrap_text(note, width, "  note  ")]
+    rows += [row for check in verdict.human for row in wrap_text(check, width, "  needs human  ")]
+    rows += wrap_text(format_served(verdict), width, "  served  ")
     blocks.append(rows)
     blocks.append([f"  {label}:  {escape_line(command)}" for label, command in verdict.next])
     return "\n".join(row for block in blocks if block for row in (*block, ""))[:-1]
@@ -119,7 +115,7 @@ def format_served(verdict: Verdict) -> str:
 def check_rows(check: Checked, file: str, width: int) -> list[str]:
     """Return a check: whether it holds, in its words, where it stands, and what was there instead."""
     word = {True: "holds", False: "fails", None: "unsaid"}[check.held]
-    rows = wrap_text(check.text, width, f"  {word:<7} ", " " * 10)
+    rows = wrap_text(check.text, width, f"  {word:<7} ")
     if check.place:
         rows.append(f"{' ' * 10}{file}:{check.place}")
     return rows + [row for line in check.lines for row in wrap_text(line, width, " " * 12, " " * 14)]
@@ -137,9 +133,7 @@ def format_panel(
     if first.word != "cold":
         human = [text for verdict in verdicts for text in verdict.human]
         rows += label_rows("needs human", str(len(human)), width)
-        rows += [
-            row for text in human for row in wrap_text(text, width, " " * (PANEL_LABEL + 4), " " * (PANEL_LABEL + 4))
-        ]
+        rows += [row for text in human for row in label_rows("", text, width)]
         policies = dict.fromkeys(f"{verdict.half} {format_served(verdict)}" for verdict in verdicts)
         rows += label_rows("served", "; ".join(policies), width)
     rows += label_rows("network", network, width) if network else []
@@ -163,12 +157,13 @@ def panel_row(verdict: Verdict) -> tuple[str, str]:
             return "failure reproduced", "yes" if verdict.word == "reproduced" else "no"
         case _:
             robust = ": robust, no proof" if verdict.word == "robust" else ""
-            return "desired", f"{verdict.held} of {len(verdict.checks)} hold{robust}"
+            count = sum(1 for check in verdict.checks if check.held)
+            return "desired", f"{count} of {len(verdict.checks)} hold{robust}"
 
 
 def label_rows(label: str, text: str, width: int) -> list[str]:
     """Return a row of the panel."""
-    return wrap_text(text, width, f"  {label:<{PANEL_LABEL}}  ", " " * (PANEL_LABEL + 4))
+    return wrap_text(text, width, f"  {label:<{PANEL_LABEL}}  ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,4 +185,4 @@ def count_halves(halves: Sequence[HalfSummary]) -> str:
     human = sum(len(half.human) for half in halves)
     counts = [f"{words[word]} {word}" for word in WORDS if words[word]]
     counts += [f"needs human {human}"] if human else []
-    return f"{cases} case{'' if cases == 1 else 's'}: {', '.join(counts)}"
+    return f"{plural(cases, 'case')}: {', '.join(counts)}"
