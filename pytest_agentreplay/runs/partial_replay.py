@@ -13,8 +13,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.backends.adopt import AdoptBackend
-from pytest_agentreplay.core.backends.fork import ForkBackend, RecordedAnswers, turns_from
+from pytest_agentreplay.core.backends.adopt import AdoptBackend, ForkBackend, RecordedAnswers, turns_from
 from pytest_agentreplay.core.backends.replay import ReplayPolicy
 from pytest_agentreplay.core.diagnose.progress import ReplayProgress, line
 from pytest_agentreplay.core.matching.wiring import without_lone

@@ -53,7 +53,7 @@ intercept.environment.clock intercept.environment.debuggers intercept.environmen
 intercept.environment.randomness
 intercept.http.bodies intercept.http.files intercept.http.http_wire intercept.http.httpx intercept.http.stdlib
 intercept.network.child_events intercept.network.guard intercept.network.in_process intercept.network.sandbox
-intercept.ordering.overtime intercept.ordering.pausing intercept.ordering.threads_anyio
+intercept.ordering.overtime intercept.ordering.pausing intercept.ordering.anyio_trio
 intercept.process.anyio intercept.process.child_server intercept.process.child_start
 intercept.session.agents intercept.session.callers intercept.session.courses intercept.session.exits
 intercept.session.hosts intercept.session.interceptions intercept.session.jobs intercept.session.lanes

@@ -12,7 +12,7 @@ import httpx
 import pydantic
 import pytest
 
-from pytest_agentreplay.intercept.environment.process_times import is_reading
+from pytest_agentreplay.intercept.environment.clock import is_reading
 from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing, receiver_of
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from pytest_agentreplay.intercept import registry
-from pytest_agentreplay.intercept.environment import numpy_random, randomness
+from pytest_agentreplay.intercept.environment import randomness
 from pytest_agentreplay.intercept.environment.randomness import RandomSource
 
 pytestmark = pytest.mark.env("main", "lowest")
@@ -152,5 +152,5 @@ def test_a_generator_that_a_module_makes_for_itself_is_as_random_as_ever(tmp_pat
 
 def test_threads_without_a_run_ask_the_system():
     assert randomness.drawing() is None
-    assert not numpy_random.importing()
+    assert not randomness.importing()
     assert np.random.SeedSequence().entropy != np.random.SeedSequence().entropy

@@ -9,7 +9,7 @@ from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.serialize import freeze_call
-from pytest_agentreplay.intercept.environment.process_times import is_reading
+from pytest_agentreplay.intercept.environment.clock import is_reading
 from pytest_agentreplay.intercept.tools.argument_values import content, is_framework
 from pytest_agentreplay.intercept.tools.state import CHANGED
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.core.backends.fork import turns_from
+from pytest_agentreplay.core.backends.adopt import turns_from
 from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.demo.script import Ask
 from pytest_agentreplay.dialects import READER
