@@ -4,8 +4,8 @@ Plain functions that anyio runs in threads, in asyncio and in trio, are at work 
 threads wait for the next function as they wait for anything else, and outlive the test that first needed them. So it is
 the function that is followed. What pydantic-ai, Starlette and the MCP SDK run in threads goes this way.
 
-trio shuffles the tasks that are ready in one go, so that nobody relies on an order. A replay has to rely on one: while a
-test is recorded or replayed, tasks that are ready together run in the order in which they were begun. trio can do so
+trio shuffles the tasks that are ready in one go, so that nobody relies on an order. A replay has to rely on one: while
+a test is recorded or replayed, tasks that are ready together run in the order in which they were begun. trio can do so
 itself (for Hypothesis); only its shuffling is left out.
 """
 
