@@ -79,7 +79,7 @@ class FixedBatchOrder(random.Random):
 
 
 def patch_trio(module: ModuleType) -> None:
-    """Replace the shuffling of `trio._core._run`. Where a version has none nothing happens; done twice it is done once."""
+    """Replace the shuffling of `trio._core._run`, where a version has it. Twice does nothing."""
     # trio 0.35: https://github.com/python-trio/trio/blob/main/src/trio/_core/_run.py
     if hasattr(module, _SORTED) and type(module._r) is random.Random:
         setattr(module, _SORTED, True)
