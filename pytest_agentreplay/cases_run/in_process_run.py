@@ -22,7 +22,6 @@ from pytest_agentreplay.cases_run.case_backend import gate_of, serving_of
 from pytest_agentreplay.codec import Snapshot
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Header, Run, ToolCall, ToolReply
-from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.environment.machine import todays_places
 from pytest_agentreplay.intercept.ordering.overtime import Deadline, end_process
@@ -137,14 +136,14 @@ class InProcessRun(ReplaySession):
         self.interception.scope.changes = read_changes(settings.changes if serving.model == "live" else (), place.root)
         self.deadline = Deadline(self.interception, self.overtime, settings.timeout, f"{case.file}: its runner")
 
-    def answering(self, recorded: Run, matching: Matching) -> ReplayBackend:
+    def make_backend(self, recorded: Run, matching: Matching) -> ReplayBackend:
         """The backend that serves each sort of call as the case says."""
         self.casting = gate_of(self.case, self.serving, recorded, matching, fixtures=self._fixtures)
         return self.casting
 
-    def _order(self) -> Order | None:
+    def make_order(self) -> Order | None:
         """The answers come in the recorded order only where that is known, and kept."""
-        return None if self.casting.policy.any_order else super()._order()
+        return None if self.casting.policy.any_order else super().make_order()
 
     def run(self) -> Run:
         """The run of now: the calls as they were made, with what was served."""
@@ -189,8 +188,8 @@ class InProcessRun(ReplaySession):
             seconds=seconds,
             input=given,
             recorded=frozen(self.snapshot.run).tool_calls,
-            network=self.level(),
-            unheard=self.unheard(),
+            network=self.network_level(),
+            unheard=self.unguarded_libraries(),
             divergence=divergence,
             live=live,
             escapes=(
@@ -225,8 +224,8 @@ class InProcessRun(ReplaySession):
     def _unseen(self) -> list[JsonObject]:
         """The tools that ran for real, since no boundary has met them."""
         # A tool at which we stand was not run where it did not cross: the agent has answered for it.
-        met = self.interception.tools.seen | {one.tool.name for one in self._redirections}
-        found = replay_kit.unfrozen(self.casting.list_made(), READER, str(self.place.root), met)
+        met = self.interception.tools.seen | {one.tool.name for one in self.tools.redirections}
+        found = replay_kit.find_unfrozen(self.casting.list_made(), str(self.place.root), met)
         return [tool for tool in found if isinstance(tool, dict)]
 
     def _parted(self, unseen: list[JsonObject]) -> Divergence | None:

@@ -28,7 +28,7 @@ TAIL = 15  # lines of pytest's output where it did not come to the orders
 
 def orders(options: argparse.Namespace) -> int:
     """`agentreplay orders FILE [--limit N] [--seed N] [--order N] [-- PYTEST-ARGUMENTS]`."""
-    from pytest_agentreplay.runs.partial_replay import trials
+    from pytest_agentreplay.runs.partial_replay import list_orders
     from pytest_agentreplay.store.projects import test_to_run
     from pytest_agentreplay.store.reading import load
 
@@ -41,14 +41,16 @@ def orders(options: argparse.Namespace) -> int:
         return complain(
             f"{format_path(options.file)}: belongs to {test}, and {format_path(module)} is not there any more", CANNOT
         )
-    found = trials(run, limit=options.limit, seed=options.seed)
+    found = list_orders(run, limit=options.limit, seed=options.seed)
     if not found:
         return complain(f"{format_path(options.file)}: no two of its answers were waited for at once", NOTHING)
     if options.order is not None and not 0 < options.order <= len(found):
         return complain(
             f"{format_path(options.file)}: there is no order {options.order}; it has 1 to {len(found)}", USAGE
         )
-    drawn = len(found) == options.limit and len(trials(run, limit=options.limit + 1, seed=options.seed)) > len(found)
+    drawn = len(found) == options.limit and len(list_orders(run, limit=options.limit + 1, seed=options.seed)) > len(
+        found
+    )
     code, said, told = replayed(root, wish(options, test), words)
     if not told:
         return unreached(options.file, test, code, said)

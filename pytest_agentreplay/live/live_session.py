@@ -70,7 +70,7 @@ class LiveSession(ReplaySession):
         self.result: LiveResult | None = None
         self.prices = settings.live_runs.prices if settings.live_runs is not None else ()
 
-    def answering(self, recorded: Run, matching: Matching) -> ReplayBackend:
+    def make_backend(self, recorded: Run, matching: Matching) -> ReplayBackend:
         """Return the backend of the cell."""
         settings = self.settings
         model: ServeMode = "live" if settings.model == "live" else "position"
@@ -79,7 +79,7 @@ class LiveSession(ReplaySession):
         self.live.policies = settings.off_script
         return self.live
 
-    def _order(self) -> ReleaseQueue | None:
+    def make_order(self) -> ReleaseQueue | None:
         """Return None: the world answers when it does."""
         return None
 
@@ -88,7 +88,7 @@ class LiveSession(ReplaySession):
         settings = self.settings
         self.judges = judges_of(settings, settings.near) if settings.model == "live" else None
         super().open()
-        writes = [tool.name for _, tool in self.tools if tool.effects == "write"]
+        writes = [tool.name for _, tool in self.tools.frozen if tool.effects == "write"]
         live = [name for name, how in self.settings.off_script if how == "live"]
         if name := next((name for name in writes if any(is_named(name, pattern) for pattern in live)), ""):
             self.close()
@@ -104,8 +104,7 @@ class LiveSession(ReplaySession):
         self.summary = replace(self.summary, failed=ended.failure is not None)
         if ended.skipped:
             return None
-        if (stranger := self.strangers()) is not None:
-            self.interception.latch(stranger, "")
+        self.latch_unjoined_children()
         divergence = self.live.find_divergence()
         self.result = result = self._judge(ended, divergence)
         changes = self._changes(result)
@@ -114,7 +113,7 @@ class LiveSession(ReplaySession):
         if result.same or ended.interrupted:
             if self.settings.expect and result.same:
                 self.note(expect="fails as recorded")
-            return self.stragglers()
+            return self.find_late_calls()
         if divergence is not None and divergence.kind in {*AGENTS, Kind.CHANGE}:
             return self.describe_divergence(divergence, self.snapshot_facts())
         finding = live_finding(result, self.snapshot_facts(), changes)
@@ -130,7 +129,7 @@ class LiveSession(ReplaySession):
         return finding
 
     def _judge(self, ended: EndedRun, divergence: Divergence | None) -> LiveResult:
-        made, outcome = self.run(), self.outcome(ended)
+        made, outcome = self.run(), self.redact_outcome(ended)
         now: Any = observe(made, READER, outcome, self.prices)
         ends = [tuple(map(each.get, ("status", "type"))) for each in (self.snapshot.run.header.outcome, outcome)]
         passed = ends[0] == ends[1] or (ended.failure is None and not self.settings.expect)
@@ -151,7 +150,9 @@ class LiveSession(ReplaySession):
             drifts=drifts,
             off_script=tuple(self.live.off_script),
             **usage_of(self.run(), live=self.settings.model == "live"),  # judges have asked since
-            packages=dict(line.split(" ", 1) for line in versions(self._kit, replay_kit.interpreter(self.place.root))),
+            packages=dict(
+                line.split(" ", 1) for line in versions(self._kit, replay_kit.describe_interpreter(self.place.root))
+            ),
             changed=dict(text.split("=", 1) for text in self.settings.changes),
             failure=failure,
             stopped=stopped,
@@ -161,7 +162,7 @@ class LiveSession(ReplaySession):
     def _layers(self) -> tuple[str, ...]:
         """Return what a line-up can release in this run, and what writes; see `LiveResult`."""
         calls = [(x.call, function) for x in self.recorded_exchanges() if (function := function_of(x.call, READER))]
-        layers = {WRITES + each.name if self.has_effects(call) else layer_of(each) for call, each in calls}
+        layers = {WRITES + each.name if self.tools.has_effects(call) else layer_of(each) for call, each in calls}
         return (*sorted(layers), *["prompt"] * (not prompts_of(self.live.list_made()) <= self.prompts))
 
     def _drifts(self, divergence: Divergence | None, now: JsonObject, failure: str) -> tuple[Drift, ...]:

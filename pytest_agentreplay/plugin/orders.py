@@ -94,9 +94,9 @@ def orders_of(item: pytest.Function, test: str, wish: dict[str, Any] | None) -> 
         snapshot = store.load(store.path_of(item.path, test), test)
     except (SettingsError, SnapshotError):
         return []
-    from pytest_agentreplay.runs.partial_replay import trials
+    from pytest_agentreplay.runs.partial_replay import list_orders
 
-    return trials(snapshot.run, limit=limit, seed=seed)
+    return list_orders(snapshot.run, limit=limit, seed=seed)
 
 
 def make_trial_item(
@@ -151,8 +151,8 @@ def remember_end(item: pytest.Item, run_session: RunSession, ended: EndedRun) ->
         progress.race_number = trial.number if run_session.summary.code else progress.race_number
     elif run_session.mode == "replay":
         progress.broken = bool(run_session.summary.code)
-        outcome = getattr(run_session, "outcome", None)
-        progress.ended = None if outcome is None else outcome(ended)
+        redact_outcome = getattr(run_session, "redact_outcome", None)
+        progress.ended = None if redact_outcome is None else redact_outcome(ended)
 
 
 class Trials:

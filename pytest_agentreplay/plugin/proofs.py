@@ -98,7 +98,7 @@ class ProofInProcess:
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
         """Run the test, whoever does it, once or several times; listen around one that did not opt in."""
         if not is_opted_in(item):
-            with late_calls_of(item.config).bystander():
+            with late_calls_of(item.config).watch_bystander():
                 return (yield)
         self.running, self.timer = (item, nextitem), None
         try:

@@ -210,7 +210,7 @@ def complete_report(item: pytest.Item, call: pytest.CallInfo[None], report: pyte
             add_section(report, format_for(item, finding))
     if report.when == "teardown":
         attach_summary(report, hidden_summary(run_session))
-        late_calls_of(item.config).listen(run_session)
+        late_calls_of(item.config).add_session(run_session)
         if run_session.mode == "record":
             item.stash[keys.UNDO] = run_session.withdraw
         # Let go: it holds the run. A test that is run again opens another one.

@@ -210,15 +210,20 @@ class SessionReport:
 
     def await_exit(self, session: pytest.Session) -> None:
         """Fail the process by calls that come when the session has been reported."""
-        from pytest_agentreplay.runs.late_calls import Exit
+        from pytest_agentreplay.runs.late_calls import ExitGuard
 
         config = self.config
-        hand_over = getattr(config, "workerinput", {}).get("agentreplay_exit", "")
-        late_calls, root = config.stash[keys.LATE_CALLS], str(config.rootpath)
-        exiting = Exit(late_calls, redaction_of(config), root, hand_over, self.base.allow_hosts)
-        exiting.passed = lambda: session.exitstatus == pytest.ExitCode.OK
-        exiting.collect()
-        exiting.await_exit()
+        prefix = getattr(config, "workerinput", {}).get("agentreplay_exit", "")
+        guard = ExitGuard(
+            config.stash[keys.LATE_CALLS],
+            redaction_of(config),
+            root=str(config.rootpath),
+            files_prefix=prefix,
+            allow_hosts=self.base.allow_hosts,
+            has_passed=lambda: session.exitstatus == pytest.ExitCode.OK,
+        )
+        guard.collect_garbage()
+        guard.await_exit()
 
     def end_interrupted(self, run_session: RunSession) -> None:
         """Close what an interrupt left open; a second one, which people type, has to wait for that moment."""

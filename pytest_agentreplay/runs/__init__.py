@@ -4,7 +4,7 @@ session_factory    decides how a test runs            run_session       what all
 recording_session  everything runs, and is kept       session_tools     the tools of a session, and their names
 replay_session     all answered from the snapshot     offline_session   what replays share; no usable snapshot
 partial_replay     adopt, fork, another order         replay_kit        what was around a run
-child_session      a Python child of a test           child_invitation  what the test passes to it
+session_children   the child processes, the gateway  child_session     a Python child, in its own process
 fixture_handle     what the fixture gives to a test   late_calls        calls after the end of their test
 accept             pending runs, journals, rules      unused_snapshots  snapshots without a test, renamed tests
 snapshot_server    a snapshot for any process         snapshot_selection  what a command line means; mv

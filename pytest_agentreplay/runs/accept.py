@@ -109,7 +109,7 @@ def read_pending(what: Path) -> Pending:
         raise SnapshotMissing(
             NOTHING_PENDING if files.exists(what) else "there is no such file", file=format_path(what)
         )
-    text = reading.data(run)
+    text = reading.data(run)  # what is read here is what is written: nobody can exchange the file in between
     new = codec.loads(text, file=format_path(run)).run
     if CUT in new.header.kit:
         raise SettingsError(

@@ -55,13 +55,13 @@ class ChildSession:
     def __init__(self, interception: interceptions.Interception | None, greeting: Greeting) -> None:
         """`interception` is the copy that a fork has left in this process, None in a process of its own."""
         self.forked = interception is not None
-        nobody: Any = None  # until `attach`
-        self.interception = interception or interceptions.Interception(
-            nobody,
-            nobody,
-            steps=ClockAndSeeds(Clock(greeting["clock"], greeting["wall"]), RandomSource(greeting["seed"])),
-            root=greeting["root"],
-        )
+        steps: Any = ClockAndSeeds(Clock(greeting["clock"], greeting["wall"]), RandomSource(greeting["seed"]))
+        nobody: Any = None  # `attach` sets backend and redactor: jobs of a pool may be of several runs
+        if interception is None:
+            interception = interceptions.Interception(nobody, nobody, steps=steps, root=greeting["root"])
+        self.interception = interception
+        steps = interception.clock.steps
+        self.steps: ClockAndSeeds = steps
         self.watch: ChildGuard | None = None
         self.link: ParentLink | None = None
         self.run = ""
@@ -78,8 +78,10 @@ class ChildSession:
         backend = RemoteBackend(link, greeting["root"])
         backend.interception = interception
         interception.backend, interception.redactor = backend, RemoteRedactor(link)
+        # The parent numbers starts and finishes: one order over all processes of the test.
         interception.clock.count = lambda: link.ask("count")
         interception.ending.over, interception.pending.main_patience = ParentEnd(link), PATIENCE
+        # In place: the tools that are frozen already hold this list.
         interception.tools.codecs[:] = greeting["codecs"]
         interception.tools.read_tools, interception.tools.live = greeting["read_tools"], greeting["live"]
         interception.scope.changes = greeting["changes"]
@@ -97,14 +99,12 @@ class ChildSession:
         )
         interception.begin_at(call_context)
         interception.order = make_order(interception, self.greeting, greeting["exchanges"])
-        assert interception.clock.steps is not None
-        interception.clock.steps.step(greeting["at"], greeting["lane"], 0)
+        self.steps.step(greeting["at"], greeting["lane"], 0)
         return call_context
 
     def _start(self, greeting: Greeting, *, inherited: bool) -> None:
         """Intercept for the run of `greeting`; `inherited` says that a fork has left all but the guard in place."""
-        interception, steps = self.interception, self.interception.clock.steps
-        assert isinstance(steps, ClockAndSeeds)
+        interception, steps = self.interception, self.steps
         if not inherited:
             steps.stop()
         steps.clock.join(greeting["clock"], greeting["wall"])
@@ -116,7 +116,7 @@ class ChildSession:
             for surrounding in (Zone(greeting["zone"], greeting["wall"]), Locale(greeting["locale"])):
                 surrounding.start()
                 self._surroundings.callback(surrounding.stop)
-            with hide_module("pytest"):
+            with hide_pytest():
                 steps.start()
             freeze_tools(greeting["tools"], interception.tools.codecs, greeting["main"])
         if self.watch is not None:
@@ -129,6 +129,7 @@ class ChildSession:
         )
         self.watch.link = self.link
         self.watch.joins = child_start.joins
+        # A program that has the address of the test's gateway may start: what it calls there is seen.
         self.watch.served = lambda environ, _: "" if any(GATEWAY.match(value) for value in environ.values()) else None
         self.watch.start(interception)
         child_start.install()
@@ -137,26 +138,24 @@ class ChildSession:
 
     @contextmanager
     def step_aside(self) -> Iterator[None]:
-        """A block that belongs to no run."""
-        assert isinstance(self.interception.clock.steps, ClockAndSeeds)
+        """Return a block that belongs to no run."""
         assert self.watch is not None
         token = lanes.CALL_CONTEXT.set(None)
         interceptions.open_for(None)
         self.watch.stop()
-        self.interception.clock.steps.stop()
+        self.steps.stop()
         try:
             yield
         finally:
-            self.interception.clock.steps.start()
+            self.steps.start()
             self.watch.start(self.interception)
             interceptions.open_for(self.interception)
             lanes.CALL_CONTEXT.reset(token)
 
     def here(self) -> Here:
         """Return where a child would be started by the code that runs here."""
-        call_context, steps = self.interception.call_context(), self.interception.clock.steps
-        assert isinstance(steps, ClockAndSeeds)
-        return call_context.path, call_context.inside, True, steps.at
+        call_context = self.interception.call_context()
+        return call_context.path, call_context.inside, True, self.steps.at
 
     def invite(self, kind: str = "p", program: str = "", here: Here | None = None) -> Invitation:
         """Return an invitation for a child of this child: it joins the run at the test's own process."""
@@ -165,23 +164,23 @@ class ChildSession:
         return invitation
 
     def started(self, invitation: Invitation, process: Any) -> None:
-        """Nothing: the guard of this process has seen whether it can join."""
+        """Do nothing: the guard of this process has seen whether it can join."""
 
 
 @contextmanager
-def hide_module(name: str) -> Iterator[None]:
-    """A block in which `name` cannot be imported, unless this process is about to run it.
+def hide_pytest() -> Iterator[None]:
+    """Return a block in which pytest cannot be imported, unless this process is about to run it.
 
     time-machine 3 brings a plugin along where it finds pytest, which takes every child 0.2 seconds to import.
     """
-    if name in sys.modules or any(name in word for word in sys.orig_argv):
+    if "pytest" in sys.modules or any("pytest" in word for word in sys.orig_argv):
         yield
         return
-    sys.modules[name] = None  # type: ignore[assignment]
+    sys.modules["pytest"] = None  # type: ignore[assignment]
     try:
         yield
     finally:
-        del sys.modules[name]
+        del sys.modules["pytest"]
 
 
 _session: ChildSession | None = None
@@ -198,10 +197,10 @@ def join_run(invitation: Invitation, main: str = "") -> None:
     global _session, _process  # noqa: PLW0603  a process is in one run at a time
     if _process != os.getpid():
         reset_locks()
-    running = interceptions._running
+    running = interceptions._running  # what a fork has copied: None in a process of its own
     lanes.CALL_CONTEXT.set(None)
     interceptions.open_for(None)
-    with guard.deaf():
+    with guard.deaf():  # a socket of ours is none of the test's
         link = ParentLink(invitation)
     greeting = {**link.ask("join", invitation.token, dict(os.environ)), "main": main}
     if _session is None:
@@ -218,12 +217,12 @@ def reset_locks() -> None:
     if guard._active is not None:
         guard._active._lock = threading.RLock()
     if (server := sys.modules.get("pytest_agentreplay.intercept.process.child_server")) is not None:
-        server.ChildServer.close_copy()
+        server.ChildServer.close_copy()  # the port is the parent's, and stays open there
 
 
 @contextmanager
 def run_job(invitation: Invitation | None) -> Iterator[None]:
-    """A block that works for the job of a pool, in the job's lane; for one of no run without `invitation`."""
+    """Return a block that works for the job of a pool, in the job's lane; without `invitation` for a job of no run."""
     if invitation is None:
         if _session is None or interceptions._running is None:
             yield
@@ -261,9 +260,8 @@ def make_order(interception: interceptions.Interception, greeting: Greeting, rec
     assert isinstance(backend, RemoteBackend)
 
     def explain(call: Call, mine: Exchange, expected: Exchange | None) -> Divergence:
-        divergence: Divergence = backend.link.ask(
-            "stalled", call, mine.start, None if expected is None else expected.start
-        )
+        start = None if expected is None else expected.start
+        divergence: Divergence = backend.link.ask("stalled", call, mine.start, start)
         return divergence
 
     loose = policy in {"loose", "free"}

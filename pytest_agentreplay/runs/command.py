@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 OUTPUT_LIMIT = 4 << 20
-"""Bytes of each output that are kept, its beginning; the rest is read and counted."""
+"""Bytes of each output that are kept, its beginning; the rest is read, so that the command goes on, and counted."""
 PATIENCE = 2.0
 """Seconds that the outputs of a command that has ended may stay open, held by its children."""
 
@@ -82,6 +82,7 @@ def run_command(
     except (OSError, ValueError) as wrong:
         raise RunnerError(f"--runner-cmd: cannot run {command[0]}: {wrong}") from None
     outputs = [Output(child.stdout), Output(child.stderr)]
+    # In a thread: a command that reads nothing blocks whoever writes more than a pipe holds.
     threading.Thread(target=write_input, args=(child.stdin, stdin), daemon=True).start()
     try:
         code: int | None = child.wait(limit or None)
@@ -89,13 +90,14 @@ def run_command(
         code = None
     finally:
         end = clocks.monotonic()
+        # Its children may hold the outputs open: after a moment they are killed with it, which closes them.
         if child.poll() is not None:
             for output in outputs:
                 output.join(max(0.0, end + PATIENCE - clocks.monotonic()))
         kill_group(child)
     for output in outputs:
         output.join(PATIENCE)
-    return CommandResult(code, outputs[0].text(), outputs[1].text(), end - began)
+    return CommandResult(code, outputs[0].kept_text(), outputs[1].kept_text(), end - began)
 
 
 def kill_group(child: subprocess.Popen[bytes]) -> None:
@@ -127,8 +129,8 @@ class Output:
     def __init__(self, pipe: IO[bytes]) -> None:
         """Begin to read."""
         self._pipe = pipe
-        self._parts: list[bytes] = []
-        self._kept = self._size = 0
+        self._kept = bytearray()
+        self._size = 0
         self._thread = threading.Thread(target=self._read_pipe, daemon=True)
         self._thread.start()
 
@@ -136,18 +138,16 @@ class Output:
         with self._pipe, suppress(OSError, ValueError):
             while part := os.read(self._pipe.fileno(), 1 << 16):
                 self._size += len(part)
-                if room := OUTPUT_LIMIT - self._kept:
-                    self._parts.append(part[:room])
-                    self._kept += len(part[:room])
+                self._kept += part[: OUTPUT_LIMIT - len(self._kept)]
 
     def join(self, seconds: float) -> None:
         """Wait for its end."""
         self._thread.join(seconds)
 
-    def text(self) -> bytes:
-        """What is kept, and how much is not."""
-        left = self._size - self._kept
-        return b"".join(self._parts) + (f"\n[{left:,} more bytes are left out]\n".encode() if left else b"")
+    def kept_text(self) -> bytes:
+        """Return what is kept, and how much is not."""
+        left = self._size - len(self._kept)
+        return bytes(self._kept) + (f"\n[{left:,} more bytes are left out]\n".encode() if left else b"")
 
 
 FLAG = "--agentreplay-proof"
@@ -185,6 +185,7 @@ def prove_recordings(
             why = f"the process ended in this test ({describe_exit(ended)})"
             results.by_test[running] = {"proof": {"replays": False, "why": why}, "parted": ""}
             done.add(running)
+        # Another process goes on with the tests after the one that ended the first; each time one less is left.
         rest = [row for row in left if row["test"] not in done]
         if len(rest) == len(left) or running is None:
             results.missing |= {row["test"]: f"no process replayed it ({describe_exit(ended)})" for row in rest}
@@ -199,15 +200,8 @@ def run_pytest(
     """Run pytest once; return the rows that it has written, and how it ended."""
     file, into = made / "plan.json", made / "results.jsonl"
     files.write_whole(file, json.dumps({**plan, "tests": list(tests), "into": str(into)}))
-    command = [
-        *interpreter_command(folder),
-        "-m",
-        "pytest",
-        *words,
-        *neutral_options(plan, made),
-        f"{FLAG}={file}",
-        *plan["rest"],
-    ]
+    options = [*words, *neutral_options(plan, made), f"{FLAG}={file}", *plan["rest"]]
+    command = [*interpreter_command(folder), "-m", "pytest", *options]
     with without_debugger():
         try:
             ended = run_command(command, environ=proof_environment(environ), folder=folder, stdin=b"", limit=0)
@@ -245,6 +239,7 @@ def without_debugger() -> AbstractContextManager[object]:
 
     pydevd (debugpy, PyCharm) rewrites the command lines of all Python children, unless it is asked not to.
     """
+    # Private, of debugpy 1.8: https://github.com/fabioz/PyDev.Debugger/blob/main/_pydev_bundle/pydev_monkey.py
     monkey = sys.modules.get("_pydev_bundle.pydev_monkey")
     skip = getattr(monkey, "skip_subprocess_arg_patch", None)
     return nullcontext() if skip is None else skip()

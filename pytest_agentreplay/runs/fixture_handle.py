@@ -19,11 +19,12 @@ F = TypeVar("F", bound="Callable[..., Any]")
 T = TypeVar("T")
 N = TypeVar("N", bound="Callable[[str, bytes, bytes], bool]")
 
-UNSAID: Any = object()
+# A plain object, as `intercept.tools.results` takes it; the one there would load the tools for each test.
+FROM_ANNOTATION: Any = object()
 
 
-def pick_facts(**facts: Json) -> JsonObject:
-    """The facts that somebody gave."""
+def drop_empty(**facts: Json) -> JsonObject:
+    """Return the facts that are not empty."""
     return {name: value for name, value in facts.items() if value not in ("", {})}
 
 
@@ -78,7 +79,7 @@ class AgentReplay:
         function: F,
         *,
         effects: Literal["read", "write", "live"] = "write",
-        returns: object = UNSAID,
+        returns: object = FROM_ANNOTATION,
         name: str | None = None,
     ) -> F:
         """Freeze `function` wherever the agent holds it, until the test ends; gives it back, so it also decorates.
@@ -87,9 +88,7 @@ class AgentReplay:
         shown. With `effects="live"` it runs for real in a replay too, and is counted. Raises CannotRedirect for what
         cannot be intercepted (a builtin, a class).
         """
-        if self._run_session is None:
-            return function
-        return self._run_session.freeze(function, name, effects=effects, returns=returns)
+        return self._freeze(function, name, effects=effects, returns=returns)
 
     def model(
         self,
@@ -99,7 +98,7 @@ class AgentReplay:
         version: str = "",
         provider: str = "",
         parameters: JsonObject | None = None,
-        returns: object = UNSAID,
+        returns: object = FROM_ANNOTATION,
     ) -> F:
         """Freeze `function` as a model of this process, until the test ends; gives it back, so it also decorates.
 
@@ -107,10 +106,8 @@ class AgentReplay:
         `parameters` are what no argument shows: they are kept and compared with each call. A generator is a streamed
         reply. `returns` is as for `tool`. Raises CannotRedirect for what cannot be intercepted (a builtin, a class).
         """
-        if self._run_session is None:
-            return function
-        facts = pick_facts(version=version, provider=provider, parameters=parameters or {})
-        return self._run_session.freeze(function, name, returns=returns, boundary="model", facts=facts)
+        facts = drop_empty(version=version, provider=provider, parameters=parameters or {})
+        return self._freeze(function, name, returns=returns, boundary="model", facts=facts)
 
     def retrieval(
         self,
@@ -119,7 +116,7 @@ class AgentReplay:
         name: str | None = None,
         embedding_model: str = "",
         effects: Literal["read", "write"] = "read",
-        returns: object = UNSAID,
+        returns: object = FROM_ANNOTATION,
     ) -> F:
         """Freeze `function` as a retrieval: the search of a vector store, a retriever, a memory; gives it back.
 
@@ -127,12 +124,11 @@ class AgentReplay:
         `name` and `returns` are as for `tool`. Looking something up reads; say `effects="write"` for a memory that
         writes when it is asked. Raises CannotRedirect for what cannot be intercepted (a builtin, a class).
         """
-        if self._run_session is None:
-            return function
-        facts = pick_facts(embedding_model=embedding_model)
-        return self._run_session.freeze(
-            function, name, effects=effects, returns=returns, boundary="retrieval", facts=facts
-        )
+        facts = drop_empty(embedding_model=embedding_model)
+        return self._freeze(function, name, effects=effects, returns=returns, boundary="retrieval", facts=facts)
+
+    def _freeze(self, function: F, name: str | None, **options: Any) -> F:
+        return function if self._run_session is None else self._run_session.freeze(function, name, **options)
 
     def agent(self, name: str) -> AgentName:
         """Name the agent that makes the calls of a `with` block, or of a function that this decorates (async ones too).

@@ -1,11 +1,8 @@
-"""What only shows when the tests are over: calls that came after the report of their test, and tests that stood by.
-
-`report.session_notices.process_notices` makes the lines of it.
-
-The exit of the process: what the tests left behind may call until then, is refused, reported, and fails the process.
+"""Calls that come after the report of their test: collected to the end of the session, refused until the process exits.
 
 Threads that no test waited for, `atexit` handlers, finalizers and `__del__` run when the session has been reported and
-pytest has chosen its exit status.
+pytest has chosen its exit status. What they call is refused and reported, and fails the process.
+`report.session_notices.process_notices` makes the lines of it.
 """
 
 from __future__ import annotations
@@ -16,6 +13,7 @@ import json
 import os
 import sys
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +22,7 @@ from pytest_agentreplay.core.matching.address import DEFAULT_PORTS, split
 from pytest_agentreplay.core.turns import is_model
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import CannotWrite
-from pytest_agentreplay.intercept.network.guard import ModelsOnly
+from pytest_agentreplay.intercept.network.guard import ModelHostWatch, ModelsOnly
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.callers import origin
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts, is_model_host
@@ -40,45 +38,46 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_agentreplay.core.model import HttpCall
-    from pytest_agentreplay.intercept.network.guard import ModelHostWatch
     from pytest_agentreplay.intercept.session.session_parts import Redactor
     from pytest_agentreplay.runs.run_session import RunSession
 
 
+@dataclass
+class EndedTest:
+    """A test that has ended: its late calls, to which the interception of the test adds, and how many are reported."""
+
+    test: str
+    calls: list[str]
+    reported: int = 0
+
+
 class LateCalls:
-    """Keeps an ear on tests that have ended, and on those without the plugin, for the rest of the session."""
+    """The late calls of all tests of the session, and the model hosts that tests without the plugin look up."""
 
     def __init__(self) -> None:
-        """Nothing is heard yet."""
-        self._ended: list[tuple[str, list[str]]] = []
-        self._reported: list[int] = []  # by ended test, how many of its late calls have been reported
+        """Nothing is collected yet."""
+        self._ended: list[EndedTest] = []
         self._watch: ModelHostWatch | None = None
 
-    def listen(self, run_session: RunSession) -> None:
-        """The session is closed, and its test is reported next; the session itself is let go."""
-        late = run_session.interception.ending.late
-        self.hear(run_session.place.test, late, reported=run_session.late_calls_reported())
+    def add_session(self, run_session: RunSession) -> None:
+        """Collect the late calls of a session that is closed, without a reference to the session itself."""
+        calls, reported = run_session.interception.ending.late, run_session.count_reported_late_calls()
+        self._ended.append(EndedTest(run_session.place.test, calls, reported))
 
-    def hear(self, test: str, late: list[str], *, reported: int = 0) -> None:
-        """Report what comes to the list `late` from now on as calls after the end of `test`."""
-        self._ended.append((test, late))
-        self._reported.append(reported)
+    def add_calls(self, test: str, calls: list[str]) -> None:
+        """Collect what is added to the list `calls` from now on as calls after the end of `test`."""
+        self._ended.append(EndedTest(test, calls))
 
     def take_new(self) -> tuple[LateCall, ...]:
-        """Return the late calls that have not been reported yet; from now on they have."""
-        new = tuple(
-            LateCall(test, call)
-            for (test, calls), reported in zip(self._ended, self._reported, strict=True)
-            for call in calls[reported:]
-        )
-        self._reported = [len(calls) for _, calls in self._ended]
+        """Return the late calls that are not reported yet; from now on they are."""
+        new = tuple(LateCall(ended.test, call) for ended in self._ended for call in ended.calls[ended.reported :])
+        for ended in self._ended:
+            ended.reported = len(ended.calls)
         return new
 
     @contextmanager
-    def bystander(self) -> Iterator[None]:
-        """Around a test without the plugin: whether it looks for a model."""
-        from pytest_agentreplay.intercept.network.guard import ModelHostWatch
-
+    def watch_bystander(self) -> Iterator[None]:
+        """Return a block around a test without the plugin, which notes whether the test looks for a model."""
         if self._watch is None:
             self._watch = ModelHostWatch()
         self._watch.start()
@@ -95,47 +94,47 @@ class LateCalls:
         return ProcessSummary(late=late, bystanders=watch.tests, model_hosts=(*sorted(watch.hosts),))
 
 
-NOBODY = "after the last test"
+AFTER_LAST_TEST = "after the last test"
 """In a report, in the place of a test: nothing says which test a call belongs to."""
 
-FAILED = 1
 
-
-class Exit:
-    """Refuses tools and model calls of the session until the process is gone. `passed`: whether its exit status is 0.
+class ExitGuard:
+    """Refuses tools and model calls of the session until the process is gone.
 
     It does not matter who has registered a handler, or when: at import, or by `from atexit import register`. What
     counts is the call: a frozen tool, a call of a model, any other HTTP call that a line of the agent's makes. What
     libraries send by themselves, as loggers and exporters of telemetry do, goes out, and so do calls of declared hosts.
 
-    A process of xdist hands its late calls over in the file `hand_over`, since nobody sees its exit status.
+    A process of xdist writes its late calls to files of the prefix `files_prefix`, since nobody sees its exit status.
     """
 
     def __init__(
         self,
-        afterwards: LateCalls,
+        late_calls: LateCalls,
         redactor: Redactor,
+        *,
         root: str,
-        hand_over: str = "",
-        allow_hosts: tuple[str, ...] = (),
+        files_prefix: str,
+        allow_hosts: tuple[str, ...],
+        has_passed: Callable[[], bool],
     ) -> None:
-        """Nothing is refused yet."""
-        self.passed: Callable[[], bool] = bool
-        self._afterwards = afterwards
-        self._hand_over = hand_over
+        """Nothing is refused yet. `has_passed` says whether the exit status is 0 so far."""
+        self._has_passed = has_passed
+        self._late_calls = late_calls
+        self._files_prefix = files_prefix
         self._process = os.getpid()
         self._reports = 0
         self._interception = interceptions.Interception(
             RefuseAll(Divergence(Kind.LATE, "the session is over")), redactor, root=root
         )
         self._interception.ending.over.set()
-        self._interception.scope.takes = self._takes
+        self._interception.scope.takes = self._is_refused
         self._interception.scope.hosts = DeclaredHosts(allow_hosts)
         self._guard = ModelsOnly("deny", allow_hosts=allow_hosts, root=root)
-        afterwards.hear(NOBODY, self._interception.ending.late)
+        late_calls.add_calls(AFTER_LAST_TEST, self._interception.ending.late)
 
-    def collect(self) -> None:
-        """Let go of garbage of the tests now, while what its `__del__` calls can still be reported as usual."""
+    def collect_garbage(self) -> None:
+        """Collect the garbage of the tests now, while what its `__del__` calls can still be reported as usual."""
         tools = refuse_for_good()
         interceptions.after_session(self._interception)
         gc.collect()
@@ -144,39 +143,39 @@ class Exit:
             tool.restore()
 
     def await_exit(self) -> None:
-        """Have `at_exit` called before all that has been registered so far."""
-        atexit.register(self.at_exit)
+        """Have `run_exit_handlers` called before all that has been registered so far."""
+        atexit.register(self.run_exit_handlers)
 
-    def at_exit(self) -> None:
+    def run_exit_handlers(self) -> None:
         """Run all other handlers, then report what they and the last threads called."""
-        if os.getpid() != self._process:
+        if os.getpid() != self._process:  # a fork inherits the handlers; its parent reports
             return
         refuse_for_good()
         interceptions.after_session(self._interception)
         self._guard.refuse_from_now_on(self._interception)
-        atexit.unregister(self.at_exit)
+        atexit.unregister(self.run_exit_handlers)
         # The status was chosen before; only `os._exit` can change it, and it must not keep any handler from running.
-        # Private and as old as the module; multiprocessing ends its children by it.
+        # Private: https://github.com/python/cpython/blob/3.13/Modules/atexitmodule.c; nothing public runs the handlers.
         atexit._run_exitfuncs()
-        self.conclude()
+        self._report_and_exit()
 
-    def _takes(self, call: HttpCall) -> bool:
-        """Whether a call is one of a model, or the agent's and to no declared host."""
+    def _is_refused(self, call: HttpCall) -> bool:
+        """Return whether a call is one of a model, or the agent's and to no declared host."""
         url = split(call.url)
         if is_model(call, READER) or is_model_host(url.host):
             return True
         declared = self._interception.scope.hosts.reach_url(url.host, url.port or DEFAULT_PORTS.get(url.scheme, 0))
         return not declared and origin(self._interception.root) != ""
 
-    def conclude(self) -> None:
+    def _report_and_exit(self) -> None:
         """Report the calls that came since the last report, and fail the process by them."""
-        late = self._afterwards.take_new()
+        late = self._late_calls.take_new()
         if not late:
             return
-        if self._hand_over:
+        if self._files_prefix:
             self._reports += 1
             with suppress(CannotWrite):  # on another machine; what is refused stays refused
-                files.write_whole(Path(f"{self._hand_over}-{self._reports}.json"), json.dumps(to_plain(late)))
+                files.write_whole(Path(f"{self._files_prefix}-{self._reports}.json"), json.dumps(to_plain(late)))
         text = "".join(
             f"{escape_output(escape_line(row))}\n"
             for row in footer_lines(process_notices(ProcessSummary(late=late)), 0)
@@ -184,10 +183,10 @@ class Exit:
         if sys.stderr is not None:
             sys.stderr.write(text)
             sys.stderr.flush()
-        if sys.stdout is not None:
+        if sys.stdout is not None:  # `os._exit` flushes nothing
             sys.stdout.flush()
-        if self.passed():
-            os._exit(FAILED)
+        if self._has_passed():
+            os._exit(1)
 
 
 def read_late_calls(prefix: str) -> tuple[LateCall, ...]:

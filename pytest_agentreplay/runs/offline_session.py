@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.backends.backend import Moment, Refused
 from pytest_agentreplay.core.divergence import Divergence, Kind
+from pytest_agentreplay.core.kit import table, texts
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.core.release_order import ReleaseSchedule
@@ -52,6 +53,11 @@ class OfflineSession(RunSession):
         """Add facts to the summary of the replay; their names and types are those of `ReplaySummary`."""
         self.replay = replace(self.replay, **facts)
 
+    def latch_unjoined_children(self) -> None:
+        """Fail the test by child processes whose calls may have been neither recorded nor refused."""
+        if (divergence := self.children.find_unjoined()) is not None:
+            self.interception.latch(divergence, "")
+
 
 class UnusableSnapshotSession(OfflineSession):
     """There is no usable snapshot: the first call is refused, and the test fails there.
@@ -69,63 +75,55 @@ class UnusableSnapshotSession(OfflineSession):
         explain: Callable[[Divergence], Divergence] | None = None,
         seed: int = 0,
     ) -> None:
-        """`why` is told at the first call; `explain` adds what is worth looking for only then."""
+        """`why` is reported at the first call; `explain` adds what is worth looking for only then."""
         self.backend = RefuseAll(why)
         self.at_once = at_once
         self._explain = explain
         super().__init__(place, settings, self.backend, clock=time.time_ns(), seed=seed)
 
     def run(self) -> Run:
-        """Nothing was recorded."""
+        """Return an empty run: nothing was recorded."""
         return Run(Header(self.place.test))
 
     def end_body(self, ended: EndedRun) -> Finding | None:
-        """The refusal, if anything was asked."""
+        """Return the finding of the first call, which was refused, if there was one."""
         del ended
-        if (stranger := self.strangers()) is not None:
-            self.interception.latch(stranger, "")
-        return self._refusal() or self.stragglers()
+        self.latch_unjoined_children()
+        return self.report_calls()
 
     def end(self) -> Finding | None:
-        """The same, for what teardown asked."""
+        """Return the same for the calls of the teardown."""
         self.close()
-        return self._refusal() or self.stragglers()
+        return self.report_calls()
 
-    def _refusal(self) -> Finding | None:
+    def report_calls(self) -> Finding | None:
+        """Return the finding of the first call that was refused, or of late calls; None for none."""
         divergence = self.backend.why if self.at_once else self.backend.divergence
         if divergence is None:
-            return None
-        if self._explain is not None:
+            return self.find_late_calls()
+        if self._explain is not None:  # it reads other snapshots, which takes time: only where there is a refusal
             divergence = self.backend.divergence = self._explain(divergence)
             self._explain = None
         return self.describe_divergence(divergence, {"file": str(self.place.snapshot)})
 
 
 class UnrecordedFixtureSession(UnusableSnapshotSession):
-    """A fixture without a snapshot, in a replay. Its calls are refused; all else runs as if nobody intercepted.
-
-    Most of such fixtures never call a model: they start a database, and need the clock and the sockets for it.
-    """
+    """A fixture without a snapshot, in a replay. Its calls are refused; all else runs as without the plugin."""
 
     def __init__(self, place: Location, settings: Settings, explain: Callable[[Divergence], Divergence]) -> None:
         """`explain` adds what is worth looking for at the first refusal."""
         missing = Divergence(Kind.NEW, "no snapshot is recorded for this fixture")
+        # Most such fixtures never call a model: they start a database, and need the clock and the sockets for it.
         settings = settings._replace(clock="real", children=())
         super().__init__(place, settings, missing, explain=explain, seed=settings.seed or 0)
 
-    def guard(self) -> Guard:
-        """Refuses sockets to known model hosts; a model that is called past all boundaries must not answer."""
+    def make_guard(self) -> Guard:
+        """Return a guard that refuses model hosts alone: a model that is called past all boundaries must not answer."""
         return ModelsOnly("deny", allow_hosts=self.settings.allow_hosts, root=str(self.place.root))
 
-    def end_body(self, ended: EndedRun) -> Finding | None:
-        """The refusal, if anything was asked; where nothing was, there is nothing to report either."""
-        finding = super().end_body(ended)
-        self.summary = replace(self.summary, silent=finding is None)
-        return finding
-
-    def end(self) -> Finding | None:
-        """The same, for what the finalizers asked."""
-        finding = super().end()
+    def report_calls(self) -> Finding | None:
+        """Return the same finding; a fixture that made no call is left out of the report."""
+        finding = super().report_calls()
         self.summary = replace(self.summary, silent=finding is None)
         return finding
 
@@ -152,9 +150,7 @@ class RefuseAll:
 
 def make_schedule(run: Run, completion: Sequence[int] | None = None) -> ReleaseSchedule:
     """Return in which order the answers of `run` came, or, with `completion`, come now."""
-    kept = run.header.kit.get("order")
-    apart = kept.get("apart") if isinstance(kept, dict) else ()
-    return ReleaseSchedule(run.exchanges, map(str, apart) if isinstance(apart, list) else (), completion)
+    return ReleaseSchedule(run.exchanges, texts(table(run.header.kit, "order").get("apart")), completion)
 
 
 def make_matching(place: Location, settings: Settings) -> Matching:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.backends.adopt import AdoptBackend, ForkBackend, RecordedAnswers, turns_from
 from pytest_agentreplay.core.backends.replay import ReplayPolicy
 from pytest_agentreplay.core.diagnose.progress import ReplayProgress, line
+from pytest_agentreplay.core.kit import entries
 from pytest_agentreplay.core.matching.wiring import without_lone
 from pytest_agentreplay.core.order_permutations import answers, orders, swapped, telling
 from pytest_agentreplay.core.redaction.placeholders import lacks_body_digests, tags_in, variables_in
@@ -35,14 +36,14 @@ from pytest_agentreplay.store import files
 from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from pytest_agentreplay.codec import Snapshot
-    from pytest_agentreplay.core.model import Exchange, JsonObject, Run
+    from pytest_agentreplay.core.model import JsonObject, Run
     from pytest_agentreplay.core.order_permutations import Order, OrderTrial
     from pytest_agentreplay.report.finding import Finding
-    from pytest_agentreplay.report.summary import SessionSummary
+    from pytest_agentreplay.report.summary import AdoptionVerdict, SessionSummary
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.store.snapshots import Store
 
@@ -74,11 +75,11 @@ class AdoptingSession(RunSession):
         return replace(self.summary, adoption=self.adoption)
 
     def run(self) -> Run:
-        """The run as it would be written now."""
+        """Return the run as it would be written now."""
         return self.adopter.list_adopted()[0]
 
     def end_body(self, ended: EndedRun) -> Finding | None:
-        """A call too many has no old reply; then nothing is written."""
+        """Return the divergence of a call too many, which has no old reply; then nothing is written."""
         self._ended = ended
         self.summary = replace(self.summary, failed=ended.failure is not None)
         if self.adopter.divergence is not None:
@@ -86,48 +87,50 @@ class AdoptingSession(RunSession):
         return None
 
     def end(self) -> Finding | None:
-        """Write the snapshot, or say why not: a call less than recorded, or a test that failed on the old replies."""
+        """Write the snapshot, unless a recorded call is missing or the test failed on its old replies."""
         self.close()
         ended = self._ended
-        if ended is None or ended.failure is not None or ended.interrupted or ended.skipped:
+        if ended is None or not ended.passed:
             return None
         if (divergence := self.adopter.finish()) is not None:
             return self.describe_divergence(divergence, {"file": self.summary.file})
-        if (late := self.stragglers()) is not None:
+        if (late := self.find_late_calls()) is not None:
             return late
         run, changed = self.adopter.list_adopted()
         run = replace(run, exchanges=without_lone(run.exchanges))
-        self.adoption = AdoptionSummary(alignment=(*self.adopter.alignment(),), requests=len(changed))
+        codes = count_codes(self.adopter.run, run, self.place.root, self.settings.rules) if changed else {}
+        self.adoption = AdoptionSummary(alignment=(*self.adopter.alignment(),), requests=len(changed), codes=(*codes,))
+        is_dry = self.settings.adopt_dry
         if not changed:
-            transcripts = 0 if self.settings.adopt_dry else len(self.beside)
-            self.adoption = replace(self.adoption, verdict="nothing changed", transcripts=transcripts)
-            if not self.settings.adopt_dry:
-                files.write_all_whole(self.beside)
-            return None
-        codes = count_codes(self.adopter.run, run, self.place.root, self.settings.rules)
-        self.adoption = replace(self.adoption, codes=(*codes,))
-        if not are_all_chosen(codes, self.settings.adopt_codes):
-            self.adoption = replace(self.adoption, verdict="left")
-            return None
-        if self.settings.adopt_dry:
-            self.adoption = replace(self.adoption, verdict="to be adopted")
-            return None
+            verdict: AdoptionVerdict = "nothing changed"
+        elif not are_all_chosen(codes, self.settings.adopt_codes):
+            verdict = "left"
+        else:
+            verdict = "to be adopted" if is_dry else "adopted"
+        transcripts = 0
+        if verdict == "adopted":
+            text = self._mark_adopted(run, len(changed))
+            files.write_all_whole(self.beside, lambda: self.store.save(self.place.snapshot, text))
+            transcripts = len(self.beside)
+        elif not changed and not is_dry:
+            files.write_all_whole(self.beside)
+            transcripts = len(self.beside)
+        self.adoption = replace(self.adoption, verdict=verdict, transcripts=transcripts)
+        return None
+
+    def _mark_adopted(self, run: Run, requests: int) -> str:
+        """Return the text of the adopted run, whose header says when and why. Raises Leak."""
         mark: JsonObject = {
             "reason": self.settings.adopt,
-            "requests": len(changed),
+            "requests": requests,
             "at": f"{datetime.now(UTC):%Y-%m-%d}",
         }
-        earlier = run.header.kit.get("adopted", [])
-        assert isinstance(earlier, list)
-        kit: JsonObject = run.header.kit | {"adopted": [*earlier, mark]}
+        kit: JsonObject = run.header.kit | {"adopted": [*entries(run.header.kit, "adopted"), mark]}
         if isinstance(record := kit.get("redactions"), dict) and not lacks_body_digests(kit):
             tags = tags_in(kit) | tags_in({"redactions": self.redaction.record})
             kit["redactions"] = record | ({"tags": {**tags}} if tags else {})
         run = self.redaction.rescan(replace(run, header=replace(run.header, kit=kit)))
-        text = checked(self.redaction, run, format_path(self.place.snapshot))
-        files.write_all_whole(self.beside, lambda: self.store.save(self.place.snapshot, text))
-        self.adoption = replace(self.adoption, verdict="adopted", transcripts=len(self.beside))
-        return None
+        return checked(self.redaction, run, format_path(self.place.snapshot))
 
 
 class ForkSession(RecordingSession):
@@ -150,22 +153,22 @@ class ForkSession(RecordingSession):
         self.turn = later[0].number
 
     def end_body(self, ended: EndedRun) -> Finding | None:
-        """A call that nobody has recorded, and that may not be made, fails the test."""
+        """Return the divergence of a call that is not recorded and may not be made."""
         finding, divergence = super().end_body(ended), self.recorder.divergence
         if divergence is None:
             return finding
         recorded = self.answers.run.header.recorded
         return self.describe_divergence(divergence, {"file": str(self.place.snapshot), "recorded": recorded})
 
-    def _seal(self, ended: EndedRun) -> Run:
+    def _seal_run(self, ended: EndedRun) -> Run:
         recorded, served = self.answers.run.header.recorded, self.recorder.served
         made = sum(x.parent is None for x in self.recorder.exchanges()) - len(served)
         self.details = {"forked": {"turn": self.turn, "from": recorded, "served": len(served)}}
         self.note(forked=f"forked at turn {self.turn} (calls served: {len(served)}, made: {made})")
-        return super()._seal(ended)
+        return super()._seal_run(ended)
 
-    def _keeps_old(self, ended: EndedRun) -> str:
-        """Every fork waits for a person."""
+    def _reason_to_keep_old(self, ended: EndedRun) -> str:
+        """Return why the run is pending: every fork waits for a person."""
         del ended
         return self.recording.forked
 
@@ -179,20 +182,21 @@ class OrderExploration(ReplaySession):
         """As `ReplaySession`."""
         self.trial = trial
         if trial.number:
-            snapshot = replace(snapshot, run=in_order(snapshot.run, trial.completion))
+            snapshot = replace(snapshot, run=reorder_answers(snapshot.run, trial.completion))
         super().__init__(place, settings, snapshot, edited)
         self.replayer.policy = replace(self.replayer.policy, any_order=trial.number > 0)
 
-    def _order(self) -> ReleaseQueue | None:
+    def make_order(self) -> ReleaseQueue | None:
+        """Return what releases the answers in the order of the trial."""
         if not self.trial.number:
-            return super()._order()
+            return super().make_order()
         schedule = make_schedule(self.snapshot.run, self.trial.completion)
         return ReleaseQueue(
             schedule, self.interception, self.replayer.explain_stall, loose=True, waits=self.settings.waits
         )
 
     def end_body(self, ended: EndedRun) -> Finding | None:
-        """What this order has changed; a failure that the recorded order has too is none."""
+        """Return what this order has changed; a failure that the recorded order has too is none."""
         trial = self.trial
         result = OrderResult(number=trial.number, total=trial.total, kept=self._is_order_kept())
         self.summary = replace(self.summary, trial=result)
@@ -205,41 +209,38 @@ class OrderExploration(ReplaySession):
             self.summary = replace(
                 self.summary, trial=replace(result, race=None if finding is None else finding.plain())
             )
-        if finding is None and ended.failure is not None and self.outcome(ended) == self._recorded_end():
+        if finding is None and ended.failure is not None and self.redact_outcome(ended) == self._recorded_end():
             self.note(expect="fails as recorded")
         return finding
 
     def end(self) -> Finding | None:
-        """Teardown has only to keep within its test."""
+        """Return what the teardown called too late; it need not be complete."""
         self._complete = False
-        return super().end() or self.stragglers()
+        return super().end() or self.find_late_calls()
 
     def _is_order_kept(self) -> bool:
-        """Whether all that was to come the other way round did, as far as it came."""
+        """Return whether all answers that were to come the other way round did, as far as they came."""
         order = self.order
         if order is None or not self.trial.number:
             return True
         place = {start: at for at, start in enumerate(order.schedule.came)}
-        pairs = swapped(came_in(self.snapshot.run), self.trial.completion)
+        pairs = swapped(answer_order(self.snapshot.run), self.trial.completion)
         return all(place[a] < place[b] for a, b in pairs if a in place and b in place)
 
     def _recorded_end(self) -> JsonObject:
-        """How the test ends in the recorded order."""
+        """Return how the test ends in the recorded order."""
         return self.snapshot.run.header.outcome if self.trial.ended is None else self.trial.ended
 
     def _find_race(self, ended: EndedRun) -> Finding | None:
-        change = self._change(ended)
+        change = self._find_effect(ended)
         if change is None:
             return None
         run, trial = self.snapshot.run, self.trial
         progress = ReplayProgress(run, READER, self.replayer.served.keys())
 
-        def number_of(x: Exchange) -> int:
-            return seat(progress.turns, x).turn.number
-
         labels_by_start = {
             x.start: other_findings.CallLabel(
-                progress.name(x.call), line(x.call, READER), number_of(x), x.agent or x.lane
+                progress.name(x.call), line(x.call, READER), seat(progress.turns, x).turn.number, x.agent or x.lane
             )
             for x in run.exchanges
             if x.start in trial.completion
@@ -250,39 +251,35 @@ class OrderExploration(ReplaySession):
         self.summary = replace(self.summary, code=finding.code)
         return finding
 
-    def _change(self, ended: EndedRun) -> other_findings.OrderEffect | None:
-        """What is not as in the recorded order. Where the agent has asked for something else, all else follows."""
-        divergence, late = self.replayer.divergence, self.stragglers()
+    def _find_effect(self, ended: EndedRun) -> other_findings.OrderEffect | None:
+        """Return what is not as in the recorded order. From another request of the agent all else follows."""
+        divergence, late = self.replayer.divergence, self.find_late_calls()
         if divergence is not None:
-            effect = divergence.now is not None and self.has_effects(divergence.now)
+            effect = divergence.now is not None and self.tools.has_effects(divergence.now)
             return other_findings.describe_request(divergence, effect=effect)
         if late is not None:
             return other_findings.describe_late_call(late)
-        now, before = self.outcome(ended), self._recorded_end()
+        now, before = self.redact_outcome(ended), self._recorded_end()
         if now != before:
             return other_findings.describe_end(before, now)
-        missing = list(self._not_done())
+        exchanges, served = self.snapshot.run.exchanges, self.replayer.served
+        not_made = [x.call for x in exchanges if x.parent is None and x.start not in served]
+        missing = [line(call, READER) for call in not_made if self.tools.has_effects(call)]
         return other_findings.describe_missing_calls(missing) if missing else None
 
-    def _not_done(self) -> Iterator[str]:
-        """The calls with side effects that were recorded and not made."""
-        for x in self.snapshot.run.exchanges:
-            if x.parent is None and x.start not in self.replayer.served and self.has_effects(x.call):
-                yield line(x.call, READER)
 
-
-def trials(run: Run, *, limit: int, seed: int = 0) -> list[Order]:
-    """The other orders of answers to replay `run` in, the nearest first; none where no two were waited for at once."""
+def list_orders(run: Run, *, limit: int, seed: int = 0) -> list[Order]:
+    """Return the other orders of answers of `run`, nearest first; none where no two were awaited at once."""
     return orders(answers(make_schedule(run)), limit=limit, seed=seed)
 
 
-def came_in(run: Run) -> Order:
-    """The order in which the answers of `run` came."""
+def answer_order(run: Run) -> Order:
+    """Return the order in which the answers of `run` came."""
     return tuple(answer.start for answer in answers(make_schedule(run)))
 
 
-def in_order(run: Run, completion: Order) -> Run:
-    """`run` with the times at which its answers come in another order, for the clock."""
+def reorder_answers(run: Run, completion: Order) -> Run:
+    """Return `run` with the times at which its answers come in another order, for the clock."""
     times = {event.start: event.at for event in make_schedule(run, completion).events}
     retimed = (
         replace(x, timing=replace(x.timing, first=None, end=times[x.start])) if x.start in times else x

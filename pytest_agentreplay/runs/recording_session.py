@@ -1,18 +1,16 @@
-"""One test recorded: everything runs for real, and is kept when the test is over.
+"""One test, or one fixture that is wider than a test, recorded: everything runs for real, and is kept at the end.
 
 What replaces what: with no snapshot yet, any finished run is written, its outcome with it, unless it is the run of an
 outage (no model call was answered), which is kept as pending. A failing run never replaces a passing snapshot, and
 nothing replaces a failure that its test keeps (`expect="reproduces"`): such a run is kept as pending, too. A run that
 was cut short is never promoted; its journal stays for `agentreplay recover`.
-
-
-The recording of one fixture that is wider than a test.
 """
 
 from __future__ import annotations
 
 import hashlib
 import time
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -64,23 +62,21 @@ class RecordingSession(RunSession):
     mode = "record"
     backend_class: type[RecordBackend] = RecordBackend
     keeps_unchanged = True
-    """Whether a recording that says the same as the snapshot before it leaves that as it is."""
+    """Whether the previous snapshot stays as it is where a new recording says the same."""
 
     def __init__(self, place: Location, settings: Settings, store: Store) -> None:
         """Raises SnapshotError for a snapshot that is there and unreadable, CannotWrite when nothing can be written."""
         self.store = store
         self.previous: Snapshot | None = None
-        try:
+        with suppress(SnapshotMissing):
             self.previous = store.load(place.snapshot, place.test)
-        except SnapshotMissing:
-            pass
         now = time.time_ns()
-        stated = store.snapshot_id(place.test)
+        test = store.snapshot_id(place.test)
         self.header = Header(
-            test=stated,
+            test=test,
             recorded=datetime.fromtimestamp(now / 1e9, UTC).isoformat(timespec="seconds"),
             clock=now,
-            seed=settings.seed if settings.seed is not None else seed_of(stated),
+            seed=settings.seed if settings.seed is not None else derive_seed(test),
         )
         self.journal = store.journal_for(place.snapshot, self.header)
         self.recorder = recorder = self.backend_class(self.journal.write)
@@ -99,22 +95,23 @@ class RecordingSession(RunSession):
         self._saved = ""
 
     def run(self) -> Run:
-        """What has been recorded so far."""
-        return Run(self.header, self._names.apply_names(self.recorder.exchanges()))
+        """Return what has been recorded so far."""
+        return Run(self.header, self.tools.names.rename_calls(self.recorder.exchanges()))
 
     def end_body(self, ended: EndedRun) -> Finding | None:
-        """A straggler or a value that cannot be frozen fails the test; its own failure is its own."""
+        """Return the finding of a late call, or of a value that cannot be frozen where the test did not fail itself."""
         self._ended = ended
-        self._body = self.recorder.count()
-        self.strangers()
-        if (late := self.stragglers()) is not None:
+        self._body = self.recorder.count()  # a replay makes these calls before its own body ends
+        self.children.find_unjoined()
+        if (late := self.find_late_calls()) is not None:
             return late
-        if self.interception.observed.problems and ended.failure is None:
-            return other_findings.describe_unfreezable(self.place.test, self.interception.observed.problems)
+        problems = self.interception.observed.problems
+        if problems and ended.failure is None:
+            return other_findings.describe_unfreezable(self.place.test, problems)
         return None
 
     def end(self) -> Finding | None:
-        """Seal the run: write it, keep it as pending, or leave the journal; tells which. Raises Leak, CannotWrite."""
+        """Seal the run: write it, keep it as pending, or leave the journal. Raises Leak, CannotWrite."""
         self.close()
         ended = self._ended
         if ended is None or ended.interrupted:
@@ -122,6 +119,7 @@ class RecordingSession(RunSession):
             self._keep_journal(ended is not None)
         elif self.interception.observed.problems:
             self.note(why=str(self.interception.observed.problems[0]))
+            # A run with a value that cannot be frozen cannot be replayed: there is nothing to recover.
             self._keep_journal(False)
         elif not self.recorder.exchanges():
             gaps = tuple(entry.line() for entry in self.watch.ledger)
@@ -129,8 +127,8 @@ class RecordingSession(RunSession):
             self._keep_journal(False)
         else:
             try:
-                run = self._seal(ended)
-                self._write(run, self._outage(run) or self._keeps_old(ended))
+                run = self._seal_run(ended)
+                self._write_run(run, self._find_outage(run) or self._reason_to_keep_old(ended))
             except AgentReplayError as error:
                 self.note(why=str(error).partition("\n")[0])
                 self._keep_journal(isinstance(error, CannotWrite))
@@ -139,7 +137,7 @@ class RecordingSession(RunSession):
                 self._keep_journal(self.recording.verdict == "not written")
                 raise
             self._keep_journal(False)
-        return self.stragglers()
+        return self.find_late_calls()
 
     def summarize(self) -> SessionSummary:
         """Return what became of the recording."""
@@ -163,12 +161,13 @@ class RecordingSession(RunSession):
                 files.remove(Path(self.recording.pending))
         self.journal.close(keep=False)
 
-    def _write(self, run: Run, keep_old: str) -> None:
-        """Put `run` in its place, or beside it when the old one is kept, and tell which."""
-        self.store.fits(
-            self.place.snapshot, max((len(body) for x in run.exchanges for _, body in bodies_of(x)), default=0)
-        )
+    def _write_run(self, run: Run, keep_old: str) -> None:
+        """Put `run` in its place, or keep it as pending where `keep_old` says why the old one stays."""
+        # A snapshot is at least as large as its largest body: refused before it is encoded and scanned.
+        largest = max((len(body) for x in run.exchanges for _, body in bodies_of(x)), default=0)
+        self.store.fits(self.place.snapshot, largest)
         run = replace(run, header=self.redaction.header(run.header))
+        # A value that became known as a secret late may stand in calls that were redacted before.
         if self.redaction.has_learnt:
             run = self.redaction.rescan(run)
         try:
@@ -181,26 +180,27 @@ class RecordingSession(RunSession):
             self.note(verdict="pending", pending=pending, why=keep_old, keeps_previous=keeps)
         else:
             self._replaced = None if self.previous is None else self.store.data(self.place.snapshot)
-            text = self._same_as_before(run) or text
+            text = self._unchanged_text(run) or text
             self._saved = self.store.save(self.place.snapshot, text)
             self.note(verdict="created" if self.previous is None else "replaced")
         size = len(text.encode())
         large = size if 0 < self.settings.max_bytes < size else 0
         self.note(exchanges=len(run.exchanges), outcome=str(run.header.outcome["status"]), large=large)
 
-    def _same_as_before(self, run: Run) -> str:
+    def _unchanged_text(self, run: Run) -> str:
         """Return the text of the previous snapshot where `run` differs from it in ids, dates and durations alone."""
         if self.previous is None or self._replaced is None or not self.keeps_unchanged:
             return ""
         from pytest_agentreplay.runs.accept import is_unchanged
 
+        # The old file may hold what is known as a secret only now.
         if not is_unchanged(self.previous, run) or self.redaction.leaks(self._replaced):
             return ""
         self.note(unchanged=True)
         return self._replaced.decode()
 
     def _keep_rest(self, leak: Leak, run: Run) -> Leak:
-        """Keep what may be kept of a run that was refused; returns the error that says so."""
+        """Keep what may be kept of a run that was refused. Return the error that says so."""
         if not (text := rest(self.redaction, run)):
             return leak
         kept = self.store.save_pending(self.place.snapshot, text)
@@ -209,8 +209,11 @@ class RecordingSession(RunSession):
 
     def _keep_journal(self, keep: bool) -> None:
         """End the journal. One that is kept holds nothing that became known as a secret after it was written."""
-        keep = keep and any(x.outcome is not None for x in self.recorder.exchanges())
-        keep = keep and not self.redaction.leaks(f"{self.journal.path.name} {self.header.test}".encode())
+        # The name of a journal cannot be redacted, so one whose name holds a secret goes.
+        names = f"{self.journal.path.name} {self.header.test}".encode()
+        keep = (
+            keep and any(x.outcome is not None for x in self.recorder.exchanges()) and not self.redaction.leaks(names)
+        )
         self.journal.close(keep=keep)
         if not keep:
             return
@@ -223,8 +226,8 @@ class RecordingSession(RunSession):
             return
         self.note(journal=str(self.journal.path))
 
-    def _keeps_old(self, ended: EndedRun) -> str:
-        """Why the present snapshot stays, or "" when this run may replace it."""
+    def _reason_to_keep_old(self, ended: EndedRun) -> str:
+        """Return why the present snapshot stays, or "" where this run may replace it."""
         if self.previous is None:
             return ""
         if self.settings.expect == "reproduces":
@@ -235,36 +238,39 @@ class RecordingSession(RunSession):
             return "this run failed, the recorded one passed"
         return "this run skipped itself, the recorded one passed" if ended.skipped else ""
 
-    def _outage(self, run: Run) -> str:
-        """Why `run` waits for a person: it holds no answer of a model, and no snapshot of an outage stands there."""
+    def _find_outage(self, run: Run) -> str:
+        """Return why `run` waits for a person: no model answered, and the snapshot is not of an outage; "" else."""
         reason = outage(run, READER)
         if not reason or (self.previous is not None and outage(self.previous.run, READER)):
             return ""
         self.note(outage=True)
         return f"no model call was answered ({self.redaction.redact_text(reason)})"
 
-    def _seal(self, ended: EndedRun) -> Run:
-        exchanges, now = thinned(self._names.apply_names(self.recorder.exchanges()))
-        exchanges = without_lone(untangled(exchanges, self.child_lanes()))
-        begun = {lane: now(reading) for lane, reading in self.interception.lanes.begun.items()}
-        gaps = [entry.line() for entry in self.watch.ledger]
-        missed = replay_kit.unfrozen(
-            exchanges, READER, str(self.place.root), self.interception.tools.seen, self.child_lanes()
-        )
-        imported = [*sorted(self.interception.observed.importing)]
-        uncompared = replay_kit.list_uncompared(self.interception.tools.uncompared, self.redaction.redact_text)
-        apart = (*self.child_lanes(), *lanes_of(exchanges, self.children.lanes))
-        order = order_of(exchanges, apart, self.order.collisions)
+    def _seal_run(self, ended: EndedRun) -> Run:
+        """Return the run as it is written: its exchanges, and what was around it."""
+        interception, watch = self.interception, self.watch
+        observed, lanes, tools = interception.observed, interception.lanes, interception.tools
+        exchanges, now = thinned(self.tools.names.rename_calls(self.recorder.exchanges()))
+        # A credential that is the only one of its kind and host tells no calls apart.
+        exchanges = without_lone(untangled(exchanges, self.children.gateway_lanes))
+        begun = {lane: now(reading) for lane, reading in lanes.begun.items()}
+        gaps = [entry.line() for entry in watch.ledger]
+        missed = replay_kit.find_unfrozen(exchanges, str(self.place.root), tools.seen, self.children.gateway_lanes)
+        imported = [*sorted(observed.importing)]
+        uncompared = replay_kit.describe_uncompared(tools.uncompared, self.redaction.redact_text)
+        recorded = {up for x in exchanges for up in (x.lane, *above(x.lane))}
+        apart = (*self.children.gateway_lanes, *(lane for lane in self.children.lanes if lane in recorded))
+        order = describe_order(exchanges, apart, self.order.collisions)
         self.note(
             racy=int(str(order.get("racy", 0))),
             gaps=(*gaps,),
             unfrozen=tuple(from_plain(UnfrozenTool, tool) for tool in missed),
-            inside=(*replay_kit.asking_tools(exchanges, READER),),
+            inside=(*replay_kit.find_asking_tools(exchanges),),
             uncompared=tuple(from_plain(UncomparedArgument, gap) for gap in uncompared),
             own_imports=(*imported,),
         )
-        details: JsonObject = replay_kit.surroundings(self.place.root) | {
-            "models": replay_kit.models(exchanges, READER),
+        details: JsonObject = replay_kit.describe_surroundings(self.place.root) | {
+            "models": replay_kit.describe_models(exchanges),
             "body": now(self._body),
             "order": order,
             "clock": {"mode": self.settings.clock, "ran_on": self.clock.ran_on},
@@ -272,11 +278,11 @@ class RecordingSession(RunSession):
             "locale": self._locale,
             "generators": [*sorted(GENERATORS)],
             "fixtures": dict(self.fixtures),
-            "servers": [*sorted(now(start) for start in self.interception.observed.serving)],
+            "servers": [*sorted(now(start) for start in observed.serving)],
             "served": {str(now(start)): now(request) for start, request in self.children.served.items()},
-            "trace": dict(self.interception.observed.trace),
-            "starts": self.interception.lanes.started.kept({up for x in exchanges for up in (x.lane, *above(x.lane))}),
-            "after": orders_between_lanes(exchanges, self.courses, now),
+            "trace": dict(observed.trace),
+            "starts": lanes.started.kept(recorded),
+            "after": order_between_lanes(exchanges, self.courses, now),
             "lanes": dict(late_lanes(top_level(Run(self.header, exchanges)), begun)),
             "redactions": self.redaction.record | redacted_by(self.settings.redacted),
             "environment": self.settings.environment(self.place.environ),
@@ -284,10 +290,8 @@ class RecordingSession(RunSession):
             "annotations": self.annotations,
             "gaps": list(gaps),
             "unfrozen": missed,
-            "around": {
-                path: code in self.interception.observed.callers for path, code in self.watch.functions.values() if path
-            },
-            "live": [*sorted(self.interception.tools.live)],
+            "around": {path: code in observed.callers for path, code in watch.functions.values() if path},
+            "live": [*sorted(tools.live)],
             "importing": [*imported],
             "arguments": BY_CONTENT,
             "uncompared": list(uncompared),
@@ -297,32 +301,23 @@ class RecordingSession(RunSession):
         return Run(replace(self.header, outcome=ended.outcome(), kit=kept), exchanges)
 
 
-def orders_between_lanes(
-    exchanges: Iterable[Exchange], courses: Courses | None, now: Callable[[int], int]
-) -> JsonObject:
+def order_between_lanes(exchanges: Iterable[Exchange], courses: Courses, now: Callable[[int], int]) -> JsonObject:
     """Return, by the `start` of a call, the calls of other lanes that it was made after by the program's own doing.
 
     What a lane's own order says, or that of the lanes above it, is left out.
     """
     top = {x.start: x for x in exchanges if x.parent is None}
     kept: JsonObject = {}
-    for start, before in courses.after.items() if courses is not None else ():
-        x = top.get(now(start))
-        earlier = [top[now(other)] for other in before if now(other) in top] if x is not None else []
-        others = [y.start for y in earlier if x is not None and y.lane not in {x.lane, *above(x.lane)}]
-        if others:
-            kept[str(now(start))] = [*others]
+    for start, before in courses.after.items():
+        if (x := top.get(now(start))) is not None:
+            earlier = [top[now(other)] for other in before if now(other) in top]
+            if others := [y.start for y in earlier if y.lane not in {x.lane, *above(x.lane)}]:
+                kept[str(x.start)] = [*others]
     return kept
 
 
-def lanes_of(exchanges: Iterable[Exchange], lanes: Iterable[str]) -> tuple[str, ...]:
-    """Those of `lanes` in which something was recorded."""
-    there = {x.lane for x in exchanges}
-    return tuple(lane for lane in lanes if any(other == lane or other.startswith(f"{lane}.") for other in there))
-
-
-def order_of(exchanges: Iterable[Exchange], children: tuple[str, ...], collisions: int) -> JsonObject:
-    """What a replay has to know of the order of a run: whether it is exact, whom it does not hold, what is chance.
+def describe_order(exchanges: Iterable[Exchange], children: tuple[str, ...], collisions: int) -> JsonObject:
+    """Return what a replay has to know of the order of a run: whether it matters, which lanes are free, what is chance.
 
     `collisions` counts answers that came to two threads in one moment, as they came and before they were held.
     """
@@ -335,8 +330,8 @@ def order_of(exchanges: Iterable[Exchange], children: tuple[str, ...], collision
     return kept
 
 
-def seed_of(test: str) -> int:
-    """The seed of a test that sets none: the same in each recording, so that a new recording differs in little."""
+def derive_seed(test: str) -> int:
+    """Return the seed of a test that sets none: the same in each recording, so that recordings differ in little."""
     return int.from_bytes(hashlib.sha256(test.encode()).digest()[:4])
 
 
@@ -372,13 +367,13 @@ class FixtureRecording(RecordingSession):
     def end(self) -> Finding | None:
         """Seal the run, unless another process of this session was first."""
         if self._kept_by_another():
-            return self.stragglers()
+            return self.find_late_calls()
         try:
             finding = super().end()
-        except CannotWrite:
+        except CannotWrite:  # another process may have written it since the first look
             if not self._kept_by_another():
                 raise
-            return self.stragglers()
+            return self.find_late_calls()
         if self.recording.verdict == "nothing crossed":
             models = [entry.line() for entry in self.watch.ledger if is_model_host(entry.target.partition(":")[0])]
             self.note(gaps=(*models,))
@@ -386,7 +381,7 @@ class FixtureRecording(RecordingSession):
         return finding
 
     def _kept_by_another(self) -> bool:
-        """Whether the snapshot is of this session already; this run is dropped then."""
+        """Return whether the snapshot is of this session of pytest already; this run is dropped then."""
         ended = self._ended
         if not self.recorder.count() or ended is None or ended.interrupted:
             return False
@@ -394,17 +389,17 @@ class FixtureRecording(RecordingSession):
             present = self.store.load(self.place.snapshot, self.place.test)
         except SnapshotError:
             return False
-        passed = present.run.header.outcome.get("status") == "passed"
-        if present.run.header.clock < self._since or (not passed and ended.failure is None):
+        is_passed = present.run.header.outcome.get("status") == "passed"
+        if present.run.header.clock < self._since or (not is_passed and ended.failure is None):
             self.previous = present
             return False
         self.close()
         self.journal.close(keep=False)
-        differs = answers(present.run) != answers(Run(self.header, self.recorder.exchanges()))
+        differs = list_answers(present.run) != list_answers(Run(self.header, self.recorder.exchanges()))
         self.note(verdict="kept", differs=differs)
         return True
 
 
-def answers(run: Run) -> list[object]:
-    """What came back, call by call."""
+def list_answers(run: Run) -> list[object]:
+    """Return each call of a run with what came back, lane by lane."""
     return [(exchange.call, exchange.outcome) for exchange in sorted(run.exchanges, key=lambda x: (x.lane, x.start))]

@@ -1,6 +1,6 @@
-"""The replay kit: what was around a run, gathered while it is recorded, as plain JSON for the header.
+"""The replay kit: what was around a run, as plain JSON for the header, and the tools that ran unseen in it.
 
-Only recording and live runs come here. Nothing is read from the environment but names on the allow-list.
+Only recordings and live runs import this. Of the environment nothing is read but names on the allow-list.
 """
 
 from __future__ import annotations
@@ -31,13 +31,28 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
     from pathlib import Path
 
-    from pytest_agentreplay.core.model import Call, Exchange, Json, JsonObject, Run
-    from pytest_agentreplay.core.reading import CallReading, Reader, ToolUse
+    from pytest_agentreplay.core.model import Exchange, Json, JsonObject, Run
+    from pytest_agentreplay.core.reading import CallReading, ToolUse
 
 SERVED = {"served_models": "served", "fingerprints": "fingerprint", "providers": "provider"}
-"""What a live result and the kit say of who served the models."""
+"""The fields of a live result for who served the models, with the names in the kit."""
 STOPS = {Kind.LIVE, Kind.CHANGE}
-"""Calls of a model that were not made: nothing can be said of such a run."""
+"""Kinds of divergence by which a model call is not made: nothing can be said of such a run."""
+PLUGIN_SEPARATOR = "-"
+"""Stands between the name of a plugin and that of its function where semantic-kernel names a tool for the model."""
+UNKNOWN_MODULE = "your.module."
+"""Stands before the name of a tool that no function of the project seems to be."""
+PLAIN_FUNCTIONS = (FunctionType, staticmethod, classmethod)
+"""What a function or method of a module or class is there; anything else is a registry or an object that holds one."""
+IMPORTED_NAMES = {
+    "function": "types.FunctionType",
+    "generator": "types.GeneratorType",
+    "async_generator": "types.AsyncGeneratorType",
+    "coroutine": "types.CoroutineType",
+    "_thread.lock": "type(threading.Lock())",
+    "_thread.RLock": "type(threading.RLock())",
+}
+"""How one writes classes that cannot be imported by their names."""
 PACKAGES = (
     *("openai", "anthropic", "httpx", "httpx2", "pydantic", "litellm", "langchain-core", "langgraph"),
     *("openai-agents", "pydantic-ai-slim", "mcp", "google-genai", "boto3"),
@@ -52,47 +67,43 @@ MODULES = {
 }
 
 
-def surroundings(root: Path) -> JsonObject:
-    """What is around a recording: interpreter, versions of the loaded SDKs, commit of the agent's code."""
-    kit = interpreter(root)
+def describe_surroundings(root: Path) -> JsonObject:
+    """Return what is around a recording: interpreter, versions of the loaded SDKs, commit of the agent's code."""
+    kit = describe_interpreter(root)
     if commit := git_state(str(root)):
         kit["git"] = dict(commit)
     return kit
 
 
-def interpreter(root: Path) -> JsonObject:
-    """Python, platform, versions of the loaded SDKs, files at `root` that pin versions, and how sets are ordered."""
+def describe_interpreter(root: Path) -> JsonObject:
+    """Return Python, platform, versions of loaded SDKs, files at `root` that pin versions, how sets are ordered."""
     return {
         "python": platform.python_version(),
         "platform": sys.platform,
-        "packages": versions(),
+        "packages": loaded_versions(),
         "locks": dict(locks(root)),
         "hash": hash_order(),
     }
 
 
 def hash_order() -> JsonObject:
-    """How this process orders sets of texts: by a seed that somebody set, or at random."""
+    """Return how this process orders sets of texts: by a seed that somebody set, or at random."""
     seed = os.environ.get("PYTHONHASHSEED", "")
     if not sys.flags.hash_randomization:
         return {"seed": 0}
     return {"seed": int(seed)} if seed.isdecimal() else {"random": True}
 
 
-def versions() -> JsonObject:
-    """Versions of the plugin and of those SDKs that are loaded."""
-    packages: JsonObject = {}
-    for name in ("frozen-agentreplay", "pytest", *PACKAGES):
-        if name in {"frozen-agentreplay", "pytest"} or MODULES.get(name, name) in sys.modules:
-            version = installed_version(name)
-            if version is not None:
-                packages[name] = version
-    return packages
+def loaded_versions() -> JsonObject:
+    """Return the versions of the plugin, of pytest, and of those SDKs that are loaded."""
+    loaded = (name for name in PACKAGES if MODULES.get(name, name) in sys.modules)
+    versions = {name: installed_version(name) for name in ("frozen-agentreplay", "pytest", *loaded)}
+    return {name: version for name, version in versions.items() if version is not None}
 
 
 @functools.cache
 def installed_version(name: str) -> str | None:
-    """The version of an installed package, None for none. Asked once a session: each answer parses a file."""
+    """Return the version of an installed package, None for none. Cached: each look-up parses a file."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -101,7 +112,7 @@ def installed_version(name: str) -> str | None:
 
 @functools.cache
 def git_state(root: str) -> tuple[tuple[str, Json], ...]:
-    """Commit of the checkout at `root` and whether it was dirty; empty outside a checkout. Asked once a session."""
+    """Return the commit of the checkout at `root` and whether it is dirty; empty outside of one. Cached."""
 
     def git(*words: str) -> str:
         command = ["git", "-C", root, *words]
@@ -116,21 +127,25 @@ def git_state(root: str) -> tuple[tuple[str, Json], ...]:
         return ()
 
 
-def models(exchanges: tuple[Exchange, ...], reader: Reader) -> list[Json]:
-    """Each model that was asked: requested and served name, provider and region, operation, host, parameters ..."""
+def describe_models(exchanges: tuple[Exchange, ...]) -> list[Json]:
+    """Return each model that was called: requested and served name, provider, region, operation, host, parameters."""
     seen: dict[str, Json] = {}
     for x in exchanges:
-        reading = reader.read_call(x.call)
+        reading = READER.read_call(x.call)
         if reading.kind != "model":
             continue
-        reply = reader.read_reply(x.call, x.outcome)
+        reply = READER.read_reply(x.call, x.outcome)
+        if isinstance(x.call, ToolCall):  # a model of this process
+            where: JsonObject = {"version": x.call.facts.get("version", "")}
+        else:
+            where = {"host": x.call.url.partition("://")[2].partition("/")[0]}
         entry: JsonObject = {
             "model": reading.model,
             "served": reply.model,
             "provider": reading.provider,
             "region": reading.region,
             "operation": reading.operation,
-            **place_of(x.call),
+            **where,
             "parameters": reading.knobs,
             "fingerprint": reply.fingerprint,
         }
@@ -157,7 +172,7 @@ def usage_of(run: Run, *, live: bool) -> dict[str, Any]:
 
 def served_by(run: Run) -> dict[str, Any]:
     """Return by whom the models of a run were served, as `LiveResult` has it."""
-    entries = [each for each in models(run.exchanges, READER) if isinstance(each, dict)]
+    entries = [each for each in describe_models(run.exchanges) if isinstance(each, dict)]
     names = {field: [str(each[name]) for each in entries if each.get(name)] for field, name in SERVED.items()}
     return {field: tuple(dict.fromkeys(each)) for field, each in names.items()}
 
@@ -183,21 +198,10 @@ def refusal_of(x: Exchange) -> str:
     return f"did not answer, {failure.type.rpartition('.')[2]}: {failure.message}".rstrip(": ")
 
 
-def place_of(call: Call) -> JsonObject:
-    """Where a model is: its host and the region in its name, or what was said of one in this process."""
-    if isinstance(call, ToolCall):
-        return {"version": call.facts.get("version", "")}
-    return {"host": call.url.partition("://")[2].partition("/")[0]}
-
-
-def unfrozen(
-    exchanges: tuple[Exchange, ...],
-    reader: Reader,
-    root: str,
-    seen: Collection[str] = (),
-    children: Collection[str] = (),
+def find_unfrozen(
+    exchanges: tuple[Exchange, ...], root: str, seen: Collection[str] = (), children: Collection[str] = ()
 ) -> list[Json]:
-    """Tools that a model asked for and that ran unseen, with the import path that would freeze each.
+    """Return the tools that a model asked for and that ran unseen, with the import path that would freeze each.
 
     A tool ran when a later request carries a result under its call's id, or under its name where the API gives no ids;
     it was seen when a recorded tool call bears its name, when a frozen function stands under it in a registry, when a
@@ -206,7 +210,7 @@ def unfrozen(
     lane is one of `children`, has no such path ("").
     """
     below = tuple(f"{lane}." for lane in children)
-    tools = [tool.name for x in exchanges if (tool := function_of(x.call, reader)) is not None]
+    tools = [tool.name for x in exchanges if (tool := function_of(x.call, READER)) is not None]
     seen_names = {*seen, *tools, *(name.rpartition(".")[2] for name in tools)}
     uses: dict[str, ToolUse] = {}
     others: list[ToolCall] = []
@@ -216,42 +220,43 @@ def unfrozen(
             if x.parent is None and isinstance(x.call, ToolCall):
                 others.append(x.call)
             continue
+        # A result is looked for in the bytes first, by its id: a request is parsed only where names alone can tell.
         body = json.dumps(x.call.arguments).encode() if isinstance(x.call, ToolCall) else x.call.body.data
         waiting = {
             identity: use
             for identity, use in uses.items()
-            if not seen_names & {use.name, use.name.rpartition(PLUGIN)[2]} and use.name not in missed
+            if not seen_names & {use.name, use.name.rpartition(PLUGIN_SEPARATOR)[2]} and use.name not in missed
         }
         names = {use.name for use in uses.values()}
         others = [call for call in others if call.name not in names]
-        results_by_name = by_name(reader.read_call(x.call)) if waiting.keys() & names else frozenset()
+        results_by_name = names_of_results(READER.read_call(x.call)) if waiting.keys() & names else frozenset()
         for identity, use in waiting.items():
             if not ((use.name in results_by_name) if identity == use.name else (identity.encode() in body)):
                 continue
-            path = guess(use.name, root)
+            path = guess_tool_line(use.name, root)
             if use.name in seen_names or _ran_frozen(use, path, root, others):
                 seen_names.add(use.name)
             else:
                 missed[use.name] = {"tool": use.name, "path": "" if f"{x.lane}.".startswith(below) else path}
         if isinstance(x.outcome, HttpReply | FramesReply | ToolReply):
-            uses |= {use.id or use.name: use for use in reader.read_reply(x.call, x.outcome).tool_uses}
+            uses |= {use.id or use.name: use for use in READER.read_reply(x.call, x.outcome).tool_uses}
     return list(missed.values())
 
 
 def _ran_frozen(use: ToolUse, path: str, root: str, calls: list[ToolCall]) -> bool:
     """Return whether a frozen function ran for the tool that `path` likely leads to; takes its call out of `calls`."""
-    same = [call for call in calls if path.startswith(UNKNOWN) and ran_for(use, call)]
+    same = [call for call in calls if path.startswith(UNKNOWN_MODULE) and ran_for(use, call)]
     if same:
         calls.remove(same[0])
-    return bool(same) or any(is_redirected(function) for rank, function in candidates(use.name, root) if not rank)
+    return bool(same) or any(is_redirected(function) for rank, function in find_candidates(use.name, root) if not rank)
 
 
-def asking_tools(exchanges: Iterable[Exchange], reader: Reader) -> list[Json]:
+def find_asking_tools(exchanges: Iterable[Exchange]) -> list[Json]:
     """Return the frozen tools that asked a model themselves: a replay makes no request of theirs."""
     by_start = {x.start: x for x in exchanges}
     names: dict[str, None] = {}
     for x in [*by_start.values()]:
-        parent = by_start.get(x.parent) if x.parent is not None and is_model(x.call, reader) else None
+        parent = by_start.get(x.parent) if x.parent is not None and is_model(x.call, READER) else None
         while parent is not None:
             if isinstance(parent.call, ToolCall) and parent.call.boundary == "tool":
                 names[parent.call.name] = None
@@ -259,8 +264,8 @@ def asking_tools(exchanges: Iterable[Exchange], reader: Reader) -> list[Json]:
     return [*names]
 
 
-def list_uncompared(gaps: Mapping[tuple[str, str, str], str], hide: Callable[[str], str]) -> list[Json]:
-    """What of the arguments of tools is compared by class alone: tool, path and class with why, and what to add.
+def describe_uncompared(gaps: Mapping[tuple[str, str, str], str], hide: Callable[[str], str]) -> list[Json]:
+    """Return what of the arguments of tools is compared by class alone: tool, path, class, why, and what to add.
 
     `hide` redacts paths: keys of dicts stand in them.
     """
@@ -270,53 +275,34 @@ def list_uncompared(gaps: Mapping[tuple[str, str, str], str], hide: Callable[[st
     ]
 
 
-_SPELLED = {
-    "function": "types.FunctionType",
-    "generator": "types.GeneratorType",
-    "async_generator": "types.AsyncGeneratorType",
-    "coroutine": "types.CoroutineType",
-    "_thread.lock": "type(threading.Lock())",
-    "_thread.RLock": "type(threading.RLock())",
-}
-"""Classes whose names are not those of what one imports."""
-
-
 def codec_line(kind: str) -> str:
-    """The line that has instances of a class compared by what the user chooses."""
-    name = _SPELLED.get(kind, kind.rpartition("<locals>.")[2])
+    """Return the line that has instances of a class compared by what the user chooses."""
+    name = IMPORTED_NAMES.get(kind, kind.rpartition("<locals>.")[2])
     return f"agentreplay.codec({name}, freeze=lambda value: ..., thaw=lambda data: ...)"
 
 
-def by_name(reading: CallReading) -> frozenset[str]:
-    """The tools whose results a request tells; ids stand among the names."""
+def names_of_results(reading: CallReading) -> frozenset[str]:
+    """Return the names of the tools whose results a request carries; ids stand among them."""
     return frozenset(name for message in reading.messages for name in tool_results(message))
 
 
-PLUGIN = "-"
-"""Stands between the name of a plugin and that of its function where semantic-kernel names a tool for the model."""
-
-
-UNKNOWN = "your.module."
-"""Stands before the name of a tool that no function of the project seems to be."""
-
-
-def guess(name: str, root: str) -> str:
-    """The line of the function that likely is tool `name`: the one that a registry has under it, else one so called.
+def guess_tool_line(name: str, root: str) -> str:
+    """Return the line of the function that likely is tool `name`: what a registry has under it, else one so called.
 
     Of a function of a plugin ("Shop-find_parcel") that is a function or method of its second name, and rather one of
     the class that has the first name.
     """
-    owner, _, short = name.rpartition(PLUGIN)
-    paths = [tool_line(name, function) for _, function in candidates(name, root)]
+    owner, _, short = name.rpartition(PLUGIN_SEPARATOR)
+    paths = [tool_line(name, function) for _, function in find_candidates(name, root)]
     if not paths and owner:
-        paths = [tool_line(short, function) for _, function in candidates(short, root)]
+        paths = [tool_line(short, function) for _, function in find_candidates(short, root)]
         paths.sort(key=lambda path: path.split(".")[-2].casefold() != owner.casefold())
-    return paths[0] if paths else f"{UNKNOWN}{short if owner and short.isidentifier() else name}"
+    return paths[0] if paths else f"{UNKNOWN_MODULE}{short if owner and short.isidentifier() else name}"
 
 
 def live_line(name: str, root: str) -> str:
     """Return the line of the settings that lets tool `name` run for real."""
-    path, _, _ = guess(name, root).partition(" = ")
+    path, _, _ = guess_tool_line(name, root).partition(" = ")
     return f"{path} = live" if path.rpartition(".")[2] == name else f"{path} = live as {name}"
 
 
@@ -326,14 +312,14 @@ def tool_line(name: str, function: FunctionType) -> str:
     return path if function.__name__ == name else f"{path} = write as {name}"
 
 
-def candidates(name: str, root: str) -> list[tuple[int, FunctionType]]:
+def find_candidates(name: str, root: str) -> list[tuple[int, FunctionType]]:
     """Return the functions below `root` that may be tool `name`, each with its rank, the likeliest first.
 
     0: a dict of a module or class has it under the name, alone or in a row, or an object of a framework or decorator
     bears the name. 1: a function that is called so. 2: a method that is called so.
     """
     ranked: list[tuple[int, FunctionType]] = []
-    for _, module in sorted(sys.modules.items()):
+    for _, module in sorted(sys.modules.items()):  # sorted: the same line is proposed whatever was imported first
         names = getattr(module, "__dict__", {})
         if not str(names.get("__file__")).startswith(root):
             continue
@@ -344,20 +330,16 @@ def candidates(name: str, root: str) -> list[tuple[int, FunctionType]]:
             entries = row.values() if type(row) is dict else row if type(row) in {list, tuple} else (row,)
             functions = [function for entry in entries for function in functions_behind(entry)]
             ranked += [
-                (1 + ("." in function.__qualname__) if type(value) in PLAIN else 0, function)
+                (1 + ("." in function.__qualname__) if type(value) in PLAIN_FUNCTIONS else 0, function)
                 for function in functions
                 if "<" not in function.__qualname__ and function.__code__.co_filename.startswith(root)
             ]
     return sorted(ranked, key=itemgetter(0))
 
 
-PLAIN = (FunctionType, staticmethod, classmethod)
-"""What a function or method of a module or class is there; anything else is a registry or an object that holds one."""
-
-
 def _names_of(value: object) -> set[object]:
     """Return the names that a function or an object bears."""
     bears = getattr(value, "__dict__", {})
     names = [bears.get(key) for key in ("name", "_name", "_tool_name", "__name__")]
-    names += [getattr(value, "__name__", "")] if type(value) in PLAIN else []
+    names += [getattr(value, "__name__", "")] if type(value) in PLAIN_FUNCTIONS else []
     return {name for name in names if isinstance(name, str)}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.core.kit import drift, files, table
+from pytest_agentreplay.core.kit import drift, entries, files, table
 from pytest_agentreplay.core.model import Header, Run, ToolCall
 from pytest_agentreplay.core.paths import quoted, selecting
 from pytest_agentreplay.core.redaction.placeholders import variables_in
@@ -46,19 +46,21 @@ class ReplaySession(OfflineSession):
         matching = make_matching(place, settings)
         verifies = settings.model == "frozen" and settings.replay_tools == "verify"
         self.verifier = make_verifier(recorded, matching, settings) if verifies else None
-        self.replayer = self.verifier or self.answering(recorded, matching)
+        self.replayer = self.verifier or self.make_backend(recorded, matching)
         self.snapshot = snapshot
         header = recorded.header
         super().__init__(place, settings, self.replayer, clock=header.clock, seed=header.seed, kit=header.kit)
         self.replayer.keep_apart(self.redaction.reserve(variables_in(header.kit)), self.redaction)
-        servers = header.kit.get("servers")
-        if isinstance(servers, list):
-            self.interception.observed.servers = frozenset(start for start in servers if isinstance(start, int))
+        servers = entries(header.kit, "servers")
+        self.interception.observed.servers = frozenset(start for start in servers if isinstance(start, int))
         self.interception.lanes.started = Started(header.kit.get("starts", {}))
         body = header.kit.get("body")
         self._body = body if isinstance(body, int) else None
+        # A tool that is verified runs for real: it talks to the world of today.
         self.clock.live_inside = self.verifier is not None
-        self.interception.order = self.order = None if self.verifier else self._order()
+        self.interception.order = self.order = None if self.verifier else self.make_order()
+        # Without a queue that holds answers back, a call that comes too early is answered too, so that the report shows
+        # what became of the calls before it.
         unordered = self.order is None and self.verifier is None
         self.replayer.policy = replace(
             self.replayer.policy,
@@ -68,30 +70,30 @@ class ReplaySession(OfflineSession):
         )
         if unordered and settings.order != "free":
             self.interception.pending.pause = Pausing(self.interception)
-        self.stalls = StallWatch(self.interception, self.overtime, self._waited_for)
+        # A thread or task may wait for an answer that never comes: the watch reports it in place of a hang.
+        self.stalls = StallWatch(self.interception, self.overtime, self._find_stall)
         self._complete = False
         if edited:
             self.note(edited=(*edited,))
 
-    def answering(self, recorded: Run, matching: Matching) -> ReplayBackend:
-        """The backend that answers from the recording."""
+    def make_backend(self, recorded: Run, matching: Matching) -> ReplayBackend:
+        """Return the backend that answers from the recording."""
         return ReplayBackend(recorded, matching, READER)
 
-    def _order(self) -> ReleaseQueue | None:
-        """Who hands the answers over; None where they come at once."""
+    def make_order(self) -> ReleaseQueue | None:
+        """Return what releases the answers in order; None where they come at once."""
         settings, run = self.settings, self.snapshot.run
-        virtual = settings.clock == "virtual"
-        if settings.order == "free" and not settings.waits and not virtual:
-            return None
-        schedule, is_ordered = make_schedule(run), isinstance(run.header.kit.get("order"), dict)
-        if settings.order == "auto" and not (settings.waits or virtual) and not (is_ordered and schedule.matters):
-            return None
+        schedule, is_virtual = make_schedule(run), settings.clock == "virtual"
+        # Whoever waits as long as recorded, or on a virtual clock, needs a queue in any order.
+        if not (settings.waits or is_virtual):
+            matters = schedule.matters and isinstance(run.header.kit.get("order"), dict)
+            if settings.order == "free" or (settings.order == "auto" and not matters):
+                return None
         loose = settings.order in {"loose", "free"}
-        if virtual:
+        if is_virtual:
             from pytest_agentreplay.intercept.ordering.discrete_time import Discrete
 
-            clock = run.header.kit.get("clock")
-            exact = isinstance(clock, dict) and clock.get("mode") == "virtual"
+            exact = table(run.header.kit, "clock").get("mode") == "virtual"
             order = Discrete(schedule, self.interception, self.replayer.explain_stall, loose=loose, exact=exact)
             self.keep_time(order, order.now_ns, order.now_ns, clocks=True)
             return order
@@ -99,7 +101,7 @@ class ReplaySession(OfflineSession):
 
         return ReleaseQueue(schedule, self.interception, self.replayer.explain_stall, loose=loose, waits=settings.waits)
 
-    def _waited_for(self) -> tuple[Divergence, float] | None:
+    def _find_stall(self) -> tuple[Divergence, float] | None:
         """Return the divergence for what is waited for in vain, and how long that took when recorded, in seconds."""
         exchanges, unserved = self.recorded_exchanges(), {x.start for x in self.replayer.list_unserved()}
         expected = next((x for x in exchanges if x.start in unserved and not x.abandoned), None)
@@ -115,50 +117,56 @@ class ReplaySession(OfflineSession):
         before = max((x.timing.end or x.timing.start for x in exchanges if x.timing.start < at), default=0)
         return None if divergence is None else (divergence, max(0, at - before) / 1e9)
 
-    def level(self) -> str:
-        """How closed the network is."""
+    def network_level(self) -> str:
+        """Return how closed the network is."""
         return "L3" if sandbox.closed() else "L1"
 
-    def unheard(self) -> dict[str, str]:
-        """The libraries in C that the agent has loaded by hand, with its lines, where nobody refuses what they do."""
+    def unguarded_libraries(self) -> dict[str, str]:
+        """Return the libraries in C that the agent has loaded by hand, with its lines; none in a sandbox."""
         return {} if sandbox.closed() else dict(self.watch.loaded)
 
     def media(self, near: Near) -> None:
-        """Serve a call whose pictures, sounds or files alone are others, where `near` takes them for the recorded."""
+        """Serve a call that differs in pictures, sounds or files alone, where `near` accepts the difference."""
         self.replayer.media(near)
 
     def recorded_exchanges(self) -> tuple[Exchange, ...]:
-        """The exchanges of the snapshot."""
+        """Return the exchanges of the snapshot."""
         return self.replayer.run.exchanges
 
     def run(self) -> Run:
-        """The exchanges that this test has been given so far."""
+        """Return the exchanges that were served so far."""
         return Run(self.replayer.run.header, self.replayer.list_replayed())
 
     def end_body(self, ended: EndedRun) -> Finding | None:
-        """The first divergence, a refused socket, a straggler, or a failure that is not the recorded one.
+        """Return the first divergence, a refused socket, a late call, or a failure that is not the recorded one.
 
-        A test that failed by itself tells its own failure; the calls it no longer made are the consequence.
+        A test that failed by itself reports its own failure; the calls that it no longer made are the consequence.
         """
         self.summary = replace(self.summary, failed=ended.failure is not None)
         if self.order is not None:
             self.note(guessed=self.order.guessed, timed=self.order.timed)
-        if (stranger := self.strangers()) is not None:
-            self.interception.latch(stranger, "")
-        if ended.failure is None and not (ended.interrupted or ended.skipped):
+        self.latch_unjoined_children()
+        if ended.passed:
             self.await_children(self._body)
         divergence = self.replayer.find_divergence()
-        if divergence is None and ended.failure is None and not (ended.interrupted or ended.skipped):
+        if divergence is None and ended.passed:
             divergence = self.replayer.finish(self._body, self._writes)
-        if self.verifier is not None:
-            divergence = self.verifier.first(divergence)
-        if divergence is not None:
-            return self.describe_divergence(divergence, self.snapshot_facts(divergence.kind))
-        if (late := self.stragglers()) is not None:
+        if (finding := self._verify(divergence)) is not None:
+            return finding
+        if (late := self.find_late_calls()) is not None:
             return late
-        self._complete = ended.failure is None and not (ended.interrupted or ended.skipped)
-        self._recurs(ended)
+        self._complete = ended.passed
+        self._note_recurrence(ended)
         return self._check_expected(ended)
+
+    def _verify(self, divergence: Divergence | None) -> Finding | None:
+        """Return the finding of a divergence, or of what the verifier saw before it; None where neither is."""
+        return self._report(divergence if self.verifier is None else self.verifier.first(divergence))
+
+    def _report(self, divergence: Divergence | None) -> Finding | None:
+        return (
+            None if divergence is None else self.describe_divergence(divergence, self.snapshot_facts(divergence.kind))
+        )
 
     def await_children(self, until: int | None = None) -> None:
         """Give child processes the time to make the calls that they made before `until` (None: all)."""
@@ -193,13 +201,12 @@ class ReplaySession(OfflineSession):
         """Compare the run as if it had passed: nobody else reports a failure that was expected."""
         self._complete = True
         divergence = self.replayer.finish(self._body)
-        if divergence is None:
-            return None
-        self.note(recurs="")
-        return self.describe_divergence(divergence, self.snapshot_facts(divergence.kind))
+        if divergence is not None:
+            self.note(recurs="")
+        return self._report(divergence)
 
     def end(self) -> Finding | None:
-        """Teardown's own part: what it was to ask and did not, or asked and should not have."""
+        """Return what the teardown was to call and did not, or called and should not have."""
         self.close()
         made = Run(self.replayer.run.header, self.replayer.list_made())
         self.note(
@@ -209,31 +216,21 @@ class ReplaySession(OfflineSession):
             without_content=len({x.start for x in self.replayer.without_content}),
             drift=(*sorted({d.path for _, drift in self.replayer.drift for d in drift}),),
             vanished=tuple(label(x.call, READER) for x in self.replayer.list_unserved() if x.abandoned),
-            network=self.level(),
-            unheard=self.unheard(),
+            network=self.network_level(),
+            unheard=self.unguarded_libraries(),
             ran_on=self.clock.ran_on,
-            clock=self._virtual(),
+            clock=self._virtual_clock_use(),
         )
         if not self._complete:
-            divergence = self.replayer.find_divergence()  # teardown asked for what it should not have
-            return (
-                None
-                if divergence is None
-                else self.describe_divergence(divergence, self.snapshot_facts(divergence.kind))
-            )
+            return self._report(self.replayer.find_divergence())
         self.note(changed=(*files(self.snapshot.run.header.kit, {"fixtures": dict(self.fixtures)}),))
-        divergence = self.replayer.finish(writes=self._writes)
-        if self.verifier is not None:
-            divergence = self.verifier.first(divergence)
-        if divergence is not None:
-            return self.describe_divergence(divergence, self.snapshot_facts(divergence.kind))
-        return self.stragglers()
+        return self._verify(self.replayer.finish(writes=self._writes)) or self.find_late_calls()
 
     def _writes(self, call: Call) -> bool:
         """Return whether `call` is one of a tool that changes something."""
-        return function_of(call, READER) is not None and self.has_effects(call)
+        return function_of(call, READER) is not None and self.tools.has_effects(call)
 
-    def _virtual(self) -> VirtualClockUse | None:
+    def _virtual_clock_use(self) -> VirtualClockUse | None:
         """Return how a virtual clock went: why it was none, how many answers came close to a timer."""
         if self.settings.clock != "virtual":
             return None
@@ -258,24 +255,24 @@ class ReplaySession(OfflineSession):
                 cause="an earlier version took a test client or a mock for the network and froze what it calls; "
                 "that runs now, and the calls that it makes itself are recorded: record the test again",
             )
-        elif modules := self._imports(divergence):
+        elif modules := self._importing_modules(divergence):
             text = (
                 f"{modules} made requests while it was imported: they belong to the first test that imports it, which "
                 "another selection or order of the tests changes. Make them in a function, or in a fixture"
             )
             divergence = replace(divergence, detail=(text, *divergence.detail))
         else:
-            divergence = self._named_no_more(divergence)
+            divergence = self._explain_missing_tool(divergence)
         return super().describe_divergence(divergence, facts)
 
-    def _imports(self, divergence: Divergence) -> str:
+    def _importing_modules(self, divergence: Divergence) -> str:
         """Return the modules of the project that made requests while they were imported then or now, but not both."""
         then = self.snapshot.run.header.kit.get("importing")
         apart = self.interception.observed.importing ^ set(map(str, then if isinstance(then, list) else ()))
         called = divergence.recorded.call if divergence.kind is Kind.MISSING and divergence.recorded else divergence.now
         return ", ".join(sorted(apart)) if called is not None and not isinstance(called, ToolCall) else ""
 
-    def _named_no_more(self, divergence: Divergence) -> Divergence:
+    def _explain_missing_tool(self, divergence: Divergence) -> Divergence:
         """Return the divergence, which says of a missing tool that no setting names that its calls run for real."""
         call = divergence.recorded.call if divergence.recorded is not None else None
         if divergence.kind is not Kind.MISSING or not isinstance(call, ToolCall) or call.boundary != "tool":
@@ -283,9 +280,12 @@ class ReplaySession(OfflineSession):
         from pytest_agentreplay.runs import replay_kit
 
         live = call.name in self.interception.tools.live
-        names = {tool.name for _, tool in self.tools} | {redirection.tool.name for redirection in self._redirections}
-        path = replay_kit.guess(call.name, str(self.place.root))
-        if not live and (call.name in names | self.interception.tools.seen or path.startswith(replay_kit.UNKNOWN)):
+        names = {tool.name for _, tool in self.tools.frozen}
+        names |= {redirection.tool.name for redirection in self.tools.redirections}
+        path = replay_kit.guess_tool_line(call.name, str(self.place.root))
+        if not live and (
+            call.name in names | self.interception.tools.seen or path.startswith(replay_kit.UNKNOWN_MODULE)
+        ):
             return divergence
         why = "the settings let it run for real (live)" if live else "no setting and no test names it"
         return replace(
@@ -296,7 +296,7 @@ class ReplaySession(OfflineSession):
         )
 
     def _recorded_inside(self, divergence: Divergence) -> str:
-        """The first recorded request that was passed through now and never made over the network; "" for none."""
+        """Return the first recorded request that was passed through now, never made over the network; "" for none."""
         if not (passed := self.interception.observed.passed):
             return ""
         made = {in_process.target(x.call.url) for x in self.replayer.list_made() if not isinstance(x.call, ToolCall)}
@@ -310,9 +310,9 @@ class ReplaySession(OfflineSession):
         return next(inside, "")
 
     def snapshot_facts(self, kind: Kind | None = None) -> JsonObject:
-        """What a report says about the snapshot: its file, when it was recorded, what has changed around it since."""
+        """Return what a report says about the snapshot: its file, its date, what has changed around it since."""
         header = self.snapshot.run.header
-        changed = drift(header.kit, self.redaction.header(Header(header.test, kit=self._today())).kit, kind)
+        changed = drift(header.kit, self.redaction.header(Header(header.test, kit=self._kit_of_today())).kit, kind)
         return {
             "file": str(self.place.snapshot),
             "recorded": header.recorded,
@@ -322,27 +322,22 @@ class ReplaySession(OfflineSession):
             "guessed": self.order is not None and self.order.guessed,
         }
 
-    def _today(self) -> JsonObject:
+    def _kit_of_today(self) -> JsonObject:
         from pytest_agentreplay.runs import replay_kit
 
-        return replay_kit.interpreter(self.place.root) | {
+        return replay_kit.describe_interpreter(self.place.root) | {
             "environment": self.settings.environment(self.place.environ),
             "fixtures": dict(self.fixtures),
             "annotations": self.annotations,
             "missing_locale": list(self.locale.missing),
         }
 
-    def is_reproduced(self, ended: EndedRun) -> bool:
-        """Whether the test keeps its recorded failure, and failed by it again."""
-        if self.settings.expect != "reproduces" or ended.failure is None:
-            return False
-        return self.snapshot.run.header.outcome == self.outcome(ended)
-
-    def _recurs(self, ended: EndedRun) -> None:
+    def _note_recurrence(self, ended: EndedRun) -> None:
         """Say of a failure that is the recorded one that it is: a recorded outage looks like one of today."""
         if self.settings.expect == "reproduces" or ended.failure is None or ended.interrupted:
             return
-        if without_ports(self.snapshot.run.header.outcome) == without_ports(self.outcome(ended)):
+        # Ports of this machine are not compared in requests either.
+        if strip_ports(self.snapshot.run.header.outcome) == strip_ports(self.redact_outcome(ended)):
             date = self.snapshot.run.header.recorded[:10]
             self.note(recurs=date)
             again = f"pytest --snapshot-record {selecting(self.place.test)}"
@@ -350,27 +345,27 @@ class ReplaySession(OfflineSession):
                 f"agentreplay: the test fails as recorded on {date}; nothing went live\n  to record again:   {again}"
             )
 
-    def outcome(self, ended: EndedRun) -> JsonObject:
-        """How the test has ended, as a header keeps it."""
+    def redact_outcome(self, ended: EndedRun) -> JsonObject:
+        """Return how the test has ended, as a header keeps it."""
         return self.redaction.header(replace(self.snapshot.run.header, outcome=ended.outcome())).outcome
 
     def _check_expected(self, ended: EndedRun) -> Finding | None:
         if self.settings.expect != "reproduces":
             return None
-        if self.is_reproduced(ended):
+        was = self.snapshot.run.header.outcome
+        if ended.failure is not None and was == self.redact_outcome(ended):
             self.note(expect="fails as recorded")
             return None
         from pytest_agentreplay.report import other_findings
 
         self.note(expect="fails differently" if ended.failure is not None else "no longer fails")
-        was = self.snapshot.run.header.outcome
         finding = other_findings.describe_other_end(self.place.test, was, ended.outcome(), self.snapshot_facts())
         self.summary = replace(self.summary, code=finding.code)
         return finding
 
 
-def without_ports(outcome: JsonObject) -> JsonObject:
-    """How a test ended, without the ports of this machine: they are not compared in requests either."""
+def strip_ports(outcome: JsonObject) -> JsonObject:
+    """Return how a test ended, without the ports of this machine: they are not compared in requests either."""
     return outcome | {"message": _PORT.sub(r"\1", str(outcome.get("message", "")))}
 
 

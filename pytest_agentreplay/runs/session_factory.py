@@ -62,7 +62,7 @@ def session_for(
 
     try:
         snapshot = store.load(place.snapshot, place.test)
-        edited = [] if snapshot.sealed else store.edited(place.snapshot)
+        edited = [] if snapshot.sealed else store.edited(place.snapshot)  # reads the file again: rarely needed
         if edited and (settings.strict or settings.adopt):
             reason = f"{', '.join(edited)} was edited after it was sealed"
             raise SnapshotEdited(reason, file=format_path(place.snapshot))

@@ -18,70 +18,121 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_agentreplay.core.model import ToolCall
+from pytest_agentreplay.core.turns import has_effects
+from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import CannotRedirect
-from pytest_agentreplay.intercept import registry
+from pytest_agentreplay.intercept.registry import when_imported
+from pytest_agentreplay.intercept.tools.call_again import Redirections
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable
     from types import FrameType, FunctionType, ModuleType
 
-    from pytest_agentreplay.core.model import Exchange, Json, JsonObject
+    from pytest_agentreplay.core.model import Call, Exchange, Json, JsonObject
     from pytest_agentreplay.core.serialize import Codec
+    from pytest_agentreplay.intercept.session.session_parts import ToolRegistry
     from pytest_agentreplay.intercept.tools.tool import Redirection, Tool
     from pytest_agentreplay.settings import Settings
 
 
+class SessionTools:
+    """The tools of one session: redirected, named, or left to run for real.
+
+    Attributes:
+        frozen: Those that are answered from the snapshot or recorded, each with its import path ("" from the fixture).
+        redirections: Their redirected functions.
+        names: Their names in the snapshot.
+    """
+
+    def __init__(self, registry: ToolRegistry, recorded: Iterable[Call]) -> None:
+        """`registry` is what the patches see of the tools, `recorded` are the calls of the snapshot."""
+        self._registry = registry
+        self.frozen: list[tuple[str, Tool]] = []
+        self.redirections = Redirections(registry.codecs)
+        self.names = ToolNames({call.name for call in recorded if isinstance(call, ToolCall)})
+
+    def freeze_declared(self, tools: Iterable[tuple[str, Tool]]) -> None:
+        """Freeze the tools of the settings. Raises CannotRedirect."""
+        tools = list(tools)
+        self._let_live(tool for _, tool in tools if tool.effects == "live")
+        self.frozen += [(path, tool) for path, tool in tools if tool.effects != "live"]
+        for path, tool in self.frozen:
+            redirection = self._redirect(tool, path)
+            if tool.name in {path, short := path.rpartition(".")[2]}:
+                self.names.add(redirection, short, path)
+
+    def freeze(self, function: Callable[..., Any], name: str | None, **options: Any) -> None:
+        """Freeze a function of the fixture, with the options of `tools.tool.Tool`. Raises CannotRedirect."""
+        from pytest_agentreplay.intercept.tools.tool import Tool
+
+        short = getattr(function, "__name__", type(function).__name__)
+        tool = Tool(name or short, function, **options)
+        if tool.effects == "live":
+            self._let_live([tool])
+            return
+        redirection = self._redirect(tool)
+        self.frozen.append(("", tool))
+        if not name:
+            self.names.add(redirection, short)
+
+    def _let_live(self, tools: Iterable[Tool]) -> None:
+        """Have these tools run for real, as somebody has declared."""
+        self._registry.live.update(tool.name for tool in tools)
+        self._registry.seen |= self._registry.live
+
+    def _redirect(self, tool: Tool, path: str = "") -> Redirection:
+        from pytest_agentreplay.intercept.tools.tool import redirect
+
+        redirection = redirect(tool, codecs=self._registry.codecs)
+        self.redirections.add(redirection, path)
+        return redirection
+
+    def has_effects(self, call: Call) -> bool:
+        """Return whether a call may change something outside, by what was declared of the tools."""
+        reading = {redirection.tool.name for redirection in self.redirections if redirection.tool.effects == "read"}
+        return has_effects(call, READER, lambda name: name in reading or self._registry.reads(name))
+
+
 def resolve_tools(settings: Settings) -> list[tuple[str, Tool]]:
-    """The tools, models and retrievals of the settings with their paths. Raises CannotRedirect."""
+    """Return the tools, models and retrievals of the settings with their import paths. Raises CannotRedirect.
+
+    A tool has the short name that models know it by, its path where two share one; "read as lookup_order" names it.
+    """
     if not (settings.tools or settings.models or settings.retrievals):
         return []
-    return [*named_tools(settings.tools), *named_models(settings)]
-
-
-def named_tools(lines: Iterable[tuple[str, str]]) -> list[tuple[str, Tool]]:
-    """The tools of the settings with their paths, by the short names that models know; by paths where two share one.
-
-    A line "read as lookup_order" names the tool itself. Raises CannotRedirect for a path that leads to nothing.
-    """
     from pytest_agentreplay.intercept.tools.tool import Tool, find
 
+    resolved: list[tuple[str, Tool]] = []
     tools = {
         path: (function, *how.partition(" as ")[::2])
-        for line, how in lines
+        for line, how in settings.tools
         for path, function in find(line, live=how.startswith("live"))
     }
-    names = shown_names(path for path, (_, _, shown_as) in tools.items() if not shown_as)
-    return [
-        (path, Tool(shown_as or names[path], function, effects=effects))  # type: ignore[arg-type]
-        for path, (function, effects, shown_as) in tools.items()
-    ]
-
-
-def named_models(settings: Settings) -> Iterator[tuple[str, Tool]]:
-    """The models and retrievals of the settings with their paths. Raises CannotRedirect for one that leads nowhere."""
-    from pytest_agentreplay.intercept.tools.tool import Tool, find
-
+    names = shorten_paths(path for path, (_, _, name) in tools.items() if not name)
+    for path, (function, effects, name) in tools.items():
+        resolved.append((path, Tool(name or names[path], function, effects=effects)))  # type: ignore[arg-type]
     models = {path: (function, model) for line, model in settings.models for path, function in find(line)}
-    names = shown_names(models)
+    names = shorten_paths(models)
     for path, (function, model) in models.items():
-        name, _, version = model.partition("@")
-        facts: JsonObject = {"version": version.strip()} if version.strip() else {}
-        yield path, Tool(name.strip() or names[path], function, boundary="model", facts=facts)
-    models = {path: (function, model) for line, model in settings.retrievals for path, function in find(line)}
-    names = shown_names(models)
-    for path, (function, model) in models.items():
-        about: JsonObject = {"embedding_model": model} if model else {}
-        yield path, Tool(names[path], function, "read", boundary="retrieval", facts=about)
+        name, _, version = map(str.strip, model.partition("@"))
+        facts: JsonObject = {"version": version} if version else {}
+        resolved.append((path, Tool(name or names[path], function, boundary="model", facts=facts)))
+    retrievals = {path: (function, model) for line, model in settings.retrievals for path, function in find(line)}
+    names = shorten_paths(retrievals)
+    for path, (function, model) in retrievals.items():
+        facts = {"embedding_model": model} if model else {}
+        resolved.append((path, Tool(names[path], function, "read", boundary="retrieval", facts=facts)))
+    return resolved
 
 
-def shown_names(paths: Iterable[str]) -> dict[str, str]:
-    """The short name of each path, and the path itself where two share one."""
-    paths = list(paths)
-    short = Counter(path.rpartition(".")[2] for path in paths)
-    return {path: name if short[name := path.rpartition(".")[2]] == 1 else path for path in paths}
+def shorten_paths(paths: Iterable[str]) -> dict[str, str]:
+    """Return the short name of each path, and the path itself where two share one."""
+    short = {path: path.rpartition(".")[2] for path in paths}
+    counts = Counter(short.values())
+    return {path: name if counts[name] == 1 else path for path, name in short.items()}
 
 
-def closed_over(redirection: Redirection) -> Json:
+def closure_contents(redirection: Redirection) -> Json:
     """Return what the closure of a tool holds, as a receiver is compared; None where it holds nothing."""
     function = redirection.held()
     if not function.__closure__:
@@ -110,7 +161,8 @@ class ToolNames:
         tools = self._tools.setdefault(key, [])
         path = path or f"{function.__module__}.{function.__qualname__}"
         path = next((tool_path for tool_path, tool_function, _ in tools if tool_function is function), path)
-        closure = closed_over(redirection)
+        closure = closure_contents(redirection)
+        # The functions of a factory share module and qualified name: only what they close over tells them apart.
         if closure != self._closures.setdefault((*key, path), closure):
             raise CannotRedirect(
                 f"{path}: another function of the same factory is a tool of this test already, and nothing but a name "
@@ -124,7 +176,7 @@ class ToolNames:
             for full, _, each in tools:
                 each.show_as(full)
 
-    def apply_names(self, exchanges: Iterable[Exchange]) -> tuple[Exchange, ...]:
+    def rename_calls(self, exchanges: Iterable[Exchange]) -> tuple[Exchange, ...]:
         """Return recorded exchanges under the names that their tools have by now."""
         return tuple(map(self._rename_call, exchanges))
 
@@ -179,6 +231,7 @@ def is_importable(kind: Any) -> bool:
     return isinstance(kind, type) and getattr(module, kind.__qualname__, None) is kind
 
 
+# A job of a pool joins again with each run: what an earlier run has frozen in this process stays so.
 _frozen: set[tuple[str, str]] = set()
 
 
@@ -187,7 +240,7 @@ def freeze_tools(tools: Iterable[ChildTool], codecs: list[Codec], main: str = ""
     fresh = [place for place in tools if (place.module, place.path) not in _frozen]
     _frozen.update((place.module, place.path) for place in fresh)
     for place in fresh:
-        registry.when_imported(place.module, functools.partial(freeze_in_module, place, codecs))
+        when_imported(place.module, functools.partial(freeze_in_module, place, codecs))
     module = find_main_module()
     here = [place for place in fresh if place.module == module or place.module.rpartition(".")[2] == Path(main).stem]
     if here:

@@ -17,7 +17,7 @@ from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import ini_value, is_file, root_above
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from pytest_agentreplay.core.model import JsonObject
@@ -28,19 +28,7 @@ def select_snapshots(words: Iterable[str], here: Path) -> list[Path]:
 
     Raises SettingsError for an id that no snapshot states.
     """
-    words = list(words)
-    if not words:
-        return [*locks.snapshots(root_above(here))]
-    chosen: list[Path] = []
-    for word in words:
-        path = here / word
-        if path.is_dir():
-            chosen += locks.snapshots(path)
-        elif is_snapshot_name(path):
-            chosen.append(path)
-        else:
-            chosen += select_by_test(word, here, locks.snapshots(root_above(here)))
-    return list(dict.fromkeys(chosen))
+    return select_files(words, here, locks.snapshots, locks.snapshots)
 
 
 def select_pending(words: Iterable[str], here: Path) -> list[Path]:
@@ -48,31 +36,37 @@ def select_pending(words: Iterable[str], here: Path) -> list[Path]:
 
     Raises SettingsError for an id that no pending run states.
     """
-    words = list(words)
-    if not words:
-        return list_pending(root_above(here))
+
+    def pending_in(folder: Path) -> Iterable[Path]:
+        """Return those that lie in a folder, or whose snapshots belong there."""
+        for file in list_pending(root_above(folder)):
+            places = file, layout.home_path(file) or file
+            if any(place.is_relative_to(folder) for place in places):
+                yield file
+
+    return select_files(words, here, list_pending, pending_in)
+
+
+def select_files(
+    words: Iterable[str],
+    here: Path,
+    in_project: Callable[[Path], Iterable[Path]],
+    in_folder: Callable[[Path], Iterable[Path]],
+) -> list[Path]:
+    """Return the files that `words` name: folders, files or tests; without words those of the whole project."""
+    root = root_above(here)
+    if not (words := list(words)):
+        return [*in_project(root)]
     chosen: list[Path] = []
     for word in words:
         path = here / word
         if path.is_dir():
-            waiting = list_pending(root_above(path))
-            chosen += [file for file in waiting if any(place.is_relative_to(path) for place in places_of(file))]
-        elif is_snapshot_name(path):
-            chosen.append(path)
+            chosen += in_folder(path)
+        elif path.suffix != ".py" and (path.name.endswith(layout.SUFFIX) or is_file(path)):
+            chosen.append(path)  # it may be missing: its reader says what is wrong
         else:
-            chosen += select_by_test(word, here, list_pending(root_above(here)))
+            chosen += select_by_test(word, here, in_project(root))
     return list(dict.fromkeys(chosen))
-
-
-def is_snapshot_name(path: Path) -> bool:
-    """Return whether a path is that of a snapshot or a pending run, or would be; its reader says what is wrong."""
-    return path.suffix != ".py" and (path.name.endswith(layout.SUFFIX) or is_file(path))
-
-
-def places_of(file: Path) -> tuple[Path, ...]:
-    """Return where a pending run lies, and where it belongs."""
-    home = layout.home_path(file)
-    return (file,) if home is None else (file, home)
 
 
 def select_by_test(word: str, here: Path, candidates: Iterable[Path]) -> list[Path]:

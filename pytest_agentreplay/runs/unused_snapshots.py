@@ -127,6 +127,7 @@ def find_unused(
     if why or not collected:
         return unused
     opened = {summary.test for summary in summaries}
+    # Under xdist each worker collects all tests: gone is what no worker has an owner for.
     everywhere = set.intersection(*({*each.gone} for each in collected))
     needed = {summary.test for summary in summaries if summary.fixture is not None and not summary.idle}
     gone = {file: test for file, test in collected[0].gone.items() if file in everywhere and test not in needed}
@@ -176,7 +177,7 @@ def delete_unused(unused: UnusedSnapshots, *, dry: bool) -> tuple[list[str], lis
         if name in kept or not snapshots.inside(file, root):
             continue
         try:
-            codec.loads(files.read(file), file=name)
+            codec.loads(files.read(file), file=name)  # unreadable is never absent: a person looks at such a file first
         except SnapshotError:
             damaged.append(name)
             continue
@@ -211,6 +212,7 @@ def measure_likeness(first: str, second: str) -> float:
     names = SequenceMatcher(None, rest, rest_too, autojunk=False)
     if file == file_too:
         return 1 + names.ratio()
+    # The first two are upper bounds of the third, and cheaper: most pairs of a large suite end at them.
     if names.real_quick_ratio() < ALIKE or names.quick_ratio() < ALIKE or (alike := names.ratio()) < ALIKE:
         return 0
     return alike + SequenceMatcher(None, file, file_too, autojunk=False).ratio()

@@ -4,7 +4,6 @@ import importlib
 import sys
 
 from pytest_agentreplay.core.model import Exchange, ToolCall, ToolReply
-from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.intercept.tools.tool import Tool, redirect
 from pytest_agentreplay.runs import replay_kit
 from tests.support import exchanges
@@ -49,9 +48,9 @@ def test_the_path_of_an_unseen_tool_can_be_imported(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     __import__("unseen_shop")
     for tool, path in PATHS.items():
-        assert replay_kit.unfrozen(run(tool), READER, str(tmp_path)) == [{"tool": tool, "path": path}]
+        assert replay_kit.find_unfrozen(run(tool), str(tmp_path)) == [{"tool": tool, "path": path}]
     frozen = ToolCall("find_parcel", {}), ToolReply("here")
-    assert replay_kit.unfrozen(run("Shop-find_parcel", frozen), READER, str(tmp_path)) == []
+    assert replay_kit.find_unfrozen(run("Shop-find_parcel", frozen), str(tmp_path)) == []
     del sys.modules["unseen_shop"]
 
 
@@ -87,7 +86,7 @@ def test_a_tool_under_another_name_is_the_function_that_a_registry_has_under_it(
     desk = importlib.import_module("unseen_desk")
 
     def missed(tool, *between, arguments='{"order_id": "A-1"}'):
-        return replay_kit.unfrozen(run(tool, *between, arguments=arguments), READER, str(tmp_path))
+        return replay_kit.find_unfrozen(run(tool, *between, arguments=arguments), str(tmp_path))
 
     for tool, path in {
         "lookup_order": "unseen_desk._find = write as lookup_order",
@@ -108,7 +107,7 @@ def test_a_tool_under_another_name_is_the_function_that_a_registry_has_under_it(
 
 def test_a_tool_that_no_registry_shows_is_the_frozen_call_that_had_its_arguments(tmp_path):
     def missed(*between, arguments='{"order_id": "A-1"}', tool="lookup_order"):
-        return replay_kit.unfrozen(run(tool, *between, arguments=arguments), READER, str(tmp_path))
+        return replay_kit.find_unfrozen(run(tool, *between, arguments=arguments), str(tmp_path))
 
     reply = ToolReply("late")
     for same in (

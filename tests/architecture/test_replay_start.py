@@ -64,7 +64,7 @@ plugin plugin.collected plugin.conflicts plugin.fixtures plugin.item_session plu
 plugin.runtest_hooks plugin.session_report plugin.keys
 redact redact.redaction_factory
 report report.escape report.notices report.session_notices report.summary
-runs runs.child_invitation runs.late_calls runs.offline_session
+runs runs.late_calls runs.offline_session runs.session_children
 runs.replay_session runs.run_session runs.session_factory runs.session_tools runs.unused_snapshots
 settings settings.parsers settings.tables
 store store.dependency_hashes store.display_path store.files store.layout store.projects store.snapshots store.system
