@@ -26,7 +26,7 @@ VAGUE_IN = {
     "intercept/session/": 4,
     "plugin/": 6,
     "report/": 14,
-    "runs/": 8,
+    "runs/": 3,
 }
 """The same by package, where the names have been gone through."""
 

@@ -8,7 +8,7 @@ import os
 import sys
 
 
-def joined(invitation: str) -> None:
+def join_run(invitation: str) -> None:
     """Join the run of `invitation`. In a replay a child that cannot does not run: its calls would go live."""
     import json
 
@@ -29,7 +29,7 @@ def joined(invitation: str) -> None:
             os._exit(97)
 
 
-def next_sitecustomize() -> None:
+def import_next_sitecustomize() -> None:
     """Import the `sitecustomize` that this one stands before, if there is one."""
     import importlib.machinery
     import importlib.util
@@ -44,5 +44,5 @@ def next_sitecustomize() -> None:
 HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120  pathlib would be loaded into every child
 sys.path[:] = [folder for folder in sys.path if folder != HERE]
 if invitation := os.environ.pop("AGENTREPLAY_CHILD", ""):
-    joined(invitation)
-next_sitecustomize()
+    join_run(invitation)
+import_next_sitecustomize()
