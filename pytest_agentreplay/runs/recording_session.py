@@ -335,20 +335,6 @@ def derive_seed(test: str) -> int:
     return int.from_bytes(hashlib.sha256(test.encode()).digest()[:4])
 
 
-def mark_missing(recording: RecordingSession) -> RecordingSession:
-    """Return the recording of a test that had no snapshot: one that makes no call is not told to need none."""
-    recording.recording = replace(recording.recording, missing=True)
-    return recording
-
-
-def begin_recording(
-    place: Location, settings: Settings, store: Store, facts: JsonObject, since: int
-) -> RecordingSession:
-    """Return the recording of a fixture, not yet open; in a replay it is one of a snapshot that is missing."""
-    session = FixtureRecording(place, settings, store, facts, since)
-    return session if settings.mode == "record" else mark_missing(session)
-
-
 class FixtureRecording(RecordingSession):
     """Records a fixture. Where several processes record it in one session, the first complete run is kept.
 

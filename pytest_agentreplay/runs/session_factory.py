@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.divergence import Divergence, Kind
+from pytest_agentreplay.core.kit import table
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import SnapshotEdited, SnapshotError, SnapshotMisplaced, SnapshotMissing
 from pytest_agentreplay.runs import pause_garbage_collection
@@ -68,9 +69,11 @@ def session_for(
             raise SnapshotEdited(reason, file=format_path(place.snapshot))
     except SnapshotMissing:
         if settings.record_missing and settings.trial is None:
-            from pytest_agentreplay.runs.recording_session import RecordingSession, mark_missing
+            from pytest_agentreplay.runs.recording_session import RecordingSession
 
-            return mark_missing(RecordingSession(place, settings, store))
+            recording = RecordingSession(place, settings, store)
+            recording.note(missing=True)
+            return recording
         missing = Divergence(Kind.NEW, "no snapshot is recorded for this test")
         return UnusableSnapshotSession(
             place, settings, missing, explain=lambda divergence: add_former_name(divergence, place, store, suite)
@@ -152,10 +155,11 @@ def begin_fixture_session(
     with pause_garbage_collection():
         missing = not files.exists(place.snapshot)
         if settings.mode == "record" or (missing and settings.record_missing):
-            from pytest_agentreplay.runs.recording_session import FixtureRecording, mark_missing
+            from pytest_agentreplay.runs.recording_session import FixtureRecording
 
             recording = FixtureRecording(place, settings, store, facts | {"ids": ids}, since)
-            session: RunSession = recording if settings.mode == "record" else mark_missing(recording)
+            recording.note(missing=settings.mode != "record")
+            session: RunSession = recording
         elif missing:
             from pytest_agentreplay.runs.offline_session import UnrecordedFixtureSession
 
@@ -165,9 +169,8 @@ def begin_fixture_session(
         else:
             session = session_for(place, settings, store, suite)
             header = session.run().header
-            kept = header.kit.get("fixture")
-            recorded = kept.get("ids") if isinstance(kept, dict) else None
-            ids = recorded if isinstance(recorded, int) else ids
+            if isinstance(recorded := table(header.kit, "fixture").get("ids"), int):
+                ids = recorded
             session.summary = replace(session.summary, instance=header.clock)
     session.chance.ids = ids
     session.summary = replace(session.summary, fixture={name: str(value) for name, value in facts.items()})
