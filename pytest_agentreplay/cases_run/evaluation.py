@@ -16,7 +16,7 @@ from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.errors import CaseError, LiveRefused, RunnerError
 from pytest_agentreplay.intercept.ordering.overtime import end_process
 from pytest_agentreplay.runs.offline_session import accepted_rules
-from pytest_agentreplay.runs.snapshot_server import SnapshotServer, asked_from_outside
+from pytest_agentreplay.runs.snapshot_server import SnapshotServer, keep_http_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -85,7 +85,7 @@ class CaseEvaluator(NamedTuple):
             if served.told not in tried:
                 if "live" in {served.model, served.other}:
                     raise RunnerError(f"{case.file}: only a runner of this process is served live: take --runner")
-                backend = gate_of(case, served, asked_from_outside(snapshot.run), self.matching(case))
+                backend = gate_of(case, served, keep_http_calls(snapshot.run), self.matching(case))
                 hosts = self.settings.allow_hosts
                 serving = SnapshotServer(snapshot, case.folder / RUN, self.root, backend=backend, allow_hosts=hosts)
                 tried[served.told] = command.run(case, backend, serving, served.told)

@@ -77,7 +77,7 @@ def summary(serving: SnapshotServer) -> int:
     """Say what was served, what was not asked for and where it parted; returns the exit code."""
     from pytest_agentreplay.report.finding import format_finding
 
-    served, missing, found = serving.served, serving.missing, serving.finding()
+    served, missing, found = serving.served, serving.missing, serving.find_divergence()
     tell(f"served {served} call{'' if served == 1 else 's'}, {missing} not asked for")
     if not served and found is None:
         return NOTHING

@@ -241,7 +241,7 @@ class ReplaySession(OfflineSession):
         return VirtualClockUse("the model or tools run for real, which takes real time")
 
     def describe_divergence(self, divergence: Divergence, facts: JsonObject) -> Finding:
-        """As for any run; a snapshot that holds requests to the application under test says so, and nothing else."""
+        """Return the finding as for any run, with what the snapshot shows of imports, test clients and tools."""
         if inside := self._recorded_inside(divergence):
             divergence = replace(
                 divergence,

@@ -52,7 +52,7 @@ class SnapshotServer:
         self._test = snapshot.run.header.test
         policy = in_force(root)
         self._replayer = backend or ReplayBackend(
-            asked_from_outside(snapshot.run),
+            keep_http_calls(snapshot.run),
             Matching(READER, (*RULES, *accepted_rules(root)), personal=policy.personal),
             READER,
         )
@@ -89,14 +89,14 @@ class SnapshotServer:
         served = {x.start for x in self._replayer.list_replayed()}
         return sum(1 for x in self._replayer.run.exchanges if x.start not in served and not x.abandoned)
 
-    def finding(self) -> Finding | None:
-        """The first divergence, now that nothing more will come; None when all was as recorded."""
+    def find_divergence(self) -> Finding | None:
+        """Return the first divergence, now that nothing more will come; None when all was as recorded."""
         divergence = self._replayer.finish()
         return None if divergence is None else findings.describe_divergence(divergence, self._test, self._facts)
 
 
-def asked_from_outside(run: Run) -> Run:
-    """The run as another process asks for it: by its HTTP calls. Tools run there, whatever was frozen here."""
+def keep_http_calls(run: Run) -> Run:
+    """Return the run as another process makes it: its HTTP calls. Tools run there, whatever was frozen here."""
     calls = {x.start: x for x in run.exchanges if isinstance(x.call, HttpCall)}
     outermost = [x for x in calls.values() if x.parent not in calls]
     return Run(run.header, tuple(replace(x, parent=None) for x in outermost))
