@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.core.kit import drift, entries, files, table
+from pytest_agentreplay.core.kit import drift, entries, files, table, texts
 from pytest_agentreplay.core.model import Header, Run, ToolCall
 from pytest_agentreplay.core.paths import quoted, selecting
 from pytest_agentreplay.core.redaction.placeholders import variables_in
@@ -24,7 +24,7 @@ from pytest_agentreplay.runs.offline_session import OfflineSession, make_matchin
 from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.backends.verify import VerifyBackend
@@ -164,17 +164,19 @@ class ReplaySession(OfflineSession):
         return self._report(divergence if self.verifier is None else self.verifier.first(divergence))
 
     def _report(self, divergence: Divergence | None) -> Finding | None:
-        return (
-            None if divergence is None else self.describe_divergence(divergence, self.snapshot_facts(divergence.kind))
-        )
+        if divergence is None:
+            return None
+        return self.describe_divergence(divergence, self.snapshot_facts(divergence.kind))
 
     def await_children(self, until: int | None = None) -> None:
         """Give child processes the time to make the calls that they made before `until` (None: all)."""
-        self.children.wait_for(
-            lambda: (
-                x.lane for x in self.replayer.list_unserved() if not x.abandoned and (until is None or x.start < until)
-            )
-        )
+
+        def lanes_left() -> Iterator[str]:
+            for x in self.replayer.list_unserved():
+                if not x.abandoned and (until is None or x.start < until):
+                    yield x.lane
+
+        self.children.wait_for(lanes_left)
 
     def stopped_early(self) -> Finding | None:
         """Return what a test that failed by an error of its own left of its recording; None: nothing, or unknown."""
@@ -267,8 +269,7 @@ class ReplaySession(OfflineSession):
 
     def _importing_modules(self, divergence: Divergence) -> str:
         """Return the modules of the project that made requests while they were imported then or now, but not both."""
-        then = self.snapshot.run.header.kit.get("importing")
-        apart = self.interception.observed.importing ^ set(map(str, then if isinstance(then, list) else ()))
+        apart = self.interception.observed.importing ^ {*texts(self.snapshot.run.header.kit.get("importing"))}
         called = divergence.recorded.call if divergence.kind is Kind.MISSING and divergence.recorded else divergence.now
         return ", ".join(sorted(apart)) if called is not None and not isinstance(called, ToolCall) else ""
 
@@ -280,12 +281,10 @@ class ReplaySession(OfflineSession):
         from pytest_agentreplay.runs import replay_kit
 
         live = call.name in self.interception.tools.live
-        names = {tool.name for _, tool in self.tools.frozen}
-        names |= {redirection.tool.name for redirection in self.tools.redirections}
         path = replay_kit.guess_tool_line(call.name, str(self.place.root))
-        if not live and (
-            call.name in names | self.interception.tools.seen or path.startswith(replay_kit.UNKNOWN_MODULE)
-        ):
+        # A tool that is still frozen was just not called; one without a function has no line to propose.
+        is_known = call.name in self.tools.list_names() | self.interception.tools.seen
+        if not live and (is_known or path.startswith(replay_kit.UNKNOWN_MODULE)):
             return divergence
         why = "the settings let it run for real (live)" if live else "no setting and no test names it"
         return replace(

@@ -87,6 +87,11 @@ class SessionTools:
         self.redirections.add(redirection, path)
         return redirection
 
+    def list_names(self) -> set[str]:
+        """Return the names of all frozen tools."""
+        redirected = (redirection.tool.name for redirection in self.redirections)
+        return {*(tool.name for _, tool in self.frozen), *redirected}
+
     def has_effects(self, call: Call) -> bool:
         """Return whether a call may change something outside, by what was declared of the tools."""
         reading = {redirection.tool.name for redirection in self.redirections if redirection.tool.effects == "read"}
