@@ -16,7 +16,7 @@ import pytest
 from pytest_agentreplay.core.paths import MARK
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.plugin import keys
-from pytest_agentreplay.plugin.keys import is_opted_in, new_redaction, nodeid_of, redaction_of, settings_of, store_of
+from pytest_agentreplay.plugin.keys import is_opted_in, nodeid_of, redact_id, settings_of, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -58,13 +58,7 @@ def fixture_id(fixturedef: pytest.FixtureDef[Any], item: pytest.Item) -> str:
     name = xunit[1] if xunit is not None else fixturedef.argname
     fixture = f"{node}{MARK}{name}{override_suffix(fixturedef, item, node)}"
     parameters = "-".join(parameter_labels(fixturedef, item))
-    if not parameters:
-        return fixture
-    from pytest_agentreplay.redact.redaction_factory import stored_id
-
-    config = item.config
-    nth = "-".join(map(str, item.callspec.indices.values()))  # type: ignore[attr-defined]
-    return stored_id(f"{fixture}[{parameters}]", redaction_of(config), lambda: new_redaction(config), nth)
+    return redact_id(item, f"{fixture}[{parameters}]") if parameters else fixture
 
 
 def package_id(node: pytest.Package) -> str:

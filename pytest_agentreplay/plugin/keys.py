@@ -44,7 +44,7 @@ LIVE_RUNS: pytest.StashKey[Any] = pytest.StashKey()  # the `live_items.LiveItems
 
 # Of an item.
 OPTED_IN: pytest.StashKey[bool] = pytest.StashKey()
-NODEID: pytest.StashKey[str] = pytest.StashKey()
+NODEID: pytest.StashKey[str] = pytest.StashKey()  # the id of its test, of which it may be one of several items
 # Its session, from its begin to its last report; None in mode off.
 RUN_SESSION: pytest.StashKey[RunSession | None] = pytest.StashKey()
 FINDING: pytest.StashKey[Finding] = pytest.StashKey()  # what it failed with
@@ -56,7 +56,6 @@ PROVING: pytest.StashKey[bool] = pytest.StashKey()  # whether it is replayed to 
 UNDO: pytest.StashKey[Callable[[], None]] = pytest.StashKey()  # withdraws its recording, where it is tried again
 # The redactions of its run and of the proof of that, which know what is not to be shown.
 REDACTIONS: pytest.StashKey[list[Redaction]] = pytest.StashKey()
-TEST: pytest.StashKey[str] = pytest.StashKey()  # the id of the test, where the item is one of several of its test
 TRIAL: pytest.StashKey[OrderTrial] = pytest.StashKey()  # the order of answers in which it replays its test
 TRIED: pytest.StashKey[str] = pytest.StashKey()  # of the plain item of a test that has other orders: its id
 # Of one run of a test that goes live: the cell (see `Axes`), and which of its runs.
@@ -102,21 +101,22 @@ def nodeid_of(item: pytest.Item) -> str:
     The workers of `xdist --dist loadgroup` append "@group" to the node id. A test that is replayed in other orders of
     answers, or goes live, is one test in several items. A secret in it is a placeholder.
     """
-    if TEST in item.stash:
-        return item.stash[TEST]
     if NODEID in item.stash:
         return item.stash[NODEID]
     nodeid = item.nodeid
     if getattr(item.config.option, "loadgroup", False) and item.parent is not None:
         nodeid = f"{item.parent.nodeid}::{item.name}"
-    if "[" in nodeid:
-        from pytest_agentreplay.redact.redaction_factory import stored_id
+    item.stash[NODEID] = redact_id(item, nodeid) if "[" in nodeid else nodeid
+    return item.stash[NODEID]
 
-        config, indices = item.config, getattr(getattr(item, "callspec", None), "indices", {})
-        nth = "-".join(map(str, indices.values())) or "0"
-        nodeid = stored_id(nodeid, redaction_of(config), lambda: new_redaction(config), nth)
-    item.stash[NODEID] = nodeid
-    return nodeid
+
+def redact_id(item: pytest.Item, nodeid: str) -> str:
+    """Return an id with the parameters of `item` as it may be stored: a secret among them is a placeholder."""
+    from pytest_agentreplay.redact.redaction_factory import stored_id
+
+    indices = getattr(getattr(item, "callspec", None), "indices", {})
+    nth = "-".join(map(str, indices.values())) or "0"
+    return stored_id(nodeid, redaction_of(item.config), lambda: new_redaction(item.config), nth)
 
 
 def redaction_of(config: pytest.Config) -> Redaction:

@@ -85,7 +85,7 @@ def repeat_case(item: Any, number: int) -> Any:
     other.extra_keyword_matches |= item.extra_keyword_matches
     for mark in item.own_markers:
         other.add_marker(mark.name)
-    other.stash[keys.TEST], other.stash[keys.LIVE] = item.nodeid, ("LF", number)
+    other.stash[keys.NODEID], other.stash[keys.LIVE] = item.nodeid, ("LF", number)
     return other
 
 

@@ -61,7 +61,7 @@ def repeat_item(item: pytest.Function, test: str, word: str) -> pytest.Function:
         originalname=item.originalname,
     )
     other.own_markers = [*item.own_markers]
-    other.stash[keys.TEST] = test
+    other.stash[keys.NODEID] = test
     return other
 
 
