@@ -145,7 +145,7 @@ def test_a_reply_stays_with_its_question_and_what_stays_ambiguous_is_refused(pro
     assert re.search(r"call \d \(turn [^)]*\) answers model m-1, last message: (\w+\?)   \[by '\1'\]", first), told
     reworded = [CITY.search(answer)[0] for _, answer in pairs(made, "wholly_reworded")]
     assert reworded == ["Paris", "Rome"], "one lane without a word in common keeps its order"
-    replayed = made.list_replayed("-k", " or ".join([*CITIES, "wholly_reworded"]), changed=True)
+    replayed = made.replayed("-k", " or ".join([*CITIES, "wholly_reworded"]), changed=True)
     assert set(map(tuple, replayed.values())) == {("",)}
 
 
