@@ -79,7 +79,7 @@ class UnusableSnapshotSession(OfflineSession):
         self.backend = RefuseAll(why)
         self.at_once = at_once
         self._explain = explain
-        super().__init__(place, settings, self.backend, clock=time.time_ns(), seed=seed)
+        super().__init__(place, settings, self.backend, Header(place.test, clock=time.time_ns(), seed=seed))
 
     def run(self) -> Run:
         """Return an empty run: nothing was recorded."""

@@ -59,7 +59,7 @@ class AdoptingSession(RunSession):
         policy = ReplayPolicy(reads_in_any_order=settings.order == "loose")
         self.adopter = AdoptBackend(snapshot.run, make_matching(place, settings), READER, policy)
         header = snapshot.run.header
-        super().__init__(place, settings, self.adopter, clock=header.clock, seed=header.seed, kit=header.kit)
+        super().__init__(place, settings, self.adopter, header)
         self.adopter.keep_apart(self.redaction.reserve(variables_in(header.kit)), self.redaction)
         if (schedule := make_schedule(snapshot.run)).matters:
             # What the agent asks may depend on which answer came first, and a replay will keep that order.

@@ -80,7 +80,7 @@ class RecordingSession(RunSession):
         )
         self.journal = store.journal_for(place.snapshot, self.header)
         self.recorder = recorder = self.backend_class(self.journal.write)
-        super().__init__(place, settings, recorder, clock=now, seed=self.header.seed, count=recorder.count)
+        super().__init__(place, settings, recorder, self.header, count=recorder.count)
         self.courses = self.interception.lanes.courses = Courses()
         self.interception.order = self.order = Holding(recorder, self.interception)
         if settings.clock == "virtual":

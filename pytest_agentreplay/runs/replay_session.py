@@ -49,7 +49,7 @@ class ReplaySession(OfflineSession):
         self.replayer = self.verifier or self.make_backend(recorded, matching)
         self.snapshot = snapshot
         header = recorded.header
-        super().__init__(place, settings, self.replayer, clock=header.clock, seed=header.seed, kit=header.kit)
+        super().__init__(place, settings, self.replayer, header)
         self.replayer.keep_apart(self.redaction.reserve(variables_in(header.kit)), self.redaction)
         servers = entries(header.kit, "servers")
         self.interception.observed.servers = frozenset(start for start in servers if isinstance(start, int))

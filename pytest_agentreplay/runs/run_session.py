@@ -29,7 +29,7 @@ from pytest_agentreplay.intercept.session.hosts import DeclaredHosts
 from pytest_agentreplay.intercept.tools.deferred_unpatching import refusing, release
 from pytest_agentreplay.redact.redaction_factory import other_policy, redacted_by, redaction_for
 from pytest_agentreplay.report.summary import SessionSummary
-from pytest_agentreplay.runs.session_children import HANDOVER, SessionChildren, describe_run
+from pytest_agentreplay.runs.session_children import HANDOVER, SessionChildren
 from pytest_agentreplay.runs.session_tools import SessionTools, resolve_tools
 from pytest_agentreplay.store import dependency_hashes as declared
 from pytest_agentreplay.store.display_path import format_path
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.cases.view import RunView
     from pytest_agentreplay.core.backends.backend import Backend
     from pytest_agentreplay.core.matching import Near
-    from pytest_agentreplay.core.model import Exchange, Json, JsonObject, Run
+    from pytest_agentreplay.core.model import Exchange, Header, Json, JsonObject, Run
     from pytest_agentreplay.core.redaction.policy import Redactor
     from pytest_agentreplay.intercept.gateway.gateway import Gateway
     from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
@@ -105,16 +105,14 @@ class RunSession:
         place: Location,
         settings: Settings,
         backend: Backend,
+        header: Header,
         *,
-        clock: int,
-        seed: int,
-        kit: JsonObject | None = None,
         count: Callable[[], int] = int,
     ) -> None:
         """Prepare without touching the world.
 
-        `clock` is the wall time at which the run starts, in nanoseconds, `kit` what was around its recording (None: it
-        is recorded now); `count` as in `Interception`.
+        `header` says when the run starts, with which seed, and what was around its recording (no kit: it is recorded
+        now); `count` as in `Interception`.
         """
         self.place = place
         self.settings = settings
@@ -128,8 +126,8 @@ class RunSession:
             policy=settings.redacted,
             redactors=place.redactors,
         )
-        self.clock = Clock(settings.clock, clock)
-        kit = kit or {}
+        self.clock = Clock(settings.clock, header.clock)
+        kit = header.kit
         self._other_policy = bool(kit) and other_policy(kit, settings.redacted)
         self.redaction.recall(kit)
         # A tool that runs for real would send the placeholder to its service, and fail by it instead of by its absence.
@@ -139,10 +137,10 @@ class RunSession:
             self.redaction.learn(CATEGORY, placeholder)
             if len(variables) == 1:
                 self.redaction.name({placeholder: variables[0]})
-        self.zone = Zone(kit.get("zone") if settings.clock != "real" else None, clock)
+        self.zone = Zone(kit.get("zone") if settings.clock != "real" else None, header.clock)
         self.locale = Locale(kit.get("locale"))
         self.fixtures = declared.digests(place.root, settings.fixtures)
-        self.chance = RandomSource(seed)
+        self.chance = RandomSource(header.seed)
         self.interception = interceptions.Interception(
             backend, self.redaction, steps=ClockAndSeeds(self.clock, self.chance), root=str(place.root), count=count
         )
@@ -156,14 +154,9 @@ class RunSession:
         self.children = SessionChildren(
             self.interception,
             settings,
-            kit,
+            header,
+            self.tools,
             mode=self.mode,
-            greeting=lambda: {
-                **describe_run(settings, self.interception, kit, self.tools.frozen),
-                "wall": clock,
-                "seed": seed,
-                "ids": self.chance.ids,
-            },
             recorded=self.recorded_exchanges(),
             learn=self._learn,
         )

@@ -13,6 +13,7 @@ from pytest_agentreplay.core.kit import table, texts
 from pytest_agentreplay.core.release_order import requests_served
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.intercept import registry
+from pytest_agentreplay.intercept.environment.clock import ClockAndSeeds
 from pytest_agentreplay.intercept.network import sandbox
 from pytest_agentreplay.intercept.network.child_events import short_name
 from pytest_agentreplay.intercept.process import child_start
@@ -20,13 +21,13 @@ from pytest_agentreplay.intercept.process.child_server import Children, is_of_pr
 from pytest_agentreplay.runs.session_tools import find_child_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
-    from pytest_agentreplay.core.model import Exchange, JsonObject
+    from pytest_agentreplay.core.model import Exchange, Header
     from pytest_agentreplay.intercept.gateway.gateway import Gateway
     from pytest_agentreplay.intercept.process.child_start import Invitation
     from pytest_agentreplay.intercept.session.interceptions import Interception
-    from pytest_agentreplay.intercept.tools.tool import Tool
+    from pytest_agentreplay.runs.session_tools import SessionTools
     from pytest_agentreplay.settings import Settings
 
 
@@ -34,29 +35,6 @@ NO_LOOPBACK = (
     "the gateway listens on loopback, which agentreplay_sandbox has closed for good: say that the test needs it, "
     'by @pytest.mark.agentreplay(allow_hosts=["127.0.0.1"]), or leave the sandbox off'
 )
-
-
-def describe_run(
-    settings: Settings, interception: Interception, kit: JsonObject, tools: Iterable[tuple[str, Tool]]
-) -> dict[str, Any]:
-    """Return what a child receives when it joins: what holds in the test, its tools by import path, its codecs."""
-    return {
-        "site": HANDOVER.site,
-        "root": interception.root,
-        "clock": "stepped" if settings.clock == "virtual" else settings.clock,
-        "zone": kit.get("zone") if settings.clock != "real" else None,
-        "locale": kit.get("locale"),
-        "order": settings.order,
-        "waits": settings.waits,
-        "tools": [place for path, tool in tools if (place := find_child_tool(path, tool)) is not None],
-        "codecs": [codec for codec in interception.tools.codecs if can_pickle(codec)],
-        "read_tools": settings.read_tools,
-        "live": interception.tools.live,
-        "changes": interception.scope.changes,
-        "seams": dict(registry.ACTIVE_PATCHES),
-        "allow_hosts": settings.allow_hosts,
-        "allow_subprocess": settings.allow_subprocess,
-    }
 
 
 def can_pickle(value: object) -> bool:
@@ -94,21 +72,53 @@ class SessionChildren(Children):
         self,
         interception: Interception,
         settings: Settings,
-        kit: JsonObject,
+        header: Header,
+        tools: SessionTools,
         *,
         mode: str,
-        greeting: Callable[[], Mapping[str, Any]],
         recorded: tuple[Exchange, ...],
         learn: Callable[[Mapping[str, str]], None],
     ) -> None:
-        """As `Children`; `kit` is that of the snapshot."""
-        unexpected = requests_served(kit)
+        """As `Children`; `header` is that of the snapshot, or of the recording."""
         super().__init__(
-            interception, mode=mode, greeting=greeting, recorded=recorded, unexpected=unexpected, learn=learn
+            interception,
+            mode=mode,
+            greeting=self.describe_run,
+            recorded=recorded,
+            unexpected=requests_served(header.kit),
+            learn=learn,
         )
         self._settings = settings
-        self._kit = kit
+        self._header = header
+        self._tools = tools
         self._gateway: Gateway | None = None
+
+    def describe_run(self) -> dict[str, Any]:
+        """Return what a child receives when it joins: what holds in the test, its tools by import path, its codecs."""
+        settings, interception, header = self._settings, self.interception, self._header
+        steps = interception.clock.steps
+        assert isinstance(steps, ClockAndSeeds)
+        places = (find_child_tool(path, tool) for path, tool in self._tools.frozen)
+        return {
+            "site": HANDOVER.site,
+            "root": interception.root,
+            "clock": "stepped" if settings.clock == "virtual" else settings.clock,
+            "wall": header.clock,
+            "seed": header.seed,
+            "ids": steps.chance.ids,
+            "zone": header.kit.get("zone") if settings.clock != "real" else None,
+            "locale": header.kit.get("locale"),
+            "order": settings.order,
+            "waits": settings.waits,
+            "tools": [place for place in places if place is not None],
+            "codecs": [codec for codec in interception.tools.codecs if can_pickle(codec)],
+            "read_tools": settings.read_tools,
+            "live": interception.tools.live,
+            "changes": interception.scope.changes,
+            "seams": dict(registry.ACTIVE_PATCHES),
+            "allow_hosts": settings.allow_hosts,
+            "allow_subprocess": settings.allow_subprocess,
+        }
 
     @property
     def gateway(self) -> Gateway:
@@ -118,7 +128,7 @@ class SessionChildren(Children):
                 raise SettingsError(NO_LOOPBACK)
             from pytest_agentreplay.intercept.gateway.gateway import Gateway
 
-            apart = texts(table(self._kit, "order").get("apart"))
+            apart = texts(table(self._header.kit, "order").get("apart"))
             self._gateway = Gateway(
                 self.interception,
                 recording=self.mode == "record",
