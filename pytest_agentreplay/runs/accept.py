@@ -38,6 +38,13 @@ if TYPE_CHECKING:
 
 
 NOTHING_PENDING = "no run is pending for it; pytest --snapshot-record makes one where the recorded one has to stay"
+# Facts of a kit that differ though the agent does the same: durations, ids of today's trace, the commit.
+INCIDENTAL_FACTS = frozenset({"clock", "trace", "git"})
+
+# Fields of replies, at any depth, that the APIs of models fill anew for each reply.
+INCIDENTAL_FIELDS = frozenset({"id", "created", "created_at", "completed_at", "createTime", "usage", "usageMetadata"})
+
+EMPTY_CALL = ToolCall("")
 
 
 def accept_rule(root: Path, path: str, reason: str) -> str:
@@ -220,15 +227,6 @@ def count_calls(calls: int) -> str:
 def describe_loss(torn: int) -> str:
     """Return what a kill of the recording has cost, as the end of a message; "" for nothing."""
     return f", {torn} bytes of an unfinished record dropped" if torn else ""
-
-
-INCIDENTAL_FACTS = frozenset({"clock", "trace", "git"})
-"""Facts of a kit that differ though the agent does the same: durations, ids of today's trace, the commit."""
-
-INCIDENTAL_FIELDS = frozenset({"id", "created", "created_at", "completed_at", "createTime", "usage", "usageMetadata"})
-"""Fields of replies, at any depth, that the APIs of models fill anew for each reply."""
-
-EMPTY_CALL = ToolCall("")
 
 
 def is_unchanged(previous: Snapshot, new: Run) -> bool:

@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     Greeting = Mapping[str, Any]
 
 
+# Seconds that the main thread of a child holds a call which never ended when recorded, before it reports that.
 PATIENCE = 5.0
-"""Seconds that the main thread of a child holds a call which never ended when recorded, before it reports that."""
 
 
 class ChildSession:

@@ -31,10 +31,17 @@ if TYPE_CHECKING:
     Row = dict[str, Any]
 
 
+# Bytes of each output that are kept, its beginning; the rest is read, so that the command goes on, and counted.
 OUTPUT_LIMIT = 4 << 20
-"""Bytes of each output that are kept, its beginning; the rest is read, so that the command goes on, and counted."""
+# Seconds that the outputs of a command that has ended may stay open, held by its children.
 PATIENCE = 2.0
-"""Seconds that the outputs of a command that has ended may stay open, held by its children."""
+
+
+# The option of ours that names the plan; the process that has it replays the plan's tests and nothing else.
+FLAG = "--agentreplay-proof"
+
+# Variables by which pytest-cov and coverage measure child processes too.
+MEASURED = ("COV_CORE_", "COVERAGE_PROCESS_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +155,6 @@ class Output:
         """Return what is kept, and how much is not."""
         left = self._size - len(self._kept)
         return bytes(self._kept) + (f"\n[{left:,} more bytes are left out]\n".encode() if left else b"")
-
-
-FLAG = "--agentreplay-proof"
-"""The option of ours that names the plan; the process that has it replays the plan's tests and nothing else."""
-
-MEASURED = ("COV_CORE_", "COVERAGE_PROCESS_")
-"""Variables by which pytest-cov and coverage measure child processes too."""
 
 
 @dataclass

@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from pytest_agentreplay.runs.run_session import RunSession
 
 
+# In a report, in the place of a test: nothing says which test a call belongs to.
+AFTER_LAST_TEST = "after the last test"
+
+
 @dataclass
 class EndedTest:
     """A test that has ended: its late calls, to which the interception of the test adds, and how many are reported."""
@@ -92,10 +96,6 @@ class LateCalls:
         if watch is None or not watch.tests:
             return ProcessSummary(late=late)
         return ProcessSummary(late=late, bystanders=watch.tests, model_hosts=(*sorted(watch.hosts),))
-
-
-AFTER_LAST_TEST = "after the last test"
-"""In a report, in the place of a test: nothing says which test a call belongs to."""
 
 
 class ExitGuard:

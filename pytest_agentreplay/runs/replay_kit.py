@@ -34,16 +34,17 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Exchange, Json, JsonObject, Run
     from pytest_agentreplay.core.reading import CallReading, ToolUse
 
+# The fields of a live result for who served the models, with the names in the kit.
 SERVED = {"served_models": "served", "fingerprints": "fingerprint", "providers": "provider"}
-"""The fields of a live result for who served the models, with the names in the kit."""
+# Kinds of divergence by which a model call is not made: nothing can be said of such a run.
 STOPS = {Kind.LIVE, Kind.CHANGE}
-"""Kinds of divergence by which a model call is not made: nothing can be said of such a run."""
+# Stands between the name of a plugin and that of its function where semantic-kernel names a tool for the model.
 PLUGIN_SEPARATOR = "-"
-"""Stands between the name of a plugin and that of its function where semantic-kernel names a tool for the model."""
+# Stands before the name of a tool that no function of the project seems to be.
 UNKNOWN_MODULE = "your.module."
-"""Stands before the name of a tool that no function of the project seems to be."""
+# What a function or method of a module or class is there; anything else is a registry or an object that holds one.
 PLAIN_FUNCTIONS = (FunctionType, staticmethod, classmethod)
-"""What a function or method of a module or class is there; anything else is a registry or an object that holds one."""
+# How one writes classes that cannot be imported by their names.
 IMPORTED_NAMES = {
     "function": "types.FunctionType",
     "generator": "types.GeneratorType",
@@ -52,7 +53,6 @@ IMPORTED_NAMES = {
     "_thread.lock": "type(threading.Lock())",
     "_thread.RLock": "type(threading.RLock())",
 }
-"""How one writes classes that cannot be imported by their names."""
 PACKAGES = (
     *("openai", "anthropic", "httpx", "httpx2", "pydantic", "litellm", "langchain-core", "langgraph"),
     *("openai-agents", "pydantic-ai-slim", "mcp", "google-genai", "boto3"),

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     Replays = Callable[[Location, Settings, Snapshot, Sequence[str]], RunSession]
 
+# Tests that a report names of those that share a fixture.
 MOST_TESTS = 3
-"""Tests that a report names of those that share a fixture."""
 
 
 def begin_session(

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.store.snapshots import Store
 
 
+# Options of pytest by their names in `config.option`: with one of them not every test is run.
 FILTERS = {
     "keyword": "-k",
     "markexpr": "-m",
@@ -40,9 +41,12 @@ FILTERS = {
     "setupplan": "--setup-plan",
     "pyargs": "--pyargs",
 }
-"""Options of pytest by their names in `config.option`: with one of them not every test is run."""
 
 LOST = "a worker was lost"
+# How alike the names of two tests of different files must be to be taken for one test.
+ALIKE = 0.6
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -189,12 +193,6 @@ def delete_unused(unused: UnusedSnapshots, *, dry: bool) -> tuple[list[str], lis
                 files.delete(path, top)
             went.append(str(path))
     return went, damaged
-
-
-ALIKE = 0.6
-"""How alike the names of two tests of different files must be to be taken for one test."""
-
-T = TypeVar("T")
 
 
 def move_command(old: str, new: str) -> str:
