@@ -15,7 +15,7 @@ import threading
 from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, cast
 
 from pytest_agentreplay.core.backends.backend import Moment, Refused, Replayed
@@ -326,7 +326,7 @@ class ReplayBackend:
         now = authority(call)
         services = self._services.options(now)
         exact = self._matching.fingerprint(call)
-        match = self._take_exact(call, services, exact, moment) if self._keyed is None else None
+        match = self._take_unserved(self._exact, services, exact, call, moment) if self._keyed is None else None
         if match is None:
             match = self._find_by_key(call, services, exact, moment)
         if match is not None:
@@ -338,9 +338,9 @@ class ReplayBackend:
     ) -> Exchange | None:
         keyed = self._keyed or self._index_keys()
         key = self._matching.key(call, self._live_ids)
-        match = self._take_exact(call, services, exact, moment)
-        if match is None and (match := self._take_at(keyed, services, key, moment)) is not None:
-            match = self._take_wired(match, keyed, (authority(match.call), key), call)
+        match = self._take_unserved(self._exact, services, exact, call, moment)
+        if match is None:
+            match = self._take_unserved(keyed, services, key, call, moment)
         if match is None:
             match = (
                 self._lookalike(call, moment.lane)
@@ -351,24 +351,6 @@ class ReplayBackend:
             if elsewhere or (match is not None and self._is_swapped(match, call)):
                 return None
         return match
-
-    def _take_exact(
-        self, call: Call, services: tuple[Authority, ...], exact: Hashable, moment: Moment
-    ) -> Exchange | None:
-        """The exchange with the same bytes, and the same credentials beside them."""
-        match = self._take_at(self._exact, services, exact, moment)
-        if match is None:
-            return None
-        return self._take_wired(match, self._exact, (authority(match.call), exact), call, same_bytes=True)
-
-    def _take_wired(
-        self, match: Exchange, queues: Queues, name: Hashable, call: Call, *, same_bytes: bool = False
-    ) -> Exchange | None:
-        """`match`, or the first of its queue, that sends the same credentials as `call` does."""
-        for x in (match, *reversed(queues[name])):
-            if x.start not in self.served and not self._is_swapped(x, call, same_bytes=same_bytes):
-                return x
-        return None
 
     def _look_beside(self, call: Call, moment: Moment, first: Divergence) -> None:
         """Keep whether another lane has parted, too: its next call tells that, whatever it does then is refused."""
@@ -495,18 +477,31 @@ class ReplayBackend:
             self._matching.key(call, self._live_ids)
         return self._keyed
 
-    def _take_at(
-        self, queues: Queues, services: tuple[Authority, ...], identity: Hashable, moment: Moment
+    def _take_unserved(
+        self, queues: Queues, services: tuple[Authority, ...], identity: Hashable, call: Call, moment: Moment
     ) -> Exchange | None:
-        """As `_take`, at the recorded services that may be meant; of several, the one due in this lane first."""
+        """Return the exchange that `call` is, at a service that may be meant, if it sends the same credentials.
+
+        Of several services the one due in this lane goes first; where its exchange sends another credential, the next
+        one of its queue is taken that does not.
+        """
         if len(services) == 1:
-            return self._take(queues, (services[0], identity), moment)
-        matches = (self._take(queues, (service, identity), moment) for service in services)
-        return min(
-            (x for x in matches if x is not None),
-            key=lambda x: (self._precedence.early(x), x.lane != moment.lane, x.start),
-            default=None,
-        )
+            match = self._take(queues, (services[0], identity), moment)
+        else:
+            matches = (self._take(queues, (service, identity), moment) for service in services)
+            match = min(
+                (x for x in matches if x is not None),
+                key=lambda x: (self._precedence.early(x), x.lane != moment.lane, x.start),
+                default=None,
+            )
+        if match is None:
+            return None
+        same_bytes = queues is self._exact
+        # Lazily: nearly always the match itself is taken, and a queue may be as long as the run.
+        for x in chain((match,), reversed(queues[authority(match.call), identity])):
+            if x.start not in self.served and not self._is_swapped(x, call, same_bytes=same_bytes):
+                return x
+        return None
 
     def _take(self, queues: Queues, identity: Hashable, moment: Moment) -> Exchange | None:
         """The first unserved exchange of the lane, else of any; of each the agent's own first, unless it is early."""
