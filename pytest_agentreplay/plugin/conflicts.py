@@ -53,6 +53,7 @@ def flags_of(parser: pytest.Parser) -> dict[str, Any]:
 
 def is_meant_for_us(config: pytest.Config) -> bool:
     """Return whether another plugin's --replay was given one of our words, and no file of that name."""
+    # pytest 8.4-9: https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/config/__init__.py
     option = flags_of(config._parser).get("--replay")
     if option is None or option.dest == "agentreplay_replay":
         return False
@@ -69,6 +70,7 @@ def find_wrong_switch(config: pytest.Config) -> str:
 
 def asks_for_ours(item: pytest.Item) -> bool:
     """Return whether the fixture `agentreplay` of the test is ours or builds on ours; True where it asks for none."""
+    # pytest 8.4-9: https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/python.py
     info = getattr(item, "_fixtureinfo", None)
     definitions = () if info is None else info.name2fixturedefs.get("agentreplay", ())
     for definition in reversed(definitions):

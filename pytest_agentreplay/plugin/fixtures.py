@@ -298,7 +298,7 @@ class SharedSetUp:
 
 def set_up_fixture(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Generator[None, Any, Any]:
     """Set up a wider fixture in a session of its own. A divergence fails each test that shares it."""
-    item = request._pyfuncitem
+    item = request._pyfuncitem  # pytest 8.4-9: https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/fixtures.py
     fixtures = fixtures_of(request.config)
     if not fixtures.intercepts(fixturedef, item):
         return (yield from set_up_live(fixturedef, fixtures))

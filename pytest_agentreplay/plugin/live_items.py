@@ -144,7 +144,8 @@ class LiveItems:
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Know how many runs of which test are selected. Raises UsageError where nothing can be kept of them."""
         for item in session.items:
-            if hasattr(item, "_excinfo") and can_go_live(item):  # pytest makes one item of a method of TestCase
+            # pytest makes one item of a method of TestCase: https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/unittest.py
+            if hasattr(item, "_excinfo") and can_go_live(item):
                 item.stash[keys.LIVE] = self.config.stash[keys.SETTINGS].axes.cell, 1
             if keys.LIVE in item.stash:
                 self.selected.setdefault(nodeid_of(item), Counter())[item.stash[keys.LIVE][0]] += 1
@@ -251,6 +252,7 @@ class LiveItems:
         """Move the bar."""
         self.done += report.when == "teardown"
         if report.when == "teardown" and (reporter := self.bar_reporter()) is not None:
+            # pytest 8.4-9: https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/terminal.py
             total = max(self.done, reporter._numcollected)
             spent = spent_of(self.ledger.entries()).text
             bar = "#" * (20 * self.done // total)

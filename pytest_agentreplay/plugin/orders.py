@@ -56,7 +56,7 @@ def repeat_item(item: pytest.Function, test: str, word: str) -> pytest.Function:
         item.parent,
         name=f"{item.originalname}[{spec.id}]",
         callspec=spec,
-        fixtureinfo=item._fixtureinfo,
+        fixtureinfo=item._fixtureinfo,  # https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/python.py
         keywords={spec.id: True, word: True},
         originalname=item.originalname,
     )

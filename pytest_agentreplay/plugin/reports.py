@@ -232,6 +232,7 @@ def correct_subtest(item: pytest.Item, call: pytest.CallInfo[None], report: pyte
 
 def forget_unittest_failure(item: pytest.Item) -> None:
     """Our verdict replaces what a TestCase has kept."""
+    # pytest 8.4-9: https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/unittest.py
     if getattr(item, "_excinfo", None):
         item._excinfo = None  # type: ignore[attr-defined]
 

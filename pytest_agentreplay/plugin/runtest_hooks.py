@@ -110,7 +110,7 @@ def pytest_fixture_setup(
     fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
 ) -> Generator[None, Any, Any]:
     """Keep a wider fixture out of the recording of the test that needs it first, and clean up after refused ones."""
-    item = request._pyfuncitem
+    item = request._pyfuncitem  # pytest 8.4-9: https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/fixtures.py
     around: AbstractContextManager[None] = nullcontext()
     if is_opted_in(item):
         from pytest_agentreplay.plugin import item_session
@@ -210,6 +210,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         result = yield
     except BaseException as raised:
         leaving = isinstance(raised, KeyboardInterrupt | pytest.exit.Exception)
+        # `_setupstate`, pytest 8.4-9: https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/runner.py
         if not leaving and keys.RUN_SESSION in item.stash and item in (state := item.session._setupstate).stack:
             # A hook of another plugin has failed before pytest's own: the finalizers still belong to the test.
             state.teardown_exact(nextitem)

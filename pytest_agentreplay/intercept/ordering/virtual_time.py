@@ -69,6 +69,7 @@ class StillIdle(idling.SelectorIdle):
     @property
     def due(self) -> int | None:
         """When its next timer is due, in virtual nanoseconds."""
+        # `_cancelled` and `_when` of a handle: https://github.com/python/cpython/blob/3.13/Lib/asyncio/events.py
         timers: list[Any] = self._loop._scheduled  # type: ignore[attr-defined]
         for first in timers[:1]:
             if not first._cancelled:

@@ -47,7 +47,7 @@ def stamp_threads() -> None:
         if library:
             self.run = run_for_import(library, self.run)  # type: ignore[method-assign]
         if call_context is not None:
-            target = getattr(self, "_target", None)
+            target = getattr(self, "_target", None)  # https://github.com/python/cpython/blob/3.13/Lib/threading.py
             self.run = begin(call_context, target or self.run, course=course_of(call_context, self))(self.run)  # type: ignore[method-assign]
             call_context.interception.work.threads.add(self)
             with starting(call_context):
@@ -66,6 +66,7 @@ def stamp_threads() -> None:
         try:
             with starting(call_context):
                 course = course_of(call_context)
+                # `_max_workers`: https://github.com/python/cpython/blob/3.13/Lib/concurrent/futures/thread.py
                 job = call_context.interception.work.jobs.queue(id(self), self._max_workers)
                 work, args = carry(call_context, fn, args, course, job.begin)
                 try:
