@@ -13,7 +13,6 @@ import json
 import os
 import sys
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,37 +45,34 @@ if TYPE_CHECKING:
 AFTER_LAST_TEST = "after the last test"
 
 
-@dataclass
-class EndedTest:
-    """A test that has ended: its late calls, to which the interception of the test adds, and how many are reported."""
-
-    test: str
-    calls: list[str]
-    reported: int = 0
-
-
 class LateCalls:
     """The late calls of all tests of the session, and the model hosts that tests without the plugin look up."""
 
     def __init__(self) -> None:
         """Nothing is collected yet."""
-        self._ended: list[EndedTest] = []
+        # Lists of plain values: they grow with each test of the session, and nothing else of an ended test may stay.
+        self._ended: list[tuple[str, list[str]]] = []
+        self._reported: list[int] = []  # by ended test, how many of its late calls are reported
         self._watch: ModelHostWatch | None = None
 
     def add_session(self, run_session: RunSession) -> None:
         """Collect the late calls of a session that is closed, without a reference to the session itself."""
         calls, reported = run_session.interception.ending.late, run_session.count_reported_late_calls()
-        self._ended.append(EndedTest(run_session.place.test, calls, reported))
+        self.add_calls(run_session.place.test, calls, reported=reported)
 
-    def add_calls(self, test: str, calls: list[str]) -> None:
+    def add_calls(self, test: str, calls: list[str], *, reported: int = 0) -> None:
         """Collect what is added to the list `calls` from now on as calls after the end of `test`."""
-        self._ended.append(EndedTest(test, calls))
+        self._ended.append((test, calls))
+        self._reported.append(reported)
 
     def take_new(self) -> tuple[LateCall, ...]:
         """Return the late calls that are not reported yet; from now on they are."""
-        new = tuple(LateCall(ended.test, call) for ended in self._ended for call in ended.calls[ended.reported :])
-        for ended in self._ended:
-            ended.reported = len(ended.calls)
+        new = tuple(
+            LateCall(test, call)
+            for (test, calls), reported in zip(self._ended, self._reported, strict=True)
+            for call in calls[reported:]
+        )
+        self._reported = [len(calls) for _, calls in self._ended]
         return new
 
     @contextmanager

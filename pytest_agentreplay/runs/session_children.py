@@ -43,8 +43,8 @@ def can_pickle(value: object) -> bool:
 
     try:
         ForkingPickler.dumps(value)
-    except Exception:
-        return False  # a codec of lambdas stays here: what needs it is CannotFreeze in the child
+    except Exception:  # whatever the object raises; a codec of lambdas stays here, and the child reports CannotFreeze
+        return False
     return True
 
 
