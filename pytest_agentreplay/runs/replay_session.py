@@ -69,7 +69,7 @@ class ReplaySession(OfflineSession):
             answers_when_handed_over=unordered,
         )
         if unordered and settings.order != "free":
-            self.interception.pending.pause = Pausing(self.interception)
+            self.interception.pending.pause = Pausing(self.interception.work)
         # A thread or task may wait for an answer that never comes: the watch reports it in place of a hang.
         self.stalls = StallWatch(self.interception, self.overtime, self._find_stall)
         self._complete = False

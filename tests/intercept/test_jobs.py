@@ -62,7 +62,7 @@ def test_a_look_costs_the_same_beside_many_jobs(in_test):
                 for _ in range(waiting):
                     busy.pool.submit(int)
                 assert len(interception.work.jobs) == waiting + 1
-                return lines_of(lambda: pausing.on_its_way(interception) or pausing.at_work(interception, ()))
+                return lines_of(lambda: pausing.on_its_way(interception.work) or pausing.at_work(interception.work, ()))
 
         return act
 

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.release_order import ReleaseEvent, ReleaseSchedule
     from pytest_agentreplay.intercept.ordering.idle import Idle
-    from pytest_agentreplay.intercept.ordering.release import Explain, Waiter
-    from pytest_agentreplay.intercept.session.interceptions import Interception
+    from pytest_agentreplay.intercept.ordering.release import Explain, OrderedTest, Waiter
 
 TIGHT = 5_000_000
 """Nanoseconds within which it is chance whether a timer or an answer came first, where loops ran in real time: one of a
@@ -67,14 +66,14 @@ class Discrete(ReleaseQueue):
     def __init__(
         self,
         schedule: ReleaseSchedule,
-        interception: Interception,
+        test: OrderedTest,
         explain: Explain,
         *,
         loose: bool = False,
         exact: bool = False,
     ) -> None:
         """The run begins."""
-        super().__init__(schedule, interception, explain, loose=loose)
+        super().__init__(schedule, test, explain, loose=loose)
         self.ns = 0
         self.why = ""
         self.tight: set[tuple[int, int]] = set()
@@ -127,7 +126,7 @@ class Discrete(ReleaseQueue):
         self._note_move()
         self._look()
         try:
-            while not sleeper.over and not self._interception.ending.over.is_set():
+            while not sleeper.over and not self._test.ending.over.is_set():
                 wait = self._look_around(None)
                 if not sleeper.over:
                     changed.wait(20 * LOOK if wait is None else wait)
@@ -152,7 +151,7 @@ class Discrete(ReleaseQueue):
     def _idle_of(self, runs: object) -> Idle | None:
         """The loop under watch. One whose time cannot be held ends virtual time for the rest of the test."""
         idle = self._loops.get(runs)
-        if idle is not None or self._interception.ending.over.is_set():
+        if idle is not None or self._test.ending.over.is_set():
             return idle
         loop = lanes.running_loop() if runs is None else runs
         if not self.why and hasattr(loop, "call_soon_threadsafe") and can_stand_still(loop):  # type: ignore[arg-type]
@@ -291,7 +290,7 @@ class Discrete(ReleaseQueue):
         loops = [idle for idle in self._loops.values() if isinstance(idle, StillIdle) and idle.runs]
         if any(idle.listens for idle in loops):
             return True
-        return at_work(self._interception, self._held_threads())[0]
+        return at_work(self._test.work, self._held_threads())[0]
 
 
 def _none_late(events: Sequence[ReleaseEvent]) -> list[ReleaseEvent]:

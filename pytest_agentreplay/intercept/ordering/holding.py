@@ -39,7 +39,7 @@ class Holding:
         """`backend` is told how far each answer has come."""
         self._backend = backend
         self._interception = interception
-        self._threads = Threads(interception)
+        self._threads = Threads(interception.work)
         self._turn = threading.RLock()
         self._moved = self.now()
         self.collisions = 0
@@ -175,7 +175,7 @@ class Holding:
         interception = self._interception
         abroad: set[object] = set()
         if (
-            interception.work.working or interception.main().thread != threading.get_ident()
+            interception.work.working or interception.work.main_thread != threading.get_ident()
         ):  # else there is no other thread to ask
             abroad = {intercepted.thread for intercepted in list(interception.pending.open) if not intercepted.at_home}
         return self._threads.at_work({thread for thread in abroad if isinstance(thread, int)}, now)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from types import FrameType
 
-    from pytest_agentreplay.intercept.session.interceptions import Interception
+    from pytest_agentreplay.intercept.session.lanes import ThreadActivity
 
 MEETS = frozenset({"threading", "queue", "concurrent.futures._base"})
 """Modules in which a thread waits for another one."""
@@ -103,25 +103,21 @@ def joins(thread: int) -> object:
     return id(frame), frame.f_lasti
 
 
-def at_work(interception: Interception, parked: Collection[int]) -> tuple[bool, bool]:
+def at_work(activity: ThreadActivity, parked: Collection[int]) -> tuple[bool, bool]:
     """Whether a thread or job of the test is at work, and whether one waits for what we do not know.
 
     `parked` are the threads that wait for an answer of ours, or run an event loop that is watched.
     """
-    me, main = threading.get_ident(), interception.main().thread
+    me, main = threading.get_ident(), activity.main_thread
     # The test's own thread is one of them: it may stand in a wait until the thread that it starts has begun.
-    others = [thread for thread in {main, *list(interception.work.working)} if thread not in parked and thread != me]
+    others = [thread for thread in {main, *list(activity.working)} if thread not in parked and thread != me]
     standing = [thread for thread in others if waits(thread)]
     busy = len(standing) < len(others)
-    threads = [thread for thread in list(interception.work.threads) if thread.is_alive()]
+    threads = [thread for thread in list(activity.threads) if thread.is_alive()]
     # One that is alive and not at work yet will be in a moment, or is about to end.
-    busy = (
-        busy
-        or bool(interception.work.starting)
-        or any(thread.ident not in interception.work.working for thread in threads)
-    )
-    begun = len(threads) + len(interception.work.jobs)
-    return busy, bool(standing or interception.work.handed) or begun > len(interception.work.working)
+    busy = busy or bool(activity.starting) or any(thread.ident not in activity.working for thread in threads)
+    begun = len(threads) + len(activity.jobs)
+    return busy, bool(standing or activity.handed) or begun > len(activity.working)
 
 
 class Threads:
@@ -130,25 +126,25 @@ class Threads:
     A thread that stays where it is (it sleeps, it waits for the world) is not; nobody knows when it will go on.
     """
 
-    def __init__(self, interception: Interception) -> None:
+    def __init__(self, activity: ThreadActivity) -> None:
         """Nothing is looked at before somebody asks."""
-        self._interception = interception
+        self._activity = activity
         self._places: dict[int, tuple[object, int, float]] = {}
         self._seen: Counter[int] = Counter()
         self._finished, self._since = 0, 0.0
 
     def at_work(self, parked: Collection[int], now: float) -> bool:
         """Whether one is; `parked` are threads that wait for an answer, or run an event loop that is asked itself."""
-        interception = self._interception
-        me, main = threading.get_ident(), interception.main().thread
-        if interception.work.starting or interception.work.handed or on_its_way(interception):
+        activity = self._activity
+        me, main = threading.get_ident(), activity.main_thread
+        if activity.starting or activity.handed or on_its_way(activity):
             return True
-        if self._finished != interception.work.finished:
+        if self._finished != activity.finished:
             # Whoever waits for what was just finished is told in this moment.
-            self._finished, self._since = interception.work.finished, now
-        others = {*interception.work.working, main} - {me, None, *parked}
+            self._finished, self._since = activity.finished, now
+        others = {*activity.working, main} - {me, *parked}
         # No look is left out: a thread has to be seen often before it counts as staying where it is.
-        moving = [thread for thread in others if thread is not None and self._moves(thread, now)]
+        moving = [thread for thread in others if self._moves(thread, now)]
         return bool(moving) or now - self._since < TOLD
 
     def _moves(self, thread: int, now: float) -> bool:
@@ -169,17 +165,12 @@ class Threads:
         return looks < STILL
 
 
-def on_its_way(interception: Interception) -> bool:
+def on_its_way(activity: ThreadActivity) -> bool:
     """Whether a job was given to an executor that has a thread for it, which has not taken it up yet."""
-    jobs = interception.work.jobs
+    jobs = activity.jobs
     if not len(jobs):
-        return any(
-            thread.is_alive() and thread.ident not in interception.work.working
-            for thread in list(interception.work.threads)
-        )
-    if jobs.running + sum(thread.is_alive() for thread in list(interception.work.threads)) > len(
-        interception.work.working
-    ):
+        return any(thread.is_alive() and thread.ident not in activity.working for thread in list(activity.threads))
+    if jobs.running + sum(thread.is_alive() for thread in list(activity.threads)) > len(activity.working):
         return True  # a thread has done it and not said so
     return jobs.one_may_begin()
 
@@ -212,18 +203,16 @@ class Pausing:
 
     now = staticmethod(clocks.monotonic)
 
-    def __init__(self, interception: Interception) -> None:
+    def __init__(self, activity: ThreadActivity) -> None:
         """Nothing is looked at before somebody is answered."""
-        self._interception = interception
-        self._others = Threads(interception)
+        self._activity = activity
+        self._others = Threads(activity)
         self._resting: set[int] = set()
 
     def __call__(self) -> None:
         """Wait, in a thread that is about to get its answer."""
-        me, interception = threading.get_ident(), self._interception
-        beside = (
-            interception.work.working.keys() - {me} or interception.work.threads or me != interception.main().thread
-        )
+        me, activity = threading.get_ident(), self._activity
+        beside = activity.working.keys() - {me} or activity.threads or me != activity.main_thread
         if not beside or lanes.in_loop():
             return
         self._resting.add(me)

@@ -34,7 +34,7 @@ import math
 import threading
 import weakref
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.core.release_order import END, ReleaseEvent, above
@@ -53,8 +53,9 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Exchange
     from pytest_agentreplay.core.release_order import ReleaseSchedule
     from pytest_agentreplay.intercept.ordering.idle import Idle
-    from pytest_agentreplay.intercept.session.interceptions import Interception
+    from pytest_agentreplay.intercept.session.lanes import ThreadActivity
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
+    from pytest_agentreplay.intercept.session.session_parts import Ending
 
     Explain = Callable[[Call, Exchange, Exchange | None], Divergence]
 
@@ -81,6 +82,17 @@ NEVER = END + 1
 """What is waited for of a call that never ended."""
 
 TOO_LATE = "refused: an answer is waited for after its test has ended"
+
+
+class OrderedTest(Protocol):
+    """The test whose answers are in order, as far as the scheduler knows it: what is at work in it, and how it ends."""
+
+    work: ThreadActivity
+    ending: Ending
+    root: str
+
+    def latch(self, divergence: Divergence, origin: str) -> Divergence:
+        """Fail the test with its first divergence, which is returned; `origin` is the agent's line."""
 
 
 class Waiter:
@@ -143,7 +155,7 @@ class ReleaseQueue:
     def __init__(
         self,
         schedule: ReleaseSchedule,
-        interception: Interception,
+        test: OrderedTest,
         explain: Explain,
         *,
         loose: bool = False,
@@ -153,7 +165,7 @@ class ReleaseQueue:
         self.schedule = schedule
         self.guessed = False  # whether a loop could not be asked when it is idle
         self.timed = False  # whether answers were held until a timer of the program had brought another call
-        self._interception = interception
+        self._test = test
         self._explain = explain
         self._loose = loose
         self._waits = waits
@@ -168,7 +180,7 @@ class ReleaseQueue:
         self._settling: dict[int, float] = {}
         self._parked: set[int] = set()  # threads that wait, until they run again
         self._woken: set[Waiter] = set()  # they were let go, and do not run yet
-        self._threads = Threads(interception)
+        self._threads = Threads(test.work)
         self._stuck: dict[Idle, tuple[object, float]] = {}
         self._time = IdleTime(self.now)
         self._moved = self._moved_idle = self._came_idle = 0.0  # readings of the two clocks of `_time`
@@ -222,7 +234,7 @@ class ReleaseQueue:
         if at_once and self._waits_before(exchange.start, gives_way=True) is None:
             self._at_once(intercepted, exchange, exchange.at_once if exchange.suspended else END)
             return
-        if self._interception.ending.over.is_set():
+        if self._test.ending.over.is_set():
             raise ReplayDiverged(TOO_LATE)
         await self._wait_in_loop(intercepted, chunks)
 
@@ -254,7 +266,7 @@ class ReleaseQueue:
             self._wait(waiter)
             try:
                 while not waiter.over:
-                    if self._interception.ending.over.is_set():
+                    if self._test.ending.over.is_set():
                         if chunks == NEVER:
                             return False
                         raise ReplayDiverged(TOO_LATE)
@@ -281,7 +293,7 @@ class ReleaseQueue:
             return None
         loop = lanes.running_loop()
         idle = self._watch_loop(loop if loop is not None else lanes.trio_run())
-        if gives_way and len(self._loops) == 1 and not self._interception.work.working:
+        if gives_way and len(self._loops) == 1 and not self._test.work.working:
             return idle
         waits_here = any(waiter.idle is idle for waiter in self._waiting.values())
         if waits_here or not isinstance(idle, idling.SelectorIdle) or idle.is_at_work():
@@ -483,7 +495,7 @@ class ReleaseQueue:
         if busy or (unknown and self._time.idle - self._moved_idle < SILENCE + 4 * gap):
             self._idles = True
             return TICK
-        self._latch(self._explain(waiter.call, mine, None), find_line(waiter.frames(), self._interception.root))
+        self._latch(self._explain(waiter.call, mine, None), find_line(waiter.frames(), self._test.root))
         return 0
 
     def _find_awaited(self, event: ReleaseEvent, waiter: Waiter | None) -> ReleaseEvent | None:
@@ -530,10 +542,10 @@ class ReleaseQueue:
             here = waiter is not None and waiter.idle is not None and waiter.idle.thread == threading.get_ident()
             if not self._loose and here and waiter is not None and waiter.idle is not None and not waiter.idle.slept:
                 divergence = self._explain(intercepted.call, exchange, self.schedule.exchanges[waiter.start])
-                self._latch(divergence, agents_line(self._interception.root))
+                self._latch(divergence, agents_line(self._test.root))
                 raise self._refusal()
             if event is not None and (loop := lanes.running_loop()) is not None and not self._loose:
-                line, tasks = agents_line(self._interception.root), weakref.WeakSet(asyncio.all_tasks(loop))
+                line, tasks = agents_line(self._test.root), weakref.WeakSet(asyncio.all_tasks(loop))
                 self._overtaking.append(Overtaking(intercepted.call, exchange, line, self._watch_loop(loop), tasks))
             end = exchange.timing.end or exchange.timing.start
             self.schedule.come(ReleaseEvent(exchange.finish or exchange.start, exchange.start, chunks, end))
@@ -601,7 +613,7 @@ class ReleaseQueue:
     def _at_work(self) -> tuple[bool, bool]:
         """Whether a thread or job is at work, and whether one, or a task, waits for what we do not know."""
         ours = [*self._waiting.values(), *self._endless.values()]
-        busy, unknown = at_work(self._interception, self._held_threads())
+        busy, unknown = at_work(self._test.work, self._held_threads())
         futures = {waiter.future for waiter in ours}
         for runs, idle in self._loops.items():
             unknown = unknown or not isinstance(idle, idling.SelectorIdle)  # its timers, or its waits, are not seen
@@ -650,15 +662,15 @@ class ReleaseQueue:
     def _pending_timers(self) -> tuple[str, ...]:
         """What there is to say of the timers that nobody waits for any more."""
         loops = [runs for runs, idle in self._loops.items() if idle.timeout is not None]
-        return tuple(text for loop in loops if (text := pending_timer(loop, self._interception.root)))
+        return tuple(text for loop in loops if (text := pending_timer(loop, self._test.root)))
 
     def _part(self, waiter: Waiter, expected: Exchange, detail: tuple[str, ...] = ()) -> None:
         divergence = self._explain(waiter.call, self.schedule.exchanges[waiter.start], expected)
         divergence = replace(divergence, detail=(*divergence.detail, *detail))
-        self._latch(divergence, find_line(waiter.frames(), self._interception.root))
+        self._latch(divergence, find_line(waiter.frames(), self._test.root))
 
     def _latch(self, divergence: Divergence, line: str) -> None:
-        kept = self._interception.latch(divergence, line)
+        kept = self._test.latch(divergence, line)
         if self._divergence is None:
             self.refuse(kept)
 

@@ -113,7 +113,7 @@ class StallWatch:
         """Return for how many seconds what the test waits for may stay away; None while something is at work."""
         # https://docs.python.org/3/library/sys.html#sys._current_frames, CPython alone
         interception, frames = self._interception, sys._current_frames()
-        ours = {interception.main().thread, *list(interception.work.working)}
+        ours = {interception.work.main_thread, *list(interception.work.working)}
         threads = [thread for thread in list(interception.work.threads) if thread.is_alive()]
         if interception.work.starting or any(thread.ident not in interception.work.working for thread in threads):
             return None

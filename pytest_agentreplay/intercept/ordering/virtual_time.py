@@ -181,7 +181,7 @@ class VirtualClock:
         call_context = lanes.CALL_CONTEXT.get()
         if call_context is not None:
             return call_context.interception is self._interception and call_context.inside is None
-        return threading.get_ident() == self._interception.main().thread
+        return threading.get_ident() == self._interception.work.main_thread
 
 
 BUSY = SECOND

@@ -109,6 +109,7 @@ class Interception:
     def begin_at(self, call_context: lanes.CallContext) -> None:
         """Make `call_context` the first one: in a child process of the test, or in a worker of a pool."""
         self._call_context = call_context
+        self.work.main_thread = call_context.thread or threading.get_ident()
         self._guests.clear()
 
     def forget(self) -> None:

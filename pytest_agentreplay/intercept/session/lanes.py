@@ -90,6 +90,7 @@ class ThreadActivity:
         handed: Work that is on its way to a thread, or its result from there.
         finished: How many jobs executors have done.
         running: By ident, the lane of the job or thread that is under way there.
+        main_thread: Ident of the thread that runs the test's first lane.
     """
 
     def __init__(self) -> None:
@@ -101,6 +102,7 @@ class ThreadActivity:
         self.handed: set[object] = set()
         self.finished = 0
         self.running: dict[int, CallContext] = {}
+        self.main_thread = threading.get_ident()
 
     def clear(self) -> None:
         """Forget all that was under way: in another run, or in a fork."""
