@@ -67,10 +67,10 @@ class AdoptBackend(ReplayBackend):
         """Index `run`; `matching` says which of the new calls are the recorded ones."""
         super().__init__(run, matching, reader, policy)
         self._aligned: dict[int, Aligned] = {}
-        self._lanes = {x.lane: x.lane for x in self._top if not above(x.lane)}  # of now -> recorded
+        self._lanes = {x.lane: x.lane for x in self._index.top if not above(x.lane)}  # of now -> recorded
         self._endpoints: dict[str, list[Exchange]] = defaultdict(list)
         self._place: dict[int, int] = {}
-        for x in self._top:
+        for x in self._index.top:
             same = self._endpoints[self._endpoint(x.call)]
             self._place[x.start] = len(same)
             same.append(x)
@@ -122,7 +122,7 @@ class AdoptBackend(ReplayBackend):
         if (like := self._contradiction(features_of_call, match)) is not None:
             return refusals.explain_contradiction(self._progress(served), call, due=match, like=like)
         self._lanes.setdefault(moment.lane, match.lane)
-        self._services.bind(authority(call), authority(match.call))
+        self._index.services.bind(authority(call), authority(match.call))
         self._aligned[match.start] = Aligned(match, call, parts)
         return match
 
@@ -130,13 +130,13 @@ class AdoptBackend(ReplayBackend):
         """The recorded calls at the endpoint of `call` that may come now: of its own lane, or of those nobody has."""
         due: dict[str, list[Exchange]] = {}
         stopped: set[str] = set()
-        services = self._services.options(authority(call))
+        services = self._index.services.options(authority(call))
         for x in self._endpoints.get(self._endpoint(call), ()):
             if x.start in self.served or x.lane in stopped or authority(x.call) not in services:
                 continue
             mine = due.get(x.lane)
             after = mine is not None and mine[0].finish is not None and mine[0].finish < x.start
-            if after or self._precedence.early(x):
+            if after or self._index.precedence.early(x):
                 stopped.add(x.lane)
             else:
                 due.setdefault(x.lane, []).append(x)
@@ -183,7 +183,7 @@ class AdoptBackend(ReplayBackend):
     @cached_property
     def _same(self) -> dict[str, list[Exchange]]:
         groups: dict[str, list[Exchange]] = defaultdict(list)
-        for x in self._top:
+        for x in self._index.top:
             groups[self._make_plain_key(x.call)].append(x)
         return groups
 

@@ -1,57 +1,40 @@
 """The backend that answers from a run, and refuses at the first divergence, for good.
 
-A call is looked up three times at most: by its exact bytes in its lane, by them in any lane, and by its canonical key
-(what the rules drop removed, client-made ids renumbered); where the test says which pictures are near enough, a fourth
-time without them. Of several that are the same, one of the lane in which the last call of this lane was recorded goes
-first, then one of the lane of the same name, then one of the same agent: these are preferences, no call is refused for
-them, and one that must not come yet gives way to one that may. Queues are first in, first out by `start`; each
-exchange is served once. A call that is recorded but comes before one that must precede it (`release_order`) is out of
-order.
+`CallIndex` says which recorded call a call of now is. The backend decides: a call that is recorded but comes before
+one that must precede it (`release_order`) is out of order, and one that is not recorded is a divergence. Where no queue
+keeps the order, a call that comes too early is answered all the same (`Ahead`), so that the report can say whether what
+was due before it came later or was left out.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from itertools import chain, islice
-from typing import TYPE_CHECKING, cast
+from functools import partial
+from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.backends.backend import Moment, Refused, Replayed
+from pytest_agentreplay.core.backends.call_index import CallIndex
 from pytest_agentreplay.core.divergence import Divergence
 from pytest_agentreplay.core.frames import connections
-from pytest_agentreplay.core.matching import NearMatches
-from pytest_agentreplay.core.matching.address import Authorities, authority
-from pytest_agentreplay.core.matching.wiring import KnownToday, PlaceholderMatch, Tokens
 from pytest_agentreplay.core.model import FrameCall, HttpCall, ToolCall
-from pytest_agentreplay.core.redaction.placeholders import OPAQUE, has_header_digests, lacks_body_digests
-from pytest_agentreplay.core.release_order import Precedence, above, requests_served
+from pytest_agentreplay.core.release_order import above
 from pytest_agentreplay.core.turns import SAFE_METHODS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Hashable, Sequence
+    from collections.abc import Callable, Collection
     from collections.abc import Set as AbstractSet
 
     from pytest_agentreplay.core.backends.backend import Verdict
     from pytest_agentreplay.core.diagnose.progress import ReplayProgress
     from pytest_agentreplay.core.divergence import Difference
     from pytest_agentreplay.core.matching import Matching, Near
-    from pytest_agentreplay.core.matching.address import Authority
+    from pytest_agentreplay.core.matching.wiring import KnownToday
     from pytest_agentreplay.core.model import Call, Exchange, Run
     from pytest_agentreplay.core.reading import Reader
 
-Queues = dict["Hashable", list["Exchange"]]
-
 BESIDE = 16
 """Lanes that are looked at once one has parted."""
-
-TWINS = 64
-"""Equal calls that are looked at where the first one must not come yet."""
-
-
-_AGENT = object()
-"""Begins the names of the queues that hold one agent's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,45 +63,34 @@ class ReplayBackend:
         """Index `run` without restoring a single body."""
         self.run = run
         self.policy = policy or ReplayPolicy()
-        self.served: dict[int, Call] = {}
         self.divergence: Divergence | None = None
         self.drift: list[tuple[Exchange, tuple[Difference, ...]]] = []
+        self._index = CallIndex(run, matching)
         self._matching = matching
-        if lacks_body_digests(run.header.kit):
-            matching.personal -= {OPAQUE}
         self._reader = reader
         self._lock = threading.Lock()
         self._tickets = 0
         self._connections: dict[int, tuple[Exchange, ...]] | None = None
-        self._requests = requests_served(run.header.kit)
-        outermost = [x for x in run.exchanges if x.parent is None]
-        self._top = tuple(x for x in outermost if x.start not in self._requests)
-        self._answerable = (*self._top, *(x for x in outermost if x.start in self._requests))
-        self._services = Authorities(x.call for x in self._answerable)
-        self._exact = make_queues([((authority(x.call), matching.fingerprint(x.call)), x) for x in self._answerable])
-        self._tokens = Tokens(matching.text, wired=has_header_digests(run.header.kit))
-        matching.digests = has_header_digests(run.header.kit)
-        self._keyed: Queues | None = None
-        self._other: tuple[Exchange, str] | None = None  # what the last call is but for a credential, and for which
-        self._alike: NearMatches | None = None
-        self._veiled: PlaceholderMatch | None = None
-        self._recorded_ids, self._live_ids = matching.ids(), matching.ids()
-        self.without_content: list[Exchange] = []
-        """The exchanges served whose arguments an older release had recorded by class alone."""
-        self._tools: Queues | None = None
-        self._changing: frozenset[str] = frozenset()
-        self._precedence = Precedence(self._top, run.header.kit.get("lanes"), run.header.kit.get("after"))
         self._beside: dict[str, Divergence | None] = {}
         self._ahead: Ahead | None = None
-        self._continued: dict[str, str] = {}  # by lane now, the recorded lane of its last call
+
+    @property
+    def served(self) -> dict[int, Call]:
+        """By `start`, the calls of now that were served."""
+        return self._index.served
+
+    @property
+    def without_content(self) -> list[Exchange]:
+        """The exchanges served whose arguments an older release had recorded by class alone."""
+        return self._index.without_content
 
     def media(self, near: Near) -> None:
         """Take calls for one that differ in their media alone, where `near` says that these are near enough."""
-        self._matching.near = near
+        self._index.accept_media(near)
 
     def keep_apart(self, placeholders: frozenset[str], of_today: KnownToday) -> None:
         """Take no call that sends one of these secrets for one that sent another of them; as `Tokens.keep_apart`."""
-        self._tokens.keep_apart(placeholders, of_today)
+        self._index.keep_apart(placeholders, of_today)
 
     @property
     def at_once(self) -> bool:
@@ -127,11 +99,7 @@ class ReplayBackend:
 
     def recognise(self, call: Call) -> bool:
         """Whether these exact bytes were recorded; then they hold no secret, because nothing stored does."""
-        exact = self._matching.fingerprint(call)
-        services = self._services.options(authority(call))
-        if len(services) == 1:
-            return (services[0], exact) in self._exact
-        return any((service, exact) in self._exact for service in services)
+        return self._index.recognise(call)
 
     def connection(self, opening: int) -> tuple[Exchange, ...]:
         """The exchanges of the connection that `opening` opened, those inside other exchanges too."""
@@ -151,31 +119,36 @@ class ReplayBackend:
             if isinstance(answer, Divergence):
                 return Refused(answer)
             early: Callable[[str], object] | None = None
-            policy = self.policy
-            free = policy.any_order or (policy.reads_in_any_order and only_reads(call, moment))
-            if self._precedence.early(answer, moment.lane) and not free and self._ahead is None:
-                left = {x.start: x for x in self._precedence.binding(answer) if not self._precedence.handed(x)}
-                done = {x.start for x in self._top} - left.keys() - {answer.start}
+            if self._ahead is None and self._is_early(answer, call, moment):
+                left, done = self._find_left(answer)
                 if not self._may_look_ahead(answer, left):
                     from pytest_agentreplay.core import diagnose
 
                     return Refused(diagnose.explain_order(self._progress(done), call, answer))
                 self._ahead = Ahead(call, answer, left, done)
                 early = self._ahead.called_from
-            self.served[answer.start] = call
-            self._continued[moment.lane] = answer.lane
-            self._tokens.served(answer, call)
+            self._index.note_served(answer, call, moment.lane)
             if watched := self._matching.watched(answer.call, call):
                 self.drift.append((answer, watched))
             self._tickets += 1
             if not isinstance(call, FrameCall):  # whoever sends a message goes on at once
-                self._precedence.ask(answer)
-            if not (
-                self.policy.answers_when_handed_over and answer.suspended and isinstance(call, HttpCall | ToolCall)
-            ):
-                # Else it is a task, which gives way to others while it waits: it has no answer yet when these ask.
-                self._precedence.answer(answer)
+                self._index.precedence.ask(answer)
+            # A task gives way to others while it waits: it has no answer yet when these ask.
+            gives_way = answer.suspended and isinstance(call, HttpCall | ToolCall)
+            if not (gives_way and self.policy.answers_when_handed_over):
+                self._index.precedence.answer(answer)
             return Replayed(answer, self._tickets, handed=partial(self._note_handed_over, answer), early=early)
+
+    def _is_early(self, match: Exchange, call: Call, moment: Moment) -> bool:
+        """Whether `call` comes before one that must precede its exchange `match`, where the order matters to it."""
+        free = self.policy.any_order or (self.policy.reads_in_any_order and only_reads(call, moment))
+        return not free and self._index.precedence.early(match, moment.lane)
+
+    def _find_left(self, match: Exchange) -> tuple[dict[int, Exchange], set[int]]:
+        """Return what is due before `match` and was not handed over, by `start`, and what is not due before it."""
+        precedence = self._index.precedence
+        left = {x.start: x for x in precedence.binding(match) if not precedence.handed(x)}
+        return left, {x.start for x in self._index.top} - left.keys() - {match.start}
 
     def _progress(self, served: Collection[int], matching: Matching | None = None) -> ReplayProgress:
         """Return how far the run has come. Loaded at the first miss: a run that is replayed as recorded needs none."""
@@ -227,8 +200,8 @@ class ReplayBackend:
     def _note_handed_over(self, exchange: Exchange) -> None:
         """The answer has been handed over; what comes after it may be asked from now on."""
         with self._lock:
-            self._precedence.answer(exchange)
-            self._precedence.hand(exchange)
+            self._index.precedence.answer(exchange)
+            self._index.precedence.hand(exchange)
 
     def latch(self, divergence: Divergence, origin: str) -> Divergence:
         """Keep the first divergence, with the agent's line that led to it."""
@@ -246,12 +219,12 @@ class ReplayBackend:
         with self._lock:
             self._settle_ahead()
             if self.divergence is None:
-                awaited = {x.start for x in self._top if until is not None and x.start > until}
+                awaited = {x.start for x in self._index.top if until is not None and x.start > until}
                 answered = self._answered | awaited
-                given_up = [x for x in self._find_unserved() if x.abandoned] if writes is not None else []
+                given_up = [x for x in self._index.list_unserved() if x.abandoned] if writes is not None else []
                 required = {x.start for x in given_up if writes is not None and writes(x.call)} - answered
                 # Telling what is missing reads every body; a run that was made whole must not pay for it.
-                if required or any(x.start not in answered and not x.abandoned for x in self._top):
+                if required or any(x.start not in answered and not x.abandoned for x in self._index.top):
                     from pytest_agentreplay.core import diagnose
 
                     self.divergence = diagnose.explain_missing(self._progress(answered), required)
@@ -262,7 +235,7 @@ class ReplayBackend:
         from pytest_agentreplay.core import diagnose
 
         with self._lock:
-            awaited = {x.start for x in self._top if until is not None and x.start > until}
+            awaited = {x.start for x in self._index.top if until is not None and x.start > until}
             return diagnose.explain_stop(self._progress(self._answered | awaited))
 
     def missing(self) -> Divergence | None:
@@ -271,22 +244,19 @@ class ReplayBackend:
 
         with self._lock:
             answered = self._answered
-            if all(x.start in answered or x.abandoned for x in self._top):
+            if all(x.start in answered or x.abandoned for x in self._index.top):
                 return None
             return diagnose.explain_missing(self._progress(answered), set())
 
     def list_unserved(self) -> tuple[Exchange, ...]:
         """Return the top-level exchanges that were not asked for so far."""
         with self._lock:
-            return self._find_unserved()
+            return self._index.list_unserved()
 
     @property
     def _answered(self) -> AbstractSet[int]:
         """The calls that are not expected any more, by `start`."""
-        return self.served.keys() | self._requests.keys()
-
-    def _find_unserved(self) -> tuple[Exchange, ...]:
-        return tuple(x for x in self._top if x.start not in self.served)
+        return self.served.keys() | self._index.requests.keys()
 
     def find_divergence(self) -> Divergence | None:
         """Where the run parted so far: of lanes that did beside each other the one recorded first tells the others."""
@@ -305,52 +275,17 @@ class ReplayBackend:
     def list_replayed(self) -> tuple[Exchange, ...]:
         """The exchanges served so far, children included, in recorded order."""
         with self._lock:
-            requests = self._requests
+            requests = self._index.requests
             top = ((x, x.start if x.parent is None else x.parent) for x in self.run.exchanges)
             return tuple(x for x, start in top if start in self.served or requests.get(start) in self.served)
 
     def list_made(self) -> tuple[Exchange, ...]:
         """The top-level exchanges served so far, each with the call as it was made now: no body has to be restored."""
         with self._lock:
-            return tuple(replace(x, call=self.served[x.start]) for x in self._top if x.start in self.served)
+            return tuple(replace(x, call=self.served[x.start]) for x in self._index.top if x.start in self.served)
 
     def _find(self, call: Call, moment: Moment) -> Exchange | None:
-        if isinstance(call, ToolCall) and self._is_changing(call):
-            # In order of start: a call may equal a later one that was made on another object.
-            match = self._fitting(call, moment.lane)
-            if match is not None:
-                if self._keyed is not None:
-                    self._matching.key(call, self._live_ids)
-                return match
-        self._other = None
-        now = authority(call)
-        services = self._services.options(now)
-        exact = self._matching.fingerprint(call)
-        match = self._take_unserved(self._exact, services, exact, call, moment) if self._keyed is None else None
-        if match is None:
-            match = self._find_by_key(call, services, exact, moment)
-        if match is not None:
-            self._services.bind(now, authority(match.call))
-        return match
-
-    def _find_by_key(
-        self, call: Call, services: tuple[Authority, ...], exact: Hashable, moment: Moment
-    ) -> Exchange | None:
-        keyed = self._keyed or self._index_keys()
-        key = self._matching.key(call, self._live_ids)
-        match = self._take_unserved(self._exact, services, exact, call, moment)
-        if match is None:
-            match = self._take_unserved(keyed, services, key, call, moment)
-        if match is None:
-            match = (
-                self._lookalike(call, moment.lane)
-                or self._behind_veil(call, moment.lane)
-                or self._recorded_without_content(call, moment.lane)
-            )
-            elsewhere = match is not None and authority(match.call) not in services
-            if elsewhere or (match is not None and self._is_swapped(match, call)):
-                return None
-        return match
+        return self._index.find(call, moment)
 
     def _look_beside(self, call: Call, moment: Moment, first: Divergence) -> None:
         """Keep whether another lane has parted, too: its next call tells that, whatever it does then is refused."""
@@ -369,171 +304,28 @@ class ReplayBackend:
 
     def _with_another_token(self, call: Call) -> Divergence | None:
         """Why a call is refused that is recorded here with another credential."""
-        if self._other is None:
+        if self._index.swapped is None:
             return None
         from pytest_agentreplay.core import diagnose
 
-        match, other = self._other
+        match, other = self._index.swapped
         return diagnose.explain_token(self._progress(self.served), call, match, other=other)
-
-    def _is_swapped(self, match: Exchange, call: Call, *, same_bytes: bool = False) -> bool:
-        """Whether `call` is `match` but for a credential; the first such exchange is what a refusal names."""
-        other = self._tokens.swapped(match.call, call, unread=same_bytes)
-        if other and self._other is None:
-            self._other = match, other
-        return bool(other)
 
     def _at_another_service(self, call: Call) -> Divergence | None:
         """Why a call is refused that is recorded at another local service than the one that it goes to."""
-        now, key = authority(call), self._matching.key(call, self._matching.ids())
-        here = self._services.options(now)
-        for service in self._services.recorded if now is not None else ():
-            x = None if service in here else self._first(self._keyed or {}, (service, key))
-            if x is not None:
-                from pytest_agentreplay.core import diagnose
+        elsewhere = self._index.find_elsewhere(call)
+        if elsewhere is None:
+            return None
+        from pytest_agentreplay.core import diagnose
 
-                meant, instead = self._services.standing_for(now) or now, self._services.now(service)
-                return diagnose.explain_service(self._progress(self.served), call, x, meant=meant, instead=instead)
-        return None
+        match, meant, instead = elsewhere
+        return diagnose.explain_service(self._progress(self.served), call, match, meant=meant, instead=instead)
 
     def _miss(self, call: Call, moment: Moment) -> Divergence:
         from pytest_agentreplay.core import diagnose
 
         progress = self._progress(self._answered, self._matching)
         return diagnose.explain_miss(progress, call, moment.lane, agent=moment.agent)
-
-    def _lookalike(self, call: Call, lane: str) -> Exchange | None:
-        """The first exchange that differs in media alone, where the test says that they are near enough."""
-        if self._matching.near is None:
-            return None
-        if self._alike is None:
-            self._alike = NearMatches(self._matching, self._top)
-        return self._alike.find(call, lane, self.served.keys())
-
-    def _behind_veil(self, call: Call, lane: str) -> Exchange | None:
-        """The first exchange that held a secret where `call` has a stand-in for one."""
-        if self._veiled is None:
-            self._veiled = PlaceholderMatch(
-                ((x, self._matching.text(x.call)) for x in self._top), self._matching.personal
-            )
-        return self._veiled.find(self._matching.text(call), lane, self.served.keys()) if self._veiled else None
-
-    def _fitting(self, call: ToolCall, lane: str) -> Exchange | None:
-        """The first exchange of a tool that differs in nothing but what its recording, or `call`, does not compare."""
-        tools = self._of_tools
-        for name in ((lane, call.name), call.name):
-            self._first(tools, name)  # drops what was served
-            for x in reversed(tools.get(name, [])):
-                if x.start not in self.served and self._is_fitting(cast("ToolCall", x.call), call):
-                    return x
-        return None
-
-    def _is_fitting(self, recorded: ToolCall, call: ToolCall) -> bool:
-        from pytest_agentreplay.core.serialize.fitting import fitted
-
-        same = fitted(recorded, call, older=self._older)
-        alike = self._matching.key_alone(same) == self._matching.key_alone(recorded)
-        return alike and not self._tokens.swapped(recorded, call)
-
-    def _recorded_without_content(self, call: Call, lane: str) -> Exchange | None:
-        """The first exchange that an older release recorded by the classes of its arguments."""
-        if not self._older or not isinstance(call, ToolCall):
-            return None
-        match = self._fitting(call, lane)
-        if match is not None and "clock" in self.run.header.kit:  # a trace of another tool has no such entry
-            self.without_content.append(match)
-        return match
-
-    @cached_property
-    def _older(self) -> bool:
-        """Whether arguments were recorded by class alone."""
-        from pytest_agentreplay.core.serialize.fitting import BY_CONTENT
-
-        return self.run.header.kit.get("arguments") != BY_CONTENT
-
-    @property
-    def _of_tools(self) -> Queues:
-        if self._tools is None:
-            from pytest_agentreplay.core.serialize.fitting import has_changes
-
-            made = [(x.call, x) for x in self._top if isinstance(x.call, ToolCall)]
-            self._tools = make_queues([(call.name, x) for call, x in made])
-            self._changing = frozenset(call.name for call, _ in made if has_changes(call))
-        return self._tools
-
-    def _is_changing(self, call: ToolCall) -> bool:
-        """Whether something of the calls of a tool is not compared, since the tool changes it."""
-        from pytest_agentreplay.core.serialize.fitting import has_changes
-
-        return bool(self._of_tools) and (call.name in self._changing or has_changes(call))
-
-    def _index_keys(self) -> Queues:
-        """Bodies are restored and parsed only now that a call's bytes were not met as they were."""
-        identified = [
-            ((authority(x.call), self._matching.key(x.call, self._recorded_ids)), x) for x in self._answerable
-        ]
-        self._keyed = make_queues(identified)
-        for call in self.served.values():
-            self._matching.key(call, self._live_ids)
-        return self._keyed
-
-    def _take_unserved(
-        self, queues: Queues, services: tuple[Authority, ...], identity: Hashable, call: Call, moment: Moment
-    ) -> Exchange | None:
-        """Return the exchange that `call` is, at a service that may be meant, if it sends the same credentials.
-
-        Of several services the one due in this lane goes first; where its exchange sends another credential, the next
-        one of its queue is taken that does not.
-        """
-        if len(services) == 1:
-            match = self._take(queues, (services[0], identity), moment)
-        else:
-            matches = (self._take(queues, (service, identity), moment) for service in services)
-            match = min(
-                (x for x in matches if x is not None),
-                key=lambda x: (self._precedence.early(x), x.lane != moment.lane, x.start),
-                default=None,
-            )
-        if match is None:
-            return None
-        same_bytes = queues is self._exact
-        # Lazily: nearly always the match itself is taken, and a queue may be as long as the run.
-        for x in chain((match,), reversed(queues[authority(match.call), identity])):
-            if x.start not in self.served and not self._is_swapped(x, call, same_bytes=same_bytes):
-                return x
-        return None
-
-    def _take(self, queues: Queues, identity: Hashable, moment: Moment) -> Exchange | None:
-        """The first unserved exchange of the lane, else of any; of each the agent's own first, unless it is early."""
-        here = self._continued.get(moment.lane, moment.lane)
-        for name in ((here, identity), (moment.lane, identity), identity):
-            first = self._first(queues, name)
-            if first is None:
-                continue
-            if (
-                self._precedence.early(first, moment.lane)
-                and (twin := self._twin(queues[identity], moment)) is not None
-            ):
-                return twin
-            if moment.agent and moment.agent != first.agent:
-                own = self._first(queues, (_AGENT, moment.agent, name))
-                # What must come before it may be its twin under another name: a name alone refuses nothing.
-                if own is not None and not self._precedence.early(own):
-                    return own
-            return first
-        return None
-
-    def _twin(self, queue: Sequence[Exchange], moment: Moment) -> Exchange | None:
-        """Return an exchange for the same call that may come now, where the first one of its lane may not yet."""
-        unserved = (x for x in islice(reversed(queue), TWINS) if x.start not in self.served)
-        return next((x for x in unserved if not self._precedence.early(x, moment.lane)), None)
-
-    def _first(self, queues: Queues, name: Hashable) -> Exchange | None:
-        """The first unserved exchange of a queue; what was served by another one's name is dropped, each once."""
-        queue = queues.get(name)
-        while queue and queue[-1].start in self.served:
-            queue.pop()
-        return queue[-1] if queue else None
 
 
 @dataclass(slots=True)
@@ -556,14 +348,3 @@ def only_reads(call: Call, moment: Moment) -> bool:
     if isinstance(call, ToolCall):
         return moment.reads or call.boundary == "retrieval"
     return isinstance(call, HttpCall) and call.method in SAFE_METHODS
-
-
-def make_queues(identified: Sequence[tuple[Hashable, Exchange]]) -> Queues:
-    """Queues by identity, and by lane and identity, each for single agents too; the first of each stands at its end."""
-    queues: Queues = defaultdict(list)
-    for identity, x in reversed(identified):
-        for name in (identity, (x.lane, identity)):
-            queues[name].append(x)
-            if x.agent:
-                queues[_AGENT, x.agent, name].append(x)
-    return queues

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core import diagnose
 from pytest_agentreplay.core.backends.backend import PassThrough, Refused, Replayed
-from pytest_agentreplay.core.backends.replay import ReplayBackend, ReplayPolicy, make_queues
+from pytest_agentreplay.core.backends.call_index import make_queues
+from pytest_agentreplay.core.backends.replay import ReplayBackend, ReplayPolicy
 from pytest_agentreplay.core.case_backend.positions import (
     SORTS,
     AnswerPolicy,
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pytest_agentreplay.core.backends.backend import Moment, Verdict
-    from pytest_agentreplay.core.backends.replay import Queues
+    from pytest_agentreplay.core.backends.call_index import Queues
     from pytest_agentreplay.core.live.budget import ModelBudget
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Call, Outcome, Run
@@ -145,11 +146,13 @@ class CaseBackend(ReplayBackend):
         meaning = self.cast.meaning
         assert meaning is not None
         if self._meant is None:
-            self._meant = make_queues([(self._recorded_ids.key(meaning.text(x.call)), x) for x in self._top])
-        match = self._take(self._meant, self._live_ids.key(meaning.text(call)), moment)
+            self._meant = make_queues(
+                [(self._index.recorded_ids.key(meaning.text(x.call)), x) for x in self._index.top]
+            )
+        match = self._index.take(self._meant, self._index.live_ids.key(meaning.text(call)), moment)
         if match is None and isinstance(call, ToolCall) and call.defaults:
             spelled = replace(call, arguments=said_as(call)[-1])
-            match = self._take(self._meant, self._live_ids.key(meaning.text(spelled)), moment)
+            match = self._index.take(self._meant, self._index.live_ids.key(meaning.text(spelled)), moment)
         return match
 
     def _near_enough(self, call: Call) -> Exchange | None:
@@ -292,5 +295,5 @@ class CaseBackend(ReplayBackend):
     @property
     def _positions(self) -> Positions:
         if self._places is None:
-            self._places = Positions(self._top, self._reader)
+            self._places = Positions(self._index.top, self._reader)
         return self._places
