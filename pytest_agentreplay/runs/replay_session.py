@@ -144,7 +144,7 @@ class ReplaySession(OfflineSession):
         """
         self.summary = replace(self.summary, failed=ended.failure is not None)
         if self.order is not None:
-            self.note(guessed=self.order.guessed, timed=self.order.timed)
+            self.note(guessed=self.order.quiet.guessed, timed=self.order.quiet.timed)
         self.latch_unjoined_children()
         if ended.passed:
             self.await_children(self._body)
@@ -318,7 +318,7 @@ class ReplaySession(OfflineSession):
             "changed": list(changed),
             "replay_tools": self.settings.replay_tools,
             "racy": table(header.kit, "order").get("racy"),
-            "guessed": self.order is not None and self.order.guessed,
+            "guessed": self.order is not None and self.order.quiet.guessed,
         }
 
     def _kit_of_today(self) -> JsonObject:

@@ -32,7 +32,7 @@ def unfaithful(stage, seeds, make):
 
 
 def guessed(stage, act):
-    return stage.replay(act, order="recorded").run_session.order.guessed
+    return stage.replay(act, order="recorded").run_session.order.quiet.guessed
 
 
 @counts

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from pytest_agentreplay import clocks
 from pytest_agentreplay.intercept.environment import debuggers
 from pytest_agentreplay.intercept.ordering import idle as idling
-from pytest_agentreplay.intercept.ordering.pausing import LOOK, PATIENCE, at_work
-from pytest_agentreplay.intercept.ordering.release import GRACE, ReleaseQueue
+from pytest_agentreplay.intercept.ordering.pausing import LOOK, at_work
+from pytest_agentreplay.intercept.ordering.quiet import GRACE
+from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
 from pytest_agentreplay.intercept.ordering.virtual_time import SECOND, StillIdle, can_stand_still
 from pytest_agentreplay.intercept.session import lanes
 
@@ -40,6 +41,8 @@ class Sleeper:
     """A thread that sleeps until `due`."""
 
     __slots__ = ("due", "over", "thread", "wake")
+
+    idle = None
 
     def __init__(self, due: int) -> None:
         """Made where it sleeps."""
@@ -74,13 +77,13 @@ class Discrete(ReleaseQueue):
     ) -> None:
         """The run begins."""
         super().__init__(schedule, test, explain, loose=loose)
+        self.quiet.waits_for_timers = False
         self.ns = 0
         self.why = ""
         self.tight: set[tuple[int, int]] = set()
         schedule.events[:] = _none_late(schedule.events)
         self._exact = exact
         self._sleepers: list[Sleeper] = []
-        self._waking: set[Sleeper] = set()
         self._changed_at = self._last_shown = 0
         self._looked: int | None = None
         self._go_to(0)
@@ -95,7 +98,7 @@ class Discrete(ReleaseQueue):
     def seconds(self) -> float:
         """What the clocks show."""
         loop = lanes.running_loop()
-        if loop is not None and loop not in self._loops:
+        if loop is not None and loop not in self.quiet.loops:
             self.watch(loop)
         return self.now_ns() / SECOND
 
@@ -121,9 +124,7 @@ class Discrete(ReleaseQueue):
         changed = threading.Condition(self._lock)
         sleeper.wake = changed.notify
         self._sleepers.append(sleeper)
-        self._parked.add(sleeper.thread)
-        self._settling.pop(sleeper.thread, None)
-        self._note_move()
+        self.quiet.note_waiting(sleeper)
         self._look()
         try:
             while not sleeper.over and not self._test.ending.over.is_set():
@@ -131,10 +132,8 @@ class Discrete(ReleaseQueue):
                 if not sleeper.over:
                     changed.wait(20 * LOOK if wait is None else wait)
         finally:
-            self._parked.discard(sleeper.thread)
             self._sleepers = [other for other in self._sleepers if other is not sleeper]
-            self._waking.discard(sleeper)
-            self._settling[sleeper.thread] = self.now() + idling.SETTLE
+            self.quiet.note_running(sleeper)
             self._look()
 
     def ask(self, start: int) -> None:
@@ -150,13 +149,13 @@ class Discrete(ReleaseQueue):
 
     def _idle_of(self, runs: object) -> Idle | None:
         """The loop under watch. One whose time cannot be held ends virtual time for the rest of the test."""
-        idle = self._loops.get(runs)
+        idle = self.quiet.loops.get(runs)
         if idle is not None or self._test.ending.over.is_set():
             return idle
         loop = lanes.running_loop() if runs is None else runs
         if not self.why and hasattr(loop, "call_soon_threadsafe") and can_stand_still(loop):  # type: ignore[arg-type]
-            self._loops[runs] = StillIdle(loop, self._idle, lambda: self.ns)  # type: ignore[arg-type]
-            return self._loops[runs]
+            self.quiet.loops[runs] = StillIdle(loop, self._idle, lambda: self.ns)  # type: ignore[arg-type]
+            return self.quiet.loops[runs]
         self._in_real_time(f"{type(loop).__module__.partition('.')[0]} keeps a time of its own")
         return None
 
@@ -168,22 +167,23 @@ class Discrete(ReleaseQueue):
             return
         self._go_to(self.now_ns())
         self.why = why
-        for loop, still in [(loop, idle) for loop, idle in self._loops.items() if isinstance(idle, StillIdle)]:
+        for loop, still in [(loop, idle) for loop, idle in self.quiet.loops.items() if isinstance(idle, StillIdle)]:
             still.stop()
-            idle = self._loops[loop] = idling.SelectorIdle(loop, self._idle)  # type: ignore[arg-type]
+            idle = self.quiet.loops[loop] = idling.SelectorIdle(loop, self._idle)  # type: ignore[arg-type]
             idle.thread = still.thread
             for waiter in self._waiting.values():
                 if waiter.idle is still:
                     waiter.idle = idle
         for sleeper in self._sleepers:
             sleeper.over = True
+            self.quiet.note_woken(sleeper)
             sleeper.wake()
 
     def _consider(self, here: Idle | None) -> float | None:
         if self.why:
             return super()._consider(here)
         while True:
-            if self._unquiet(here):
+            if not self.quiet.is_settled(here):
                 return LOOK
             event = self.schedule.next() if self._waiting else None
             if self._waiting and event is None:
@@ -211,11 +211,6 @@ class Discrete(ReleaseQueue):
                 return self._give_up(here) if self._endless else None
             return self._real_time(timer.due) or self._fire(timer, here)
 
-    def _unquiet(self, here: Idle | None) -> bool:
-        if self._waking and self._time.looked - self._moved < PATIENCE:
-            return True
-        return super()._unquiet(here)
-
     def _hand_over_answer(self, event: ReleaseEvent, waiter: Waiter) -> bool:
         """Hand it over, or end the test where nobody could have waited for it yet; gives whether somebody goes on."""
         self._go_to(event.at)
@@ -230,12 +225,12 @@ class Discrete(ReleaseQueue):
 
     def _fire(self, timer: Timer, here: Idle | None) -> float:
         self._go_to(timer.due)
-        self._note_move()
+        self.quiet.note_move()
         owner = timer.owner
         if isinstance(owner, Sleeper):
             owner.over = True
             self._sleepers.remove(owner)
-            self._waking.add(owner)
+            self.quiet.note_woken(owner)
             owner.wake()
             return LOOK
         if owner is here:
@@ -246,21 +241,14 @@ class Discrete(ReleaseQueue):
         return LOOK
 
     def _timer(self) -> Timer | None:
-        loops = [idle for idle in self._loops.values() if isinstance(idle, StillIdle) and idle.runs]
+        loops = [idle for idle in self.quiet.loops.values() if isinstance(idle, StillIdle) and idle.runs]
         timers = [Timer(due, idle) for idle in loops if (due := idle.due) is not None]
         timers += [Timer(sleeper.due, sleeper) for sleeper in self._sleepers]
         return min(timers, key=lambda timer: timer.due, default=None)
 
     def _limit(self, awaited: ReleaseEvent) -> int:
         """Until when timers may still bring what is awaited."""
-        last = self.schedule.last
-        gap = max(0, awaited.at - (last.at if last is not None else 0))
-        return awaited.at + gap + round(GRACE * SECOND)
-
-    def _timer_left(self, idle: Idle, gap: float) -> float | None:
-        """Nothing: timers are events, and come when they are due."""
-        del idle, gap
-        return None
+        return awaited.at + round((self._gap_before(awaited.at) + GRACE) * SECOND)
 
     def _note(self, event: ReleaseEvent, timer: Timer | None) -> None:
         if not self._exact and timer is not None and abs(event.at - timer.due) < TIGHT and timer.due > self.ns:
@@ -287,10 +275,10 @@ class Discrete(ReleaseQueue):
     def _works_for_real(self) -> bool:
         if self._divergence is not None:
             return True
-        loops = [idle for idle in self._loops.values() if isinstance(idle, StillIdle) and idle.runs]
+        loops = [idle for idle in self.quiet.loops.values() if isinstance(idle, StillIdle) and idle.runs]
         if any(idle.listens for idle in loops):
             return True
-        return at_work(self._test.work, self._held_threads())[0]
+        return at_work(self._test.work, self.quiet.held_threads())[0]
 
 
 def _none_late(events: Sequence[ReleaseEvent]) -> list[ReleaseEvent]:

@@ -4,14 +4,6 @@ A loop of asyncio asks its selector how long it may sleep. That is the moment: w
 run to its end. The question is heard by standing in for the `select` of the loop's own selector, which costs one call
 each time the loop goes round. A loop that has none (uvloop), or whose insides have changed, is guessed: it goes round
 some thirty times, and a millisecond passes. trio says by itself when all its tasks are blocked.
-
-How long a program was left alone: what a stall is told by, the same on a slow machine as on a fast one.
-
-Wall time passes while the program computes, while another process has the processor, and while this one is stopped.
-None of that says that nothing will come any more. So time is counted by looks: each look says for how long nobody will
-look again, and the next one counts what has passed since, but no more than that.
-
-Which timer of an event loop is due next, and which line of the agent has set it: for the report of a stall.
 """
 
 from __future__ import annotations
@@ -23,12 +15,10 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.intercept.session.callers import awaiting, find_line
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable
-    from types import FrameType
 
 ROUNDS = 30
 """How often a loop goes round until it is taken to be idle, where it cannot be asked."""
@@ -361,70 +351,3 @@ def hooks_work() -> bool:
         return False
     timers = [timeout for _, timeout in seen]
     return timers[0] is not None and 0 < timers[0] <= 60 and timers[1] is None
-
-
-class IdleTime:
-    """Two clocks, in seconds: `looked` runs between two looks, `idle` only where the program had nothing to do."""
-
-    __slots__ = ("_at", "_idle", "_now", "_wait", "idle", "looked")
-
-    def __init__(self, now: Callable[[], float]) -> None:
-        """Both begin with 0."""
-        self.idle = self.looked = 0.0
-        self._now = now
-        self._at = self._wait = 0.0
-        self._idle = False
-
-    def look(self) -> None:
-        """Count what has passed since `wait`, and nothing more until the next `wait`."""
-        now = self._now()
-        passed = min(self._wait, max(0.0, now - self._at))
-        self.looked += passed
-        self.idle += passed if self._idle else 0.0
-        self._at, self._wait, self._idle = now, 0.0, False
-
-    def wait(self, seconds: float, *, idle: bool) -> None:
-        """The next look comes in so many seconds; `idle` says that the program has nothing to do until then."""
-        self._wait, self._idle = seconds, idle
-
-
-OWNERS = ("_task", "_host_task")
-"""What holds the task of a timer: `asyncio.timeouts.Timeout`, `anyio.CancelScope`."""
-
-
-def pending_timer(loop: object, root: str) -> str:
-    """Return a sentence about the next timer of `loop`: "" where there is none, or the loop does not show it."""
-    # A heap of timer handles in the loops of CPython 3.11-3.14; uvloop and trio keep theirs in C or elsewhere.
-    timers = [timer for timer in getattr(loop, "_scheduled", ()) if not timer.cancelled()]
-    if not timers:
-        return ""
-    timer = min(timers, key=lambda timer: timer.when())
-    frames = _frames_of(timer, loop)
-    line = find_line(frames, root).partition(" in ")[0]
-    set_at = f" set at {line}" if line else ""
-    delay = _delay(timer, frames)
-    if delay is not None:
-        return f"a timer of {delay:g} s{set_at} was still pending"
-    left = max(0.0, timer.when() - loop.time())  # type: ignore[attr-defined]
-    return f"a timer{set_at}, due in {left:.3g} s, was still pending"
-
-
-def _frames_of(timer: Any, loop: object) -> list[FrameType]:
-    """Return the frames of the task that waits for `timer`, the innermost first; none where no task does."""
-    # What a handle calls, CPython 3.11-3.14: https://github.com/python/cpython/blob/3.13/Lib/asyncio/events.py
-    owner = getattr(getattr(timer, "_callback", None), "__self__", None)
-    for name in OWNERS:
-        if (task := getattr(owner, name, None)) is not None and hasattr(task, "get_coro"):
-            return awaiting(task.get_coro())
-    for task in sys.modules["asyncio"].all_tasks(loop):
-        frames = awaiting(task.get_coro())
-        if any(value is timer for frame in frames[:1] for value in frame.f_locals.values()):
-            return frames
-    return []
-
-
-def _delay(timer: object, frames: list[FrameType]) -> float | None:
-    """Return the seconds of `asyncio.sleep`, where that has set `timer`."""
-    names = frames[0].f_locals if frames else {}
-    delay = names.get("delay")
-    return float(delay) if names.get("h") is timer and isinstance(delay, int | float) else None

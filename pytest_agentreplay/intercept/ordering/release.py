@@ -4,7 +4,7 @@ A call that is made (`ask`) waits for its answer (`wait`, `wait_in_thread`) as i
 `_consider` decides, each time a loop is idle or a thread looks around. It goes through the recorded events:
 
 1. Take the event that came next. None is left: let every waiter go, there is no order left to keep.
-2. `_unquiet`: what was handed over last has not run its course yet. Look again in `LOOK` seconds.
+2. `Quiet.is_settled`: what was handed over last has not run its course yet. Look again in `LOOK` seconds.
 3. `_find_awaited`: nobody waits for this event, or a call that had been made by then is missing. `_hope` says how long
    something may still bring it: a thread or job at work (`WORKING`), a timer that was due by then (`GRACE`), a task
    that waits for something unknown (`SILENCE`). When nothing can, `_stall` ends the test; where only a call is missing
@@ -16,7 +16,7 @@ Invariants:
 - One answer at a time: the next one goes out when each event loop is idle, each thread that was let go waits again or
   had `SETTLE` seconds, and no other thread of the test is at work.
 - The order depends on what the program does, never on how long it takes: limits count the time in which the process is
-  idle (`IdleTime`), so neither a slow machine nor a debugger makes a stall.
+  idle (`quiet.IdleTime`), so neither a slow machine nor a debugger makes a stall.
 - A call is handed the answer that its schedule names, or the test ends with a divergence that names both sides; nothing
   is answered by a guess. With `loose` what was asked for is handed over instead.
 - Who waits for a call that never ended when recorded waits to be given up; where nothing is left that could do it, the
@@ -24,24 +24,25 @@ Invariants:
 - All state is kept under one lock, and no code of the program runs while it is held.
 
 `docs/explanation/order.md` has the states of a call as a drawing, and the limits as a table. Long for one module:
-waiting, deciding and quiet share one lock, and each looks at what the others keep.
+waiting and deciding share one lock, and each looks at what the other keeps. What the program does meanwhile is seen by
+`quiet`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 import threading
 import weakref
 from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.core.release_order import END, ReleaseEvent, above
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.ordering import idle as idling
-from pytest_agentreplay.intercept.ordering.idle import IdleTime, pending_timer
-from pytest_agentreplay.intercept.ordering.pausing import LOOK, PATIENCE, Threads, at_work, joins, unknown_waits
+from pytest_agentreplay.intercept.ordering.pausing import LOOK, pending_timer
+from pytest_agentreplay.intercept.ordering.quiet import GRACE, TICK, Quiet
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.session.callers import agents_line, find_line, waiting_in
 
@@ -58,25 +59,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.session.session_parts import Ending
 
     Explain = Callable[[Call, Exchange, Exchange | None], Divergence]
-
-SILENCE = 0.5
-"""Idle seconds beyond four times the recorded wait, before what waits for something unknown counts as waiting for us.
-As all limits here it is counted by `IdleTime`, so that a slow or stopped machine does not use it up. Beside four busy
-processes the latest of 2,000 wake-ups of a thread or loop came after 15 ms (`tests/benchmarks/order_limits.py`)."""
-
-GRACE = 0.05
-"""Idle seconds beyond twice the recorded wait for which a timer of the program is waited for. The latest of 2,000
-timers was late by 4 ms, by 14 ms beside four busy processes (`order_limits.py`)."""
-
-WORKING = 10.0
-"""Seconds beyond four times the recorded wait for which a thread at work is waited for: what it computes is unknown."""
-
-HELD_UP = 0.02
-"""Seconds for which the thread of an event loop stands still in a wait, before it counts as held up there: longer than
-a woken thread needs to go on beside four busy processes, 13 ms at most of 2,000 (`order_limits.py`)."""
-
-TICK = 20 * LOOK
-"""Seconds between two looks at a program that waits for something unknown."""
 
 NEVER = END + 1
 """What is waited for of a call that never ended."""
@@ -163,8 +145,7 @@ class ReleaseQueue:
     ) -> None:
         """Nothing is watched before somebody waits."""
         self.schedule = schedule
-        self.guessed = False  # whether a loop could not be asked when it is idle
-        self.timed = False  # whether answers were held until a timer of the program had brought another call
+        self.quiet = Quiet(test.work, self.now)
         self._test = test
         self._explain = explain
         self._loose = loose
@@ -176,15 +157,6 @@ class ReleaseQueue:
         self._early: list[Waiter] = []
         self._overtaking: list[Overtaking] = []
         self._disturbed = False
-        self._loops: dict[object, Idle] = {}
-        self._settling: dict[int, float] = {}
-        self._parked: set[int] = set()  # threads that wait, until they run again
-        self._woken: set[Waiter] = set()  # they were let go, and do not run yet
-        self._threads = Threads(test.work)
-        self._stuck: dict[Idle, tuple[object, float]] = {}
-        self._time = IdleTime(self.now)
-        self._moved = self._moved_idle = self._came_idle = 0.0  # readings of the two clocks of `_time`
-        self._idles = False
         self._made: dict[int, float] = {}
         self._divergence: Divergence | None = None
 
@@ -192,7 +164,7 @@ class ReleaseQueue:
         """The call that is recorded as `start` was made."""
         with self._lock:
             self.schedule.ask(start)
-            self._note_move()
+            self.quiet.note_move()
             for overtaking in self._overtaking:
                 self._check_overtaken(overtaking, start)
             if self._waits:
@@ -215,7 +187,7 @@ class ReleaseQueue:
     def disturb(self) -> None:
         """A message came over a lasting connection: what it sets off is as early as it likes."""
         self._disturbed = True
-        for idle in list(self._loops.values()):
+        for idle in list(self.quiet.loops.values()):
             idle.slept = True
 
     def drop(self, start: int) -> None:
@@ -293,13 +265,12 @@ class ReleaseQueue:
             return None
         loop = lanes.running_loop()
         idle = self._watch_loop(loop if loop is not None else lanes.trio_run())
-        if gives_way and len(self._loops) == 1 and not self._test.work.working:
+        if gives_way and len(self.quiet.loops) == 1 and not self._test.work.working:
             return idle
         waits_here = any(waiter.idle is idle for waiter in self._waiting.values())
         if waits_here or not isinstance(idle, idling.SelectorIdle) or idle.is_at_work():
             return None
-        x, last = self.schedule.exchanges[event.start], self.schedule.last
-        gap = max(0, x.timing.start - (last.at if last is not None else 0)) / 1e9
+        gap = self._gap_before(self.schedule.exchanges[event.start].timing.start)
         return None if idle.due_within(2 * gap + GRACE) else idle
 
     def refuse(self, divergence: Divergence) -> None:
@@ -312,9 +283,9 @@ class ReleaseQueue:
     def stop(self) -> None:
         """Leave all loops as they were."""
         with self._lock:
-            for idle in self._loops.values():
+            for idle in self.quiet.loops.values():
                 idle.stop()
-            self._loops.clear()
+            self.quiet.loops.clear()
 
     # Waiting.
 
@@ -375,10 +346,7 @@ class ReleaseQueue:
             waiter.wake()
             return
         (self._waiting if waiter.chunks < NEVER else self._endless)[waiter.start] = waiter
-        if waiter.idle is None:
-            self._parked.add(waiter.thread)
-        self._settling.pop(waiter.thread, None)
-        self._note_move()
+        self.quiet.note_waiting(waiter)
         if waiter.idle is not None and not waiter.idle.slept and self.schedule.early(waiter.start) is not None:
             self._early.append(waiter)
         self._look()
@@ -399,12 +367,7 @@ class ReleaseQueue:
                 del kept[waiter.start]
         if not waiter.over:
             self.schedule.drop(waiter.start)
-        elif waiter in self._woken:
-            self._woken.discard(waiter)
-            if waiter.idle is None:
-                self._settling[waiter.thread] = self.now() + idling.SETTLE
-        if waiter.idle is None:
-            self._parked.discard(waiter.thread)
+        self.quiet.note_running(waiter)
         if self._lookout is waiter:
             self._lookout = next(
                 (waiter_in_thread for waiter_in_thread in self._waiting.values() if waiter_in_thread.idle is None), None
@@ -421,11 +384,11 @@ class ReleaseQueue:
         return ReplayDiverged(f"[{divergence.kind.code}] {divergence.summary}", divergence)
 
     def _watch_loop(self, runs: object) -> Idle:
-        idle = self._loops.get(runs)
+        idle = self.quiet.loops.get(runs)
         if idle is None:
-            idle = self._loops[runs] = idling.watch_running_loop(self._idle)
+            idle = idling.watch_running_loop(self._idle)
             idle.slept = idle.slept or self._disturbed
-            self.guessed = self.guessed or isinstance(idle, idling.RoundsIdle)
+            self.quiet.watch(runs, idle)
         return idle
 
     # Handing over.
@@ -436,16 +399,10 @@ class ReleaseQueue:
 
     def _look_around(self, here: Idle | None) -> float | None:
         """As `_consider`, and count how long the program is idle."""
-        self._time.look()
-        self._idles = False
+        self.quiet.look()
         wait = self._consider(here)
-        self._time.wait(wait or 0.0, idle=self._idles)
+        self.quiet.look_again(wait or 0.0)
         return wait
-
-    def _note_move(self) -> None:
-        """Something has happened."""
-        self._time.look()
-        self._moved, self._moved_idle = self._time.looked, self._time.idle
 
     def _consider(self, here: Idle | None) -> float | None:
         """Hand over what is next, if it is time. Return the seconds until another look, 0 if `here` has work again."""
@@ -456,7 +413,7 @@ class ReleaseQueue:
                 for other_waiter in list(self._waiting.values()):
                     self._let_go(other_waiter)
                 return 0
-            if self._unquiet(here):
+            if not self.quiet.is_settled(here):
                 return LOOK
             waiter = self._waiting.get(event.start)
             awaited = self._find_awaited(event, waiter)
@@ -481,19 +438,15 @@ class ReleaseQueue:
 
     def _give_up(self, here: Idle | None) -> float | None:
         """End the test if nothing but calls that never ended is waited for. Return what `_consider` gives."""
-        if self._unquiet(here):
+        if not self.quiet.is_settled(here):
             return LOOK
         waiter = min(self._endless.values(), key=lambda endless: endless.start)
         mine = self.schedule.exchanges.get(waiter.start)
-        busy, unknown = self._at_work()
-        if mine is None or any(idle.timeout not in {None, math.inf} for idle in self._loops.values()):
+        if mine is None or self.quiet.has_timers():
             return None
         # When recorded it went on so long, or the run did; what we do not know of may take its time again.
         until = max(x.timing.end or 0 for x in self.schedule.exchanges.values()) if mine.outcome is None else 0
-        last = self.schedule.last
-        gap = max(0, (mine.timing.end or until) - (last.at if last is not None else 0)) / 1e9
-        if busy or (unknown and self._time.idle - self._moved_idle < SILENCE + 4 * gap):
-            self._idles = True
+        if self.quiet.may_go_on(self._gap_before(mine.timing.end or until), self._futures()):
             return TICK
         self._latch(self._explain(waiter.call, mine, None), find_line(waiter.frames(), self._test.root))
         return 0
@@ -513,8 +466,7 @@ class ReleaseQueue:
         if waiter.idle is not None and waiter.chunks < event.chunks:
             event = event._replace(chunks=waiter.chunks)
         self.schedule.come(event)
-        self._note_move()
-        self._came_idle = self._time.idle
+        self.quiet.note_answer()
         if waiter.chunks <= event.chunks:
             self._let_go(waiter)
 
@@ -522,7 +474,7 @@ class ReleaseQueue:
         waiter.over, waiter.refused = True, refused
         self._waiting.pop(waiter.start, None)
         self._endless.pop(waiter.start, None)
-        self._woken.add(waiter)
+        self.quiet.note_woken(waiter)
         if waiter.idle is not None:
             waiter.idle.slept = isinstance(waiter.idle, idling.RoundsIdle | idling.TrioIdle)
         waiter.wake()
@@ -551,8 +503,7 @@ class ReleaseQueue:
             self.schedule.come(ReleaseEvent(exchange.finish or exchange.start, exchange.start, chunks, end))
             if chunks == END:
                 self.schedule.drop(exchange.start)
-            self._note_move()
-            self._came_idle = self._time.idle
+            self.quiet.note_answer()
             self._look()
 
     def _check_overtaken(self, overtaking: Overtaking, start: int) -> None:
@@ -563,69 +514,18 @@ class ReleaseQueue:
         if idle.thread == threading.get_ident() and not idle.slept and task not in overtaking.tasks:
             self._latch(self._explain(overtaking.call, overtaking.exchange, x), overtaking.line)
 
-    # Quiet.
-
-    def _unquiet(self, here: Idle | None) -> bool:
-        """Whether what was handed over before has not run its course."""
-        for idle in self._loops.values():
-            if idle is not here and not idle.quiet and not self._held_up(idle):
-                return True
-        now = self.now()
-        if self._settling:
-            self._settling = {thread: until for thread, until in self._settling.items() if until > now}
-            if self._settling:
-                return True
-        # When this loop is idle again, all that was let go in it has run.
-        if self._woken:
-            self._woken = {waiter for waiter in self._woken if waiter.idle is None or waiter.idle is not here}
-        if self._time.looked - self._moved > PATIENCE:
-            return False
-        return bool(self._woken) or self._threads.at_work(self._held_threads(), now)
-
-    def _held_threads(self) -> set[int]:
-        """The threads that wait for an answer, or run an event loop that is watched."""
-        return self._parked | {idle.thread for idle in self._loops.values() if idle.runs}
-
-    def _held_up(self, idle: Idle) -> bool:
-        """Whether the thread of a loop waits for another thread, and has for a while: it does not go on by itself."""
-        at = joins(idle.thread)
-        before, since = self._stuck.get(idle, (None, 0.0))
-        if at is None or at != before:
-            self._stuck[idle] = at, self._time.looked
-            return False
-        return self._time.looked - since > HELD_UP
-
     def _hope(self, awaited: ReleaseEvent) -> float | None:
         """Seconds for which it is worth waiting for `awaited` until another look; None when nothing can bring it."""
+        return self.quiet.find_wait(self._gap_before(awaited.at), self._futures())
+
+    def _gap_before(self, at: int) -> float:
+        """Return the seconds that were recorded between what was handed over last and `at`, in nanoseconds."""
         last = self.schedule.last
-        gap = max(0, awaited.at - (last.at if last is not None else 0)) / 1e9
-        busy, unknown = self._at_work()
-        if busy and self._time.looked - self._moved < WORKING + 4 * gap:
-            return LOOK
-        self._idles = True
-        for idle in self._loops.values():
-            if (left := self._timer_left(idle, gap)) is not None:
-                self.timed = True
-                return left
-        silent, silence = self._time.idle - self._moved_idle, SILENCE + 4 * gap
-        return min(TICK, silence - silent) if unknown and silent < silence else None
+        return max(0, at - (last.at if last is not None else 0)) / 1e9
 
-    def _at_work(self) -> tuple[bool, bool]:
-        """Whether a thread or job is at work, and whether one, or a task, waits for what we do not know."""
-        ours = [*self._waiting.values(), *self._endless.values()]
-        busy, unknown = at_work(self._test.work, self._held_threads())
-        futures = {waiter.future for waiter in ours}
-        for runs, idle in self._loops.items():
-            unknown = unknown or not isinstance(idle, idling.SelectorIdle)  # its timers, or its waits, are not seen
-            if isinstance(runs, asyncio.AbstractEventLoop) and runs.is_running() and not unknown:
-                unknown = unknown_waits(runs, futures)
-        return busy, unknown
-
-    def _timer_left(self, idle: Idle, gap: float) -> float | None:
-        """Seconds until the next timer of a loop, where that was due by then when recorded."""
-        if idle.timeout is None or self._time.idle - self._came_idle + idle.timeout > 2 * gap + GRACE:
-            return None
-        return max(idle.timeout, LOOK)
+    def _futures(self) -> set[object]:
+        """Return the futures of tasks that wait for an answer."""
+        return {waiter.future for waiter in chain(self._waiting.values(), self._endless.values())}
 
     # Parting.
 
@@ -661,7 +561,7 @@ class ReleaseQueue:
 
     def _pending_timers(self) -> tuple[str, ...]:
         """What there is to say of the timers that nobody waits for any more."""
-        loops = [runs for runs, idle in self._loops.items() if idle.timeout is not None]
+        loops = [runs for runs, idle in self.quiet.loops.items() if idle.timeout is not None]
         return tuple(text for loop in loops if (text := pending_timer(loop, self._test.root)))
 
     def _part(self, waiter: Waiter, expected: Exchange, detail: tuple[str, ...] = ()) -> None:
