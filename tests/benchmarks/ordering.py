@@ -18,7 +18,7 @@ import ours
 from measuring import Row, cpu, middle, say
 
 from pytest_agentreplay.core import release_order
-from pytest_agentreplay.intercept.ordering import holding, idle, pausing, release
+from pytest_agentreplay.intercept.ordering import holding, idle, pausing, quiet, release
 
 US = 1e-3  # nanoseconds to microseconds
 BOUND_US = 70
@@ -168,7 +168,7 @@ def lines(rows):
         )
 
 
-ROOM = frozenset(module.__file__ for module in (holding, idle, release_order, release, pausing))
+ROOM = frozenset(module.__file__ for module in (holding, idle, quiet, release_order, release, pausing))
 
 
 def counted(run):

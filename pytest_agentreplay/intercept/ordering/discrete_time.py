@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.intercept.environment import debuggers
-from pytest_agentreplay.intercept.ordering import idle as idling
+from pytest_agentreplay.intercept.ordering.idle import SelectorIdle
 from pytest_agentreplay.intercept.ordering.pausing import LOOK, at_work
 from pytest_agentreplay.intercept.ordering.quiet import GRACE
 from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
@@ -169,7 +169,7 @@ class Discrete(ReleaseQueue):
         self.why = why
         for loop, still in [(loop, idle) for loop, idle in self.quiet.loops.items() if isinstance(idle, StillIdle)]:
             still.stop()
-            idle = self.quiet.loops[loop] = idling.SelectorIdle(loop, self._idle)  # type: ignore[arg-type]
+            idle = self.quiet.loops[loop] = SelectorIdle(loop, self._idle)  # type: ignore[arg-type]
             idle.thread = still.thread
             for waiter in self._waiting.values():
                 if waiter.idle is still:

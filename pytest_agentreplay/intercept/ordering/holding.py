@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.core.release_order import COLLISION, END
-from pytest_agentreplay.intercept.ordering import idle as idling
+from pytest_agentreplay.intercept.ordering.idle import is_idle, watch_running_loop
 from pytest_agentreplay.intercept.ordering.pausing import LOOK, PATIENCE, Threads
 from pytest_agentreplay.intercept.session import lanes
 
@@ -132,7 +132,7 @@ class Holding:
         """Whether what has come may go on at once."""
         queue = self._queues.get(loop)
         self._moved = self.now()
-        return not (queue is not None and queue[1]) and idling.is_idle(loop) and not self._at_work()
+        return not (queue is not None and queue[1]) and is_idle(loop) and not self._at_work()
 
     def _queue(self, runs: object) -> tuple[Idle, deque[Callable[[], bool]]]:
         queue = self._queues.get(runs)
@@ -144,7 +144,7 @@ class Holding:
     def _watch_loop(self, runs: object, waiting: deque[Callable[[], bool]]) -> Idle:
         """The loop that runs here, which lets one in when it is idle."""
         del runs
-        return idling.watch_running_loop(lambda _: self._let_one_in(waiting))
+        return watch_running_loop(lambda _: self._let_one_in(waiting))
 
     async def _wait(self, queue: tuple[Idle, deque[Callable[[], bool]]]) -> None:
         watched, waiting = queue

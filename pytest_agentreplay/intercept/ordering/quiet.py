@@ -14,7 +14,7 @@ import asyncio
 import math
 from typing import TYPE_CHECKING, Protocol
 
-from pytest_agentreplay.intercept.ordering import idle as idling
+from pytest_agentreplay.intercept.ordering.idle import SETTLE, RoundsIdle, SelectorIdle
 from pytest_agentreplay.intercept.ordering.pausing import LOOK, PATIENCE, Threads, at_work, joins, unknown_waits
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ class Quiet:
     def watch(self, runs: object, idle: Idle) -> None:
         """The loop, or run of trio, is watched by `idle` from now on."""
         self.loops[runs] = idle
-        self.guessed = self.guessed or isinstance(idle, idling.RoundsIdle)
+        self.guessed = self.guessed or isinstance(idle, RoundsIdle)
 
     def note_move(self) -> None:
         """Something has happened."""
@@ -151,7 +151,7 @@ class Quiet:
         if resting.idle is None:
             self._parked.discard(resting.thread)
             if woken:
-                self._settling[resting.thread] = self._now() + idling.SETTLE
+                self._settling[resting.thread] = self._now() + SETTLE
 
     # What goes on.
 
@@ -205,7 +205,7 @@ class Quiet:
         """Whether a thread or job is at work, and whether one, or a task, waits for what we do not know."""
         busy, unknown = at_work(self._activity, self.held_threads())
         for runs, idle in self.loops.items():
-            unknown = unknown or not isinstance(idle, idling.SelectorIdle)  # its timers, or its waits, are not seen
+            unknown = unknown or not isinstance(idle, SelectorIdle)  # its timers, or its waits, are not seen
             if isinstance(runs, asyncio.AbstractEventLoop) and runs.is_running() and not unknown:
                 unknown = unknown_waits(runs, futures)
         return busy, unknown

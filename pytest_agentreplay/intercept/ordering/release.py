@@ -40,7 +40,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from pytest_agentreplay import clocks
 from pytest_agentreplay.core.release_order import END, ReleaseEvent, above
 from pytest_agentreplay.errors import ReplayDiverged
-from pytest_agentreplay.intercept.ordering import idle as idling
+from pytest_agentreplay.intercept.ordering.idle import RoundsIdle, SelectorIdle, TrioIdle, watch_running_loop
 from pytest_agentreplay.intercept.ordering.pausing import LOOK, pending_timer
 from pytest_agentreplay.intercept.ordering.quiet import GRACE, TICK, Quiet
 from pytest_agentreplay.intercept.session import lanes
@@ -268,7 +268,7 @@ class ReleaseQueue:
         if gives_way and len(self.quiet.loops) == 1 and not self._test.work.working:
             return idle
         waits_here = any(waiter.idle is idle for waiter in self._waiting.values())
-        if waits_here or not isinstance(idle, idling.SelectorIdle) or idle.is_at_work():
+        if waits_here or not isinstance(idle, SelectorIdle) or idle.is_at_work():
             return None
         gap = self._gap_before(self.schedule.exchanges[event.start].timing.start)
         return None if idle.due_within(2 * gap + GRACE) else idle
@@ -386,7 +386,7 @@ class ReleaseQueue:
     def _watch_loop(self, runs: object) -> Idle:
         idle = self.quiet.loops.get(runs)
         if idle is None:
-            idle = idling.watch_running_loop(self._idle)
+            idle = watch_running_loop(self._idle)
             idle.slept = idle.slept or self._disturbed
             self.quiet.watch(runs, idle)
         return idle
@@ -476,7 +476,7 @@ class ReleaseQueue:
         self._endless.pop(waiter.start, None)
         self.quiet.note_woken(waiter)
         if waiter.idle is not None:
-            waiter.idle.slept = isinstance(waiter.idle, idling.RoundsIdle | idling.TrioIdle)
+            waiter.idle.slept = isinstance(waiter.idle, RoundsIdle | TrioIdle)
         waiter.wake()
 
     def _find_left(self, event: ReleaseEvent) -> float:

@@ -23,8 +23,8 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.intercept.ordering import idle as idling
 from pytest_agentreplay.intercept.ordering.holding import Holding
+from pytest_agentreplay.intercept.ordering.idle import SPINNING, SelectorIdle, has_selector, hooks_work
 from pytest_agentreplay.intercept.session import lanes
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ NOT_AGENTS = sys.stdlib_module_names | {"pytest_agentreplay", "_pytest", "pytest
 def can_stand_still(loop: AbstractEventLoop) -> bool:
     """Whether it is a loop whose time can be held: it has a selector, timers and instance attributes of its own."""
     # https://github.com/python/cpython/blob/3.13/Lib/asyncio/base_events.py
-    return idling.has_selector(loop) and hasattr(loop, "_scheduled") and idling.hooks_work()
+    return has_selector(loop) and hasattr(loop, "_scheduled") and hooks_work()
 
 
-class StillIdle(idling.SelectorIdle):
+class StillIdle(SelectorIdle):
     """A loop of asyncio's own kind whose clock shows virtual time, `now` in nanoseconds since the run began."""
 
     def __init__(self, loop: AbstractEventLoop, then: Then, now: Callable[[], int]) -> None:
@@ -282,7 +282,7 @@ class PacedIdle(StillIdle):
         ready = timeout is not None and timeout <= 0
         busy = bool(events) or ready
         self._rounds += busy
-        if not busy or self._rounds >= idling.SPINNING:
+        if not busy or self._rounds >= SPINNING:
             self._rounds = 0
             return self._moment(events, busy=busy)
         if not ready:
