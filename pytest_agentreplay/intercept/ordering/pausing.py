@@ -3,7 +3,8 @@
 Such a run has no order of answers to keep, and each would come at once. Then two steps that were made one after the
 other, and are made by two threads now, would look the same as before.
 
-What is at work in a test: threads, executors' jobs and tasks that may still call, and what each of them waits for.
+What is at work in a test: threads, executors' jobs and tasks that may still call, and what each of them waits for; and
+which timer of an event loop is due next, and which line of the agent has set it, for the report of a stall.
 
 A thread is at work unless it stands in one of the waits of the standard library, where another thread has to come to
 its aid. What waits there, and tasks that wait for a lock, a queue or a socket, are told apart from it: nobody can know
@@ -230,7 +231,8 @@ OWNERS = ("_task", "_host_task")
 
 def pending_timer(loop: object, root: str) -> str:
     """Return a sentence about the next timer of `loop`: "" where there is none, or the loop does not show it."""
-    # A heap of timer handles in the loops of CPython 3.11-3.14; uvloop and trio keep theirs in C or elsewhere.
+    # A heap of timer handles in the loops of CPython 3.11-3.14, which uvloop and trio do not have:
+    # https://github.com/python/cpython/blob/3.13/Lib/asyncio/base_events.py
     timers = [timer for timer in getattr(loop, "_scheduled", ()) if not timer.cancelled()]
     if not timers:
         return ""
