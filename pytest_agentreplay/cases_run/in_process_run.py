@@ -23,7 +23,7 @@ from pytest_agentreplay.codec import Snapshot
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.errors import ReplayDiverged
-from pytest_agentreplay.intercept.environment.machine import todays_places
+from pytest_agentreplay.intercept.environment.machine import find_places
 from pytest_agentreplay.intercept.ordering.overtime import Deadline, end_process
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.redact.chosen_policy import for_case
@@ -78,7 +78,7 @@ def attempt(
     if runner is None:
         return frozen(run)
     serving = serving_of(case, half, allow_live=allow_live)
-    marks = todays_places(root) if settings.places else {}
+    marks = find_places(root) if settings.places else {}
     place = Location(f"{case.file}::{half}", case.folder / RUN, root, marks, environ, redactors or {})
     run_session = InProcessRun(place, joined(settings, case), run, case, serving=serving, fixtures=fixtures)
     run_session.open()
@@ -213,7 +213,7 @@ class InProcessRun(ReplaySession):
         """What a coroutine gives, in a task that is the test's own strand."""
         call_context = self.interception.main()
         token = lanes.CALL_CONTEXT.set(call_context)
-        call_context.owner = lanes.runner()
+        call_context.owner = lanes.find_runner()
         self.interception.call_context()
         try:
             with self.overtime.in_task():

@@ -200,11 +200,11 @@ def locate_test(item: pytest.Item, settings: Settings) -> Location:
 
 def locate(config: pytest.Config, test: str, path: Path, settings: Settings, *, tmp: Path | None = None) -> Location:
     """Return where a test or fixture stands whose snapshot is at `path`."""
-    from pytest_agentreplay.intercept.environment.machine import todays_places
+    from pytest_agentreplay.intercept.environment.machine import find_places
     from pytest_agentreplay.runs.run_session import Location
 
     project = store_of(config).project_of(path, test, recording=settings.mode == "record")
-    marks = todays_places(project, tmp=tmp) if settings.places else {}
+    marks = find_places(project, tmp=tmp) if settings.places else {}
     return Location(test, path, config.rootpath, marks, os.environ, redactors_of(config))
 
 
@@ -227,7 +227,7 @@ def stamp_coroutine(item: pytest.Item, run_session: RunSession) -> None:
     function = getattr(item, "obj", None)
     if not inspect.iscoroutinefunction(function) or hasattr(function, "__agentreplay__"):
         return
-    from pytest_agentreplay.intercept.session.lanes import CALL_CONTEXT, runner
+    from pytest_agentreplay.intercept.session.lanes import CALL_CONTEXT, find_runner
 
     call_context = run_session.interception.main()
 
@@ -235,7 +235,7 @@ def stamp_coroutine(item: pytest.Item, run_session: RunSession) -> None:
     async def run_stamped(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
         token = CALL_CONTEXT.set(call_context)
-        call_context.owner = runner()
+        call_context.owner = find_runner()
         run_session.interception.call_context()  # its loop may outlive the test
         try:
             with unwrap_groups(), run_session.overtime.in_task():

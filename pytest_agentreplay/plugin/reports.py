@@ -173,9 +173,9 @@ def make_failure(item: pytest.Item, finding: Finding, failure: BaseException | N
     error.finding = finding  # type: ignore[attr-defined]
     error.agentreplay = True  # type: ignore[attr-defined]
     if failure is not None:
-        from pytest_agentreplay.intercept.session.callers import where_it_stopped
+        from pytest_agentreplay.intercept.session.callers import cut_traceback
 
-        error.__traceback__ = where_it_stopped(failure, str(item.config.rootpath))
+        error.__traceback__ = cut_traceback(failure, str(item.config.rootpath))
     return error
 
 

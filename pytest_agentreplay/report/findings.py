@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core import media
-from pytest_agentreplay.core.backends.adopt import why_not
+from pytest_agentreplay.core.backends.adopt import explain_unfit
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.diff import texts
 from pytest_agentreplay.core.diff.texts import excerpt
@@ -75,7 +75,7 @@ def _accept_step(divergence: Divergence, file: str, *, accepting: bool) -> Line:
     """Return the command that keeps the recorded replies; where it would fail, or just has, why it is not offered."""
     recorded, now = divergence.recorded, divergence.now
     moved = any(difference.path in {"url", "method", "call"} for difference in divergence.differences)
-    refused = why_not(recorded.call, now, READER, moved=moved) if recorded is not None and now is not None else ""
+    refused = explain_unfit(recorded.call, now, READER, moved=moved) if recorded is not None and now is not None else ""
     if refused:
         return Line("text", f"the recorded replies cannot be kept (agentreplay accept): {refused}")
     if accepting:

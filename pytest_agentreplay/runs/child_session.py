@@ -95,7 +95,7 @@ class ChildSession:
         """Work in the lane of `greeting` from now on, with its order and seeds. Return the context of its calls."""
         interception = self.interception
         call_context = lanes.CallContext(
-            interception, greeting["lane"], lanes.runner(), threading.get_ident(), inside=greeting["inside"]
+            interception, greeting["lane"], lanes.find_runner(), threading.get_ident(), inside=greeting["inside"]
         )
         interception.begin_at(call_context)
         interception.order = make_order(interception, self.greeting, greeting["exchanges"])

@@ -23,7 +23,7 @@ from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import CannotWrite
 from pytest_agentreplay.intercept.network.guard import ModelHostWatch, ModelsOnly
 from pytest_agentreplay.intercept.session import interceptions
-from pytest_agentreplay.intercept.session.callers import origin
+from pytest_agentreplay.intercept.session.callers import find_line_here
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts, is_model_host
 from pytest_agentreplay.intercept.tools.deferred_unpatching import refuse_for_good
 from pytest_agentreplay.report.escape import escape_line, escape_output
@@ -132,9 +132,9 @@ class ExitGuard:
     def collect_garbage(self) -> None:
         """Collect the garbage of the tests now, while what its `__del__` calls can still be reported as usual."""
         tools = refuse_for_good()
-        interceptions.after_session(self._interception)
+        interceptions.refuse_after_session(self._interception)
         gc.collect()
-        interceptions.after_session(None)
+        interceptions.refuse_after_session(None)
         for tool in reversed(tools):
             tool.restore()
 
@@ -147,7 +147,7 @@ class ExitGuard:
         if os.getpid() != self._process:  # a fork inherits the handlers; its parent reports
             return
         refuse_for_good()
-        interceptions.after_session(self._interception)
+        interceptions.refuse_after_session(self._interception)
         self._guard.refuse_from_now_on(self._interception)
         atexit.unregister(self.run_exit_handlers)
         # The status was chosen before; only `os._exit` can change it, and it must not keep any handler from running.
@@ -161,7 +161,7 @@ class ExitGuard:
         if is_model(call, READER) or is_model_host(url.host):
             return True
         declared = self._interception.scope.hosts.reach_url(url.host, url.port or DEFAULT_PORTS.get(url.scheme, 0))
-        return not declared and origin(self._interception.root) != ""
+        return not declared and find_line_here(self._interception.root) != ""
 
     def _report_and_exit(self) -> None:
         """Report the calls that came since the last report, and fail the process by them."""

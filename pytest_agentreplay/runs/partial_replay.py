@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.backends.adopt import AdoptBackend, ForkBackend, RecordedAnswers, turns_from
+from pytest_agentreplay.core.backends.adopt import AdoptBackend, ForkBackend, RecordedAnswers, list_turns_from
 from pytest_agentreplay.core.backends.replay import ReplayPolicy
 from pytest_agentreplay.core.diagnose.progress import ReplayProgress, line
 from pytest_agentreplay.core.kit import entries
@@ -142,7 +142,7 @@ class ForkSession(RecordingSession):
     def __init__(self, place: Location, settings: Settings, store: Store) -> None:
         """Raises SettingsError for a turn at which the snapshot cannot be forked."""
         run = store.load(place.snapshot, place.test).run
-        later = turns_from(run, READER, settings.replay_until)
+        later = list_turns_from(run, READER, settings.replay_until)
         super().__init__(place, settings, store)
         self.answers = RecordedAnswers(run, make_matching(place, settings), READER)
         anew = {x.start for turn in later for x in turn.exchanges if is_model(x.call, READER)}

@@ -28,7 +28,7 @@ from pytest_agentreplay.core.serialize.fitting import BY_CONTENT
 from pytest_agentreplay.core.turns import top_level
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import AgentReplayError, CannotWrite, Leak, SnapshotError, SnapshotMissing
-from pytest_agentreplay.intercept.environment.machine import locale_here, zone_here
+from pytest_agentreplay.intercept.environment.machine import read_locale, read_zone
 from pytest_agentreplay.intercept.environment.randomness import GENERATORS
 from pytest_agentreplay.intercept.ordering.holding import Holding
 from pytest_agentreplay.intercept.ordering.virtual_time import Pacing
@@ -88,7 +88,7 @@ class RecordingSession(RunSession):
             self.keep_time(pacing, pacing.now_ns, pacing.read_passed, clocks=False)
         self.recording = RecordingSummary()
         self.details: JsonObject = {}  # what else the header says
-        self._locale = locale_here(place.environ)
+        self._locale = read_locale(place.environ)
         self._ended: EndedRun | None = None
         self._body = 0
         self._replaced: bytes | None = None
@@ -274,7 +274,7 @@ class RecordingSession(RunSession):
             "body": now(self._body),
             "order": order,
             "clock": {"mode": self.settings.clock, "ran_on": self.clock.ran_on},
-            "zone": zone_here(self.header.clock),
+            "zone": read_zone(self.header.clock),
             "locale": self._locale,
             "generators": [*sorted(GENERATORS)],
             "fixtures": dict(self.fixtures),

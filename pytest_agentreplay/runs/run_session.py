@@ -19,7 +19,7 @@ from pytest_agentreplay.dialects.rules import is_declared
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.environment import debuggers
 from pytest_agentreplay.intercept.environment.clock import Clock, ClockAndSeeds
-from pytest_agentreplay.intercept.environment.machine import Locale, MissingKeys, Zone, offline, todays_places
+from pytest_agentreplay.intercept.environment.machine import Locale, MissingKeys, Zone, find_places, set_offline
 from pytest_agentreplay.intercept.environment.randomness import RandomSource
 from pytest_agentreplay.intercept.network.guard import Guard
 from pytest_agentreplay.intercept.ordering.overtime import Overtime
@@ -198,7 +198,7 @@ class RunSession:
         """Redirect the tools, and intercept from now on. Raises CannotRedirect, and then nothing has changed."""
         with ExitStack() as stack:
             registry.install()
-            exits.install(interceptions.current, refusing)
+            exits.install(interceptions.find_interception, refusing)
             debuggers.install()
             redirections = self.tools.redirections
             # What the test left running may still call its tools: they are restored when nothing of it is left.
@@ -229,7 +229,8 @@ class RunSession:
         """Intercept again, with the clock and the random numbers where `pause` left them."""
         with ExitStack() as stack:
             self.keys.start()
-            stack.enter_context(offline())  # litellm downloads a list of prices when it is imported, unless told not to
+            # litellm downloads a list of prices when it is imported, unless told not to.
+            stack.enter_context(set_offline())
             parts: list[Any] = [self.interception.clock.steps, self._virtual_clock, self.zone, self.locale]
             for part in filter(None, parts):
                 part.start()
@@ -269,7 +270,7 @@ class RunSession:
         """Store the temporary directory that the test has from now on as a mark."""
         if self.settings.places:
             root = Path(self.place.marks.get("root", self.place.root))
-            self.redaction.take_places(todays_places(root, tmp=folder))
+            self.redaction.take_places(find_places(root, tmp=folder))
 
     def enter_body(self) -> None:
         """Mark the test's own thread, so that what it starts belongs to the test too."""

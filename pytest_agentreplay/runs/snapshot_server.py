@@ -12,7 +12,7 @@ from pytest_agentreplay.core.model import HttpCall, Run
 from pytest_agentreplay.core.redaction.placeholders import variables_in
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES, is_declared
-from pytest_agentreplay.intercept.environment.machine import todays_places
+from pytest_agentreplay.intercept.environment.machine import find_places
 from pytest_agentreplay.intercept.gateway.gateway import Gateway
 from pytest_agentreplay.intercept.session.interceptions import Interception
 from pytest_agentreplay.redact.chosen_policy import in_force
@@ -56,7 +56,7 @@ class SnapshotServer:
             Matching(READER, (*RULES, *accepted_rules(root)), personal=policy.personal),
             READER,
         )
-        redaction = redaction_for(os.environ, todays_places(root), policy=policy, is_declared=is_declared)
+        redaction = redaction_for(os.environ, find_places(root), policy=policy, is_declared=is_declared)
         kit = snapshot.run.header.kit
         redaction.recall(kit)
         self._replayer.keep_apart(redaction.reserve(variables_in(kit)), redaction)

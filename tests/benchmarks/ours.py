@@ -7,7 +7,7 @@ import weakref
 from contextlib import contextmanager
 from pathlib import Path
 
-from pytest_agentreplay.intercept.environment.machine import todays_places
+from pytest_agentreplay.intercept.environment.machine import find_places
 from pytest_agentreplay.runs.run_session import EndedRun, Location
 from pytest_agentreplay.runs.session_factory import begin_session
 from pytest_agentreplay.settings import Settings
@@ -43,7 +43,7 @@ class Project:
         """A scene, not yet open. The store is new each time, as in a new session."""
         store = Store(self.root)
         module = self.root / "tests/test_orders.py"
-        marks = todays_places(self.root, tmp=self.root / "tmp")
+        marks = find_places(self.root, tmp=self.root / "tmp")
         place = Location(TEST, store.path_of(module, TEST), self.root, marks, self.environ)
         return begin_session(place, Settings(mode=mode, **self.settings), store, nobody_else)
 

@@ -112,4 +112,4 @@ def test_the_probe_of_event_loops_waits_for_no_lock(monkeypatch):
         raise AssertionError("joined a thread on the event loop")
 
     monkeypatch.setattr(threading.Thread, "join", blocks)
-    assert idle.hooks_work.__wrapped__()
+    assert idle.do_hooks_work.__wrapped__()

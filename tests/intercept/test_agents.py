@@ -17,35 +17,35 @@ from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.intercept.session import agents, interceptions
-from pytest_agentreplay.intercept.session.agents import agent_here
+from pytest_agentreplay.intercept.session.agents import find_agent
 from tests.support.tapes import Tape, running
 
 
 def test_nobody_is_named_unless_somebody_says_a_name():
-    assert agent_here() == ""
+    assert find_agent() == ""
     with agent("researcher") as name:
-        assert agent_here() == name == "researcher"
+        assert find_agent() == name == "researcher"
         with agent("writer"), agent("researcher"):
-            assert agent_here() == "researcher"
-        assert agent_here() == "researcher"
+            assert find_agent() == "researcher"
+        assert find_agent() == "researcher"
     researcher = agent("researcher")
     with researcher, agent("writer"), researcher:
-        assert agent_here() == "researcher"
+        assert find_agent() == "researcher"
     with agent("the\n  researcher " + "x" * 99):
-        assert agent_here() == ("the researcher " + "x" * 99)[:60]
-    assert agent_here() == ""
+        assert find_agent() == ("the researcher " + "x" * 99)[:60]
+    assert find_agent() == ""
 
 
 def test_a_function_is_an_agents_own():
     @agent("researcher")
     def plain(text):
         """Looks up."""
-        return text, agent_here()
+        return text, find_agent()
 
     @agent("writer")
     async def coroutine(text):
         await asyncio.sleep(0)
-        return text, agent_here()
+        return text, find_agent()
 
     async def both():
         return await asyncio.gather(coroutine("a"), coroutine("b"))
@@ -54,7 +54,7 @@ def test_a_function_is_an_agents_own():
     assert plain.__doc__ == "Looks up."
     assert asyncio.run(both()) == [("a", "writer"), ("b", "writer")]
     assert asyncio.iscoroutinefunction(coroutine)
-    assert agent_here() == ""
+    assert find_agent() == ""
 
 
 def test_tasks_threads_and_jobs_are_of_the_agent_that_began_them():
@@ -63,15 +63,15 @@ def test_tasks_threads_and_jobs_are_of_the_agent_that_began_them():
     async def work(name):
         with agent(name):
             await asyncio.sleep(0)
-            below = asyncio.create_task(asyncio.to_thread(agent_here))
+            below = asyncio.create_task(asyncio.to_thread(find_agent))
             await asyncio.sleep(0)
-            return agent_here(), await below
+            return find_agent(), await below
 
     async def both():
         return await asyncio.gather(work("researcher"), work("writer"))
 
     async def note():
-        found.append(agent_here())
+        found.append(find_agent())
 
     async def nursery():
         async with trio.open_nursery() as nursery:
@@ -82,31 +82,31 @@ def test_tasks_threads_and_jobs_are_of_the_agent_that_began_them():
     trio.run(nursery)
     with running(Tape()), ThreadPoolExecutor(1) as pool:
         with agent("researcher"):
-            thread = threading.Thread(target=lambda: found.append(agent_here()))
+            thread = threading.Thread(target=lambda: found.append(find_agent()))
             thread.start()
             thread.join()
-            found.append(pool.submit(agent_here).result())
-        found.append(pool.submit(agent_here).result())
+            found.append(pool.submit(find_agent).result())
+        found.append(pool.submit(find_agent).result())
     assert found == ["researcher"] * 3 + [""]
 
 
 def test_the_open_span_may_say_the_name(monkeypatch):
     tracer = TracerProvider().get_tracer("t")
     with tracer.start_as_current_span("invoke_agent", attributes={"gen_ai.agent.name": "researcher"}):
-        assert agent_here() == "researcher"
+        assert find_agent() == "researcher"
         with agent("writer"):
-            assert agent_here() == "writer", "who says it by hand is right"
+            assert find_agent() == "writer", "who says it by hand is right"
     with tracer.start_as_current_span("other"):
-        assert agent_here() == ""
+        assert find_agent() == ""
     monkeypatch.delitem(sys.modules, "opentelemetry.trace")
     with trace.use_span(tracer.start_span("x", attributes={"gen_ai.agent.name": "researcher"})):
-        assert agent_here() == "", "a library that is not loaded is not asked"
+        assert find_agent() == "", "a library that is not loaded is not asked"
 
 
 def test_a_library_that_has_changed_names_nobody(monkeypatch):
     for module, _ in agents._FRAMEWORKS:
         monkeypatch.setitem(sys.modules, module, ModuleType(module))
-        assert agent_here() == "", module
+        assert find_agent() == "", module
         monkeypatch.delitem(sys.modules, module)
 
 
@@ -137,7 +137,7 @@ PLACES = [
 def test_the_places_of_a_graph(monkeypatch):
     for metadata, name in PLACES:
         monkeypatch.setitem(sys.modules, "langchain_core.runnables.config", Config(**metadata))
-        assert agent_here() == name, metadata
+        assert find_agent() == name, metadata
 
 
 def test_the_crossing_keeps_the_name_without_its_secrets():

@@ -139,7 +139,7 @@ def test_the_shipped_patience_lasts_a_second_without_a_crossing(stepped):
 
 def test_waiting_inside_an_exchange_is_no_waiting_of_the_agent(stepped, monkeypatch):
     monkeypatch.setattr(clocks, "PATIENCE", -1)
-    with lanes.inside(lanes.CallContext(None), 1, "tool"):
+    with lanes.enter_exchange(lanes.CallContext(None), 1, "tool"):
         assert time.time_ns() > WALL
     assert not stepped.ran_on
 

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_agentreplay.core.model import Failure
 from pytest_agentreplay.intercept.http.http_wire import frozen, thawed
-from pytest_agentreplay.intercept.session.patching import loaded_exception
+from pytest_agentreplay.intercept.session.patching import find_exception
 
 SIGNALS = ("_pytest.outcomes.Skipped", "_pytest.outcomes.Exit", "unittest.case.SkipTest")
 
@@ -44,7 +44,7 @@ def test_a_file_cannot_skip_a_test_or_end_the_session(path, bases):
     error = thawed(Failure(path, "m", bases=bases), httpx)
     assert type(error).__bases__ == (RuntimeError if "builtins.Exception" in bases else BaseException,)
     assert (type(error).__name__, str(error)) == (path.rpartition(".")[2], "m")
-    assert path not in SIGNALS or loaded_exception(path) is None
+    assert path not in SIGNALS or find_exception(path) is None
 
 
 def test_a_broken_text_is_no_reason_to_lose_the_exchange():

@@ -7,8 +7,8 @@ import types
 import pytest
 
 from pytest_agentreplay.errors import ReplayDiverged
-from pytest_agentreplay.intercept.session.exits import follows_refusal, silence, worth_saying
 from pytest_agentreplay.intercept.session.exits import install_excepthooks as install
+from pytest_agentreplay.intercept.session.exits import is_due_to_refusal, is_worth_logging, silence_refusals
 
 
 def raised(error, cause=None):
@@ -30,15 +30,15 @@ THEIRS = [ValueError("x"), BaseExceptionGroup("mixed", [ReplayDiverged("no"), Va
 def test_only_what_a_refusal_led_to_is_not_said():
     for error in (*OURS, *THEIRS):
         said = []
-        silence(said.append)(told := types.SimpleNamespace(exc_value=error))
-        assert follows_refusal(error) == (error in OURS), error
+        silence_refusals(said.append)(told := types.SimpleNamespace(exc_value=error))
+        assert is_due_to_refusal(error) == (error in OURS), error
         assert said == ([] if error in OURS else [told]), error
 
 
 def test_an_error_in_a_circle_ends():
     one, two = ValueError(), ValueError()
     one.__cause__, two.__cause__ = two, one
-    assert not follows_refusal(one)
+    assert not is_due_to_refusal(one)
 
 
 def test_logs_of_asyncio():
@@ -47,9 +47,9 @@ def test_logs_of_asyncio():
             "asyncio", logging.ERROR, "", 1, "m", (), (type(error), error, None) if error else None
         )
 
-    assert not worth_saying(record(ReplayDiverged("no")))
-    assert worth_saying(record(ValueError()))
-    assert worth_saying(record(None))
+    assert not is_worth_logging(record(ReplayDiverged("no")))
+    assert is_worth_logging(record(ValueError()))
+    assert is_worth_logging(record(None))
 
 
 def test_installed_once(monkeypatch):

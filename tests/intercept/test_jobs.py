@@ -19,7 +19,7 @@ SECONDS = 30
 def in_test(tmp_path):
     """Return what `act`, which is given its interception, returns as the body of a test that is recorded."""
     stage = Stage(tmp_path)
-    return lambda act: stage.play(lambda: act(interceptions.current()), mode="record").result
+    return lambda act: stage.play(lambda: act(interceptions.find_interception()), mode="record").result
 
 
 class Busy:
@@ -62,7 +62,9 @@ def test_a_look_costs_the_same_beside_many_jobs(in_test):
                 for _ in range(waiting):
                     busy.pool.submit(int)
                 assert len(interception.work.jobs) == waiting + 1
-                return lines_of(lambda: pausing.on_its_way(interception.work) or pausing.at_work(interception.work, ()))
+                return lines_of(
+                    lambda: pausing.has_job_on_its_way(interception.work) or pausing.find_at_work(interception.work, ())
+                )
 
         return act
 

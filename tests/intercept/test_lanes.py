@@ -23,7 +23,7 @@ def in_a_test():
 
 def here():
     """The path of the lane that the caller runs in."""
-    return interceptions.current().call_context().path
+    return interceptions.find_interception().call_context().path
 
 
 async def task():
@@ -91,7 +91,7 @@ def test_a_worker_older_than_its_tests_works_for_each_of_them():
     worker.start()
     for _ in range(2):
         with running(Tape()) as backend:
-            jobs.put(lambda: (interceptions.current(), here(), here()))
+            jobs.put(lambda: (interceptions.find_interception(), here(), here()))
             assert answers.get(timeout=5) == (backend.interception, "main.1", "main.1")
     jobs.put(None)
     worker.join()
@@ -99,5 +99,5 @@ def test_a_worker_older_than_its_tests_works_for_each_of_them():
 
 def test_trio_that_another_thread_is_importing_is_not_asked(monkeypatch):
     monkeypatch.setitem(sys.modules, "trio", types.ModuleType("trio"))
-    assert lanes.runner() == threading.get_ident()
-    assert not lanes.in_loop()
+    assert lanes.find_runner() == threading.get_ident()
+    assert not lanes.is_in_loop()

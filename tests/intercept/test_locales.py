@@ -6,7 +6,7 @@ import os
 import pytest
 
 from pytest_agentreplay.intercept.environment import machine
-from pytest_agentreplay.intercept.environment.machine import Locale, in_force, locale_here
+from pytest_agentreplay.intercept.environment.machine import Locale, read_categories, read_locale
 
 
 def another():
@@ -22,7 +22,7 @@ def another():
 
 @pytest.fixture(autouse=True)
 def plain(monkeypatch):
-    before = in_force()
+    before = read_categories()
     for category in machine.CATEGORIES:
         locale.setlocale(getattr(locale, category), "C")
     for name in machine.VARIABLES:
@@ -36,7 +36,7 @@ def test_it_comes_back_and_goes_again(monkeypatch):
     name = another()
     locale.setlocale(locale.LC_TIME, name)
     monkeypatch.setenv("LC_TIME", name)
-    stored = locale_here(os.environ)
+    stored = read_locale(os.environ)
     assert stored == {
         "now": {"LC_COLLATE": "C", "LC_MONETARY": "C", "LC_NUMERIC": "C", "LC_TIME": name},
         "variables": {"LC_TIME": name},
@@ -46,11 +46,11 @@ def test_it_comes_back_and_goes_again(monkeypatch):
     monkeypatch.setenv("LANG", "sv_SE.UTF-8")
     held = Locale(stored)
     held.start()
-    assert locale_here(os.environ) == stored
+    assert read_locale(os.environ) == stored
     assert held.missing == []
     held.stop()
     held.stop()
-    assert (in_force()["LC_TIME"], os.environ.get("LC_TIME"), os.environ["LANG"]) == ("C", None, "sv_SE.UTF-8")
+    assert (read_categories()["LC_TIME"], os.environ.get("LC_TIME"), os.environ["LANG"]) == ("C", None, "sv_SE.UTF-8")
 
 
 def test_what_the_agent_chose_itself_stays():
@@ -60,14 +60,14 @@ def test_what_the_agent_chose_itself_stays():
     locale.setlocale(locale.LC_TIME, "C")
     locale.setlocale(locale.LC_NUMERIC, name)
     held.stop()
-    assert (in_force()["LC_TIME"], in_force()["LC_NUMERIC"]) == ("C", name)
+    assert (read_categories()["LC_TIME"], read_categories()["LC_NUMERIC"]) == ("C", name)
 
 
 def test_what_this_machine_does_not_have_is_named():
     held = Locale({"now": {"LC_TIME": "xx_XX.UTF-8", "LC_NUMERIC": "C"}, "variables": {"LANG": "xx_XX.UTF-8"}})
     held.start()
     assert held.missing == ["LC_TIME=xx_XX.UTF-8"]
-    assert in_force()["LC_TIME"] == "C"
+    assert read_categories()["LC_TIME"] == "C"
     assert os.environ["LANG"] == "xx_XX.UTF-8"
     held.stop()
     assert "LANG" not in os.environ

@@ -3,14 +3,14 @@
 import os
 
 from pytest_agentreplay.core.redaction.secret_names import key_variables
-from pytest_agentreplay.intercept.environment.machine import PLACEHOLDER, MissingKeys, offline
+from pytest_agentreplay.intercept.environment.machine import PLACEHOLDER, MissingKeys, set_offline
 
 
 def test_a_library_that_would_ask_while_it_is_imported_is_told_to_do_without(monkeypatch):
     name = "LITELLM_LOCAL_MODEL_COST_MAP"
     for before, within in ((None, "True"), ("False", "False")):
         monkeypatch.delenv(name, raising=False) if before is None else monkeypatch.setenv(name, before)
-        with offline():
+        with set_offline():
             assert os.environ[name] == within
         assert os.environ.get(name) == before
 

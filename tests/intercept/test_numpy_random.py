@@ -151,6 +151,6 @@ def test_a_generator_that_a_module_makes_for_itself_is_as_random_as_ever(tmp_pat
 
 
 def test_threads_without_a_run_ask_the_system():
-    assert randomness.drawing() is None
-    assert not randomness.importing()
+    assert randomness.find_source() is None
+    assert not randomness.is_importing()
     assert np.random.SeedSequence().entropy != np.random.SeedSequence().entropy

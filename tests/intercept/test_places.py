@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agentreplay.intercept.environment import machine
-from pytest_agentreplay.intercept.environment.machine import follow_link, todays_places, user_name
+from pytest_agentreplay.intercept.environment.machine import find_places, find_user_name, follow_link
 
 MACOS = {"/private/tmp": "/tmp", "/private/var": "/var", "/private/var/folders/x/T": "/var/folders/x/T"}
 WINDOWS = {r"C:\Users\runneradmin\AppData\Local\Temp": r"C:\Users\RUNNER~1\AppData\Local\Temp"}
@@ -49,7 +49,7 @@ def test_every_spelling_has_a_mark(link, monkeypatch):
     """As on macOS: the temporary directory is told through a link, and pytest tells `tmp_path` as it really is."""
     real = Path(os.path.realpath(link))
     monkeypatch.setattr(tempfile, "tempdir", str(link))
-    found = todays_places(link / "shop", tmp=real / "pytest-1" / "t0")
+    found = find_places(link / "shop", tmp=real / "pytest-1" / "t0")
     assert {mark: Path(found[mark]) for mark in ("root", "realroot", "tmp", "linktmp", "tempdir", "realtempdir")} == {
         "root": link / "shop",
         "realroot": real / "shop",
@@ -69,11 +69,11 @@ def test_a_user_whom_the_system_does_not_name_has_no_mark(tmp_path, monkeypatch,
         raise error("nobody")
 
     monkeypatch.setattr(getpass, "getuser", unknown)
-    user_name.cache_clear()
-    assert "user" not in todays_places(tmp_path)
-    user_name.cache_clear()
+    find_user_name.cache_clear()
+    assert "user" not in find_places(tmp_path)
+    find_user_name.cache_clear()
 
 
 def test_no_home_no_mark(tmp_path, monkeypatch):
-    monkeypatch.setattr(machine, "home", lambda: None)
-    assert "home" not in todays_places(tmp_path)
+    monkeypatch.setattr(machine, "find_home", lambda: None)
+    assert "home" not in find_places(tmp_path)

@@ -708,7 +708,7 @@ def test_the_original_code_is_not_given_out_in_a_replay():
     with redirected(tool) as (redirection,), replaying(tape) as player:
         key = redirection._layer._key
         with pytest.raises(ReplayDiverged):
-            patching.outside(key)
+            patching.make_unintercepted(key)
         intercepted = player.interception.enter(RawCall(ToolCall("tool")))
         with pytest.raises(ReplayDiverged):
             patching.lend(key, intercepted)

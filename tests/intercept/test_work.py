@@ -7,7 +7,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from pytest_agentreplay.intercept.ordering.pausing import waits
+from pytest_agentreplay.intercept.ordering.pausing import is_waiting
 
 
 def until(condition):
@@ -34,7 +34,7 @@ def test_who_waits_for_a_lock_waits():
     thread = threading.Thread(target=event.wait, daemon=True)
     thread.start()
     until(lambda: standing_at(thread, "wait"))
-    assert waits(thread.ident)
+    assert is_waiting(thread.ident)
     event.set()
     thread.join()
 
@@ -52,7 +52,7 @@ def test_who_starts_a_thread_does_not_wait():
     starter = threading.Thread(target=slow.start, daemon=True)
     starter.start()
     until(lambda: standing_at(starter, "wait"))
-    assert not waits(starter.ident)
+    assert not is_waiting(starter.ident)
     begin.set()
     starter.join()
     slow.join()
@@ -63,8 +63,8 @@ def test_an_idle_worker_of_a_pool_and_a_thread_that_is_gone_wait():
     with ThreadPoolExecutor(1) as pool:
         pool.submit(int).result()
         (worker,) = pool._threads
-        until(lambda: waits(worker.ident))
-    assert waits(worker.ident)
+        until(lambda: is_waiting(worker.ident))
+    assert is_waiting(worker.ident)
 
 
 def test_a_thread_that_computes_is_at_work():
@@ -78,6 +78,6 @@ def test_a_thread_that_computes_is_at_work():
     thread = threading.Thread(target=compute, daemon=True)
     thread.start()
     until(lambda: standing_at(thread, "compute"))
-    assert not waits(thread.ident)
+    assert not is_waiting(thread.ident)
     over.append(True)
     thread.join()

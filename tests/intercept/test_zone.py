@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from pytest_agentreplay.intercept.environment import machine as zones
-from pytest_agentreplay.intercept.environment.machine import Zone, zone_here
+from pytest_agentreplay.intercept.environment.machine import Zone, read_zone
 
 SUMMER = int(dt.datetime(2026, 7, 1, 12, tzinfo=dt.UTC).timestamp()) * 10**9
 WINTER = int(dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC).timestamp()) * 10**9
@@ -51,7 +51,7 @@ ZONES = ["Europe/Berlin", "America/New_York", "Asia/Kolkata", "UTC", "<+0545>-05
 def test_local_time_is_that_of_the_recording(live_in, here, there):
     for wall in (SUMMER, WINTER):
         live_in(there)
-        stored, was = zone_here(wall), local(wall)
+        stored, was = read_zone(wall), local(wall)
         live_in(here)
         today = local(wall)
         with held(stored, wall):
@@ -69,7 +69,7 @@ def test_a_name_that_this_machine_does_not_know_goes_by_its_offset(live_in):
 @pytest.mark.parametrize("there", ["Europe/Berlin", "America/New_York", "CET-1CEST,M3.5.0,M10.5.0/3", "EST5EDT"])
 def test_a_machine_that_knows_no_zones_goes_by_the_rule(live_in, there, monkeypatch):
     live_in(there)
-    stored, was = zone_here(WINTER), [local(WINTER), local(SUMMER)]
+    stored, was = read_zone(WINTER), [local(WINTER), local(SUMMER)]
     assert "," in stored["rule"]
     live_in("UTC")
     monkeypatch.setattr(zones, "FOLDERS", ())
@@ -88,7 +88,7 @@ def test_the_same_zone_is_left_alone(live_in, stored, monkeypatch):
 
 def test_zones_that_agree_today_part_at_the_change_of_summer_time(live_in):
     live_in("Europe/Berlin")
-    stored, was = zone_here(WINTER), local(SUMMER)
+    stored, was = read_zone(WINTER), local(SUMMER)
     live_in("Africa/Lagos")
     assert local(SUMMER) != was
     with held(stored, WINTER):

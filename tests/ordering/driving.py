@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import httpx2
 
-from pytest_agentreplay.intercept.environment.machine import todays_places
+from pytest_agentreplay.intercept.environment.machine import find_places
 from pytest_agentreplay.runs.run_session import EndedRun, Location
 from pytest_agentreplay.runs.session_factory import begin_session
 from pytest_agentreplay.settings import Settings
@@ -34,7 +34,7 @@ class Stage:
 
     def run_session(self, **settings):
         store = Store(self.root)
-        marks = todays_places(self.root, tmp=self.root / "tmp")
+        marks = find_places(self.root, tmp=self.root / "tmp")
         snapshot = store.path_of(self.root / "tests/test_agents.py", TEST)
         place = Location(TEST, snapshot, self.root, marks, {"PATH": os.defpath})
         return begin_session(place, Settings(**settings), store, lambda: None)

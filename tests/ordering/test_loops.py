@@ -51,7 +51,7 @@ def test_uvloop_is_faithful_and_said_to_be_guessed(stage, count):
     assert guessed(stage, agent(count - 1, SENSITIVE, run=uvloop.run))
 
 
-@pytest.mark.parametrize("missing", ["hooks_work", "has_selector"])
+@pytest.mark.parametrize("missing", ["do_hooks_work", "has_selector"])
 def test_a_loop_that_cannot_be_asked_is_guessed(stage, monkeypatch, missing):
     assert unfaithful(stage, 1, lambda seed: agent(seed, SENSITIVE)) == {}
     assert not guessed(stage, agent(0, SENSITIVE))

@@ -26,7 +26,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pytest_agentreplay.intercept.environment.machine import todays_places
+from pytest_agentreplay.intercept.environment.machine import find_places
 from pytest_agentreplay.runs.fixture_handle import AgentReplay
 from pytest_agentreplay.runs.run_session import EndedRun, Location
 from pytest_agentreplay.runs.session_factory import begin_session
@@ -381,7 +381,7 @@ def run_once(root: Path, way: Way, mode: str):
     """One test as the plugin runs it: what the agent gave back, and the finding, if any."""
     test = f"{TESTS}::{way.name}"
     store = Store(root)
-    place = Location(test, store.path_of(root / TESTS, test), root, todays_places(root), os.environ)
+    place = Location(test, store.path_of(root / TESTS, test), root, find_places(root), os.environ)
     run_session = begin_session(place, Settings(mode=mode), store, lambda: None)
     Seen.replaying, Seen.late = mode == "replay", []
     Seen.over.clear()

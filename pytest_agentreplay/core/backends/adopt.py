@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.align.evidence import compare, features
 from pytest_agentreplay.core.backends.backend import Moment, RecordBackend, Refused, Replayed, Verdict
-from pytest_agentreplay.core.backends.replay import ReplayBackend, ReplayPolicy, only_reads
+from pytest_agentreplay.core.backends.replay import ReplayBackend, ReplayPolicy, is_only_reading
 from pytest_agentreplay.core.diagnose import refusals
 from pytest_agentreplay.core.diagnose.progress import line
 from pytest_agentreplay.core.diff.texts import shorten
@@ -204,7 +204,7 @@ class AdoptBackend(ReplayBackend):
         return self._features[x.start]
 
 
-def why_not(recorded: Call, now: Call, reader: Reader, *, moved: bool) -> str:
+def explain_unfit(recorded: Call, now: Call, reader: Reader, *, moved: bool) -> str:
     """Return why the recorded reply to one call cannot answer another one, "" where it can; `moved` to elsewhere."""
     if moved or type(recorded) is not type(now):
         return "the request goes to another address or API"
@@ -221,7 +221,7 @@ LET_READ = "let tools that only read run where nothing is recorded: add --replay
 RUN_ALL = "or run all of it for real: pytest --snapshot-record without --replay-until"
 
 
-def turns_from(run: Run, reader: Reader, until: int) -> list[Turn]:
+def list_turns_from(run: Run, reader: Reader, until: int) -> list[Turn]:
     """Return the turns that are asked anew: those from number `until` on, and what follows from them.
 
     Each lane has its own turn of that number; what comes after it in the lanes above and below may follow from it. A
@@ -309,7 +309,7 @@ class ForkBackend(RecordBackend):
     def _may_be_made(self, call: Call, moment: Moment) -> bool:
         """Whether a provider of models answers a call, or it only reads and tools are live."""
         provider = not isinstance(call, ToolCall) and self._reader.read_call(call).kind not in {"http", "tool", "mcp"}
-        return provider or is_model(call, self._reader) or (self._live and only_reads(call, moment))
+        return provider or is_model(call, self._reader) or (self._live and is_only_reading(call, moment))
 
     def _serve(self, source: Exchange, call: Call, moment: Moment) -> Replayed:
         """Record `call` with the recorded outcome of `source`, in its place and at its time in this run."""

@@ -141,7 +141,7 @@ class ReplayBackend:
 
     def _is_early(self, match: Exchange, call: Call, moment: Moment) -> bool:
         """Whether `call` comes before one that must precede its exchange `match`, where the order matters to it."""
-        free = self.policy.any_order or (self.policy.reads_in_any_order and only_reads(call, moment))
+        free = self.policy.any_order or (self.policy.reads_in_any_order and is_only_reading(call, moment))
         return not free and self._index.precedence.early(match, moment.lane)
 
     def _find_left(self, match: Exchange) -> tuple[dict[int, Exchange], set[int]]:
@@ -343,7 +343,7 @@ class Ahead:
         self.origin = origin
 
 
-def only_reads(call: Call, moment: Moment) -> bool:
+def is_only_reading(call: Call, moment: Moment) -> bool:
     """Whether a call is known to change nothing."""
     if isinstance(call, ToolCall):
         return moment.reads or call.boundary == "retrieval"

@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.backends.backend import PassThrough, Refused, Replayed
-from pytest_agentreplay.core.backends.replay import only_reads
+from pytest_agentreplay.core.backends.replay import is_only_reading
 from pytest_agentreplay.core.backends.verify import VerifyBackend
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.case_backend import CaseBackend, sort_of
@@ -87,7 +87,7 @@ class LiveBackend(CaseBackend, VerifyBackend):
     def _runs(self, call: Call, moment: Moment) -> bool:
         """Return whether `call` is one of a function that only reads, and these are live."""
         function = isinstance(call, ToolCall) and call.boundary in {"tool", "retrieval"}
-        return function and only_reads(call, moment) and self._is_released(call)
+        return function and is_only_reading(call, moment) and self._is_released(call)
 
     def _is_released(self, call: Call) -> bool:
         function = function_of(call, self._reader)
@@ -103,7 +103,7 @@ class LiveBackend(CaseBackend, VerifyBackend):
         found, how = super()._by_arguments(call, moment)
         if isinstance(found, Exchange):
             self._remember(call, found)
-        elif only_reads(call, moment) and (again := self._remember(call, None)) is not None:
+        elif is_only_reading(call, moment) and (again := self._remember(call, None)) is not None:
             return again, "arguments (again)"
         return found, how
 

@@ -62,7 +62,7 @@ class Clock:
         """Take `wall_ns`, nanoseconds since the epoch; nothing moves until `start`."""
         self.ran_on = False
         self.live_inside = False
-        self.passes: Callable[[], int] = _awake
+        self.passes: Callable[[], int] = _read_time_awake
         self._mode = mode
         self._wall = wall_ns
         self._stand = (0, 0)
@@ -82,7 +82,7 @@ class Clock:
             return
         import time_machine
 
-        if time_machine.escape_hatch.is_travelling() or _freezegun_travels() or _is_replaced():
+        if time_machine.escape_hatch.is_travelling() or _is_freezegun_active() or _is_replaced():
             return
         travel = time_machine.travel(0, tick=False)
         if self._paused is None:
@@ -105,7 +105,7 @@ class Clock:
 
     def join(self, mode: Literal["stepped", "real"], wall_ns: int) -> None:
         """Show the time of the run that this process, a child, has joined: it began at `wall_ns`."""
-        self._mode, self._wall, self.passes = mode, wall_ns, _awake
+        self._mode, self._wall, self.passes = mode, wall_ns, _read_time_awake
 
     def step_to(self, at_ns: int) -> None:
         """As `step`, for a call of another process: several report in any order, and time never goes back."""
@@ -162,7 +162,7 @@ def _asctime(parts: Any = None, /) -> str:
     return ASCTIME(time.localtime() if parts is None else parts)
 
 
-def _awake() -> int:
+def _read_time_awake() -> int:
     return clocks.monotonic_ns() - debuggers.PROMPT.time_waited()
 
 
@@ -171,7 +171,7 @@ def _is_replaced() -> bool:
     return any(not isinstance(getattr(time, name, len), BuiltinFunctionType) for name in ASKED)
 
 
-def _freezegun_travels() -> bool:
+def _is_freezegun_active() -> bool:
     datetime = sys.modules.get("datetime")
     return datetime is not None and datetime.datetime.__name__ == "FakeDatetime"
 

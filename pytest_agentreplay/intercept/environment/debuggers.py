@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay import clocks
 from pytest_agentreplay.core.backends.backend import RecordBackend
 from pytest_agentreplay.intercept.session import patching
-from pytest_agentreplay.intercept.session.interceptions import current
+from pytest_agentreplay.intercept.session.interceptions import find_interception
 from pytest_agentreplay.intercept.session.patching import is_trampoline
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Prompt:
 PROMPT = Prompt()
 
 
-def time_waited() -> int:
+def read_time_waited() -> int:
     """Nanoseconds that the process has waited at prompts of debuggers."""
     return PROMPT.time_waited()
 
@@ -75,8 +75,8 @@ def install() -> None:
     if pdb is not None:
         _exchange(pdb, "Pdb", "interaction", functools.partial(PROMPT.during, waits=True))
         _exchange(pdb, "Pdb", "onecmd", functools.partial(PROMPT.during, waits=False))
-        _exchange(pdb, "Pdb", "stop_here", past_us)
-        _exchange(pdb, "Pdb", "break_here", in_the_body)
+        _exchange(pdb, "Pdb", "stop_here", step_past_us)
+        _exchange(pdb, "Pdb", "break_here", break_in_body)
     if pydevd is not None:
         _exchange(pydevd, "PyDB", "do_wait_suspend", functools.partial(PROMPT.during, waits=True))
 
@@ -90,7 +90,7 @@ def _exchange(module: ModuleType, kind: str, name: str, wrap: Callable[..., Any]
         setattr(owner, name, wrapped)
 
 
-def past_us(stop_here: Callable[[Any, FrameType], bool]) -> Callable[[Any, FrameType], bool]:
+def step_past_us(stop_here: Callable[[Any, FrameType], bool]) -> Callable[[Any, FrameType], bool]:
     """`Bdb.stop_here`, which steps from the line that calls a tool to the tool's first line, and back at its end."""
 
     def stops(self: Any, frame: FrameType) -> bool:
@@ -99,25 +99,25 @@ def past_us(stop_here: Callable[[Any, FrameType], bool]) -> Callable[[Any, Frame
     return stops
 
 
-def in_the_body(break_here: Callable[[Any, FrameType], bool]) -> Callable[[Any, FrameType], bool]:
+def break_in_body(break_here: Callable[[Any, FrameType], bool]) -> Callable[[Any, FrameType], bool]:
     """`Bdb.break_here`: "b shop.refund" stops in a tool's body where that runs, else at its `def`."""
 
     def breaks(self: Any, frame: FrameType) -> bool:
-        return not (is_trampoline(frame.f_code) and runs_tools()) and break_here(self, frame)
+        return not (is_trampoline(frame.f_code) and is_running_tools()) and break_here(self, frame)
 
     return breaks
 
 
-def runs_tools() -> bool:
+def is_running_tools() -> bool:
     """Whether the test that runs here is recorded: then the body of a tool follows its stub."""
-    interception = current()
+    interception = find_interception()
     return interception is None or isinstance(interception.backend, RecordBackend)
 
 
 def is_ours(frame: FrameType) -> bool:
     """Whether `frame` is on the way to a tool or back: a stub, our code, or what that calls; never the tool's body."""
     at: FrameType | None = frame
-    while at is not None and not patching.holds(at.f_code):
+    while at is not None and not patching.is_kept(at.f_code):
         if is_trampoline(at.f_code) or str(at.f_globals.get("__name__")).startswith(_TOOLS):
             return True
         at = at.f_back

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.redaction.secret_names import CATEGORY, is_key_name
-from pytest_agentreplay.intercept.session.interceptions import current
+from pytest_agentreplay.intercept.session.interceptions import find_interception
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -66,7 +66,7 @@ OFFLINE = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
 
 
 @contextmanager
-def offline() -> Iterator[None]:
+def set_offline() -> Iterator[None]:
     """A block in which the variables of `OFFLINE` are set, where they were not."""
     unset = {name: value for name, value in OFFLINE.items() if name not in os.environ}
     os.environ.update(unset)
@@ -88,7 +88,7 @@ def secret(value: str) -> str:
     from other text, and are left as they are.
     """
     _named[value] = None
-    if (interception := current()) is not None:
+    if (interception := find_interception()) is not None:
         interception.redactor.learn(CATEGORY, value)
     return value
 
@@ -102,14 +102,14 @@ LINKS = ("/tmp", "/var")  # noqa: S108  on macOS both lead into /private
 """Links of the system that directories are told through."""
 
 
-def todays_places(root: Path, *, tmp: Path | None = None) -> dict[str, str]:
+def find_places(root: Path, *, tmp: Path | None = None) -> dict[str, str]:
     """Mark -> today's value: rootdir, current directory, the test's `tmp_path`, temp and home directory, host, user.
 
     A directory has several spellings, all of which turn up in prompts: as programs are told it, as it really is, and
     through a link above it. Each gets a mark of its own.
     """
     temporary = tempfile.gettempdir()
-    folders = {"root": root, "cwd": Path.cwd(), "tmp": tmp, "tempdir": Path(temporary), "home": home()}
+    folders = {"root": root, "cwd": Path.cwd(), "tmp": tmp, "tempdir": Path(temporary), "home": find_home()}
     links = {resolved(link): link for link in (*LINKS, temporary)}
     places: dict[str, str] = {}
     for mark, folder in folders.items():
@@ -121,7 +121,7 @@ def todays_places(root: Path, *, tmp: Path | None = None) -> dict[str, str]:
             if spelling not in places.values():
                 places[kind + mark] = spelling
     places["host"] = platform.node()
-    places["user"] = user_name(*map(os.environ.get, USER_VARIABLES))
+    places["user"] = find_user_name(*map(os.environ.get, USER_VARIABLES))
     return {mark: value for mark, value in places.items() if value}
 
 
@@ -131,7 +131,7 @@ USER_VARIABLES = ("LOGNAME", "USER", "LNAME", "USERNAME")
 
 
 @functools.cache
-def user_name(*_: str | None) -> str:
+def find_user_name(*_: str | None) -> str:
     """Return the name of the user, which these variables may say; "" for a number without a name."""
     try:
         return getpass.getuser()
@@ -148,7 +148,7 @@ def follow_link(real: str, links: Mapping[str, str]) -> str:
     return real
 
 
-def home() -> Path | None:
+def find_home() -> Path | None:
     """The home directory, or None where the system does not say."""
     try:
         return Path.home()
@@ -162,13 +162,13 @@ CATEGORIES = ("LC_COLLATE", "LC_MONETARY", "LC_NUMERIC", "LC_TIME")
 VARIABLES = ("LC_ALL", *CATEGORIES, "LC_MESSAGES", "LANG")
 
 
-def locale_here(environ: Mapping[str, str]) -> JsonObject:
+def read_locale(environ: Mapping[str, str]) -> JsonObject:
     """The locales in force by category, and the variables that would choose others."""
     variables = {name: environ[name] for name in VARIABLES if LOCALE_NAME.fullmatch(environ.get(name, ""))}
-    return {"now": dict(in_force()), "variables": dict(variables)}
+    return {"now": dict(read_categories()), "variables": dict(variables)}
 
 
-def in_force() -> dict[str, str]:
+def read_categories() -> dict[str, str]:
     """The locale of each category."""
     return {name: locale.setlocale(getattr(locale, name)) for name in CATEGORIES}
 
@@ -179,10 +179,10 @@ class Locale:
     __slots__ = ("_before", "_now", "_set", "_variables", "missing")
 
     def __init__(self, stored: Json) -> None:
-        """`stored` is what `locale_here` gave; anything else, and the locale of today stays."""
+        """`stored` is what `read_locale` gave; anything else, and the locale of today stays."""
         fields = stored if isinstance(stored, dict) else {}
-        self._now = names(fields.get("now"), CATEGORIES)
-        variables = names(fields.get("variables"), VARIABLES)
+        self._now = pick_locale_names(fields.get("now"), CATEGORIES)
+        variables = pick_locale_names(fields.get("variables"), VARIABLES)
         self._variables = {name: variables.get(name) for name in VARIABLES} if "variables" in fields else {}
         self._before: dict[str, str | None] = {}
         self._set: dict[str, tuple[str, str]] = {}
@@ -193,12 +193,12 @@ class Locale:
         self.missing.clear()  # it may be started again after a pause
         self._before = {name: os.environ.get(name) for name in self._variables}
         restore_variables(self._variables)
-        for category, today in in_force().items():
+        for category, today in read_categories().items():
             name = self._now.get(category, today)
             if name == today:
                 continue
             if choose(category, name):
-                self._set[category] = today, in_force()[category]
+                self._set[category] = today, read_categories()[category]
             else:
                 self.missing.append(f"{category}={name}")
 
@@ -206,12 +206,12 @@ class Locale:
         """The locale is today's again, but for what the agent chose itself. A second call does nothing."""
         restore_variables(self._before)
         for category, (today, ours) in self._set.items():
-            if in_force()[category] == ours:
+            if read_categories()[category] == ours:
                 choose(category, today)
         self._before, self._set = {}, {}
 
 
-def names(stored: Json, keys: tuple[str, ...]) -> dict[str, str]:
+def pick_locale_names(stored: Json, keys: tuple[str, ...]) -> dict[str, str]:
     """What of `stored` is the name of a locale, under one of `keys`."""
     fields = stored if isinstance(stored, dict) else {}
     return {
@@ -249,33 +249,33 @@ FOLDERS = ("/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/usr/share/lib/zoneinfo"
 LARGEST_OFFSET = 26 * 3600  # seconds that a zone is from UTC
 
 
-def zone_here(wall_ns: int) -> JsonObject:
+def read_zone(wall_ns: int) -> JsonObject:
     """The zone at `wall_ns` nanoseconds since the epoch: name and rule, where known, and seconds from UTC."""
-    name = name_here()
-    zone: JsonObject = {"name": name, "rule": rule_of(name), "offset": offset_at(wall_ns)}
+    name = read_zone_name()
+    zone: JsonObject = {"name": name, "rule": read_zone_rule(name), "offset": compute_offset(wall_ns)}
     return {key: value for key, value in zone.items() if value != ""}
 
 
-def name_here() -> str:
+def read_zone_name() -> str:
     """The name of today's zone, "" where the system does not say it."""
     name = os.environ.get("TZ", "").removeprefix(":") or resolved("/etc/localtime").partition("zoneinfo/")[2]
     return name if ZONE_NAME.fullmatch(name) else ""
 
 
-def rule_of(name: str) -> str:
+def read_zone_rule(name: str) -> str:
     """The rule by which a zone goes from its last change on: the file's last line, or `TZ` itself; "" when unknown."""
     rule = os.environ.get("TZ", "")
-    if name and (file := file_of(name)) is not None:
+    if name and (file := find_zone_file(name)) is not None:
         rule = file.read_bytes().rpartition(b"\n")[0].rpartition(b"\n")[2].decode("ascii", "replace")
     return rule if RULE.fullmatch(rule) else ""
 
 
-def file_of(name: str) -> Path | None:
+def find_zone_file(name: str) -> Path | None:
     """The file that this machine has of a zone."""
     return next((file for folder in FOLDERS if (file := Path(folder) / name).is_file()), None)
 
 
-def offset_at(wall_ns: int) -> int:
+def compute_offset(wall_ns: int) -> int:
     """Seconds that local time is ahead of UTC at `wall_ns`."""
     return time.localtime(wall_ns // 1_000_000_000).tm_gmtoff
 
@@ -289,7 +289,7 @@ class Zone:
     __slots__ = ("_before", "_name", "_offset", "_rule", "_started", "_wall")
 
     def __init__(self, stored: Json, wall_ns: int) -> None:
-        """`stored` is what `zone_here` gave; anything else, and the zone of today stays."""
+        """`stored` is what `read_zone` gave; anything else, and the zone of today stays."""
         fields = stored if isinstance(stored, dict) else {}
         name, rule, offset = fields.get("name"), fields.get("rule"), fields.get("offset")
         self._name = name if isinstance(name, str) and ZONE_NAME.fullmatch(name) else ""
@@ -304,13 +304,16 @@ class Zone:
         offset, wall = self._offset, self._wall
         if offset is None or sys.platform == "win32":
             return
-        if offset_at(wall) == offset and (self._name or self._rule) in {"", name_here() or os.environ.get("TZ", "")}:
+        if compute_offset(wall) == offset and (self._name or self._rule) in {
+            "",
+            read_zone_name() or os.environ.get("TZ", ""),
+        }:
             return
         self._before, self._started = os.environ.get("TZ"), True
-        is_known_name = self._name and (file_of(self._name) is not None or not self._rule)
+        is_known_name = self._name and (find_zone_file(self._name) is not None or not self._rule)
         if chosen := self._name if is_known_name else self._rule:
             _set_zone(chosen)
-        if not chosen or offset_at(wall) != offset:
+        if not chosen or compute_offset(wall) != offset:
             # This machine does not know the name: the offset alone, which POSIX counts the other way round.
             hours, minutes = divmod(abs(offset) // 60, 60)
             behind, ahead = ("-", "+") if offset >= 0 else ("", "-")

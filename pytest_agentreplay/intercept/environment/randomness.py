@@ -93,7 +93,7 @@ class RandomSource:
         """Hold `generator` too; it stands where it would, had it been held since the start."""
         if name not in self._states:
             self._states[name] = generator, generator.getstate()
-            generator.seed(_number(self._seed, name, *self._stands))
+            generator.seed(_hash_parts(self._seed, name, *self._stands))
 
     def use_seeds(self, seed: int, ids: int) -> None:
         """Draw for the run of `seed` and `ids`: a worker of a pool may come to work for another test."""
@@ -108,7 +108,7 @@ class RandomSource:
 
     def _seed_all(self) -> None:
         for name, (generator, _) in tuple(self._states.items()):
-            generator.seed(_number(self._seed, name, *self._stands))
+            generator.seed(_hash_parts(self._seed, name, *self._stands))
 
     def stop(self) -> None:
         """Leave all generators and `uuid` exactly as `start` found them. A second call does nothing."""
@@ -127,13 +127,13 @@ class RandomSource:
 
     def uuid4(self, lane: str) -> uuid.UUID:
         """A random id."""
-        return uuid.UUID(int=_number(self.ids, "id", lane, *self._draw_next(lane)), version=4)
+        return uuid.UUID(int=_hash_parts(self.ids, "id", lane, *self._draw_next(lane)), version=4)
 
     def uuid7(self, lane: str) -> uuid.UUID:
         """An id that sorts by time, and by order of drawing where time stands still."""
         count, number = self._draw_next(lane)
-        counter = (_number(self.ids, "counter", lane, count) >> 87) + number
-        tail = _number(self.ids, "id", lane, count, number) >> 96
+        counter = (_hash_parts(self.ids, "counter", lane, count) >> 87) + number
+        tail = _hash_parts(self.ids, "id", lane, count, number) >> 96
         milliseconds = time.time_ns() // 1_000_000 & 0xFFFF_FFFF_FFFF
         high = milliseconds << 16 | 7 << 12 | counter >> 30 & 0xFFF
         low = 0b10 << 62 | (counter & 0x3FFF_FFFF) << 32 | tail
@@ -142,7 +142,7 @@ class RandomSource:
     def draw_timed(self, name: str, lane: str, node: int | None, clock_seq: int | None) -> uuid.UUID:
         """uuid1 or uuid6: the clock's time, and a node that is the run's instead of the machine's."""
         if clock_seq is None:
-            clock_seq = _number(self.ids, "id", lane, *self._draw_next(lane)) & 0x3FFF
+            clock_seq = _hash_parts(self.ids, "id", lane, *self._draw_next(lane)) & 0x3FFF
         made: uuid.UUID = ORIGINALS[name](self._node() if node is None else node, clock_seq)
         return made
 
@@ -150,11 +150,11 @@ class RandomSource:
         """What a generator that is made without a seed begins with, instead of the operating system's entropy."""
         count, _ = self._draws.get(lane, (0, None))
         numbers = self._entropy.setdefault((lane, count), itertools.count())
-        return _number(self.ids, "entropy", lane, count, next(numbers))
+        return _hash_parts(self.ids, "entropy", lane, count, next(numbers))
 
     def _node(self) -> int:
         """The run's network card: a multicast address, which is nobody's."""
-        return _number(self.ids, "node") & 0xFFFF_FFFF_FFFF | 1 << 40
+        return _hash_parts(self.ids, "node") & 0xFFFF_FFFF_FFFF | 1 << 40
 
     def _draw_next(self, lane: str) -> tuple[int, int]:
         """How many calls `lane` has done, and how many ids it has drawn since."""
@@ -174,13 +174,13 @@ def join(name: str, generator: Generator) -> None:
         running = running._before
 
 
-def drawing() -> tuple[RandomSource, str] | None:
+def find_source() -> tuple[RandomSource, str] | None:
     """Who draws for the code that runs here, and for which lane; None inside an exchange and outside any run."""
     if _active is None:
         return None
     call_context = lanes.CALL_CONTEXT.get()
     if call_context is None:
-        running = interceptions.current()
+        running = interceptions.find_interception()
         return None if running is not None and running.is_over() else (_active, ELSEWHERE)
     if lanes.is_inside(call_context) or call_context.interception.is_over():
         return None
@@ -193,19 +193,19 @@ def drawing() -> tuple[RandomSource, str] | None:
 
 def draw_uuid4() -> uuid.UUID:
     """What `uuid.uuid4()` gives here."""
-    source = drawing()
+    source = find_source()
     return source[0].uuid4(source[1]) if source else ORIGINALS["uuid4"]()
 
 
 def draw_uuid7() -> uuid.UUID:
     """What `uuid.uuid7()` gives here."""
-    source = drawing()
+    source = find_source()
     return source[0].uuid7(source[1]) if source else ORIGINALS["uuid7"]()
 
 
 def draw_timed(name: str, node: int | None, clock_seq: int | None) -> uuid.UUID:
     """What `uuid.uuid1(...)` or `uuid.uuid6(...)` gives here."""
-    source = drawing()
+    source = find_source()
     return source[0].draw_timed(name, source[1], node, clock_seq) if source else ORIGINALS[name](node, clock_seq)
 
 
@@ -245,7 +245,7 @@ ORIGINALS: dict[str, FunctionType] = {
 """The functions of `uuid` as they were when this module was loaded, under objects of their own."""
 
 
-def _number(*parts: object) -> int:
+def _hash_parts(*parts: object) -> int:
     """128 bits from `parts`, the same on every Python and platform."""
     text = "\0".join(map(str, parts)).encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(text, digest_size=16).digest())
@@ -279,24 +279,24 @@ def patch(module: ModuleType) -> None:
     """Hold `numpy.random` in each run from now on."""
     source = module.bit_generator
     if not hasattr(source.randbits, "__wrapped__"):
-        source.randbits = drawn_in_runs(source.randbits)
+        source.randbits = draw_in_runs(source.randbits)
     join("numpy", Global(module))
 
 
-def drawn_in_runs(randbits: Any) -> Any:
+def draw_in_runs(randbits: Any) -> Any:
     """`randbits` of the operating system, but for a run that draws here."""
 
     @functools.wraps(randbits)
     def draw_bits(bits: int) -> int:
-        source = drawing()
-        if source is None or importing():
+        source = find_source()
+        if source is None or is_importing():
             return int(randbits(bits))
         return source[0].entropy(source[1])
 
     return draw_bits
 
 
-def importing() -> bool:
+def is_importing() -> bool:
     """Whether a module is being imported on this stack."""
     frame = sys._getframe(1)
     while frame is not None:

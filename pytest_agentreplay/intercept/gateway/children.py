@@ -35,7 +35,7 @@ def declared(patterns: Sequence[str], gateway: Callable[[], Gateway]) -> Iterato
 
 def variables(asked: Mapping[str, Any]) -> Mapping[str, str] | None:
     """The environment for a child that Popen was `asked` for; None where it stays as it is."""
-    interception = interceptions.current()
+    interception = interceptions.find_interception()
     if _declared is None or interception is None or interception.is_over():
         return None
     patterns, gateway = _declared

@@ -24,7 +24,7 @@ from pytest_agentreplay.intercept.http.transports import HEARD, PlayedTransport,
 from pytest_agentreplay.intercept.network.in_process import stays
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.other_plugins import describe_closed
-from pytest_agentreplay.intercept.session.patching import loaded_exception, wrap
+from pytest_agentreplay.intercept.session.patching import find_exception, wrap
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -64,7 +64,7 @@ def hearing(name: str, original: Seam) -> Seam:
 
 def connecting(library: ModuleType, original: Seam) -> Seam:
     """`BaseConnector.connect`, which asks the interception first."""
-    asked = interceptions.for_http
+    asked = interceptions.find_for_http
 
     async def connect(connector: Any, request: Any, *args: Any, **more: Any) -> Any:
         interception = asked()
@@ -175,7 +175,7 @@ def native(request: Any, failure: Failure) -> BaseException:
     """The recorded failure as an exception of aiohttp, told of the connection that it belongs to."""
     import aiohttp
 
-    kind: Any = loaded_exception(failure.type)
+    kind: Any = find_exception(failure.type)
     if kind is not None and issubclass(kind, aiohttp.ClientConnectorError):
         error: BaseException = kind(request.connection_key, OSError(*(failure.args or (failure.message,))))
         return error

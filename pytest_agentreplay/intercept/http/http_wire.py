@@ -19,9 +19,9 @@ from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Failure
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import pending_call
-from pytest_agentreplay.intercept.session.callers import agents_line
+from pytest_agentreplay.intercept.session.callers import find_agents_line
 from pytest_agentreplay.intercept.session.other_plugins import describe_closed
-from pytest_agentreplay.intercept.session.patching import loaded_exception
+from pytest_agentreplay.intercept.session.patching import find_exception
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,7 +84,7 @@ def stand_in(failure: Failure, library: ModuleType) -> type[BaseException]:
 def found(path: str, library: ModuleType) -> type[Exception] | None:
     """The loaded Exception class at the dotted `path`, httpx's and httpx2's being those of `library`."""
     name, _, kind = path.rpartition(".")
-    value = loaded_exception(f"{library.__name__ if name in FAMILY else name}.{kind}")
+    value = find_exception(f"{library.__name__ if name in FAMILY else name}.{kind}")
     return value if value is not None and issubclass(value, Exception) and not hasattr(value, STAND_IN) else None
 
 
@@ -216,8 +216,8 @@ def refuse(wire: Wire, what: str) -> NoReturn:
     interception, call = wire.interception, wire.call
     summary = f"{what}: {pending_call.describe(call)}"
     divergence = Divergence(Kind.EXTRA, summary, lane=interception.call_context().path, now=call)
-    latched = interception.latch(divergence, agents_line(interception.root))
-    raise ReplayDiverged(pending_call.refusal(latched), latched)
+    latched = interception.latch(divergence, find_agents_line(interception.root))
+    raise ReplayDiverged(pending_call.format_refusal(latched), latched)
 
 
 def never(wire: Wire) -> NoReturn:

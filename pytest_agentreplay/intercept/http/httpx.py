@@ -132,7 +132,7 @@ def left_behind(response: Any) -> None:
 
     trio closes what nobody holds by itself.
     """
-    loop = lanes.running_loop()
+    loop = lanes.find_running_loop()
     if loop is not None:
         loop.create_task(response.aclose())
 
@@ -184,7 +184,7 @@ class _Streams:
 
     def sending(self, method: str, original: Seam) -> Seam:
         """The method of a network transport, which asks the interception first."""
-        asked = interceptions.for_http
+        asked = interceptions.find_for_http
 
         def send(transport: Any, request: Any) -> Any:
             interception = asked()
@@ -197,7 +197,7 @@ class _Streams:
 
     def choosing(self, original: Seam) -> Seam:
         """The client's choice of a transport; one that brings its own network client is intercepted as a whole."""
-        asked = interceptions.for_http
+        asked = interceptions.find_for_http
         network = (self.library.HTTPTransport, self.library.AsyncHTTPTransport)
 
         def _transport_for_url(client: Any, url: Any) -> Any:

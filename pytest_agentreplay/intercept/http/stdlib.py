@@ -76,7 +76,7 @@ class _Patches:
 
     def endheaders(self, original: Seam) -> Seam:
         """The end of a request's head: ask, unless a body is still to come."""
-        asked = interceptions.for_http
+        asked = interceptions.find_for_http
         self._end = original
 
         def endheaders(connection: Any, message_body: Any = None, *, encode_chunked: bool = False) -> Any:

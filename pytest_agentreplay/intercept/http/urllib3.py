@@ -41,7 +41,7 @@ def patch(library: ModuleType) -> None:
 
 def make_request(original: Seam) -> Seam:
     """The wire call, which asks the interception first."""
-    asked = interceptions.for_http
+    asked = interceptions.find_for_http
 
     def _make_request(pool: Any, connection: Any, method: str, url: str, *args: Any, **more: Any) -> Any:
         interception = asked()
@@ -70,7 +70,7 @@ def prepare_proxy(original: Seam) -> Seam:
     """The tunnel through a proxy: it is dug when the wire call is made for real, and only then."""
 
     def _prepare_proxy(pool: Any, connection: Any) -> None:
-        interception = interceptions.for_http()
+        interception = interceptions.find_for_http()
         # Which calls are taken only shows at the wire call.
         if interception is None or interception.scope.takes is not None:
             original(pool, connection)

@@ -26,7 +26,7 @@ from pytest_agentreplay.intercept.mcp.messages import MessageLog, Messages
 from pytest_agentreplay.intercept.mcp.streams import RecordingReader, RecordingWriter, ReplayStreams, ReplayWriter
 from pytest_agentreplay.intercept.network.child_events import short_name
 from pytest_agentreplay.intercept.session import interceptions, lanes, patching
-from pytest_agentreplay.intercept.session.patching import lead, loaded_exception, parameters
+from pytest_agentreplay.intercept.session.patching import find_exception, lead, list_parameters
 from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue, ReplayingDialogue
 from pytest_agentreplay.intercept.tools.arguments import Arguments
 from pytest_agentreplay.intercept.tools.tool_steps import StepWatch, stepped
@@ -55,10 +55,10 @@ def patch(library: ModuleType) -> None:
             continue  # imported from elsewhere, or of a shape that we do not know: the guard speaks
         current, code = getattr(function, "__agentreplay__", (None, function.__code__))
         # A second copy of this module (test tools that restore sys.modules) takes over from the first.
-        if current is not interceptions.current:
+        if current is not interceptions.find_interception:
             function.__code__ = code
             Transport(function, library)
-            function.__agentreplay__ = (interceptions.current, code)
+            function.__agentreplay__ = (interceptions.find_interception, code)
 
 
 class Transport:
@@ -70,7 +70,7 @@ class Transport:
         self._key = f"mcp {next(_KEYS)}"
         self._library = library
         self._arguments = Arguments(function, bound=False)
-        self._only = parameters(code)[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+        self._only = list_parameters(code)[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
         patching.keep(self._key, function, code)
         lead(function, self.connect)
 
@@ -79,9 +79,9 @@ class Transport:
     ) -> AsyncGenerator[Any, None]:
         """The body of the context manager: the real one, or one that asks the interception first."""
         given, keywords = (*values, *star), dict(zip(self._only, only, strict=True)) | stars
-        interception = interceptions.current()
+        interception = interceptions.find_interception()
         if interception is None:
-            return patching.outside(self._key)(*given, **keywords)  # type: ignore[no-any-return]
+            return patching.make_unintercepted(self._key)(*given, **keywords)  # type: ignore[no-any-return]
         return self._meet(interception, given, keywords)
 
     async def _meet(
@@ -192,7 +192,7 @@ async def replayed(
     """
     if isinstance(intercepted.outcome, Failure):
         intercepted.finish()
-        raise raise_able(intercepted.outcome, loaded_exception)
+        raise raise_able(intercepted.outcome, find_exception)
     giving = ReplayingDialogue(interception, intercepted, call, MessageLog())
     read, write = (
         ReplayStreams(giving, messages, sys.modules["anyio"]),

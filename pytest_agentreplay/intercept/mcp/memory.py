@@ -176,7 +176,7 @@ def _asker() -> FrameType | None:
 
 def _interception(asker: FrameType | None) -> Interception | None:
     asking = "" if asker is None else str(asker.f_globals.get("__name__"))
-    return None if asking.partition(".")[0] in BRIDGES else interceptions.current()
+    return None if asking.partition(".")[0] in BRIDGES else interceptions.find_interception()
 
 
 def address(asker: FrameType | None) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.core.failure import failure_of, raise_able
 from pytest_agentreplay.core.model import Failure
 from pytest_agentreplay.dialects import json_rpc
-from pytest_agentreplay.intercept.session.patching import loaded_exception
+from pytest_agentreplay.intercept.session.patching import find_exception
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
@@ -58,7 +58,7 @@ class Messages:
                 tuple(args) if isinstance(args, list) else (),
                 tuple(map(str, bases)) if isinstance(bases, list) else (),
             )
-            return raise_able(failure, loaded_exception)
+            return raise_able(failure, find_exception)
         if self._adapter is not None:
             return self._wrapped(self._adapter.validate_json(data, by_name=False))
         return self._wrapped(sys.modules["mcp.types"].JSONRPCMessage.model_validate_json(data))

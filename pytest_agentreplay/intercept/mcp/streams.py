@@ -12,7 +12,7 @@ from pytest_agentreplay.core.failure import failure_of, raise_able
 from pytest_agentreplay.core.model import Closed, Failure
 from pytest_agentreplay.dialects import json_rpc
 from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.intercept.session.patching import loaded_exception
+from pytest_agentreplay.intercept.session.patching import find_exception
 from pytest_agentreplay.intercept.tools.tool_steps import StepWatch, stepped
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ class ReplayWriter(_Replayed):
         if live is not None and (answer := await live.beside(intercepted, message, data)) is not None:
             self._giving.hand(answer)
         if isinstance(intercepted.outcome, Failure):
-            raise raise_able(intercepted.outcome, loaded_exception)
+            raise raise_able(intercepted.outcome, find_exception)
 
     def close(self) -> None:
         """The session says no more."""

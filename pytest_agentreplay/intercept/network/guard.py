@@ -42,14 +42,14 @@ from pytest_agentreplay.intercept.network.sandbox import (
 )
 from pytest_agentreplay.intercept.session import callers, exits, interceptions, lanes, pending_call, thread_starts
 from pytest_agentreplay.intercept.session.callers import (
-    function_here,
+    find_function_here,
+    find_importing_library,
+    find_line_here,
     is_agents,
-    library_importing,
-    origin,
     refuse_connection,
 )
-from pytest_agentreplay.intercept.session.hosts import DeclaredHosts, address, is_loopback, is_model_host
-from pytest_agentreplay.intercept.session.other_plugins import sends_traces
+from pytest_agentreplay.intercept.session.hosts import DeclaredHosts, is_loopback, is_model_host, parse_address
+from pytest_agentreplay.intercept.session.other_plugins import is_sending_traces
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -279,14 +279,14 @@ class Guard:
         self._refuse_import(event, args, frame)
         if (found := self._crosses(event, args, frame)) is not None:
             kind, target = found
-            if sends_traces(frame):  # it is let through with the world, refused with it, and counted with neither
+            if is_sending_traces(frame):  # it is let through with the world, refused with it, and counted with neither
                 if self.mode == "deny":
                     _close(kind, args)
                     raise ReplayDiverged(_not_sent(target))
                 return
-            line = origin(self._root)
+            line = find_line_here(self._root)
             if line not in self.functions:
-                self.functions[line] = function_here(self._root)
+                self.functions[line] = find_function_here(self._root)
             self.count((kind, target, line))
             if self.mode == "deny":
                 _close(kind, args)
@@ -298,17 +298,17 @@ class Guard:
         if (found := self._crosses(event, args, frame)) is not None:
             what = f"{WORDS[found[0]][0]} {found[1]}"
             exits.install_excepthooks()  # those of pytest may be gone
-            if sends_traces(frame):
+            if is_sending_traces(frame):
                 _close(found[0], args)
                 raise ReplayDiverged(_not_sent(found[1]))
-            late.append(pending_call.called_from(what, origin(self._root)))
+            late.append(pending_call.format_caller(what, find_line_here(self._root)))
             _close(found[0], args)
             msg = f"refused: {what} after its test had ended"
             raise ReplayDiverged(msg)
 
     def _refuse_import(self, event: str, args: tuple[Any, ...], frame: FrameType | None) -> None:
         """Raise an OSError where the import of a library looks up a host or connects, in a recording too."""
-        if event not in REACHES or not (library := library_importing(frame)):
+        if event not in REACHES or not (library := find_importing_library(frame)):
             return
         if event == MADE:
             kind, target = "socket", made(args, frame) if self.mode == "deny" and sandbox.closed() else ""
@@ -355,7 +355,7 @@ class Guard:
         while frame is not None and frame.f_globals.get("__name__") == "ctypes":
             frame = frame.f_back
         if frame is not None and is_agents(frame.f_code):
-            self.loaded.setdefault(str(library or "the C library"), origin(self._root))
+            self.loaded.setdefault(str(library or "the C library"), find_line_here(self._root))
 
     def _passes(self, there: Peer) -> bool:
         if there.device:
@@ -363,7 +363,7 @@ class Guard:
         if there.path:
             return there.act == "bind" or self._hosts.open_file(there.path) or is_of_multiprocessing(there.path)
         if there.act == "lookup":
-            known = address(there.host) is not None and not there.reverse
+            known = parse_address(there.host) is not None and not there.reverse
             return (
                 known
                 or is_loopback(there.host)
@@ -381,7 +381,7 @@ class Guard:
         with self._lock:
             if there.act == "lookup":
                 self._asked.setdefault(there.port, set()).add(str(there))
-            elif address(there.host) is not None and len(names := self._asked.get(there.port, set())) == 1:
+            elif parse_address(there.host) is not None and len(names := self._asked.get(there.port, set())) == 1:
                 self._reached |= names
                 return next(iter(names))
         return str(there)
@@ -433,10 +433,10 @@ def _refuse(kind: str, target: str, origin: str) -> NoReturn:
         origin=origin,
         hints=(allowing(kind, target),),
     )
-    interception = interceptions.current()
+    interception = interceptions.find_interception()
     if interception is not None:
         divergence = interception.latch(divergence, origin)
-    raise ReplayDiverged(pending_call.refusal(divergence), divergence)
+    raise ReplayDiverged(pending_call.format_refusal(divergence), divergence)
 
 
 class ModelHostWatch:
@@ -493,9 +493,9 @@ def _meet(event: str, args: tuple[Any, ...], frame: FrameType | None) -> None:
     call_context = lanes.CALL_CONTEXT.get()
     if call_context is not None and lanes.is_inside(call_context):
         return
-    if (refuse := callers.refusal_of_thread()) is not None:
+    if (refuse := callers.get_thread_refusal()) is not None:
         refuse(event, args, frame)
-    interception = interceptions.for_tool()
+    interception = interceptions.find_for_tool()
     if interception is not None and interception.is_over():
         if (guard := _closed.get(interception)) is not None:
             guard.refuse_late(event, args, frame, interception.ending.late)

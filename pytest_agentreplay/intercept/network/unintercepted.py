@@ -128,7 +128,7 @@ def telling(library: str) -> Any:
     """A wrapper that tells of the library before each call."""
 
     def make(original: Any) -> Any:
-        asked = interceptions.for_http
+        asked = interceptions.find_for_http
 
         @functools.wraps(original)
         def told(*args: Any, **more: Any) -> Any:

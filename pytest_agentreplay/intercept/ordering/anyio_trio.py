@@ -30,10 +30,10 @@ def patch(library: ModuleType) -> None:
     if library.__name__ == "trio._core._run":
         patch_trio(library)
     else:
-        wrap(library, "run_sync", running)
+        wrap(library, "run_sync", note_running)
 
 
-def running(original: Seam) -> Seam:
+def note_running(original: Seam) -> Seam:
     """`run_sync`, which tells where the function is."""
 
     @functools.wraps(original)
@@ -45,10 +45,10 @@ def running(original: Seam) -> Seam:
 
         errand, handed, must_run = object(), call_context.interception.work.handed, True
         # Whoever awaits this waits for nothing else.
-        stamped = lanes.begin(call_context, func, course=lanes.course_of(call_context, ANYHOW))(func)
+        stamped = lanes.begin(call_context, func, course=lanes.begin_course(call_context, ANYHOW))(func)
 
         def run(*args: Any) -> Any:
-            with lanes.working(call_context):
+            with lanes.mark_working(call_context):
                 handed.discard(errand)
                 try:
                     return stamped(*args)
@@ -74,7 +74,7 @@ class FixedBatchOrder(random.Random):
 
     def shuffle(self, x: Any) -> None:
         """Leave the tasks as they are sorted, or throw."""
-        if interceptions.current() is None:
+        if interceptions.find_interception() is None:
             super().shuffle(x)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pytest_agentreplay import clocks
 from pytest_agentreplay.intercept.environment import debuggers
 from pytest_agentreplay.intercept.ordering.idle import SelectorIdle
-from pytest_agentreplay.intercept.ordering.pausing import LOOK, at_work
+from pytest_agentreplay.intercept.ordering.pausing import LOOK, find_at_work
 from pytest_agentreplay.intercept.ordering.quiet import GRACE
 from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
 from pytest_agentreplay.intercept.ordering.virtual_time import SECOND, StillIdle, can_stand_still
@@ -81,7 +81,7 @@ class Discrete(ReleaseQueue):
         self.ns = 0
         self.why = ""
         self.tight: set[tuple[int, int]] = set()
-        schedule.events[:] = _none_late(schedule.events)
+        schedule.events[:] = _clamp_times(schedule.events)
         self._exact = exact
         self._sleepers: list[Sleeper] = []
         self._changed_at = self._last_shown = 0
@@ -97,14 +97,14 @@ class Discrete(ReleaseQueue):
 
     def seconds(self) -> float:
         """What the clocks show."""
-        loop = lanes.running_loop()
+        loop = lanes.find_running_loop()
         if loop is not None and loop not in self.quiet.loops:
             self.watch(loop)
         return self.now_ns() / SECOND
 
     def now_ns(self) -> int:
         """The time as it is shown: who does nothing but look at it sees it go on after a second of real time."""
-        stood = _awake() - self._changed_at
+        stood = _read_time_awake() - self._changed_at
         self._last_shown = max(self._last_shown, self.ns + (stood if self.why else max(0, stood - BUSY)))
         return self._last_shown
 
@@ -113,7 +113,7 @@ class Discrete(ReleaseQueue):
         with self._lock:
             if not self.why:
                 due = self.ns + round(seconds * SECOND)
-                if lanes.in_loop():
+                if lanes.is_in_loop():
                     self._go_to(due)
                 else:
                     self._sleep(Sleeper(due))
@@ -152,7 +152,7 @@ class Discrete(ReleaseQueue):
         idle = self.quiet.loops.get(runs)
         if idle is not None or self._test.ending.over.is_set():
             return idle
-        loop = lanes.running_loop() if runs is None else runs
+        loop = lanes.find_running_loop() if runs is None else runs
         if not self.why and hasattr(loop, "call_soon_threadsafe") and can_stand_still(loop):  # type: ignore[arg-type]
             self.quiet.loops[runs] = StillIdle(loop, self._idle, lambda: self.ns)  # type: ignore[arg-type]
             return self.quiet.loops[runs]
@@ -258,14 +258,14 @@ class Discrete(ReleaseQueue):
 
     def _go_to(self, ns: int) -> None:
         self.ns = max(self.ns, ns)
-        self._changed_at, self._looked = _awake(), None
+        self._changed_at, self._looked = _read_time_awake(), None
 
     def _real_time(self, until: int) -> float:
         """Seconds until time may go on to `until`: 0, unless something is at work that takes real time."""
         if not self._works_for_real():
             self._looked = None
             return 0
-        now = _awake()
+        now = _read_time_awake()
         if self._looked is not None:
             self.ns = max(self.ns, min(until, self.ns + now - self._looked))
             self._changed_at = now
@@ -278,10 +278,10 @@ class Discrete(ReleaseQueue):
         loops = [idle for idle in self.quiet.loops.values() if isinstance(idle, StillIdle) and idle.runs]
         if any(idle.listens for idle in loops):
             return True
-        return at_work(self._test.work, self.quiet.held_threads())[0]
+        return find_at_work(self._test.work, self.quiet.held_threads())[0]
 
 
-def _none_late(events: Sequence[ReleaseEvent]) -> list[ReleaseEvent]:
+def _clamp_times(events: Sequence[ReleaseEvent]) -> list[ReleaseEvent]:
     """The events, none later than one that came after it: when a chunk came is only about known."""
     events_in_time: list[ReleaseEvent] = []
     for event in reversed(events):
@@ -289,5 +289,5 @@ def _none_late(events: Sequence[ReleaseEvent]) -> list[ReleaseEvent]:
     return events_in_time[::-1]
 
 
-def _awake() -> int:
-    return clocks.monotonic_ns() - debuggers.time_waited()
+def _read_time_awake() -> int:
+    return clocks.monotonic_ns() - debuggers.read_time_waited()

@@ -50,11 +50,11 @@ class Holding:
 
     async def wait(self, intercepted: PendingCall, chunks: int) -> None:
         """Wait until the loop is idle; then the answer has come as far as `chunks`."""
-        loop = lanes.running_loop()
+        loop = lanes.find_running_loop()
         if self._stopped:
             return
         if loop is None:
-            await self._wait(self._queue(lanes.trio_run()))
+            await self._wait(self._queue(lanes.get_trio_run()))
         elif not self._idle(loop):
             await self._wait(self._queue(loop))
         self.wait_in_thread(intercepted, chunks)
@@ -64,7 +64,7 @@ class Holding:
 
     def defer(self, then: Callable[[], object]) -> bool:
         """Whether the loop is not idle; `then` is called when it is."""
-        loop = lanes.running_loop()
+        loop = lanes.find_running_loop()
         if self._stopped or loop is None or self._idle(loop):
             return False
         watched, waiting = self._queue(loop)
@@ -74,7 +74,7 @@ class Holding:
 
     def hold_in_thread(self, intercepted: PendingCall) -> None:
         """Wait, in a thread, until no other one is at work; then this one is."""
-        if intercepted.at_home or lanes.in_loop() or self._interception.ending.over.is_set():
+        if intercepted.at_home or lanes.is_in_loop() or self._interception.ending.over.is_set():
             return
         self._note_arrival(intercepted)
         with self._turn:
@@ -149,8 +149,8 @@ class Holding:
     async def _wait(self, queue: tuple[Idle, deque[Callable[[], bool]]]) -> None:
         watched, waiting = queue
         moment: Any
-        if lanes.running_loop() is not None:
-            moment = lanes.running_loop().create_future()  # type: ignore[union-attr]
+        if lanes.find_running_loop() is not None:
+            moment = lanes.find_running_loop().create_future()  # type: ignore[union-attr]
             waiting.append(lambda: not moment.done() and moment.set_result(None) is None)
         else:
             moment = _TrioMoment()

@@ -68,10 +68,10 @@ Then: TypeAlias = "Callable[[Idle], float | None]"
 
 def watch_running_loop(then: Then) -> Idle:
     """The event loop that runs here, watched from now on."""
-    loop = lanes.running_loop()
+    loop = lanes.find_running_loop()
     if loop is None:
         return TrioIdle(then)
-    return SelectorIdle(loop, then) if has_selector(loop) and hooks_work() else RoundsIdle(loop, then)
+    return SelectorIdle(loop, then) if has_selector(loop) and do_hooks_work() else RoundsIdle(loop, then)
 
 
 def is_idle(loop: AbstractEventLoop) -> bool:
@@ -299,7 +299,7 @@ class TrioIdle:
 
 
 @cache
-def hooks_work() -> bool:
+def do_hooks_work() -> bool:
     """Whether a loop of this Python asks its selector as it always did: two futures are set when it is idle, in turn.
 
     Looked at once in a process, when a loop is watched for the first time.

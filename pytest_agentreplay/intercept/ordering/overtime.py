@@ -29,16 +29,16 @@ from pytest_agentreplay.intercept.environment import debuggers
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.session.callers import (
     Root,
-    awaiting,
+    find_floor,
     find_line,
-    floor,
+    find_root,
+    find_trio_root,
     is_agents,
-    root_of,
-    stack,
-    trio_root,
-    until_loop,
+    list_awaited_frames,
+    list_body_frames,
+    split_at_loop,
 )
-from pytest_agentreplay.intercept.session.pending_call import refusal
+from pytest_agentreplay.intercept.session.pending_call import format_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -94,9 +94,9 @@ class Overtime:
     def start(self) -> None:
         """The body begins, in this thread. Costs a signal handler, where that is the main thread."""
         self._body = threading.get_ident()
-        self.floor = floor()
+        self.floor = find_floor()
         if threading.current_thread() is threading.main_thread():
-            self._signal = free_signal()
+            self._signal = find_free_signal()
             if self._signal is not None:
                 self._before = signal.signal(self._signal, self._on_interrupt)
         self._interception.ending.on_refusal = self._on_latch
@@ -129,8 +129,8 @@ class Overtime:
     @contextlib.contextmanager
     def in_task(self) -> Iterator[None]:
         """Around a test that is a coroutine, in the task that runs it. Raises the refusal where it was cancelled."""
-        task: Any = lanes.runner()
-        if (loop := lanes.running_loop()) is not None:
+        task: Any = lanes.find_runner()
+        if (loop := lanes.find_running_loop()) is not None:
             self._root = Root(loop.call_soon_threadsafe, task.cancel, task.get_coro())
             try:
                 yield
@@ -184,14 +184,14 @@ class Overtime:
 
     def _end(self) -> None:
         """End the body once, from beside it: cancel its task where the loop comes to it, else interrupt its thread."""
-        frames = stack(sys._current_frames().get(self._body), self.floor)
-        within, loop = until_loop(frames)
-        root = self._root or root_of(loop)
-        if root is not None and not awaiting(root.coroutine):
+        frames = list_body_frames(sys._current_frames().get(self._body), self.floor)
+        within, loop = split_at_loop(frames)
+        root = self._root or find_root(loop)
+        if root is not None and not list_awaited_frames(root.coroutine):
             root = None  # its task is done, and the loop waits for threads that it has started
         idle = root is not None and not any(is_agents(frame.f_code) for frame in within)
         if not self._attempts:
-            waiting = awaiting(root.coroutine) if root is not None and idle else []
+            waiting = list_awaited_frames(root.coroutine) if root is not None and idle else []
             self.waiting = find_line([*waiting, *frames], self._interception.root)
         self._attempts += 1
         if root is not None and idle and self._came == self._requested:
@@ -209,7 +209,7 @@ class Overtime:
         def cancel() -> None:
             self._came += 1
             if not self._over.is_set():
-                self._at_a_later_line(awaiting(root.coroutine))
+                self._at_a_later_line(list_awaited_frames(root.coroutine))
                 root.cancel()
 
         self._requested += 1
@@ -221,14 +221,14 @@ class Overtime:
         if not self._poked or self._over.is_set() or os.getpid() != self._process:
             return
         self._poked = False
-        frames = stack(frame, self.floor)
+        frames = list_body_frames(frame, self.floor)
         if not frames:
             return
-        within, loop = until_loop(frames)
-        root = trio_root(loop)
+        within, loop = split_at_loop(frames)
+        root = find_trio_root(loop)
         if root is not None and self._came == self._requested and not any(is_agents(frame.f_code) for frame in within):
             if self._attempts == 1:
-                self.waiting = find_line([*awaiting(root.coroutine), *frames], self._interception.root)
+                self.waiting = find_line([*list_awaited_frames(root.coroutine), *frames], self._interception.root)
             self._ask(root)
             return
         self._at_a_later_line(frames)
@@ -236,7 +236,7 @@ class Overtime:
 
     def _refusal(self) -> ReplayDiverged:
         assert self._divergence is not None
-        return ReplayDiverged(refusal(self._divergence), self._divergence)
+        return ReplayDiverged(format_refusal(self._divergence), self._divergence)
 
     def _at_a_later_line(self, frames: Iterable[FrameType]) -> None:
         """At a second attempt and after: raise the refusal at a line of the agent's too, at each attempt one later.
@@ -263,7 +263,7 @@ class Overtime:
         sys.settrace(lambda frame, _event, _arg: at_line if is_agents(frame.f_code) else None)
 
 
-def free_signal() -> signal.Signals | None:
+def find_free_signal() -> signal.Signals | None:
     """The first of `SIGNALS` that this system has and nobody handles."""
     signals = (getattr(signal, name) for name in SIGNALS if hasattr(signal, name))
     return next((number for number in signals if signal.getsignal(number) is signal.SIG_DFL), None)
@@ -317,7 +317,7 @@ class Deadline:
         _left.update(threads)
         lines = [
             f"left behind: thread {thread.name}"
-            f"{format_place(find_line(stack(frames.get(thread.ident or 0), None), root))}"
+            f"{format_place(find_line(list_body_frames(frames.get(thread.ident or 0), None), root))}"
             for thread in threads
         ]
         return RunnerError("\n  ".join((self._describe("and was ended"), *lines)))
@@ -328,7 +328,7 @@ class Deadline:
                 break
         if self._over.is_set():
             return
-        frames = stack(sys._current_frames().get(body), self._overtime.floor)
+        frames = list_body_frames(sys._current_frames().get(body), self._overtime.floor)
         self._waiting = find_line(frames, self._interception.root)
         self.passed = self._overtime.at_once = True
         self._interception.latch(Divergence(Kind.LATE, f"its time was over after {self._seconds:g} s"), self._waiting)

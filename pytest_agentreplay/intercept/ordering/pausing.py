@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.intercept.session.callers import awaiting, find_line
+from pytest_agentreplay.intercept.session.callers import find_line, list_awaited_frames
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -74,7 +74,7 @@ JOINS = frozenset(
 """Where a task waits for other tasks by a future of its own."""
 
 
-def waits(thread: int | None) -> bool:
+def is_waiting(thread: int | None) -> bool:
     """Whether the thread stands in a wait of the standard library, or is gone.
 
     Who waits in `Thread.start`, until the other thread runs, goes on by itself: a pool starts workers as jobs come.
@@ -85,10 +85,10 @@ def waits(thread: int | None) -> bool:
     where = frame.f_globals.get("__name__")
     if where == "concurrent.futures.thread":
         return frame.f_code.co_name == "_worker"
-    return where in WAITS and not _starts_another(frame)
+    return where in WAITS and not _is_starting_thread(frame)
 
 
-def _starts_another(frame: FrameType | None) -> bool:
+def _is_starting_thread(frame: FrameType | None) -> bool:
     while frame is not None and frame.f_globals.get("__name__") == "threading":
         if frame.f_code.co_name == "start":
             return True
@@ -96,7 +96,7 @@ def _starts_another(frame: FrameType | None) -> bool:
     return False
 
 
-def joins(thread: int) -> object:
+def find_join(thread: int) -> object:
     """Where the thread stands, if it waits for another one; None where it does not."""
     frame = sys._current_frames().get(thread)
     if frame is None or frame.f_globals.get("__name__") not in MEETS:
@@ -104,7 +104,7 @@ def joins(thread: int) -> object:
     return id(frame), frame.f_lasti
 
 
-def at_work(activity: ThreadActivity, parked: Collection[int]) -> tuple[bool, bool]:
+def find_at_work(activity: ThreadActivity, parked: Collection[int]) -> tuple[bool, bool]:
     """Whether a thread or job of the test is at work, and whether one waits for what we do not know.
 
     `parked` are the threads that wait for an answer of ours, or run an event loop that is watched.
@@ -112,7 +112,7 @@ def at_work(activity: ThreadActivity, parked: Collection[int]) -> tuple[bool, bo
     me, main = threading.get_ident(), activity.main_thread
     # The test's own thread is one of them: it may stand in a wait until the thread that it starts has begun.
     others = [thread for thread in {main, *list(activity.working)} if thread not in parked and thread != me]
-    standing = [thread for thread in others if waits(thread)]
+    standing = [thread for thread in others if is_waiting(thread)]
     busy = len(standing) < len(others)
     threads = [thread for thread in list(activity.threads) if thread.is_alive()]
     # One that is alive and not at work yet will be in a moment, or is about to end.
@@ -138,7 +138,7 @@ class Threads:
         """Whether one is; `parked` are threads that wait for an answer, or run an event loop that is asked itself."""
         activity = self._activity
         me, main = threading.get_ident(), activity.main_thread
-        if activity.starting or activity.handed or on_its_way(activity):
+        if activity.starting or activity.handed or has_job_on_its_way(activity):
             return True
         if self._finished != activity.finished:
             # Whoever waits for what was just finished is told in this moment.
@@ -166,7 +166,7 @@ class Threads:
         return looks < STILL
 
 
-def on_its_way(activity: ThreadActivity) -> bool:
+def has_job_on_its_way(activity: ThreadActivity) -> bool:
     """Whether a job was given to an executor that has a thread for it, which has not taken it up yet."""
     jobs = activity.jobs
     if not len(jobs):
@@ -176,7 +176,7 @@ def on_its_way(activity: ThreadActivity) -> bool:
     return jobs.one_may_begin()
 
 
-def unknown_waits(loop: AbstractEventLoop, ours: Collection[object]) -> bool:
+def has_unknown_waits(loop: AbstractEventLoop, ours: Collection[object]) -> bool:
     """Whether a task of `loop` waits for something else than answers (`ours`), tasks and timers."""
     asyncio = sys.modules["asyncio"]
     return any(not _is_of_plugin(task, ours, asyncio) for task in asyncio.all_tasks(loop))
@@ -187,7 +187,7 @@ def _is_of_plugin(task: Any, ours: Collection[object], asyncio: Any) -> bool:
     waiter = getattr(task, "_fut_waiter", None)
     if waiter in ours or isinstance(waiter, asyncio.Task) or hasattr(waiter, "_children"):
         return True
-    frames = awaiting(task.get_coro())
+    frames = list_awaited_frames(task.get_coro())
     if not frames:
         return False
     inner = frames[0]
@@ -214,7 +214,7 @@ class Pausing:
         """Wait, in a thread that is about to get its answer."""
         me, activity = threading.get_ident(), self._activity
         beside = activity.working.keys() - {me} or activity.threads or me != activity.main_thread
-        if not beside or lanes.in_loop():
+        if not beside or lanes.is_in_loop():
             return
         self._resting.add(me)
         try:
@@ -229,7 +229,7 @@ OWNERS = ("_task", "_host_task")
 """What holds the task of a timer: `asyncio.timeouts.Timeout`, `anyio.CancelScope`."""
 
 
-def pending_timer(loop: object, root: str) -> str:
+def describe_pending_timer(loop: object, root: str) -> str:
     """Return a sentence about the next timer of `loop`: "" where there is none, or the loop does not show it."""
     # A heap of timer handles in the loops of CPython 3.11-3.14, which uvloop and trio do not have:
     # https://github.com/python/cpython/blob/3.13/Lib/asyncio/base_events.py
@@ -237,31 +237,31 @@ def pending_timer(loop: object, root: str) -> str:
     if not timers:
         return ""
     timer = min(timers, key=lambda timer: timer.when())
-    frames = _frames_of(timer, loop)
+    frames = _list_timer_frames(timer, loop)
     line = find_line(frames, root).partition(" in ")[0]
     set_at = f" set at {line}" if line else ""
-    delay = _delay(timer, frames)
+    delay = _read_delay(timer, frames)
     if delay is not None:
         return f"a timer of {delay:g} s{set_at} was still pending"
     left = max(0.0, timer.when() - loop.time())  # type: ignore[attr-defined]
     return f"a timer{set_at}, due in {left:.3g} s, was still pending"
 
 
-def _frames_of(timer: Any, loop: object) -> list[FrameType]:
+def _list_timer_frames(timer: Any, loop: object) -> list[FrameType]:
     """Return the frames of the task that waits for `timer`, the innermost first; none where no task does."""
     # What a handle calls, CPython 3.11-3.14: https://github.com/python/cpython/blob/3.13/Lib/asyncio/events.py
     owner = getattr(getattr(timer, "_callback", None), "__self__", None)
     for name in OWNERS:
         if (task := getattr(owner, name, None)) is not None and hasattr(task, "get_coro"):
-            return awaiting(task.get_coro())
+            return list_awaited_frames(task.get_coro())
     for task in sys.modules["asyncio"].all_tasks(loop):
-        frames = awaiting(task.get_coro())
+        frames = list_awaited_frames(task.get_coro())
         if any(value is timer for frame in frames[:1] for value in frame.f_locals.values()):
             return frames
     return []
 
 
-def _delay(timer: object, frames: list[FrameType]) -> float | None:
+def _read_delay(timer: object, frames: list[FrameType]) -> float | None:
     """Return the seconds of `asyncio.sleep`, where that has set `timer`."""
     names = frames[0].f_locals if frames else {}
     delay = names.get("delay")

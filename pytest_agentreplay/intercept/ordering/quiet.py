@@ -15,7 +15,14 @@ import math
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_agentreplay.intercept.ordering.idle import SETTLE, RoundsIdle, SelectorIdle
-from pytest_agentreplay.intercept.ordering.pausing import LOOK, PATIENCE, Threads, at_work, joins, unknown_waits
+from pytest_agentreplay.intercept.ordering.pausing import (
+    LOOK,
+    PATIENCE,
+    Threads,
+    find_at_work,
+    find_join,
+    has_unknown_waits,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -203,11 +210,11 @@ class Quiet:
 
     def _find_at_work(self, futures: Collection[object]) -> tuple[bool, bool]:
         """Whether a thread or job is at work, and whether one, or a task, waits for what we do not know."""
-        busy, unknown = at_work(self._activity, self.held_threads())
+        busy, unknown = find_at_work(self._activity, self.held_threads())
         for runs, idle in self.loops.items():
             unknown = unknown or not isinstance(idle, SelectorIdle)  # its timers, or its waits, are not seen
             if isinstance(runs, asyncio.AbstractEventLoop) and runs.is_running() and not unknown:
-                unknown = unknown_waits(runs, futures)
+                unknown = has_unknown_waits(runs, futures)
         return busy, unknown
 
     def _find_timer(self, idle: Idle, gap: float) -> float | None:
@@ -219,7 +226,7 @@ class Quiet:
 
     def _is_held_up(self, idle: Idle) -> bool:
         """Whether the thread of a loop waits for another thread, and has for a while: it does not go on by itself."""
-        at = joins(idle.thread)
+        at = find_join(idle.thread)
         before, since = self._stuck.get(idle, (None, 0.0))
         if at is None or at != before:
             self._stuck[idle] = at, self._time.looked

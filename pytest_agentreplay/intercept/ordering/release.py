@@ -41,10 +41,10 @@ from pytest_agentreplay import clocks
 from pytest_agentreplay.core.release_order import END, ReleaseEvent, above
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.ordering.idle import RoundsIdle, SelectorIdle, TrioIdle, watch_running_loop
-from pytest_agentreplay.intercept.ordering.pausing import LOOK, pending_timer
+from pytest_agentreplay.intercept.ordering.pausing import LOOK, describe_pending_timer
 from pytest_agentreplay.intercept.ordering.quiet import GRACE, TICK, Quiet
 from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.intercept.session.callers import agents_line, find_line, waiting_in
+from pytest_agentreplay.intercept.session.callers import find_agents_line, find_line, walk_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -105,12 +105,12 @@ class Waiter:
         self.thread = threading.get_ident()
         self.wake = wake
         self.future: object = None
-        self.source: object = lanes.runner()
+        self.source: object = lanes.find_runner()
         self.over = self.refused = False
 
     def frames(self) -> Iterable[FrameType]:
         """Where it waits, and where those wait that started it, the innermost frame first."""
-        return waiting_in(self.source, self.call_context)
+        return walk_waiting(self.source, self.call_context)
 
 
 class Overtaking(NamedTuple):
@@ -217,7 +217,7 @@ class ReleaseQueue:
         assert exchange is not None
         if self.schedule.released(exchange.start) >= chunks or not self.schedule.holds(exchange.start):
             return
-        if not lanes.in_loop():
+        if not lanes.is_in_loop():
             self._wait_in_thread(intercepted, chunks)
         elif (idle := self._waits_before(exchange.start)) is None or not self._wait_in_thread(intercepted, END, idle):
             self._at_once(intercepted, exchange, END)
@@ -263,8 +263,8 @@ class ReleaseQueue:
         event = self.schedule.early(start)
         if event is None or self._loose:
             return None
-        loop = lanes.running_loop()
-        idle = self._watch_loop(loop if loop is not None else lanes.trio_run())
+        loop = lanes.find_running_loop()
+        idle = self._watch_loop(loop if loop is not None else lanes.get_trio_run())
         if gives_way and len(self.quiet.loops) == 1 and not self._test.work.working:
             return idle
         waits_here = any(waiter.idle is idle for waiter in self._waiting.values())
@@ -290,8 +290,8 @@ class ReleaseQueue:
     # Waiting.
 
     async def _wait_in_loop(self, intercepted: PendingCall, chunks: int) -> None:
-        loop = lanes.running_loop()
-        idle = self._watch_loop(loop if loop is not None else lanes.trio_run())
+        loop = lanes.find_running_loop()
+        idle = self._watch_loop(loop if loop is not None else lanes.get_trio_run())
         if loop is not None:
             await self._in_loop(intercepted, chunks, idle, loop)
         else:
@@ -494,10 +494,10 @@ class ReleaseQueue:
             here = waiter is not None and waiter.idle is not None and waiter.idle.thread == threading.get_ident()
             if not self._loose and here and waiter is not None and waiter.idle is not None and not waiter.idle.slept:
                 divergence = self._explain(intercepted.call, exchange, self.schedule.exchanges[waiter.start])
-                self._latch(divergence, agents_line(self._test.root))
+                self._latch(divergence, find_agents_line(self._test.root))
                 raise self._refusal()
-            if event is not None and (loop := lanes.running_loop()) is not None and not self._loose:
-                line, tasks = agents_line(self._test.root), weakref.WeakSet(asyncio.all_tasks(loop))
+            if event is not None and (loop := lanes.find_running_loop()) is not None and not self._loose:
+                line, tasks = find_agents_line(self._test.root), weakref.WeakSet(asyncio.all_tasks(loop))
                 self._overtaking.append(Overtaking(intercepted.call, exchange, line, self._watch_loop(loop), tasks))
             end = exchange.timing.end or exchange.timing.start
             self.schedule.come(ReleaseEvent(exchange.finish or exchange.start, exchange.start, chunks, end))
@@ -508,8 +508,8 @@ class ReleaseQueue:
 
     def _check_overtaken(self, overtaking: Overtaking, start: int) -> None:
         """End the test if the call `start` comes after one that had come after it, from a task begun since then."""
-        x, idle, task = self.schedule.exchanges.get(start), overtaking.idle, lanes.runner()
-        if x is None or (x.finish or END) > overtaking.exchange.start or lanes.running_loop() is None:
+        x, idle, task = self.schedule.exchanges.get(start), overtaking.idle, lanes.find_runner()
+        if x is None or (x.finish or END) > overtaking.exchange.start or lanes.find_running_loop() is None:
             return
         if idle.thread == threading.get_ident() and not idle.slept and task not in overtaking.tasks:
             self._latch(self._explain(overtaking.call, overtaking.exchange, x), overtaking.line)
@@ -562,7 +562,7 @@ class ReleaseQueue:
     def _pending_timers(self) -> tuple[str, ...]:
         """What there is to say of the timers that nobody waits for any more."""
         loops = [runs for runs, idle in self.quiet.loops.items() if idle.timeout is not None]
-        return tuple(text for loop in loops if (text := pending_timer(loop, self._test.root)))
+        return tuple(text for loop in loops if (text := describe_pending_timer(loop, self._test.root)))
 
     def _part(self, waiter: Waiter, expected: Exchange, detail: tuple[str, ...] = ()) -> None:
         divergence = self._explain(waiter.call, self.schedule.exchanges[waiter.start], expected)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.intercept.environment import debuggers
-from pytest_agentreplay.intercept.ordering.pausing import waits
+from pytest_agentreplay.intercept.ordering.pausing import is_waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,34 +117,34 @@ class StallWatch:
         threads = [thread for thread in list(interception.work.threads) if thread.is_alive()]
         if interception.work.starting or any(thread.ident not in interception.work.working for thread in threads):
             return None
-        before, self._places = self._places, {thread: _place(frame) for thread, frame in frames.items()}
+        before, self._places = self._places, {thread: _read_place(frame) for thread, frame in frames.items()}
         computed, self._computed = self._computed, clocks.process_time()
         rests = self._computed - computed < BEAT / 5
         limits = [
-            _limit(thread, frame, still=rests and before.get(thread) == self._places[thread])
+            _find_limit(thread, frame, still=rests and before.get(thread) == self._places[thread])
             for thread, frame in frames.items()
             if thread in ours
         ]
         if None in limits:
             return None
         beside = (thread for thread in frames if thread not in ours and thread != threading.get_ident())
-        if any(not waits(thread) and not _module(frames[thread]).startswith("execnet.") for thread in beside):
+        if any(not is_waiting(thread) and not _get_module(frames[thread]).startswith("execnet.") for thread in beside):
             limits.append(LONGER)
-        if any(loop.is_running() and _listens(loop) for loop in list(interception.work.loops)):
+        if any(loop.is_running() and _is_listening(loop) for loop in list(interception.work.loops)):
             limits.append(LONGER)
         return max(limit for limit in limits if limit is not None) if limits else None
 
 
-def _place(frame: FrameType) -> object:
+def _read_place(frame: FrameType) -> object:
     return id(frame), frame.f_lasti
 
 
-def _limit(thread: int, frame: FrameType, *, still: bool) -> float | None:
+def _find_limit(thread: int, frame: FrameType, *, still: bool) -> float | None:
     """Return for how long what a thread waits for may stay away; None for a thread that is at work."""
-    module = _module(frame)
+    module = _get_module(frame)
     if module.partition(".")[0] in CHILDREN:
         return LONGER
-    if module not in LOOPS and not waits(thread):
+    if module not in LOOPS and not is_waiting(thread):
         return LONGER if still else None
     timeout = frame.f_locals.get("timeout")  # of Condition.wait, Thread.join and the selectors; -1 stands for none
     if isinstance(timeout, int | float) and 0 <= timeout < FOREVER:
@@ -152,11 +152,11 @@ def _limit(thread: int, frame: FrameType, *, still: bool) -> float | None:
     return QUIET
 
 
-def _module(frame: FrameType) -> str:
+def _get_module(frame: FrameType) -> str:
     return str(frame.f_globals.get("__name__"))
 
 
-def _listens(loop: object) -> bool:
+def _is_listening(loop: object) -> bool:
     """Whether an event loop waits for sockets or pipes beside the one by which it is woken."""
     selector = getattr(loop, "_selector", None)
     return selector is None or len(selector.get_map() or ()) > 1
@@ -172,19 +172,19 @@ def _follow_forks(watch: StallWatch | None) -> None:
     _watching = watch
     if not _follows and hasattr(os, "register_at_fork"):
         _follows = True
-        os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
+        os.register_at_fork(before=_rest_before_fork, after_in_parent=_go_on_after_fork, after_in_child=_stop_in_child)
 
 
-def _before_fork() -> None:
+def _rest_before_fork() -> None:
     if _watching is not None:
         _watching.rest()
 
 
-def _after_fork() -> None:
+def _go_on_after_fork() -> None:
     if _watching is not None:
         _watching.resume()
 
 
-def _in_child() -> None:
+def _stop_in_child() -> None:
     global _watching  # noqa: PLW0603
     _watching = None

@@ -12,7 +12,7 @@ import sys
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.intercept.session.lanes import CALL_CONTEXT, begin, starting
+from pytest_agentreplay.intercept.session.lanes import CALL_CONTEXT, begin, mark_starting
 from pytest_agentreplay.intercept.session.patching import wrap
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ def patch(library: ModuleType) -> None:
         "__init__": _remove_stamp,
         "apply_async": _apply_async,
         "_map_async": functools.partial(_map_async, star=library.starmapstar),
-        "imap": _imap,
-        "imap_unordered": _imap,
+        "imap": _wrap_imap,
+        "imap_unordered": _wrap_imap,
     }
     for name, make in wrapped.items():
         if name not in vars(pool) and hasattr(pool, name):
@@ -40,7 +40,7 @@ def patch(library: ModuleType) -> None:
         wrap(pool, name, make)
 
 
-def of_threads(pool: object) -> bool:
+def is_thread_pool(pool: object) -> bool:
     """Return whether the pool runs its jobs in threads of this process."""
     return isinstance(pool, sys.modules["multiprocessing.pool"].ThreadPool)
 
@@ -70,8 +70,8 @@ def _apply_async(original: Seam) -> Seam:
     def apply_async(self: Any, func: Callable[..., Any], args: Iterable[Any] = (), *more: Any, **keywords: Any) -> Any:
         call_context, args = CALL_CONTEXT.get(), tuple(args)
         if call_context is not None:
-            func = _job(self, call_context, func, args)
-            more, keywords = _called_by(call_context, more, keywords)
+            func = _make_job(self, call_context, func, args)
+            more, keywords = _carry_callbacks(call_context, more, keywords)
         return original(self, func, args, *more, **keywords)
 
     return apply_async
@@ -86,9 +86,9 @@ def _map_async(original: Seam, star: object) -> Seam:
             return original(self, func, iterable, mapper, *more, **keywords)
         # Pool.map and its like give: chunksize, callback, error_callback.
         chunksize = (more[0] if more else keywords.pop("chunksize", None)) or 1
-        more, keywords = _called_by(call_context, more[1:], keywords)
-        with starting(call_context):
-            jobs = [*_jobs(self, call_context, func, iterable, chunksize)]
+        more, keywords = _carry_callbacks(call_context, more[1:], keywords)
+        with mark_starting(call_context):
+            jobs = [*_make_jobs(self, call_context, func, iterable, chunksize)]
             if mapper is star:
                 return original(
                     self, _call_with, [(run, *item) for run, item in jobs], mapper, chunksize, *more, **keywords
@@ -98,21 +98,21 @@ def _map_async(original: Seam, star: object) -> Seam:
     return map_async
 
 
-def _imap(original: Seam) -> Seam:
+def _wrap_imap(original: Seam) -> Seam:
     def imap(self: Any, func: Callable[..., Any], iterable: Iterable[Any], chunksize: int = 1) -> Any:
         call_context = CALL_CONTEXT.get()
         if call_context is None:
             return original(self, func, iterable, chunksize)
-        return original(self, _call, _jobs(self, call_context, func, iterable, chunksize), chunksize)
+        return original(self, _call, _make_jobs(self, call_context, func, iterable, chunksize), chunksize)
 
     return imap
 
 
-def _jobs(
+def _make_jobs(
     pool: Any, call_context: CallContext, func: Callable[..., Any], iterable: Iterable[Any], chunksize: int
 ) -> Iterator[Any]:
     for item in iterable:
-        yield _job(pool, call_context, func, queued=chunksize == 1), item
+        yield _make_job(pool, call_context, func, queued=chunksize == 1), item
 
 
 def _call(job: tuple[Callable[..., Any], Any]) -> Any:
@@ -123,7 +123,7 @@ def _call_with(job: Callable[..., Any], *args: Any) -> Any:
     return job(*args)
 
 
-def _job(
+def _make_job(
     pool: Any, call_context: CallContext, func: Callable[..., Any], args: tuple[Any, ...] = (), *, queued: bool = True
 ) -> Callable[..., Any]:
     """Return `func` stamped, and list it among the jobs of the test: as a future, which tells how far it is.
@@ -152,7 +152,7 @@ def _job(
     return run
 
 
-def _called_by(
+def _carry_callbacks(
     call_context: CallContext, more: Iterable[Any], keywords: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments with callbacks whose jobs count as the strand's: joblib hands its next ones in there."""

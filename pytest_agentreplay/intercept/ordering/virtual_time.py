@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.intercept.ordering.holding import Holding
-from pytest_agentreplay.intercept.ordering.idle import SPINNING, SelectorIdle, has_selector, hooks_work
+from pytest_agentreplay.intercept.ordering.idle import SPINNING, SelectorIdle, do_hooks_work, has_selector
 from pytest_agentreplay.intercept.session import lanes
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ NOT_AGENTS = sys.stdlib_module_names | {"pytest_agentreplay", "_pytest", "pytest
 def can_stand_still(loop: AbstractEventLoop) -> bool:
     """Whether it is a loop whose time can be held: it has a selector, timers and instance attributes of its own."""
     # https://github.com/python/cpython/blob/3.13/Lib/asyncio/base_events.py
-    return has_selector(loop) and hasattr(loop, "_scheduled") and hooks_work()
+    return has_selector(loop) and hasattr(loop, "_scheduled") and do_hooks_work()
 
 
 class StillIdle(SelectorIdle):
@@ -73,8 +73,8 @@ class StillIdle(SelectorIdle):
         timers: list[Any] = self._loop._scheduled  # type: ignore[attr-defined]
         for first in timers[:1]:
             if not first._cancelled:
-                return _nanoseconds(first._when)
-        return min((_nanoseconds(timer._when) for timer in timers if not timer._cancelled), default=None)
+                return _to_nanoseconds(first._when)
+        return min((_to_nanoseconds(timer._when) for timer in timers if not timer._cancelled), default=None)
 
     def rouse(self) -> None:
         """Wake it, from any thread; from now on it is not quiet, until it is idle again."""
@@ -99,7 +99,7 @@ class StillIdle(SelectorIdle):
             timer._when += seconds
 
 
-def _nanoseconds(seconds: float) -> int:
+def _to_nanoseconds(seconds: float) -> int:
     return round((seconds - EPOCH) * SECOND)
 
 
@@ -237,7 +237,7 @@ class Pacing(Holding):
 
     def _watch_loop(self, runs: object, waiting: deque[Callable[[], bool]]) -> Idle:
         loop: Any = runs
-        if lanes.running_loop() is None or not can_stand_still(loop):
+        if lanes.find_running_loop() is None or not can_stand_still(loop):
             return super()._watch_loop(runs, waiting)
         return self._paced_loop(loop, waiting)
 
@@ -245,7 +245,7 @@ class Pacing(Holding):
         return PacedIdle(loop, lambda _: self._let_one_in(waiting), waiting, self._real, self._note_times())
 
     def _make_paced(self) -> PacedIdle | None:
-        queue = self._queues.get(lanes.running_loop())
+        queue = self._queues.get(lanes.find_running_loop())
         return queue[0] if queue is not None and isinstance(queue[0], PacedIdle) else None
 
     def _note_times(self, at: int = 0) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.intercept.network.child_events import short_name
 from pytest_agentreplay.intercept.session import interceptions
-from pytest_agentreplay.intercept.session.patching import lead, parameters
+from pytest_agentreplay.intercept.session.patching import lead, list_parameters
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -31,13 +31,13 @@ def patch(library: ModuleType) -> None:
     if not inspect.iscoroutinefunction(function):
         return
     current, code = getattr(function, "__agentreplay__", (None, function.__code__))
-    if current is not interceptions.current:
+    if current is not interceptions.find_interception:
         function.__code__ = code
         body = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
         body.__kwdefaults__ = function.__kwdefaults__
-        only = parameters(code)[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+        only = list_parameters(code)[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
         lead(function, _meeting(body, only))
-        function.__agentreplay__ = (interceptions.current, code)
+        function.__agentreplay__ = (interceptions.find_interception, code)
 
 
 def is_agent(command: object) -> bool:
@@ -53,8 +53,8 @@ def _meeting(body: Callable[..., Awaitable[Any]], only: tuple[str, ...]) -> Call
         values: tuple[Any, ...], keywords: tuple[Any, ...], star: tuple[Any, ...], stars: dict[str, Any]
     ) -> Awaitable[Any]:
         given, named = (*values, *star), dict(zip(only, keywords, strict=True)) | stars
-        interception = interceptions.current()
-        if interception is None or interceptions.within_http() or not is_agent(given[0]):
+        interception = interceptions.find_interception()
+        if interception is None or interceptions.is_within_http() or not is_agent(given[0]):
             return body(*given, **named)
         from pytest_agentreplay.intercept.process.process_streams import opened
 

@@ -16,7 +16,7 @@ from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.errors import CannotFreeze, ReplayDiverged
 from pytest_agentreplay.intercept.network import in_process
 from pytest_agentreplay.intercept.network.guard import Guard
-from pytest_agentreplay.intercept.session.callers import origin
+from pytest_agentreplay.intercept.session.callers import find_line_here
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,7 +62,7 @@ class RemoteBackend:
         if not isinstance(call, ToolCall) and GATEWAY.match(call.url):
             self._past -= 1
             return PassThrough(self._past, self)
-        kind, *values = self.link.ask("ask", call, moment, origin(self._root), self._news())
+        kind, *values = self.link.ask("ask", call, moment, find_line_here(self._root), self._news())
         match kind:
             case "forward":
                 (ticket,) = values

@@ -123,7 +123,7 @@ def _submitted(original: Callable[..., Any]) -> Callable[..., Any]:
 def _applied(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def apply_async(self: Any, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        job = func if threads_multiprocessing.of_threads(self) else _job(self, func, of_pool=True)
+        job = func if threads_multiprocessing.is_thread_pool(self) else _job(self, func, of_pool=True)
         return original(self, job, *args, **kwargs)
 
     return apply_async
@@ -132,7 +132,7 @@ def _applied(original: Callable[..., Any]) -> Callable[..., Any]:
 def _tasks(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def guarded(self: Any, result_job: Any, func: Callable[..., Any], iterable: Any) -> Iterator[Any]:
-        if threads_multiprocessing.of_threads(self):
+        if threads_multiprocessing.is_thread_pool(self):
             return cast("Iterator[Any]", original(self, result_job, func, iterable))
         inviter = child_start.inviting()
         here = None if inviter is None else inviter.here()

@@ -206,7 +206,7 @@ def exchange(inviter: Inviter | None, by: ChildHandover | None) -> tuple[Inviter
 
 def inviting() -> Inviter | None:
     """Who invites the children of the code that runs here; None outside of tests."""
-    if _inviter is None or interceptions.current() is None:
+    if _inviter is None or interceptions.find_interception() is None:
         return None
     return _inviter
 

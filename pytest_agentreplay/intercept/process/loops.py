@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.intercept.process import child_start
 from pytest_agentreplay.intercept.session import courses
-from pytest_agentreplay.intercept.session.hosts import address
+from pytest_agentreplay.intercept.session.hosts import parse_address
 from pytest_agentreplay.intercept.session.patching import wrap
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ METHODS: dict[str, Callable[..., None]] = {
 def reach(host: Any, port: Any) -> None:
     """Announce a look-up and a connection, as asyncio would make them."""
     name = host.decode() if isinstance(host, bytes) else str(host)
-    if address(name) is None:
+    if parse_address(name) is None:
         sys.audit("socket.getaddrinfo", name, port, 0, 0, 0)
     there = "127.0.0.1" if name.casefold() == "localhost" else name
     sys.audit("socket.connect", Unopened(_family(there)), (there, _number(port)))

@@ -14,7 +14,7 @@ from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.dialects import json_rpc, stream_json
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.network.child_events import short_name
-from pytest_agentreplay.intercept.session.patching import loaded_exception
+from pytest_agentreplay.intercept.session.patching import find_exception
 from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue, ReplayingDialogue
 from pytest_agentreplay.intercept.tools.tool_steps import StepWatch, stepped
 
@@ -33,7 +33,7 @@ async def opened(interception: Interception, command: Any, start: Callable[[], A
     if not intercepted.forward:
         if isinstance(intercepted.outcome, Failure):
             intercepted.finish()
-            raise raise_able(intercepted.outcome, loaded_exception)
+            raise raise_able(intercepted.outcome, find_exception)
         return ReplayedProcess(ReplayingDialogue(interception, intercepted, call, Lines()))
     try:
         process = await stepped(intercepted, start(), StepWatch())
@@ -191,7 +191,7 @@ class ReplayedProcess:
         for line in self._cut.lines(data):
             intercepted = self._giving.say(line)
             if isinstance(intercepted.outcome, Failure):
-                raise raise_able(intercepted.outcome, loaded_exception)
+                raise raise_able(intercepted.outcome, find_exception)
         await self._anyio.lowlevel.checkpoint()
 
     async def read(self) -> bytes:

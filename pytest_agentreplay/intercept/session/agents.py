@@ -48,7 +48,7 @@ class AgentName(ContextDecorator):
 
     def __init__(self, name: str) -> None:
         """`name` is told to people as it is, on one line."""
-        self.name = tidy(name)
+        self.name = tidy_name(name)
         self._tokens: list[Token[str]] = []
 
     def __enter__(self) -> str:
@@ -77,7 +77,7 @@ class AgentName(ContextDecorator):
         return run_as_agent  # type: ignore[return-value]
 
 
-def agent_here() -> str:
+def find_agent() -> str:
     """The name of the agent that runs here, "" when nobody says one."""
     if declared := AGENT.get():
         return declared
@@ -89,16 +89,16 @@ def agent_here() -> str:
             except Exception:  # noqa: S112  not the one that is known here: it names nobody
                 continue
             if name:
-                return tidy(name)
+                return tidy_name(name)
     return ""
 
 
-def tidy(name: str) -> str:
+def tidy_name(name: str) -> str:
     """A name on one line, and not too long."""
     return " ".join(str(name).split())[:LONGEST]
 
 
-def _langgraph(config: ModuleType) -> str:
+def _find_langgraph_agent(config: ModuleType) -> str:
     """The agent's own name, else the nodes of the graphs that run here, outermost first.
 
     A graph inside a node is an agent, and its nodes are its steps; the node of a graph that stands alone is an agent.
@@ -113,7 +113,7 @@ def _langgraph(config: ModuleType) -> str:
     return "/".join(nodes[:-1]) or ("" if nodes[0] in STEPS else nodes[0])
 
 
-def _openai_agents(scope: ModuleType) -> str:
+def _find_openai_agent(scope: ModuleType) -> str:
     """The innermost agent among the spans that are open here. They are there without a trace, too."""
     span = scope.Scope.get_current_span()
     for _ in range(DEPTH):
@@ -128,20 +128,20 @@ def _openai_agents(scope: ModuleType) -> str:
     return ""
 
 
-def _pydantic_ai(runs: ModuleType) -> str:
+def _find_pydantic_agent(runs: ModuleType) -> str:
     context = runs.get_current_run_context()
     return getattr(getattr(context, "agent", None), "name", None) or ""
 
 
-def _opentelemetry(trace: ModuleType) -> str:
+def _find_opentelemetry_agent(trace: ModuleType) -> str:
     attributes = getattr(trace.get_current_span(), "attributes", None)
     return str(attributes.get("gen_ai.agent.name") or "") if attributes else ""
 
 
 _FRAMEWORKS: tuple[tuple[str, Callable[[ModuleType], str]], ...] = (
-    ("langchain_core.runnables.config", _langgraph),
-    ("agents.tracing.scope", _openai_agents),
-    ("pydantic_ai._run_context", _pydantic_ai),
-    ("opentelemetry.trace", _opentelemetry),
+    ("langchain_core.runnables.config", _find_langgraph_agent),
+    ("agents.tracing.scope", _find_openai_agent),
+    ("pydantic_ai._run_context", _find_pydantic_agent),
+    ("opentelemetry.trace", _find_opentelemetry_agent),
 )
 """The module that knows, and how it is asked: frameworks before what merely watches them."""

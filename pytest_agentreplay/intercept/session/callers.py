@@ -31,17 +31,17 @@ _SCRIPTS = str(Path(sys.prefix) / ("Scripts" if os.name == "nt" else "bin")) + o
 _NOT_THE_AGENT = ("<", str(Path(__file__).parents[2]) + os.sep, str(Path(os.__file__).parent) + os.sep, _SCRIPTS)
 
 
-def origin(root: str) -> str:
+def find_line_here(root: str) -> str:
     """The innermost line of the agent on the stack, "shop/agent.py:88 in find_orders"; "" when there is none.
 
     Ours, installed packages and the standard library are nobody's agent. A file outside `root` is a second best.
     """
-    return find_line(_outwards(sys._getframe(1)), root)
+    return find_line(_walk_stack(sys._getframe(1)), root)
 
 
-def function_here(root: str) -> tuple[str, CodeType | None]:
+def find_function_here(root: str) -> tuple[str, CodeType | None]:
     """Return the innermost function of the agent's on the stack that has an import path, with its code; "" for none."""
-    for frame in _outwards(sys._getframe(1)):
+    for frame in _walk_stack(sys._getframe(1)):
         code = frame.f_code
         if is_agents(code) and code.co_filename.startswith(root) and "<" not in code.co_qualname:
             return f"{frame.f_globals.get('__name__')}.{code.co_qualname}", code
@@ -63,12 +63,12 @@ def leave_body() -> None:
     _runs_body.clear()
 
 
-def codes_here() -> set[CodeType]:
+def list_codes_here() -> set[CodeType]:
     """Return the code of every function on the stack, of a test's body that of the functions in it."""
-    return {frame.f_code for frame in _inside(sys._getframe(1))}
+    return {frame.f_code for frame in _walk_body(sys._getframe(1))}
 
 
-def _inside(frame: FrameType | None) -> Iterator[FrameType]:
+def _walk_body(frame: FrameType | None) -> Iterator[FrameType]:
     """Yield `frame` and those around it, as far as they belong to the body of the test."""
     outside = _runs_body[0] if _runs_body else None
     while frame is not None and frame is not outside:
@@ -76,14 +76,14 @@ def _inside(frame: FrameType | None) -> Iterator[FrameType]:
         frame = frame.f_back
 
 
-def _outwards(frame: FrameType | None) -> Iterator[FrameType]:
+def _walk_stack(frame: FrameType | None) -> Iterator[FrameType]:
     while frame is not None:
         yield frame
         frame = frame.f_back
 
 
 def find_line(frames: Iterable[FrameType], root: str) -> str:
-    """The first line of the agent among `frames`, as `origin` tells it."""
+    """The first line of the agent among `frames`, as `find_line_here` tells it."""
     fallback = ""
     for frame in frames:
         name = frame.f_code.co_filename
@@ -108,7 +108,7 @@ def is_agents_file(name: str) -> bool:
     return "site-packages" not in name and not name.startswith(_NOT_THE_AGENT)
 
 
-def where_it_stopped(error: BaseException, root: str) -> TracebackType | None:
+def cut_traceback(error: BaseException, root: str) -> TracebackType | None:
     """The traceback of `error` down to the agent's innermost line: below it are libraries and our brake.
 
     The innermost one under `root`, else of any agent; None when there is none.
@@ -138,7 +138,7 @@ class Root:
     coroutine: object
 
 
-def floor() -> FrameType | None:
+def find_floor() -> FrameType | None:
     """The innermost frame on the stack that is none of ours: whoever runs the body stands on it, and so do we."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename.startswith(_US):
@@ -146,7 +146,7 @@ def floor() -> FrameType | None:
     return frame
 
 
-def stack(frame: FrameType | None, floor: FrameType | None) -> list[FrameType]:
+def list_body_frames(frame: FrameType | None, floor: FrameType | None) -> list[FrameType]:
     """The frames of the body from `frame`, the innermost, out to `floor`; none where the body is over already."""
     frames: list[FrameType] = []
     while frame is not None and frame is not floor:
@@ -156,7 +156,7 @@ def stack(frame: FrameType | None, floor: FrameType | None) -> list[FrameType]:
     return [] if frames and frames[-1].f_code.co_filename.startswith(_US) else frames
 
 
-def until_loop(frames: list[FrameType]) -> tuple[list[FrameType], FrameType | None]:
+def split_at_loop(frames: list[FrameType]) -> tuple[list[FrameType], FrameType | None]:
     """What runs within the innermost event loop, and the frame of that loop; all of it where there is none."""
     for number, frame in enumerate(frames):
         if (frame.f_code.co_name == "run_until_complete" and not is_agents(frame.f_code)) or is_trio(frame):
@@ -169,7 +169,7 @@ def is_trio(frame: FrameType) -> bool:
     return frame.f_globals.get("__name__") == "trio._core._run" and frame.f_code.co_name in {"run", "unrolled_run"}
 
 
-def root_of(loop: FrameType | None) -> Root | None:
+def find_root(loop: FrameType | None) -> Root | None:
     """The task that a loop of asyncio's runs for, by the frame of its `run_until_complete`."""
     names: dict[str, Any] = loop.f_locals if loop is not None else {}
     runs: Any = names.get("self")
@@ -179,7 +179,7 @@ def root_of(loop: FrameType | None) -> Root | None:
     return Root(runs.call_soon_threadsafe, task.cancel, task.get_coro())
 
 
-def trio_root(loop: FrameType | None) -> Root | None:
+def find_trio_root(loop: FrameType | None) -> Root | None:
     """The main task of the `trio.run` that runs in this thread, where `loop` is its frame."""
     if loop is None or not is_trio(loop):
         return None
@@ -191,7 +191,7 @@ def trio_root(loop: FrameType | None) -> Root | None:
     return Root(lowlevel.current_trio_token().run_sync_soon, scope.cancel, next(iter(tasks)).coro)
 
 
-def awaiting(coroutine: object) -> list[FrameType]:
+def list_awaited_frames(coroutine: object) -> list[FrameType]:
     """The frames of a coroutine that waits, and of those it awaits, the innermost first."""
     frames: list[FrameType] = []
     for _ in range(sys.getrecursionlimit()):
@@ -207,38 +207,38 @@ DEEPEST = 50
 """Starters that are looked at: a program that starts each task from the one before it has no end of them."""
 
 
-def agents_line(root: str) -> str:
+def find_agents_line(root: str) -> str:
     """Return the agent's line that led to what runs here, "shop/agent.py:88 in find_orders"; "" when there is none."""
-    return find_line(_frames(), root)
+    return find_line(_walk_frames(), root)
 
 
-def waiting_in(source: object, call_context: CallContext | None = None) -> Iterator[FrameType]:
+def walk_waiting(source: object, call_context: CallContext | None = None) -> Iterator[FrameType]:
     """The frames of a task or thread that waits, and of those that started it, the innermost first."""
-    for starter in _chain(source, call_context):
-        yield from _frames_of(starter)
+    for starter in _walk_starters(source, call_context):
+        yield from _list_frames(starter)
 
 
-def _frames() -> Iterator[FrameType]:
-    me, call_context = lanes.runner(), lanes.CALL_CONTEXT.get()
-    outermost = getattr(_coroutine(me), "cr_frame", None)
+def _walk_frames() -> Iterator[FrameType]:
+    me, call_context = lanes.find_runner(), lanes.CALL_CONTEXT.get()
+    outermost = getattr(_get_coroutine(me), "cr_frame", None)
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         yield frame
         if frame is outermost:
             break
         frame = frame.f_back
-    for starter in list(_chain(me, call_context))[1:]:
-        yield from _frames_of(starter)
+    for starter in list(_walk_starters(me, call_context))[1:]:
+        yield from _list_frames(starter)
     while frame is not None:  # whoever runs the event loop
         yield frame
         frame = frame.f_back
 
 
-def _chain(source: object, call_context: CallContext | None) -> Iterator[object]:
+def _walk_starters(source: object, call_context: CallContext | None) -> Iterator[object]:
     """A task or thread, and who started it, and who started that one."""
     for _ in range(DEEPEST):
         yield source
-        starter = _creator(source, call_context)
+        starter = _find_creator(source, call_context)
         while starter is None and call_context is not None:
             call_context = call_context.parent
             if call_context is not None and call_context.owner != source:
@@ -248,21 +248,21 @@ def _chain(source: object, call_context: CallContext | None) -> Iterator[object]
         source = starter
 
 
-def _creator(task: object, call_context: CallContext | None) -> object:
+def _find_creator(task: object, call_context: CallContext | None) -> object:
     """The task that created another one, where that is known and it is still there."""
     nursery = getattr(task, "parent_nursery", None)
     if nursery is not None:
         return nursery.parent_task
-    if call_context is None or _coroutine(task) is None:
+    if call_context is None or _get_coroutine(task) is None:
         return None
     reference = call_context.interception.lanes.creators.get(task)
     return reference() if reference is not None else None
 
 
-def _frames_of(source: object) -> list[FrameType]:
-    coroutine = _coroutine(source)
+def _list_frames(source: object) -> list[FrameType]:
+    coroutine = _get_coroutine(source)
     if coroutine is not None:
-        return awaiting(coroutine)
+        return list_awaited_frames(coroutine)
     frames: list[FrameType] = []
     # https://docs.python.org/3/library/sys.html#sys._current_frames, CPython alone
     frame = sys._current_frames().get(source) if isinstance(source, int) else None
@@ -272,7 +272,7 @@ def _frames_of(source: object) -> list[FrameType]:
     return frames
 
 
-def _coroutine(task: Any) -> object:
+def _get_coroutine(task: Any) -> object:
     """The coroutine of a task of asyncio's or trio's; None for a thread."""
     get = getattr(task, "get_coro", None)
     return get() if get is not None else getattr(task, "coro", None)
@@ -286,16 +286,16 @@ _REFUSAL: ContextVar[Refuse | None] = ContextVar("agentreplay_library_import_ref
 _find_refusal: list[Callable[[], Refuse | None]] = []
 
 
-def library_importing(frame: FrameType | None) -> str:
+def find_importing_library(frame: FrameType | None) -> str:
     """Return the name of the library whose import has led to `frame`, or started its thread; "" where none has.
 
     A module of the project that is imported by a library is the project's.
     """
-    module, own = module_importing(frame)
+    module, own = find_importing_module(frame)
     return "" if own else module.partition(".")[0]
 
 
-def module_importing(frame: FrameType | None) -> tuple[str, bool]:
+def find_importing_module(frame: FrameType | None) -> tuple[str, bool]:
     """Return the module whose import has led to `frame`, "" for none, and whether it is the project's."""
     if started_by := _STARTED_BY.get():
         return started_by, False
@@ -332,7 +332,7 @@ def refuse_by(find: Callable[[], Refuse | None]) -> None:
     _find_refusal.append(find)
 
 
-def refusal_of_thread() -> Refuse | None:
+def get_thread_refusal() -> Refuse | None:
     """Return what refuses the requests of this thread; None unless an import has started it."""
     return _REFUSAL.get()
 
@@ -345,7 +345,7 @@ def refuse_connection(kind: str, library: str, target: str) -> NoReturn:
     raise ConnectionRefusedError(errno.ECONNREFUSED, why)
 
 
-def span_here() -> dict[str, str]:
+def read_span() -> dict[str, str]:
     """Trace id and span id as their standard writes them; empty when there is no span."""
     trace = sys.modules.get("opentelemetry.trace")
     if trace is None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.intercept.session.callers import awaiting
+from pytest_agentreplay.intercept.session.callers import list_awaited_frames
 from pytest_agentreplay.intercept.session.lanes import Course
 from pytest_agentreplay.intercept.session.patching import wrap
 
@@ -52,7 +52,7 @@ class Courses:
 
     def here(self, call_context: lanes.CallContext) -> Course:
         """Return the course of the code that runs here, for the test of `call_context`."""
-        runner = lanes.runner()
+        runner = lanes.find_runner()
         if isinstance(runner, int):
             job = call_context.interception.work.running.get(runner)
             if job is not None and job.course is not None:
@@ -85,12 +85,12 @@ class Courses:
     def note_end(self, start: int, course: Course, before: tuple[int, ...]) -> None:
         """Note that the call `start`, made in `course`, has ended."""
         course.learn(start, before)
-        while course.starter is not None and waits_for(course.starter.runner, course.runs):
+        while course.starter is not None and is_waiting_for(course.starter.runner, course.runs):
             course = course.starter
             course.learn(start, before)
 
 
-def waits_for(runner: object, runs: object) -> bool:
+def is_waiting_for(runner: object, runs: object) -> bool:
     """Return whether a task or thread waits for `runs` and for nothing else, and as long as it takes."""
     if runs is None or runs is ANYHOW:
         return runs is ANYHOW
@@ -98,7 +98,7 @@ def waits_for(runner: object, runs: object) -> bool:
         if hasattr(runs, "get_coro"):
             return runner == threading.get_ident() and lanes.is_root(runs)
         # https://docs.python.org/3/library/sys.html#sys._current_frames
-        return _thread_waits(sys._current_frames().get(runner), runs)
+        return _is_thread_waiting(sys._current_frames().get(runner), runs)
     # What a task waits for, and the futures of a gather: CPython 3.11-3.14, uvloop 0.23 runs the same tasks, see
     # https://github.com/python/cpython/blob/3.13/Lib/asyncio/tasks.py.
     waiter = getattr(runner, "_fut_waiter", None)
@@ -111,11 +111,11 @@ def waits_for(runner: object, runs: object) -> bool:
         return len(children) == 1 and (children[0] is runs or _is_told_by(children[0], runs))
     if _is_told_by(waiter, runs):
         return True
-    frames = awaiting(getattr(runner, "get_coro", lambda: None)())
-    return bool(frames) and _task_waits(frames[0], runs)
+    frames = list_awaited_frames(getattr(runner, "get_coro", lambda: None)())
+    return bool(frames) and _is_task_waiting(frames[0], runs)
 
 
-def _task_waits(frame: FrameType, runs: object) -> bool:
+def _is_task_waiting(frame: FrameType, runs: object) -> bool:
     where, name, names = frame.f_globals.get("__name__"), frame.f_code.co_name, frame.f_locals
     if where in GROUPS and name in {"__aexit__", "_aexit"}:
         return getattr(names.get("self"), "_tasks", None) == {runs}
@@ -126,7 +126,7 @@ def _task_waits(frame: FrameType, runs: object) -> bool:
     return False
 
 
-def _thread_waits(frame: FrameType | None, runs: object) -> bool:
+def _is_thread_waiting(frame: FrameType | None, runs: object) -> bool:
     while frame is not None and frame.f_globals.get("__name__") in {"threading", "concurrent.futures._base"}:
         if frame.f_code.co_name in {"result", "join"} and frame.f_locals.get("self") is runs:
             return frame.f_locals.get("timeout") is None
@@ -158,10 +158,10 @@ def patch(library: ModuleType) -> None:
             return inherited(self, *args, **kwargs)
 
         loop.create_task = create_task
-    wrap(loop, "create_task", _creating)
+    wrap(loop, "create_task", _note_created)
 
 
-def _creating(original: Seam) -> Seam:
+def _note_created(original: Seam) -> Seam:
     def create_task(self: Any, *args: Any, **kwargs: Any) -> Any:
         task = original(self, *args, **kwargs)
         call_context = lanes.CALL_CONTEXT.get()
@@ -177,6 +177,6 @@ def _creating(original: Seam) -> Seam:
 
 def note_creator(call_context: CallContext, task: Any) -> None:
     """Keep which task has created `task`: a report names the line of the agent that waits there."""
-    creator = lanes.runner()
+    creator = lanes.find_runner()
     if not isinstance(creator, int):
         call_context.interception.lanes.creators[task] = weakref.ref(creator)

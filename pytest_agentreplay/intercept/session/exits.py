@@ -47,10 +47,10 @@ def install(current: Current, refusing: Refusing) -> None:
         return
     from concurrent.futures import Future  # loads logging and queue, so only when a test needs it
 
-    atexit.register = _carrying(atexit.register)
+    atexit.register = _carry_callback(atexit.register)
     if hasattr(threading, "_register_atexit"):  # Python 3.9 and later: https://github.com/python/cpython/pull/16866
-        threading._register_atexit = _carrying(threading._register_atexit)
-    Future.add_done_callback = _carrying_method(Future.add_done_callback)  # type: ignore[method-assign]
+        threading._register_atexit = _carry_callback(threading._register_atexit)
+    Future.add_done_callback = _carry_done_callback(Future.add_done_callback)  # type: ignore[method-assign]
     _carry_finalizers(weakref.finalize)
 
 
@@ -62,7 +62,7 @@ def patch(module: ModuleType) -> None:
 
     @functools.wraps(init)
     def run_stamped(self: Any, obj: Any, callback: Any, *args: Any, **kwargs: Any) -> None:
-        owner = _owner()
+        owner = _find_owner()
         init(self, obj, callback if owner is None else ExitCallback(owner, callback), *args, **kwargs)
 
     run_stamped.__agentreplay__ = lanes.CALL_CONTEXT  # type: ignore[attr-defined]
@@ -83,7 +83,7 @@ class ExitCallback:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the callback, for a test that is over as what it left behind."""
-        with running_for(self._owner):
+        with run_after_test(self._owner):
             return self.__wrapped__(*args, **kwargs)
 
     def __eq__(self, other: object) -> bool:
@@ -94,7 +94,7 @@ class ExitCallback:
 
 
 @contextmanager
-def running_for(owner: lanes.CallContext) -> Generator[None]:
+def run_after_test(owner: lanes.CallContext) -> Generator[None]:
     """A block that runs for a test that has ended. Nobody waits for it: a refusal has been reported, and ends here."""
     if not owner.interception.ending.over.is_set():
         yield
@@ -110,7 +110,7 @@ def running_for(owner: lanes.CallContext) -> Generator[None]:
         lanes.CALL_CONTEXT.reset(token)
 
 
-def _owner() -> lanes.CallContext | None:
+def _find_owner() -> lanes.CallContext | None:
     """Return the strand that registers a callback here. What a tool registers while it runs is the tool's own."""
     call_context = lanes.CALL_CONTEXT.get()
     if call_context is None and _installed and (interception := _installed[0][0]()) is not None:
@@ -118,12 +118,12 @@ def _owner() -> lanes.CallContext | None:
     return None if call_context is None or call_context.inside is not None else replace(call_context)
 
 
-def _carrying(register: Callable[..., Any]) -> Callable[..., Any]:
+def _carry_callback(register: Callable[..., Any]) -> Callable[..., Any]:
     """`register`, of `atexit` or `threading`, that carries the test on."""
 
     @functools.wraps(register)
     def run_stamped(func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        owner = _owner()
+        owner = _find_owner()
         register(func if owner is None else ExitCallback(owner, func), *args, **kwargs)
         return func
 
@@ -131,12 +131,12 @@ def _carrying(register: Callable[..., Any]) -> Callable[..., Any]:
     return run_stamped
 
 
-def _carrying_method(add: Callable[..., Any]) -> Callable[..., Any]:
+def _carry_done_callback(add: Callable[..., Any]) -> Callable[..., Any]:
     """`Future.add_done_callback`, that carries the test on: the callback runs when the job of the test is done."""
 
     @functools.wraps(add)
     def run_stamped(self: Any, fn: Callable[..., Any]) -> None:
-        owner = _owner()
+        owner = _find_owner()
         add(self, fn if owner is None else ExitCallback(owner, fn))
 
     return run_stamped
@@ -149,14 +149,14 @@ def _carry_finalizers(finalize: Any) -> None:
     @functools.wraps(init)
     def stamped_init(self: Any, *args: Any, **kwargs: Any) -> None:
         init(self, *args, **kwargs)
-        if (owner := _owner()) is not None:
+        if (owner := _find_owner()) is not None:
             _owners[self] = owner
 
     @functools.wraps(call)
     def stamped_call(self: Any, _: Any = None) -> Any:
         if (owner := _owners.pop(self, None)) is None:
             return call(self, _)
-        with running_for(owner):
+        with run_after_test(owner):
             return call(self, _)
 
     @functools.wraps(detach)
@@ -177,29 +177,29 @@ def install_excepthooks() -> None:
     for module, name in ((sys, "unraisablehook"), (threading, "excepthook")):
         hook = getattr(module, name)
         if not hasattr(hook, "__agentreplay__"):
-            setattr(module, name, silence(hook))
+            setattr(module, name, silence_refusals(hook))
     # The tracing of openai-agents logs whatever ends its exporter, with a traceback, in a thread that no test awaits.
     for name in ("asyncio", "openai.agents"):
-        logging.getLogger(name).addFilter(worth_saying)
+        logging.getLogger(name).addFilter(is_worth_logging)
 
 
-def silence(hook: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def silence_refusals(hook: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """`hook`, which takes something with an `exc_value`, without the consequences of a refusal."""
 
     @functools.wraps(hook)
     def quiet(arguments: Any) -> Any:
-        return None if follows_refusal(arguments.exc_value) else hook(arguments)
+        return None if is_due_to_refusal(arguments.exc_value) else hook(arguments)
 
     quiet.__agentreplay__ = True  # type: ignore[attr-defined]
     return quiet
 
 
-def worth_saying(record: logging.LogRecord) -> bool:
+def is_worth_logging(record: logging.LogRecord) -> bool:
     """Whether a log record is of anything but a refusal: "Task exception was never retrieved" and its like."""
-    return not (record.exc_info and follows_refusal(record.exc_info[1]))
+    return not (record.exc_info and is_due_to_refusal(record.exc_info[1]))
 
 
-def follows_refusal(error: BaseException | None) -> bool:
+def is_due_to_refusal(error: BaseException | None) -> bool:
     """Whether `error` is a refusal, a group of nothing else, or was raised because of one."""
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
@@ -207,6 +207,6 @@ def follows_refusal(error: BaseException | None) -> bool:
         if isinstance(error, ReplayDiverged):
             return True
         if isinstance(error, BaseExceptionGroup):
-            return all(map(follows_refusal, error.exceptions))
+            return all(map(is_due_to_refusal, error.exceptions))
         error = error.__cause__ or error.__context__
     return False

@@ -101,17 +101,17 @@ class HostRule(NamedTuple):
         text = text.strip()
         if text.startswith("/"):
             return HostRule(path=text)
-        if (network := _network(text)) is not None:
+        if (network := _parse_network(text)) is not None:
             return HostRule(network)
         form = _FORM.fullmatch(text)
         port = int(form["port"]) if form is not None and form["port"] else None
         if form is None or (port is not None and not 0 < port < 65536):
-            raise SettingsError(_not_a_host(text))
+            raise SettingsError(_describe_bad_host(text))
         host = form["v6"] or form["host"]
-        if (network := _network(host)) is not None:
+        if (network := _parse_network(host)) is not None:
             return HostRule(network, port=port)
         if form["v6"] or "/" in host:
-            raise SettingsError(_not_a_host(text))
+            raise SettingsError(_describe_bad_host(text))
         return HostRule(name=host.rstrip(".").casefold(), port=port)
 
 
@@ -134,7 +134,7 @@ class DeclaredHosts:
         """Whether `host` may be reached at `port`. A declared name is looked up once, when an address needs it."""
         if not self._rules:
             return False
-        ip = address(host)
+        ip = parse_address(host)
         name = host.rstrip(".").casefold()
         for rule in self._rules:
             if rule.path or rule.port not in {None, port}:
@@ -164,14 +164,14 @@ class DeclaredHosts:
             addresses = set(LOCALHOST) if name == "localhost" else set()
             try:
                 answers = socket.getaddrinfo(name, None, proto=socket.IPPROTO_TCP)
-                addresses |= {ip for *_, there in answers if (ip := address(str(there[0]))) is not None}
+                addresses |= {ip for *_, there in answers if (ip := parse_address(str(there[0]))) is not None}
             except OSError:
                 pass
             self._resolved[name] = frozenset(addresses)
         return self._resolved[name]
 
 
-def address(host: str) -> IpAddress | None:
+def parse_address(host: str) -> IpAddress | None:
     """`host` as an address, or None for a name and for spellings that only a C library takes for an address."""
     try:
         return ipaddress.ip_address(host)
@@ -181,20 +181,20 @@ def address(host: str) -> IpAddress | None:
 
 def is_loopback(host: str) -> bool:
     """Whether `host` is this machine by its loopback address or by the name "localhost"."""
-    ip = address(host)
+    ip = parse_address(host)
     if ip is None:
         return host.casefold() == "localhost"
     return ip.is_loopback and getattr(ip, "ipv4_mapped", None) is None
 
 
-def _network(text: str) -> Network | None:
+def _parse_network(text: str) -> Network | None:
     try:
         return ipaddress.ip_network(text)
     except ValueError:
         return None
 
 
-def _not_a_host(text: str) -> str:
+def _describe_bad_host(text: str) -> str:
     return (
         f"agentreplay_allow_hosts: {text!r} is not a host. "
         "Write a name, an address or a network, and a port where only one is meant: db:5432, 127.0.0.1, 10.0.0.0/8"

@@ -25,10 +25,21 @@ from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.errors import ReplayDiverged, SettingsError
 from pytest_agentreplay.intercept.session import exits, lanes, thread_starts
-from pytest_agentreplay.intercept.session.agents import agent_here
-from pytest_agentreplay.intercept.session.callers import agents_line, codes_here, module_importing, span_here
-from pytest_agentreplay.intercept.session.other_plugins import sends_traces
-from pytest_agentreplay.intercept.session.pending_call import PendingCall, PendingCalls, called_from, describe, refusal
+from pytest_agentreplay.intercept.session.agents import find_agent
+from pytest_agentreplay.intercept.session.callers import (
+    find_agents_line,
+    find_importing_module,
+    list_codes_here,
+    read_span,
+)
+from pytest_agentreplay.intercept.session.other_plugins import is_sending_traces
+from pytest_agentreplay.intercept.session.pending_call import (
+    PendingCall,
+    PendingCalls,
+    describe,
+    format_caller,
+    format_refusal,
+)
 from pytest_agentreplay.intercept.session.session_parts import (
     CallScope,
     Ending,
@@ -78,14 +89,14 @@ class Interception:
 
     def call_context(self) -> lanes.CallContext:
         """The strand that runs here: the stamped one, else that of a fixture or of a thread that no test started."""
-        if (loop := lanes.running_loop()) is not None:
+        if (loop := lanes.find_running_loop()) is not None:
             self.work.loops.add(loop)
         stamped = lanes.CALL_CONTEXT.get()
         if stamped is not None and stamped.interception is self:
             return lanes.find_lane(stamped)
         # No stamp here: a thread that is older than the test will work for the next one too.
-        me = lanes.runner()
-        guest = self._guests[me] = lanes.context_of(me, self._guests.get(me, self._call_context))
+        me = lanes.find_runner()
+        guest = self._guests[me] = lanes.find_context(me, self._guests.get(me, self._call_context))
         return guest
 
     @property
@@ -134,7 +145,7 @@ class Interception:
         __tracebackhide__ = True
         if self.is_over():
             what = self.redactor.hide(describe(raw.native))  # it has not been redacted
-            self.ending.late.append(called_from(what, agents_line(self.root)))
+            self.ending.late.append(format_caller(what, find_agents_line(self.root)))
             msg = f"refused: {what} was called after its test had ended"
             raise ReplayDiverged(msg)
         if self.scope.changes:
@@ -150,14 +161,14 @@ class Interception:
         verdict = self.backend.decide(call, Moment(call_context.path, self.clock.now(), attempt, parent, reads, agent))
         match verdict:
             case PassThrough(ticket, recorder):
-                self.observed.trace = self.observed.trace or span_here()
+                self.observed.trace = self.observed.trace or read_span()
                 intercepted = PendingCall(self, call_context, call, ticket)
                 intercepted.forward, intercepted._recorder = True, recorder
                 self.pending.open.add(intercepted)
-                self.observed.callers |= codes_here()
+                self.observed.callers |= list_codes_here()
             case Replayed(exchange, ticket, compare, handed, early):
                 if early is not None:
-                    early(agents_line(self.root))
+                    early(find_agents_line(self.root))
                 intercepted = PendingCall(self, call_context, call, ticket)
                 intercepted.compare, intercepted.handed = compare, handed
                 intercepted.exchange = exchange
@@ -172,7 +183,7 @@ class Interception:
                 else:
                     intercepted.outcome = self.redactor.reveal(exchange.outcome)
             case Refused(divergence):
-                raise ReplayDiverged(refusal(divergence), self.latch(divergence, agents_line(self.root)))
+                raise ReplayDiverged(format_refusal(divergence), self.latch(divergence, find_agents_line(self.root)))
         if (courses := self.lanes.courses) is not None and call_context.inside is None:
             intercepted.course = courses.here(call_context)
             intercepted.before = courses.note_call(ticket, intercepted.course)
@@ -190,11 +201,13 @@ class Interception:
             return changed_call(call, self.scope.changes, READER, sent=sent)
         except SettingsError as error:
             divergence = Divergence(Kind.CHANGE, str(error), lane=self.call_context().path)
-            raise ReplayDiverged(refusal(divergence), self.latch(divergence, agents_line(self.root))) from None
+            raise ReplayDiverged(
+                format_refusal(divergence), self.latch(divergence, find_agents_line(self.root))
+            ) from None
 
     def agent(self) -> str:
         """The name of the agent that runs here, as it may be stored; "" when nobody says one."""
-        name = agent_here()
+        name = find_agent()
         if name and name not in self._agents:
             self._agents[name] = self.redactor.redact_text(name)
         return self._agents[name] if name else ""
@@ -246,7 +259,7 @@ class Interception:
 _running: Interception | None = None
 
 
-def current() -> Interception | None:
+def find_interception() -> Interception | None:
     """The interception for code that runs here, or None where nothing is recorded or replayed.
 
     The stamp of the task or thread comes first, so that a straggler of an ended test finds its own, ended interception.
@@ -267,15 +280,15 @@ def open_for(interception: Interception | None) -> None:
 _after: Interception | None = None
 
 
-def after_session(interception: Interception | None) -> None:
+def refuse_after_session(interception: Interception | None) -> None:
     """Have what is called where no test runs come to `interception`, which refuses it (None: have it run)."""
     global _after  # noqa: PLW0603  as in open_for
     _after = interception
 
 
-def for_tool() -> Interception | None:
+def find_for_tool() -> Interception | None:
     """The interception for a tool that is called here, or a connection; None where it just runs."""
-    return current() or _after
+    return find_interception() or _after
 
 
 _ended: tuple[Interception, int] | None = None
@@ -297,12 +310,12 @@ def allow_tools() -> None:
     _ended = None
 
 
-def ended_last(interception: Interception) -> bool:
+def has_ended_last(interception: Interception) -> bool:
     """Return whether `interception` is the one of the test that has ended last, and no other test has begun."""
     return _ended is not None and _ended[0] is interception
 
 
-def for_garbage() -> Interception | None:
+def find_for_garbage() -> Interception | None:
     """Return the interception of the ended test for a tool that its garbage calls here; None where anything else does.
 
     Hooks of a conftest or plugin and threads of the suite's own may call tools between tests: they belong to no test.
@@ -323,25 +336,25 @@ WIRES = frozenset({"http", "mcp", "process", "websocket"})
 """Boundaries whose exchanges see the bytes that go on below them."""
 
 
-def within_http() -> bool:
+def is_within_http() -> bool:
     """Whether an HTTP exchange around us already sees what happens here; inner patches of HTTP then step aside."""
     stamped = lanes.CALL_CONTEXT.get()
     return stamped is not None and stamped.inside is not None and stamped.inside[1] in WIRES
 
 
-def for_http() -> Interception | None:
+def find_for_http() -> Interception | None:
     """The interception that a patch of HTTP asks; None outside of tests, within an exchange, and for no test's calls.
 
     That is what sends traces, and what a library asks for while it is imported: the guard refuses its connection.
     """
-    interception = current() or _after
-    if interception is None or within_http():
+    interception = find_interception() or _after
+    if interception is None or is_within_http():
         return None
     frame = sys._getframe(1)
-    module, own = module_importing(frame)
+    module, own = find_importing_module(frame)
     if own:
         interception.observed.importing.add(module)
     elif module:
         return None
     # What sends traces does so in a thread of its own, never in the main one.
-    return None if threading.get_ident() != threading.main_thread().ident and sends_traces(frame) else interception
+    return None if threading.get_ident() != threading.main_thread().ident and is_sending_traces(frame) else interception

@@ -184,7 +184,7 @@ def is_inside(call_context: CallContext) -> bool:
     return call_context.inside is not None and call_context.inside[1] != SERVER
 
 
-def running_loop() -> AbstractEventLoop | None:
+def find_running_loop() -> AbstractEventLoop | None:
     """Return the event loop of asyncio that runs this code, if any."""
     asyncio = sys.modules.get("asyncio")
     # `get_running_loop` raises where there is none, which costs six times as much (CPython 3.11); see
@@ -192,27 +192,27 @@ def running_loop() -> AbstractEventLoop | None:
     return asyncio._get_running_loop() if asyncio is not None else None
 
 
-def loaded_trio() -> Any:
+def get_trio() -> Any:
     """Return trio; None while another thread is importing it."""
     trio = sys.modules.get("trio")
     return trio if hasattr(trio, "lowlevel") else None
 
 
-def in_loop() -> bool:
+def is_in_loop() -> bool:
     """Whether the thread that runs this runs an event loop, which stands still as long as we hold it."""
-    if running_loop() is not None:
+    if find_running_loop() is not None:
         return True
-    trio = loaded_trio()
+    trio = get_trio()
     return trio is not None and bool(trio.lowlevel.in_trio_run())
 
 
-def runner() -> object:
+def find_runner() -> object:
     """What runs this code: the asyncio or trio task, else the thread's ident."""
-    if (loop := running_loop()) is not None:
+    if (loop := find_running_loop()) is not None:
         task = sys.modules["asyncio"].current_task(loop)
         if task is not None:
             return task
-    trio = loaded_trio()
+    trio = get_trio()
     if trio is not None:
         try:
             return trio.lowlevel.current_task()
@@ -223,13 +223,13 @@ def runner() -> object:
 
 def find_lane(call_context: CallContext) -> CallContext:
     """The strand of the running task or thread: `call_context` itself, or a child of it made and stamped now."""
-    mine = context_of(runner(), call_context)
+    mine = find_context(find_runner(), call_context)
     if mine is not call_context:
         CALL_CONTEXT.set(mine)
     return mine
 
 
-def context_of(me: object, call_context: CallContext) -> CallContext:
+def find_context(me: object, call_context: CallContext) -> CallContext:
     """The strand of `me`, which runs here: `call_context` when it is its own, else a child of it made now."""
     if call_context.owner == me:
         return call_context
@@ -283,7 +283,7 @@ def is_root(task: object) -> bool:
 
     A loop in C shows no such frame; its root task then has a lane of its own.
     """
-    trio = loaded_trio()
+    trio = get_trio()
     if trio is not None and isinstance(task, trio.lowlevel.Task):
         nursery = task.parent_nursery
         return nursery is not None and nursery.parent_task is trio.lowlevel.current_root_task()
@@ -296,7 +296,7 @@ def is_root(task: object) -> bool:
 
 
 @contextmanager
-def inside(call_context: CallContext, ticket: int, boundary: str) -> Iterator[None]:
+def enter_exchange(call_context: CallContext, ticket: int, boundary: str) -> Iterator[None]:
     """Crossings made in this block belong to exchange `ticket`."""
     token = CALL_CONTEXT.set(replace(call_context, inside=(ticket, boundary)))
     try:
@@ -305,7 +305,7 @@ def inside(call_context: CallContext, ticket: int, boundary: str) -> Iterator[No
         CALL_CONTEXT.reset(token)
 
 
-def trio_run() -> object:
+def get_trio_run() -> object:
     """What stands for the run of trio that is under way here."""
     return sys.modules["trio"].lowlevel.current_trio_token()
 
@@ -322,14 +322,14 @@ def carry(
     Work that runs in a copy of its starter's context (`asyncio.to_thread`, LangGraph) is stamped within that copy.
     """
     run = begin(call_context, work, args, course, begins)
-    if _context_run(work) and args:
+    if _is_context_run(work) and args:
         return work, (run(args[0]), *args[1:])
-    if isinstance(work, functools.partial) and _context_run(work.func) and work.args:
+    if isinstance(work, functools.partial) and _is_context_run(work.func) and work.args:
         return functools.partial(work.func, run(work.args[0]), *work.args[1:], **work.keywords), args
     return run(work), args
 
 
-def course_of(call_context: CallContext, runs: object = None) -> Course | None:
+def begin_course(call_context: CallContext, runs: object = None) -> Course | None:
     """Return the course of what `call_context` starts now, and can wait for as `runs`; None where none is kept."""
     courses = call_context.interception.lanes.courses
     return courses.start_course(call_context, runs) if courses is not None and call_context.inside is None else None
@@ -347,7 +347,7 @@ def begin(
     `begins` is called where that function is.
     """
     interception, agent = call_context.interception, AGENT.get()
-    child = child_of(call_context, what_runs(work, args), course)
+    child = make_child(call_context, name_work(work, args), course)
 
     def stamp(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
@@ -355,7 +355,7 @@ def begin(
             me = child.thread = threading.get_ident()
             if begins is not None:
                 begins()
-            with working(call_context):
+            with mark_working(call_context):
                 before = interception.work.running.get(me)
                 interception.work.running[me] = child
                 token, agent_token = CALL_CONTEXT.set(child), AGENT.set(agent)
@@ -374,7 +374,7 @@ def begin(
     return stamp
 
 
-def child_of(call_context: CallContext, name: str, course: Course | None) -> CallContext:
+def make_child(call_context: CallContext, name: str, course: Course | None) -> CallContext:
     """Return a new strand that begins below `call_context` now, labelled as the next `name` there."""
     interception, inside = call_context.interception, call_context.inside
     label = _next_label(call_context, name) if inside is None else None
@@ -395,10 +395,10 @@ def _next_label(call_context: CallContext, name: str) -> Label:
         return Label(name, call_context.starts[name])
 
 
-def what_runs(work: Any, args: tuple[Any, ...] = ()) -> str:
+def name_work(work: Any, args: tuple[Any, ...] = ()) -> str:
     """Return the name of the function that does the work, inside of partials, contexts and bound methods."""
     while True:
-        if _context_run(work) and args:
+        if _is_context_run(work) and args:
             work, args = args[0], args[1:]
         elif isinstance(work, functools.partial):
             work, args = work.func, (*work.args, *args)
@@ -409,12 +409,12 @@ def what_runs(work: Any, args: tuple[Any, ...] = ()) -> str:
     return f"{getattr(callable_work, '__module__', None) or ''}.{callable_work.__qualname__}"
 
 
-def _context_run(work: Any) -> bool:
+def _is_context_run(work: Any) -> bool:
     return isinstance(getattr(work, "__self__", None), Context) and work.__name__ == "run"
 
 
 @contextmanager
-def working(call_context: CallContext) -> Iterator[None]:
+def mark_working(call_context: CallContext) -> Iterator[None]:
     """A block that a thread runs for a test."""
     me, at_it = threading.get_ident(), call_context.interception.work.working
     at_it[me] = at_it.get(me, 0) + 1
@@ -428,7 +428,7 @@ def working(call_context: CallContext) -> Iterator[None]:
 
 
 @contextmanager
-def starting(call_context: CallContext) -> Iterator[None]:
+def mark_starting(call_context: CallContext) -> Iterator[None]:
     """A block that starts a thread: whoever runs it waits until the new one is there, which nothing else tells."""
     me, at_it = threading.get_ident(), call_context.interception.work.starting
     at_it.add(me)

@@ -37,7 +37,7 @@ def add_library_codecs(codecs: Iterable[Codec]) -> tuple[Codec, ...]:
 
 
 @functools.cache
-def _numpy(np: Any) -> tuple[Codec, ...]:
+def _make_numpy_codecs(np: Any) -> tuple[Codec, ...]:
     """Arrays of numbers, and the numbers that they are made of."""
 
     def freeze(array: Any) -> Json:
@@ -64,7 +64,7 @@ def _number(value: Any) -> Json:
 
 
 @functools.cache
-def _pieces(module: Any) -> tuple[Codec, ...]:
+def _make_retrieval_codecs(module: Any) -> tuple[Codec, ...]:
     """What retrieval libraries give: documents of LangChain, nodes of llama-index, field by field."""
     classes = (getattr(module, name, None) for name in PIECES)
     kinds = [kind for kind in classes if isinstance(kind, type)]
@@ -73,7 +73,7 @@ def _pieces(module: Any) -> tuple[Codec, ...]:
 
 
 @functools.cache
-def _torch(torch: Any) -> tuple[Codec, ...]:
+def _make_torch_codecs(torch: Any) -> tuple[Codec, ...]:
     """Tensors of numbers; they come back on the CPU."""
 
     def freeze(tensor: Any) -> Json:
@@ -87,7 +87,7 @@ def _torch(torch: Any) -> tuple[Codec, ...]:
 
 
 @functools.cache
-def _results(row: Any) -> tuple[Codec, ...]:
+def _make_row_codecs(row: Any) -> tuple[Codec, ...]:
     """Rows of SQLAlchemy's Core: tuples with names, which a result makes."""
     made: Any = sys.modules["sqlalchemy.engine.result"].SimpleResultMetaData
 
@@ -107,9 +107,9 @@ def _results(row: Any) -> tuple[Codec, ...]:
 
 
 _LIBRARIES: tuple[tuple[str, Callable[[Any], tuple[Codec, ...]]], ...] = (
-    ("numpy", _numpy),
-    ("torch", _torch),
-    ("sqlalchemy.engine.row", _results),
-    ("langchain_core.documents.base", _pieces),
-    ("llama_index.core.schema", _pieces),
+    ("numpy", _make_numpy_codecs),
+    ("torch", _make_torch_codecs),
+    ("sqlalchemy.engine.row", _make_row_codecs),
+    ("langchain_core.documents.base", _make_retrieval_codecs),
+    ("llama_index.core.schema", _make_retrieval_codecs),
 )

@@ -43,7 +43,7 @@ _BEGINNINGS = frozenset({"concurrent.futures.thread", "threading", "pytest_agent
 
 def describe_closed(error: BaseException) -> CannotFreeze | None:
     """Why the `error` of a call is not recorded: a tool of the tests has raised it. None for one of the world's."""
-    module = _raised_in(error)
+    module = _find_raising_module(error)
     closer = CLOSERS.get(module.partition(".")[0])
     if closer is None:
         return None
@@ -52,7 +52,7 @@ def describe_closed(error: BaseException) -> CannotFreeze | None:
     return CannotFreeze(f"{who} refused the call ({text}); {instead}", path="$", kind=type(error).__name__)
 
 
-def sends_traces(frame: FrameType | None) -> bool:
+def is_sending_traces(frame: FrameType | None) -> bool:
     """Whether the thread that `frame` runs in was started to send traces, and for nothing else."""
     if SENDERS.keys().isdisjoint(sys.modules.keys()):  # of two views the shorter one is gone through
         return False
@@ -66,15 +66,15 @@ def sends_traces(frame: FrameType | None) -> bool:
     return "" in functions or work[1] in functions
 
 
-def _raised_in(error: BaseException) -> str:
+def _find_raising_module(error: BaseException) -> str:
     """The module of the line that raised `error`, or what it was made of."""
     while error.__cause__ is not None:
         error = error.__cause__
     module, traceback = "", error.__traceback__
     while traceback is not None:
-        module, traceback = _module(traceback), traceback.tb_next
+        module, traceback = _get_module(traceback), traceback.tb_next
     return module
 
 
-def _module(traceback: TracebackType) -> str:
+def _get_module(traceback: TracebackType) -> str:
     return str(traceback.tb_frame.f_globals.get("__name__", ""))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_agentreplay.errors import CannotRedirect, ReplayDiverged
 from pytest_agentreplay.intercept.session import interceptions
-from pytest_agentreplay.intercept.session.interceptions import current
+from pytest_agentreplay.intercept.session.interceptions import find_interception
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +61,7 @@ while True:
 }
 
 
-def kind_of(code: CodeType) -> FunctionKind:
+def get_kind(code: CodeType) -> FunctionKind:
     """The kind of a function's code."""
     if code.co_flags & inspect.CO_ITERABLE_COROUTINE:
         raise CannotRedirect(f"{code.co_qualname} is an old-style coroutine (types.coroutine); write it as `async def`")
@@ -81,7 +81,7 @@ def lead(function: FunctionType, handler: Callable[..., Any]) -> CodeType:
     """
     code = function.__code__
     try:
-        function.__code__ = _trampoline(code, handler)
+        function.__code__ = _make_trampoline(code, handler)
     except ValueError as error:
         raise CannotRedirect(
             f"{function.__module__}.{function.__qualname__} cannot be redirected: {error}; "
@@ -92,12 +92,12 @@ def lead(function: FunctionType, handler: Callable[..., Any]) -> CodeType:
 
 def lead_made(code: CodeType, handler: Callable[..., Any]) -> CodeType:
     """Return code to make functions of instead of `code`: it calls `handler` as `lead` says, and with the closure."""
-    return _trampoline(code, handler, cells=True)
+    return _make_trampoline(code, handler, cells=True)
 
 
-def _trampoline(code: CodeType, handler: Callable[..., Any], *, cells: bool = False) -> CodeType:
+def _make_trampoline(code: CodeType, handler: Callable[..., Any], *, cells: bool = False) -> CodeType:
     shape = _CodeShape(
-        kind_of(code),
+        get_kind(code),
         code.co_posonlyargcount,
         code.co_argcount,
         code.co_kwonlyargcount,
@@ -106,8 +106,8 @@ def _trampoline(code: CodeType, handler: Callable[..., Any], *, cells: bool = Fa
         len(code.co_freevars),
         cells,
     )
-    template = _template(shape)
-    count = len(parameters(code))
+    template = _compile_template(shape)
+    count = len(list_parameters(code))
     return template.replace(
         co_consts=tuple(handler if const == _MARK else const for const in template.co_consts),
         co_varnames=code.co_varnames[:count] + template.co_varnames[count:],
@@ -125,7 +125,7 @@ def is_trampoline(code: CodeType) -> bool:
     return {"__tracebackhide__", "_meet"} <= {*code.co_varnames}
 
 
-def parameters(code: CodeType) -> tuple[str, ...]:
+def list_parameters(code: CodeType) -> tuple[str, ...]:
     """All parameter names: positional, keyword-only, then `*` and `**`."""
     stars = bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + stars]
@@ -148,7 +148,7 @@ class _CodeShape(NamedTuple):
 
 
 @functools.lru_cache(maxsize=256)
-def _template(shape: _CodeShape) -> CodeType:
+def _compile_template(shape: _CodeShape) -> CodeType:
     """The trampoline of one shape, with names of its own: no name of the user's is ever parsed."""
     kind, only, positional, keyword, star, stars, free, cells = shape
     values = [f"p{i}" for i in range(positional)]
@@ -156,12 +156,13 @@ def _template(shape: _CodeShape) -> CodeType:
     signature = [*values[:only], *(["/"] if only else []), *values[only:]]
     signature += ["*star"] if star else ["*"] if keywords else []
     signature += [*keywords, *(["**stars"] if stars else [])]
-    arguments = f"({_tuple(values)}), ({_tuple(keywords)}), {'star' if star else '()'}, {'stars' if stars else '{}'}"
+    rest = f"{'star' if star else '()'}, {'stars' if stars else '{}'}"
+    arguments = f"({_format_tuple(values)}), ({_format_tuple(keywords)}), {rest}"
     holders = [f"f{i}" for i in range(free)]
     body = ["__tracebackhide__ = True", f"_meet = {_MARK!r}"]
     if cells:
         # A function inside that names them has the very cells in its own closure.
-        body.append(f"_cells = (lambda: ({_tuple(holders)})).__closure__")
+        body.append(f"_cells = (lambda: ({_format_tuple(holders)})).__closure__")
         arguments += ", _cells"
     body += _BODIES[kind].format(given=arguments).strip().splitlines()
     if holders:
@@ -175,15 +176,15 @@ def _template(shape: _CodeShape) -> CodeType:
         if isinstance(node, ast.expr | ast.stmt | ast.ExceptHandler | ast.arg):
             node.lineno = node.end_lineno = 1
             node.col_offset = node.end_col_offset = 0
-    make = _inner_code(compile(tree, "<trampoline>", "exec"))
-    return _inner_code(make)
+    make = _find_inner_code(compile(tree, "<trampoline>", "exec"))
+    return _find_inner_code(make)
 
 
-def _tuple(names: list[str]) -> str:
+def _format_tuple(names: list[str]) -> str:
     return "".join(f"{name}, " for name in names)
 
 
-def _inner_code(code: CodeType) -> CodeType:
+def _find_inner_code(code: CodeType) -> CodeType:
     return next(const for const in code.co_consts if isinstance(const, CodeType))
 
 
@@ -217,9 +218,9 @@ def lend(key: object, intercepted: PendingCall, cells: MadeOf | None = None) -> 
     return _ORIGINALS[key] if cells is None else make_function(*cells)
 
 
-def outside(key: object, cells: MadeOf | None = None) -> FunctionType:
+def make_unintercepted(key: object, cells: MadeOf | None = None) -> FunctionType:
     """The body, where no test is recorded or replayed."""
-    if current() is not None:
+    if find_interception() is not None:
         raise ReplayDiverged("refused: a recorded tool is never run past the gate")
     return _ORIGINALS[key] if cells is None else make_function(*cells)
 
@@ -229,7 +230,7 @@ def empty(key: object) -> CodeType:
     return _ORIGINALS.pop(key).__code__
 
 
-def holds(code: CodeType) -> bool:
+def is_kept(code: CodeType) -> bool:
     """Whether `code` is a body that lies here."""
     return any(body.__code__ is code for body in _ORIGINALS.values())
 
@@ -243,9 +244,9 @@ def wrap(owner: Any, name: str, make: Callable[[Seam], Seam]) -> None:
     if seam is None:
         return
     whose, original = getattr(seam, "__agentreplay__", (None, seam))
-    if whose is not interceptions.current:
+    if whose is not interceptions.find_interception:
         made: Any = functools.wraps(original)(make(original))
-        made.__agentreplay__ = (interceptions.current, original)
+        made.__agentreplay__ = (interceptions.find_interception, original)
         setattr(owner, name, made)
 
 
@@ -256,12 +257,12 @@ def wrap_code(function: FunctionType, make: Callable[[Seam], Seam]) -> None:
     it is active, and whatever it saved or restores is the wrapped function.
     """
     current, code = getattr(function, "__agentreplay__", (None, function.__code__))
-    if current is interceptions.current:
+    if current is interceptions.find_interception:
         return
     function.__code__ = code
     real = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
     real.__kwdefaults__ = function.__kwdefaults__
-    names = parameters(code)[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+    names = list_parameters(code)[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
     made = make(real)
 
     def call(values: tuple[Any, ...], only: tuple[Any, ...], star: tuple[Any, ...], stars: dict[str, Any]) -> Any:
@@ -269,13 +270,13 @@ def wrap_code(function: FunctionType, make: Callable[[Seam], Seam]) -> None:
         return made(*values, *star, **dict(zip(names, only, strict=True)), **stars)
 
     lead(function, call)
-    function.__agentreplay__ = (interceptions.current, code)  # type: ignore[attr-defined]
+    function.__agentreplay__ = (interceptions.find_interception, code)  # type: ignore[attr-defined]
 
 
 RUNNERS = frozenset({"_pytest", "pytest", "unittest"})
 
 
-def loaded_exception(path: str) -> type | None:
+def find_exception(path: str) -> type | None:
     """The loaded exception class that is called `path`, made inside a function or not; None when there is none."""
     parts = path.split(".")
     for cut in range(len(parts) - 1, 0, -1):

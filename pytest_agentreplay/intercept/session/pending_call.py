@@ -14,7 +14,7 @@ from pytest_agentreplay.core.model import Failure, ToolCall
 from pytest_agentreplay.core.release_order import END
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.intercept.session.callers import agents_line
+from pytest_agentreplay.intercept.session.callers import find_agents_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -142,7 +142,7 @@ class PendingCall:
 
     def inside(self) -> AbstractContextManager[None]:
         """A block whose calls are children of this one."""
-        return lanes.inside(self._call_context, self.ticket, self._call.boundary)
+        return lanes.enter_exchange(self._call_context, self.ticket, self._call.boundary)
 
     def first_byte(self) -> None:
         """Note that the answer has begun."""
@@ -182,7 +182,7 @@ class PendingCall:
         if compare is not None:
             compare(
                 self._interception.redactor.redact_outcome(self._call, outcome),
-                agents_line(self._interception.root),
+                find_agents_line(self._interception.root),
                 recorded,
             )
 
@@ -276,7 +276,7 @@ class PendingCall:
             handed()
 
     async def _give_way(self) -> None:
-        if lanes.running_loop() is not None:
+        if lanes.find_running_loop() is not None:
             await sys.modules["asyncio"].sleep(0)
         else:
             await sys.modules["trio"].lowlevel.checkpoint()
@@ -288,7 +288,7 @@ class PendingCall:
         try:
             if order is not None:
                 await order.abandon(self)
-            elif (loop := lanes.running_loop()) is not None:
+            elif (loop := lanes.find_running_loop()) is not None:
                 await loop.create_future()
             else:
                 await sys.modules["trio"].sleep_forever()
@@ -354,11 +354,11 @@ def describe(call: Call) -> str:
     return f"{call.method} {rest.partition('?')[0] if mark else scheme}"
 
 
-def called_from(what: str, line: str) -> str:
+def format_caller(what: str, line: str) -> str:
     """What was called, and by which line of the agent; handlers of the interpreter are called by none."""
     return f"{what}   called from {line}" if line else what
 
 
-def refusal(divergence: Divergence) -> str:
+def format_refusal(divergence: Divergence) -> str:
     """The text of the brake; the report says the rest."""
     return f"[{divergence.kind.code}] {divergence.summary}"

@@ -12,8 +12,16 @@ import threading
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.intercept.session.callers import library_importing, run_for_import
-from pytest_agentreplay.intercept.session.lanes import CALL_CONTEXT, begin, carry, child_of, course_of, runner, starting
+from pytest_agentreplay.intercept.session.callers import find_importing_library, run_for_import
+from pytest_agentreplay.intercept.session.lanes import (
+    CALL_CONTEXT,
+    begin,
+    begin_course,
+    carry,
+    find_runner,
+    make_child,
+    mark_starting,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,20 +51,20 @@ def stamp_threads() -> None:
     def stamped_start(self: threading.Thread) -> None:
         call_context = CALL_CONTEXT.get()
         # A worker of a pool serves later tests too; its jobs are marked instead.
-        library = "" if getattr(self, "_target", None) is _worker else library_importing(sys._getframe(1))
+        library = "" if getattr(self, "_target", None) is _worker else find_importing_library(sys._getframe(1))
         if library:
             self.run = run_for_import(library, self.run)  # type: ignore[method-assign]
         if call_context is not None:
             target = getattr(self, "_target", None)  # https://github.com/python/cpython/blob/3.13/Lib/threading.py
-            self.run = begin(call_context, target or self.run, course=course_of(call_context, self))(self.run)  # type: ignore[method-assign]
+            self.run = begin(call_context, target or self.run, course=begin_course(call_context, self))(self.run)  # type: ignore[method-assign]
             call_context.interception.work.threads.add(self)
-            with starting(call_context):
+            with mark_starting(call_context):
                 return start(self)
         return start(self)
 
     @functools.wraps(submit)  # type: ignore[arg-type]
     def stamped_submit(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        if library := library_importing(sys._getframe(1)):
+        if library := find_importing_library(sys._getframe(1)):
             fn = run_for_import(library, fn)
         call_context = CALL_CONTEXT.get()
         if call_context is None:
@@ -64,8 +72,8 @@ def stamp_threads() -> None:
         # A pool outlives the test that first used it: its worker must not be stamped, only the job.
         token = CALL_CONTEXT.set(None)
         try:
-            with starting(call_context):
-                course = course_of(call_context)
+            with mark_starting(call_context):
+                course = begin_course(call_context)
                 # `_max_workers`: https://github.com/python/cpython/blob/3.13/Lib/concurrent/futures/thread.py
                 job = call_context.interception.work.jobs.queue(id(self), self._max_workers)
                 work, args = carry(call_context, fn, args, course, job.begin)
@@ -96,7 +104,7 @@ def _stamp_items(kind: Any) -> None:
     def stamped_put(self: Any, item: Any) -> None:
         call_context = CALL_CONTEXT.get()
         if call_context is not None and call_context.interception.lanes.started.has(ITEM):
-            item_lane = child_of(call_context, ITEM, course_of(call_context))
+            item_lane = make_child(call_context, ITEM, begin_course(call_context))
             vars(self).setdefault(LANES, {}).setdefault(id(item), deque()).append(item_lane)
         put(self, item)
 
@@ -105,7 +113,7 @@ def _stamp_items(kind: Any) -> None:
         item, kept = get(self), vars(self).get(LANES)
         if kept:
             waiting = kept.get(id(item))
-            _work_on(waiting.popleft() if waiting else None)
+            _enter_item_lane(waiting.popleft() if waiting else None)
             if not waiting:
                 kept.pop(id(item), None)
         return item
@@ -113,11 +121,11 @@ def _stamp_items(kind: Any) -> None:
     kind._put, kind._get = stamped_put, stamped_get
 
 
-def _work_on(item_lane: CallContext | None) -> None:
+def _enter_item_lane(item_lane: CallContext | None) -> None:
     """Have the thread that runs here work in `item_lane`, if it works for others and made no call before."""
     here, me = CALL_CONTEXT.get(), threading.get_ident()
     worker = here.worker or here if here is not None else None
-    if worker is None or worker.label is None or worker.path or worker.thread != me or runner() != me:
+    if worker is None or worker.label is None or worker.path or worker.thread != me or find_runner() != me:
         return
     if item_lane is None or item_lane.interception is not worker.interception:
         item_lane = worker

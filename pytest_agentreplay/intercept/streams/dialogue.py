@@ -174,7 +174,7 @@ class DialogueServer:
         if self._call_context is None:
             yield
             return
-        with lanes.inside(self._call_context, self._ticket, lanes.SERVER):
+        with lanes.enter_exchange(self._call_context, self._ticket, lanes.SERVER):
             yield
 
 

@@ -19,7 +19,7 @@ from pytest_agentreplay.core.model import Body, Closed, Failure, Frame, FrameCal
 from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import lanes, pending_call
-from pytest_agentreplay.intercept.session.callers import agents_line
+from pytest_agentreplay.intercept.session.callers import find_agents_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -219,8 +219,8 @@ class FrameReplaying:
         self._latch(Divergence(Kind.EXTRA, summary, lane=interception.call_context().path, now=self._call))
 
     def _latch(self, divergence: Divergence) -> NoReturn:
-        latched = self.interception.latch(divergence, agents_line(self.interception.root))
-        raise ReplayDiverged(pending_call.refusal(latched), latched)
+        latched = self.interception.latch(divergence, find_agents_line(self.interception.root))
+        raise ReplayDiverged(pending_call.format_refusal(latched), latched)
 
 
 def _is_the_tests_own() -> bool:

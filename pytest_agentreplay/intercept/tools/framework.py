@@ -219,18 +219,18 @@ def wrap(owner: Any, name: str, intercept: Callable[..., Any]) -> None:
         return
     by, original = getattr(seam, "__agentreplay__", (None, seam))
     # A second copy of this module (test tools that restore sys.modules) takes over from the first.
-    if by is not interceptions.current:
+    if by is not interceptions.find_interception:
         wrapped = (
             _wrapped_async(original, intercept)
             if inspect.iscoroutinefunction(original)
             else _wrapped(original, intercept)
         )
-        wrapped.__agentreplay__ = (interceptions.current, original)  # type: ignore[attr-defined]
+        wrapped.__agentreplay__ = (interceptions.find_interception, original)  # type: ignore[attr-defined]
         setattr(owner, name, wrapped)
 
 
 def _wrapped(original: Callable[..., Any], intercept: Callable[..., Any]) -> Callable[..., Any]:
-    current = interceptions.current
+    current = interceptions.find_interception
 
     @functools.wraps(original)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -242,7 +242,7 @@ def _wrapped(original: Callable[..., Any], intercept: Callable[..., Any]) -> Cal
 
 
 def _wrapped_async(original: Callable[..., Any], intercept: Callable[..., Any]) -> Callable[..., Any]:
-    current = interceptions.current
+    current = interceptions.find_interception
 
     @functools.wraps(original)
     async def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -267,7 +267,7 @@ def wrap_field(
     value that the field is set to. Done twice it does nothing more; where a version of the library lacks the field,
     nothing is wrapped.
     """
-    current = interceptions.current
+    current = interceptions.find_interception
 
     def read(tool: Any) -> Any:
         if field not in vars(tool):

@@ -85,7 +85,7 @@ def _met(tool: Any, real: Any, codecs: tuple[Codec, ...]) -> Any:
 
 
 def _work(tool: Any, work: Callable[..., Any], codecs: tuple[Codec, ...]) -> Callable[..., Any]:
-    current = interceptions.current
+    current = interceptions.find_interception
     told = framework.FrameworkTool(tool.name, framework.free(work, "the_func") or work, codecs)
 
     async def met(context: Any, given: Any) -> Any:

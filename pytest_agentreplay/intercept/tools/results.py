@@ -12,7 +12,7 @@ from pytest_agentreplay.core.serialize import freeze, load
 from pytest_agentreplay.core.serialize.hints import dotted
 from pytest_agentreplay.errors import CannotFreeze, ReplayDiverged
 from pytest_agentreplay.intercept.session.library_values import add_library_codecs
-from pytest_agentreplay.intercept.session.patching import is_exception, loaded_exception
+from pytest_agentreplay.intercept.session.patching import find_exception, is_exception
 from pytest_agentreplay.intercept.tools import generator_input
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class ToolResults:
 
         Traces of other tools tell the name alone, or the module as it was called where the agent ran.
         """
-        if (found := loaded_exception(path)) is not None:
+        if (found := find_exception(path)) is not None:
             return found
         there = (getattr(function, "__globals__", {}).get(path.rpartition(".")[2]) for function in self._functions)
         return next((one for one in there if is_exception(one)), None)

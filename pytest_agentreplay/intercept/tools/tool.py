@@ -17,9 +17,9 @@ from pytest_agentreplay.core.model import SELF, ToolCall
 from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.errors import CannotRedirect, ReplayDiverged
 from pytest_agentreplay.intercept.session import lanes, patching
-from pytest_agentreplay.intercept.session.interceptions import for_garbage, for_tool
+from pytest_agentreplay.intercept.session.interceptions import find_for_garbage, find_for_tool
 from pytest_agentreplay.intercept.session.library_values import add_library_codecs
-from pytest_agentreplay.intercept.session.patching import FunctionKind, kind_of, lead, parameters
+from pytest_agentreplay.intercept.session.patching import FunctionKind, get_kind, lead, list_parameters
 from pytest_agentreplay.intercept.tools import factories, iterators
 from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing
 from pytest_agentreplay.intercept.tools.arguments import Arguments
@@ -195,8 +195,8 @@ class PatchedFunction:
         self.redirections: list[Redirection] = []
         # What a factory made while the tool was frozen has a code of ours.
         code = function.__code__ = factories.own_code(function)
-        self.kind = kind_of(code)
-        self._only = parameters(code)[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+        self.kind = get_kind(code)
+        self._only = list_parameters(code)[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
         self._arguments = Arguments(function, bound=bound)
         self._key = next(_KEYS)
         patching.keep(self._key, function, code)
@@ -270,9 +270,9 @@ class PatchedFunction:
         __tracebackhide__ = True
         keywords = dict(zip(self._only, only, strict=True)) | stars
         made, captured = anew or (None, None)
-        interception = for_tool() or for_garbage()
+        interception = find_for_tool() or find_for_garbage()
         if interception is None:
-            return functools.partial(patching.outside(self._key, made), *values, *star, **keywords), None
+            return functools.partial(patching.make_unintercepted(self._key, made), *values, *star, **keywords), None
         enclosing = self.seam.enclosing(interception, self)
         if enclosing is not None:
             return functools.partial(patching.lend(self._key, enclosing, made), *values, *star, **keywords), None

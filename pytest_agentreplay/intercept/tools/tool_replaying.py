@@ -11,8 +11,8 @@ from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Failure, ToolReply
 from pytest_agentreplay.core.release_order import END
 from pytest_agentreplay.errors import CannotFreeze, ReplayDiverged
-from pytest_agentreplay.intercept.session.callers import agents_line
-from pytest_agentreplay.intercept.session.pending_call import refusal
+from pytest_agentreplay.intercept.session.callers import find_agents_line
+from pytest_agentreplay.intercept.session.pending_call import format_refusal
 from pytest_agentreplay.intercept.tools.generator_input import GeneratorInput
 from pytest_agentreplay.intercept.tools.tool_recording import AWAITED
 
@@ -174,7 +174,7 @@ class ToolReplaying:
         divergence = Divergence(
             Kind.ARGS, f"{self.results.name}: closed after item {number}; in the recording after {end}"
         )
-        self.interception.latch(divergence, agents_line(self.interception.root))
+        self.interception.latch(divergence, find_agents_line(self.interception.root))
 
     def _fail(self, failure: Failure) -> NoReturn:
         __tracebackhide__ = True
@@ -205,8 +205,8 @@ class ToolReplaying:
 
     def _part(self, summary: str, kind: Kind = Kind.EXTRA) -> NoReturn:
         divergence = Divergence(kind, f"{self.results.name}: {summary}")
-        kept = self.interception.latch(divergence, agents_line(self.interception.root))
-        raise ReplayDiverged(refusal(divergence), kept)
+        kept = self.interception.latch(divergence, find_agents_line(self.interception.root))
+        raise ReplayDiverged(format_refusal(divergence), kept)
 
 
 def _last(reply: ToolReply) -> int:

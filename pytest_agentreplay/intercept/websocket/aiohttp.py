@@ -34,7 +34,7 @@ def patch(library: ModuleType) -> None:
 
 
 def _connecting(original: Callable[..., Any]) -> Callable[..., Any]:
-    current, within_http = interceptions.current, interceptions.within_http
+    current, within_http = interceptions.find_interception, interceptions.is_within_http
 
     @functools.wraps(original)
     async def _ws_connect(self: Any, url: Any, **options: Any) -> Any:

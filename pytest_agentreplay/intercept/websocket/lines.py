@@ -14,7 +14,7 @@ from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.errors import CannotWrite
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.other_plugins import describe_closed as closed_by_neighbour
-from pytest_agentreplay.intercept.session.patching import loaded_exception
+from pytest_agentreplay.intercept.session.patching import find_exception
 from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
 from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
 
@@ -40,9 +40,9 @@ def wrap(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
     if method is None:
         return
     by, original = getattr(method, "__agentreplay__", (None, method))
-    if by is not interceptions.current:
+    if by is not interceptions.find_interception:
         wrapped = wrapper(original)
-        wrapped.__agentreplay__ = (interceptions.current, original)
+        wrapped.__agentreplay__ = (interceptions.find_interception, original)
         setattr(owner, name, wrapped)
 
 
@@ -93,8 +93,8 @@ def line_of(connection: Any) -> Line | None:
     line: Line | None = connection.__dict__.get(LINE)
     if (
         LINE not in connection.__dict__
-        and (interception := interceptions.current()) is not None
-        and not interceptions.within_http()
+        and (interception := interceptions.find_interception()) is not None
+        and not interceptions.is_within_http()
     ):
         request = connection.request
         if request is not None:  # else it is being opened
@@ -218,7 +218,7 @@ def end_of(error: Any) -> Closed | None:
 
 def native(failure: Failure) -> BaseException:
     """A recorded failure as an exception."""
-    return raise_able(failure, loaded_exception)
+    return raise_able(failure, find_exception)
 
 
 def given(frame: Frame, decode: bool | None) -> str | bytes:

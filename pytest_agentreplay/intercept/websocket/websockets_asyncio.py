@@ -35,7 +35,7 @@ def patch(library: ModuleType) -> None:
 
 
 def _awaiting(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    current, within_http = interceptions.current, interceptions.within_http
+    current, within_http = interceptions.find_interception, interceptions.is_within_http
 
     @functools.wraps(original)
     def __await__(self: Any) -> Generator[Any, Any, Any]:  # noqa: N807  it becomes the class's

@@ -17,7 +17,7 @@ from pytest_agentreplay.core.model import Closed, Frame
 from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.intercept.network.in_process import connection_stays
 from pytest_agentreplay.intercept.session import interceptions
-from pytest_agentreplay.intercept.session.patching import is_trampoline, lead, parameters
+from pytest_agentreplay.intercept.session.patching import is_trampoline, lead, list_parameters
 from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
 from pytest_agentreplay.intercept.websocket import lines
 
@@ -40,7 +40,7 @@ def patch(library: ModuleType) -> None:
 
 
 def _connecting(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    current, within_http = interceptions.current, interceptions.within_http
+    current, within_http = interceptions.find_interception, interceptions.is_within_http
 
     @functools.wraps(original)
     def connect(self: Any) -> Any:
@@ -56,14 +56,14 @@ def _connecting(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def _redirect(function: FunctionType) -> None:
     """Exchange the code of the function that opens a connection in older versions."""
-    names = parameters(function.__code__)
+    names = list_parameters(function.__code__)
 
     def meeting(positional: tuple[Any, ...], only: tuple[Any, ...], star: Any, stars: dict[str, Any]) -> Any:
         __tracebackhide__ = True
         del star
         call = functools.partial(real, *positional, **dict(zip(names[len(positional) :], only, strict=False)), **stars)
-        interception = interceptions.current()
-        if interception is None or interceptions.within_http():
+        interception = interceptions.find_interception()
+        if interception is None or interceptions.is_within_http():
             return call()
         given = dict(zip(names, (*positional, *only), strict=False))
         return _open(interception, given["uri"], given.get("additional_headers"), given.get("create_connection"), call)

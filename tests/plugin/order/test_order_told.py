@@ -71,7 +71,7 @@ def test_a_divergence_of_such_a_recording_says_so(threads):
 GUESSES = """
 from pytest_agentreplay.intercept.ordering import idle
 
-idle.hooks_work = lambda: False  # as where the insides of the event loop have changed
+idle.do_hooks_work = lambda: False  # as where the insides of the event loop have changed
 """
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.core.backends.adopt import turns_from
+from pytest_agentreplay.core.backends.adopt import list_turns_from
 from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.demo.script import Ask
 from pytest_agentreplay.dialects import READER
@@ -281,11 +281,11 @@ def test_each_lane_is_cut_at_its_own_turn_and_what_follows_from_that_goes_too():
     )
 
     def numbered(until):
-        return [(turn.lane, turn.number) for turn in turns_from(run, READER, until)]
+        return [(turn.lane, turn.number) for turn in list_turns_from(run, READER, until)]
 
     assert numbered(2) == [("main.1", 2), ("main.2", 2), ("main", 1)]
     assert numbered(-1) == [("main", 1)]
     assert len(numbered(1)) == len(numbered(-5)) == 5
     for until in (3, -6):
         with pytest.raises(SettingsError, match=f"--replay-until={until}: .* it has 2, so give 1 to 2, or -1 to -5"):
-            turns_from(run, READER, until)
+            list_turns_from(run, READER, until)
