@@ -168,7 +168,7 @@ class InProcessRun(ReplaySession):
         finally:
             self.leave_body()
         if self.deadline.passed:
-            raise self.deadline.overdue()
+            raise self.deadline.describe_overdue()
         seconds = clocks.perf_counter() - began
         if self.casting.find_divergence() is None and failure is None:
             self.casting.finish(self._body)
@@ -216,7 +216,7 @@ class InProcessRun(ReplaySession):
         call_context.owner = lanes.find_runner()
         self.interception.call_context()
         try:
-            with self.overtime.in_task():
+            with self.overtime.watch_task():
                 return await result
         finally:
             lanes.CALL_CONTEXT.reset(token)

@@ -238,7 +238,7 @@ def stamp_coroutine(item: pytest.Item, run_session: RunSession) -> None:
         call_context.owner = find_runner()
         run_session.interception.call_context()  # its loop may outlive the test
         try:
-            with unwrap_groups(), run_session.overtime.in_task():
+            with unwrap_groups(), run_session.overtime.watch_task():
                 return await function(*args, **kwargs)
         finally:
             CALL_CONTEXT.reset(token)

@@ -160,7 +160,7 @@ class ExitGuard:
         url = split(call.url)
         if is_model(call, READER) or is_model_host(url.host):
             return True
-        declared = self._interception.scope.hosts.reach_url(url.host, url.port or DEFAULT_PORTS.get(url.scheme, 0))
+        declared = self._interception.scope.hosts.may_reach_url(url.host, url.port or DEFAULT_PORTS.get(url.scheme, 0))
         return not declared and find_line_here(self._interception.root) != ""
 
     def _report_and_exit(self) -> None:

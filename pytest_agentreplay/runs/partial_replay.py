@@ -99,7 +99,9 @@ class AdoptingSession(RunSession):
         run, changed = self.adopter.list_adopted()
         run = replace(run, exchanges=without_lone(run.exchanges))
         codes = count_codes(self.adopter.run, run, self.place.root, self.settings.rules) if changed else {}
-        self.adoption = AdoptionSummary(alignment=(*self.adopter.alignment(),), requests=len(changed), codes=(*codes,))
+        self.adoption = AdoptionSummary(
+            alignment=(*self.adopter.describe_alignment(),), requests=len(changed), codes=(*codes,)
+        )
         is_dry = self.settings.adopt_dry
         if not changed:
             verdict: AdoptionVerdict = "nothing changed"
@@ -162,7 +164,7 @@ class ForkSession(RecordingSession):
 
     def _seal_run(self, ended: EndedRun) -> Run:
         recorded, served = self.answers.run.header.recorded, self.recorder.served
-        made = sum(x.parent is None for x in self.recorder.exchanges()) - len(served)
+        made = sum(x.parent is None for x in self.recorder.list_exchanges()) - len(served)
         self.details = {"forked": {"turn": self.turn, "from": recorded, "served": len(served)}}
         self.note(forked=f"forked at turn {self.turn} (calls served: {len(served)}, made: {made})")
         return super()._seal_run(ended)

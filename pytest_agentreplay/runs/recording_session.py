@@ -85,7 +85,7 @@ class RecordingSession(RunSession):
         self.interception.order = self.order = Holding(recorder, self.interception)
         if settings.clock == "virtual":
             self.interception.order = self.order = pacing = Pacing(recorder, self.interception)
-            self.keep_time(pacing, pacing.now_ns, pacing.read_passed, clocks=False)
+            self.keep_time(pacing, pacing.read_ns, pacing.read_passed, clocks=False)
         self.recording = RecordingSummary()
         self.details: JsonObject = {}  # what else the header says
         self._locale = read_locale(place.environ)
@@ -96,7 +96,7 @@ class RecordingSession(RunSession):
 
     def run(self) -> Run:
         """Return what has been recorded so far."""
-        return Run(self.header, self.tools.names.rename_calls(self.recorder.exchanges()))
+        return Run(self.header, self.tools.names.rename_calls(self.recorder.list_exchanges()))
 
     def end_body(self, ended: EndedRun) -> Finding | None:
         """Return the finding of a late call, or of a value that cannot be frozen where the test did not fail itself."""
@@ -121,7 +121,7 @@ class RecordingSession(RunSession):
             self.note(why=str(self.interception.observed.problems[0]))
             # A run with a value that cannot be frozen cannot be replayed: there is nothing to recover.
             self._keep_journal(False)
-        elif not self.recorder.exchanges():
+        elif not self.recorder.list_exchanges():
             gaps = tuple(entry.line() for entry in self.watch.ledger)
             self.note(verdict="nothing crossed", gaps=gaps, outcome=str(ended.outcome()["status"]))
             self._keep_journal(False)
@@ -212,14 +212,16 @@ class RecordingSession(RunSession):
         # The name of a journal cannot be redacted, so one whose name holds a secret goes.
         names = f"{self.journal.path.name} {self.header.test}".encode()
         keep = (
-            keep and any(x.outcome is not None for x in self.recorder.exchanges()) and not self.redaction.leaks(names)
+            keep
+            and any(x.outcome is not None for x in self.recorder.list_exchanges())
+            and not self.redaction.leaks(names)
         )
         self.journal.close(keep=keep)
         if not keep:
             return
         try:
             if self.redaction.leaks(files.read(self.journal.path)):
-                run, _ = cut(self.redaction, self.redaction.rescan(Run(self.header, self.recorder.exchanges())))
+                run, _ = cut(self.redaction, self.redaction.rescan(Run(self.header, self.recorder.list_exchanges())))
                 self.journal.restate(run)
         except AgentReplayError:  # what cannot be looked through is not kept
             files.remove(self.journal.path)
@@ -250,7 +252,7 @@ class RecordingSession(RunSession):
         """Return the run as it is written: its exchanges, and what was around it."""
         interception, watch = self.interception, self.watch
         observed, lanes, tools = interception.observed, interception.lanes, interception.tools
-        exchanges, now = thinned(self.tools.names.rename_calls(self.recorder.exchanges()))
+        exchanges, now = thinned(self.tools.names.rename_calls(self.recorder.list_exchanges()))
         # A credential that is the only one of its kind and host tells no calls apart.
         exchanges = without_lone(untangled(exchanges, self.children.gateway_lanes))
         begun = {lane: now(reading) for lane, reading in lanes.begun.items()}
@@ -381,7 +383,7 @@ class FixtureRecording(RecordingSession):
             return False
         self.close()
         self.journal.close(keep=False)
-        differs = list_answers(present.run) != list_answers(Run(self.header, self.recorder.exchanges()))
+        differs = list_answers(present.run) != list_answers(Run(self.header, self.recorder.list_exchanges()))
         self.note(verdict="kept", differs=differs)
         return True
 

@@ -95,7 +95,7 @@ class ReplaySession(OfflineSession):
 
             exact = table(run.header.kit, "clock").get("mode") == "virtual"
             order = Discrete(schedule, self.interception, self.replayer.explain_stall, loose=loose, exact=exact)
-            self.keep_time(order, order.now_ns, order.now_ns, clocks=True)
+            self.keep_time(order, order.read_ns, order.read_ns, clocks=True)
             return order
         from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
 
@@ -106,7 +106,7 @@ class ReplaySession(OfflineSession):
         exchanges, unserved = self.recorded_exchanges(), {x.start for x in self.replayer.list_unserved()}
         expected = next((x for x in exchanges if x.start in unserved and not x.abandoned), None)
         if expected is not None:
-            divergence, at = self.replayer.missing(), expected.timing.start
+            divergence, at = self.replayer.find_missing(), expected.timing.start
         elif self.interception.pending.endless:
             endless = min(self.interception.pending.endless, key=lambda intercepted: intercepted.ticket)
             assert endless.exchange is not None

@@ -52,11 +52,11 @@ def test_a_recorder_numbers_starts_and_finishes_by_one_counter():
     first, second = backend.decide(tool(1), at("main", 10)), backend.decide(tool(2), at("main.1", 20, parent=1))
     backend.settle(second.ticket, ToolReply("b"), at=40, first=30, suspended=True)
     backend.settle(first.ticket, Failure("builtins.OSError"), at=50, first=None, suspended=False)
-    told = [(x.start, x.finish, x.lane, x.parent, x.suspended) for x in backend.exchanges()]
+    told = [(x.start, x.finish, x.lane, x.parent, x.suspended) for x in backend.list_exchanges()]
     assert told == [(1, 4, "main", None, False), (2, 3, "main.1", 1, True)]
     assert [x.start for x in noted] == [2, 1]
     assert backend.count() == 4
-    assert backend.exchanges()[1].timing.first == 30
+    assert backend.list_exchanges()[1].timing.first == 30
 
 
 def test_each_exchange_is_served_once_in_order_of_start():
@@ -103,7 +103,7 @@ def test_children_belong_to_their_parent_and_are_never_awaited():
     inner = backend.decide(chat("inside"), at(parent=outer.ticket))
     backend.settle(inner.ticket, HttpReply(200), at=1, first=None, suspended=False)
     backend.settle(outer.ticket, ToolReply(1), at=2, first=None, suspended=False)
-    replay = replayer(Run(Header("t::x"), backend.exchanges()))
+    replay = replayer(Run(Header("t::x"), backend.list_exchanges()))
     assert isinstance(replay.decide(tool(1), at()), Replayed)
     assert replay.finish() is None
     assert len(replay.list_replayed()) == 2

@@ -148,7 +148,7 @@ def test_the_crossing_keeps_the_name_without_its_secrets():
     for name in ("researcher", "researcher", "of hunter2-hunter2", ""):
         with agent(name):
             interception.enter(RawCall(ToolCall("look"))).settle(ToolReply("x"))
-    first, second, third, last = [x.agent for x in backend.exchanges()]
+    first, second, third, last = [x.agent for x in backend.list_exchanges()]
     assert (first, second, last) == ("researcher", "researcher", "")
     assert third.startswith("of ")
     assert "hunter2" not in third

@@ -9,7 +9,7 @@ class EndedTest:
 
     runs_on = True
 
-    def straggling(self):
+    def is_straggling(self):
         return self.runs_on
 
 

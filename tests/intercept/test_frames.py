@@ -36,7 +36,7 @@ def recorded(act):
     backend = RecordBackend()
     with entered(backend) as interception:
         act(FrameRecording(interception, interception.enter(RawCall(OPENING)), OPENING), interception)
-    return Run(Header("t::t"), backend.exchanges())
+    return Run(Header("t::t"), backend.list_exchanges())
 
 
 @contextmanager

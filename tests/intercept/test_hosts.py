@@ -47,7 +47,7 @@ def test_names_are_whole_names_and_nothing_is_declared_by_nothing():
     assert not any(map(hosts.look_up, ("xdb", "db.example.com", "", "api-example.com")))
     hosts = DeclaredHosts(())
     assert not hosts.look_up("localhost")
-    assert not hosts.reach("127.0.0.1", 80)
+    assert not hosts.may_reach("127.0.0.1", 80)
     assert not hosts.open_file("/run/db.sock")
 
 

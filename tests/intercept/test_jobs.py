@@ -76,7 +76,7 @@ def test_a_job_waits_then_runs_then_is_gone_as_is_one_that_is_cancelled_or_refus
         with Busy() as busy:
             second = busy.pool.submit(int)
             assert (len(interception.work.jobs), interception.work.jobs.running) == (2, 1)
-            assert not interception.work.jobs.one_may_begin()
+            assert not interception.work.jobs.has_job_to_begin()
             assert {*interception.work.jobs} == {busy.first, second}
             assert busy.pool.submit(int).cancel()
             assert len(interception.work.jobs) == 2
@@ -102,4 +102,4 @@ def test_jobs_that_a_thread_pool_has_dropped_are_not_waited_for(in_test):
 
     left = in_test(act)
     assert left.running == 0
-    assert not left.one_may_begin()
+    assert not left.has_job_to_begin()

@@ -21,4 +21,4 @@ def recorded(steps, answer=None):
         reply = HttpReply(200, body=Body(b"%d" % number), cuts=(1,))
         outcome = answer(number, call) if answer else ToolReply(number) if isinstance(call, ToolCall) else reply
         backend.settle(verdict.ticket, outcome, at=number, first=None, suspended=False)
-    return Run(Header("t::x"), backend.exchanges())
+    return Run(Header("t::x"), backend.list_exchanges())

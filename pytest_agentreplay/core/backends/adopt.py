@@ -71,7 +71,7 @@ class AdoptBackend(ReplayBackend):
         self._endpoints: dict[str, list[Exchange]] = defaultdict(list)
         self._place: dict[int, int] = {}
         for x in self._index.top:
-            same = self._endpoints[self._endpoint(x.call)]
+            same = self._endpoints[self._name_endpoint(x.call)]
             self._place[x.start] = len(same)
             same.append(x)
         self._features: dict[int, Features] = {}
@@ -88,9 +88,9 @@ class AdoptBackend(ReplayBackend):
         exchanges = (replace(x, call=changed[x.start].now) if x.start in changed else x for x in self.run.exchanges)
         return replace(self.run, exchanges=tuple(exchanges)), tuple(changed.values())
 
-    def alignment(self) -> list[str]:
+    def describe_alignment(self) -> list[str]:
         """A line for each changed call: whose reply it takes, and what decided that."""
-        progress = self._progress(frozenset())
+        progress = self._make_progress(frozenset())
         lines = []
         for aligned in self.list_adopted()[1]:
             why = f"   [by {', '.join(map(repr, aligned.parts))}]" if aligned.parts else ""
@@ -104,34 +104,34 @@ class AdoptBackend(ReplayBackend):
             self._lanes.setdefault(moment.lane, match.lane)
         return match
 
-    def _fallback(self, call: Call, moment: Moment) -> Exchange | Divergence:
+    def _answer_unrecorded(self, call: Call, moment: Moment) -> Exchange | Divergence:
         """Align a changed call with a recorded one that is due, or refuse it."""
         served = self.served.keys()
         if (twins := self._same.get(self._make_plain_key(call))) and all(x.start in served for x in twins):
             for x in twins:
                 if (first := self._aligned.get(x.start)) is not None:
-                    return refusals.explain_taken(self._progress(served), call, by=first.now, recorded=x)
-            return self._miss(call, moment)
-        due = self._due(call, moment.lane)
+                    return refusals.explain_taken(self._make_progress(served), call, by=first.now, recorded=x)
+            return self._explain_miss(call, moment)
+        due = self._list_due(call, moment.lane)
         if not due:
-            return self._at_another_service(call) or self._miss(call, moment)
+            return self._explain_service(call) or self._explain_miss(call, moment)
         features_of_call = features(call)
-        match, parts = self._chosen(features_of_call, due, moment.lane)
+        match, parts = self._choose(features_of_call, due, moment.lane)
         if match is None:
-            return refusals.explain_undecided(self._progress(served), call, due)
-        if (like := self._contradiction(features_of_call, match)) is not None:
-            return refusals.explain_contradiction(self._progress(served), call, due=match, like=like)
+            return refusals.explain_undecided(self._make_progress(served), call, due)
+        if (like := self._find_contradiction(features_of_call, match)) is not None:
+            return refusals.explain_contradiction(self._make_progress(served), call, due=match, like=like)
         self._lanes.setdefault(moment.lane, match.lane)
         self._index.services.bind(authority(call), authority(match.call))
         self._aligned[match.start] = Aligned(match, call, parts)
         return match
 
-    def _due(self, call: Call, lane: str) -> list[Exchange]:
+    def _list_due(self, call: Call, lane: str) -> list[Exchange]:
         """The recorded calls at the endpoint of `call` that may come now: of its own lane, or of those nobody has."""
         due: dict[str, list[Exchange]] = {}
         stopped: set[str] = set()
         services = self._index.services.options(authority(call))
-        for x in self._endpoints.get(self._endpoint(call), ()):
+        for x in self._endpoints.get(self._name_endpoint(call), ()):
             if x.start in self.served or x.lane in stopped or authority(x.call) not in services:
                 continue
             mine = due.get(x.lane)
@@ -148,20 +148,20 @@ class AdoptBackend(ReplayBackend):
         starter = next((self._lanes[up] for up in above(lane) if up in self._lanes), None)
         return [x for x in free if starter in above(x.lane)] or free
 
-    def _chosen(
+    def _choose(
         self, features_of_call: Features, due: list[Exchange], lane: str
     ) -> tuple[Exchange | None, tuple[str, ...]]:
         """The one of `due` that stands out against all others, and the words that tell."""
         best = due[0]
         for x in due[1:]:
-            if compare(features_of_call, self._features_of(x), self._features_of(best)).favours == 1:
+            if compare(features_of_call, self._get_features(x), self._get_features(best)).favours == 1:
                 best = x
         twins = [x for x in due if self._make_plain_key(x.call) == self._make_plain_key(best.call)]
         parts: dict[str, None] = {}
         for x in due:
             if x in twins:
                 continue
-            evidence = compare(features_of_call, self._features_of(best), self._features_of(x))
+            evidence = compare(features_of_call, self._get_features(best), self._get_features(x))
             if evidence.favours != 1:
                 return None, ()
             parts.update(dict.fromkeys(evidence.parts))
@@ -170,12 +170,12 @@ class AdoptBackend(ReplayBackend):
             return next((x for x in twins if x.lane == self._lanes.get(lane, lane)), None), tuple(parts)[:3]
         return best, tuple(parts)[:3]
 
-    def _contradiction(self, features_of_call: Features, match: Exchange) -> Exchange | None:
+    def _find_contradiction(self, features_of_call: Features, match: Exchange) -> Exchange | None:
         """A recorded call near `match` whose own content the changed call holds, and that of `match` not."""
-        row, at = self._endpoints[self._endpoint(match.call)], self._place[match.start]
+        row, at = self._endpoints[self._name_endpoint(match.call)], self._place[match.start]
         for x in row[max(0, at - NEIGHBOURS) : at + NEIGHBOURS + 1]:
             if x is not match:
-                evidence = compare(features_of_call, self._features_of(match), self._features_of(x))
+                evidence = compare(features_of_call, self._get_features(match), self._get_features(x))
                 if evidence.favours == -1 and evidence.positive:
                     return x
         return None
@@ -191,14 +191,14 @@ class AdoptBackend(ReplayBackend):
         """The key of a call by itself, whatever ids the run has taught."""
         return self._matching.key(call, self._matching.ids())
 
-    def _endpoint(self, call: Call) -> str:
+    def _name_endpoint(self, call: Call) -> str:
         """What a call is put to, whatever it says: method, host and path without a port; a connection; a function."""
         if isinstance(call, ToolCall):
             return call.name if call.boundary == "tool" else f"{call.boundary} {call.name}"
         connection = call.connection if isinstance(call, FrameCall) else None
         return f"{call.method} {self._matching.address(call) if connection is None else connection}"
 
-    def _features_of(self, x: Exchange) -> Features:
+    def _get_features(self, x: Exchange) -> Features:
         if x.start not in self._features:
             self._features[x.start] = features(x.call)
         return self._features[x.start]
@@ -248,8 +248,10 @@ def list_turns_from(run: Run, reader: Reader, until: int) -> list[Turn]:
 class RecordedAnswers(AdoptBackend):
     """The recorded calls, of which those of models alone may be asked otherwise, in any order."""
 
-    def _fallback(self, call: Call, moment: Moment) -> Exchange | Divergence:
-        return super()._fallback(call, moment) if is_model(call, self._reader) else self._miss(call, moment)
+    def _answer_unrecorded(self, call: Call, moment: Moment) -> Exchange | Divergence:
+        if not is_model(call, self._reader):
+            return self._explain_miss(call, moment)
+        return super()._answer_unrecorded(call, moment)
 
 
 class ForkBackend(RecordBackend):

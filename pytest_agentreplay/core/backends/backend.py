@@ -167,7 +167,7 @@ class RecordBackend:
         with self._lock:
             return self._count
 
-    def exchanges(self) -> tuple[Exchange, ...]:
+    def list_exchanges(self) -> tuple[Exchange, ...]:
         """What has been recorded so far, in order of `start`; calls still under way have no outcome."""
         with self._lock:
             return tuple(self._exchanges.values())

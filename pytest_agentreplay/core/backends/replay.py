@@ -113,7 +113,7 @@ class ReplayBackend:
             if self.divergence is not None:
                 self._look_beside(call, moment, self.divergence)
                 return Refused(self.divergence)
-            answer = self._find(call, moment) or self._fallback(call, moment)
+            answer = self._find(call, moment) or self._answer_unrecorded(call, moment)
             if self._ahead is not None and (isinstance(answer, Divergence) or answer.start in self._ahead.skipped):
                 return Refused(self._explain_ahead(answer if not isinstance(answer, Divergence) else None))
             if isinstance(answer, Divergence):
@@ -124,9 +124,9 @@ class ReplayBackend:
                 if not self._may_look_ahead(answer, left):
                     from pytest_agentreplay.core import diagnose
 
-                    return Refused(diagnose.explain_order(self._progress(done), call, answer))
+                    return Refused(diagnose.explain_order(self._make_progress(done), call, answer))
                 self._ahead = Ahead(call, answer, left, done)
-                early = self._ahead.called_from
+                early = self._ahead.note_origin
             self._index.note_served(answer, call, moment.lane)
             if watched := self._matching.watched(answer.call, call):
                 self.drift.append((answer, watched))
@@ -150,7 +150,7 @@ class ReplayBackend:
         left = {x.start: x for x in precedence.binding(match) if not precedence.handed(x)}
         return left, {x.start for x in self._index.top} - left.keys() - {match.start}
 
-    def _progress(self, served: Collection[int], matching: Matching | None = None) -> ReplayProgress:
+    def _make_progress(self, served: Collection[int], matching: Matching | None = None) -> ReplayProgress:
         """Return how far the run has come. Loaded at the first miss: a run that is replayed as recorded needs none."""
         from pytest_agentreplay.core.diagnose.progress import ReplayProgress
 
@@ -166,7 +166,7 @@ class ReplayBackend:
         return (
             self.policy.looks_ahead
             and left.keys().isdisjoint(self.served)
-            and diagnose.is_one_lane(self._progress(()), [*left.values(), match])
+            and diagnose.is_one_lane(self._make_progress(()), [*left.values(), match])
         )
 
     def _explain_ahead(self, came: Exchange | None) -> Divergence:
@@ -176,7 +176,7 @@ class ReplayBackend:
         ahead, self._ahead = self._ahead, None
         assert ahead is not None
         divergence = diagnose.explain_order(
-            self._progress(ahead.done), ahead.call, ahead.match, came=came, left_out=came is None
+            self._make_progress(ahead.done), ahead.call, ahead.match, came=came, left_out=came is None
         )
         return replace(divergence, origin=ahead.origin)
 
@@ -194,8 +194,8 @@ class ReplayBackend:
 
         with self._lock:
             if expected is None:
-                return diagnose.explain_unanswered(self._progress(self._answered), call, match)
-            return diagnose.explain_stall(self._progress(self._answered), call, match=match, expected=expected)
+                return diagnose.explain_unanswered(self._make_progress(self._answered), call, match)
+            return diagnose.explain_stall(self._make_progress(self._answered), call, match=match, expected=expected)
 
     def _note_handed_over(self, exchange: Exchange) -> None:
         """The answer has been handed over; what comes after it may be asked from now on."""
@@ -227,7 +227,7 @@ class ReplayBackend:
                 if required or any(x.start not in answered and not x.abandoned for x in self._index.top):
                     from pytest_agentreplay.core import diagnose
 
-                    self.divergence = diagnose.explain_missing(self._progress(answered), required)
+                    self.divergence = diagnose.explain_missing(self._make_progress(answered), required)
         return self.find_divergence()
 
     def explain_stop(self, until: int | None = None) -> Divergence | None:
@@ -236,9 +236,9 @@ class ReplayBackend:
 
         with self._lock:
             awaited = {x.start for x in self._index.top if until is not None and x.start > until}
-            return diagnose.explain_stop(self._progress(self._answered | awaited))
+            return diagnose.explain_stop(self._make_progress(self._answered | awaited))
 
-    def missing(self) -> Divergence | None:
+    def find_missing(self) -> Divergence | None:
         """Return the divergence for the calls that were not made so far; None where all were made, or given up."""
         from pytest_agentreplay.core import diagnose
 
@@ -246,7 +246,7 @@ class ReplayBackend:
             answered = self._answered
             if all(x.start in answered or x.abandoned for x in self._index.top):
                 return None
-            return diagnose.explain_missing(self._progress(answered), set())
+            return diagnose.explain_missing(self._make_progress(answered), set())
 
     def list_unserved(self) -> tuple[Exchange, ...]:
         """Return the top-level exchanges that were not asked for so far."""
@@ -291,27 +291,27 @@ class ReplayBackend:
         """Keep whether another lane has parted, too: its next call tells that, whatever it does then is refused."""
         if moment.lane in self._beside or len(self._beside) == BESIDE:
             return
-        divergence = self._miss(call, moment) if self._find(call, moment) is None else None
+        divergence = self._explain_miss(call, moment) if self._find(call, moment) is None else None
         # What led to the lane that parted, or began in it, does what it does because of that.
         led = divergence is not None and (
             divergence.lane in {first.lane, *above(first.lane)} or first.lane in above(divergence.lane)
         )
         self._beside[moment.lane] = None if led else divergence
 
-    def _fallback(self, call: Call, moment: Moment) -> Exchange | Divergence:
+    def _answer_unrecorded(self, call: Call, moment: Moment) -> Exchange | Divergence:
         """What is done about a call that is none of the recorded ones: it is refused."""
-        return self._with_another_token(call) or self._at_another_service(call) or self._miss(call, moment)
+        return self._explain_token(call) or self._explain_service(call) or self._explain_miss(call, moment)
 
-    def _with_another_token(self, call: Call) -> Divergence | None:
+    def _explain_token(self, call: Call) -> Divergence | None:
         """Why a call is refused that is recorded here with another credential."""
         if self._index.swapped is None:
             return None
         from pytest_agentreplay.core import diagnose
 
         match, other = self._index.swapped
-        return diagnose.explain_token(self._progress(self.served), call, match, other=other)
+        return diagnose.explain_token(self._make_progress(self.served), call, match, other=other)
 
-    def _at_another_service(self, call: Call) -> Divergence | None:
+    def _explain_service(self, call: Call) -> Divergence | None:
         """Why a call is refused that is recorded at another local service than the one that it goes to."""
         elsewhere = self._index.find_elsewhere(call)
         if elsewhere is None:
@@ -319,12 +319,12 @@ class ReplayBackend:
         from pytest_agentreplay.core import diagnose
 
         match, meant, instead = elsewhere
-        return diagnose.explain_service(self._progress(self.served), call, match, meant=meant, instead=instead)
+        return diagnose.explain_service(self._make_progress(self.served), call, match, meant=meant, instead=instead)
 
-    def _miss(self, call: Call, moment: Moment) -> Divergence:
+    def _explain_miss(self, call: Call, moment: Moment) -> Divergence:
         from pytest_agentreplay.core import diagnose
 
-        progress = self._progress(self._answered, self._matching)
+        progress = self._make_progress(self._answered, self._matching)
         return diagnose.explain_miss(progress, call, moment.lane, agent=moment.agent)
 
 
@@ -338,7 +338,7 @@ class Ahead:
     done: Collection[int]
     origin: str = ""
 
-    def called_from(self, origin: str) -> None:
+    def note_origin(self, origin: str) -> None:
         """Keep the agent's line that made the call."""
         self.origin = origin
 

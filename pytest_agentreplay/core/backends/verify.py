@@ -64,7 +64,7 @@ class VerifyBackend(ReplayBackend):
 
     def _compare(self, x: Exchange, call: Call, now: Outcome, origin: str, recorded: Outcome | None = None) -> None:
         x = x if recorded is None else replace(x, outcome=recorded)
-        divergence = results.explain_result(self._progress(()), x, call, now, tolerances=self._tolerances)
+        divergence = results.explain_result(self._make_progress(()), x, call, now, tolerances=self._tolerances)
         if divergence is not None:
             with self._guard:
                 self.changed.append(replace(divergence, origin=origin))
@@ -90,12 +90,12 @@ class VerifyBackend(ReplayBackend):
             if not frozen:
                 self._running[ticket] = root
                 return PassThrough(ticket, self)
-            waiting = self._recorded_within(root).get(self._matching.key(call, self._matching.ids()))
+            waiting = self._index_within(root).get(self._matching.key(call, self._matching.ids()))
             if waiting:
                 return Replayed(waiting.pop(0), ticket)
-        return Refused(results.explain_inner_call(self._progress(self.served), call, root))
+        return Refused(results.explain_inner_call(self._make_progress(self.served), call, root))
 
-    def _recorded_within(self, root: Exchange) -> dict[Hashable, list[Exchange]]:
+    def _index_within(self, root: Exchange) -> dict[Hashable, list[Exchange]]:
         """What was recorded inside a tool, at any depth, by its canonical key; each is served once."""
         if root.start not in self._within:
             within: dict[Hashable, list[Exchange]] = defaultdict(list)

@@ -162,14 +162,14 @@ class CaseBackend(ReplayBackend):
         """A call without what may differ in it, to tell people what may not."""
         return self._tolerant.nearest_call(self._positions.of_tool(call, self.served), call, self._current_progress())
 
-    def _miss(self, call: Call, moment: Moment) -> Divergence:
+    def _explain_miss(self, call: Call, moment: Moment) -> Divergence:
         if self.cast.model == "live" and function_of(call, self._reader) is not None:
             return self._refuse_unmatched(
                 call, moment, ()
             )  # whether the model was answered as recorded tells nothing here
         meaning = self.cast.meaning
         if meaning is None:
-            return super()._miss(call, moment)
+            return super()._explain_miss(call, moment)
         # Reports name what differs of what is compared, in the words of one API.
         run = replace(self.run, exchanges=tuple(self._answer_plain(x, meaning) for x in self.run.exchanges))
         now = meaning.plainly(replace(call, arguments=said_as(call)[-1]) if isinstance(call, ToolCall) else call)
@@ -283,7 +283,7 @@ class CaseBackend(ReplayBackend):
         return PassThrough(self._tickets, self)
 
     def _current_progress(self) -> ReplayProgress:
-        return self._progress(self.served.keys(), self._matching)
+        return self._make_progress(self.served.keys(), self._matching)
 
     def _lane(self, moment: Moment) -> str:
         return home(self._positions.homes, moment.lane)

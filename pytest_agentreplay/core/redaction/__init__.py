@@ -424,7 +424,7 @@ class Redaction:
         if self._known.numeric:
             return self._both(data)
         # What a guise may be drawn out by, colour codes, counts twice; escapes and marks are short.
-        reach = 2 * max(self._known.reach, self._places.reach, REACH) + 64
+        reach = 2 * max(self._known.may_reach, self._places.may_reach, REACH) + 64
         return self._remembering(data, reach, self._known.generation)
 
     def _in_pieces(

@@ -54,7 +54,7 @@ class Known:
     def __init__(self) -> None:
         """Begin knowing nothing."""
         self.generation = 0
-        self.reach = 0
+        self.may_reach = 0
         self.numeric = False
         self._lock = Lock()
         self._shortest_run = _LONGEST_RUN
@@ -89,7 +89,7 @@ class Known:
                 guises = {key: list(group) for key, group in self._guises.items()}
                 for guise in (guise for part in parts for guise in secret_guises(part)):
                     guises.setdefault((guise.where, guise.sign), []).append((guise.backend, guise.needles, secret))
-                    self.reach = max(self.reach, *map(len, guise.needles))
+                    self.may_reach = max(self.may_reach, *map(len, guise.needles))
                     if guise.where == "run":
                         self._shortest_run = min(self._shortest_run, *map(len, guise.needles))
                 self.numeric = self.numeric or value.isdigit()

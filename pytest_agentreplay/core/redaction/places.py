@@ -71,7 +71,7 @@ class Places:
                 msg = f"a place is named with lower-case letters, digits and _, not {name!r}"
                 raise ValueError(msg)
         needles = needles_of(values)
-        self.reach = max((len(needle.text) for needle in needles), default=0)
+        self.may_reach = max((len(needle.text) for needle in needles), default=0)
         self._gates = gated(needles)
         self._names = {needle.mark: needle.name for needle in needles}
         self._today = {name: place_guises(value) for name, value in values.items() if value}

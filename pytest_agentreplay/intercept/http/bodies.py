@@ -48,7 +48,7 @@ class BodyCapture:
     def add(self, chunk: bytes) -> None:
         """Note a chunk that is about to pass on."""
         if not self._chunks:
-            self._intercepted.first_byte()
+            self._intercepted.note_first_byte()
         self._chunks.append(bytes(chunk))
 
     def note(self, chunk: bytes) -> None:

@@ -372,7 +372,7 @@ class Guard:
             )
         if is_loopback(there.host) and (there.act == "bind" or in_process.is_test_server(there.port or 0)):
             return True
-        return self._hosts.reach(there.host, there.port or 0)
+        return self._hosts.may_reach(there.host, there.port or 0)
 
     def _named(self, there: Peer) -> str:
         """The target as people know it: by the name that was looked up for its port, where that is one name."""

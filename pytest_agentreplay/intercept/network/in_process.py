@@ -118,7 +118,7 @@ def _is_served_here(interception: Interception, call: HttpCall | FrameCall, is_m
         return False
     port = url.port or (443 if url.scheme in {"https", "wss"} else 80)
     if not is_test_server(port):
-        if not (interception.scope.hosts.reach_url(url.host, port) and listens(port)):
+        if not (interception.scope.hosts.may_reach_url(url.host, port) and listens(port)):
             return False
         if is_model() and not interception.scope.hosts.name_port(port):
             return False

@@ -93,16 +93,16 @@ class Discrete(ReleaseQueue):
     def watch(self, loop: AbstractEventLoop) -> None:
         """The loop is about to run for the test."""
         with self._lock:
-            self._idle_of(loop)
+            self._find_idle(loop)
 
-    def seconds(self) -> float:
+    def read_seconds(self) -> float:
         """What the clocks show."""
         loop = lanes.find_running_loop()
         if loop is not None and loop not in self.quiet.loops:
             self.watch(loop)
-        return self.now_ns() / SECOND
+        return self.read_ns() / SECOND
 
-    def now_ns(self) -> int:
+    def read_ns(self) -> int:
         """The time as it is shown: who does nothing but look at it sees it go on after a second of real time."""
         stood = _read_time_awake() - self._changed_at
         self._last_shown = max(self._last_shown, self.ns + (stood if self.why else max(0, stood - BUSY)))
@@ -142,34 +142,34 @@ class Discrete(ReleaseQueue):
         if not self.schedule.holds(start):
             return
         with self._lock:
-            at, timer = self.schedule.exchanges[start].timing.start, self._timer()
+            at, timer = self.schedule.exchanges[start].timing.start, self._find_timer()
             self._go_to(at if timer is None else min(at, timer.due - 2))
 
     # What comes next.
 
-    def _idle_of(self, runs: object) -> Idle | None:
+    def _find_idle(self, runs: object) -> Idle | None:
         """The loop under watch. One whose time cannot be held ends virtual time for the rest of the test."""
         idle = self.quiet.loops.get(runs)
         if idle is not None or self._test.ending.over.is_set():
             return idle
         loop = lanes.find_running_loop() if runs is None else runs
         if not self.why and hasattr(loop, "call_soon_threadsafe") and can_stand_still(loop):  # type: ignore[arg-type]
-            self.quiet.loops[runs] = StillIdle(loop, self._idle, lambda: self.ns)  # type: ignore[arg-type]
+            self.quiet.loops[runs] = StillIdle(loop, self._look_from_loop, lambda: self.ns)  # type: ignore[arg-type]
             return self.quiet.loops[runs]
-        self._in_real_time(f"{type(loop).__module__.partition('.')[0]} keeps a time of its own")
+        self._switch_to_real_time(f"{type(loop).__module__.partition('.')[0]} keeps a time of its own")
         return None
 
     def _watch_loop(self, runs: object) -> Idle:
-        return self._idle_of(runs) or super()._watch_loop(runs)
+        return self._find_idle(runs) or super()._watch_loop(runs)
 
-    def _in_real_time(self, why: str) -> None:
+    def _switch_to_real_time(self, why: str) -> None:
         if self.why:
             return
-        self._go_to(self.now_ns())
+        self._go_to(self.read_ns())
         self.why = why
         for loop, still in [(loop, idle) for loop, idle in self.quiet.loops.items() if isinstance(idle, StillIdle)]:
             still.stop()
-            idle = self.quiet.loops[loop] = SelectorIdle(loop, self._idle)  # type: ignore[arg-type]
+            idle = self.quiet.loops[loop] = SelectorIdle(loop, self._look_from_loop)  # type: ignore[arg-type]
             idle.thread = still.thread
             for waiter in self._waiting.values():
                 if waiter.idle is still:
@@ -188,34 +188,34 @@ class Discrete(ReleaseQueue):
             event = self.schedule.next() if self._waiting else None
             if self._waiting and event is None:
                 return super()._consider(here)  # all has come
-            timer = self._timer()
+            timer = self._find_timer()
             waiter = None if event is None else self._waiting.get(event.start)
             awaited = None if event is None else self._find_awaited(event, waiter)
             if event is not None and waiter is not None and awaited is None:
                 self._note(event, timer)
                 if timer is None or event.at < timer.due:
-                    if (wait := self._real_time(event.at)) > 0:
+                    if (wait := self._find_real_wait(event.at)) > 0:
                         return wait
                     if self._hand_over_answer(event, waiter):
                         return 0 if waiter.idle is here else LOOK
                     continue
-            elif event is not None and awaited is not None and (timer is None or timer.due > self._limit(awaited)):
-                if (hope := self._hope(awaited)) is not None:
-                    return hope
+            elif event is not None and awaited is not None and self._is_too_late(timer, awaited):
+                if (left := self._find_wait(awaited)) is not None:
+                    return left
                 if waiter is None:
-                    self._stall(event)
+                    self._handle_stall(event)
                     return 0
                 self.schedule.expect_no_more(awaited.start)
                 continue
             if timer is None:
                 return self._give_up(here) if self._endless else None
-            return self._real_time(timer.due) or self._fire(timer, here)
+            return self._find_real_wait(timer.due) or self._fire(timer, here)
 
     def _hand_over_answer(self, event: ReleaseEvent, waiter: Waiter) -> bool:
         """Hand it over, or end the test where nobody could have waited for it yet; gives whether somebody goes on."""
         self._go_to(event.at)
-        if (early := self._too_early(event, waiter)) is not None:
-            self._part(early, self.schedule.exchanges[event.start])
+        if (early := self._find_too_early(event, waiter)) is not None:
+            self._end_test(early, self.schedule.exchanges[event.start])
             return True
         self._hand_over(event, waiter)
         if waiter.over and isinstance(waiter.idle, StillIdle) and waiter.thread != threading.get_ident():
@@ -240,15 +240,16 @@ class Discrete(ReleaseQueue):
             owner.rouse()
         return LOOK
 
-    def _timer(self) -> Timer | None:
+    def _find_timer(self) -> Timer | None:
         loops = [idle for idle in self.quiet.loops.values() if isinstance(idle, StillIdle) and idle.runs]
         timers = [Timer(due, idle) for idle in loops if (due := idle.due) is not None]
         timers += [Timer(sleeper.due, sleeper) for sleeper in self._sleepers]
         return min(timers, key=lambda timer: timer.due, default=None)
 
-    def _limit(self, awaited: ReleaseEvent) -> int:
-        """Until when timers may still bring what is awaited."""
-        return awaited.at + round((self._gap_before(awaited.at) + GRACE) * SECOND)
+    def _is_too_late(self, timer: Timer | None, awaited: ReleaseEvent) -> bool:
+        """Whether the next timer is due after the time until which one may still bring what is awaited."""
+        limit = awaited.at + round((self._compute_gap(awaited.at) + GRACE) * SECOND)
+        return timer is None or timer.due > limit
 
     def _note(self, event: ReleaseEvent, timer: Timer | None) -> None:
         if not self._exact and timer is not None and abs(event.at - timer.due) < TIGHT and timer.due > self.ns:
@@ -260,9 +261,9 @@ class Discrete(ReleaseQueue):
         self.ns = max(self.ns, ns)
         self._changed_at, self._looked = _read_time_awake(), None
 
-    def _real_time(self, until: int) -> float:
+    def _find_real_wait(self, until: int) -> float:
         """Seconds until time may go on to `until`: 0, unless something is at work that takes real time."""
-        if not self._works_for_real():
+        if not self._is_working_for_real():
             self._looked = None
             return 0
         now = _read_time_awake()
@@ -272,13 +273,13 @@ class Discrete(ReleaseQueue):
         self._looked = now
         return min(LOOK, max(0, until - self.ns) / SECOND)
 
-    def _works_for_real(self) -> bool:
+    def _is_working_for_real(self) -> bool:
         if self._divergence is not None:
             return True
         loops = [idle for idle in self.quiet.loops.values() if isinstance(idle, StillIdle) and idle.runs]
         if any(idle.listens for idle in loops):
             return True
-        return find_at_work(self._test.work, self.quiet.held_threads())[0]
+        return find_at_work(self._test.work, self.quiet.list_held_threads())[0]
 
 
 def _clamp_times(events: Sequence[ReleaseEvent]) -> list[ReleaseEvent]:

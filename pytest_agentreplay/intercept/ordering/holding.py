@@ -55,7 +55,7 @@ class Holding:
             return
         if loop is None:
             await self._wait(self._queue(lanes.get_trio_run()))
-        elif not self._idle(loop):
+        elif not self._is_free(loop):
             await self._wait(self._queue(loop))
         self.wait_in_thread(intercepted, chunks)
 
@@ -65,7 +65,7 @@ class Holding:
     def defer(self, then: Callable[[], object]) -> bool:
         """Whether the loop is not idle; `then` is called when it is."""
         loop = lanes.find_running_loop()
-        if self._stopped or loop is None or self._idle(loop):
+        if self._stopped or loop is None or self._is_free(loop):
             return False
         watched, waiting = self._queue(loop)
         waiting.append(lambda: loop.call_soon(then) is not None)
@@ -79,7 +79,7 @@ class Holding:
         self._note_arrival(intercepted)
         with self._turn:
             self._moved = self.now()
-            while self._at_work():
+            while self._is_at_work():
                 clocks.sleep(LOOK / 4)
             intercepted.at_home = True
 
@@ -128,11 +128,11 @@ class Holding:
                     waiting.popleft()()
         self._queues.clear()
 
-    def _idle(self, loop: AbstractEventLoop) -> bool:
+    def _is_free(self, loop: AbstractEventLoop) -> bool:
         """Whether what has come may go on at once."""
         queue = self._queues.get(loop)
         self._moved = self.now()
-        return not (queue is not None and queue[1]) and is_idle(loop) and not self._at_work()
+        return not (queue is not None and queue[1]) and is_idle(loop) and not self._is_at_work()
 
     def _queue(self, runs: object) -> tuple[Idle, deque[Callable[[], bool]]]:
         queue = self._queues.get(runs)
@@ -159,7 +159,7 @@ class Holding:
         await moment
 
     def _let_one_in(self, waiting: deque[Callable[[], bool]]) -> float | None:
-        if waiting and self._at_work():
+        if waiting and self._is_at_work():
             return LOOK
         while waiting:
             if waiting.popleft()():
@@ -167,7 +167,7 @@ class Holding:
                 return 0
         return None
 
-    def _at_work(self) -> bool:
+    def _is_at_work(self) -> bool:
         """Whether another thread is at work, as far as it is worth waiting for: one out in the world is not."""
         now = self.now()
         if now - self._moved > PATIENCE:
@@ -178,7 +178,7 @@ class Holding:
             interception.work.working or interception.work.main_thread != threading.get_ident()
         ):  # else there is no other thread to ask
             abroad = {intercepted.thread for intercepted in list(interception.pending.open) if not intercepted.at_home}
-        return self._threads.at_work({thread for thread in abroad if isinstance(thread, int)}, now)
+        return self._threads.are_at_work({thread for thread in abroad if isinstance(thread, int)}, now)
 
 
 class _TrioMoment:

@@ -133,7 +133,7 @@ class SelectorIdle:
         """Whether something beside the running task is to run, or may be woken from outside the process."""
         return self.listens or not is_idle(self._loop)
 
-    def due_within(self, seconds: float) -> bool:
+    def is_due_within(self, seconds: float) -> bool:
         """Whether a timer is due by then."""
         due = self._next_timer()
         return due is not None and due - self._loop.time() <= seconds
@@ -202,18 +202,18 @@ class RoundsIdle:
         self._left, self._resting = ROUNDS, False
         if not self._going and not self._stopped:
             self._going = True
-            self._loop.call_soon(self._round)
+            self._loop.call_soon(self._count_round)
 
     def stop(self) -> None:
         """Count no more."""
         self._stopped = True
 
-    def _round(self) -> None:
+    def _count_round(self) -> None:
         if self._stopped:
             return
         self._left -= 1
         if self._left > 0:
-            self._loop.call_soon(self._round)
+            self._loop.call_soon(self._count_round)
         else:
             self._loop.call_later(SETTLE, self._settle)
 

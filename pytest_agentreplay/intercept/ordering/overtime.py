@@ -98,10 +98,10 @@ class Overtime:
         if threading.current_thread() is threading.main_thread():
             self._signal = find_free_signal()
             if self._signal is not None:
-                self._before = signal.signal(self._signal, self._on_interrupt)
-        self._interception.ending.on_refusal = self._on_latch
+                self._before = signal.signal(self._signal, self._interrupt_body)
+        self._interception.ending.on_refusal = self._begin_overtime
         if self._interception.ending.refused is not None:
-            self._on_latch(self._interception.ending.refused)
+            self._begin_overtime(self._interception.ending.refused)
 
     @contextlib.contextmanager
     def call_from(self, frame: FrameType) -> Iterator[None]:
@@ -120,14 +120,14 @@ class Overtime:
             thread = self._thread
         if thread is not None:
             thread.join(AGAIN)  # the next test may fork
-        if self._signal is not None and signal.getsignal(self._signal) == self._on_interrupt:
+        if self._signal is not None and signal.getsignal(self._signal) == self._interrupt_body:
             signal.signal(self._signal, self._before)
         if self._traced:
             sys.settrace(self._traced.pop())
         self.floor = self._root = None
 
     @contextlib.contextmanager
-    def in_task(self) -> Iterator[None]:
+    def watch_task(self) -> Iterator[None]:
         """Around a test that is a coroutine, in the task that runs it. Raises the refusal where it was cancelled."""
         task: Any = lanes.find_runner()
         if (loop := lanes.find_running_loop()) is not None:
@@ -139,17 +139,17 @@ class Overtime:
                     raise
                 while task.cancelling():
                     task.uncancel()
-                raise self._refusal() from None
+                raise self._make_refusal() from None
         elif (trio := sys.modules.get("trio")) is not None and isinstance(task, trio.lowlevel.Task):
             with trio.CancelScope() as scope:
                 self._root = Root(trio.lowlevel.current_trio_token().run_sync_soon, scope.cancel, task.coro)
                 yield
             if scope.cancelled_caught:
-                raise self._refusal()
+                raise self._make_refusal()
         else:
             yield
 
-    def _on_latch(self, divergence: Divergence) -> None:
+    def _begin_overtime(self, divergence: Divergence) -> None:
         """The backend has refused: from now on the body is on its overtime."""
         with self._lock:
             if self._thread is not None or self._over.is_set() or os.getpid() != self._process:
@@ -209,14 +209,14 @@ class Overtime:
         def cancel() -> None:
             self._came += 1
             if not self._over.is_set():
-                self._at_a_later_line(list_awaited_frames(root.coroutine))
+                self._raise_at_later_line(list_awaited_frames(root.coroutine))
                 root.cancel()
 
         self._requested += 1
         with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
             root.soon(cancel)
 
-    def _on_interrupt(self, _signum: int, frame: FrameType | None) -> None:
+    def _interrupt_body(self, _signum: int, frame: FrameType | None) -> None:
         """Raise the refusal in the body's thread; have a loop of trio's, which is idle here, cancel its main task."""
         if not self._poked or self._over.is_set() or os.getpid() != self._process:
             return
@@ -231,14 +231,14 @@ class Overtime:
                 self.waiting = find_line([*list_awaited_frames(root.coroutine), *frames], self._interception.root)
             self._ask(root)
             return
-        self._at_a_later_line(frames)
-        raise self._refusal()
+        self._raise_at_later_line(frames)
+        raise self._make_refusal()
 
-    def _refusal(self) -> ReplayDiverged:
+    def _make_refusal(self) -> ReplayDiverged:
         assert self._divergence is not None
         return ReplayDiverged(format_refusal(self._divergence), self._divergence)
 
-    def _at_a_later_line(self, frames: Iterable[FrameType]) -> None:
+    def _raise_at_later_line(self, frames: Iterable[FrameType]) -> None:
         """At a second attempt and after: raise the refusal at a line of the agent's too, at each attempt one later.
 
         Who catches whatever is raised where it waits, and waits again, does not catch it at each of its lines.
@@ -251,7 +251,7 @@ class Overtime:
             nonlocal left
             if event == "line" and not self._over.is_set():
                 if not left:
-                    raise self._refusal()
+                    raise self._make_refusal()
                 left -= 1
             return at_line
 
@@ -309,7 +309,7 @@ class Deadline:
         finally:
             self._over.set()
 
-    def overdue(self) -> RunnerError:
+    def describe_overdue(self) -> RunnerError:
         """What there is to say of a body that was ended, with the threads that it has left behind."""
         # https://docs.python.org/3/library/sys.html#sys._current_frames, CPython alone
         frames, root = sys._current_frames(), self._interception.root

@@ -134,7 +134,7 @@ class Threads:
         self._seen: Counter[int] = Counter()
         self._finished, self._since = 0, 0.0
 
-    def at_work(self, parked: Collection[int], now: float) -> bool:
+    def are_at_work(self, parked: Collection[int], now: float) -> bool:
         """Whether one is; `parked` are threads that wait for an answer, or run an event loop that is asked itself."""
         activity = self._activity
         me, main = threading.get_ident(), activity.main_thread
@@ -145,10 +145,10 @@ class Threads:
             self._finished, self._since = activity.finished, now
         others = {*activity.working, main} - {me, *parked}
         # No look is left out: a thread has to be seen often before it counts as staying where it is.
-        moving = [thread for thread in others if self._moves(thread, now)]
+        moving = [thread for thread in others if self._is_moving(thread, now)]
         return bool(moving) or now - self._since < TOLD
 
-    def _moves(self, thread: int, now: float) -> bool:
+    def _is_moving(self, thread: int, now: float) -> bool:
         frame = sys._current_frames().get(thread)
         if frame is None or frame.f_globals.get("__name__") in WAITS:
             self._seen[thread] = 0
@@ -173,7 +173,7 @@ def has_job_on_its_way(activity: ThreadActivity) -> bool:
         return any(thread.is_alive() and thread.ident not in activity.working for thread in list(activity.threads))
     if jobs.running + sum(thread.is_alive() for thread in list(activity.threads)) > len(activity.working):
         return True  # a thread has done it and not said so
-    return jobs.one_may_begin()
+    return jobs.has_job_to_begin()
 
 
 def has_unknown_waits(loop: AbstractEventLoop, ours: Collection[object]) -> bool:
@@ -219,7 +219,7 @@ class Pausing:
         self._resting.add(me)
         try:
             until = self.now() + LONGEST_PAUSE
-            while self._others.at_work(self._resting, now := self.now()) and now < until:
+            while self._others.are_at_work(self._resting, now := self.now()) and now < until:
                 clocks.sleep(LOOK / 4)
         finally:
             self._resting.discard(me)

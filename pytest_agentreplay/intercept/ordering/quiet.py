@@ -176,9 +176,9 @@ class Quiet:
             self._woken = {resting for resting in self._woken if resting.idle is None or resting.idle is not here}
         if self._time.looked - self._moved > PATIENCE:
             return True
-        return not self._woken and not self._threads.at_work(self.held_threads(), now)
+        return not self._woken and not self._threads.are_at_work(self.list_held_threads(), now)
 
-    def held_threads(self) -> set[int]:
+    def list_held_threads(self) -> set[int]:
         """The threads that wait for an answer, or run an event loop that is watched."""
         return self._parked | {idle.thread for idle in self.loops.values() if idle.runs}
 
@@ -210,7 +210,7 @@ class Quiet:
 
     def _find_at_work(self, futures: Collection[object]) -> tuple[bool, bool]:
         """Whether a thread or job is at work, and whether one, or a task, waits for what we do not know."""
-        busy, unknown = find_at_work(self._activity, self.held_threads())
+        busy, unknown = find_at_work(self._activity, self.list_held_threads())
         for runs, idle in self.loops.items():
             unknown = unknown or not isinstance(idle, SelectorIdle)  # its timers, or its waits, are not seen
             if isinstance(runs, asyncio.AbstractEventLoop) and runs.is_running() and not unknown:

@@ -5,11 +5,11 @@ A call that is made (`ask`) waits for its answer (`wait`, `wait_in_thread`) as i
 
 1. Take the event that came next. None is left: let every waiter go, there is no order left to keep.
 2. `Quiet.is_settled`: what was handed over last has not run its course yet. Look again in `LOOK` seconds.
-3. `_find_awaited`: nobody waits for this event, or a call that had been made by then is missing. `_hope` says how long
-   something may still bring it: a thread or job at work (`WORKING`), a timer that was due by then (`GRACE`), a task
-   that waits for something unknown (`SILENCE`). When nothing can, `_stall` ends the test; where only a call is missing
-   that was made beside it, the schedule goes on without it.
-4. `_too_early`: somebody waits in the same loop who had asked only after this event. `_part` ends the test.
+3. `_find_awaited`: nobody waits for this event, or a call that had been made by then is missing. `_find_wait` says how
+   long something may still bring it: a thread or job at work (`WORKING`), a timer that was due by then (`GRACE`), a
+   task that waits for something unknown (`SILENCE`). When nothing can, `_handle_stall` ends the test; where only a call
+   is missing that was made beside it, the schedule goes on without it.
+4. `_find_too_early`: somebody waits in the same loop who had asked only after this event. `_end_test` ends the test.
 5. `_hand_over`: the event has come, its waiter is let go, and all begins anew.
 
 Invariants:
@@ -108,7 +108,7 @@ class Waiter:
         self.source: object = lanes.find_runner()
         self.over = self.refused = False
 
-    def frames(self) -> Iterable[FrameType]:
+    def walk_frames(self) -> Iterable[FrameType]:
         """Where it waits, and where those wait that started it, the innermost frame first."""
         return walk_waiting(self.source, self.call_context)
 
@@ -203,8 +203,8 @@ class ReleaseQueue:
         if self.schedule.released(exchange.start) >= chunks or not self.schedule.holds(exchange.start):
             return
         at_once = not exchange.suspended or chunks <= exchange.at_once
-        if at_once and self._waits_before(exchange.start, gives_way=True) is None:
-            self._at_once(intercepted, exchange, exchange.at_once if exchange.suspended else END)
+        if at_once and self._find_loop_to_wait_in(exchange.start, gives_way=True) is None:
+            self._answer_at_once(intercepted, exchange, exchange.at_once if exchange.suspended else END)
             return
         if self._test.ending.over.is_set():
             raise ReplayDiverged(TOO_LATE)
@@ -219,8 +219,10 @@ class ReleaseQueue:
             return
         if not lanes.is_in_loop():
             self._wait_in_thread(intercepted, chunks)
-        elif (idle := self._waits_before(exchange.start)) is None or not self._wait_in_thread(intercepted, END, idle):
-            self._at_once(intercepted, exchange, END)
+            return
+        idle = self._find_loop_to_wait_in(exchange.start)
+        if idle is None or not self._wait_in_thread(intercepted, END, idle):
+            self._answer_at_once(intercepted, exchange, END)
 
     async def abandon(self, intercepted: PendingCall) -> None:
         """Wait to be given up, as the recorded call was. Raises ReplayDiverged where nothing can do that any more."""
@@ -242,7 +244,7 @@ class ReleaseQueue:
                         if chunks == NEVER:
                             return False
                         raise ReplayDiverged(TOO_LATE)
-                    if here is not None and self._waits_before(waiter.start) is None:
+                    if here is not None and self._find_loop_to_wait_in(waiter.start) is None:
                         return False
                     wait = self._look_around(here)
                     if not waiter.over:
@@ -254,7 +256,7 @@ class ReleaseQueue:
         self._raise_refused(waiter)
         return True
 
-    def _waits_before(self, start: int, *, gives_way: bool = False) -> Idle | None:
+    def _find_loop_to_wait_in(self, start: int, *, gives_way: bool = False) -> Idle | None:
         """Return the loop that runs here, if the call `start` has to wait for what had come before it was made.
 
         One that gives way lets the other tasks run meanwhile; beside threads, whose order is chance, and where it
@@ -270,8 +272,8 @@ class ReleaseQueue:
         waits_here = any(waiter.idle is idle for waiter in self._waiting.values())
         if waits_here or not isinstance(idle, SelectorIdle) or idle.is_at_work():
             return None
-        gap = self._gap_before(self.schedule.exchanges[event.start].timing.start)
-        return None if idle.due_within(2 * gap + GRACE) else idle
+        gap = self._compute_gap(self.schedule.exchanges[event.start].timing.start)
+        return None if idle.is_due_within(2 * gap + GRACE) else idle
 
     def refuse(self, divergence: Divergence) -> None:
         """The backend has refused for good: nobody is handed anything any more."""
@@ -293,11 +295,11 @@ class ReleaseQueue:
         loop = lanes.find_running_loop()
         idle = self._watch_loop(loop if loop is not None else lanes.get_trio_run())
         if loop is not None:
-            await self._in_loop(intercepted, chunks, idle, loop)
+            await self._wait_for_future(intercepted, chunks, idle, loop)
         else:
-            await self._in_trio(intercepted, chunks, idle)
+            await self._wait_for_event(intercepted, chunks, idle)
 
-    async def _in_loop(
+    async def _wait_for_future(
         self, intercepted: PendingCall, chunks: int, idle: Idle, loop: asyncio.AbstractEventLoop
     ) -> None:
         future = loop.create_future()
@@ -319,7 +321,7 @@ class ReleaseQueue:
             self._leave_with_lock(waiter)
         self._raise_refused(waiter)
 
-    async def _in_trio(self, intercepted: PendingCall, chunks: int, idle: Idle) -> None:
+    async def _wait_for_event(self, intercepted: PendingCall, chunks: int, idle: Idle) -> None:
         import trio
 
         event, token = trio.Event(), trio.lowlevel.current_trio_token()
@@ -376,9 +378,9 @@ class ReleaseQueue:
 
     def _raise_refused(self, waiter: Waiter) -> None:
         if waiter.refused:
-            raise self._refusal()
+            raise self._make_refusal()
 
-    def _refusal(self) -> ReplayDiverged:
+    def _make_refusal(self) -> ReplayDiverged:
         divergence = self._divergence
         assert divergence is not None
         return ReplayDiverged(f"[{divergence.kind.code}] {divergence.summary}", divergence)
@@ -386,14 +388,14 @@ class ReleaseQueue:
     def _watch_loop(self, runs: object) -> Idle:
         idle = self.quiet.loops.get(runs)
         if idle is None:
-            idle = watch_running_loop(self._idle)
+            idle = watch_running_loop(self._look_from_loop)
             idle.slept = idle.slept or self._disturbed
             self.quiet.watch(runs, idle)
         return idle
 
     # Handing over.
 
-    def _idle(self, idle: Idle) -> float | None:
+    def _look_from_loop(self, idle: Idle) -> float | None:
         with self._lock:
             return self._look_around(idle)
 
@@ -418,18 +420,18 @@ class ReleaseQueue:
             waiter = self._waiting.get(event.start)
             awaited = self._find_awaited(event, waiter)
             if awaited is not None:
-                if (wait := self._hope(awaited)) is not None:
+                if (wait := self._find_wait(awaited)) is not None:
                     return wait
                 if waiter is None:
-                    self._stall(event)
+                    self._handle_stall(event)
                     return 0
                 self.schedule.expect_no_more(awaited.start)
                 continue
             assert waiter is not None
             if self._waits and (left := self._find_left(event)) > 0:
                 return left
-            if (early := self._too_early(event, waiter)) is not None:
-                self._part(early, self.schedule.exchanges[event.start])
+            if (early := self._find_too_early(event, waiter)) is not None:
+                self._end_test(early, self.schedule.exchanges[event.start])
                 return 0
             self._hand_over(event, waiter)
             if waiter.over:
@@ -446,9 +448,9 @@ class ReleaseQueue:
             return None
         # When recorded it went on so long, or the run did; what we do not know of may take its time again.
         until = max(x.timing.end or 0 for x in self.schedule.exchanges.values()) if mine.outcome is None else 0
-        if self.quiet.may_go_on(self._gap_before(mine.timing.end or until), self._futures()):
+        if self.quiet.may_go_on(self._compute_gap(mine.timing.end or until), self._list_futures()):
             return TICK
-        self._latch(self._explain(waiter.call, mine, None), find_line(waiter.frames(), self._test.root))
+        self._latch(self._explain(waiter.call, mine, None), find_line(waiter.walk_frames(), self._test.root))
         return 0
 
     def _find_awaited(self, event: ReleaseEvent, waiter: Waiter | None) -> ReleaseEvent | None:
@@ -484,18 +486,18 @@ class ReleaseQueue:
         took = (event.at - self.schedule.exchanges[event.start].timing.start) / 1e9
         return took - (self.now() - self._made.get(event.start, 0.0))
 
-    def _at_once(self, intercepted: PendingCall, exchange: Exchange, chunks: int) -> None:
+    def _answer_at_once(self, intercepted: PendingCall, exchange: Exchange, chunks: int) -> None:
         """The answer to a call that has given way to nobody so far: it comes now, whatever is next."""
         with self._lock:
             if self._divergence is not None:
-                raise self._refusal()
+                raise self._make_refusal()
             event = self.schedule.early(exchange.start)
             waiter = None if event is None else self._waiting.get(event.start)
             here = waiter is not None and waiter.idle is not None and waiter.idle.thread == threading.get_ident()
             if not self._loose and here and waiter is not None and waiter.idle is not None and not waiter.idle.slept:
                 divergence = self._explain(intercepted.call, exchange, self.schedule.exchanges[waiter.start])
                 self._latch(divergence, find_agents_line(self._test.root))
-                raise self._refusal()
+                raise self._make_refusal()
             if event is not None and (loop := lanes.find_running_loop()) is not None and not self._loose:
                 line, tasks = find_agents_line(self._test.root), weakref.WeakSet(asyncio.all_tasks(loop))
                 self._overtaking.append(Overtaking(intercepted.call, exchange, line, self._watch_loop(loop), tasks))
@@ -514,22 +516,22 @@ class ReleaseQueue:
         if idle.thread == threading.get_ident() and not idle.slept and task not in overtaking.tasks:
             self._latch(self._explain(overtaking.call, overtaking.exchange, x), overtaking.line)
 
-    def _hope(self, awaited: ReleaseEvent) -> float | None:
+    def _find_wait(self, awaited: ReleaseEvent) -> float | None:
         """Seconds for which it is worth waiting for `awaited` until another look; None when nothing can bring it."""
-        return self.quiet.find_wait(self._gap_before(awaited.at), self._futures())
+        return self.quiet.find_wait(self._compute_gap(awaited.at), self._list_futures())
 
-    def _gap_before(self, at: int) -> float:
+    def _compute_gap(self, at: int) -> float:
         """Return the seconds that were recorded between what was handed over last and `at`, in nanoseconds."""
         last = self.schedule.last
         return max(0, at - (last.at if last is not None else 0)) / 1e9
 
-    def _futures(self) -> set[object]:
+    def _list_futures(self) -> set[object]:
         """Return the futures of tasks that wait for an answer."""
         return {waiter.future for waiter in chain(self._waiting.values(), self._endless.values())}
 
     # Parting.
 
-    def _too_early(self, event: ReleaseEvent, waiter: Waiter) -> Waiter | None:
+    def _find_too_early(self, event: ReleaseEvent, waiter: Waiter) -> Waiter | None:
         """Who waits in the same loop as `waiter`, although it had asked only after `event` when recorded."""
         if not self._early:
             return None
@@ -539,13 +541,14 @@ class ReleaseQueue:
             return None
         return next((early for early in self._early if early.idle is waiter.idle and event.reading < early.start), None)
 
-    def _stall(self, event: ReleaseEvent) -> None:
+    def _handle_stall(self, event: ReleaseEvent) -> None:
         """Nothing can bring what is next: say so, or where that is allowed go on with what was asked for."""
         if not self._loose:
             expected = self.schedule.exchanges[event.start]
             # Of agents beside each other the one that has left a call out is to be reported, where it waits too.
-            first = min(self._waiting.values(), key=lambda waiter: (-self._nearness(waiter, expected), waiter.start))
-            self._part(first, expected, self._pending_timers())
+            shared = self._count_shared_lanes
+            first = min(self._waiting.values(), key=lambda waiter: (-shared(waiter, expected), waiter.start))
+            self._end_test(first, expected, self._describe_timers())
             return
         for other in self.schedule.events:
             waiting = self._waiting.get(other.start)
@@ -554,20 +557,20 @@ class ReleaseQueue:
                 if waiting.over:
                     return
 
-    def _nearness(self, waiter: Waiter, expected: Exchange) -> int:
+    def _count_shared_lanes(self, waiter: Waiter, expected: Exchange) -> int:
         """Return how many lanes lead to both calls: more of them where they are of one agent."""
         theirs = above(f"{expected.lane}.")
         return sum(lane in theirs for lane in above(f"{self.schedule.exchanges[waiter.start].lane}."))
 
-    def _pending_timers(self) -> tuple[str, ...]:
+    def _describe_timers(self) -> tuple[str, ...]:
         """What there is to say of the timers that nobody waits for any more."""
         loops = [runs for runs, idle in self.quiet.loops.items() if idle.timeout is not None]
         return tuple(text for loop in loops if (text := describe_pending_timer(loop, self._test.root)))
 
-    def _part(self, waiter: Waiter, expected: Exchange, detail: tuple[str, ...] = ()) -> None:
+    def _end_test(self, waiter: Waiter, expected: Exchange, detail: tuple[str, ...] = ()) -> None:
         divergence = self._explain(waiter.call, self.schedule.exchanges[waiter.start], expected)
         divergence = replace(divergence, detail=(*divergence.detail, *detail))
-        self._latch(divergence, find_line(waiter.frames(), self._test.root))
+        self._latch(divergence, find_line(waiter.walk_frames(), self._test.root))
 
     def _latch(self, divergence: Divergence, line: str) -> None:
         kept = self._test.latch(divergence, line)

@@ -98,7 +98,7 @@ class StallWatch:
                 beats, seen = beats + 1 if moved == seen else 0, moved
                 if beats * BEAT < QUIET or interception.ending.refused is not None:
                     continue
-                patience = self._patience()
+                patience = self._find_patience()
                 if patience is None or interception.pending.comparing or debuggers.is_attached():
                     beats = 0
                 elif beats * BEAT >= patience and (missing := self._missing()) is not None:
@@ -109,7 +109,7 @@ class StallWatch:
         finally:
             gone.release()
 
-    def _patience(self) -> float | None:
+    def _find_patience(self) -> float | None:
         """Return for how many seconds what the test waits for may stay away; None while something is at work."""
         # https://docs.python.org/3/library/sys.html#sys._current_frames, CPython alone
         interception, frames = self._interception, sys._current_frames()

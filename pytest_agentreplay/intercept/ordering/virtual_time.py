@@ -112,7 +112,7 @@ class Timed(Protocol):
     def sleep(self, seconds: float) -> None:
         """Somebody of the test sleeps."""
 
-    def seconds(self) -> float:
+    def read_seconds(self) -> float:
         """What a clock of the test shows, in seconds since the run began."""
 
 
@@ -158,7 +158,7 @@ class VirtualClock:
 
     def _clock(self, name: str, real: Callable[[], Any], virtual: Callable[[float], Any]) -> None:
         def read_clock() -> Any:
-            return virtual(self._order.seconds()) if self._is_agents() else real()
+            return virtual(self._order.read_seconds()) if self._is_agents() else real()
 
         self._exchange(time, name, read_clock)
 
@@ -206,7 +206,7 @@ class Pacing(Holding):
             waiting: deque[Callable[[], bool]] = deque()
             self._queues[loop] = self._paced_loop(loop, waiting), waiting
 
-    def now_ns(self) -> int:
+    def read_ns(self) -> int:
         """The virtual time in a loop, the real one elsewhere; nanoseconds since the run began."""
         paced = self._make_paced()
         return self._note_times(self._real() if paced is None else paced.ns)
@@ -225,9 +225,9 @@ class Pacing(Holding):
         else:
             self._note_times(self._latest + round(seconds * SECOND))
 
-    def seconds(self) -> float:
-        """As `now_ns`, in seconds."""
-        return self.now_ns() / SECOND
+    def read_seconds(self) -> float:
+        """As `read_ns`, in seconds."""
+        return self.read_ns() / SECOND
 
     def wait_in_thread(self, intercepted: PendingCall, chunks: int, *, at_once: bool = False) -> None:
         """The answer has come as far as `chunks`."""

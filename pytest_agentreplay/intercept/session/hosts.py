@@ -130,7 +130,7 @@ class DeclaredHosts:
         name = name.rstrip(".").casefold()
         return any(rule.name == name for rule in self._rules if rule.name)
 
-    def reach(self, host: str, port: int) -> bool:
+    def may_reach(self, host: str, port: int) -> bool:
         """Whether `host` may be reached at `port`. A declared name is looked up once, when an address needs it."""
         if not self._rules:
             return False
@@ -142,14 +142,14 @@ class DeclaredHosts:
             if rule.network is not None:
                 if ip is not None and ip in rule.network:
                     return True
-            elif name == rule.name if ip is None else ip in self._addresses(rule.name):
+            elif name == rule.name if ip is None else ip in self._look_up_addresses(rule.name):
                 return True
         return False
 
-    def reach_url(self, host: str, port: int) -> bool:
+    def may_reach_url(self, host: str, port: int) -> bool:
         """Whether the `host` of a URL may be reached at `port`; "localhost" by an address of it, too."""
         here = ("127.0.0.1", "::1") if host.casefold() == "localhost" else ()
-        return any(self.reach(name, port) for name in (host, *here))
+        return any(self.may_reach(name, port) for name in (host, *here))
 
     def name_port(self, port: int) -> bool:
         """Whether a rule names this very port."""
@@ -159,7 +159,7 @@ class DeclaredHosts:
         """Whether the socket file at `path` may be used."""
         return any(rule.path == path for rule in self._rules if rule.path)
 
-    def _addresses(self, name: str) -> frozenset[IpAddress]:
+    def _look_up_addresses(self, name: str) -> frozenset[IpAddress]:
         if name not in self._resolved:
             addresses = set(LOCALHOST) if name == "localhost" else set()
             try:

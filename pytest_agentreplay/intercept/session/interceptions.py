@@ -237,7 +237,7 @@ class Interception:
             with contextlib.suppress(Exception):  # still at work, or cancelled
                 job.exception(max(0.0, deadline - clocks.monotonic()))
 
-    def straggling(self) -> bool:
+    def is_straggling(self) -> bool:
         """Whether something that the test has started may still call: a thread, an executor's job, a task."""
         return (
             any(thread.is_alive() and thread is not threading.current_thread() for thread in list(self.work.threads))

@@ -53,7 +53,7 @@ class Jobs:
             self._executors.setdefault(executor, _Executor(threads)).waiting += 1
         return job
 
-    def one_may_begin(self) -> bool:
+    def has_job_to_begin(self) -> bool:
         """Return whether a job waits for an executor that has a thread for it."""
         self._collect()
         with self._lock:

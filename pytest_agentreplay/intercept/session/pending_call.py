@@ -144,7 +144,7 @@ class PendingCall:
         """A block whose calls are children of this one."""
         return lanes.enter_exchange(self._call_context, self.ticket, self._call.boundary)
 
-    def first_byte(self) -> None:
+    def note_first_byte(self) -> None:
         """Note that the answer has begun."""
         if self._first is None:
             self._first = self._interception.clock.now()

@@ -72,7 +72,7 @@ class RecordingDialogue:
     def hear(self, data: bytes) -> None:
         """The agent takes `data` from the other side."""
         with self._lock:
-            self._current.first_byte()
+            self._current.note_first_byte()
             self._frames.append(Frame(data))
 
     def unsaid(self, failure: Failure) -> None:

@@ -59,7 +59,7 @@ class FrameRecording:
         """The agent takes a frame of the other side."""
         with self._lock:
             if not self._frames:
-                self._intercepted.first_byte()
+                self._intercepted.note_first_byte()
             call_context = lanes.CALL_CONTEXT.get()
             self._frames.append(Frame(data, binary, call_context is not None and call_context.inside is not None))
             self._waited = self._closing is not None and self._waited

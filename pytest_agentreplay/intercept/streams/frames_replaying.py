@@ -207,7 +207,8 @@ class FrameReplaying:
     def _stalled(self) -> NoReturn:
         if self._release.complete:
             self._refuse("the agent waits for a message where none came in the recording")
-        missing = getattr(self.interception.backend, "missing", None)  # a child process does not know what is missing
+        # The backend of a child process does not know what is missing.
+        missing = getattr(self.interception.backend, "find_missing", None)
         if missing is not None and (divergence := missing()) is not None:
             self._latch(divergence)
         self._refuse("the agent waits for a message that came, when recorded, after others that it has not sent")

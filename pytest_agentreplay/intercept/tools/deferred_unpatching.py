@@ -43,7 +43,7 @@ def next_begins() -> None:
 
 def _restore() -> None:
     for ended in [*_waiting]:
-        if not interceptions.has_ended_last(ended) and not ended.straggling():
+        if not interceptions.has_ended_last(ended) and not ended.is_straggling():
             for tool in reversed(_waiting.pop(ended)):
                 tool.restore()
 

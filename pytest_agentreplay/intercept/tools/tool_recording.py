@@ -104,7 +104,7 @@ class ToolRecording:
                 intercepted.settle(so_far(failure=self.results.failure(error)))
                 raise
             items.append(self.results.kept_item(self.interception, item))
-            intercepted.first_byte()
+            intercepted.note_first_byte()
             intercepted.wait_in_thread(len(items))
             try:
                 sent = yield item
@@ -144,7 +144,7 @@ class ToolRecording:
                     intercepted.settle(so_far(), suspended=watch.suspended)
                     return
                 items.append(self.results.kept_item(self.interception, item))
-                intercepted.first_byte()
+                intercepted.note_first_byte()
                 waiting = False
             except ReplayDiverged:
                 raise

@@ -39,7 +39,7 @@ class VerifiedCall:
         """A block whose calls are children of this call."""
         return self._intercepted.inside()
 
-    def first_byte(self) -> None:
+    def note_first_byte(self) -> None:
         """Nobody times it."""
 
     async def wait(self, chunks: int = 0) -> None:
