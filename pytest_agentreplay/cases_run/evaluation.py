@@ -15,7 +15,7 @@ from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
 from pytest_agentreplay.errors import CaseError, LiveRefused, RunnerError
 from pytest_agentreplay.intercept.ordering.overtime import end_process
-from pytest_agentreplay.runs.offline_session import accepted_rules
+from pytest_agentreplay.runs.offline_session import list_accepted_rules
 from pytest_agentreplay.runs.snapshot_server import SnapshotServer, keep_http_calls
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class CaseEvaluator(NamedTuple):
     def matching(self, case: Case) -> Matching:
         """When two calls of a process outside are the same: by the project's rules and the case's."""
         settings = joined(self.settings, case)
-        rules = (*RULES, *accepted_rules(self.root), *settings.rules)
+        rules = (*RULES, *list_accepted_rules(self.root), *settings.rules)
         return Matching(READER, rules, personal=settings.redacted.personal, also=settings.matched_headers)
 
     def judged(self, case: Case) -> Callable[[Half, CaseEvidence], Judgement]:

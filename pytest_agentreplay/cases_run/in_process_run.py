@@ -178,7 +178,7 @@ class InProcessRun(ReplaySession):
         if self.serving.model == "live":
             stopped = replay_kit.find_stop(divergence, self.run(), self.snapshot.run)
             divergence = divergence or (Divergence(Kind.LIVE, stopped) if stopped else None)
-            live = replay_kit.usage_of(self.run(), live=True) | {"stopped": stopped}
+            live = replay_kit.sum_usage(self.run(), live=True) | {"stopped": stopped}
         seen = frozen(self.run(), asked=not meets_tools(self.snapshot.run))
         return replace(
             seen,

@@ -90,12 +90,12 @@ def replayed(root: Path, asked: dict[str, Any], words: list[str]) -> tuple[int, 
 
 def verdict(options: argparse.Namespace, told: Told, total: int, *, drawn: bool) -> int:
     """Say what the orders have told; returns the exit code."""
-    from pytest_agentreplay.report.finding import finding_of, format_finding
+    from pytest_agentreplay.report.finding import format_finding, restore_finding
 
     ran = sorted((one["trial"] for one in told if "trial" in one), key=lambda trial: trial["number"])
     race = next((trial["race"] for trial in ran if trial.get("race")), None)
     if race is not None:
-        say(format_finding(finding_of(race), width=width()))
+        say(format_finding(restore_finding(race), width=width()))
         return DIVERGED
     if failed := next((one for one in told if "complaint" in one), None):
         say(failed["complaint"])

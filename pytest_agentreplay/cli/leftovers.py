@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.cli.locking import remind
 from pytest_agentreplay.cli.runs import PYTEST_CODES, REASONS
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, DIVERGED, NOTHING, SAME, USAGE, complain, say
-from pytest_agentreplay.report.summary import UnusedSnapshots, from_plain
+from pytest_agentreplay.report.summary import UnusedSnapshots, restore_plain
 from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import root_above
 
@@ -57,7 +57,7 @@ def run_all_tests(root: Path) -> tuple[int, UnusedSnapshots | None]:
         into = Path(folder) / "unused.json"
         words = ("-q", "--agentreplay-mode=model", f"--agentreplay-unused-into={into}")
         code = subprocess.run([sys.executable, "-m", "pytest", *words], cwd=root, check=False).returncode  # noqa: S603
-        return code, from_plain(UnusedSnapshots, json.loads(into.read_bytes())) if into.is_file() else None
+        return code, restore_plain(UnusedSnapshots, json.loads(into.read_bytes())) if into.is_file() else None
 
 
 def report_kept(kept: Sequence[tuple[str, str, str]], unreadable: list[str], went: list[str]) -> int:

@@ -58,10 +58,10 @@ def compare(options: argparse.Namespace) -> int:
     if not rows[0]["test"]:
         return complain("no test has a snapshot, no case asks a live model: there is nothing to compare", NOTHING)
     if options.csv:
-        files.write_whole(options.csv, live_reports.comparison_csv(rows))
+        files.write_whole(options.csv, live_reports.format_comparison_csv(rows))
     if options.html:
-        files.write_whole(options.html, live_reports.comparison_html(rows, notes))
-    lines = [live_reports.comparison_text(rows), *notes]
+        files.write_whole(options.html, live_reports.format_comparison_html(rows, notes))
+    lines = [live_reports.format_comparison(rows), *notes]
     words = [row["verdict"] for row in rows if not row["test"]]
     return show_result(options, {"settings": [*settings], "rows": rows, "notes": notes}, lines, words)
 
@@ -165,7 +165,7 @@ def drift(options: argparse.Namespace) -> int:
         files.write_whole(options.html, live_reports.format_page(rows))
     verdicts = judge_runs(root, runs) if options.judge else []
     lines = live_reports.format_trend(rows, width(), sys.stdout.encoding)
-    lines += [*[""] * bool(verdicts), *live_reports.verdict_lines(verdicts)]
+    lines += [*[""] * bool(verdicts), *live_reports.format_verdicts(verdicts)]
     return show_result(options, {"rows": rows, "verdicts": verdicts}, lines, (each["word"] for each in verdicts))
 
 

@@ -17,7 +17,7 @@ from pytest_agentreplay.errors import RunnerError, SnapshotError, SnapshotMissin
 from pytest_agentreplay.report import findings, transcript
 from pytest_agentreplay.report.escape import escape_output
 from pytest_agentreplay.report.finding import format_finding
-from pytest_agentreplay.runs.offline_session import accepted_rules
+from pytest_agentreplay.runs.offline_session import list_accepted_rules
 from pytest_agentreplay.store import reading
 from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import is_file, root_above, test_to_run
@@ -78,7 +78,7 @@ def textconv(file: Path) -> int:
 
 def read_pair(first: Path, second: Path) -> tuple[Run, Run, Matching]:
     """Return the runs of two snapshots, and what of them is compared."""
-    matching = Matching(READER, (*RULES, *accepted_rules(root_above(Path.cwd()))))
+    matching = Matching(READER, (*RULES, *list_accepted_rules(root_above(Path.cwd()))))
     return reading.load(first).run, reading.load(second).run, matching
 
 

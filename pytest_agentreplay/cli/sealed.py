@@ -30,7 +30,7 @@ def kit(options: argparse.Namespace) -> int:
     snapshot = load(options.file)
     found = kit_of(snapshot.run, READER, digest=snapshot.digest, sealed=snapshot.sealed)
     if options.json:
-        say_data({"file": format_path(options.file), **told.kit_to_json(found)})
+        say_data({"file": format_path(options.file), **told.dump_kit(found)})
     else:
         say(f"{format_path(options.file)}\n{told.format_kit(found, width=width())}")
     return SAME if found.grade.replays else CANNOT
@@ -75,14 +75,14 @@ def recover(options: argparse.Namespace) -> int:
 def rules(options: argparse.Namespace) -> int:
     """`agentreplay rules`."""
     from pytest_agentreplay.dialects.rules import RULES
-    from pytest_agentreplay.runs.offline_session import accepted_rules
+    from pytest_agentreplay.runs.offline_session import list_accepted_rules
     from pytest_agentreplay.settings.parsers import ignored_of, rules_of
     from pytest_agentreplay.store.projects import ini_lines
 
     root = root_above(Path.cwd())
     lines, file = ini_lines(root, "agentreplay_ignore")
     ignored = ignored_of(lines, f"{format_path(Path(file))}: agentreplay_ignore")
-    every = (*RULES, *accepted_rules(root), *(rule for line in ignored for rule in rules_of(*line)))
+    every = (*RULES, *list_accepted_rules(root), *(rule for line in ignored for rule in rules_of(*line)))
     if options.json:
         say_data([asdict(rule) for rule in every])
         return SAME

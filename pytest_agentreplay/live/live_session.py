@@ -26,9 +26,9 @@ from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import ReplayDiverged, RunnerError, SettingsError
 from pytest_agentreplay.live.tolerance_file import judges_of
 from pytest_agentreplay.report.findings import format_place as place_in_run
-from pytest_agentreplay.report.live_reports import live_finding
+from pytest_agentreplay.report.live_reports import describe_live_run
 from pytest_agentreplay.runs import replay_kit
-from pytest_agentreplay.runs.replay_kit import SERVED, find_stop, served_by, usage_of
+from pytest_agentreplay.runs.replay_kit import SERVED, find_stop, list_models, sum_usage
 from pytest_agentreplay.runs.replay_session import ReplaySession
 from pytest_agentreplay.runs.snapshot_selection import read_changes
 
@@ -116,7 +116,7 @@ class LiveSession(ReplaySession):
             return self.find_late_calls()
         if divergence is not None and divergence.kind in {*AGENTS, Kind.CHANGE}:
             return self.describe_divergence(divergence, self.snapshot_facts())
-        finding = live_finding(result, self.snapshot_facts(), changes)
+        finding = describe_live_run(result, self.snapshot_facts(), changes)
         self.summary = replace(self.summary, code=finding.code)
         return finding
 
@@ -149,7 +149,7 @@ class LiveSession(ReplaySession):
             passed=passed,
             drifts=drifts,
             off_script=tuple(self.live.off_script),
-            **usage_of(self.run(), live=self.settings.model == "live"),  # judges have asked since
+            **sum_usage(self.run(), live=self.settings.model == "live"),  # judges have asked since
             packages=dict(
                 line.split(" ", 1) for line in versions(self._kit, replay_kit.describe_interpreter(self.place.root))
             ),
@@ -193,7 +193,7 @@ class LiveSession(ReplaySession):
 
     def _changes(self, result: LiveResult) -> list[str]:
         """Return what changed at the provider and in the SDKs; it proves no drift by itself."""
-        then = served_by(self.snapshot.run)
+        then = list_models(self.snapshot.run)
         sides = ((name, then[field], getattr(result, field)) for field, name in SERVED.items())
         moved = [(name, f"{', '.join(was)} -> {', '.join(now)}") for name, was, now in sides if was and {*now} - {*was}]
         return [f"{name} {change}" for name, change in (*moved, *result.packages.items())]

@@ -25,7 +25,7 @@ from pytest_agentreplay.plugin import plain_imports  # first: it says how all ot
 from pytest_agentreplay import settings as knobs
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.plugin import conflicts, keys
-from pytest_agentreplay.plugin.keys import begin_next, nodeid_of
+from pytest_agentreplay.plugin.keys import begin_next, get_nodeid
 from pytest_agentreplay.plugin.runtest_hooks import (
     InvalidUse,
     pytest_fixture_setup,
@@ -97,7 +97,7 @@ def pytest_plugin_registered(plugin: object, manager: pytest.PytestPluginManager
         or module_name.startswith(("_pytest.", conflicts.OUR_MODULE))
     ):
         return
-    if not conflicts.SHARED_FLAGS.isdisjoint(conflicts.flags_of(config._parser)):
+    if not conflicts.SHARED_FLAGS.isdisjoint(conflicts.list_flags(config._parser)):
         # The parser is private. pytest prints its `extra_info` beneath an error of the command line:
         # https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/config/argparsing.py
         config._parser.extra_info["agentreplay"] = conflicts.FLAG
@@ -155,7 +155,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
         register(Trials(config), "agentreplay-trials")
     if "rerun_except" in config.option:
-        patterns = config.option.rerun_except or ini_list(config, "rerun_except")
+        patterns = config.option.rerun_except or read_ini_list(config, "rerun_except")
         config.option.rerun_except = [*patterns, DIVERGENCE_FAILURE]
 
 
@@ -165,7 +165,7 @@ def resolve_settings(config: pytest.Config) -> Settings:
         options=vars(config.option),
         ini={key: config.getini(key) for key, _ in knobs.INI},
         environ=os.environ,
-        written=ini_keys(config),
+        written=register_ini_keys(config),
         file=str(config.inipath or ""),
     )
     if settings.redact or os.path.lexists(config.rootpath / knobs.POLICY):
@@ -204,7 +204,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return lines
 
 
-def ini_keys(config: pytest.Config) -> list[str]:
+def register_ini_keys(config: pytest.Config) -> list[str]:
     """Return the keys of the ini file; pytest's own complaint about unknown ones comes late and without a hint."""
     # From pytest 9 on `inicfg` is a view that warns, and what it shows is private:
     # https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/config/__init__.py
@@ -212,7 +212,7 @@ def ini_keys(config: pytest.Config) -> list[str]:
     return list(config.inicfg if written is None else written)
 
 
-def ini_list(config: pytest.Config, key: str) -> list[str]:
+def read_ini_list(config: pytest.Config, key: str) -> list[str]:
     """Return an ini key of another plugin; empty where this release of it has none."""
     try:
         return list(config.getini(key) or ())
@@ -260,17 +260,17 @@ def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class) -> Genera
     """Let a test that goes live, or asks for other orders of answers, have several items, whoever made its own."""
     made = yield
     if isinstance(made, list) and collector.config.stash[keys.SETTINGS].live_runs is not None:
-        from pytest_agentreplay.plugin.live_items import live_items
+        from pytest_agentreplay.plugin.live_items import get_live_items
 
         runs = collector.config.stash[keys.LIVE_RUNS]
-        return [run for item in made for run in live_items(item) if runs.is_named(item, run)]
+        return [run for item in made for run in get_live_items(item) if runs.is_named(item, run)]
     if isinstance(made, list) and (
         collector.config.option.agentreplay_trials is not None
         or any("orders" in mark.kwargs for item in made for mark in item.iter_markers("agentreplay"))
     ):
-        from pytest_agentreplay.plugin.orders import ordered_items
+        from pytest_agentreplay.plugin.orders import order_items
 
-        return [order for item in made for order in ordered_items(item)]
+        return [order for item in made for order in order_items(item)]
     return made
 
 
@@ -301,7 +301,7 @@ def agent_snapshot(
         )
     run_session = request.node.stash[keys.RUN_SESSION]
     recording = run_session is not None and run_session.mode == "record"
-    test = nodeid_of(request.node).removeprefix(f"{request.node.parent.nodeid}::")
+    test = get_nodeid(request.node).removeprefix(f"{request.node.parent.nodeid}::")
     beside = getattr(run_session, "beside", None)
     made = wrap(request.getfixturevalue("snapshot"), test, update=recording, beside=beside)
     yield made

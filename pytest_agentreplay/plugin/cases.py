@@ -12,7 +12,7 @@ from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.collect import CaseFile
 from pytest_agentreplay.errors import RunnerError
 from pytest_agentreplay.plugin import keys
-from pytest_agentreplay.plugin.keys import redaction_of, redactors_of
+from pytest_agentreplay.plugin.keys import get_redaction, get_redactors
 from pytest_agentreplay.report.summary import to_plain
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ MOST_ENTRIES = 200  # entries of cases/ that are looked at for one that is a cas
 def collect_case(path: Path, parent: pytest.Collector) -> CaseFile | None:
     """Return the collector of a case.yaml; None for a file of that name that seems to be somebody else's."""
     live = parent.config.stash.get(keys.LIVE_RUNS, None)
-    return CaseFile.of(parent, path, evaluator_of, live) if is_our_case(path, parent.config.rootpath) else None
+    return CaseFile.of(parent, path, find_evaluator, live) if is_our_case(path, parent.config.rootpath) else None
 
 
 def is_our_case(path: Path, root: Path) -> bool:
@@ -45,7 +45,7 @@ def is_our_case(path: Path, root: Path) -> bool:
     return FOLDER in within.parts[:-1] or stored_case.names_our_form(path)
 
 
-def evaluator_of(item: pytest.Item) -> CaseEvaluator:
+def find_evaluator(item: pytest.Item) -> CaseEvaluator:
     """Return what tries the case of `item`, with the session's settings and what the hooks above its folder give."""
     from pytest_agentreplay.cases_run.evaluation import CaseEvaluator
     from pytest_agentreplay.cases_run.runners import Runners
@@ -57,7 +57,7 @@ def evaluator_of(item: pytest.Item) -> CaseEvaluator:
         settings=config.stash[keys.SETTINGS],
         runners=Runners(config.stash[keys.SETTINGS].runners, hooks.runners, config.stash[keys.SETTINGS].written),
         environ=os.environ,
-        redactors=redactors_of(config),
+        redactors=get_redactors(config),
         words=hooks.words,
         judges=hooks.judges,
         allow_live=config.stash[keys.SETTINGS].model == "live",
@@ -82,7 +82,7 @@ def attach_verdict(item: pytest.Item, report: pytest.TestReport) -> pytest.TestR
         from pytest_agentreplay.intercept.ordering.overtime import let_end
 
         item.config.add_cleanup(lambda: let_end(int(item.session.exitstatus)))
-    hide = redaction_of(item.config)
+    hide = get_redaction(item.config)
     verdict = getattr(item, "verdict", None)
     if report.when == "call" and verdict is not None:
         report.__dict__["agentreplay_case"] = hide.hide_tree(to_plain(verdict.summary))
@@ -104,12 +104,12 @@ def list_unseen_cases(config: pytest.Config) -> list[str]:
         why = "testpaths does not name it" if config.args_source is config.ArgsSource.TESTPATHS else ""
     elif skip := next((row for row in config.getini("norecursedirs") if fnmatch.fnmatch(FOLDER, row)), ""):
         why = f"norecursedirs names it ({skip})"
-    if not why or not holds_case(folder):
+    if not why or not is_case_file(folder):
         return []
     return [f"agentreplay: WARNING: the cases in {FOLDER}/ are not run: {why}; add it, or run: pytest {FOLDER}"]
 
 
-def holds_case(folder: Path) -> bool:
+def is_case_file(folder: Path) -> bool:
     """Return whether a case lies in `folder`."""
     from pytest_agentreplay.store import files
 

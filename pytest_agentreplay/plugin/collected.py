@@ -16,7 +16,7 @@ import pytest
 from pytest_agentreplay.core.paths import MARK
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.plugin import keys
-from pytest_agentreplay.plugin.keys import is_opted_in, nodeid_of, redact_id, settings_of, store_of
+from pytest_agentreplay.plugin.keys import get_nodeid, get_settings, is_opted_in, redact_id, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,12 +32,12 @@ PLAIN_MODULES = ("_pytest.", "pytest_asyncio.", "anyio.")
 SHOWN_REASONS = 3  # why the sandbox is not closed, one by one
 
 
-def runs_code(fixturedef: pytest.FixtureDef[Any]) -> bool:
+def is_running_code(fixturedef: pytest.FixtureDef[Any]) -> bool:
     """Return whether the fixture is the project's, or of a plugin that may run its agent."""
     return XUNIT.match(fixturedef.argname) is not None or not fixturedef.func.__module__.startswith(PLAIN_MODULES)
 
 
-def definitions_of(item: pytest.Item) -> Mapping[str, Any]:
+def list_definitions(item: pytest.Item) -> Mapping[str, Any]:
     """Return the fixtures that the test needs, by name, each with those that it overrides."""
     # Private, pytest 8.4 to 9.2; items of other plugins have none:
     # https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/python.py
@@ -45,50 +45,50 @@ def definitions_of(item: pytest.Item) -> Mapping[str, Any]:
     return {} if info is None else info.name2fixturedefs
 
 
-def wide_fixtures(item: pytest.Item) -> Iterator[pytest.FixtureDef[Any]]:
+def list_wide_fixtures(item: pytest.Item) -> Iterator[pytest.FixtureDef[Any]]:
     """Yield the fixtures wider than a test that the test needs, overridden ones included."""
-    for several in definitions_of(item).values():
-        yield from (fixture for fixture in several if fixture.scope != "function" and runs_code(fixture))
+    for several in list_definitions(item).values():
+        yield from (fixture for fixture in several if fixture.scope != "function" and is_running_code(fixture))
 
 
-def fixture_id(fixturedef: pytest.FixtureDef[Any], item: pytest.Item) -> str:
+def format_fixture_id(fixturedef: pytest.FixtureDef[Any], item: pytest.Item) -> str:
     """Return the id of the fixture, as `item` needs it."""
-    node = sharing_node(fixturedef, item)
+    node = find_sharing_node(fixturedef, item)
     xunit = XUNIT.match(fixturedef.argname)
     name = xunit[1] if xunit is not None else fixturedef.argname
-    fixture = f"{node}{MARK}{name}{override_suffix(fixturedef, item, node)}"
-    parameters = "-".join(parameter_labels(fixturedef, item))
+    fixture = f"{node}{MARK}{name}{format_override_suffix(fixturedef, item, node)}"
+    parameters = "-".join(list_parameter_labels(fixturedef, item))
     return redact_id(item, f"{fixture}[{parameters}]") if parameters else fixture
 
 
-def package_id(node: pytest.Package) -> str:
+def format_package_id(node: pytest.Package) -> str:
     """Return the id of the set-up of a package."""
     return f"{node.nodeid}/__init__.py{MARK}setup_module".removeprefix("./")
 
 
-def sharing_node(fixturedef: pytest.FixtureDef[Any], item: pytest.Item) -> str:
+def find_sharing_node(fixturedef: pytest.FixtureDef[Any], item: pytest.Item) -> str:
     """Return the node whose tests share the fixture: its scope, or its definition where that is narrower."""
     base = fixturedef.baseid
     if fixturedef.scope in {"session", "package"}:
         return base if ".py" in base else f"{base}/conftest.py".removeprefix("./").lstrip("/")
     kind = pytest.Class if fixturedef.scope == "class" else pytest.Module
     parent = item.getparent(kind)
-    node = parent.nodeid if parent is not None else nodeid_of(item)  # class scope, and the test stands in none
+    node = parent.nodeid if parent is not None else get_nodeid(item)  # class scope, and the test stands in none
     return base if base.startswith(f"{node}::") else node
 
 
-def override_suffix(fixturedef: pytest.FixtureDef[Any], item: pytest.Item, node: str) -> str:
+def format_override_suffix(fixturedef: pytest.FixtureDef[Any], item: pytest.Item, node: str) -> str:
     """Return what tells a fixture from one of the same node that overrides it and asks for it; "" for the outermost."""
     same = [
         fixture
-        for fixture in definitions_of(item).get(fixturedef.argname, ())
-        if fixture.scope == fixturedef.scope and sharing_node(fixture, item) == node
+        for fixture in list_definitions(item).get(fixturedef.argname, ())
+        if fixture.scope == fixturedef.scope and find_sharing_node(fixture, item) == node
     ]
     above = len(same) - 1 - same.index(fixturedef) if fixturedef in same else 0
     return f"^{above}" if above else ""
 
 
-def parameter_labels(fixturedef: pytest.FixtureDef[Any], item: pytest.Item) -> Iterator[str]:
+def list_parameter_labels(fixturedef: pytest.FixtureDef[Any], item: pytest.Item) -> Iterator[str]:
     """Yield the parameters of the fixture and of the fixtures that it asks for, each as a word."""
     callspec = getattr(item, "callspec", None)
     if callspec is None:
@@ -100,11 +100,11 @@ def parameter_labels(fixturedef: pytest.FixtureDef[Any], item: pytest.Item) -> I
         if name in seen:
             continue
         seen[name] = None
-        definitions_of_name = [fixturedef] if name == fixturedef.argname else definitions_of(item).get(name, ())[-1:]
+        definitions_of_name = [fixturedef] if name == fixturedef.argname else list_definitions(item).get(name, ())[-1:]
         names += [argument for definition in definitions_of_name for argument in definition.argnames]
     for name in seen:
         if name in callspec.params:
-            several = definitions_of(item).get(name, ())
+            several = list_definitions(item).get(name, ())
             yield format_parameter(
                 callspec.params[name], callspec.indices[name], several[-1] if several else fixturedef
             )
@@ -124,14 +124,14 @@ def format_parameter(value: object, index: int, fixturedef: pytest.FixtureDef[An
     return value_name if isinstance(value_name, str) and value_name else f"{fixturedef.argname}{index}"
 
 
-def suite_of(session: pytest.Session) -> Suite:
+def make_suite(session: pytest.Session) -> Suite:
     """Return what the session knows of the project's tests, for those that were renamed."""
     if keys.SUITE not in session.config.stash:
         from pytest_agentreplay.runs.unused_snapshots import Suite
 
         opted_in = [*filter(is_opted_in, session.items)]
-        fixtures = (fixture_id(fixture, item) for item in opted_in for fixture in wide_fixtures(item))
-        ids = frozenset((*session.config.stash[keys.REPORT].seen["items"], *map(nodeid_of, opted_in), *fixtures))
+        fixtures = (format_fixture_id(fixture, item) for item in opted_in for fixture in list_wide_fixtures(item))
+        ids = frozenset((*session.config.stash[keys.REPORT].seen["items"], *map(get_nodeid, opted_in), *fixtures))
         modules = {item.nodeid.partition("::")[0]: getattr(item, "module", None) for item in session.items}
         session.config.stash[keys.SUITE] = Suite(session.config.rootpath, ids, session.config.args, modules)
     return session.config.stash[keys.SUITE]
@@ -146,8 +146,10 @@ def find_unowned(session: pytest.Session, folders: set[str]) -> CollectedSnapsho
     words = (config.args, config.invocation_params.dir, config.rootpath, config.getini("testpaths"))
     if part := unused_snapshots.find_limit(vars(config.option), *words):
         return CollectedSnapshots(part)
-    tests = [(nodeid_of(item) if is_opted_in(item) else item.nodeid, item.path, is_opted_in(item)) for item in items]
-    shared = {fixture_id(fixture, item) for item in items if is_opted_in(item) for fixture in wide_fixtures(item)}
+    tests = [(get_nodeid(item) if is_opted_in(item) else item.nodeid, item.path, is_opted_in(item)) for item in items]
+    shared = {
+        format_fixture_id(fixture, item) for item in items if is_opted_in(item) for fixture in list_wide_fixtures(item)
+    }
     fixtures = [(fixture, config.rootpath / fixture.partition("::")[0]) for fixture in sorted(shared)]
     seen = config.stash[keys.REPORT].seen
     collected = unused_snapshots.CollectedTests(tests, fixtures, seen, {*map(Path, folders)})
@@ -212,7 +214,7 @@ def list_hindrances(session: pytest.Session) -> Iterator[str]:
             yield f"{item.nodeid} is not replayed"
             continue
         with suppress(SettingsError):  # the test itself fails by it
-            settings = settings_of(item)
+            settings = get_settings(item)
             if settings.mode != "replay":
                 yield f"{item.nodeid} is not replayed"
             elif reaches := settings.reaches():

@@ -34,14 +34,14 @@ TWO_RECORDERS = (
 
 def add_flags(parser: pytest.Parser, *, shared: bool) -> None:
     """Add our own flags, or those that other plugins are known to have too; one that is taken is left to them."""
-    taken = flags_of(parser)
+    taken = list_flags(parser)
     group = parser.getgroup("agentreplay", "frozen agent runs")
     for flag, options in knobs.OPTIONS:
         if (flag in SHARED_FLAGS) is shared and flag not in taken:
             group.addoption(flag, **options)
 
 
-def flags_of(parser: pytest.Parser) -> dict[str, Any]:
+def list_flags(parser: pytest.Parser) -> dict[str, Any]:
     """Return the options that are known by now, by their flags."""
     # Nothing public lists them. In older releases the anonymous group is not among the others:
     # https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/config/argparsing.py
@@ -54,7 +54,7 @@ def flags_of(parser: pytest.Parser) -> dict[str, Any]:
 def is_meant_for_us(config: pytest.Config) -> bool:
     """Return whether another plugin's --replay was given one of our words, and no file of that name."""
     # pytest 8.4-9: https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/config/__init__.py
-    option = flags_of(config._parser).get("--replay")
+    option = list_flags(config._parser).get("--replay")
     if option is None or option.dest == "agentreplay_replay":
         return False
     value = getattr(config.option, option.dest, None)
@@ -68,7 +68,7 @@ def find_wrong_switch(config: pytest.Config) -> str:
     return next((word for word in words if word.lower().replace("_", "-") == "no:frozen-agentreplay"), "")
 
 
-def asks_for_ours(item: pytest.Item) -> bool:
+def is_asking_for_ours(item: pytest.Item) -> bool:
     """Return whether the fixture `agentreplay` of the test is ours or builds on ours; True where it asks for none."""
     # pytest 8.4-9: https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/python.py
     info = getattr(item, "_fixtureinfo", None)

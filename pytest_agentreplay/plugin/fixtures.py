@@ -17,7 +17,7 @@ import pytest
 from pytest_agentreplay.core.paths import MARK
 from pytest_agentreplay.errors import AgentReplayError, ReplayDiverged
 from pytest_agentreplay.plugin import collected, item_session, keys, reports
-from pytest_agentreplay.plugin.keys import is_opted_in, nodeid_of, settings_of, store_of
+from pytest_agentreplay.plugin.keys import get_nodeid, get_settings, is_opted_in, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -53,25 +53,25 @@ class FixtureSessions:
         """Return whether a collected test that opted in needs the fixture."""
         if self._needed is None:
             opted_in = filter(is_opted_in, self.session.items)
-            self._needed = {id(fixture) for item in opted_in for fixture in collected.wide_fixtures(item)}
+            self._needed = {id(fixture) for item in opted_in for fixture in collected.list_wide_fixtures(item)}
         return id(fixturedef) in self._needed
 
     def intercepts(self, fixturedef: pytest.FixtureDef[Any], item: pytest.Item) -> bool:
         """Return whether the fixture is intercepted, whichever test needs it first."""
-        if not collected.runs_code(fixturedef):
+        if not collected.is_running_code(fixturedef):
             return False
         if is_opted_in(item) or self.is_needed(fixturedef):
             return True
-        file = collected.sharing_node(fixturedef, item).partition("::")[0]
+        file = collected.find_sharing_node(fixturedef, item).partition("::")[0]
         folder = (self.config.rootpath / file).parent / self.config.stash[keys.SETTINGS].directory
         # Asked first: without a folder of snapshots the store is not loaded.
-        return folder.is_dir() and os.path.lexists(self.snapshot_of(collected.fixture_id(fixturedef, item)))
+        return folder.is_dir() and os.path.lexists(self.snapshot_of(collected.format_fixture_id(fixturedef, item)))
 
     def intercepts_package(self, node: pytest.Package) -> bool:
         """Return whether the set-up of a package is intercepted, by the same rule."""
         if any(node in item.listchain() for item in self.session.items if is_opted_in(item)):
             return True
-        return os.path.lexists(self.snapshot_of(collected.package_id(node)))
+        return os.path.lexists(self.snapshot_of(collected.format_package_id(node)))
 
     def snapshot_of(self, fixture: str) -> Path:
         """Return the file of the fixture's snapshot."""
@@ -83,7 +83,7 @@ class FixtureSessions:
         """Return the session of a fixture, opened and paused; None where its node is in mode off."""
         from pytest_agentreplay.runs.session_factory import begin_fixture_session
 
-        settings = settings_of(node, proving=item.stash.get(keys.PROVING, False))._replace(
+        settings = get_settings(node, proving=item.stash.get(keys.PROVING, False))._replace(
             expect="", orders=0, trial=None
         )
         if settings.mode == "off":
@@ -91,7 +91,7 @@ class FixtureSessions:
         store = store_of(self.config)
         settings = item_session.plan_adoption(settings, fixture, self.config)
         place = item_session.locate(self.config, fixture, self.snapshot_of(fixture), settings)
-        suite = functools.partial(collected.suite_of, item.session)
+        suite = functools.partial(collected.make_suite, item.session)
         facts: Any = {"name": fixture.partition(MARK)[2].partition("[")[0], "scope": scope}
         run_session = begin_fixture_session(place, settings, store, suite, facts=facts, since=self.session.begun)
         item_session.add_patches_of_plugins(self.config)
@@ -152,7 +152,7 @@ class FixtureSessions:
         except AgentReplayError as error:
             broken = error
         if not run_session.summary.silent:
-            self._summaries.append(reports.hidden_summary(run_session))
+            self._summaries.append(reports.hide_summary(run_session))
         return None if reported else finding, broken
 
     def take_summaries(self) -> list[SessionSummary]:
@@ -162,7 +162,7 @@ class FixtureSessions:
 
     def recordings_of(self, item: pytest.Item) -> dict[str, int]:
         """Return which recordings the test has built on: by id of a fixture, when its recording began."""
-        wider = [*collected.wide_fixtures(item), *packages_of(item)]
+        wider = [*collected.list_wide_fixtures(item), *list_packages(item)]
         run_sessions = [self.up[id(node)] for node in wider if id(node) in self.up]
         return {
             run_session.place.test: run_session.summary.instance
@@ -176,11 +176,11 @@ class FixtureSessions:
 
     def tests_sharing(self, fixturedef: pytest.FixtureDef[Any], fixture: str) -> list[str]:
         """Return the collected tests that share the fixture."""
-        sharing = [item for item in self.session.items if fixturedef in collected.wide_fixtures(item)]
-        return [nodeid_of(item) for item in sharing if collected.fixture_id(fixturedef, item) == fixture]
+        sharing = [item for item in self.session.items if fixturedef in collected.list_wide_fixtures(item)]
+        return [get_nodeid(item) for item in sharing if collected.format_fixture_id(fixturedef, item) == fixture]
 
 
-def fixtures_of(config: pytest.Config) -> FixtureSessions:
+def get_fixtures(config: pytest.Config) -> FixtureSessions:
     """Return the wide fixtures of this process."""
     if keys.FIXTURES not in config.stash:
         config.stash[keys.FIXTURES] = FixtureSessions(config)
@@ -194,7 +194,7 @@ def set_up_live(fixturedef: pytest.FixtureDef[Any], fixtures: FixtureSessions) -
     The test whose teardown tears it down may have opted in. Fixtures of pytest and of asyncio plugins are torn down
     intercepted, since closing an event loop runs what is left of the test's tasks.
     """
-    if not collected.runs_code(fixturedef):
+    if not collected.is_running_code(fixturedef):
         with fixtures.without_interception():
             return (yield)
     stack = ExitStack()
@@ -226,7 +226,7 @@ class SharedSetUp:
     @contextmanager
     def run(self) -> Iterator[None]:
         """Intercept the set-up, which is this block, and later the teardown. A divergence fails with its finding."""
-        fixtures = fixtures_of(self.item.config)
+        fixtures = get_fixtures(self.item.config)
         fixtures.up[id(self.node)] = self.run_session
         self.node.addfinalizer(self.tear_down)
         failure = None
@@ -279,7 +279,7 @@ class SharedSetUp:
 
     def tear_down(self) -> None:
         """Seal the session, whose finalizers have run. Raises what the test that is torn down fails with."""
-        fixtures = fixtures_of(self.item.config)
+        fixtures = get_fixtures(self.item.config)
         fixtures.leave(self.run_session)
         finding, broken = fixtures.seal(self.run_session)
         if fixtures.session.finishing:
@@ -299,7 +299,7 @@ class SharedSetUp:
 def set_up_fixture(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest) -> Generator[None, Any, Any]:
     """Set up a wider fixture in a session of its own. A divergence fails each test that shares it."""
     item = request._pyfuncitem  # pytest 8.4-9: https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/fixtures.py
-    fixtures = fixtures_of(request.config)
+    fixtures = get_fixtures(request.config)
     if not fixtures.intercepts(fixturedef, item):
         return (yield from set_up_live(fixturedef, fixtures))
 
@@ -308,7 +308,7 @@ def set_up_fixture(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRe
         fixturedef.cached_result = (None, fixturedef.cache_key(request), (error, None))  # type: ignore[arg-type]
         return error
 
-    fixture = collected.fixture_id(fixturedef, item)
+    fixture = collected.format_fixture_id(fixturedef, item)
     try:
         run_session = fixtures.open_session(fixture, fixturedef.scope, request.node, item)
     except AgentReplayError as error:
@@ -324,15 +324,15 @@ def set_up_fixture(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRe
         return (yield)
 
 
-def packages_of(item: pytest.Item) -> list[pytest.Package]:
+def list_packages(item: pytest.Item) -> list[pytest.Package]:
     """Return the packages that the test is in, outermost first."""
     return [node for node in item.listchain() if isinstance(node, pytest.Package)]
 
 
 def wrap_package_setups(item: pytest.Item) -> None:
     """Have the set-up of the packages around a test, which is no fixture, run in sessions of their own."""
-    state, fixtures = item.session._setupstate, fixtures_of(item.config)
-    for node in packages_of(item):
+    state, fixtures = item.session._setupstate, get_fixtures(item.config)
+    for node in list_packages(item):
         if node not in state.stack and fixtures.intercepts_package(node):
             node.setup = functools.partial(set_up_package, node, item)  # type: ignore[method-assign]
 
@@ -340,14 +340,14 @@ def wrap_package_setups(item: pytest.Item) -> None:
 def set_up_package(node: pytest.Package, item: pytest.Item) -> None:
     """Run `setup_module` of the `__init__.py` of a package, and later its `teardown_module`, as a fixture is run."""
     vars(node).pop("setup", None)
-    fixtures = fixtures_of(item.config)
-    run_session = fixtures.open_session(collected.package_id(node), "package", node, item)
+    fixtures = get_fixtures(item.config)
+    run_session = fixtures.open_session(collected.format_package_id(node), "package", node, item)
     if run_session is None:
         with fixtures.without_interception():
             return node.setup()
 
     def list_tests() -> list[str]:
-        return [nodeid_of(item) for item in fixtures.session.items if node in item.listchain()]
+        return [get_nodeid(item) for item in fixtures.session.items if node in item.listchain()]
 
     with SharedSetUp(item, node, run_session, list_tests, lambda _: None).run():
         return node.setup()

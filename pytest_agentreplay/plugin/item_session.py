@@ -20,9 +20,9 @@ from _pytest.outcomes import OutcomeException
 from pytest_agentreplay import errors
 from pytest_agentreplay.errors import AgentReplayError, SettingsError, SnapshotError
 from pytest_agentreplay.plugin import keys
-from pytest_agentreplay.plugin.collected import suite_of
-from pytest_agentreplay.plugin.keys import is_opted_in, nodeid_of, redactors_of, settings_of, store_of
-from pytest_agentreplay.plugin.reports import exception_chain, make_failure
+from pytest_agentreplay.plugin.collected import make_suite
+from pytest_agentreplay.plugin.keys import get_nodeid, get_redactors, get_settings, is_opted_in, store_of
+from pytest_agentreplay.plugin.reports import list_exception_chain, make_failure
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
@@ -74,14 +74,14 @@ def make_session(item: pytest.Item) -> RunSession | None:
     """Return the session of a test, not yet open; None where nothing is recorded or replayed."""
     if any(mark.args for mark in item.iter_markers("agentreplay")):
         raise SettingsError("@pytest.mark.agentreplay takes keywords only")
-    settings = settings_of(item, proving=item.stash.get(keys.PROVING, False))
-    settings = plan_adoption(settings, nodeid_of(item), item.config)
+    settings = get_settings(item, proving=item.stash.get(keys.PROVING, False))
+    settings = plan_adoption(settings, get_nodeid(item), item.config)
     if settings.orders or keys.TRIAL in item.stash:
         from pytest_agentreplay.plugin import orders
 
         if hasattr(item, "_excinfo"):
             raise SettingsError(orders.NO_TESTCASE)
-        settings = settings._replace(trial=orders.trial_of(item))
+        settings = settings._replace(trial=orders.get_trial(item))
     if keys.LIVE in item.stash:
         settings = settings.in_cell(item.stash[keys.LIVE][0])
     if settings.mode == "replay" and item.stash.get(keys.BODY, False) and not is_opted_in(item):
@@ -94,16 +94,16 @@ def make_session(item: pytest.Item) -> RunSession | None:
         from pytest_agentreplay.runs import session_factory
 
         place = locate_test(item, settings)
-    suite = functools.partial(suite_of, item.session)
+    suite = functools.partial(make_suite, item.session)
     run_session = session_factory.begin_session(
-        place, settings, store_of(item.config), suite, live_session_class(settings)
+        place, settings, store_of(item.config), suite, get_live_session_class(settings)
     )
     if (backend := getattr(run_session, "live", None)) is not None:
         backend.budget = item.config.stash[keys.LIVE_RUNS].ledger
     return run_session
 
 
-def live_session_class(settings: Settings) -> type[LiveSession] | None:
+def get_live_session_class(settings: Settings) -> type[LiveSession] | None:
     """Return the class of a session that asks the real model, or real tools; None for a replay."""
     if not settings.live_parts() and settings.released is None:
         return None
@@ -180,7 +180,9 @@ def make_unfit_failure(item: pytest.Item, error: AgentReplayError) -> BaseExcept
     if isinstance(error, SnapshotError):
         from pytest_agentreplay.runs.session_factory import describe_refused
 
-        item.stash[keys.FINDING] = describe_refused(error, nodeid_of(item), functools.partial(suite_of, item.session))
+        item.stash[keys.FINDING] = describe_refused(
+            error, get_nodeid(item), functools.partial(make_suite, item.session)
+        )
         return make_failure(item, item.stash[keys.FINDING])
     failure = pytest.fail.Exception(str(error), pytrace=False)
     failure.agentreplay = True  # type: ignore[attr-defined]
@@ -191,7 +193,7 @@ def locate_test(item: pytest.Item, settings: Settings) -> Location:
     """Return where the test stands, today's directories included."""
     from pytest_agentreplay.core.paths import type_from
 
-    nodeid, root, here = nodeid_of(item), item.config.rootpath, item.config.invocation_params.dir
+    nodeid, root, here = get_nodeid(item), item.config.rootpath, item.config.invocation_params.dir
     if root.anchor == here.anchor:  # else they are on two drives
         type_from(Path(os.path.relpath(root, here)).as_posix())
     tmp = (getattr(item, "funcargs", None) or {}).get("tmp_path")
@@ -205,7 +207,7 @@ def locate(config: pytest.Config, test: str, path: Path, settings: Settings, *, 
 
     project = store_of(config).project_of(path, test, recording=settings.mode == "record")
     marks = find_places(project, tmp=tmp) if settings.places else {}
-    return Location(test, path, config.rootpath, marks, os.environ, redactors_of(config))
+    return Location(test, path, config.rootpath, marks, os.environ, get_redactors(config))
 
 
 def explain_refused_setup(item: pytest.Item, run_session: RunSession, raised: BaseException) -> BaseException | None:
@@ -328,7 +330,9 @@ def unwrap_groups() -> Generator[None]:
     except PASSED_THROUGH:
         raise
     except BaseException as raised:
-        refusal = next((error for error in exception_chain(raised, set()) if isinstance(error, ReplayDiverged)), None)
+        refusal = next(
+            (error for error in list_exception_chain(raised, set()) if isinstance(error, ReplayDiverged)), None
+        )
         if refusal is None:
             raise
         raise refusal from None

@@ -89,13 +89,13 @@ def is_opted_in(item: pytest.Item) -> bool:
     return opted_in
 
 
-def settings_of(node: pytest.Item | pytest.Collector, *, proving: bool = False) -> Settings:
+def get_settings(node: pytest.Item | pytest.Collector, *, proving: bool = False) -> Settings:
     """Return the settings of what is at a node: those of the session, with its markers. Raises SettingsError."""
     markers = [dict(mark.kwargs) for mark in node.iter_markers("agentreplay")]
     return node.config.stash[SETTINGS].for_test(markers, proving=proving)
 
 
-def nodeid_of(item: pytest.Item) -> str:
+def get_nodeid(item: pytest.Item) -> str:
     """Return the id of a test, the same in every process.
 
     The workers of `xdist --dist loadgroup` append "@group" to the node id. A test that is replayed in other orders of
@@ -116,28 +116,28 @@ def redact_id(item: pytest.Item, nodeid: str) -> str:
 
     indices = getattr(getattr(item, "callspec", None), "indices", {})
     nth = "-".join(map(str, indices.values())) or "0"
-    return stored_id(nodeid, redaction_of(item.config), lambda: new_redaction(item.config), nth)
+    return stored_id(nodeid, get_redaction(item.config), lambda: make_redaction(item.config), nth)
 
 
-def redaction_of(config: pytest.Config) -> Redaction:
+def get_redaction(config: pytest.Config) -> Redaction:
     """Return what is known as a secret of the whole session, and hidden where no run of a test knows more."""
     if REDACTION not in config.stash:
-        config.stash[REDACTION] = new_redaction(config)
+        config.stash[REDACTION] = make_redaction(config)
     return config.stash[REDACTION]
 
 
-def new_redaction(config: pytest.Config) -> Redaction:
-    """Return the same as `redaction_of`, with nothing numbered yet."""
+def make_redaction(config: pytest.Config) -> Redaction:
+    """Return the same as `get_redaction`, with nothing numbered yet."""
     from pytest_agentreplay.redact.redaction_factory import redaction_for
 
     policy = config.stash[SETTINGS].redacted
     try:
-        return redaction_for(os.environ, policy=policy, redactors=redactors_of(config))
+        return redaction_for(os.environ, policy=policy, redactors=get_redactors(config))
     except SettingsError:  # each guarded test fails with it
         return redaction_for(os.environ, policy=policy)
 
 
-def redactors_of(config: pytest.Config) -> dict[str, Redactor | None]:
+def get_redactors(config: pytest.Config) -> dict[str, Redactor | None]:
     """Return the project's functions that find what nobody else may read. Raises SettingsError for what is none."""
     from pytest_agentreplay import conftests
 
@@ -153,7 +153,7 @@ def store_of(config: pytest.Config) -> Store:
     return config.stash[STORE]
 
 
-def late_calls_of(config: pytest.Config) -> LateCalls:
+def get_late_calls(config: pytest.Config) -> LateCalls:
     """Return what hears of the tests of this process once they are over."""
     if LATE_CALLS not in config.stash:
         from pytest_agentreplay.runs.late_calls import LateCalls

@@ -27,9 +27,9 @@ from pytest_agentreplay.live import history
 from pytest_agentreplay.live.history import Ledger, results_of, spent_of
 from pytest_agentreplay.plugin import keys
 from pytest_agentreplay.plugin.item_session import INTERRUPTS, will_be_skipped
-from pytest_agentreplay.plugin.keys import is_opted_in, nodeid_of, redaction_of, settings_of, store_of
+from pytest_agentreplay.plugin.keys import get_nodeid, get_redaction, get_settings, is_opted_in, store_of
 from pytest_agentreplay.plugin.orders import repeat_item
-from pytest_agentreplay.report.live_reports import cost_text, runs_text, verdict_finding, verdict_lines
+from pytest_agentreplay.report.live_reports import describe_live_verdict, format_cost, format_runs, format_verdicts
 from pytest_agentreplay.report.summary import ReplaySummary
 from pytest_agentreplay.store import files
 
@@ -56,13 +56,15 @@ ENDED = "the session ended before it was decided"
 def can_go_live(item: pytest.Item) -> bool:
     """Return whether the item is a test that is replayed, and has a snapshot; any other says itself what is wrong."""
     try:
-        mode = settings_of(item).mode
+        mode = get_settings(item).mode
     except SettingsError:
         return False
-    return is_opted_in(item) and mode == "replay" and store_of(item.config).path_of(item.path, nodeid_of(item)).exists()
+    return (
+        is_opted_in(item) and mode == "replay" and store_of(item.config).path_of(item.path, get_nodeid(item)).exists()
+    )
 
 
-def live_items(item: Any) -> list[Any]:
+def get_live_items(item: Any) -> list[Any]:
     """Return the item as its frozen run and its live runs; as it is where it is none that can go live."""
     if not isinstance(item, pytest.Function) or not can_go_live(item):
         return [item]
@@ -73,7 +75,7 @@ def live_items(item: Any) -> list[Any]:
     for name, word in WORDS.items():
         if name in cells:
             for number in range(1, 2 if name == "FF" else base.live_runs.runs + 1):
-                items.append(repeat_item(item, nodeid_of(item), word if name == "FF" else f"{word}-{number}"))
+                items.append(repeat_item(item, get_nodeid(item), word if name == "FF" else f"{word}-{number}"))
                 items[-1].stash[keys.LIVE] = name, number
     return items
 
@@ -89,7 +91,7 @@ def repeat_case(item: Any, number: int) -> Any:
     return other
 
 
-def asks_live(item: CaseItem) -> bool:
+def is_asking_live(item: CaseItem) -> bool:
     """Return whether somebody runs this half of a case with a live model. What cannot be read itself says why."""
     try:
         case, half = stored_case.read(item.path, words=None), half_of(item.name)
@@ -98,7 +100,7 @@ def asks_live(item: CaseItem) -> bool:
     return half is not None and bool(case.runners.get(half)) and case.serving.get(half, ServingPolicy()).model == "live"
 
 
-def drifts_of(verdict: Verdict) -> Iterator[Drift]:
+def list_drifts(verdict: Verdict) -> Iterator[Drift]:
     """Yield where a half that failed left the frozen run, and which of its checks are not as the case expects."""
     if not verdict.checks:
         yield Drift("model", verdict.half, "recorded calls only", verdict.headline)
@@ -148,7 +150,7 @@ class LiveItems:
             if hasattr(item, "_excinfo") and can_go_live(item):
                 item.stash[keys.LIVE] = self.config.stash[keys.SETTINGS].axes.cell, 1
             if keys.LIVE in item.stash:
-                self.selected.setdefault(nodeid_of(item), Counter())[item.stash[keys.LIVE][0]] += 1
+                self.selected.setdefault(get_nodeid(item), Counter())[item.stash[keys.LIVE][0]] += 1
         try:
             self.ledger.entries()
         except CannotWrite as error:
@@ -156,7 +158,7 @@ class LiveItems:
 
     def plan(self, item: pytest.Item) -> LivePlan:
         """Return what decides about the test of the item."""
-        return LivePlan(self.selected[nodeid_of(item)], self.runs.test, self.runs.auto)
+        return LivePlan(self.selected[get_nodeid(item)], self.runs.test, self.runs.auto)
 
     def add(
         self, item: pytest.Item, live_run: Mapping[str, Any], changes: Sequence[str] = ()
@@ -164,7 +166,7 @@ class LiveItems:
         """Add what a run gave; as `Ledger.add`."""
         cell, number = item.stash[keys.LIVE]
         plain = {"at": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime()), "drifts": (), **live_run}
-        plain |= {"test": nodeid_of(item), "cell": cell, "run": number, "session": self.session}
+        plain |= {"test": get_nodeid(item), "cell": cell, "run": number, "session": self.session}
         result = LiveResult.of(plain)
         item.stash[WORD] = "passed" if result.same else "stopped" if result.stopped else "drifted"
         return self.ledger.add(result, self.plan(item), changes)
@@ -184,11 +186,11 @@ class LiveItems:
             return finding, failure
         if verdict is None or verdict["word"] == "same":
             return None, failure if results[-1].same else None  # which is the recorded one
-        return verdict_finding(verdict, results, getattr(run_session, "snapshot_facts", dict)(), finding), failure
+        return describe_live_verdict(verdict, results, getattr(run_session, "snapshot_facts", dict)(), finding), failure
 
     def repeat_half(self, item: CaseItem) -> list[CaseItem]:
         """Return a half of a case as its live runs; as it is where it asks no live model."""
-        if self.config.stash[keys.SETTINGS].model != "live" or not asks_live(item):
+        if self.config.stash[keys.SETTINGS].model != "live" or not is_asking_live(item):
             return [item]
         items = [repeat_case(item, number) for number in range(1, self.runs.runs + 1)]
         return [run for run in items if self.is_named(item, run)]
@@ -198,16 +200,16 @@ class LiveItems:
         if keys.LIVE not in item.stash or not verdict.live:
             return verdict
         failed = verdict.outcome == "failed"
-        drifts = [asdict(drift) for drift in drifts_of(verdict)] if failed and not verdict.live["stopped"] else []
+        drifts = [asdict(drift) for drift in list_drifts(verdict)] if failed and not verdict.live["stopped"] else []
         changed = dict(text.split("=", 1) for text in self.config.stash[keys.SETTINGS].changes)
         plain: Any = {"passed": not failed, "failure": verdict.headline * failed, "drifts": drifts, "changed": changed}
-        live_run: Any = redaction_of(self.config).hide_tree(plain | verdict.live)
+        live_run: Any = get_redaction(self.config).hide_tree(plain | verdict.live)
         decided, results = self.add(item, live_run)
         if decided is None or decided["word"] == "same":
             return replace(verdict, outcome="passed") if failed else verdict
         if len(results) > 1:
-            headline = verdict_finding(decided, results, {}, None).headline
-            notes = runs_text(decided["cells"]["LF"]), cost_text([decided])
+            headline = describe_live_verdict(decided, results, {}, None).headline
+            notes = format_runs(decided["cells"]["LF"]), format_cost([decided])
             verdict = replace(verdict, outcome="failed", headline=headline, notes=(*verdict.notes, *notes))
         return verdict
 
@@ -217,7 +219,7 @@ class LiveItems:
         if keys.LIVE not in item.stash or will_be_skipped(item):
             return
         cell, worker = item.stash[keys.LIVE][0], hasattr(self.config, "workerinput")
-        if why := self.ledger.needless(nodeid_of(item), cell, self.plan(item), waits=worker):
+        if why := self.ledger.needless(get_nodeid(item), cell, self.plan(item), waits=worker):
             item.add_marker(pytest.mark.skip(reason=why))
             item.keywords[NOT_NEEDED] = True
 
@@ -279,5 +281,5 @@ class LiveItems:
         if into := self.config.option.agentreplay_live_into:
             plain = {"verdicts": verdicts, "results": [result.plain() for result in results]}
             files.write_whole(Path(into), json.dumps(plain))
-        self.lines = verdict_lines(verdicts)
+        self.lines = format_verdicts(verdicts)
         files.remove(self.ledger.path.parent)

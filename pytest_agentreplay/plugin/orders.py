@@ -1,7 +1,7 @@
 """A test in other orders of answers: items beside the plain one, one for each, so that xdist and shards share them.
 
 `@pytest.mark.agentreplay(orders=120)` asks for them; so does `agentreplay orders`, by a file that says of which test.
-They are collected from the snapshot, in replays alone, and share it with the plain item: `nodeid_of` gives its id.
+They are collected from the snapshot, in replays alone, and share it with the plain item: `get_nodeid` gives its id.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pytest_agentreplay.core.order_permutations import OrderTrial
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import SettingsError, SnapshotError
 from pytest_agentreplay.plugin import keys
-from pytest_agentreplay.plugin.keys import nodeid_of, settings_of, store_of
-from pytest_agentreplay.plugin.reports import summary_of
+from pytest_agentreplay.plugin.keys import get_nodeid, get_settings, store_of
+from pytest_agentreplay.plugin.reports import get_summary
 from pytest_agentreplay.report.summary import to_plain
 
 if TYPE_CHECKING:
@@ -65,17 +65,17 @@ def repeat_item(item: pytest.Function, test: str, word: str) -> pytest.Function:
     return other
 
 
-def ordered_items(item: Any) -> Iterator[Any]:
+def order_items(item: Any) -> Iterator[Any]:
     """Yield the item and its orders; for `agentreplay orders` those of its test alone, the recorded one first."""
-    wish = wish_of(item.config)
+    wish = read_wish(item.config)
     if wish is None:
         yield item
     if not isinstance(item, pytest.Function):
         return
-    test = nodeid_of(item)
+    test = get_nodeid(item)
     if wish is not None and wish["test"] != store_of(item.config).snapshot_id(test):
         return
-    orders_of_test = orders_of(item, test, wish)
+    orders_of_test = get_orders(item, test, wish)
     if orders_of_test:
         item.stash[keys.TRIED] = test
     for number, order in [*([(0, ())] if wish is not None else []), *enumerate(orders_of_test, 1)]:
@@ -83,10 +83,10 @@ def ordered_items(item: Any) -> Iterator[Any]:
             yield make_trial_item(item, test, OrderTrial(number, len(orders_of_test), order), wish)
 
 
-def orders_of(item: pytest.Function, test: str, wish: dict[str, Any] | None) -> list[Order]:
+def get_orders(item: pytest.Function, test: str, wish: dict[str, Any] | None) -> list[Order]:
     """Return the other orders of a test; none where snapshot or settings do not fit: the plain item tells why."""
     try:
-        settings = settings_of(item)
+        settings = get_settings(item)
         limit, seed = (settings.orders, 0) if wish is None else (wish["limit"], wish["seed"])
         if settings.mode != "replay" or settings.axes.cell != "FF" or settings.adopt or not limit:
             return []
@@ -109,7 +109,7 @@ def make_trial_item(
     return other
 
 
-def wish_of(config: pytest.Config) -> dict[str, Any] | None:
+def read_wish(config: pytest.Config) -> dict[str, Any] | None:
     """Return what `agentreplay orders` asks for: test, limit, seed, only, again, and into which file to write."""
     file = config.option.agentreplay_trials
     if file is None:
@@ -119,25 +119,25 @@ def wish_of(config: pytest.Config) -> dict[str, Any] | None:
     return config.stash[WISH]
 
 
-def progress_of(item: pytest.Item) -> OrderProgress:
+def get_progress(item: pytest.Item) -> OrderProgress:
     """Return what is known of the orders of the item's test."""
     tests = item.config.stash.setdefault(PROGRESS, {})
-    return tests.setdefault(nodeid_of(item), OrderProgress())
+    return tests.setdefault(get_nodeid(item), OrderProgress())
 
 
-def trial_of(item: pytest.Item) -> OrderTrial | None:
+def get_trial(item: pytest.Item) -> OrderTrial | None:
     """Return the order of the item; None for the plain one."""
     if keys.TRIAL not in item.stash:
         return None
-    return item.stash[keys.TRIAL]._replace(ended=progress_of(item).ended)
+    return item.stash[keys.TRIAL]._replace(ended=get_progress(item).ended)
 
 
 def skip_trial(item: pytest.Item) -> None:
     """Skip an order of a test that fails in its recorded one, or of which another order has told the race."""
-    trial = trial_of(item)
+    trial = get_trial(item)
     if trial is None or not trial.number:
         return
-    progress = progress_of(item)
+    progress = get_progress(item)
     if progress.broken:
         item.add_marker(pytest.mark.skip(reason="it does not replay in its recorded order: that comes first"))
     elif progress.race_number not in {None, trial.number}:
@@ -146,7 +146,7 @@ def skip_trial(item: pytest.Item) -> None:
 
 def remember_end(item: pytest.Item, run_session: RunSession, ended: EndedRun) -> None:
     """Keep how the test ended: in the recorded order, for the others; in another, when that has changed something."""
-    trial, progress = trial_of(item), progress_of(item)
+    trial, progress = get_trial(item), get_progress(item)
     if trial is not None and trial.number:
         progress.race_number = trial.number if run_session.summary.code else progress.race_number
     elif run_session.mode == "replay":
@@ -159,13 +159,13 @@ class Trials:
     """Hands what the orders of one test have told to `agentreplay orders`."""
 
     def __init__(self, config: pytest.Config) -> None:
-        wish = wish_of(config) or {}
+        wish = read_wish(config) or {}
         self.into = wish["into"]  # the file that the command reads
         self.rows: list[dict[str, Any]] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep the result of an order; of what failed also the report of pytest."""
-        summary = summary_of(report)
+        summary = get_summary(report)
         if summary is not None and summary.trial is not None:
             self.rows.append({"trial": to_plain(summary.trial)})
         if report.failed:

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_agentreplay.plugin import keys, reports
-from pytest_agentreplay.plugin.keys import is_opted_in, late_calls_of, nodeid_of, take_out
+from pytest_agentreplay.plugin.keys import get_late_calls, get_nodeid, is_opted_in, take_out
 from pytest_agentreplay.plugin.session_report import is_tried_again
 from pytest_agentreplay.report.notices import RAN_ON, TIMED, judge_proof
-from pytest_agentreplay.report.summary import Proof, from_plain, to_plain
+from pytest_agentreplay.report.summary import Proof, restore_plain, to_plain
 from pytest_agentreplay.store import files
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class ProofInProcess:
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, Any, Any]:
         """Run the test, whoever does it, once or several times; listen around one that did not opt in."""
         if not is_opted_in(item):
-            with late_calls_of(item.config).watch_bystander():
+            with get_late_calls(item.config).watch_bystander():
                 return (yield)
         self.running, self.timer = (item, nextitem), None
         try:
@@ -110,13 +110,13 @@ class ProofInProcess:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None]:
         """The last report of a try: replay the recording at once, offline, unless the test is tried again."""
-        summary = reports.summary_of(report)
+        summary = reports.get_summary(report)
         if self.running is not None and report.nodeid == self.running[0].nodeid:
             self.reports = [*(self.reports if report.when != "setup" else ()), report]
             self.run_again |= is_tried_again(report)
             if summary is not None:
                 if not self.run_again:
-                    self.add_proofs(report, summary, reports.fixture_summaries_of(report))
+                    self.add_proofs(report, summary, reports.get_fixture_summaries(report))
                 self.run_again = False
         yield
 
@@ -126,15 +126,15 @@ class ProofInProcess:
         if not new or not self.proves:
             return
         proofs = self.prove(new, test)
-        reports.attach_summary(report, reports.with_proof(test, proofs))
-        reports.attach_fixture_summaries(report, [reports.with_proof(fixture, proofs) for fixture in fixtures])
+        reports.attach_summary(report, reports.add_proof(test, proofs))
+        reports.attach_fixture_summaries(report, [reports.add_proof(fixture, proofs) for fixture in fixtures])
 
     def prove(self, new: Sequence[SessionSummary], test: SessionSummary) -> dict[str, Proof]:
         """Return the proof of each new recording, by the id of its test or fixture."""
         assert self.running is not None
         assert test.recording is not None
         item, nextitem = self.running
-        why = WOULD_RUN_AGAIN if any(map(runs_tools_again, new)) else ""
+        why = WOULD_RUN_AGAIN if any(map(is_running_tools_again, new)) else ""
         if not why and item.config.getoption("trace", None):  # pytest has put its debugger around the function for good
             why = "--trace would stop again"
         if why:
@@ -158,7 +158,7 @@ class ProofInProcess:
         self.timer = None if settings.func_only else settings
 
 
-def runs_tools_again(summary: SessionSummary) -> bool:
+def is_running_tools_again(summary: SessionSummary) -> bool:
     """Return whether a replay would run a tool that is not frozen."""
     return summary.late or (summary.recording is not None and bool(summary.recording.unfrozen))
 
@@ -176,26 +176,26 @@ def replay_recording(
 
     item.stash[keys.PROVING] = True
     try:
-        with without_prompts(item.config):
+        with disable_prompts(item.config):
             phases = runtestprotocol(item, nextitem=nextitem, log=False)
     finally:
         del item.stash[keys.PROVING]
     finding, failure = item.stash.get(keys.FINDING, None), None
-    if failing := [report for report in phases if really_failed(report) and report.when not in broken]:
+    if failing := [report for report in phases if has_really_failed(report) and report.when not in broken]:
         crash = getattr(failing[0].longrepr, "reprcrash", None)
         failure = crash.message if crash is not None else failing[0].longreprtext
     headline = finding.headline if finding is not None else ""
-    proof = judge_proof(outcome, reports.summary_of(phases[-1]), headline, failure)
+    proof = judge_proof(outcome, reports.get_summary(phases[-1]), headline, failure)
     skips = [report.longrepr for report in phases if report.skipped and not hasattr(report, "wasxfail")]
     if proof.replays and skips and outcome != "skipped":
         reason = str(skips[0][2] if isinstance(skips[0], tuple) else skips[0]).removeprefix("Skipped: ")
         proof = Proof(skipped=f"the test is skipped in its replay: {reason}")
-    hide = reports.hider_of(item)
+    hide = reports.find_hider(item)
     return replace(proof, why=hide(proof.why), skipped=hide(proof.skipped)), finding
 
 
 @contextmanager
-def without_prompts(config: pytest.Config) -> Iterator[None]:
+def disable_prompts(config: pytest.Config) -> Iterator[None]:
     """No prompt of a debugger (`breakpoint()`, `pdb.set_trace()`, `--pdb`): the recording has asked already."""
     import pdb  # noqa: T100  to keep it from asking
 
@@ -213,7 +213,7 @@ def without_prompts(config: pytest.Config) -> Iterator[None]:
             manager.register(postmortem, "pdbinvoke")
 
 
-def really_failed(report: pytest.TestReport) -> bool:
+def has_really_failed(report: pytest.TestReport) -> bool:
     """Return whether something failed, as it may have been expected; a pass that nobody expected is none."""
     if hasattr(report, "wasxfail"):
         return report.skipped
@@ -253,7 +253,7 @@ class FreshProof:
             self.broken.pop(report.nodeid, None)
         if report.failed and report.when != "call":
             self.broken.setdefault(report.nodeid, set()).add(str(report.when))
-        if (summary := reports.summary_of(report)) is not None and report.nodeid in self.broken:
+        if (summary := reports.get_summary(report)) is not None and report.nodeid in self.broken:
             self.phases[summary.test] = sorted(self.broken.pop(report.nodeid))
 
     @pytest.hookimpl(tryfirst=True)
@@ -271,11 +271,11 @@ class FreshProof:
             proofs = {summary.test: Proof(skipped="the session was interrupted") for summary in new}
         else:
             proofs = self.prove(recorded, new)
-        summaries[:] = [reports.with_proof(summary, proofs) if summary.is_new else summary for summary in summaries]
+        summaries[:] = [reports.add_proof(summary, proofs) if summary.is_new else summary for summary in summaries]
 
     def prove(self, recorded: list[SessionSummary], new: list[SessionSummary]) -> dict[str, Proof]:
         """Return the proofs of the new recordings, by test or fixture."""
-        live = {summary.test for summary in recorded if runs_tools_again(summary)}
+        live = {summary.test for summary in recorded if is_running_tools_again(summary)}
         willing = {summary.test for summary in recorded if live.isdisjoint({summary.test, *summary.uses})}
         tests = [summary for summary in recorded if summary.fixture is None and summary.test in willing]
         chosen = [*choose_tests(tests, new)]
@@ -285,9 +285,9 @@ class FreshProof:
             if summary.test not in willing:
                 proof: Proof | None = Proof(skipped=WOULD_RUN_AGAIN)
             elif summary.fixture is None:
-                proof = proof_of(summary.test, results)
+                proof = prove_test(summary.test, results)
             else:
-                proof = proof_of_fixture(summary.test, chosen, results)
+                proof = prove_fixture(summary.test, chosen, results)
             if proof is not None:
                 proofs[summary.test] = proof
         return proofs
@@ -328,22 +328,22 @@ def choose_tests(willing: list[SessionSummary], new: list[SessionSummary]) -> It
             yield summary
 
 
-def proof_of(test: str, results: ProofResults) -> Proof:
+def prove_test(test: str, results: ProofResults) -> Proof:
     """Return the proof of a test."""
     if (row := results.by_test.get(test)) is not None:
-        return from_plain(Proof, row["proof"])
+        return restore_plain(Proof, row["proof"])
     return Proof(skipped=results.missing.get(test, "no process replayed it"))
 
 
-def proof_of_fixture(fixture: str, chosen: list[SessionSummary], results: ProofResults) -> Proof | None:
+def prove_fixture(fixture: str, chosen: list[SessionSummary], results: ProofResults) -> Proof | None:
     """Return the proof of a fixture: where it has diverged, else that a test that uses it has run; None without one."""
     using = [summary.test for summary in chosen if fixture in summary.uses]
     for row in results.by_test.values():
         if row["parted"] == fixture:
-            return from_plain(Proof, row["proof"])
+            return restore_plain(Proof, row["proof"])
     if any(test in results.by_test for test in using):
         return Proof()
-    return proof_of(using[0], results) if using else None
+    return prove_test(using[0], results) if using else None
 
 
 def prepare_options(config: pytest.Config) -> None:
@@ -379,7 +379,7 @@ class ProofPlanRunner:
 
     def is_planned(self, item: pytest.Item) -> bool:
         """Return whether it is a test of the plan; its other orders of answers are no part of the proof."""
-        return nodeid_of(item) in self.tests and keys.TRIAL not in item.stash
+        return get_nodeid(item) in self.tests and keys.TRIAL not in item.stash
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None]:
@@ -387,12 +387,12 @@ class ProofPlanRunner:
         before = [item for item in items if self.is_planned(item)]
         yield
         kept = [item for item in items if self.is_planned(item)]
-        names = {*map(nodeid_of, kept)}
-        items[:] = [*kept, *(item for item in before if nodeid_of(item) not in names)]
+        names = {*map(get_nodeid, kept)}
+        items[:] = [*kept, *(item for item in before if get_nodeid(item) not in names)]
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Report which tests are not there."""
-        for test in self.tests.keys() - {*map(nodeid_of, session.items)}:
+        for test in self.tests.keys() - {*map(get_nodeid, session.items)}:
             why = self.uncollected.get(test.partition("::")[0])
             reason = "a fresh process does not collect it" + (f": {why}" if why is not None else "")
             self.write(missing=test, why=reason)
@@ -400,7 +400,7 @@ class ProofPlanRunner:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
         """Replay a test, before any plugin that would run it several times or in a process of its own."""
-        test = nodeid_of(item)
+        test = get_nodeid(item)
         row = self.tests[test]
         replay_again = partial(replay_recording, item, nextitem, row["outcome"], row["broken"])
         self.write(started=test)

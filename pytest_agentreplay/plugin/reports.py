@@ -26,8 +26,8 @@ from _pytest.skipping import xfailed_key
 
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.plugin import keys
-from pytest_agentreplay.plugin.keys import late_calls_of, redaction_of
-from pytest_agentreplay.report.summary import Proof, SessionSummary, from_plain, to_plain
+from pytest_agentreplay.plugin.keys import get_late_calls, get_redaction
+from pytest_agentreplay.report.summary import Proof, SessionSummary, restore_plain, to_plain
 
 if TYPE_CHECKING:
     import warnings
@@ -47,9 +47,9 @@ TEST = "agentreplay"
 FIXTURES = "agentreplay_fixtures"
 
 
-def hider_of(item: pytest.Item) -> Hide:
+def find_hider(item: pytest.Item) -> Hide:
     """Return what redacts a text about `item`: the secrets of its run, and where it has none, of the environment."""
-    redactions = item.stash.get(keys.REDACTIONS, None) or [redaction_of(item.config)]
+    redactions = item.stash.get(keys.REDACTIONS, None) or [get_redaction(item.config)]
     return lambda text: reduce(lambda text_so_far, redaction: redaction.hide(text_so_far), redactions, text)
 
 
@@ -89,7 +89,7 @@ def leave_out_our_frames(error: BaseException | None) -> None:
     """Have pytest leave the frames of this package out of the traceback: their locals are what the agent had sent."""
     if not getattr(error, "pytrace", True):
         return  # it has no traceback to be shown, and pytest would say that all of it is hidden
-    for exception in exception_chain(error, set()):
+    for exception in list_exception_chain(error, set()):
         traceback = exception.__traceback__
         while traceback is not None:
             names = traceback.tb_frame.f_globals
@@ -99,7 +99,7 @@ def leave_out_our_frames(error: BaseException | None) -> None:
             traceback = traceback.tb_next
 
 
-def exception_chain(error: BaseException | None, seen: set[int]) -> Iterator[BaseException]:
+def list_exception_chain(error: BaseException | None, seen: set[int]) -> Iterator[BaseException]:
     """Yield an exception and all that pytest shows with it: causes, contexts, members of a group."""
     if error is None or id(error) in seen:
         return
@@ -107,7 +107,7 @@ def exception_chain(error: BaseException | None, seen: set[int]) -> Iterator[Bas
     yield error
     for other in (error.__cause__, error.__context__, *getattr(error, "exceptions", ())):
         if isinstance(other, BaseException):
-            yield from exception_chain(other, seen)
+            yield from list_exception_chain(other, seen)
 
 
 def hide_reason(error: Exit, hide: Hide) -> None:
@@ -184,10 +184,10 @@ def add_finding(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.T
     finding = getattr(call.excinfo.value, "finding", None) if call.excinfo is not None else None
     if finding is None or not report.failed:
         return False
-    from pytest_agentreplay.report.finding import cause_of
+    from pytest_agentreplay.report.finding import find_cause
 
     show_headline(report, finding)
-    report.__dict__["agentreplay_cause"] = to_plain(cause_of(finding, item.nodeid))
+    report.__dict__["agentreplay_cause"] = to_plain(find_cause(finding, item.nodeid))
     return True
 
 
@@ -209,8 +209,8 @@ def complete_report(item: pytest.Item, call: pytest.CallInfo[None], report: pyte
         if finding is not None:  # how far the replay came; the short summary stays the test's own error
             add_section(report, format_for(item, finding))
     if report.when == "teardown":
-        attach_summary(report, hidden_summary(run_session))
-        late_calls_of(item.config).add_session(run_session)
+        attach_summary(report, hide_summary(run_session))
+        get_late_calls(item.config).add_session(run_session)
         if run_session.mode == "record":
             item.stash[keys.UNDO] = run_session.withdraw
         # Let go: it holds the run. A test that is run again opens another one.
@@ -237,15 +237,15 @@ def forget_unittest_failure(item: pytest.Item) -> None:
         item._excinfo = None  # type: ignore[attr-defined]
 
 
-def summary_of(report: pytest.TestReport) -> SessionSummary | None:
+def get_summary(report: pytest.TestReport) -> SessionSummary | None:
     """Return the summary of the test that ended with this report, if it is the last one of a test of ours."""
     plain = getattr(report, TEST, None)
-    return None if plain is None else from_plain(SessionSummary, plain)
+    return None if plain is None else restore_plain(SessionSummary, plain)
 
 
-def fixture_summaries_of(report: pytest.TestReport) -> list[SessionSummary]:
+def get_fixture_summaries(report: pytest.TestReport) -> list[SessionSummary]:
     """Return the summaries of the wider fixtures that were torn down with the test."""
-    return [from_plain(SessionSummary, plain) for plain in getattr(report, FIXTURES, ())]
+    return [restore_plain(SessionSummary, plain) for plain in getattr(report, FIXTURES, ())]
 
 
 def attach_summary(report: pytest.TestReport, summary: SessionSummary) -> None:
@@ -258,20 +258,20 @@ def attach_fixture_summaries(report: pytest.TestReport, summaries: Sequence[Sess
     report.__dict__[FIXTURES] = to_plain(summaries)
 
 
-def hidden_summary(run_session: RunSession) -> SessionSummary:
+def hide_summary(run_session: RunSession) -> SessionSummary:
     """Return the summary of a session without what its redaction knows as a secret: nothing else leaves the process."""
     plain = run_session.redaction.hide_tree(to_plain(run_session.summarize()))
-    return from_plain(SessionSummary, cast("dict[str, Any]", plain))
+    return restore_plain(SessionSummary, cast("dict[str, Any]", plain))
 
 
-def with_proof(summary: SessionSummary, proofs: Mapping[str, Proof]) -> SessionSummary:
+def add_proof(summary: SessionSummary, proofs: Mapping[str, Proof]) -> SessionSummary:
     """Return the summary with the proof of its recording, if there is one under its id."""
     if summary.recording is None or summary.test not in proofs:
         return summary
     return replace(summary, recording=replace(summary.recording, proof=proofs[summary.test]))
 
 
-def failure_lines(report: pytest.TestReport) -> list[str]:
+def format_failure(report: pytest.TestReport) -> list[str]:
     """Return the list of lines that pytest will print as the report, to be changed in place.
 
     They are those of the last entry of the last exception (pytest 8.4 to 9, `_pytest._code.code.ReprEntry`), which
@@ -290,12 +290,12 @@ def correct_xfail(item: pytest.Item, call: pytest.CallInfo[None], report: pytest
     error = call.excinfo.value if call.excinfo is not None else None
     excused = hasattr(report, "wasxfail")
     if isinstance(error, ReplayDiverged) or hasattr(error, "agentreplay"):
-        if (holds := item.stash.get(xfailed_key, None)) is not None and names_divergence(item):
+        if (holds := item.stash.get(xfailed_key, None)) is not None and is_naming_divergence(item):
             report.outcome, report.wasxfail = "skipped", holds.reason
         elif excused:
             report.outcome = "failed"
             del report.wasxfail
-    elif excused and report.skipped and call.when == "call" and not names_divergence(item):
+    elif excused and report.skipped and call.when == "call" and not is_naming_divergence(item):
         fail_hidden_divergence(item, call, report)
 
 
@@ -314,7 +314,7 @@ def fail_hidden_divergence(item: pytest.Item, call: pytest.CallInfo[None], repor
     del report.wasxfail
 
 
-def names_divergence(item: pytest.Item) -> bool:
+def is_naming_divergence(item: pytest.Item) -> bool:
     """Return whether the `xfail` that holds for the test has `raises=ReplayDiverged`, or a tuple with it."""
     holds = item.stash.get(xfailed_key, None)
     raises = getattr(holds, "raises", None)

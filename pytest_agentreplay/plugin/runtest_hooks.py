@@ -35,7 +35,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, Any, Any]:
             from pytest_agentreplay.plugin import reports
 
             run_session = item.stash.get(keys.RUN_SESSION, None)
-            reports.hide_reason(stop, reports.hider_of(item) if run_session is None else run_session.redaction.hide)
+            reports.hide_reason(stop, reports.find_hider(item) if run_session is None else run_session.redaction.hide)
         raise
     finally:
         # pytest keeps its items to the end of the session, and a redaction takes 45 kB.
@@ -57,7 +57,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
         from pytest_agentreplay.plugin import fixtures
 
         fixtures.wrap_package_setups(item)
-    if is_opted_in(item) and conflicts.asks_for_ours(item):
+    if is_opted_in(item) and conflicts.is_asking_for_ours(item):
         from pytest_agentreplay.plugin import item_session
 
         if not item.config.option.setupplan and not item_session.will_be_skipped(item):
@@ -265,7 +265,7 @@ def pytest_runtest_makereport(
             hiding = item.stash.setdefault(keys.REDACTIONS, [])
             redactions = [run_session.redaction, *(shared.redactions() if shared is not None else ())]
             hiding += [redaction for redaction in redactions if redaction not in hiding]
-        hide = reports.hider_of(item)
+        hide = reports.find_hider(item)
         item.config.stash[keys.REPORT].hiding = item.nodeid, hide
         report = yield
         reports.complete_report(item, call, report)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_agentreplay.plugin import keys
-from pytest_agentreplay.plugin.keys import redaction_of, store_of
+from pytest_agentreplay.plugin.keys import get_redaction, store_of
 
 if TYPE_CHECKING:
     import warnings
@@ -92,15 +92,15 @@ class SessionReport:
             self.share_cause(report, cause)
         summary = None
         if hasattr(report, "agentreplay") or hasattr(report, "agentreplay_fixtures"):
-            from pytest_agentreplay.plugin.reports import fixture_summaries_of, summary_of
+            from pytest_agentreplay.plugin.reports import get_fixture_summaries, get_summary
 
-            summary = summary_of(report)
-            self.summaries += fixture_summaries_of(report)
+            summary = get_summary(report)
+            self.summaries += get_fixture_summaries(report)
         if (case := getattr(report, "agentreplay_case", None)) is not None:
-            from pytest_agentreplay.report.summary import from_plain
+            from pytest_agentreplay.report.summary import restore_plain
             from pytest_agentreplay.report.verdict import HalfSummary
 
-            self.cases[report.nodeid] = half = from_plain(HalfSummary, case)
+            self.cases[report.nodeid] = half = restore_plain(HalfSummary, case)
             self.levels |= {half.network} - {""}
         if report.when == "call":
             self.passed[report.nodeid] = report.passed
@@ -123,13 +123,15 @@ class SessionReport:
         """Report a change that several tests fail with once; a worker of xdist leaves that to the controller."""
         if self.is_worker:
             return
-        from pytest_agentreplay.plugin.reports import failure_lines
+        from pytest_agentreplay.plugin.reports import format_failure
         from pytest_agentreplay.report.finding import Cause, SharedCauses
-        from pytest_agentreplay.report.summary import from_plain
+        from pytest_agentreplay.report.summary import restore_plain
 
         if self.shared_causes is None:
             self.shared_causes = SharedCauses()
-        self.shared_causes.add(from_plain(Cause, plain), failure_lines(report), shorten=self.config.get_verbosity() < 2)
+        self.shared_causes.add(
+            restore_plain(Cause, plain), format_failure(report), shorten=self.config.get_verbosity() < 2
+        )
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_warning_recorded(self, warning_message: warnings.WarningMessage, nodeid: str) -> None:
@@ -152,9 +154,9 @@ class SessionReport:
         """Take what a worker process of xdist heard when its tests were over."""
         self.lost |= error is not None or not hasattr(node, "workeroutput")
         if facts := getattr(node, "workeroutput", {}).get("agentreplay"):
-            from pytest_agentreplay.report.summary import ProcessSummary, from_plain
+            from pytest_agentreplay.report.summary import ProcessSummary, restore_plain
 
-            self.processes.append(from_plain(ProcessSummary, facts))
+            self.processes.append(restore_plain(ProcessSummary, facts))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_handlecrashitem(self, crashitem: str) -> None:
@@ -216,7 +218,7 @@ class SessionReport:
         prefix = getattr(config, "workerinput", {}).get("agentreplay_exit", "")
         guard = ExitGuard(
             config.stash[keys.LATE_CALLS],
-            redaction_of(config),
+            get_redaction(config),
             root=str(config.rootpath),
             files_prefix=prefix,
             allow_hosts=self.base.allow_hosts,
@@ -236,9 +238,9 @@ class SessionReport:
             if recording is None or recording.verdict not in {"created", "replaced"}:  # else it came when all was done
                 run_session.end_body(EndedRun(interrupted=True))
                 run_session.end()
-            from pytest_agentreplay.plugin.reports import hidden_summary
+            from pytest_agentreplay.plugin.reports import hide_summary
 
-            self.summaries.append(hidden_summary(run_session))
+            self.summaries.append(hide_summary(run_session))
         finally:
             if before is not None:
                 signal.signal(signal.SIGINT, before)
@@ -291,47 +293,47 @@ class SessionReport:
         if not (self.summaries or self.cases or self.nothing_verified or any(self.processes)):
             return
         from pytest_agentreplay.report.escape import escape_line, escape_output
-        from pytest_agentreplay.report.notices import footer_lines
+        from pytest_agentreplay.report.notices import format_footer
 
         for call in [call for process in self.processes for call in process.late]:
             # Too late for a report: it is a notice below, and counted as an error.
             place = call.test.partition("::")[0], None, call.test
             error = pytest.TestReport(call.test, place, {}, "failed", escape_output(call.call), "teardown")
             terminalreporter.stats.setdefault("error", []).append(error)
-        lines = footer_lines(self.notices(), config.get_verbosity())
+        lines = format_footer(self.notices(), config.get_verbosity())
         if not lines:
             return
         if config.get_verbosity() >= 0:
             terminalreporter.section("agentreplay", sep="-")
-        for row in map(redaction_of(config).hide, map(config.stash[keys.SETTINGS].written, lines)):
+        for row in map(get_redaction(config).hide, map(config.stash[keys.SETTINGS].written, lines)):
             terminalreporter.line(escape_output(escape_line(row)))
 
     def notices(self) -> Iterator[Notice]:
         """Yield the notices of the footer, in its order."""
         from pytest_agentreplay.report import session_notices
-        from pytest_agentreplay.report.notices import error, lock_notices, unused_notices, warning
+        from pytest_agentreplay.report.notices import make_error, make_lock_notices, make_unused_notices, make_warning
         from pytest_agentreplay.report.summary import ProcessSummary
 
         base, here = self.base, self.config.invocation_params.dir
-        yield from session_notices.session_notices(self.summaries, here)
+        yield from session_notices.make_session_notices(self.summaries, here)
         if self.shared_causes is not None:
             yield from self.shared_causes.notices()
         if self.levels and base.on_ci and base.model == "frozen":
-            yield from session_notices.secret_notices(os.environ)
+            yield from session_notices.make_secret_notices(os.environ)
         if self.nothing_verified:
             yield session_notices.NOTHING_VERIFIED
         processes = sum(self.processes, ProcessSummary())
-        yield from session_notices.process_notices(processes, recording=is_recording(base))
+        yield from session_notices.make_process_notices(processes, recording=is_recording(base))
         if self.unused is not None:
-            yield from unused_notices(self.unused, here=here, fails=base.unused == "fail")
-        yield from lock_notices(self.unlike, here=here, fails=self.lock_binds)
+            yield from make_unused_notices(self.unused, here=here, fails=base.unused == "fail")
+        yield from make_lock_notices(self.unlike, here=here, fails=self.lock_binds)
         if self.cases:
             from pytest_agentreplay.report.verdict import count_halves
 
-            yield from session_notices.unheard_notices(half.unheard for half in self.cases.values())
-            yield warning(count_halves([*self.cases.values()]))
+            yield from session_notices.make_unheard_notices(half.unheard for half in self.cases.values())
+            yield make_warning(count_halves([*self.cases.values()]))
         if keys.LIVE_RUNS in self.config.stash:
-            yield error(*self.config.stash[keys.LIVE_RUNS].lines)
+            yield make_error(*self.config.stash[keys.LIVE_RUNS].lines)
 
 
 def is_recording(base: Settings) -> bool:

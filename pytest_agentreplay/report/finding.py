@@ -22,7 +22,7 @@ from pytest_agentreplay.core.diff.texts import excerpt, shorten
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.paths import near, selecting
 from pytest_agentreplay.report.escape import escape_line, escape_text
-from pytest_agentreplay.report.notices import error
+from pytest_agentreplay.report.notices import make_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -70,16 +70,16 @@ class Finding:
     properties: dict[str, str] = field(default_factory=dict)
 
     def plain(self) -> dict[str, Any]:
-        """Return the finding as JSON takes it; `finding_of` is the way back."""
+        """Return the finding as JSON takes it; `restore_finding` is the way back."""
         return asdict(self)
 
 
-def finding_of(data: Mapping[str, Any]) -> Finding:
+def restore_finding(data: Mapping[str, Any]) -> Finding:
     """Return the finding that `plain` gave."""
     return Finding(**{**data, "lines": tuple(Line(**line) for line in data["lines"])})
 
 
-def with_steps(finding: Finding, written: Callable[[str], str]) -> Finding:
+def rewrite_steps(finding: Finding, written: Callable[[str], str]) -> Finding:
     """Return the finding with `written` applied to each step, "what it does: what to type"."""
     steps = {line: written(f"{line.label}: {line.text}") for line in finding.lines if line.what == "next"}
     lines = (
@@ -88,17 +88,17 @@ def with_steps(finding: Finding, written: Callable[[str], str]) -> Finding:
     return replace(finding, lines=tuple(lines))
 
 
-def record_step(test: str, label: str) -> Line:
+def make_record_step(test: str, label: str) -> Line:
     """Return the command that records a test again, behind what it is for."""
     return Line("next", f"{RECORD}{selecting(test)}", label)
 
 
-def snapshot_lines(facts: Mapping[str, Json], label: str = "snapshot") -> list[Line]:
+def make_snapshot_lines(facts: Mapping[str, Json], label: str = "snapshot") -> list[Line]:
     """Return the line that names the snapshot; none where `facts` have no file."""
-    return [Line("text", file, label)] if (file := file_of(facts)) else []
+    return [Line("text", file, label)] if (file := find_file(facts)) else []
 
 
-def file_of(facts: Mapping[str, Json]) -> str:
+def find_file(facts: Mapping[str, Json]) -> str:
     """Return the snapshot as people would type it: from the working directory when it is below."""
     file = str(facts.get("file") or "")
     return near(Path(file), Path.cwd()) if file else ""
@@ -196,7 +196,7 @@ class Cause:
     again: str = ""
 
 
-def cause_of(finding: Finding, test: str) -> Cause:
+def find_cause(finding: Finding, test: str) -> Cause:
     """Return the cause of `finding`, which fails `test`.
 
     Two findings have one cause where their code, and path and text of each difference on both sides, are equal; and,
@@ -232,7 +232,7 @@ def find_command(causes: Sequence[Cause]) -> tuple[str, str]:
     return "to keep the new behaviour", f"{RECORD}{listed}" if all(targets) else ""
 
 
-def first_lines(causes: Sequence[Cause]) -> list[str]:
+def format_first_lines(causes: Sequence[Cause]) -> list[str]:
     """Return what the report of the first test ends with."""
     when, typed = find_command(causes)
     return [
@@ -242,13 +242,13 @@ def first_lines(causes: Sequence[Cause]) -> list[str]:
     ]
 
 
-def shared_notices(changes: Iterable[Sequence[Cause]]) -> Iterator[Notice]:
+def make_shared_notices(changes: Iterable[Sequence[Cause]]) -> Iterator[Notice]:
     """Yield each change behind several tests, and what accepts it."""
     several = (sorted(causes, key=lambda cause: cause.test) for causes in changes if len(causes) > 1)
     for causes in sorted(several, key=lambda causes: causes[0].test):
         when, typed = find_command(causes)
         lines = [f"shared    {causes[0].headline}", f"          {list_tests(causes)}"]
-        yield error(*lines, *([f"          {when}:   {typed}"] if typed else []))
+        yield make_error(*lines, *([f"          {when}:   {typed}"] if typed else []))
 
 
 class SharedCauses:
@@ -276,8 +276,8 @@ class SharedCauses:
         """Add to each first report how many tests have failed with its change; pytest prints the reports next."""
         for digest, causes in self._causes.items():
             if len(causes) > 1:
-                self._first_reports[digest].extend(first_lines(causes))
+                self._first_reports[digest].extend(format_first_lines(causes))
 
     def notices(self) -> Iterator[Notice]:
         """Return the notices at the session's end, the same whichever worker of xdist was faster."""
-        return shared_notices(self._causes.values())
+        return make_shared_notices(self._causes.values())

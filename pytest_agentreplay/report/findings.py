@@ -20,7 +20,14 @@ from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.core.paths import quoted, selecting
 from pytest_agentreplay.core.turns import label
 from pytest_agentreplay.dialects import READER
-from pytest_agentreplay.report.finding import REQUEST_KINDS, Finding, Line, file_of, record_step, snapshot_lines
+from pytest_agentreplay.report.finding import (
+    REQUEST_KINDS,
+    Finding,
+    Line,
+    find_file,
+    make_record_step,
+    make_snapshot_lines,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -43,35 +50,35 @@ def describe_divergence(divergence: Divergence, test: str, facts: Mapping[str, J
         return _describe_new(divergence, test, facts)
     if divergence.kind is Kind.UNREADABLE:
         return _describe_unreadable(divergence, test, facts)
-    lines = [*difference_lines(divergence), *_cause_lines(divergence), *_course_lines(divergence)]
-    file = file_of(facts)
+    lines = [*make_difference_lines(divergence), *_make_cause_lines(divergence), *_make_course_lines(divergence)]
+    file = find_file(facts)
     if file:
         when = str(facts.get("recorded") or "")[:10]
         lines.append(Line("text", f"{file}{when and f' (recorded {when})'}", "snapshot"))
-    lines += [*_change_lines(facts), *_chance_lines(facts), *_hint_lines(divergence)]
+    lines += [*_make_change_lines(facts), *_make_chance_lines(facts), *_make_hint_lines(divergence)]
     if divergence.kind in REQUEST_KINDS and file:
-        lines.append(_accept_step(divergence, file, accepting=facts.get("mode") == "adopt"))
-    lines.append(record_step(test, "keep the new behaviour"))
+        lines.append(_make_accept_step(divergence, file, accepting=facts.get("mode") == "adopt"))
+    lines.append(make_record_step(test, "keep the new behaviour"))
     verify = "--replay-tools=verify " if facts.get("replay_tools") == "verify" else ""
     lines.append(Line("next", f"pytest -vv {verify}{selecting(test)}", "see all of it"))
-    return _make_finding(divergence, test, [*lines, *_call_lines(divergence)])
+    return _make_finding(divergence, test, [*lines, *_make_call_lines(divergence)])
 
 
 def describe_early_stop(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
     """Return what stands beside the error of a test that ended before its recording did."""
-    lines = [*_cause_lines(divergence), *snapshot_lines(facts)]
-    if file := file_of(facts):
-        lines.append(_show_step(file, divergence, "see the recorded turn"))
+    lines = [*_make_cause_lines(divergence), *make_snapshot_lines(facts)]
+    if file := find_file(facts):
+        lines.append(_make_show_step(file, divergence, "see the recorded turn"))
     finding = _make_finding(divergence, test, lines)
     return replace(finding, headline=f"[{finding.code}] {divergence.summary}")
 
 
-def _show_step(file: str, divergence: Divergence, label: str) -> Line:
+def _make_show_step(file: str, divergence: Divergence, label: str) -> Line:
     turn = f" --turn {divergence.turn}" if divergence.turn else ""
     return Line("next", f"agentreplay show {quoted(file)}{turn}", label)
 
 
-def _accept_step(divergence: Divergence, file: str, *, accepting: bool) -> Line:
+def _make_accept_step(divergence: Divergence, file: str, *, accepting: bool) -> Line:
     """Return the command that keeps the recorded replies; where it would fail, or just has, why it is not offered."""
     recorded, now = divergence.recorded, divergence.now
     moved = any(difference.path in {"url", "method", "call"} for difference in divergence.differences)
@@ -94,9 +101,9 @@ def add_waiting(finding: Finding, line: str, *, refused: bool) -> Finding:
 
 def describe_comparison(divergence: Divergence, first: str, second: str) -> Finding:
     """Return the finding of two snapshot files that part; `first` is told as recorded, `second` as now."""
-    lines = [*difference_lines(divergence), *_cause_lines(divergence)]
-    lines += [_show_step(first, divergence, "see recorded"), _show_step(second, divergence, "see now")]
-    return _make_finding(divergence, f"{first} .. {second}", [*lines, *_call_lines(divergence)])
+    lines = [*make_difference_lines(divergence), *_make_cause_lines(divergence)]
+    lines += [_make_show_step(first, divergence, "see recorded"), _make_show_step(second, divergence, "see now")]
+    return _make_finding(divergence, f"{first} .. {second}", [*lines, *_make_call_lines(divergence)])
 
 
 def _make_finding(divergence: Divergence, test: str, lines: Iterable[Line]) -> Finding:
@@ -141,8 +148,8 @@ def _describe_new(divergence: Divergence, test: str, facts: Mapping[str, Json]) 
     lines = [Line("text", call_label, "first call")] if call_label else []
     if divergence.origin:
         lines.append(Line("text", divergence.origin, "called from"))
-    lines += [*snapshot_lines(facts, "looked for"), *(Line("text", text) for text in divergence.detail)]
-    lines += [*_hint_lines(divergence), record_step(test, "record it, with the model and the tools live")]
+    lines += [*make_snapshot_lines(facts, "looked for"), *(Line("text", text) for text in divergence.detail)]
+    lines += [*_make_hint_lines(divergence), make_record_step(test, "record it, with the model and the tools live")]
     return _make_finding(divergence, test, lines)
 
 
@@ -151,15 +158,15 @@ def _describe_unreadable(divergence: Divergence, test: str, facts: Mapping[str, 
     summary, *more = divergence.summary.removeprefix(f"{file}: ").splitlines() or [""]
     lines = [Line("text", text) for text in more]
     lines.append(Line("cause", "a snapshot that cannot be read is never taken for absent, and never recorded over"))
-    lines += [*snapshot_lines(facts), *_hint_lines(divergence)]
-    if (file := file_of(facts)) and not divergence.hints:
+    lines += [*make_snapshot_lines(facts), *_make_hint_lines(divergence)]
+    if (file := find_file(facts)) and not divergence.hints:
         lines.append(Line("next", f"agentreplay verify {quoted(file)}", "see what is wrong with it"))
         lines.append(Line("next", f"git restore {quoted(file)}", "take the committed one"))
-    lines.append(record_step(test, "or delete it, and record anew"))
+    lines.append(make_record_step(test, "or delete it, and record anew"))
     return _make_finding(replace(divergence, summary=f"the snapshot cannot be used: {summary}"), test, lines)
 
 
-def _course_lines(divergence: Divergence) -> list[Line]:
+def _make_course_lines(divergence: Divergence) -> list[Line]:
     """Return what agreed before, and what was not reached."""
     turn, turns = divergence.turn, divergence.turns
     parts = []
@@ -176,7 +183,7 @@ def _course_lines(divergence: Divergence) -> list[Line]:
     return lines
 
 
-def difference_lines(divergence: Divergence) -> list[Line]:
+def make_difference_lines(divergence: Divergence) -> list[Line]:
     """Return where both sides of a divergence differ."""
     return [
         Line("difference", difference.path, difference.note, *_cut_sides(difference))
@@ -193,12 +200,12 @@ def _cut_sides(difference: Difference) -> tuple[str, str]:
     return excerpt(text_of(difference.recorded), text_of(difference.now), KEPT)
 
 
-def _cause_lines(divergence: Divergence) -> list[Line]:
+def _make_cause_lines(divergence: Divergence) -> list[Line]:
     lines = [Line("cause", divergence.cause)] if divergence.cause else []
     return lines + [Line("text", text) for text in divergence.detail]
 
 
-def _call_lines(divergence: Divergence) -> list[Line]:
+def _make_call_lines(divergence: Divergence) -> list[Line]:
     """Return both calls in full, for those who ask for it."""
     lines: list[Line] = []
     recorded = divergence.recorded.call if divergence.recorded is not None else None
@@ -209,7 +216,7 @@ def _call_lines(divergence: Divergence) -> list[Line]:
     return lines
 
 
-def _change_lines(facts: Mapping[str, Json]) -> list[Line]:
+def _make_change_lines(facts: Mapping[str, Json]) -> list[Line]:
     """Return what is not as it was recorded, around the run: the first few, and how many there are besides."""
     changed = facts.get("changed")
     changes = [str(change) for change in changed] if isinstance(changed, list) else []
@@ -218,7 +225,7 @@ def _change_lines(facts: Mapping[str, Json]) -> list[Line]:
     return [*lines, Line("text", f"and {more} more", "changed since")] if more > 0 else lines
 
 
-def _chance_lines(facts: Mapping[str, Json]) -> list[Line]:
+def _make_chance_lines(facts: Mapping[str, Json]) -> list[Line]:
     """Return what of the order was never certain: two threads answered at once, an event loop that cannot be asked."""
     lines = []
     if racy := facts.get("racy"):
@@ -230,7 +237,7 @@ def _chance_lines(facts: Mapping[str, Json]) -> list[Line]:
     return lines
 
 
-def _hint_lines(divergence: Divergence) -> list[Line]:
+def _make_hint_lines(divergence: Divergence) -> list[Line]:
     """Return the hints as commands; a hint is "what it does: what to type"."""
     parts = [hint.partition(": ") for hint in divergence.hints]
     return [Line("next", command, name) if command else Line("next", name, "or") for name, _, command in parts]
@@ -239,15 +246,15 @@ def _hint_lines(divergence: Divergence) -> list[Line]:
 def format_call(call: Call) -> list[str]:
     """Return a call as indented JSON, its middle left out when it is long."""
     if isinstance(call, ToolCall):
-        return _cut_middle(_json_lines(media.told({**call.facts, **call.arguments} if call.facts else call.arguments)))
+        return _cut_middle(_format_json(media.told({**call.facts, **call.arguments} if call.facts else call.arguments)))
     lines = [f"{call.method} {call.url}", *(f"{name}: {value}" for name, value in call.headers)]
-    return _cut_middle([*lines, *_body_lines(call)])
+    return _cut_middle([*lines, *_format_body(call)])
 
 
-def _body_lines(call: WireCall) -> list[str]:
+def _format_body(call: WireCall) -> list[str]:
     body_content = content(call.headers, call.body)
     if body_content.kind != "bytes":
-        return _json_lines(media.told(body_content.tree))
+        return _format_json(media.told(body_content.tree))
     if not body_content.data:
         return []
     try:
@@ -256,7 +263,7 @@ def _body_lines(call: WireCall) -> list[str]:
         return [str(media.of(body_content.data, header(call.headers, "content-type")))]
 
 
-def _json_lines(value: Json) -> list[str]:
+def _format_json(value: Json) -> list[str]:
     return [texts.shorten(line, LINE_WIDTH) for line in json.dumps(value, indent=2, ensure_ascii=False).splitlines()]
 
 

@@ -15,8 +15,8 @@ from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.live.statistics import PairedSummary, anytime_interval, pass_k
 from pytest_agentreplay.core.paths import selecting
 from pytest_agentreplay.report.escape import escape_html, escape_line
-from pytest_agentreplay.report.finding import Finding, Line, file_of
-from pytest_agentreplay.report.notices import plural
+from pytest_agentreplay.report.finding import Finding, Line, find_file
+from pytest_agentreplay.report.notices import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -60,7 +60,7 @@ PAGE = """<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>{title}</t
 """
 
 
-def live_finding(result: LiveResult, facts: Mapping[str, Json], changes: Iterable[str] = ()) -> Finding:
+def describe_live_run(result: LiveResult, facts: Mapping[str, Json], changes: Iterable[str] = ()) -> Finding:
     """Return what to report about a run that drifted, or was stopped.
 
     `facts` are about its snapshot, `changes` what is not as it was around the model.
@@ -78,11 +78,11 @@ def live_finding(result: LiveResult, facts: Mapping[str, Json], changes: Iterabl
         "tolerance": first.tolerance + ", a shipped default: no tolerance of yours names this place" * first.default,
         "off script": ", ".join(dict.fromkeys(result.off_script)),
         "ran": f"{cell}; {result.calls} model call{'s' * (result.calls != 1)}, {tokens} tokens, {result.seconds:.1f} s",
-        "snapshot": f"{file_of(facts)} (recorded {str(facts.get('recorded') or '')[:10]})",
+        "snapshot": f"{find_file(facts)} (recorded {str(facts.get('recorded') or '')[:10]})",
     }
     hints = dict.fromkeys(hint for drift in result.drifts for hint in drift.hints)
     lines = (
-        *map(_difference_line, result.drifts),
+        *map(_make_difference_line, result.drifts),
         *(Line("text", text, label) for label, text in texts.items() if text),
         *rest,
         *(Line("next", text, name) for name, _, text in (hint.partition(": ") for hint in hints)),
@@ -95,12 +95,12 @@ def live_finding(result: LiveResult, facts: Mapping[str, Json], changes: Iterabl
     return Finding(result.test, Kind.DRIFT.code, headline, lines, properties)
 
 
-def _difference_line(drift: Drift) -> Line:
+def _make_difference_line(drift: Drift) -> Line:
     recorded, now = (side if isinstance(side, str) else canonical(side) for side in (drift.recorded, drift.now))
     return Line("difference", drift.path, drift.summary, *excerpt(recorded, now, KEPT))
 
 
-def verdict_finding(
+def describe_live_verdict(
     verdict: LiveVerdict, results: Sequence[LiveResult], facts: Mapping[str, Json], finding: Finding | None
 ) -> Finding:
     """Return what the item whose run decides fails with: the verdict, and a run that shows it.
@@ -113,20 +113,20 @@ def verdict_finding(
     drifted, cells = verdict["word"] == "drifted", verdict["cells"]
     shows = [result for result in live if (result.drifts if drifted else result.stopped)]
     if shows and (finding is None or not drifted):
-        finding = live_finding(shows[0], facts, verdict["evidence"])
+        finding = describe_live_run(shows[0], facts, verdict["evidence"])
     what = finding.headline.partition(": ")[2] if finding is not None else "more runs are needed"
     cell = next(cell for cell in reversed(cells.values()) if cell["word"] == verdict["word"])
     layer = {"tolerance": "tolerance too tight"}.get(verdict["layer"], f"{verdict['layer']} drift").upper()
     word = f"{layer} in {cell['runs'] - cell['passes']}" if drifted else f"INCONCLUSIVE, the same in {cell['passes']}"
     code = (Kind.DRIFT if drifted else Kind.LIVE).code
-    lines = [Line("text", runs_text(each), SHORT[name]) for name, each in cells.items()]
-    lines += [Line("text", cost_text([verdict]), "spent"), *(finding.lines if finding is not None else ())]
+    lines = [Line("text", format_runs(each), SHORT[name]) for name, each in cells.items()]
+    lines += [Line("text", format_cost([verdict]), "spent"), *(finding.lines if finding is not None else ())]
     properties = {"code": code, "verdict": verdict["word"], "layer": verdict["layer"]}
     headline = f"[{code}] {word} of {cell['runs']} live runs: {what}"
     return Finding(verdict["test"], code, headline, tuple(lines), properties)
 
 
-def runs_text(cell: LiveVerdict) -> str:
+def format_runs(cell: LiveVerdict) -> str:
     """Return what the runs of a cell gave: "17 of 20 same, pass rate 0.59 to 0.97, pass^8 0.22"."""
     power = pass_k(cell["passes"], cell["runs"], MANY)
     more = f", pass^{MANY} {power:.2f}" if power is not None else ""
@@ -134,14 +134,14 @@ def runs_text(cell: LiveVerdict) -> str:
     return "{passes} of {runs} same, pass rate {interval[0]:.2f} to {interval[1]:.2f}".format(**cell) + more
 
 
-def cost_text(verdicts: Sequence[LiveVerdict]) -> str:
+def format_cost(verdicts: Sequence[LiveVerdict]) -> str:
     """Return what live runs took: "28 calls, 1,200 tokens, $0.0150"; the money where prices are known."""
     calls, tokens = (sum(verdict[name] for verdict in verdicts) for name in ("calls", "tokens"))
     costs = [verdict["cost"] for verdict in verdicts if verdict["cost"] is not None]
-    return f"{plural(calls, 'call')}, {tokens:,} tokens" + (f", ${sum(costs):.4f}" if costs else "")
+    return f"{format_count(calls, 'call')}, {tokens:,} tokens" + (f", ${sum(costs):.4f}" if costs else "")
 
 
-def verdict_lines(verdicts: Iterable[LiveVerdict]) -> list[str]:
+def format_verdicts(verdicts: Iterable[LiveVerdict]) -> list[str]:
     """Return a line of 80 columns for each test, and the totals."""
     lines, every = [], [*verdicts]
     for verdict in every:
@@ -152,7 +152,7 @@ def verdict_lines(verdicts: Iterable[LiveVerdict]) -> list[str]:
         lines.append(head + (test if len(test) <= room else f"...{test[3 - room :]}"))
     words = Counter(verdict["word"] for verdict in every)
     totals = ", ".join(f"{count} {word}" for word, count in words.items())
-    return [*lines, f"live  {totals}; {cost_text(every)}"] if every else []
+    return [*lines, f"live  {totals}; {format_cost(every)}"] if every else []
 
 
 def compare_settings(results: Mapping[str, Sequence[LiveResult]]) -> list[ComparisonRow]:
@@ -172,7 +172,7 @@ def is_counted(run: LiveResult) -> bool:
     return run.cell[:1] == "L" and not run.stopped
 
 
-def _average(runs: Sequence[LiveResult]) -> dict[str, Any]:
+def _average_runs(runs: Sequence[LiveResult]) -> dict[str, Any]:
     """Return what a run took, on average; "cost" is None where one has no price."""
     costs = [run.cost for run in runs if run.cost is not None]
     return {
@@ -195,10 +195,10 @@ def _compare_runs(runs: Sequence[LiveResult], first: Mapping[tuple[str, int], bo
     elif verdict and (stopped or sum(pairs) < FEWEST):
         verdict = "inconclusive"
     row = {"passes": sum(run.same for run in done), "runs": len(done), **pairs._asdict(), "p": pairs.p_value}
-    return row | _average(done) | {"verdict": verdict, "stopped": stopped}
+    return row | _average_runs(done) | {"verdict": verdict, "stopped": stopped}
 
 
-def comparison_text(rows: Sequence[ComparisonRow]) -> str:
+def format_comparison(rows: Sequence[ComparisonRow]) -> str:
     """Return the rows in 80 columns, each test's under its name."""
     lines, test = [_LAYOUT.format("setting", "passed", "+ - =", "p", "cost", "tokens", "time")], None
     for row in rows:
@@ -211,7 +211,7 @@ def comparison_text(rows: Sequence[ComparisonRow]) -> str:
     return "\n".join(lines)
 
 
-def comparison_csv(rows: Sequence[ComparisonRow]) -> str:
+def format_comparison_csv(rows: Sequence[ComparisonRow]) -> str:
     """Return the rows as CSV; no spreadsheet takes a text of it for a formula."""
     out = io.StringIO()
     table = csv.writer(out, lineterminator="\n")
@@ -220,13 +220,13 @@ def comparison_csv(rows: Sequence[ComparisonRow]) -> str:
     return out.getvalue()
 
 
-def comparison_html(rows: Sequence[ComparisonRow], notes: Sequence[str]) -> str:
+def format_comparison_html(rows: Sequence[ComparisonRow], notes: Sequence[str]) -> str:
     """Return the rows as a page that needs nothing else."""
     table = [[escape_html(str(cell)) for cell in cells] for cells in (rows[0], *(row.values() for row in rows))]
-    return html_page("agentreplay compare", table, *(f"<p>{escape_html(note)}</p>" for note in notes))
+    return format_html_page("agentreplay compare", table, *(f"<p>{escape_html(note)}</p>" for note in notes))
 
 
-def html_page(title: str, table: Iterable[Iterable[str]], *rest: str) -> str:
+def format_html_page(title: str, table: Iterable[Iterable[str]], *rest: str) -> str:
     """Return a page with a table, whose cells are HTML, and what follows it; it loads nothing."""
     lines = [f"<tr><td>{'</td><td>'.join(cells)}</td></tr>" for cells in table]
     return PAGE.format(title=title, table="\n".join(lines), rest="\n".join(rest))
@@ -255,7 +255,9 @@ def build_rows(runs: Iterable[LiveResult], by: str = "") -> list[dict[str, Any]]
                 changes.append(f"{field.rstrip('s').replace('_', ' ')} {gone} -> {new}")
             before[model, field] = values or old
         row = {"date": date, "model": model, "runs": len(group), "passes": passes, "rate": passes / len(group)}
-        rows.append(row | {"interval": anytime_interval(passes, len(group)), **_average(group), "changes": changes})
+        rows.append(
+            row | {"interval": anytime_interval(passes, len(group)), **_average_runs(group), "changes": changes}
+        )
     return rows
 
 
@@ -298,4 +300,4 @@ def format_page(rows: list[dict[str, Any]]) -> str:
         table.append(cells)
     lines = format_trend(rows, 100, "utf-8")
     plot = "\n".join(map(escape_html, lines[lines.index("") :]))
-    return html_page("Live runs", table, "<p>The mean of a run for each day and model.", f"<pre>{plot}</pre>")
+    return format_html_page("Live runs", table, "<p>The mean of a run for each day and model.", f"<pre>{plot}</pre>")

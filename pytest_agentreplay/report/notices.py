@@ -1,6 +1,6 @@
 """What the footer of a session says about one subject, and at which verbosity: of recordings, locks, unused snapshots.
 
-The footer is a loop over notices (`footer_lines`). To add a line to it, return a notice where its subject is known.
+The footer is a loop over notices (`format_footer`). To add a line to it, return a notice where its subject is known.
 """
 
 from __future__ import annotations
@@ -64,27 +64,27 @@ class Notice:
         return self.verbose if verbosity > 0 and self.verbose else self.text
 
 
-def error(*lines: str) -> Notice:
+def make_error(*lines: str) -> Notice:
     """Return a notice that is always shown."""
     return Notice(Severity.ERROR, lines)
 
 
-def warning(*lines: str) -> Notice:
+def make_warning(*lines: str) -> Notice:
     """Return a notice that is shown with -q, too."""
     return Notice(Severity.WARNING, lines)
 
 
-def info(*lines: str) -> Notice:
+def make_info(*lines: str) -> Notice:
     """Return a notice that -q leaves out."""
     return Notice(Severity.INFO, lines)
 
 
-def footer_lines(notices: Iterable[Notice], verbosity: int) -> list[str]:
+def format_footer(notices: Iterable[Notice], verbosity: int) -> list[str]:
     """Return the lines of the footer at this verbosity of pytest."""
     return [line for notice in notices for line in notice.lines(verbosity)]
 
 
-def plural(count: int, noun: str) -> str:
+def format_count(count: int, noun: str) -> str:
     """Return a count with its noun: "1 test", "2 tests"."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
@@ -114,15 +114,15 @@ def judge_proof(outcome: str, summary: SessionSummary | None, headline: str, fai
     return Proof(True, RAN_ON if replay.ran_on else TIMED if replay.timed else "")
 
 
-def recording_notices(recorded: Sequence[tuple[SessionSummary, RecordingSummary]], here: Path) -> Iterator[Notice]:
+def make_recording_notices(recorded: Sequence[tuple[SessionSummary, RecordingSummary]], here: Path) -> Iterator[Notice]:
     """Yield the notices of all recordings; with -q those that went well are counted in one line."""
     if well := [pair for pair in recorded if pair[1].went_well]:
         count = count_recordings(well, others=len(recorded) > len(well))
         yield Notice(Severity.INFO, (), brief=(count,))
     for summary, recording in recorded:
-        lines = tuple(recording_lines(summary, recording, here))
+        lines = tuple(format_recording(summary, recording, here))
         yield Notice(Severity.INFO if recording.went_well else Severity.ERROR, lines)
-    yield from differing_notices(recorded)
+    yield from make_differing_notices(recorded)
 
 
 def count_recordings(recorded: Sequence[tuple[SessionSummary, RecordingSummary]], *, others: bool) -> str:
@@ -140,14 +140,14 @@ def count_recordings(recorded: Sequence[tuple[SessionSummary, RecordingSummary]]
 def count_tests(summaries: Sequence[SessionSummary]) -> str:
     """Return how many tests and fixtures these are: "3 tests and 1 fixture"."""
     fixtures = len({summary.test for summary in summaries if summary.fixture is not None})
-    tests = plural(sum(summary.fixture is None for summary in summaries), "test")
-    return tests + (f" and {plural(fixtures, 'fixture')}" if fixtures else "")
+    tests = format_count(sum(summary.fixture is None for summary in summaries), "test")
+    return tests + (f" and {format_count(fixtures, 'fixture')}" if fixtures else "")
 
 
-def recording_lines(summary: SessionSummary, recording: RecordingSummary, here: Path) -> Iterator[str]:
+def format_recording(summary: SessionSummary, recording: RecordingSummary, here: Path) -> Iterator[str]:
     """Yield what became of one recording."""
     file = near(Path(summary.file), here)
-    yield from verdict_lines(summary, recording, file, here)
+    yield from format_recording_verdict(summary, recording, file, here)
     if recording.large:
         yield f"large     {file} holds {recording.large:,} bytes, more than agentreplay_max_bytes"
         yield "          give the test smaller inputs, or keep such files in git-lfs"
@@ -157,7 +157,7 @@ def recording_lines(summary: SessionSummary, recording: RecordingSummary, here: 
         yield "          which came first was chance, so a replay may part where your code depends on it"
     for gap in recording.gaps:
         yield f"not recorded: {gap}"
-    yield from uncompared_lines(recording.uncompared)
+    yield from format_uncompared(recording.uncompared)
     for name in recording.inside:
         yield f"inside    tool {name} asks a model itself: a replay answers it whole, and sees no change of its prompts"
         yield "          to see them, name what it calls in agentreplay_tools and leave it out"
@@ -170,7 +170,9 @@ def recording_lines(summary: SessionSummary, recording: RecordingSummary, here: 
             yield "          a child's own tools are not frozen: give it a test account"
 
 
-def verdict_lines(summary: SessionSummary, recording: RecordingSummary, file: str, here: Path) -> Iterator[str]:
+def format_recording_verdict(
+    summary: SessionSummary, recording: RecordingSummary, file: str, here: Path
+) -> Iterator[str]:
     """Yield where a recording went, and the command that goes on from there."""
     proof = describe_proof(recording.proof)
     match recording.verdict:
@@ -178,7 +180,7 @@ def verdict_lines(summary: SessionSummary, recording: RecordingSummary, file: st
             tries = f" at try {recording.tries}" if recording.tries > 1 else ""
             kind = "test" if summary.fixture is None else "fixture"
             word = "unchanged" if recording.unchanged else verdict
-            calls = plural(recording.exchanges, "call")
+            calls = format_count(recording.exchanges, "call")
             yield f"recorded  {file} ({word}, {calls}, {kind} {recording.outcome}{tries}){proof}"
         case "pending":
             pending = near(Path(recording.pending), here)
@@ -189,7 +191,7 @@ def verdict_lines(summary: SessionSummary, recording: RecordingSummary, file: st
             if recording.forked:
                 yield f"          to see what differs:   agentreplay diff {quoted(file)} {quoted(pending)}"
         case "kept":
-            pass  # another process was first: `differing_notices`
+            pass  # another process was first: `make_differing_notices`
         case "nothing crossed":
             # Without a line: it looks at what a fixture has done, or was run only because it has no snapshot.
             if recording.gaps or not (summary.uses or recording.missing):
@@ -206,11 +208,11 @@ def verdict_lines(summary: SessionSummary, recording: RecordingSummary, file: st
                 yield f"          to keep what it saw:   agentreplay recover {journal}"
 
 
-def uncompared_lines(arguments: Sequence[UncomparedArgument]) -> Iterator[str]:
+def format_uncompared(arguments: Sequence[UncomparedArgument]) -> Iterator[str]:
     """Yield the arguments of tools that are compared by their class alone."""
     if not arguments:
         return
-    yield f"uncompared {plural(len(arguments), 'argument')}: a replay compares them by class alone"
+    yield f"uncompared {format_count(len(arguments), 'argument')}: a replay compares them by class alone"
     for argument in arguments[:MOST_ARGUMENTS]:
         yield f"          {argument.path} of {argument.tool} ({argument.kind}) {argument.why}"
     if len(arguments) > MOST_ARGUMENTS:
@@ -228,7 +230,7 @@ def describe_proof(proof: Proof | None) -> str:
     return ("   replays" if proof.replays else "   does not replay") + (f": {proof.why}" if proof.why else "")
 
 
-def differing_notices(recorded: Sequence[tuple[SessionSummary, RecordingSummary]]) -> Iterator[Notice]:
+def make_differing_notices(recorded: Sequence[tuple[SessionSummary, RecordingSummary]]) -> Iterator[Notice]:
     """Yield the fixtures that several processes recorded, with tests that were recorded with a run that was dropped."""
     dropped = {(summary.test, summary.instance) for summary, recording in recorded if recording.differs}
     for fixture in sorted({test for test, _ in dropped}):
@@ -238,34 +240,35 @@ def differing_notices(recorded: Sequence[tuple[SessionSummary, RecordingSummary]
             if recording.exchanges and (fixture, summary.uses.get(fixture)) in dropped
         ]
         if tests:
-            yield error(
+            affected = format_count(len(tests), "test")
+            yield make_error(
                 f"differs   {fixture} was recorded by several processes, with other answers; the first run is kept",
-                f"          {plural(len(tests), 'test')} used another one, {tests[0]} for example: record without -n",
+                f"          {affected} used another one, {tests[0]} for example: record without -n",
             )
 
 
-def lock_notices(differing: Mapping[str, Sequence[str]], *, here: Path, fails: bool) -> Iterator[Notice]:
+def make_lock_notices(differing: Mapping[str, Sequence[str]], *, here: Path, fails: bool) -> Iterator[Notice]:
     """Yield the differences by lock file; `fails` says that the session fails for them."""
     for lock, changes in differing.items():
         name, folder = near(Path(lock), here), near(Path(lock).parent, here)
-        head = f"locked    {name}: {plural(len(changes), 'snapshot')} not as locked"
+        head = f"locked    {name}: {format_count(len(changes), 'snapshot')} not as locked"
         rows = [f"          {escape_line(change)}" for change in changes]
         command = f"          if that is meant:   agentreplay lock {quoted(folder)}"
         yield Notice(Severity.ERROR, (head, *shorten_rows(rows), command), verbose=(head, *rows, command))
     if differing and fails:
-        yield error("          the session fails for it: CI is set, or the mode was typed")
+        yield make_error("          the session fails for it: CI is set, or the mode was typed")
 
 
-def unused_notices(unused: UnusedSnapshots, *, here: Path, fails: bool) -> Iterator[Notice]:
+def make_unused_notices(unused: UnusedSnapshots, *, here: Path, fails: bool) -> Iterator[Notice]:
     """Yield the snapshots that no test used; nothing where none is claimed, unless a worker was lost."""
     if unused.why:
         if "lost" in unused.why:
-            yield error(f"unused    not looked for: {unused.why}")
+            yield make_error(f"unused    not looked for: {unused.why}")
         return
     if not unused.files:
         return
     pronoun = "it" if len(unused.files) == 1 else "them"
-    head = f"unused    {plural(len(unused.files), 'snapshot')}: no test of this full run used {pronoun}"
+    head = f"unused    {format_count(len(unused.files), 'snapshot')}: no test of this full run used {pronoun}"
     rows = [f"          {near(Path(file), here)}" for file, _ in unused.files]
     moves = [f"          if renamed:   agentreplay mv {quoted(old)} {quoted(new)}" for old, new in unused.moves]
     ends = []

@@ -10,8 +10,8 @@ from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.paths import selecting
 from pytest_agentreplay.core.redaction.placeholders import SHAPES
 from pytest_agentreplay.report import findings
-from pytest_agentreplay.report.finding import Finding, Line, file_of, record_step, snapshot_lines
-from pytest_agentreplay.report.notices import plural
+from pytest_agentreplay.report.finding import Finding, Line, find_file, make_record_step, make_snapshot_lines
+from pytest_agentreplay.report.notices import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -69,7 +69,7 @@ def describe_other_end(
     before, after = format_ending(recorded), format_ending(now)
     difference = Line("difference", "the end of the test", "", before, after)
     headline = f"[{Kind.OUTCOME.code}] {what}: recorded {before}, now {after}"
-    lines = (difference, *snapshot_lines(facts), record_step(test, step))
+    lines = (difference, *make_snapshot_lines(facts), make_record_step(test, step))
     return Finding(test, Kind.OUTCOME.code, headline, lines, {"code": Kind.OUTCOME.code, "kind": "outcome"})
 
 
@@ -79,7 +79,7 @@ def describe_late_calls(test: str, calls: Sequence[str]) -> Finding:
         "a thread or task that the test started outlived it. It was refused, and given to no other test: "
         "join the thread or await the task before the test returns"
     )
-    what = f"{plural(len(calls), 'call')} after the test had ended: {' '.join(calls[0].split())}"
+    what = f"{format_count(len(calls), 'call')} after the test had ended: {' '.join(calls[0].split())}"
     return _make_plain_finding(test, Kind.LATE, what, items=calls, cause=cause)
 
 
@@ -121,7 +121,7 @@ def describe_unfreezable(test: str, problems: Sequence[Exception]) -> Finding:
     """Return the finding of values that would not come back as they were: nothing was written."""
     first, *rest = [str(problem).splitlines() for problem in problems]
     lines = [Line("text", text) for text in [*first[1:], *(text for problem in rest for text in problem)][:SHOWN]]
-    lines.append(record_step(test, "then record again"))
+    lines.append(make_record_step(test, "then record again"))
     return Finding(test, FREEZE, f"[{FREEZE}] {first[0]}", tuple(lines), {"code": FREEZE, "kind": "freeze"})
 
 
@@ -227,7 +227,7 @@ def describe_missing_calls(missing: Sequence[str]) -> OrderEffect:
 
 def describe_request(divergence: Divergence, *, effect: bool) -> OrderEffect:
     """Return the effect of an order with a call that is not recorded; with `effect` it would have changed something."""
-    lines = [*findings.difference_lines(divergence)[:SHOWN_SIDES]]
+    lines = [*findings.make_difference_lines(divergence)[:SHOWN_SIDES]]
     if divergence.origin:
         lines.append(Line("text", divergence.origin, "called from"))
     if effect:
@@ -261,7 +261,7 @@ def describe_race(
         lines.append(Line("text", "others came the other way round too"))
     cause = "both were waited for at once, and what your code does depends on which answer comes first"
     lines.append(Line("cause", cause))
-    if file := file_of(facts):
+    if file := find_file(facts):
         lines.append(Line("text", f"{file}, order {trial.number} of {trial.total}", "snapshot"))
     lines.append(Line("next", trial.again or f"pytest {selecting(test)}", "this order again"))
     properties = {"code": Kind.RACE.code, "kind": "race", "layer": Kind.RACE.layer, "order": str(trial.number)}

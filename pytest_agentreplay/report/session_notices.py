@@ -12,11 +12,11 @@ from pytest_agentreplay.report.notices import (
     Notice,
     Severity,
     count_tests,
-    error,
-    info,
-    plural,
-    recording_notices,
-    warning,
+    format_count,
+    make_error,
+    make_info,
+    make_recording_notices,
+    make_warning,
 )
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ STAND_INS = frozenset(
     {"dummy", "example", "fake", "mock", "never", "placeholder", "replay", "replayed", "test", "unused"}
 )
 
-NOTHING_VERIFIED = error(
+NOTHING_VERIFIED = make_error(
     "ERROR: --replay-tools=verify had nothing to verify: no tool that reads was called in the selected tests",
     "          declare those that change nothing, by agentreplay.tool(lookup, effects='read') or in the settings:",
     "          agentreplay_tools = shop.tools.lookup_order = read",
@@ -39,44 +39,44 @@ NOTHING_VERIFIED = error(
 )
 
 
-def session_notices(summaries: Iterable[SessionSummary], here: Path) -> Iterator[Notice]:
+def make_session_notices(summaries: Iterable[SessionSummary], here: Path) -> Iterator[Notice]:
     """Yield the notices about the tests of a session, in the order of the footer.
 
     Files are shown from `here`, the directory in which pytest was started.
     """
     every = list(summaries)
     replays = [(summary, summary.replay) for summary in every if summary.replay is not None]
-    yield from replay_notices(replays)
-    yield from edited_notices(replays, here)
-    yield from clock_notices(replays)
+    yield from make_replay_notices(replays)
+    yield from make_edited_notices(replays, here)
+    yield from make_clock_notices(replays)
     for summary in every:
-        yield from stray_notices(summary)
-        yield from late_fixture_notices(summary)
-    yield from guessed_notices(replays)
-    yield from unheard_notices(replay.unheard for _, replay in replays)
-    yield from import_notices(every)
+        yield from make_stray_notices(summary)
+        yield from make_late_fixture_notices(summary)
+    yield from make_guessed_notices(replays)
+    yield from make_unheard_notices(replay.unheard for _, replay in replays)
+    yield from make_import_notices(every)
     recordings = [(summary, summary.recording) for summary in every if summary.recording is not None]
-    yield from recording_notices(recordings, here)
+    yield from make_recording_notices(recordings, here)
     adoptions = [(summary, summary.adoption) for summary in every if summary.adoption is not None]
-    yield from adoption_notices(adoptions, here)
+    yield from make_adoption_notices(adoptions, here)
 
 
-def replay_notices(replays: Replays) -> Iterator[Notice]:
+def make_replay_notices(replays: Replays) -> Iterator[Notice]:
     """Yield the count of what was served, the divergences by code, the fields that drifted, and failures that recur."""
     if not replays:
         return
     codes = count_each(summary.code for summary, _ in replays if summary.code)
     diverged = f"{sum(count for _, count in codes)} [{', '.join(f'{count} {code}' for code, count in codes)}]"
     count = count_replays(replays) + (f"   diverged {diverged}" if codes else "")
-    details = (*drift_lines(replays),)
+    details = (*format_drift(replays),)
     notable = any(replay.drift or replay.changed or replay.vanished or replay.without_content for _, replay in replays)
     if codes or notable:
-        yield warning(count, *details)
+        yield make_warning(count, *details)
     else:
         yield Notice(Severity.INFO, (count,), verbose=(count, *details))
     for date, number in count_each(replay.recurs for _, replay in replays if replay.recurs):
-        tests = f"{plural(number, 'test')} {'fails' if number == 1 else 'fail'}"
-        yield warning(f"{tests} as recorded on {date}; nothing went live")
+        tests = f"{format_count(number, 'test')} {'fails' if number == 1 else 'fail'}"
+        yield make_warning(f"{tests} as recorded on {date}; nothing went live")
 
 
 def count_replays(replays: Replays) -> str:
@@ -86,32 +86,32 @@ def count_replays(replays: Replays) -> str:
     verified = sum(replay.verified for _, replay in replays)
     live = f"{verified} verified live" if verified else "0 live"
     if tools := sorted({tool for summary, _ in replays for tool in summary.live}):
-        live = f"{plural(len(tools), 'tool')} declared live: {', '.join(tools)}"
+        live = f"{format_count(len(tools), 'tool')} declared live: {', '.join(tools)}"
     if runs := [replay.live_run for _, replay in replays if replay.live_run is not None]:
-        model_calls = plural(sum(run["calls"] for run in runs if run["cell"].startswith("L")), "model call")
-        live = f"{model_calls} and {plural(verified, 'tool call')} live"
+        model_calls = format_count(sum(run["calls"] for run in runs if run["cell"].startswith("L")), "model call")
+        live = f"{model_calls} and {format_count(verified, 'tool call')} live"
     if all(replay.network == "L3" for _, replay in replays):
         live += ", network closed (L3)"
     tests = count_tests([summary for summary, _ in replays])
-    return f"replayed {tests} ({plural(turns, 'turn')}, {plural(calls, 'call')} served, {live})"
+    return f"replayed {tests} ({format_count(turns, 'turn')}, {format_count(calls, 'call')} served, {live})"
 
 
-def drift_lines(replays: Replays) -> Iterator[str]:
+def format_drift(replays: Replays) -> Iterator[str]:
     """Yield what differs in replays and does not fail them, each once with the number of its tests."""
     for path, count in count_each(path for _, replay in replays for path in replay.drift):
-        yield f"drift     {path} differs in {plural(count, 'test')}; {explain_drift(path)}"
+        yield f"drift     {path} differs in {format_count(count, 'test')}; {explain_drift(path)}"
     if unmatched := [{*replay.unmatched} for _, replay in replays if replay.unmatched is not None]:
         yield from (f"tolerance {line}" for line in sorted(set.intersection(*unmatched)))
     for call, count in count_each(call for _, replay in replays for call in replay.vanished):
         yield f"vanished  {call} was begun and given up when recorded, and is not called now ({count} x)"
     for file, count in count_each(file for _, replay in replays for file in replay.changed):
-        yield f"changed   {file} since it was recorded; {plural(count, 'test')} replayed all the same"
+        yield f"changed   {file} since it was recorded; {format_count(count, 'test')} replayed all the same"
     if older := [replay.without_content for _, replay in replays if replay.without_content]:
-        calls = plural(sum(older), "call")
-        yield f"older     {calls} in {plural(len(older), 'test')} recorded without content, by an older release"
+        calls = format_count(sum(older), "call")
+        yield f"older     {calls} in {format_count(len(older), 'test')} recorded without content, by an older release"
         yield "          record again to have it compared:   pytest --snapshot-record"
     for verdict, count in count_each(replay.expect for _, replay in replays if replay.expect):
-        yield f"{plural(count, 'test')} {verdict}"
+        yield f"{format_count(count, 'test')} {verdict}"
 
 
 def count_each(values: Iterable[str]) -> list[tuple[str, int]]:
@@ -125,99 +125,99 @@ def explain_drift(path: str) -> str:
     return "declared as watched" if name == path else f"to fail: agentreplay_headers = {name} = match"
 
 
-def edited_notices(replays: Replays, here: Path) -> Iterator[Notice]:
+def make_edited_notices(replays: Replays, here: Path) -> Iterator[Notice]:
     """Yield the snapshots that were edited by hand and not sealed again: they are served as they stand."""
     for summary, replay in replays:
         if replay.edited:
             path = near(Path(summary.file), here)
             command = f"agentreplay reseal {quoted(path)} --reason WHY"
-            yield error(
+            yield make_error(
                 f"edited    {path}: {', '.join(replay.edited)} was edited after it was sealed",
                 f"          if that is meant (CI refuses it till then):   {command}",
             )
 
 
-def clock_notices(replays: Replays) -> Iterator[Notice]:
+def make_clock_notices(replays: Replays) -> Iterator[Notice]:
     """Yield the virtual clocks that were none, or whose recording leaves to chance what came first."""
     for test, clock in ((summary.test, replay.clock) for summary, replay in replays if replay.clock is not None):
         if clock.why:
-            yield error(f"clock     stepped, not virtual, in {test}: {clock.why}")
+            yield make_error(f"clock     stepped, not virtual, in {test}: {clock.why}")
         if clock.tight:
-            yield error(
-                f"clock-tight {test}: {plural(clock.tight, 'answer')} came within 5 ms of a timer when recorded",
+            yield make_error(
+                f"clock-tight {test}: {format_count(clock.tight, 'answer')} came within 5 ms of a timer when recorded",
                 "          which came first was chance; to keep it exactly, record with   agentreplay_clock = virtual",
             )
 
 
-def stray_notices(summary: SessionSummary) -> Iterator[Notice]:
+def make_stray_notices(summary: SessionSummary) -> Iterator[Notice]:
     """Yield what the child of another test asked the gateway of this one for."""
     if strays := summary.strays:
         more = f", and {len(strays) - 1} more" if len(strays) > 1 else ""
-        yield error(
+        yield make_error(
             f"refused   at the gateway of {summary.test}: {strays[0]}{more}, by the child of another test",
             "          it has outlived the test that started it: wait for the child before the test returns",
         )
 
 
-def late_fixture_notices(summary: SessionSummary) -> Iterator[Notice]:
+def make_late_fixture_notices(summary: SessionSummary) -> Iterator[Notice]:
     """Yield a test that asked for the fixture by `request.getfixturevalue`: nobody intercepted what it did before."""
     if summary.late:
-        yield warning(
+        yield make_warning(
             f"late      {summary.test} asked for agentreplay while it ran: its calls before that run for real",
             "          name the fixture among its arguments, or mark it: @pytest.mark.agentreplay",
         )
 
 
-def guessed_notices(replays: Replays) -> Iterator[Notice]:
+def make_guessed_notices(replays: Replays) -> Iterator[Notice]:
     """Yield the tests whose event loop does not say when it has nothing left to do."""
     if tests := {summary.test for summary, replay in replays if replay.guessed}:
-        loop = f"the event loop of {plural(len(tests), 'test')}"
-        yield info(f"guessed   when {loop} was idle: it cannot be asked (uvloop), so it got 30 rounds and 1 ms")
+        loop = f"the event loop of {format_count(len(tests), 'test')}"
+        yield make_info(f"guessed   when {loop} was idle: it cannot be asked (uvloop), so it got 30 rounds and 1 ms")
 
 
-def unheard_notices(libraries: Iterable[Mapping[str, str]]) -> Iterator[Notice]:
+def make_unheard_notices(libraries: Iterable[Mapping[str, str]]) -> Iterator[Notice]:
     """Yield libraries in C that agents loaded by hand, where no kernel keeps them from the network."""
     loaded = {library: line for lines in libraries for library, line in lines.items()}
     for library, line in sorted(loaded.items()):
         text = f"{line} loads {library} with ctypes: what it does is not refused (--agentreplay-sandbox=auto does)"
-        yield info(f"unheard   {text}")
+        yield make_info(f"unheard   {text}")
 
 
-def import_notices(summaries: Sequence[SessionSummary]) -> Iterator[Notice]:
+def make_import_notices(summaries: Sequence[SessionSummary]) -> Iterator[Notice]:
     """Yield modules and libraries that asked for something while they were imported."""
     own = {module for summary in summaries if summary.recording for module in summary.recording.own_imports}
     for module in sorted(own):
         text = f"{module} makes requests while it is imported: they belong to the first test that imports it"
-        yield info(f"import    {text}")
+        yield make_info(f"import    {text}")
     targets = {library: target for summary in summaries for library, target in summary.imports.items()}
     for library, target in sorted(targets.items()):
         text = f"{library} asks for {target} while it is imported: refused, since it is no part of a test"
-        yield info(f"import    {text}")
+        yield make_info(f"import    {text}")
 
 
-def adoption_notices(adoptions: Sequence[tuple[SessionSummary, AdoptionSummary]], here: Path) -> Iterator[Notice]:
+def make_adoption_notices(adoptions: Sequence[tuple[SessionSummary, AdoptionSummary]], here: Path) -> Iterator[Notice]:
     """Yield what became of changed requests: by test, and counted where there are several tests."""
     several = len(adoptions) > 1
     for summary, adoption in adoptions:
         if several and adoption.verdict == "nothing changed" and not adoption.transcripts:
             continue
         severity = Severity.WARNING if adoption.verdict == "adopted" else Severity.ERROR
-        yield Notice(severity, (*adoption_lines(summary, adoption, near(Path(summary.file), here)),))
+        yield Notice(severity, (*format_adoption(summary, adoption, near(Path(summary.file), here)),))
     if several:
         words = {"adopted": "accepted", "to be adopted": "to accept", "left": "left", "nothing changed": "unchanged"}
         counts = Counter(words.get(adoption.verdict, "failed") for _, adoption in adoptions)
         text = ", ".join(f"{counts[word]} {word}" for word in (*words.values(), "failed") if counts[word])
-        yield error(f"requests of {plural(len(adoptions), 'snapshot')}: {text}")
+        yield make_error(f"requests of {format_count(len(adoptions), 'snapshot')}: {text}")
 
 
-def adoption_lines(summary: SessionSummary, adoption: AdoptionSummary, file: str) -> list[str]:
+def format_adoption(summary: SessionSummary, adoption: AdoptionSummary, file: str) -> list[str]:
     """Return what became of the changed requests of one test, and which recorded call answers each."""
     written = adoption.transcripts
-    transcripts = [f"accepted  {plural(written, 'transcript')} of {summary.test}"] if written else []
+    transcripts = [f"accepted  {format_count(written, 'transcript')} of {summary.test}"] if written else []
     match adoption.verdict:
         case "adopted" | "to be adopted":
             word = "accepted " if adoption.verdict == "adopted" else "to accept"
-            requests = plural(adoption.requests, "changed request")
+            requests = format_count(adoption.requests, "changed request")
             alignment = [f"          {line}" for line in adoption.alignment]
             return [f"{word} {file} ({requests}, every reply as it was)", *alignment, *transcripts]
         case "left":
@@ -227,12 +227,12 @@ def adoption_lines(summary: SessionSummary, adoption: AdoptionSummary, file: str
     return [f"accepted  nothing: the test did not pass on the recorded replies; {file} is as it was"]
 
 
-def secret_notices(environ: Mapping[str, str]) -> Iterator[Notice]:
+def make_secret_notices(environ: Mapping[str, str]) -> Iterator[Notice]:
     """Yield the names of the credentials that a job holds while it replays."""
     names = sorted(name for name, value in environ.items() if looks_secret(name) and is_credential(value))
     if names:
         listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-        yield error(
+        yield make_error(
             f"secrets   {listed} set in this job, and a replay needs none: run it on pull_request, without them"
         )
 
@@ -243,23 +243,23 @@ def is_credential(value: str) -> bool:
     return worth_knowing(value.strip()) and not is_place(value.strip()) and words.isdisjoint(STAND_INS)
 
 
-def process_notices(facts: ProcessSummary, *, recording: bool = False) -> Iterator[Notice]:
+def make_process_notices(facts: ProcessSummary, *, recording: bool = False) -> Iterator[Notice]:
     """Yield what showed when the tests were over: late calls, models asked without the plugin, crashed workers."""
     if facts.open:
-        yield error(f"network   closed at L1, not L3: {facts.open}")
+        yield make_error(f"network   closed at L1, not L3: {facts.open}")
     for test in facts.crashed:
         lines = [f"incomplete: the worker process crashed in {test}, which told nothing"]
         if recording:
             lines.append("          to see what it had recorded by then:   agentreplay recover")
-        yield error(*lines)
+        yield make_error(*lines)
     for call in facts.late:
-        yield error(
+        yield make_error(
             f"[AR-LATE] {call.test}: {call.call}",
             "          refused after the test had been reported; join the thread or await the task before it returns",
         )
     if facts.bystanders:
-        yield error(
-            f"not recorded: {plural(facts.bystanders, 'test')} without the plugin called a model at "
+        yield make_error(
+            f"not recorded: {format_count(facts.bystanders, 'test')} without the plugin called a model at "
             f"{', '.join(facts.model_hosts)}",
             "          give each the fixture agentreplay, or name their folder in agentreplay_paths",
         )

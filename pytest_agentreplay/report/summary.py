@@ -1,7 +1,7 @@
 """What the session of one test reports when it has finished: typed, frozen, and redacted before it leaves the process.
 
 A summary crosses from a worker of xdist to the controller as plain JSON, which is all that execnet carries: `to_plain`
-and `from_plain` are the one place where it has that form.
+and `restore_plain` are the one place where it has that form.
 """
 
 from __future__ import annotations
@@ -339,13 +339,13 @@ def to_plain(value: Any) -> Any:
     """Return a summary, or a part of one, as JSON takes it; fields that have their default are left out."""
     if is_dataclass(value) and not isinstance(value, type):
         pairs = ((field_, getattr(value, field_.name)) for field_ in fields(value))
-        return {field_.name: to_plain(content) for field_, content in pairs if content != default_of(field_)}
+        return {field_.name: to_plain(content) for field_, content in pairs if content != get_default(field_)}
     if isinstance(value, tuple | list):
         return [to_plain(item) for item in value]
     return {name: to_plain(item) for name, item in value.items()} if isinstance(value, dict) else value
 
 
-def from_plain(kind: type[T], plain: Any) -> T:
+def restore_plain(kind: type[T], plain: Any) -> T:
     """Return the summary, or the part of one, of class `kind` that `to_plain` made plain."""
     parts = {field_.name: field_.metadata.get(KIND) for field_ in fields(cast("Any", kind))}
     return kind(**{name: restore_field(parts[name], value) for name, value in plain.items()})
@@ -355,9 +355,9 @@ def restore_field(kind: type[Any] | None, value: Any) -> Any:
     """Return the value of one field: lists are tuples again, parts have their class."""
     if isinstance(value, list):
         return tuple(restore_field(kind, item) for item in value)
-    return value if kind is None or value is None else from_plain(kind, value)
+    return value if kind is None or value is None else restore_plain(kind, value)
 
 
-def default_of(field_: Any) -> Any:
+def get_default(field_: Any) -> Any:
     """Return the default of a field; MISSING for one that has to be given."""
     return field_.default if field_.default_factory is MISSING else field_.default_factory()

@@ -13,7 +13,7 @@ from pytest_agentreplay.core.diff.texts import shorten
 from pytest_agentreplay.core.turns import turns
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.report.escape import escape_line, wrap_text
-from pytest_agentreplay.report.transcript_writer import TranscriptWriter, escape_row, labelled_rows
+from pytest_agentreplay.report.transcript_writer import TranscriptWriter, escape_row, format_labelled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -39,7 +39,7 @@ def write_textconv(run: Run) -> str:
 
     Without times, ids and counts of tokens, which differ in every recording.
     """
-    rows = [row for name, row in fact_rows(run) if name not in INCIDENTAL]
+    rows = [row for name, row in format_facts(run) if name not in INCIDENTAL]
     for kind in ("gaps", "unfrozen", "adopted"):
         entries = run.header.kit.get(kind)
         rows += [f"{kind}: {canonical(entry)}" for entry in (entries if isinstance(entries, list) else ())]
@@ -76,7 +76,7 @@ def show_run(run: Run, *, turn: int | None = None, width: int = 80) -> str:
     blocks = [(entry.number, list(writer.turn_rows(entry))) for entry in turns_of_run]
     chosen = ["\n".join(clip_rows(rows, width)) for number, rows in blocks if turn in {None, number}]
     if turn is None:
-        chosen.insert(0, "\n".join(clip_rows(map(escape_row, (row for _, row in fact_rows(run))), width)))
+        chosen.insert(0, "\n".join(clip_rows(map(escape_row, (row for _, row in format_facts(run))), width)))
     elif not chosen:
         there = ", ".join(str(entry.number) for entry in turns_of_run) or "none"
         msg = f"there is no turn {turn}; the turns of this run: {there}"
@@ -97,13 +97,13 @@ def format_duration(x: Exchange) -> str:
     return f"{took:.0f} ms" if took < 1000 else f"{took / 1000:.1f} s"
 
 
-def fact_rows(run: Run) -> Iterator[tuple[str, str]]:
+def format_facts(run: Run) -> Iterator[tuple[str, str]]:
     """Yield what the header says, each line with the name of its fact."""
-    for name, text in header_facts(run):
-        yield from ((name, row) for row in labelled_rows(name, text))
+    for name, text in list_header_facts(run):
+        yield from ((name, row) for row in format_labelled(name, text))
 
 
-def header_facts(run: Run) -> Iterator[tuple[str, str]]:
+def list_header_facts(run: Run) -> Iterator[tuple[str, str]]:
     """Yield names and texts of what the header says."""
     header = run.header
     yield "test", header.test
@@ -128,10 +128,10 @@ def header_facts(run: Run) -> Iterator[tuple[str, str]]:
 
 def format_kit(kit: Kit, *, width: int = 80) -> str:
     """Return the kit in lines of `width` columns."""
-    return "\n".join(kit_rows(kit, max(60, width)))
+    return "\n".join(format_kit_rows(kit, max(60, width)))
 
 
-def kit_rows(kit: Kit, width: int) -> Iterator[str]:
+def format_kit_rows(kit: Kit, width: int) -> Iterator[str]:
     """Yield the lines of a kit."""
     yield f"grade {kit.grade.name.lower() if len(kit.grade.name) > 1 else kit.grade.name}: {kit.grade.value}"
     for reason in kit.reasons:
@@ -147,7 +147,7 @@ def kit_rows(kit: Kit, width: int) -> Iterator[str]:
         yield from wrap_text(shorten(escape_line(field.value), ROWS * room * 4 // 5), width, head)
 
 
-def kit_to_json(kit: Kit) -> JsonObject:
+def dump_kit(kit: Kit) -> JsonObject:
     """Return the kit as JSON."""
     return {
         "grade": kit.grade.name.lower() if len(kit.grade.name) > 1 else kit.grade.name,

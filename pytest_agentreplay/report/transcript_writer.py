@@ -88,19 +88,19 @@ class TranscriptWriter:
         """Yield a model call: what is new in its request, and the answer."""
         before, context.request = context.request, reading
         if reading.system != before.system:
-            yield from labelled_rows("system", "\n".join(map(system_text, reading.system)) or "(none)")
+            yield from format_labelled("system", "\n".join(map(read_system_text, reading.system)) or "(none)")
         if reading.tools != before.tools:
-            names = ", ".join(map(tool_name, reading.tools)) or "(none)"
-            same = {tool_name(tool) for tool in reading.tools} == {tool_name(tool) for tool in before.tools}
-            yield from labelled_rows("tools", f"{names} (schemas changed)" if same else names)
+            names = ", ".join(map(get_tool_name, reading.tools)) or "(none)"
+            same = {get_tool_name(tool) for tool in reading.tools} == {get_tool_name(tool) for tool in before.tools}
+            yield from format_labelled("tools", f"{names} (schemas changed)" if same else names)
             for tool in reading.tools if self._review else ():
                 if tool not in before.tools:
-                    yield from labelled_rows(f"schema of {tool_name(tool)}", format_value(tool))
-        yield from parameter_rows(before.parameters, reading.parameters)
+                    yield from format_labelled(f"schema of {get_tool_name(tool)}", format_value(tool))
+        yield from format_parameters(before.parameters, reading.parameters)
         yield from self.message_rows(before, reading, context.reply)
         context.reply = reply = READER.read_reply(x.call, x.outcome)
         self._names |= {use.id: use.name for use in reply.tool_uses}
-        yield from answer_rows(reply if not self._review else replace(reply, usage={}), x.outcome)
+        yield from format_answer(reply if not self._review else replace(reply, usage={}), x.outcome)
 
     def message_rows(self, before: CallReading, now: CallReading, reply: ReplyReading) -> Iterator[str]:
         """Yield the messages that a request adds to those of the one before it.
@@ -110,17 +110,17 @@ class TranscriptWriter:
         same = count_kept(before, now)
         if same < (had := len(before.messages)):
             yield f"history: {had - same} of {had} messages were rewritten or left out"
-        system = [system_text(text) for text in now.system]
+        system = [read_system_text(text) for text in now.system]
         for message in now.messages[same:]:
             self._names |= {use.id: use.name for use in tool_uses(message)}
-            if is_echo(message, reply) or (is_system(message) and system_text(message) in system):
+            if is_echo(message, reply) or (is_system(message) and read_system_text(message) in system):
                 continue
             text = say(message)
             for identity in tool_results(message):
                 name = self._names.get(identity, "of a tool")
                 text = text.replace(f"tool result {identity}:", f"tool result {name}:", 1)
             head, _, rest = text.partition(": ")
-            yield from labelled_rows(head, rest) if rest else labelled_rows("", text)
+            yield from format_labelled(head, rest) if rest else format_labelled("", text)
 
     def exchange_rows(self, x: Exchange) -> Iterator[str]:
         """Yield any exchange but a turn's model call, with its outcome."""
@@ -136,10 +136,10 @@ class TranscriptWriter:
         else:
             yield f"{label(x.call, READER)}{self._note(x)}"
         if isinstance(x.call, FrameCall) and len(x.call.body):
-            yield from indent_rows(labelled_rows("->", format_frame(Frame(x.call.body.data)), sign=""))
+            yield from indent_rows(format_labelled("->", format_frame(Frame(x.call.body.data)), sign=""))
         for inner in self._inner.get(x.start, ()):
             yield from indent_rows(self.exchange_rows(inner))
-        yield from indent_rows(chunk_rows(chunks) if chunks else outcome_rows(x.outcome))
+        yield from indent_rows(format_chunks(chunks) if chunks else format_outcome(x.outcome))
 
 
 def count_kept(before: CallReading, now: CallReading) -> int:
@@ -165,63 +165,65 @@ def identify_call(x: Exchange) -> str:
     return f"{x.call.name}{canonical(x.call.arguments)}" if isinstance(x.call, ToolCall) else ""
 
 
-def parameter_rows(before: JsonObject, now: JsonObject) -> Iterator[str]:
+def format_parameters(before: JsonObject, now: JsonObject) -> Iterator[str]:
     """Yield the plain parameters that are new or other than before; whatever is an id says nothing about behaviour."""
     for name in sorted({*before, *now}):
         value, old = now.get(name), before.get(name)
         if value != old and not name.endswith(("_id", "_key", "user")) and not isinstance(value, dict | list):
-            yield from labelled_rows(name, "(left out)" if name not in now else format_value(value))
+            yield from format_labelled(name, "(left out)" if name not in now else format_value(value))
 
 
-def chunk_rows(chunks: Iterable[Chunk]) -> Iterator[str]:
+def format_chunks(chunks: Iterable[Chunk]) -> Iterator[str]:
     """Yield what a retrieval gave, best first: "1. doc-17 (0.81): Orders ship ..."."""
     for place, chunk in enumerate(chunks, 1):
         score = "" if chunk.score is None else f" ({chunk.score:g})"
         name = f"{place}. {chunk.id}{score}"
-        yield from labelled_rows(name, chunk.content) if chunk.content else (name,)
+        yield from format_labelled(name, chunk.content) if chunk.content else (name,)
 
 
-def answer_rows(reply: ReplyReading, result: Outcome | None) -> Iterator[str]:
+def format_answer(reply: ReplyReading, result: Outcome | None) -> Iterator[str]:
     """Yield a model's reply: text, tools that it asks for, why it stopped, tokens."""
     if reply.text:
-        yield from labelled_rows("answers", reply.text)
+        yield from format_labelled("answers", reply.text)
     for use in reply.tool_uses:
-        yield from labelled_rows("asks for", f"{use.name}({format_value(use.arguments)})", sign="")
+        yield from format_labelled("asks for", f"{use.name}({format_value(use.arguments)})", sign="")
     match result:
         case FramesReply():
-            yield from end_rows(result)
+            yield from format_end(result)
         case HttpReply(status=status, failure=None, closed=False) if status < 400 and not reply.error:
             pass
         case ToolReply(failure=None, closed=False) if reply.text or reply.tool_uses:
             pass
         case _:
-            yield from outcome_rows(result, reply.error)
+            yield from format_outcome(result, reply.error)
     if reply.finish_reasons:
-        yield from labelled_rows("stops", ", ".join(reply.finish_reasons))
+        yield from format_labelled("stops", ", ".join(reply.finish_reasons))
     if reply.usage:
-        yield from labelled_rows("tokens", ", ".join(f"{name} {count}" for name, count in sorted(reply.usage.items())))
+        yield from format_labelled(
+            "tokens", ", ".join(f"{name} {count}" for name, count in sorted(reply.usage.items()))
+        )
 
 
-def outcome_rows(result: Outcome | None, error: str = "") -> Iterator[str]:
+def format_outcome(result: Outcome | None, error: str = "") -> Iterator[str]:
     """Yield what came of a call."""
     match result:
         case None:
             yield "did not end"
         case Failure():
-            yield from raised_rows(result)
+            yield from format_raised(result)
         case HttpReply():
             yield f"status {result.status} {result.reason}".rstrip() + (f": {error}" if error else "")
-            yield from raised_rows(result.failure) if result.failure else ()
+            yield from format_raised(result.failure) if result.failure else ()
         case FramesReply():
             for frame in result.frames():
-                yield from labelled_rows("<-", format_frame(frame), sign="")
-            yield from end_rows(result)
+                yield from format_labelled("<-", format_frame(frame), sign="")
+            yield from format_end(result)
         case ToolReply(value, items):
             if items is None:
-                yield from labelled_rows("", value if isinstance(value, str) else format_value(value))
+                yield from format_labelled("", value if isinstance(value, str) else format_value(value))
             for item in items or ():
-                yield from labelled_rows("-", format_value(item), sign="")
-            yield from raised_rows(result.failure) if result.failure else ()
+                yield from format_labelled("-", format_value(item), sign="")
+            yield from format_raised(result.failure) if result.failure else ()
     if isinstance(result, HttpReply | ToolReply) and result.closed:
         yield "(the agent stopped reading here)"
 
@@ -242,20 +244,22 @@ def format_frame(frame: Frame) -> str:
         return f"{len(frame.data)} bytes"
 
 
-def end_rows(reply: FramesReply) -> Iterator[str]:
+def format_end(reply: FramesReply) -> Iterator[str]:
     """Yield how a connection ended after these frames, when it did."""
     if reply.failure:
-        yield from raised_rows(reply.failure)
+        yield from format_raised(reply.failure)
     if reply.closed:
         whose = "the agent" if reply.closed.by_agent else "the other side"
         code = "" if reply.closed.code is None else f" ({reply.closed.code})"
-        yield from labelled_rows(f"{whose} closed{code}", reply.closed.reason, sign=":" if reply.closed.reason else "")
+        yield from format_labelled(
+            f"{whose} closed{code}", reply.closed.reason, sign=":" if reply.closed.reason else ""
+        )
 
 
-def raised_rows(failure: Failure) -> Iterator[str]:
+def format_raised(failure: Failure) -> Iterator[str]:
     """Yield an exception by its class and message."""
     name = failure.type.rpartition(".")[2]
-    yield from labelled_rows(f"raised {name}", failure.message) if failure.message else (f"raised {name}",)
+    yield from format_labelled(f"raised {name}", failure.message) if failure.message else (f"raised {name}",)
 
 
 def is_echo(message: Json, reply: ReplyReading) -> bool:
@@ -282,7 +286,7 @@ def is_thought(block: Json) -> bool:
     return str(block.get("type")) in THOUGHTS or block.get("thought") is True or "reasoningContent" in block
 
 
-def system_text(text: Json) -> str:
+def read_system_text(text: Json) -> str:
     """Return a system text, given as a string, a block or a message."""
     if isinstance(text, dict) and isinstance(content := text.get("text", text.get("content")), str):
         return content
@@ -294,7 +298,7 @@ def is_system(message: Json) -> bool:
     return isinstance(message, dict) and str(message.get("role")) in {"system", "developer"}
 
 
-def tool_name(tool: Json) -> str:
+def get_tool_name(tool: Json) -> str:
     """Return the name of an offered tool."""
     if not isinstance(tool, dict):
         return format_value(tool)
@@ -309,7 +313,7 @@ def format_value(value: Json) -> str:
     return value_shown if isinstance(value_shown, str) else canonical(value_shown)
 
 
-def labelled_rows(name: str, text: str, sign: str = ":") -> Iterator[str]:
+def format_labelled(name: str, text: str, sign: str = ":") -> Iterator[str]:
     """Yield the lines of `name: text`; a text of several lines begins behind the name and goes on indented."""
     head, *rest = [row.rstrip() for row in text.splitlines()] or ['""']
     yield f"{name}{sign} {head}".rstrip() if name else head

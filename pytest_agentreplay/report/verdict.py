@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pytest_agentreplay.report.escape import escape_line, wrap_text
 from pytest_agentreplay.report.finding import format_finding
-from pytest_agentreplay.report.notices import plural
+from pytest_agentreplay.report.notices import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -129,7 +129,7 @@ def format_panel(
     first = verdicts[0]
     rows = wrap_text(f"{first.case}: {title}" if title else first.case, width, "", "  ")
     for verdict in verdicts:
-        rows += label_rows(*panel_row(verdict), width)
+        rows += label_rows(*format_panel_row(verdict), width)
     if first.word != "cold":
         human = [text for verdict in verdicts for text in verdict.human]
         rows += label_rows("needs human", str(len(human)), width)
@@ -146,7 +146,7 @@ def format_panel(
     return "\n".join(rows)
 
 
-def panel_row(verdict: Verdict) -> tuple[str, str]:
+def format_panel_row(verdict: Verdict) -> tuple[str, str]:
     """Return the line of one half in the panel."""
     match verdict.word, verdict.half:
         case "cold", _:
@@ -185,4 +185,4 @@ def count_halves(halves: Sequence[HalfSummary]) -> str:
     human = sum(len(half.human) for half in halves)
     counts = [f"{words[word]} {word}" for word in WORDS if words[word]]
     counts += [f"needs human {human}"] if human else []
-    return f"{plural(cases, 'case')}: {', '.join(counts)}"
+    return f"{format_count(cases, 'case')}: {', '.join(counts)}"

@@ -23,7 +23,7 @@ from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.errors import SettingsError, SnapshotError, SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.redact.final_scan import CUT, checked
 from pytest_agentreplay.redact.rule_review import Review
-from pytest_agentreplay.runs.offline_session import RULES_FILE, accepted_rules
+from pytest_agentreplay.runs.offline_session import RULES_FILE, list_accepted_rules
 from pytest_agentreplay.store import files, layout, projects, reading
 from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import root_above
@@ -49,7 +49,7 @@ EMPTY_CALL = ToolCall("")
 
 def accept_rule(root: Path, path: str, reason: str) -> str:
     """Accept one rule for all snapshots: the body field at `path` is watched from now on. Return the line to print."""
-    accepted = [r for r in accepted_rules(root) if r.path != path]
+    accepted = [r for r in list_accepted_rules(root) if r.path != path]
     accepted.append(Rule("http", "body", path, "watch", reason, RULES_FILE))
     rows = [{"path": r.path, "reason": r.reason} for r in sorted(accepted, key=lambda r: r.path)]
     file = root / RULES_FILE
@@ -59,7 +59,7 @@ def accept_rule(root: Path, path: str, reason: str) -> str:
 
 def count_codes(old: Run, new: Run, root: Path, rules: tuple[Rule, ...] = ()) -> dict[str, int]:
     """Return how often each code of a divergence is a change from `old` to `new`, most important first."""
-    matching = Matching(READER, (*RULES, *accepted_rules(root), *rules))
+    matching = Matching(READER, (*RULES, *list_accepted_rules(root), *rules))
     counts = Counter(divergence.kind.code for divergence in divergences(old, new, READER, matching=matching))
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
@@ -238,14 +238,14 @@ def is_unchanged(previous: Snapshot, new: Run) -> bool:
         and not previous.revisions
         and old.header.seed == new.header.seed
         and old.header.outcome == new.header.outcome
-        and compared_facts(old.header.kit) == compared_facts(new.header.kit)
+        and collect_compared_facts(old.header.kit) == collect_compared_facts(new.header.kit)
         and [strip_content(x) for x in old.exchanges] == [strip_content(x) for x in new.exchanges]
-        and [compared_reply(x) for x in old.exchanges] == [compared_reply(x) for x in new.exchanges]
+        and [normalize_reply(x) for x in old.exchanges] == [normalize_reply(x) for x in new.exchanges]
         and not divergences(old, new, READER, matching=Matching(READER, RULES))
     )
 
 
-def compared_facts(kit: JsonObject) -> JsonObject:
+def collect_compared_facts(kit: JsonObject) -> JsonObject:
     """Return what of a kit is compared: versions, models, settings; not the port of a model on this machine."""
     kept = {name: value for name, value in kit.items() if name not in INCIDENTAL_FACTS}
     if isinstance(clock := kit.get("clock"), dict):
@@ -263,7 +263,7 @@ def strip_content(x: Exchange) -> Exchange:
     return replace(x, call=EMPTY_CALL, outcome=None, timing=Timing())
 
 
-def compared_reply(x: Exchange) -> Json:
+def normalize_reply(x: Exchange) -> Json:
     """Return what is compared of a reply over HTTP: status, type and content, without the fields that are ever new."""
     outcome = x.outcome
     if not isinstance(outcome, HttpReply):

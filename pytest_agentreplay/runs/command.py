@@ -200,25 +200,25 @@ def run_pytest(
     """Run pytest once; return the rows that it has written, and how it ended."""
     file, into = made / "plan.json", made / "results.jsonl"
     files.write_whole(file, json.dumps({**plan, "tests": list(tests), "into": str(into)}))
-    options = [*words, *neutral_options(plan, made), f"{FLAG}={file}", *plan["rest"]]
-    command = [*interpreter_command(folder), "-m", "pytest", *options]
-    with without_debugger():
+    options = [*words, *list_neutral_options(plan, made), f"{FLAG}={file}", *plan["rest"]]
+    command = [*make_interpreter_command(folder), "-m", "pytest", *options]
+    with drop_debugger():
         try:
-            ended = run_command(command, environ=proof_environment(environ), folder=folder, stdin=b"", limit=0)
+            ended = run_command(command, environ=make_proof_environment(environ), folder=folder, stdin=b"", limit=0)
         except RunnerError as error:
             ended = CommandResult(None, b"", str(error).partition(": ")[2].encode(), 0)
     rows = [json.loads(line) for line in files.read(into).splitlines()] if into.is_file() else []
     return rows, ended
 
 
-def neutral_options(plan: Row, made: Path) -> list[str]:
+def list_neutral_options(plan: Row, made: Path) -> list[str]:
     """Return the words that must be known before options are read, and those that are set in ini files."""
     settings = {"cacheprovider": ("cache_dir", made / "cache"), "logging-plugin": ("log_file", "")}
     ini = [word for name in plan["has"] if name in settings for word in ("-o", "{}={}".format(*settings[name]))]
     return [*plan["flags"], *ini]
 
 
-def interpreter_command(folder: Path) -> list[str]:
+def make_interpreter_command(folder: Path) -> list[str]:
     """Return Python's command line, with the flags of this process."""
     # Private, and as old as multiprocessing, which starts its children with it:
     # https://github.com/python/cpython/blob/3.13/Lib/multiprocessing/util.py
@@ -227,14 +227,14 @@ def interpreter_command(folder: Path) -> list[str]:
     return [sys.executable, *flags, *(["-P"] if here and "-P" not in flags and "-I" not in flags else [])]
 
 
-def proof_environment(environ: Mapping[str, str]) -> dict[str, str]:
+def make_proof_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of the process: another hash seed, and nobody who measures or debugs it."""
     kept = {name: value for name, value in environ.items() if not name.startswith(MEASURED)}
     # Zero is no seed but the absence of one. An unset variable is a random seed, which is 1 in one of 2 ** 32 cases.
     return kept | {"PYTHONHASHSEED": "2" if kept.get("PYTHONHASHSEED") == "1" else "1"}
 
 
-def without_debugger() -> AbstractContextManager[object]:
+def drop_debugger() -> AbstractContextManager[object]:
     """Return a block in which a debugger of an IDE does not follow into child processes.
 
     pydevd (debugpy, PyCharm) rewrites the command lines of all Python children, unless it is asked not to.

@@ -2,7 +2,7 @@
 
 Threads that no test waited for, `atexit` handlers, finalizers and `__del__` run when the session has been reported and
 pytest has chosen its exit status. What they call is refused and reported, and fails the process.
-`report.session_notices.process_notices` makes the lines of it.
+`report.session_notices.make_process_notices` makes the lines of it.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from pytest_agentreplay.intercept.session.callers import find_line_here
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts, is_model_host
 from pytest_agentreplay.intercept.tools.deferred_unpatching import refuse_for_good
 from pytest_agentreplay.report.escape import escape_line, escape_output
-from pytest_agentreplay.report.notices import footer_lines
-from pytest_agentreplay.report.session_notices import process_notices
-from pytest_agentreplay.report.summary import LateCall, ProcessSummary, from_plain, to_plain
+from pytest_agentreplay.report.notices import format_footer
+from pytest_agentreplay.report.session_notices import make_process_notices
+from pytest_agentreplay.report.summary import LateCall, ProcessSummary, restore_plain, to_plain
 from pytest_agentreplay.runs.offline_session import RefuseAll
 from pytest_agentreplay.store import files
 
@@ -174,7 +174,7 @@ class ExitGuard:
                 files.write_whole(Path(f"{self._files_prefix}-{self._reports}.json"), json.dumps(to_plain(late)))
         text = "".join(
             f"{escape_output(escape_line(row))}\n"
-            for row in footer_lines(process_notices(ProcessSummary(late=late)), 0)
+            for row in format_footer(make_process_notices(ProcessSummary(late=late)), 0)
         )
         if sys.stderr is not None:
             sys.stderr.write(text)
@@ -191,6 +191,6 @@ def read_late_calls(prefix: str) -> tuple[LateCall, ...]:
     folder, name = Path(prefix).parent, Path(prefix).name
     for file in files.names_in(folder):
         if file.startswith(f"{name}-") and file.endswith(".json"):
-            late += (from_plain(LateCall, call) for call in json.loads(files.read(folder / file)))
+            late += (restore_plain(LateCall, call) for call in json.loads(files.read(folder / file)))
             files.delete(folder / file, folder)
     return (*late,)

@@ -155,11 +155,11 @@ def make_schedule(run: Run, completion: Sequence[int] | None = None) -> ReleaseS
 
 def make_matching(place: Location, settings: Settings) -> Matching:
     """Return when two calls of a test are the same, by the shipped rules, those of the project and its settings."""
-    rules = (*RULES, *accepted_rules(place.root), *settings.rules)
+    rules = (*RULES, *list_accepted_rules(place.root), *settings.rules)
     return Matching(READER, rules, personal=settings.redacted.personal, also=settings.matched_headers)
 
 
-def accepted_rules(root: Path) -> tuple[Rule, ...]:
+def list_accepted_rules(root: Path) -> tuple[Rule, ...]:
     """Return the rules that the project has accepted for all of its snapshots. Raises SettingsError."""
     file = root / RULES_FILE
     if not files.exists(file):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.backends.adopt import AdoptBackend, ForkBackend, RecordedAnswers, list_turns_from
 from pytest_agentreplay.core.backends.replay import ReplayPolicy
-from pytest_agentreplay.core.diagnose.progress import ReplayProgress, line
+from pytest_agentreplay.core.diagnose.progress import ReplayProgress, format_line
 from pytest_agentreplay.core.kit import entries
 from pytest_agentreplay.core.matching.wiring import without_lone
 from pytest_agentreplay.core.order_permutations import answers, orders, swapped, telling
@@ -242,7 +242,10 @@ class OrderExploration(ReplaySession):
 
         labels_by_start = {
             x.start: other_findings.CallLabel(
-                progress.name(x.call), line(x.call, READER), seat(progress.turns, x).turn.number, x.agent or x.lane
+                progress.name(x.call),
+                format_line(x.call, READER),
+                seat(progress.turns, x).turn.number,
+                x.agent or x.lane,
             )
             for x in run.exchanges
             if x.start in trial.completion
@@ -266,7 +269,7 @@ class OrderExploration(ReplaySession):
             return other_findings.describe_end(before, now)
         exchanges, served = self.snapshot.run.exchanges, self.replayer.served
         not_made = [x.call for x in exchanges if x.parent is None and x.start not in served]
-        missing = [line(call, READER) for call in not_made if self.tools.has_effects(call)]
+        missing = [format_line(call, READER) for call in not_made if self.tools.has_effects(call)]
         return other_findings.describe_missing_calls(missing) if missing else None
 
 

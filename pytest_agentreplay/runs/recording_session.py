@@ -38,7 +38,7 @@ from pytest_agentreplay.redact.final_scan import checked, next_step, rest
 from pytest_agentreplay.redact.redaction_factory import redacted_by
 from pytest_agentreplay.redact.residual import cut
 from pytest_agentreplay.report import other_findings
-from pytest_agentreplay.report.summary import RecordingSummary, UncomparedArgument, UnfrozenTool, from_plain
+from pytest_agentreplay.report.summary import RecordingSummary, UncomparedArgument, UnfrozenTool, restore_plain
 from pytest_agentreplay.runs import replay_kit
 from pytest_agentreplay.runs.run_session import EndedRun, RunSession
 from pytest_agentreplay.store import files
@@ -266,9 +266,9 @@ class RecordingSession(RunSession):
         self.note(
             racy=int(str(order.get("racy", 0))),
             gaps=(*gaps,),
-            unfrozen=tuple(from_plain(UnfrozenTool, tool) for tool in missed),
+            unfrozen=tuple(restore_plain(UnfrozenTool, tool) for tool in missed),
             inside=(*replay_kit.find_asking_tools(exchanges),),
-            uncompared=tuple(from_plain(UncomparedArgument, gap) for gap in uncompared),
+            uncompared=tuple(restore_plain(UncomparedArgument, gap) for gap in uncompared),
             own_imports=(*imported,),
         )
         details: JsonObject = replay_kit.describe_surroundings(self.place.root) | {

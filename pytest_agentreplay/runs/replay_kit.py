@@ -70,7 +70,7 @@ MODULES = {
 def describe_surroundings(root: Path) -> JsonObject:
     """Return what is around a recording: interpreter, versions of the loaded SDKs, commit of the agent's code."""
     kit = describe_interpreter(root)
-    if commit := git_state(str(root)):
+    if commit := read_git_state(str(root)):
         kit["git"] = dict(commit)
     return kit
 
@@ -80,13 +80,13 @@ def describe_interpreter(root: Path) -> JsonObject:
     return {
         "python": platform.python_version(),
         "platform": sys.platform,
-        "packages": loaded_versions(),
+        "packages": list_versions(),
         "locks": dict(locks(root)),
-        "hash": hash_order(),
+        "hash": probe_hash_order(),
     }
 
 
-def hash_order() -> JsonObject:
+def probe_hash_order() -> JsonObject:
     """Return how this process orders sets of texts: by a seed that somebody set, or at random."""
     seed = os.environ.get("PYTHONHASHSEED", "")
     if not sys.flags.hash_randomization:
@@ -94,15 +94,15 @@ def hash_order() -> JsonObject:
     return {"seed": int(seed)} if seed.isdecimal() else {"random": True}
 
 
-def loaded_versions() -> JsonObject:
+def list_versions() -> JsonObject:
     """Return the versions of the plugin, of pytest, and of those SDKs that are loaded."""
     loaded = (name for name in PACKAGES if MODULES.get(name, name) in sys.modules)
-    versions = {name: installed_version(name) for name in ("frozen-agentreplay", "pytest", *loaded)}
+    versions = {name: find_version(name) for name in ("frozen-agentreplay", "pytest", *loaded)}
     return {name: version for name, version in versions.items() if version is not None}
 
 
 @functools.cache
-def installed_version(name: str) -> str | None:
+def find_version(name: str) -> str | None:
     """Return the version of an installed package, None for none. Cached: each look-up parses a file."""
     try:
         return importlib.metadata.version(name)
@@ -111,7 +111,7 @@ def installed_version(name: str) -> str | None:
 
 
 @functools.cache
-def git_state(root: str) -> tuple[tuple[str, Json], ...]:
+def read_git_state(root: str) -> tuple[tuple[str, Json], ...]:
     """Return the commit of the checkout at `root` and whether it is dirty; empty outside of one. Cached."""
 
     def git(*words: str) -> str:
@@ -154,7 +154,7 @@ def describe_models(exchanges: tuple[Exchange, ...]) -> list[Json]:
     return list(seen.values())
 
 
-def usage_of(run: Run, *, live: bool) -> dict[str, Any]:
+def sum_usage(run: Run, *, live: bool) -> dict[str, Any]:
     """Return what the model calls of a run took, and by whom they were served, as `LiveResult` has it.
 
     Without `live` they were answered from a recording: that took nothing.
@@ -166,11 +166,11 @@ def usage_of(run: Run, *, live: bool) -> dict[str, Any]:
         "tokens": {side: sum(usage.get(f"{side}_tokens", 0) for usage in usages) for side in ("input", "output")},
         "seconds": sum((x.timing.end or x.timing.start) - x.timing.start for x in model_calls if live) / 1e9,
         "model": READER.read_call(model_calls[0].call).model if model_calls else "",
-        **served_by(run),
+        **list_models(run),
     }
 
 
-def served_by(run: Run) -> dict[str, Any]:
+def list_models(run: Run) -> dict[str, Any]:
     """Return by whom the models of a run were served, as `LiveResult` has it."""
     entries = [each for each in describe_models(run.exchanges) if isinstance(each, dict)]
     names = {field: [str(each[name]) for each in entries if each.get(name)] for field, name in SERVED.items()}
@@ -182,11 +182,11 @@ def find_stop(divergence: Divergence | None, run: Run, recorded: Run) -> str:
     if divergence is not None and divergence.kind in STOPS:
         return divergence.summary
     last = {turn.lane: turn.model for turn in turns(run, READER) if turn.model is not None}
-    before = {refusal_of(x) for x in recorded.exchanges}
-    return next((f"the model {why}" for x in last.values() if (why := refusal_of(x)) and why not in before), "")
+    before = {explain_unfrozen(x) for x in recorded.exchanges}
+    return next((f"the model {why}" for x in last.values() if (why := explain_unfrozen(x)) and why not in before), "")
 
 
-def refusal_of(x: Exchange) -> str:
+def explain_unfrozen(x: Exchange) -> str:
     """Return how a model refused or failed, "answered 401 Unauthorized: no key"; "" where it answered."""
     outcome = x.outcome
     if isinstance(outcome, HttpReply) and outcome.status >= 400:
@@ -229,12 +229,12 @@ def find_unfrozen(
         }
         names = {use.name for use in uses.values()}
         others = [call for call in others if call.name not in names]
-        results_by_name = names_of_results(READER.read_call(x.call)) if waiting.keys() & names else frozenset()
+        results_by_name = list_result_names(READER.read_call(x.call)) if waiting.keys() & names else frozenset()
         for identity, use in waiting.items():
             if not ((use.name in results_by_name) if identity == use.name else (identity.encode() in body)):
                 continue
             path = guess_tool_line(use.name, root)
-            if use.name in seen_names or _ran_frozen(use, path, root, others):
+            if use.name in seen_names or _is_frozen_line(use, path, root, others):
                 seen_names.add(use.name)
             else:
                 missed[use.name] = {"tool": use.name, "path": "" if f"{x.lane}.".startswith(below) else path}
@@ -243,7 +243,7 @@ def find_unfrozen(
     return list(missed.values())
 
 
-def _ran_frozen(use: ToolUse, path: str, root: str, calls: list[ToolCall]) -> bool:
+def _is_frozen_line(use: ToolUse, path: str, root: str, calls: list[ToolCall]) -> bool:
     """Return whether a frozen function ran for the tool that `path` likely leads to; takes its call out of `calls`."""
     same = [call for call in calls if path.startswith(UNKNOWN_MODULE) and ran_for(use, call)]
     if same:
@@ -270,18 +270,18 @@ def describe_uncompared(gaps: Mapping[tuple[str, str, str], str], hide: Callable
     `hide` redacts paths: keys of dicts stand in them.
     """
     return [
-        {"tool": tool, "path": hide(path), "kind": kind, "why": why, "line": codec_line(kind)}
+        {"tool": tool, "path": hide(path), "kind": kind, "why": why, "line": format_codec(kind)}
         for (tool, path, kind), why in gaps.items()
     ]
 
 
-def codec_line(kind: str) -> str:
+def format_codec(kind: str) -> str:
     """Return the line that has instances of a class compared by what the user chooses."""
     name = IMPORTED_NAMES.get(kind, kind.rpartition("<locals>.")[2])
     return f"agentreplay.codec({name}, freeze=lambda value: ..., thaw=lambda data: ...)"
 
 
-def names_of_results(reading: CallReading) -> frozenset[str]:
+def list_result_names(reading: CallReading) -> frozenset[str]:
     """Return the names of the tools whose results a request carries; ids stand among them."""
     return frozenset(name for message in reading.messages for name in tool_results(message))
 
@@ -293,20 +293,20 @@ def guess_tool_line(name: str, root: str) -> str:
     the class that has the first name.
     """
     owner, _, short = name.rpartition(PLUGIN_SEPARATOR)
-    paths = [tool_line(name, function) for _, function in find_candidates(name, root)]
+    paths = [format_tool_line(name, function) for _, function in find_candidates(name, root)]
     if not paths and owner:
-        paths = [tool_line(short, function) for _, function in find_candidates(short, root)]
+        paths = [format_tool_line(short, function) for _, function in find_candidates(short, root)]
         paths.sort(key=lambda path: path.split(".")[-2].casefold() != owner.casefold())
     return paths[0] if paths else f"{UNKNOWN_MODULE}{short if owner and short.isidentifier() else name}"
 
 
-def live_line(name: str, root: str) -> str:
+def format_live_tool(name: str, root: str) -> str:
     """Return the line of the settings that lets tool `name` run for real."""
     path, _, _ = guess_tool_line(name, root).partition(" = ")
     return f"{path} = live" if path.rpartition(".")[2] == name else f"{path} = live as {name}"
 
 
-def tool_line(name: str, function: FunctionType) -> str:
+def format_tool_line(name: str, function: FunctionType) -> str:
     """Return the line of the settings that freezes a function as tool `name`."""
     path = f"{function.__module__}.{function.__qualname__}"
     return path if function.__name__ == name else f"{path} = write as {name}"
@@ -326,7 +326,7 @@ def find_candidates(name: str, root: str) -> list[tuple[int, FunctionType]]:
         # type() and not isinstance(): Django's lazy settings are set up by a look at their __class__.
         kinds = [kind for kind in names.values() if issubclass(type(kind), type)]
         for value in [*names.values(), *(value for kind in kinds for value in vars(kind).values())]:
-            row: Any = value.get(name) if type(value) is dict else value if name in _names_of(value) else None
+            row: Any = value.get(name) if type(value) is dict else value if name in _list_names(value) else None
             entries = row.values() if type(row) is dict else row if type(row) in {list, tuple} else (row,)
             functions = [function for entry in entries for function in functions_behind(entry)]
             ranked += [
@@ -337,7 +337,7 @@ def find_candidates(name: str, root: str) -> list[tuple[int, FunctionType]]:
     return sorted(ranked, key=itemgetter(0))
 
 
-def _names_of(value: object) -> set[object]:
+def _list_names(value: object) -> set[object]:
     """Return the names that a function or an object bears."""
     bears = getattr(value, "__dict__", {})
     names = [bears.get(key) for key in ("name", "_name", "_tool_name", "__name__")]

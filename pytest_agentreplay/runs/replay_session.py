@@ -197,7 +197,7 @@ class ReplaySession(OfflineSession):
 
         calls = [x.call for x in self.replayer.list_made() if self._writes(x.call)]
         names = dict.fromkeys(call.name for call in calls if isinstance(call, ToolCall) and call.boundary == "tool")
-        return [(name, replay_kit.live_line(name, str(self.place.root))) for name in names]
+        return [(name, replay_kit.format_live_tool(name, str(self.place.root))) for name in names]
 
     def failed_as_expected(self) -> Finding | None:
         """Compare the run as if it had passed: nobody else reports a failure that was expected."""

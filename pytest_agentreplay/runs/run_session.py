@@ -295,7 +295,7 @@ class RunSession:
     def describe_divergence(self, divergence: Divergence, facts: JsonObject) -> Finding:
         """Return the finding of a divergence; of refused calls with all who made them."""
         from pytest_agentreplay.report import findings, other_findings
-        from pytest_agentreplay.report.finding import with_steps
+        from pytest_agentreplay.report.finding import rewrite_steps
 
         if divergence.kind is Kind.NETWORK and self.watch.ledger:
             function, _ = self.watch.functions.get(self.watch.ledger[0].origin, (None, None))
@@ -312,7 +312,7 @@ class RunSession:
         if self.overtime.waiting:
             refused = not self.overtime.at_once and (divergence.now is not None or divergence.kind is Kind.NETWORK)
             finding = findings.add_waiting(finding, self.overtime.waiting, refused=refused)
-        finding = with_steps(finding, self.settings.written)
+        finding = rewrite_steps(finding, self.settings.written)
         self.summary = replace(self.summary, code=finding.code)
         return finding
 

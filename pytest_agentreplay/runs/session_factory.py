@@ -48,10 +48,10 @@ def begin_session(
     Recording raises SnapshotError for a snapshot that is there and cannot be read: it is never recorded over.
     """
     with pause_garbage_collection():
-        return session_for(place, settings, store, suite, replays)
+        return choose_session(place, settings, store, suite, replays)
 
 
-def session_for(
+def choose_session(
     place: Location, settings: Settings, store: Store, suite: Callable[[], Suite], replays: Replays | None = None
 ) -> RunSession:
     """Return the session for what the store holds."""
@@ -167,7 +167,7 @@ def begin_fixture_session(
                 place, settings, lambda divergence: add_former_name(divergence, place, store, suite)
             )
         else:
-            session = session_for(place, settings, store, suite)
+            session = choose_session(place, settings, store, suite)
             header = session.run().header
             if isinstance(recorded := table(header.kit, "fixture").get("ids"), int):
                 ids = recorded

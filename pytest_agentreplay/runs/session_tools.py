@@ -137,7 +137,7 @@ def shorten_paths(paths: Iterable[str]) -> dict[str, str]:
     return {path: name if counts[name] == 1 else path for path, name in short.items()}
 
 
-def closure_contents(redirection: Redirection) -> Json:
+def list_closure_values(redirection: Redirection) -> Json:
     """Return what the closure of a tool holds, as a receiver is compared; None where it holds nothing."""
     function = redirection.held()
     if not function.__closure__:
@@ -166,7 +166,7 @@ class ToolNames:
         tools = self._tools.setdefault(key, [])
         path = path or f"{function.__module__}.{function.__qualname__}"
         path = next((tool_path for tool_path, tool_function, _ in tools if tool_function is function), path)
-        closure = closure_contents(redirection)
+        closure = list_closure_values(redirection)
         # The functions of a factory share module and qualified name: only what they close over tells them apart.
         if closure != self._closures.setdefault((*key, path), closure):
             raise CannotRedirect(

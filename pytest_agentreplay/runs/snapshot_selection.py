@@ -126,9 +126,9 @@ def move_snapshots(project: Project, old: str, new: str) -> list[str]:
     """
     old, new = check_ids(project, old, new)
     every = list(list_stated(project, old, new))
-    matches = snapshots_by_test(project, old, every)
+    matches = map_snapshots(project, old, every)
     if not matches:
-        raise missing_error(project, old, new, [test for _, test in every])
+        raise make_missing_error(project, old, new, [test for _, test in every])
     moves, lines, tops = [], [], []
     for test, file in sorted(matches.items()):
         new_id = new + test[len(old) :]
@@ -184,7 +184,7 @@ def list_stated(project: Project, *names: str) -> Iterator[tuple[Path, str]]:
             yield file, test
 
 
-def snapshots_by_test(project: Project, old: str, snapshots: Iterable[tuple[Path, str]]) -> dict[str, Path]:
+def map_snapshots(project: Project, old: str, snapshots: Iterable[tuple[Path, str]]) -> dict[str, Path]:
     """Return the snapshot that states `old` itself, else those of its tests. Raises CannotWrite where two state one."""
     stated: dict[str, list[Path]] = {}
     for file, test in snapshots:
@@ -200,7 +200,7 @@ def snapshots_by_test(project: Project, old: str, snapshots: Iterable[tuple[Path
     return {old: files_by_id[old]} if old in files_by_id else files_by_id
 
 
-def missing_error(project: Project, old: str, new: str, tests: list[str]) -> SnapshotError:
+def make_missing_error(project: Project, old: str, new: str, tests: list[str]) -> SnapshotError:
     """Return the error for a name that no snapshot states: its file is damaged, or what is there has another name."""
     home = project.path_of(old)
     if "::" in old and files.exists(home):

@@ -18,7 +18,7 @@ from pytest_agentreplay.intercept.session.interceptions import Interception
 from pytest_agentreplay.redact.chosen_policy import in_force
 from pytest_agentreplay.redact.redaction_factory import redaction_for
 from pytest_agentreplay.report import findings
-from pytest_agentreplay.runs.offline_session import accepted_rules
+from pytest_agentreplay.runs.offline_session import list_accepted_rules
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -53,7 +53,7 @@ class SnapshotServer:
         policy = in_force(root)
         self._replayer = backend or ReplayBackend(
             keep_http_calls(snapshot.run),
-            Matching(READER, (*RULES, *accepted_rules(root)), personal=policy.personal),
+            Matching(READER, (*RULES, *list_accepted_rules(root)), personal=policy.personal),
             READER,
         )
         redaction = redaction_for(os.environ, find_places(root), policy=policy, is_declared=is_declared)

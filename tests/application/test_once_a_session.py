@@ -66,8 +66,8 @@ def test_the_rules_of_a_project_are_sorted_once(calls_of):
 def test_the_metadata_of_installed_packages_is_read_once(calls_of):
     version = importlib.metadata.version("pytest")
     asked = calls_of(importlib.metadata, "version")
-    replay_kit.installed_version.cache_clear()
-    first, *others = [replay_kit.loaded_versions() for _ in range(3)]
+    replay_kit.find_version.cache_clear()
+    first, *others = [replay_kit.list_versions() for _ in range(3)]
     assert others == [first, first]
     assert first["pytest"] == version
     assert len(asked) == len(set(asked)) > 0

@@ -2,7 +2,7 @@
 
 from decimal import Decimal
 
-from pytest_agentreplay.core.diagnose.results import chunks_moved, ordinal
+from pytest_agentreplay.core.diagnose.results import describe_moved_chunks, format_ordinal
 from pytest_agentreplay.core.model import Failure, ToolCall, ToolReply
 from pytest_agentreplay.core.reading import Chunk
 from pytest_agentreplay.core.serialize import freeze, freeze_arguments
@@ -124,18 +124,18 @@ def test_a_retrieval_has_its_query_and_embedding_model():
 def test_what_moved_between_two_rankings():
     recorded = [Chunk("a", 0.9, "A"), Chunk("b", 0.8, "B"), Chunk("c", 0.7, "C")]
     now = [Chunk("b", 0.8, "B"), Chunk("a", 0.9, "a"), Chunk("d", 0.1, "D")]
-    assert chunks_moved(recorded, now) == (
+    assert describe_moved_chunks(recorded, now) == (
         "chunk a is 2nd now, was 1st",
         "chunk a: its content changed",
         "chunk b is 1st now, was 2nd",
         "chunk c is gone, was 3rd",
         "chunk d is 3rd now, and was not there",
     )
-    assert chunks_moved([Chunk("a", 0.81)], [Chunk("a", 0.79)]) == ("chunk a: score 0.81 recorded, 0.79 now",)
-    assert chunks_moved(recorded, recorded) == ()
-    assert chunks_moved(recorded[:2], recorded[1::-1]) == (
+    assert describe_moved_chunks([Chunk("a", 0.81)], [Chunk("a", 0.79)]) == ("chunk a: score 0.81 recorded, 0.79 now",)
+    assert describe_moved_chunks(recorded, recorded) == ()
+    assert describe_moved_chunks(recorded[:2], recorded[1::-1]) == (
         "the chunks came in another order: chunk a is 2nd now, was 1st",
         "chunk b is 1st now, was 2nd",
     )
     told = ["1st", "2nd", "3rd", "4th", "11th", "12th", "13th", "21st", "112th"]
-    assert [ordinal(number) for number in (1, 2, 3, 4, 11, 12, 13, 21, 112)] == told
+    assert [format_ordinal(number) for number in (1, 2, 3, 4, 11, 12, 13, 21, 112)] == told

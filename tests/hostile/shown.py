@@ -21,7 +21,7 @@ from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.report import escape, findings, other_findings, session_notices
 from pytest_agentreplay.report import transcript as kits
 from pytest_agentreplay.report.finding import format_finding
-from pytest_agentreplay.report.notices import footer_lines
+from pytest_agentreplay.report.notices import format_footer
 from pytest_agentreplay.report.summary import (
     AdoptionSummary,
     AdoptionVerdict,
@@ -80,7 +80,7 @@ def of_the_printers(run: Run) -> Iterator[tuple[str, str]]:
         for width in (40, 80):
             yield finding.code, escape.escape_output(format_finding(finding, width=width, verbosity=2))
     for summary in summaries_of(test, text):
-        for line in footer_lines(session_notices.session_notices([summary], Path("/x")), 1):
+        for line in format_footer(session_notices.make_session_notices([summary], Path("/x")), 1):
             yield f"footer, {summary.mode}", escape.escape_output(escape.escape_line(line))
 
 

@@ -158,7 +158,7 @@ def test_what_waits_for_timers_is_proved_more_than_once(monkeypatch, replays, co
     results = [Proof(good, TIMED if good else "[AR-ARGS] another batch") for good in replays]
     made, rows = iter(results), []
     monkeypatch.setattr(proofs, "replay_recording", lambda *_: (next(made), None))
-    monkeypatch.setattr(proofs, "nodeid_of", lambda item: item)
+    monkeypatch.setattr(proofs, "get_nodeid", lambda item: item)
     prover = object.__new__(proofs.ProofPlanRunner)
     prover.tests = {"test": {"outcome": "passed", "broken": []}}
     prover.write = lambda **row: rows.append(row)

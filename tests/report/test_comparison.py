@@ -5,7 +5,12 @@ import io
 import random
 
 from pytest_agentreplay.core.live.result import Drift, LiveResult
-from pytest_agentreplay.report.live_reports import compare_settings, comparison_csv, comparison_html, comparison_text
+from pytest_agentreplay.report.live_reports import (
+    compare_settings,
+    format_comparison,
+    format_comparison_csv,
+    format_comparison_html,
+)
 
 DRIFT = (Drift("model", "$.tools", "exact", "another tool"),)
 
@@ -98,7 +103,7 @@ def test_the_table_of_a_terminal():
             *runs("tests/test_shop.py::test_\x1b[31m", "++"),
         ],
     }
-    text = comparison_text(compare_settings(results))
+    text = format_comparison(compare_settings(results))
     assert text.splitlines() == [
         "  setting                  passed     + - =      p      cost  tokens   time",
         "tests/test_shop.py::test_refund[x]",
@@ -122,7 +127,7 @@ def test_the_table_of_a_terminal():
 def test_the_table_of_a_spreadsheet_holds_no_formula():
     names = ['=HYPERLINK("http://x")', "+1", "-1", "@SUM(A1)", "\tx", "a,b\n=1"]
     rows = compare_settings({"=model": [run for name in names for run in runs(name, "+")]})
-    head, *cells = csv.reader(io.StringIO(comparison_csv(rows)))
+    head, *cells = csv.reader(io.StringIO(format_comparison_csv(rows)))
     assert head == list(rows[0])
     tests = [row[0] for row in cells if row[0]]
     assert tests == [*("'" + name for name in names[:5]), "a,b\n=1"]
@@ -132,7 +137,7 @@ def test_the_table_of_a_spreadsheet_holds_no_formula():
 
 def test_the_page_escapes_what_it_shows():
     rows = compare_settings({"<b>&": runs("<script>alert(1)</script>\u202e", "+")})
-    page = comparison_html(rows, ["<i>note"])
+    page = format_comparison_html(rows, ["<i>note"])
     assert "<script" not in page
     assert "&lt;script&gt;alert(1)&lt;/script&gt;\\u202e" in page
     assert "&lt;b&gt;&amp;" in page

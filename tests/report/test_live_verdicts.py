@@ -3,7 +3,7 @@
 from pytest_agentreplay.core.live.result import Drift, LiveResult
 from pytest_agentreplay.core.live.statistics import LivePlan, judge
 from pytest_agentreplay.report.finding import format_finding
-from pytest_agentreplay.report.live_reports import verdict_finding, verdict_lines
+from pytest_agentreplay.report.live_reports import describe_live_verdict, format_verdicts
 
 TEST = "tests/test_shop.py::test_refund"
 DRIFT = Drift("model", "$.tools[1].name", "equal", "another tool was called", "refund", "apologize", 2, default=True)
@@ -26,7 +26,7 @@ def verdict_of(words, **runs):
 
 def test_the_report_of_the_run_that_decides():
     verdict, every = verdict_of("ssssdssdsd")
-    finding = verdict_finding(verdict, every, FACTS, None)
+    finding = describe_live_verdict(verdict, every, FACTS, None)
     assert finding.properties == {"code": "AR-DRIFT", "verdict": "drifted", "layer": "model"}
     shown = format_finding(finding)
     assert max(map(len, shown.splitlines())) <= 80
@@ -59,7 +59,7 @@ def test_the_report_of_the_run_that_decides():
 def test_the_report_of_runs_that_prove_nothing():
     verdict, every = verdict_of("sssxx")
     assert (
-        format_finding(verdict_finding(verdict, every, FACTS, None))
+        format_finding(describe_live_verdict(verdict, every, FACTS, None))
         == """\
 [AR-LIVE] INCONCLUSIVE, the same in 3 of 3 live runs: the model answered 503
   Service Unavailable
@@ -79,11 +79,11 @@ def test_the_report_of_runs_that_prove_nothing():
 def test_a_line_of_80_columns_for_each_test_and_the_totals():
     drifted, same = verdict_of("ssssdssdsd")[0], verdict_of("sss")[0]
     same["test"] = "tests/agents/checkout/test_a_module_with_a_long_name.py::test_what_nobody_reads"
-    lines = verdict_lines([drifted, same])
+    lines = format_verdicts([drifted, same])
     assert all(len(line) <= 80 for line in lines)
     assert lines == [
         "live  drifted      model          7/10  0.27-0.96  .../test_shop.py::test_refund",
         "live  same                         3/3  0.23-1.00  ...py::test_what_nobody_reads",
         "live  1 drifted, 1 same; 26 calls, 15,600 tokens, $0.1950",
     ]
-    assert verdict_lines([]) == []
+    assert format_verdicts([]) == []

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.report import findings
-from pytest_agentreplay.report.finding import cause_of, first_lines, shared_notices
-from pytest_agentreplay.report.notices import footer_lines
+from pytest_agentreplay.report.finding import find_cause, format_first_lines, make_shared_notices
+from pytest_agentreplay.report.notices import format_footer
 
 TESTS = [f"tests/test_shop.py::test_{name}" for name in ("c", "a", "b", "d")]
 ARGS = Divergence(Kind.ARGS, "tool f: $.arguments.n changed", differences=(Difference("$.arguments.n", 1, 2),))
@@ -20,7 +20,7 @@ def causes(divergence, tests, of=""):
         (findings.describe_divergence(divergence, of or test, {"file": f"{of or test}.snapshot.json"}), test)
         for test in tests
     ]
-    return [cause_of(finding, test) for finding, test in found]
+    return [find_cause(finding, test) for finding, test in found]
 
 
 def test_the_same_change_of_any_kind_is_one_cause():
@@ -41,7 +41,7 @@ def test_each_test_without_a_snapshot_is_one_cause_and_a_fixture_without_one_is_
 
 def test_the_command_is_one_that_takes_this_change_in_all_tests():
     def last(divergence, tests, of=""):
-        return first_lines(causes(divergence, tests, of))[-1].strip()
+        return format_first_lines(causes(divergence, tests, of))[-1].strip()
 
     assert last(PROMPT, TESTS).startswith("agentreplay accept --requests --all --code AR-PROMPT ")
     assert last(ARGS, TESTS[:2]) == f"pytest --snapshot-record {TESTS[1]} {TESTS[0]}"
@@ -51,9 +51,9 @@ def test_the_command_is_one_that_takes_this_change_in_all_tests():
 
 def test_the_tests_are_named_and_not_their_fixture():
     named = "the same change in 4 tests: " + ", ".join(sorted(TESTS)[:3]) + " and 1 more"
-    assert first_lines(causes(ARGS, TESTS, FIXTURE))[1].strip() == named
-    notices = shared_notices([causes(ARGS, TESTS[:1]), causes(MISSING, TESTS[:2])])
-    lines = footer_lines(notices, -2)
+    assert format_first_lines(causes(ARGS, TESTS, FIXTURE))[1].strip() == named
+    notices = make_shared_notices([causes(ARGS, TESTS[:1]), causes(MISSING, TESTS[:2])])
+    lines = format_footer(notices, -2)
     assert lines[0].startswith("shared    [AR-MISSING] ")
     assert lines[1:] == [
         f"          in 2 tests: {TESTS[1]}, {TESTS[0]}",

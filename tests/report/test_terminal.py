@@ -21,7 +21,7 @@ from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import CannotFreeze, SnapshotUnreadable
 from pytest_agentreplay.report import findings, other_findings
 from pytest_agentreplay.report.escape import escape_line, escape_text
-from pytest_agentreplay.report.finding import HEIGHT, finding_of, format_finding
+from pytest_agentreplay.report.finding import HEIGHT, format_finding, restore_finding
 from tests.support import exchanges
 from tests.support.chat_runs import message_of, result_of
 from tests.support.exchanges import chat_use
@@ -291,7 +291,7 @@ def test_all_of_it_is_shown_when_asked_for(name):
 
 def test_a_finding_survives_json():
     for finding in (make() for make in CASES.values()):
-        assert finding_of(json.loads(json.dumps(finding.plain()))) == finding
+        assert restore_finding(json.loads(json.dumps(finding.plain()))) == finding
         assert all(isinstance(value, str) for value in finding.properties.values())
         assert finding.properties["code"] == finding.code
         assert finding.headline.startswith(f"[{finding.code}] ")

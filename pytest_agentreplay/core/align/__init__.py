@@ -20,9 +20,9 @@ from pytest_agentreplay.core.align.local import lanes, minted, renamed
 from pytest_agentreplay.core.align.pairing import align, moves, unordered
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.diagnose.classify import ContentChange, classify_change
-from pytest_agentreplay.core.diagnose.progress import CachingReader, ReplayProgress, arguments_cause, line
-from pytest_agentreplay.core.diagnose.results import chunks_moved
-from pytest_agentreplay.core.diagnose.sections import is_below, message_indexes, owner, role
+from pytest_agentreplay.core.diagnose.progress import CachingReader, ReplayProgress, explain_arguments, format_line
+from pytest_agentreplay.core.diagnose.results import describe_moved_chunks
+from pytest_agentreplay.core.diagnose.sections import find_message_indexes, find_owner, find_role, is_below
 from pytest_agentreplay.core.diff import diff, texts
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.core.model import Body, ToolCall
@@ -180,7 +180,7 @@ class _RunComparison:
         )
         told = f"{what} changed, {first.path} {note}"
         chunks = [self.reader.read_chunks(one.exchange.outcome) for one in (x, y)] if x.sort == "retrieval" else []
-        moved = chunks_moved(*chunks) if chunks and all(chunks) else ()
+        moved = describe_moved_chunks(*chunks) if chunks and all(chunks) else ()
         cause = "the same request was answered otherwise: the model samples, or another version of it answers"
         if kind is Kind.RESULT:
             cause = "the same call was answered otherwise: the world behind it changed between the two runs"
@@ -205,7 +205,13 @@ class _RunComparison:
             x.exchange,
             recorded=x.exchange,
             now=y.exchange.call,
-            differences=(Difference("call", line(x.exchange.call, self.reader), line(y.exchange.call, self.reader)),),
+            differences=(
+                Difference(
+                    "call",
+                    format_line(x.exchange.call, self.reader),
+                    format_line(y.exchange.call, self.reader),
+                ),
+            ),
             cause="the model's reply before it is the same, so the code after that reply chose otherwise",
         )
 
@@ -222,7 +228,7 @@ class _RunComparison:
                 f"{name} was not called",
                 x.exchange,
                 recorded=x.exchange,
-                differences=(Difference("call", line(x.exchange.call, self.reader), ABSENT),),
+                differences=(Difference("call", format_line(x.exchange.call, self.reader), ABSENT),),
                 cause="the other run went on without this call",
             )
         assert y is not None
@@ -233,7 +239,7 @@ class _RunComparison:
             state.last,
             lane=lane,
             now=y.exchange.call,
-            differences=(Difference("call", ABSENT, line(y.exchange.call, self.reader)),),
+            differences=(Difference("call", ABSENT, format_line(y.exchange.call, self.reader)),),
             cause="the other run made one call more",
         )
 
@@ -258,7 +264,7 @@ class _RunComparison:
     def told(self, change: ContentChange, x: Item, y: Item) -> Divergence:
         cause = change.cause
         if not cause and y.sort == "tool":
-            cause = arguments_cause(self.recorded, x.exchange, y.exchange.call)
+            cause = explain_arguments(self.recorded, x.exchange, y.exchange.call)
         source = self.recorded.source(change, x.exchange)
         return self.recorded.divergence(
             change.kind,
@@ -318,7 +324,7 @@ def _follows(x: Item, y: Item) -> bool:
         return False
     changed = [(i, j) for i, j in zip(x.new, y.new, strict=True) if x.messages[i] != y.messages[j]]
     sent = [x.reading.messages[i] for i, _ in changed] + [y.reading.messages[j] for _, j in changed]
-    return bool(changed) and all(role(message) in {"assistant", "tool"} for message in sent)
+    return bool(changed) and all(find_role(message) in {"assistant", "tool"} for message in sent)
 
 
 def _inherited(one: Difference, x: Item, y: Item, state: _State) -> bool:
@@ -328,10 +334,10 @@ def _inherited(one: Difference, x: Item, y: Item, state: _State) -> bool:
     readings = (x.reading, y.reading)
     reading = readings[1] if one.recorded is ABSENT else readings[0]
     if reading.messages_at and is_below(one.path, reading.messages_at):
-        who = owner(one, readings)
+        who = find_owner(one, readings)
         if (state.reply and who in {"assistant", "tool"}) or (state.results and who == "tool"):
             return True
-        at = message_indexes(one, reading)
+        at = find_message_indexes(one, reading)
         if at is None or (one.now is ABSENT and x.dropped != y.dropped):
             return False
         sides = ((one.recorded, x.new), (one.now, y.new))

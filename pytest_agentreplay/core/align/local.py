@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canonical_json import canonical, digest
-from pytest_agentreplay.core.diagnose.sections import address
+from pytest_agentreplay.core.diagnose.sections import normalize_address
 from pytest_agentreplay.core.matching.address import content
 from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.core.turns import is_model
@@ -126,7 +126,7 @@ class Lane:
             return Item(exchange, "tool", reading.name, self.lane, self.ordinal, key, key)
         held = content(call.headers, call.body)
         body = held.data.decode("latin-1") if held.kind == "bytes" else canonical(held.tree)
-        key = self._key(f"{call.method} {address(call.url)} {body}")
+        key = self._key(f"{call.method} {normalize_address(call.url)} {body}")
         return Item(exchange, "http", reading.name, self.lane, self.ordinal, key, key)
 
     @staticmethod
@@ -139,7 +139,7 @@ class Lane:
         messages = self._messages(reading)
         call = exchange.call
         sections = {
-            **({"call": self._put_to(call)} if isinstance(call, ToolCall) else {"url": address(call.url)}),
+            **({"call": self._put_to(call)} if isinstance(call, ToolCall) else {"url": normalize_address(call.url)}),
             "$.model": reading.model,
             reading.tools_at or "$.tools": self._section(list(reading.tools)),
             **{f"$.{name}": self._section(value) for name, value in reading.parameters.items()},

@@ -26,7 +26,7 @@ from pytest_agentreplay.core.align.evidence import compare, features
 from pytest_agentreplay.core.backends.backend import Moment, RecordBackend, Refused, Replayed, Verdict
 from pytest_agentreplay.core.backends.replay import ReplayBackend, ReplayPolicy, is_only_reading
 from pytest_agentreplay.core.diagnose import refusals
-from pytest_agentreplay.core.diagnose.progress import line
+from pytest_agentreplay.core.diagnose.progress import format_line
 from pytest_agentreplay.core.diff.texts import shorten
 from pytest_agentreplay.core.matching.address import authority
 from pytest_agentreplay.core.model import Call, Exchange, FrameCall, Run, Timing, ToolCall
@@ -94,7 +94,7 @@ class AdoptBackend(ReplayBackend):
         lines = []
         for aligned in self.list_adopted()[1]:
             why = f"   [by {', '.join(map(repr, aligned.parts))}]" if aligned.parts else ""
-            now = shorten(line(aligned.now, self._reader), ROOM)
+            now = shorten(format_line(aligned.now, self._reader), ROOM)
             lines.append(f"{refusals.number_call(progress, aligned.recorded)} answers {now}{why}")
         return lines
 

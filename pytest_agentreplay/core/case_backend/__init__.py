@@ -31,8 +31,8 @@ from pytest_agentreplay.core.case_backend.positions import (
     ServeMode,
     Sort,
     Tolerant,
-    said_as,
-    sort_of,
+    find_sort,
+    list_spellings,
 )
 from pytest_agentreplay.core.diagnose import refusals
 from pytest_agentreplay.core.diagnose.progress import ReplayProgress
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Outcome, Run
     from pytest_agentreplay.core.reading import Reader
 
-__all__ = ["SORTS", "AnswerPolicy", "CaseBackend", "CaseFixtures", "Meaning", "ServeMode", "Sort", "sort_of"]
+__all__ = ["SORTS", "AnswerPolicy", "CaseBackend", "CaseFixtures", "Meaning", "ServeMode", "Sort", "find_sort"]
 
 RECORDED, WRITTEN = "arguments (recorded)", "arguments (written)"
 WITHIN = "within the tolerance"
@@ -83,7 +83,7 @@ class CaseBackend(ReplayBackend):
 
     def decide(self, call: Call, moment: Moment) -> Verdict:
         """Serve a call as its sort is served, or refuse."""
-        sort = sort_of(call, self._reader)
+        sort = find_sort(call, self._reader)
         way = self.cast.way(sort)
         if sort != "tools" and moment.parent in self._forwarded:
             way = "live"
@@ -151,7 +151,7 @@ class CaseBackend(ReplayBackend):
             )
         match = self._index.take(self._meant, self._index.live_ids.key(meaning.text(call)), moment)
         if match is None and isinstance(call, ToolCall) and call.defaults:
-            spelled = replace(call, arguments=said_as(call)[-1])
+            spelled = replace(call, arguments=list_spellings(call)[-1])
             match = self._index.take(self._meant, self._index.live_ids.key(meaning.text(spelled)), moment)
         return match
 
@@ -172,7 +172,7 @@ class CaseBackend(ReplayBackend):
             return super()._explain_miss(call, moment)
         # Reports name what differs of what is compared, in the words of one API.
         run = replace(self.run, exchanges=tuple(self._answer_plain(x, meaning) for x in self.run.exchanges))
-        now = meaning.plainly(replace(call, arguments=said_as(call)[-1]) if isinstance(call, ToolCall) else call)
+        now = meaning.plainly(replace(call, arguments=list_spellings(call)[-1]) if isinstance(call, ToolCall) else call)
         progress = ReplayProgress(run, self._reader, self.served.keys(), self._matching)
         return diagnose.explain_miss(progress, now, moment.lane, agent=moment.agent)
 
@@ -196,14 +196,16 @@ class CaseBackend(ReplayBackend):
             return self._refuse_unmatched(call, moment, (str(error),)), ""
         if match is not None:
             return match
-        advice = fixtures.advice(tool.name, said_as(tool)[-1]) if fixtures is not None else ()
+        advice = fixtures.advice(tool.name, list_spellings(tool)[-1]) if fixtures is not None else ()
         return self._refuse_unmatched(call, moment, advice), ""
 
     def _match_arguments(self, call: Call, moment: Moment, tool: ToolCall) -> tuple[Exchange | Divergence, str] | None:
         """What a tool gives to these very arguments, else to known ones that they are near enough to."""
         fixtures = self.cast.fixtures
         if fixtures is not None:
-            answer = next(filter(None, (fixtures.answer(tool.name, arguments) for arguments in said_as(tool))), None)
+            answer = next(
+                filter(None, (fixtures.answer(tool.name, arguments) for arguments in list_spellings(tool))), None
+            )
             if answer is not None:
                 return self._carry_over(call, moment, answer[0]), WRITTEN if answer[1] else RECORDED
         if (match := self._positions.of_arguments(call, self.served)) is not None:
@@ -235,7 +237,9 @@ class CaseBackend(ReplayBackend):
 
     def _refuse_unmatched(self, call: Call, moment: Moment, advice: Iterable[str]) -> Divergence:
         call = self._nearest_call(call)
-        bare = (replace(call, arguments=said_as(call)[-1]),) if isinstance(call, ToolCall) and call.defaults else ()
+        bare = (
+            (replace(call, arguments=list_spellings(call)[-1]),) if isinstance(call, ToolCall) and call.defaults else ()
+        )
         return refusals.explain_unmatched(self._current_progress(), (call, *bare), self._lane(moment), advice)
 
     def _refuse_exhausted(self, call: Call, moment: Moment) -> Divergence:
@@ -275,7 +279,7 @@ class CaseBackend(ReplayBackend):
 
     def _forward(self, call: Call, moment: Moment) -> PassThrough:
         self._tickets += 1
-        self.counts[sort_of(call, self._reader), "live"] += 1
+        self.counts[find_sort(call, self._reader), "live"] += 1
         outer = self._forwarded.get(-1 if moment.parent is None else moment.parent)
         x = Exchange(call, None, self._reading(), None, moment.lane, moment.attempt, agent=moment.agent)
         parent = None if outer is None else outer.start

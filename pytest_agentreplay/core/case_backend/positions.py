@@ -52,7 +52,7 @@ class Positions:
 
     def part(self, call: Call) -> Part:
         """What a call is put to: any model is one part, since a fix may take another."""
-        sort = sort_of(call, self._reader)
+        sort = find_sort(call, self._reader)
         connection = call.connection if isinstance(call, FrameCall) else None
         return type(call), connection, "model" if sort == "model" else label(call, self._reader)
 
@@ -75,13 +75,13 @@ class Positions:
     def take_next(self, call: Call, moment: Moment, served: Collection[int]) -> Exchange | None:
         """Take the next exchange of the lane and part of `call`; None when all are served."""
         part = self.part(call)
-        return _first(self._parts.get((self.lane(moment, part), part)), served)
+        return _take_first(self._parts.get((self.lane(moment, part), part)), served)
 
     def of_arguments(self, call: Call, served: Collection[int]) -> Exchange | None:
         """Take the next exchange of the very same tool and arguments, of whatever lane."""
         tool = function_of(call, self._reader)
-        for arguments in said_as(tool) if tool is not None else ():
-            match = _first(self._by_arguments.get(f"{self.part(call)} {canonical(arguments)}"), served)
+        for arguments in list_spellings(tool) if tool is not None else ():
+            match = _take_first(self._by_arguments.get(f"{self.part(call)} {canonical(arguments)}"), served)
             if match is not None:
                 return match
         return None
@@ -90,10 +90,10 @@ class Positions:
         """The exchanges of the tool of `call` that are still to be given, of whatever lane, with their arguments."""
         queues = (queue for (_, part), queue in self._parts.items() if part == self.part(call))
         left = sorted((x for queue in queues for x in queue if x.start not in served), key=lambda x: x.start)
-        return [(x, said_as(tool)[0]) for x in left if (tool := function_of(x.call, self._reader)) is not None]
+        return [(x, list_spellings(tool)[0]) for x in left if (tool := function_of(x.call, self._reader)) is not None]
 
 
-def said_as(tool: ToolCall) -> tuple[JsonObject, ...]:
+def list_spellings(tool: ToolCall) -> tuple[JsonObject, ...]:
     """The arguments of a call as paths lead through them; and those without what the function takes by itself.
 
     A trace holds what the model asked for, and that is the second.
@@ -104,7 +104,7 @@ def said_as(tool: ToolCall) -> tuple[JsonObject, ...]:
     )
 
 
-def _first(queue: deque[Exchange] | None, served: Collection[int]) -> Exchange | None:
+def _take_first(queue: deque[Exchange] | None, served: Collection[int]) -> Exchange | None:
     while queue:
         exchange = queue.popleft()
         if exchange.start not in served:
@@ -122,7 +122,7 @@ class Tolerant:
     def answer(self, fixtures: CaseFixtures, tool: ToolCall) -> tuple[ToolReply | Failure, bool] | None:
         """What the fixtures say to the first arguments they know that are near enough; raises CaseError as they do."""
         for recorded in fixtures.recorded_arguments(tool.name) if self._rules is not None else ():
-            for arguments in said_as(tool):
+            for arguments in list_spellings(tool):
                 if answer := fixtures.answer(tool.name, self._settle(tool.name, recorded, arguments)):
                     return answer
         return None
@@ -132,7 +132,7 @@ class Tolerant:
         rules = self._rules
         if rules is None or tool is None:
             return None
-        pairs = ((x, recorded, arguments) for x, recorded in left for arguments in said_as(tool))
+        pairs = ((x, recorded, arguments) for x, recorded in left for arguments in list_spellings(tool))
         return next(
             (x for x, recorded, arguments in pairs if rules.near(tool.name, recorded, arguments, "arguments")), None
         )
@@ -144,7 +144,7 @@ class Tolerant:
         parted = [
             (x, replace(call, arguments=self._settle(call.name, recorded, arguments)))
             for x, recorded in left
-            for arguments in said_as(call)
+            for arguments in list_spellings(call)
         ]
         return min(parted, key=lambda pair: len(progress.differences(pair[0].call, pair[1])), default=(None, call))[1]
 
@@ -213,7 +213,7 @@ class AnswerPolicy:
         return all(self.way(sort) == "strict" for sort in SORTS)
 
 
-def sort_of(call: Call, reader: Reader) -> Sort:
+def find_sort(call: Call, reader: Reader) -> Sort:
     """Whether a model is asked, or a tool (over a wire too, and a retrieval of this process), or anything else."""
     if is_model(call, reader):
         return "model"

@@ -12,7 +12,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.diagnose.missing_calls import explain_missing, explain_stop
-from pytest_agentreplay.core.diagnose.progress import ReplayProgress, arguments_cause, line, lines
+from pytest_agentreplay.core.diagnose.progress import (
+    ReplayProgress,
+    explain_arguments,
+    format_line,
+    format_lines,
+)
 from pytest_agentreplay.core.diff.texts import apart, excerpt, hunk
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.core.matching.address import authority
@@ -60,8 +65,8 @@ def _explain_miss(progress: ReplayProgress, call: Call, here: str) -> Divergence
     if (twin := progress.answered_before(call, here)) is not None:
         return _explain_repeat(progress, call, twin, here)
     if progress.tool(call) is not None:
-        return _tool(progress, call, here, pending)
-    return _request(progress, call, here, pending)
+        return _explain_tool(progress, call, here, pending)
+    return _explain_request(progress, call, here, pending)
 
 
 def explain_order(
@@ -81,11 +86,11 @@ def explain_order(
     skipped = came or (here or early or [match])[0]
     likely = here and progress.is_model(match) and skipped is not match
     if left_out or (likely and came is None):
-        sides = (Difference("call", *lines(progress, skipped.call, call)),)
+        sides = (Difference("call", *format_lines(progress, skipped.call, call)),)
         others = tuple(x for x in here if x is not skipped)
-        divergence = _missing(progress, skipped, others, sides, call)
+        divergence = _explain_missing_call(progress, skipped, others, sides, call)
     else:
-        divergence = _order(progress, call, match, skipped)
+        divergence = _explain_swap(progress, call, match, skipped)
     return replace(divergence, went_on=left_out or came is not None)
 
 
@@ -156,7 +161,7 @@ def explain_stall(progress: ReplayProgress, call: Call, *, match: Exchange, expe
     Or it is asked for too, and `call` had come only after its answer.
     """
     if expected.finish is not None and expected.finish < match.start:
-        return _order(progress, call, match, expected)
+        return _explain_swap(progress, call, match, expected)
     mine, theirs = _name_both(progress, call, expected.call)
     at = match
     if expected.start in progress.served:
@@ -176,7 +181,7 @@ def explain_stall(progress: ReplayProgress, call: Call, *, match: Exchange, expe
         at,
         recorded=expected,
         now=call,
-        differences=(Difference("call", *lines(progress, expected.call, call)),),
+        differences=(Difference("call", *format_lines(progress, expected.call, call)),),
         cause=f"both were under way at once when recorded; now {now}",
         hints=('if the order does not matter here: @pytest.mark.agentreplay(order="loose")',),
         detail=lanes if expected.lane != match.lane else (),
@@ -198,16 +203,18 @@ def explain_unanswered(progress: ReplayProgress, call: Call, match: Exchange) ->
         now=call,
         differences=(
             Difference(
-                "call", f"{line(match.call, progress.reader)}, not answered", f"{line(call, progress.reader)}, awaited"
+                "call",
+                f"{format_line(match.call, progress.reader)}, not answered",
+                f"{format_line(call, progress.reader)}, awaited",
             ),
         ),
         cause=f"{cause}, so there is no answer to give; now all that is left of your code waits for it",
     )
 
 
-def _order(progress: ReplayProgress, call: Call, match: Exchange, skipped: Exchange) -> Divergence:
+def _explain_swap(progress: ReplayProgress, call: Call, match: Exchange, skipped: Exchange) -> Divergence:
     mine, theirs = _name_both(progress, call, skipped.call)
-    sides = (Difference("call", *lines(progress, skipped.call, call)),)
+    sides = (Difference("call", *format_lines(progress, skipped.call, call)),)
     turn, was = progress.turn(match), progress.turn(skipped)
     same = "the same turn" if turn == was else was
     divergence = progress.divergence(
@@ -230,7 +237,7 @@ def _name_both(progress: ReplayProgress, call: Call, other: Call) -> tuple[str, 
     names = progress.name(call), progress.name(other)
     if names[0] != names[1]:
         return names
-    theirs, mine = lines(progress, other, call)
+    theirs, mine = format_lines(progress, other, call)
     if max(len(mine), len(theirs)) <= SHORT:
         return apart(mine, theirs, SHORT)
     _, old, new = hunk(mine, theirs)
@@ -249,16 +256,16 @@ def _explain_repeat(progress: ReplayProgress, call: Call, twin: Exchange, lane: 
         progress.find_last(lane) or twin,
         recorded=twin,
         now=call,
-        differences=(Difference("call", ABSENT, line(call, progress.reader)),),
+        differences=(Difference("call", ABSENT, format_line(call, progress.reader)),),
         cause=f"the very same call was answered in {progress.turn(twin)} already: your code repeats it "
         "(a retry, a loop, a second reader of one result)",
     )
 
 
-def _extra(progress: ReplayProgress, call: Call, lane: str, pending: list[Exchange], cause: str) -> Divergence:
+def _explain_extra(progress: ReplayProgress, call: Call, lane: str, pending: list[Exchange], cause: str) -> Divergence:
     following = pending[0] if pending else None
     where = progress.find_last(lane) or following
-    sides = lines(progress, following.call, call) if following else (ABSENT, line(call, progress.reader))
+    sides = format_lines(progress, following.call, call) if following else (ABSENT, format_line(call, progress.reader))
     return progress.divergence(
         Kind.EXTRA,
         f"{progress.name(call)} called, which is not recorded here"
@@ -273,7 +280,7 @@ def _extra(progress: ReplayProgress, call: Call, lane: str, pending: list[Exchan
     )
 
 
-def _missing(
+def _explain_missing_call(
     progress: ReplayProgress,
     skipped: Exchange,
     others: tuple[Exchange, ...],
@@ -293,7 +300,7 @@ def _missing(
     )
 
 
-def _tool(progress: ReplayProgress, call: Call, lane: str, pending: list[Exchange]) -> Divergence:
+def _explain_tool(progress: ReplayProgress, call: Call, lane: str, pending: list[Exchange]) -> Divergence:
     """A tool call with no counterpart: other arguments, another tool, or one too many."""
     turn: list[Exchange] = []
     for x in pending:
@@ -305,7 +312,7 @@ def _tool(progress: ReplayProgress, call: Call, lane: str, pending: list[Exchang
     if same:
         target = min(same, key=lambda x: len(progress.differences(x.call, call)))
         change = progress.change(target, call)
-        cause = change.cause or arguments_cause(progress, target, call)
+        cause = change.cause or explain_arguments(progress, target, call)
         return _explain_change(progress, change, target, call, cause)
     if turn:
         names = [use.name for use in progress.tool_uses_of(turn[0])]
@@ -321,21 +328,21 @@ def _tool(progress: ReplayProgress, call: Call, lane: str, pending: list[Exchang
             turn[0],
             recorded=turn[0],
             now=call,
-            differences=(Difference("call", *lines(progress, turn[0].call, call)),),
+            differences=(Difference("call", *format_lines(progress, turn[0].call, call)),),
             cause=cause,
         )
     cause = "the model's reply is the recorded one, so your code makes this call by itself"
-    return _extra(progress, call, lane, pending, cause)
+    return _explain_extra(progress, call, lane, pending, cause)
 
 
-def _request(progress: ReplayProgress, call: Call, lane: str, pending: list[Exchange]) -> Divergence:
+def _explain_request(progress: ReplayProgress, call: Call, lane: str, pending: list[Exchange]) -> Divergence:
     """A request with no counterpart."""
     alike = [x for x in pending if progress.is_alike(x.call, call) and progress.tool(x.call) is None]
     targets = [x for x in alike if not x.abandoned] or alike
     ahead = [x for x in targets[:AHEAD] if not progress.is_foreign(call, x, lane)]
     if not ahead:
         cause = "the recorded conversation does not hold it: a new helper call, a retry, or one more round of the loop"
-        return _extra(progress, call, lane, pending, cause)
+        return _explain_extra(progress, call, lane, pending, cause)
     if not progress.speaks(call):
         return _explain_change(progress, progress.change(ahead[0], call), ahead[0], call)
     target = progress.nearest(ahead, call)
@@ -344,7 +351,7 @@ def _request(progress: ReplayProgress, call: Call, lane: str, pending: list[Exch
         x for x in pending if x is not target and not x.abandoned and x.made is not None and x.made < target.start
     ]
     if skipped:
-        return _missing(progress, skipped[0], (*skipped[1:],), change.differences, call)
+        return _explain_missing_call(progress, skipped[0], (*skipped[1:],), change.differences, call)
     return _explain_change(progress, change, target, call)
 
 

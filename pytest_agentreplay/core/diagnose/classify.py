@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core import media
 from pytest_agentreplay.core.canonical_json import NotJson, canonical, parse
-from pytest_agentreplay.core.diagnose.sections import ReportSection, is_below, message, owner, section, tool_name
+from pytest_agentreplay.core.diagnose.sections import (
+    ReportSection,
+    find_message,
+    find_owner,
+    find_section,
+    find_tool_name,
+    is_below,
+)
 from pytest_agentreplay.core.diff import texts
 from pytest_agentreplay.core.divergence import ABSENT, Absent, Difference, Kind
 from pytest_agentreplay.core.turns import function_of, label
@@ -58,25 +65,25 @@ _SEPARATOR = re.compile("[,;|]")
 _EPOCH = ((1.4e9, 2.1e9), (1.4e12, 2.1e12), (1.4e15, 2.1e15), (1.4e18, 2.1e18))
 
 
-def noise(difference: Difference) -> str:
+def describe_noise(difference: Difference) -> str:
     """What the two sides likely differ in, "a clock and a uuid"; "" when they really differ."""
     recorded, now = difference.recorded, difference.now
     if isinstance(recorded, Absent) or isinstance(now, Absent):
         return ""
     if isinstance(recorded, str) and isinstance(now, str):
-        return "" if media.is_mark(recorded) or media.is_mark(now) else _in_texts(recorded, now)
+        return "" if media.is_mark(recorded) or media.is_mark(now) else _describe_text_noise(recorded, now)
     if isinstance(recorded, list) and isinstance(now, list):
         return ORDER if _is_permuted(recorded, now) else ""
-    return CLOCK if _epoch(recorded) and _epoch(now) else ""
+    return CLOCK if _is_epoch(recorded) and _is_epoch(now) else ""
 
 
-def nothing_else(difference: Difference) -> bool:
+def is_only_noise(difference: Difference) -> bool:
     """Whether the place holds the noise and no other text, so that leaving it out hides nothing."""
     recorded = difference.recorded
     return not isinstance(recorded, str) or not any(map(str.isalnum, _SPAN.sub("", recorded)))
 
 
-def _in_texts(recorded: str, now: str) -> str:
+def _describe_text_noise(recorded: str, now: str) -> str:
     if _SPAN.sub(_mark, recorded) == _SPAN.sub(_mark, now):
         pairs = zip(_SPAN.finditer(recorded), _SPAN.finditer(now), strict=True)
         kinds = {_NAMES[str(old.lastgroup)]: None for old, new in pairs if old[0] != new[0]}
@@ -119,7 +126,7 @@ def _is_permuted(recorded: list[Json], now: list[Json]) -> bool:
     return Counter(map(canonical, recorded)) == Counter(map(canonical, now))
 
 
-def _epoch(value: Json) -> bool:
+def _is_epoch(value: Json) -> bool:
     return type(value) in {int, float} and any(low < value < high for low, high in _EPOCH)  # type: ignore[operator]
 
 
@@ -134,7 +141,7 @@ class ContentChange:
     differences: tuple[Difference, ...] = ()
 
 
-def after_tools(change: ContentChange) -> ContentChange:
+def blame_tools(change: ContentChange) -> ContentChange:
     """Return the change of a request that came after frozen tools were answered, which may have changed a state."""
     guessed = change.kind is Kind.PROMPT and change.cause != _ORDER_CAUSE
     return replace(change, cause=_STATE_CAUSE + change.cause) if guessed else change
@@ -147,27 +154,29 @@ def classify_change(
 
     `frozen` says of a message that holds a tool's result whether that tool was recorded: then it cannot have changed.
     """
-    names = {difference.path: name for difference in differences if (name := noise(difference))}
+    names = {difference.path: name for difference in differences if (name := describe_noise(difference))}
     if differences and len(names) == len(differences):
-        return _noise(label(recorded, reader), differences, names)
+        return _classify_noise(label(recorded, reader), differences, names)
     if function_of(recorded, reader) is not None:
         if any(is_below(difference.path, "call") for difference in differences):
             return ContentChange(
                 Kind.MODEL, f"{label(recorded, reader)}: {_describe(differences[0])}", _MODEL_CAUSE, (), differences
             )
-        return _arguments(label(recorded, reader), differences, names)
+        return _classify_arguments(label(recorded, reader), differences, names)
     reading, current = reader.read_call(recorded), reader.read_call(now)
     kinds = {reading.kind, current.kind}
     if kinds <= {"embeddings", "rerank"} or (kinds <= {"http", "mcp"} and not (reading.messages or reading.system)):
-        return _request(label(recorded, reader), differences)
-    return _model(label(recorded, reader), (reading, current), _loud(differences, names), frozen=frozen)
+        return _classify_request(label(recorded, reader), differences)
+    return _classify_model(
+        label(recorded, reader), (reading, current), _sort_noise_last(differences, names), frozen=frozen
+    )
 
 
-def _model(
+def _classify_model(
     name: str, readings: Readings, differences: tuple[Difference, ...], *, frozen: Callable[[Json], bool]
 ) -> ContentChange:
     """A model call that became another one, by the most telling section that differs."""
-    ranked = sorted(((section(difference, *readings), at) for at, difference in enumerate(differences)))
+    ranked = sorted(((find_section(difference, *readings), at) for at, difference in enumerate(differences)))
     mine = tuple(differences[at] for where, at in ranked if where is ReportSection.HISTORY)
     differences = tuple(differences[at] for _, at in ranked)
     if not differences:
@@ -175,7 +184,7 @@ def _model(
     first, where = differences[0], ranked[0][0]
     if (
         where is ReportSection.PROMPT
-        and owner(first, readings) == "user"
+        and find_owner(first, readings) == "user"
         and any(difference.now is ABSENT for difference in mine)
     ):
         # Messages went, and what stands in their place reads like an edited one: a summary.
@@ -187,25 +196,25 @@ def _model(
         case ReportSection.SCHEMA:
             cause = _SCHEMA_ORDER_CAUSE if is_reordered(first) and len(differences) == 1 else _SCHEMA_CAUSE
             return ContentChange(
-                Kind.SCHEMA, f"{name}: {tool_name(first, readings)}{_describe(first)}", cause, (), differences
+                Kind.SCHEMA, f"{name}: {find_tool_name(first, readings)}{_describe(first)}", cause, (), differences
             )
         case ReportSection.PROMPT:
-            whose = owner(first, readings)
-            cause = _prompt_cause(first, batched=whose == "user")
+            whose = find_owner(first, readings)
+            cause = _explain_prompt(first, batched=whose == "user")
             return ContentChange(Kind.PROMPT, f"{name}: {whose} text {_describe(first)}", cause, (), differences)
-        case ReportSection.RESULT if frozen(message(first, readings)):
+        case ReportSection.RESULT if frozen(find_message(first, readings)):
             what = f"{name}: the agent tells a tool result otherwise: {_describe(first)}"
             return ContentChange(Kind.HISTORY, what, _RENDER_CAUSE, (), differences)
         case ReportSection.RESULT:
             what = f"{name}: the tool result that it is told changed: {_describe(first)}"
             return ContentChange(Kind.RESULT, what, _RESULT_CAUSE, (_FREEZE,), differences)
         case ReportSection.HISTORY:
-            return _history(name, differences, mine, readings)
+            return _classify_history(name, differences, mine, readings)
         case ReportSection.FIELD | ReportSection.WIRE:
-            return _sdk(name, differences)
+            return _classify_sdk(name, differences)
 
 
-def _prompt_cause(difference: Difference, *, batched: bool) -> str:
+def _explain_prompt(difference: Difference, *, batched: bool) -> str:
     """Return why a text of a prompt differs; `batched` texts may hold items that come in batches."""
     if is_reordered(difference):
         return _ORDER_CAUSE
@@ -221,7 +230,7 @@ def _prompt_cause(difference: Difference, *, batched: bool) -> str:
     return _PROMPT_CAUSE
 
 
-def _history(
+def _classify_history(
     name: str, differences: tuple[Difference, ...], mine: tuple[Difference, ...], readings: Readings
 ) -> ContentChange:
     """Messages that were sent before came otherwise; `mine` are the differences that say so."""
@@ -238,12 +247,12 @@ def _history(
     else:
         cause = "what the model said is the same, so the agent rewrites its words before it sends them back"
     first = (lost or mine)[0]
-    whose = "" if first.now is ABSENT or first.recorded is ABSENT else f"{owner(first, readings)} message "
+    whose = "" if first.now is ABSENT or first.recorded is ABSENT else f"{find_owner(first, readings)} message "
     text = f"{first.path} changed, {texts.shorten(first.note, 60)}" if is_reordered(first) else _describe(first)
     return ContentChange(Kind.HISTORY, f"{name}: history: {whose}{text}", cause, (), differences)
 
 
-def _sdk(name: str, differences: tuple[Difference, ...]) -> ContentChange:
+def _classify_sdk(name: str, differences: tuple[Difference, ...]) -> ContentChange:
     fields = ", ".join(_describe(difference) for difference in differences[:3])
     cause = (
         "fields that agents seldom set themselves: another version of the SDK sends them, or no longer does. "
@@ -252,36 +261,38 @@ def _sdk(name: str, differences: tuple[Difference, ...]) -> ContentChange:
     hints = tuple(
         f"accept it in all snapshots: agentreplay accept --rule '{difference.path}=sent by another SDK version'"
         if difference.path.startswith("$") and "'" not in difference.path
-        else ignore_line(difference.path, "sent by another SDK version")
+        else format_ignore_line(difference.path, "sent by another SDK version")
         for difference in differences[:2]
     )
     return ContentChange(Kind.SDK, f"{name}: {fields}", cause, hints, differences)
 
 
-def _arguments(name: str, differences: tuple[Difference, ...], names: dict[str, str]) -> ContentChange:
-    differences = _loud(differences, names)
+def _classify_arguments(name: str, differences: tuple[Difference, ...], names: dict[str, str]) -> ContentChange:
+    differences = _sort_noise_last(differences, names)
     what = f"{name}: {_describe(differences[0])}" if differences else f"{name}: the same arguments, written otherwise"
     return ContentChange(Kind.ARGS, what, "", (), differences)
 
 
-def _request(name: str, differences: tuple[Difference, ...]) -> ContentChange:
+def _classify_request(name: str, differences: tuple[Difference, ...]) -> ContentChange:
     what = f"{name}: {_describe(differences[0])}" if differences else f"{name}: the same request, written otherwise"
     return ContentChange(Kind.REQUEST, what, "your code now sends another request here", (), differences)
 
 
-def _noise(name: str, differences: tuple[Difference, ...], names: dict[str, str]) -> ContentChange:
+def _classify_noise(name: str, differences: tuple[Difference, ...], names: dict[str, str]) -> ContentChange:
     kinds = " and ".join(
         dict.fromkeys(part for difference in differences for part in names[difference.path].split(" and "))
     )
     cause = f"both sides look like {kinds}: such values differ in every run. {_ADVICE[kinds.split(' and ')[0]]}"
     # A place that holds more than the noise would hide real changes, too.
-    hints = tuple(ignore_line(difference.path, kinds) for difference in differences[:2] if nothing_else(difference))
+    hints = tuple(
+        format_ignore_line(difference.path, kinds) for difference in differences[:2] if is_only_noise(difference)
+    )
     return ContentChange(
         Kind.NOISE, f"{name}: {differences[0].path} differs only in {kinds}", cause, hints, differences
     )
 
 
-def ignore_line(path: str, reason: str) -> str:
+def format_ignore_line(path: str, reason: str) -> str:
     """The hint that names the ini line which takes a place out of the comparison, as ini files have it."""
     place = f"header:{path.removeprefix('headers.')}" if path.startswith("headers.") else path
     return f"or do not compare it: agentreplay_ignore = {place} = {reason}"
@@ -308,7 +319,7 @@ def is_reordered(difference: Difference) -> bool:
     return difference.note.startswith("reordered [")
 
 
-def _loud(differences: tuple[Difference, ...], names: dict[str, str]) -> tuple[Difference, ...]:
+def _sort_noise_last(differences: tuple[Difference, ...], names: dict[str, str]) -> tuple[Difference, ...]:
     """Real differences first, those that look like noise last."""
     return tuple(sorted(differences, key=lambda difference: difference.path in names))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.diagnose.progress import ReplayProgress, line
+from pytest_agentreplay.core.diagnose.progress import ReplayProgress, format_line
 from pytest_agentreplay.core.diff.texts import shorten
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.core.release_order import Precedence
@@ -31,7 +31,7 @@ def explain_missing(progress: ReplayProgress, required: Collection[int] = ()) ->
     left = [x for x in progress.find_unserved() if not x.abandoned or x.start in required]
     if not left:
         return None
-    apart = _independent(progress, left)
+    apart = _list_independent(progress, left)
     first, *others = [x for x in left if progress.lane(x) not in apart]
     elsewhere = [_explain_end(progress, theirs).also() for theirs in apart.values()]
     others_left = [f"not called either: {progress.turn(x)}, {progress.name(x.call)}" for x in others]
@@ -52,12 +52,11 @@ def explain_stop(progress: ReplayProgress) -> Divergence | None:
         cause="the error of the test came first, and the recorded calls that are left may be missing because of it",
         detail=(f"{len(others)} more recorded call{'s' if len(others) > 1 else ''} not made",) if others else (),
     )
-    return replace(
-        at, summary=f"{_how_far(at, progress.is_model(first))}: {shorten(line(first.call, progress.reader), NEXT)}"
-    )
+    so_far = _describe_progress(at, progress.is_model(first))
+    return replace(at, summary=f"{so_far}: {shorten(format_line(first.call, progress.reader), NEXT)}")
 
 
-def _how_far(at: Divergence, begins_turn: bool) -> str:
+def _describe_progress(at: Divergence, begins_turn: bool) -> str:
     """Return the words before the call that was next: "stopped after turn 2 of 3; turn 3 would have been"."""
     whose = f" of {at.who}" if at.who else ""
     if at.turns == 0:
@@ -85,12 +84,12 @@ def _explain_end(progress: ReplayProgress, left: Sequence[Exchange]) -> Divergen
         f"the test ended, {progress.name(first.call)} was not called{more}",
         first,
         recorded=first,
-        differences=(Difference("call", line(first.call, progress.reader), ABSENT),),
+        differences=(Difference("call", format_line(first.call, progress.reader), ABSENT),),
         cause=cause,
     )
 
 
-def _independent(progress: ReplayProgress, left: Sequence[Exchange]) -> dict[str, list[Exchange]]:
+def _list_independent(progress: ReplayProgress, left: Sequence[Exchange]) -> dict[str, list[Exchange]]:
     """What is missing in lanes other than the first one's, where nothing that is missing elsewhere comes before it."""
     theirs: dict[str, list[Exchange]] = {}
     for x in left:

@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.diagnose.classify import ContentChange, after_tools, classify_change
-from pytest_agentreplay.core.diagnose.sections import differences, is_inserted, strings
+from pytest_agentreplay.core.diagnose.classify import ContentChange, blame_tools, classify_change
+from pytest_agentreplay.core.diagnose.sections import compare_calls, is_inserted, walk_strings
 from pytest_agentreplay.core.diff import texts
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.core.matching.address import content
@@ -100,7 +100,7 @@ class ReplayProgress:
         drift = self._matching.drift(recorded, now) if self._matching is not None else ()
         hidden = {difference.path for difference in drift} | self._made_up(recorded) | self._made_up(now)
         matched = MATCHED_HEADERS if self._matching is None else self._matching.headers
-        return differences(recorded, now, hidden=hidden, matched=matched)
+        return compare_calls(recorded, now, hidden=hidden, matched=matched)
 
     def _made_up(self, call: Call) -> set[str]:
         """Where the ids that the client made itself stand."""
@@ -115,7 +115,7 @@ class ReplayProgress:
             recorded.call, now, self.reader, self.differences(recorded.call, now), frozen=self.is_frozen
         )
         earlier = (x for x in self._top if x.start in self.served and x.start < recorded.start)
-        return after_tools(change) if any(self.tool(x.call) is not None for x in earlier) else change
+        return blame_tools(change) if any(self.tool(x.call) is not None for x in earlier) else change
 
     def answered_before(self, call: Call, lane: str) -> Exchange | None:
         """The latest answered exchange of the lane that is this very call."""
@@ -129,16 +129,16 @@ class ReplayProgress:
         """Whether one may stand for the other: both ask a model, or go to one host or path, or over one connection."""
         if isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
             return recorded.boundary == now.boundary == "model"
-        if (wire := _connection(recorded)) != _connection(now) or wire:
-            return wire == _connection(now)
+        if (wire := _find_connection(recorded)) != _find_connection(now) or wire:
+            return wire == _find_connection(now)
         if self.speaks(recorded) and self.speaks(now):
             return True
-        here, there = _host_and_path(recorded.url), _host_and_path(now.url)
+        here, there = _split_host(recorded.url), _split_host(now.url)
         return here[0] == there[0] or here[1] == there[1]
 
     def is_foreign(self, call: Call, due: Exchange, lane: str) -> bool:
         """Whether a model call is none of the conversation that the due one goes on with, or not that call at all."""
-        if not (self.speaks(call) and self.speaks(due.call)) or _connection(call):
+        if not (self.speaks(call) and self.speaks(due.call)) or _find_connection(call):
             return False
         new, old = self.reader.read_call(call), self.reader.read_call(due.call)
         if is_inserted(new, old):
@@ -167,12 +167,12 @@ class ReplayProgress:
 
     def source(self, change: ContentChange, target: Exchange) -> str:
         """Which earlier reply the old text of the first difference came from, as a line; "" when none holds it."""
-        snippet = sought(change)
+        snippet = find_text_to_seek(change)
         for x in self._top if snippet else ():
             if (
                 x.finish is not None
                 and x.finish < target.start
-                and any(snippet in text for text in spoken(x, self.reader))
+                and any(snippet in text for text in list_spoken_texts(x, self.reader))
             ):
                 quoted = json.dumps(texts.shorten(snippet, 30), ensure_ascii=False)
                 seat_of_source = seat(self.turns, x)
@@ -229,7 +229,7 @@ class ReplayProgress:
     def is_frozen(self, message: Json) -> bool:
         """Whether the tool whose result a message tells was recorded; in doubt, whether any was."""
         tools = [tool for x in self._top if (tool := self.tool(x.call)) is not None]
-        called = _result_of(message)
+        called = _find_answered_use(message)
         by_name = (use for use in self._uses.values() if use.name == called)
         use = self._uses.get(called) or next(by_name, None)
         return bool(tools) if use is None else any(tool.name == use.name or ran_for(use, tool) for tool in tools)
@@ -245,7 +245,7 @@ class ReplayProgress:
         }
 
 
-def arguments_cause(progress: ReplayProgress, target: Exchange, call: Call) -> str:
+def explain_arguments(progress: ReplayProgress, target: Exchange, call: Call) -> str:
     """Who changed the arguments of a tool call, as far as the model's frozen reply tells."""
     was, now = progress.tool(target.call), progress.tool(call)
     if now is None:
@@ -262,19 +262,19 @@ def arguments_cause(progress: ReplayProgress, target: Exchange, call: Call) -> s
     return "all replies up to here are the recorded ones, so your code makes other arguments of them"
 
 
-def line(call: Call, reader: Reader) -> str:
+def format_line(call: Call, reader: Reader) -> str:
     """A call on one line: a tool with its arguments, a model with the last words that it is sent."""
     name = label(call, reader)
     if (tool := function_of(call, reader)) is not None:
         return f"{name} {canonical(tool.arguments)}" if tool.arguments else name
     messages = reader.read_call(call).messages
-    words = " ".join(strings(_content(messages[-1]))) if messages else ""
+    words = " ".join(walk_strings(_get_content(messages[-1]))) if messages else ""
     return f"{name}, last message: {words}" if words else name
 
 
-def lines(progress: ReplayProgress, recorded: Call, now: Call) -> tuple[str, str]:
+def format_lines(progress: ReplayProgress, recorded: Call, now: Call) -> tuple[str, str]:
     """Return two calls on one line each; where these would be the same, with the first place that differs."""
-    sides = line(recorded, progress.reader), line(now, progress.reader)
+    sides = format_line(recorded, progress.reader), format_line(now, progress.reader)
     if sides[0] != sides[1] or not (different := progress.differences(recorded, now)):
         return sides
     first = different[0]
@@ -282,11 +282,11 @@ def lines(progress: ReplayProgress, recorded: Call, now: Call) -> tuple[str, str
     return f"{progress.name(recorded)}, {rows[0]}", f"{progress.name(now)}, {rows[1]}"
 
 
-def _content(message: Json) -> Json:
+def _get_content(message: Json) -> Json:
     return message.get("content", message) if isinstance(message, dict) else message
 
 
-def _result_of(message: Json) -> str:
+def _find_answered_use(message: Json) -> str:
     """The id of the tool call whose result a message tells, or else the tool's name; "" when it says none."""
     if not isinstance(message, dict):
         return ""
@@ -295,9 +295,11 @@ def _result_of(message: Json) -> str:
             return value
     for key in ("functionResponse", "toolResult"):
         if isinstance(content := message.get(key), dict):
-            return _result_of(content) or next((str(content[name]) for name in ("id", "name") if content.get(name)), "")
+            return _find_answered_use(content) or next(
+                (str(content[name]) for name in ("id", "name") if content.get(name)), ""
+            )
     blocks = message.get("content") or message.get("parts")
-    return next(filter(None, map(_result_of, blocks)), "") if isinstance(blocks, list) else ""
+    return next(filter(None, map(_find_answered_use, blocks)), "") if isinstance(blocks, list) else ""
 
 
 def _is_comparable(recorded: Call, now: Call) -> bool:
@@ -306,15 +308,15 @@ def _is_comparable(recorded: Call, now: Call) -> bool:
         return (recorded.boundary, recorded.name) == (now.boundary, now.name)
     if isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
         return False
-    return _connection(recorded) == _connection(now) and len(recorded.body) == len(now.body)
+    return _find_connection(recorded) == _find_connection(now) and len(recorded.body) == len(now.body)
 
 
-def _connection(call: Call) -> tuple[int | None, ...]:
+def _find_connection(call: Call) -> tuple[int | None, ...]:
     """Over which connection a message goes, `(None,)` for one that is opened; empty for a request of its own."""
     return (call.connection,) if isinstance(call, FrameCall) else ()
 
 
-def _host_and_path(url: str) -> tuple[str, str]:
+def _split_host(url: str) -> tuple[str, str]:
     host, _, path = url.partition("://")[2].partition("?")[0].partition("/")
     return host, path
 
@@ -358,7 +360,7 @@ AROUND = 10  # characters on both sides that a shorter one is looked up with
 SENTENCE = 24  # characters of a prompt's text that are looked up: a word of it that a reply says too is no news
 
 
-def sought(change: ContentChange) -> str:
+def find_text_to_seek(change: ContentChange) -> str:
     """The old text of the first difference, as far as it is worth looking for; "" when it is not."""
     if not change.differences:
         return ""
@@ -374,7 +376,7 @@ def sought(change: ContentChange) -> str:
     return snippet if len(snippet) >= (SENTENCE if change.kind is Kind.PROMPT else 4) else ""
 
 
-def spoken(exchange: Exchange, reader: Reader) -> Iterator[str]:
+def list_spoken_texts(exchange: Exchange, reader: Reader) -> Iterator[str]:
     """All that an exchange gave back, as texts to search in."""
     if exchange.call.boundary != "tool":
         reading = reader.read_reply(exchange.call, exchange.outcome)
@@ -383,5 +385,5 @@ def spoken(exchange: Exchange, reader: Reader) -> Iterator[str]:
             yield use.arguments if isinstance(use.arguments, str) else json.dumps(use.arguments, ensure_ascii=False)
     if isinstance(exchange.outcome, ToolReply):
         for value in (exchange.outcome.value, *(exchange.outcome.items or ())):
-            yield from strings(value)
+            yield from walk_strings(value)
             yield json.dumps(value, ensure_ascii=False)

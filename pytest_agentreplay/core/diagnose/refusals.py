@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.diagnose.progress import ReplayProgress, line
+from pytest_agentreplay.core.diagnose.progress import ReplayProgress, format_line
 from pytest_agentreplay.core.diff.texts import shorten
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.core.turns import seat
@@ -56,7 +56,7 @@ def explain_taken(progress: ReplayProgress, call: Call, *, by: Call, recorded: E
         f"the recorded reply to {progress.name(call)} was given to a changed call before",
         call,
         (recorded,),
-        cause=f"a changed call came first in its place: {shorten(line(by, progress.reader), ROOM)}",
+        cause=f"a changed call came first in its place: {shorten(format_line(by, progress.reader), ROOM)}",
     )
 
 
@@ -74,11 +74,13 @@ def _report(
         options[0],
         recorded=options[0],
         now=call,
-        differences=(Difference("call", line(options[0].call, progress.reader), line(call, progress.reader)),),
+        differences=(
+            Difference("call", format_line(options[0].call, progress.reader), format_line(call, progress.reader)),
+        ),
         cause=cause,
         detail=(
             *(
-                f"recorded {number_call(progress, option)}: {shorten(line(option.call, progress.reader), ROOM)}"
+                f"recorded {number_call(progress, option)}: {shorten(format_line(option.call, progress.reader), ROOM)}"
                 for option in options[:SHOWN]
             ),
             *((f"and {len(options) - SHOWN} more",) if len(options) > SHOWN else ()),
@@ -105,7 +107,7 @@ def explain_exhausted(progress: ReplayProgress, call: Call, lane: str, had: int)
         progress.find_last(lane),
         lane=lane,
         now=call,
-        differences=(Difference("call", ABSENT, line(call, progress.reader)),),
+        differences=(Difference("call", ABSENT, format_line(call, progress.reader)),),
         cause=f"replies are served by position, each once{more if had else ', and none is recorded in this lane'}",
         hints=hints,
     )
@@ -127,7 +129,7 @@ def explain_unmatched(progress: ReplayProgress, calls: Sequence[Call], lane: str
         lane=lane,
         recorded=nearest,
         now=call,
-        differences=differences or (Difference("call", ABSENT, line(call, progress.reader)),),
+        differences=differences or (Difference("call", ABSENT, format_line(call, progress.reader)),),
         cause="tools answer the arguments that are known; what nobody has recorded somebody has to write",
         hints=tuple(advice) or (WRITE,),
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.diagnose.classify import is_reordered
-from pytest_agentreplay.core.diagnose.progress import ReplayProgress, line
+from pytest_agentreplay.core.diagnose.progress import ReplayProgress, format_line
 from pytest_agentreplay.core.diff import diff, texts
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Kind
 from pytest_agentreplay.core.model import Failure, ToolReply
@@ -30,12 +30,14 @@ def explain_result(
     """How the result of `call`, recorded as `x`, differs now; None when it is near enough."""
     name = progress.name(x.call)
     tool = name.partition(" ")[2]
-    recorded = _as_far(x.outcome, now)
-    differing = differences(result(recorded), tolerances.settled(tool, result(recorded), result(now)))
+    recorded = _cut_items(x.outcome, now)
+    differing = compare_results(
+        read_result(recorded), tolerances.settled(tool, read_result(recorded), read_result(now))
+    )
     if not differing:
         return None
     chunks = [progress.reader.read_chunks(reply) for reply in (recorded, now)] if x.call.boundary == "retrieval" else []
-    moved = chunks_moved(*chunks) if chunks and all(chunks) else ()
+    moved = describe_moved_chunks(*chunks) if chunks and all(chunks) else ()
     first = differing[0]
     hint = f"agentreplay_tolerances = {tool} {first.path} = ignore"
     return progress.divergence(
@@ -58,12 +60,12 @@ def explain_inner_call(progress: ReplayProgress, call: Call, root: Exchange) -> 
         f"{progress.name(call)} called inside {progress.name(root.call)}, where the recording does not have it",
         root,
         now=call,
-        differences=(Difference("call", ABSENT, line(call, progress.reader)),),
+        differences=(Difference("call", ABSENT, format_line(call, progress.reader)),),
         cause="a tool that is verified runs for real, but models and tools that are not read stay frozen inside it",
     )
 
 
-def differences(recorded: Json, now: Json) -> tuple[Difference, ...]:
+def compare_results(recorded: Json, now: Json) -> tuple[Difference, ...]:
     """Where two frozen results differ, by the paths that tolerances have."""
     if canonical(recorded) == canonical(now):
         return ()
@@ -71,7 +73,7 @@ def differences(recorded: Json, now: Json) -> tuple[Difference, ...]:
     return differing or (Difference("$", recorded, now, "of another type"),)
 
 
-def result(outcome: Outcome | None) -> Json:
+def read_result(outcome: Outcome | None) -> Json:
     """What a function gave, as one value: its result, the items of a generator, or what it raised."""
     match outcome:
         case ToolReply(value, None, None):
@@ -91,7 +93,7 @@ def _describe_raised(failure: Failure) -> str:
     return f"{failure.type.removeprefix('builtins.')}: {failure.message}".removesuffix(": ")
 
 
-def _as_far(recorded: Outcome | None, now: Outcome) -> Outcome | None:
+def _cut_items(recorded: Outcome | None, now: Outcome) -> Outcome | None:
     """The recorded items as far as they were asked for now."""
     if not (isinstance(recorded, ToolReply) and isinstance(now, ToolReply)) or recorded.items is None:
         return recorded
@@ -110,10 +112,10 @@ def _describe(first: Difference) -> str:
     return f"result changed, {first.path} {' -> '.join(sides)}"
 
 
-def chunks_moved(recorded: Sequence[Chunk], now: Sequence[Chunk]) -> tuple[str, ...]:
+def describe_moved_chunks(recorded: Sequence[Chunk], now: Sequence[Chunk]) -> tuple[str, ...]:
     """A sentence for each change, in the order of the recorded ranking, new chunks last; empty when nothing changed."""
     before, after = _rank_hits(recorded), _rank_hits(now)
-    changes = tuple(_changes(before, after))
+    changes = tuple(_describe_changes(before, after))
     same = {key: chunk for key, (_, chunk) in before.items()} == {key: chunk for key, (_, chunk) in after.items()}
     return (f"the chunks came in another order: {changes[0]}", *changes[1:]) if changes and same else changes
 
@@ -129,28 +131,28 @@ def _rank_hits(chunks: Sequence[Chunk]) -> Ranked:
     return ranked
 
 
-def _changes(recorded: Ranked, now: Ranked) -> Iterator[str]:
+def _describe_changes(recorded: Ranked, now: Ranked) -> Iterator[str]:
     for key, (was, old) in recorded.items():
         if key not in now:
-            yield f"chunk {old.name} is gone, was {ordinal(was)}"
+            yield f"chunk {old.name} is gone, was {format_ordinal(was)}"
             continue
         place, new = now[key]
         if place != was:
-            yield f"chunk {old.name} is {ordinal(place)} now, was {ordinal(was)}"
+            yield f"chunk {old.name} is {format_ordinal(place)} now, was {format_ordinal(was)}"
         if old.score != new.score:
-            yield f"chunk {old.name}: score {_score(old)} recorded, {_score(new)} now"
+            yield f"chunk {old.name}: score {_format_score(old)} recorded, {_format_score(new)} now"
         if old.content != new.content:
             yield f"chunk {old.name}: its content changed"
     for key, (place, new) in now.items():
         if key not in recorded:
-            yield f"chunk {new.name} is {ordinal(place)} now, and was not there"
+            yield f"chunk {new.name} is {format_ordinal(place)} now, and was not there"
 
 
-def _score(chunk: Chunk) -> str:
+def _format_score(chunk: Chunk) -> str:
     return "none" if chunk.score is None else f"{chunk.score:.6g}"
 
 
-def ordinal(place: int) -> str:
+def format_ordinal(place: int) -> str:
     """A place as people say it: "1st", "2nd", "11th"."""
     ending = "th" if 10 < place % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
     return f"{place}{ending}"

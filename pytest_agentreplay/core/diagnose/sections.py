@@ -70,7 +70,7 @@ class ReportSection(IntEnum):
     WIRE = 7
 
 
-def role(message: Json) -> str:
+def find_role(message: Json) -> str:
     """Whose words a message holds, whatever the provider calls it: "system", "user", "assistant" or "tool"."""
     if not isinstance(message, dict):
         return "user"
@@ -91,7 +91,7 @@ def _is_result(block: Json) -> bool:
     return block.get("type") == "tool_result" or "functionResponse" in block or "toolResult" in block
 
 
-def differences(
+def compare_calls(
     recorded: Call, now: Call, *, hidden: Collection[str] = (), matched: Collection[str] = MATCHED_HEADERS
 ) -> tuple[Difference, ...]:
     """Every place where two calls differ, but those at or below a path in `hidden`.
@@ -101,23 +101,23 @@ def differences(
     """
     if isinstance(recorded, ToolCall) and isinstance(now, ToolCall):
         now = fitted(recorded, now, older=False)
-        differing = (*diff(_facts(recorded), _facts(now), path="call"), *diff(recorded.tree, now.tree))
+        differing = (*diff(_collect_facts(recorded), _collect_facts(now), path="call"), *diff(recorded.tree, now.tree))
     elif isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
         return ()
     elif isinstance(recorded, FrameCall) == isinstance(now, FrameCall):
-        differing = _wire(recorded, now, matched)
+        differing = _compare_wire(recorded, now, matched)
     else:
         return ()
     return tuple(difference for difference in differing if not any(is_below(difference.path, path) for path in hidden))
 
 
-def _facts(call: ToolCall) -> JsonObject:
+def _collect_facts(call: ToolCall) -> JsonObject:
     return {"name": call.name, **{name: fact for name, fact in call.facts.items() if name != SELF}}
 
 
-def _wire(recorded: WireCall, now: WireCall, matched: Collection[str]) -> tuple[Difference, ...]:
+def _compare_wire(recorded: WireCall, now: WireCall, matched: Collection[str]) -> tuple[Difference, ...]:
     differing = list(diff(recorded.method, now.method, path="method"))
-    differing += diff(address(recorded.url), address(now.url), path="url")
+    differing += diff(normalize_address(recorded.url), normalize_address(now.url), path="url")
     before, after = _select_matched_headers(recorded.headers, matched), _select_matched_headers(now.headers, matched)
     for name in dict.fromkeys([*before, *after]):
         if before.get(name) != after.get(name):
@@ -126,11 +126,11 @@ def _wire(recorded: WireCall, now: WireCall, matched: Collection[str]) -> tuple[
     if old.kind == new.kind and old.kind != "bytes":
         differing += diff(media.told(old.tree), media.told(new.tree))
     elif old.data != new.data:
-        differing += diff(_text(recorded, old.data), _text(now, new.data))
+        differing += diff(_read_text(recorded, old.data), _read_text(now, new.data))
     return tuple(differing)
 
 
-def address(url: str) -> str:
+def normalize_address(url: str) -> str:
     """The URL without what may differ unseen: the port of this machine, the order of the query."""
     parts = split(url)
     port = f":{parts.port}" if parts.port is not None and not parts.loopback else ""
@@ -143,18 +143,18 @@ def _select_matched_headers(headers: Headers, matched: Collection[str]) -> dict[
     return {name.lower(): value.partition("; boundary=")[0] for name, value in headers if name.lower() in matched}
 
 
-def _text(call: WireCall, data: bytes) -> str:
+def _read_text(call: WireCall, data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
         return str(media.of(data, header(call.headers, "content-type")))
 
 
-def section(difference: Difference, recorded: CallReading, now: CallReading) -> ReportSection:
+def find_section(difference: Difference, recorded: CallReading, now: CallReading) -> ReportSection:
     """The part of a model call that a difference stands in."""
     for reading in (recorded, now):
         if reading.messages_at and is_below(difference.path, reading.messages_at):
-            return _message_section(difference, recorded, now)
+            return _find_message_section(difference, recorded, now)
         if reading.tools_at and is_below(difference.path, reading.tools_at):
             return ReportSection.SCHEMA
         if reading.system_at and is_below(difference.path, reading.system_at):
@@ -168,8 +168,8 @@ def section(difference: Difference, recorded: CallReading, now: CallReading) -> 
     return ReportSection.FIELD if came_or_went and name not in KNOBS else ReportSection.MODEL
 
 
-def _message_section(difference: Difference, recorded: CallReading, now: CallReading) -> ReportSection:
-    who = owner(difference, (recorded, now))
+def _find_message_section(difference: Difference, recorded: CallReading, now: CallReading) -> ReportSection:
+    who = find_owner(difference, (recorded, now))
     added = difference.recorded is ABSENT
     if (added or difference.now is ABSENT) and _is_whole_message(difference, recorded, now):
         return ReportSection.PROMPT if added and who in {"system", "user"} else ReportSection.HISTORY
@@ -179,7 +179,7 @@ def _message_section(difference: Difference, recorded: CallReading, now: CallRea
     return ReportSection.HISTORY if who == "assistant" or moved else ReportSection.PROMPT
 
 
-def message_indexes(difference: Difference, reading: CallReading) -> range | None:
+def find_message_indexes(difference: Difference, reading: CallReading) -> range | None:
     """The indexes of the messages that a difference stands in, None when that is all of them or none."""
     if not reading.messages_at or not is_below(difference.path, reading.messages_at):
         return None
@@ -194,23 +194,23 @@ def _is_whole_message(difference: Difference, recorded: CallReading, now: CallRe
     return differing is not None and differing.end() == len(difference.path)
 
 
-def message(difference: Difference, readings: Readings) -> Json:
+def find_message(difference: Difference, readings: Readings) -> Json:
     """The message that a difference stands in, on the side where it is; None when it is in no single one."""
     reading = readings[1] if difference.recorded is ABSENT else readings[0]
-    at = message_indexes(difference, reading)
+    at = find_message_indexes(difference, reading)
     return reading.messages[at[0]] if at is not None and at[0] < len(reading.messages) else None
 
 
-def owner(difference: Difference, readings: Readings) -> str:
+def find_owner(difference: Difference, readings: Readings) -> str:
     """Whose words a difference stands in; "prompt" where it is in no single message."""
     reading = readings[1] if difference.recorded is ABSENT else readings[0]
     if reading.system_at and is_below(difference.path, reading.system_at):
         return "system"
-    differing = message(difference, readings)
-    return "prompt" if differing is None else role(differing)
+    differing = find_message(difference, readings)
+    return "prompt" if differing is None else find_role(differing)
 
 
-def tool_name(difference: Difference, readings: Readings) -> str:
+def find_tool_name(difference: Difference, readings: Readings) -> str:
     """The name of the tool whose schema a difference stands in, with a colon."""
     reading = readings[1] if difference.recorded is ABSENT else readings[0]
     differing = (
@@ -234,16 +234,16 @@ def is_below(path: str, above: str) -> bool:
     return path.startswith(above) and path[len(above) : len(above) + 1] in {"", ".", "["}
 
 
-def strings(value: Json) -> Iterator[str]:
+def walk_strings(value: Json) -> Iterator[str]:
     """All strings in a value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for inner in value.values():
-            yield from strings(inner)
+            yield from walk_strings(inner)
     elif isinstance(value, list):
         for inner in value:
-            yield from strings(inner)
+            yield from walk_strings(inner)
 
 
 ALIKE = 1 / 3
@@ -254,39 +254,39 @@ _WORD = re.compile(r"\w+")
 
 def is_inserted(now: CallReading, due: CallReading) -> bool:
     """Return whether the call `now` is not what became of the recorded call `due`."""
-    system, tools = _system_alike(now, due), _tools_alike(now.tools, due.tools)
+    system, tools = _is_system_alike(now, due), _are_tools_alike(now.tools, due.tools)
     if system or tools:
         return False
-    shared = len(_spoken(now) & _spoken(due))
+    shared = len(_collect_messages(now) & _collect_messages(due))
     if system is None and tools is None:
         return not shared and now.name != due.name
     return shared < 2 if system is False and tools is False else not shared
 
 
-def _system_alike(now: CallReading, due: CallReading) -> bool | None:
+def _is_system_alike(now: CallReading, due: CallReading) -> bool | None:
     """Whether two calls have much the same system text; None where neither has any."""
-    words, others = _system_words(now), _system_words(due)
+    words, others = _collect_system_words(now), _collect_system_words(due)
     if not words and not others:
         return None
     return len(words & others) >= ALIKE * max(len(words), len(others))
 
 
-def _system_words(reading: CallReading) -> set[str]:
-    texts = [text for part in (*reading.system, *_of_system(reading)) for text in strings(part)]
+def _collect_system_words(reading: CallReading) -> set[str]:
+    texts = [text for part in (*reading.system, *_list_system_messages(reading)) for text in walk_strings(part)]
     return {word for text in texts for word in _WORD.findall(text.casefold())} - {"system", "developer"}
 
 
-def _of_system(reading: CallReading) -> list[Json]:
-    return [message for message in reading.messages if role(message) == "system"]
+def _list_system_messages(reading: CallReading) -> list[Json]:
+    return [message for message in reading.messages if find_role(message) == "system"]
 
 
-def _tools_alike(now: Sequence[Json], due: Sequence[Json]) -> bool | None:
+def _are_tools_alike(now: Sequence[Json], due: Sequence[Json]) -> bool | None:
     """Whether two calls offer a tool of the same name; None where neither offers any."""
     if not now and not due:
         return None
     return not {name_of_tool(tool) for tool in now}.isdisjoint(name_of_tool(tool) for tool in due)
 
 
-def _spoken(reading: CallReading) -> set[str]:
+def _collect_messages(reading: CallReading) -> set[str]:
     """The messages that are no system text, as comparable texts."""
-    return {canonical(message) for message in reading.messages if role(message) != "system"}
+    return {canonical(message) for message in reading.messages if find_role(message) != "system"}

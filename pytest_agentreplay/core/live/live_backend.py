@@ -22,8 +22,8 @@ from pytest_agentreplay.core.backends.backend import PassThrough, Refused, Repla
 from pytest_agentreplay.core.backends.replay import is_only_reading
 from pytest_agentreplay.core.backends.verify import VerifyBackend
 from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.case_backend import CaseBackend, sort_of
-from pytest_agentreplay.core.case_backend.positions import said_as
+from pytest_agentreplay.core.case_backend import CaseBackend, find_sort
+from pytest_agentreplay.core.case_backend.positions import list_spellings
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Exchange, FrameCall, ToolCall, ToolReply
 from pytest_agentreplay.core.tolerance import is_named
@@ -64,7 +64,7 @@ class LiveBackend(CaseBackend, VerifyBackend):
                 if found is not None:
                     self.served[found.start] = call
             return self._run_tool(call, moment, self._remember(call, found))
-        is_tool = sort_of(call, self._reader) == "tools"
+        is_tool = find_sort(call, self._reader) == "tools"
         verdict = super().decide(call, moment if is_tool else replace(moment, reads=False))
         if isinstance(verdict, Refused) and self.divergence is None and verdict.divergence.kind is not Kind.LIVE:
             verdict = self._leave_script(call, moment, verdict)
@@ -110,7 +110,7 @@ class LiveBackend(CaseBackend, VerifyBackend):
     def _remember(self, call: Call, found: Exchange | None) -> Exchange | None:
         """Return `found`, the answer to `call`; where there is none, the last one to the very same call."""
         function = function_of(call, self._reader)
-        name = f"{self._positions.part(call)} {canonical(said_as(function)[0]) if function is not None else ''}"
+        name = f"{self._positions.part(call)} {canonical(list_spellings(function)[0]) if function is not None else ''}"
         if found is not None:
             self._answers[name] = found
         return self._answers.get(name)

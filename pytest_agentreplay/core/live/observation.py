@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.diagnose.results import result
+from pytest_agentreplay.core.diagnose.results import read_result
 from pytest_agentreplay.core.live.budget import NANO, PricedReader
 from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.core.tool_uses import arguments_of
@@ -83,4 +83,4 @@ def _uses(reply: ReplyReading) -> list[JsonObject]:
 
 def _result(x: Exchange, reader: Reader) -> Json:
     """Return what a tool gave, whether it is a function or was called over a wire."""
-    return result(x.outcome) if isinstance(x.call, ToolCall) else reader.read_reply(x.call, x.outcome).result
+    return read_result(x.outcome) if isinstance(x.call, ToolCall) else reader.read_reply(x.call, x.outcome).result

@@ -85,4 +85,4 @@ def test_git_is_asked_without_the_sleep_of_the_test(tmp_path, monkeypatch):
     (tmp_path / "git").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     with FREEZES["a sleep that fails"]():
-        assert replay_kit.git_state(str(tmp_path)) == (("commit", "abc"), ("dirty", True))
+        assert replay_kit.read_git_state(str(tmp_path)) == (("commit", "abc"), ("dirty", True))

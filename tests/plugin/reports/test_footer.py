@@ -15,7 +15,7 @@ import pytest
 
 from pytest_agentreplay.intercept.session.callers import is_agents
 from pytest_agentreplay.report import session_notices
-from pytest_agentreplay.report.notices import footer_lines
+from pytest_agentreplay.report.notices import format_footer
 from pytest_agentreplay.report.summary import Proof, RecordingSummary, SessionSummary
 from pytest_agentreplay.runs import replay_kit
 from tests.support.small_projects import passed, recorded, summary
@@ -102,7 +102,7 @@ def test_quiet_counts_recordings_of_failed_tests_as_failed():
     passed = SessionSummary(mode="record", test="test_it", recording=ended)
     failed = replace(passed, recording=replace(ended, outcome="failed", proof=Proof(why="fails as recorded")))
     groups = [passed] * 2, [failed] * 3, [passed, failed]
-    assert [footer_lines(session_notices.session_notices(group, Path()), -1)[0] for group in groups] == [
+    assert [format_footer(session_notices.make_session_notices(group, Path()), -1)[0] for group in groups] == [
         "recorded 2 tests (2 created, all replay)",
         "recorded 3 tests (3 created, 3 failed, all end as recorded)",
         "recorded 2 tests (2 created, 1 failed, all end as recorded)",
@@ -320,7 +320,7 @@ def test_a_name_in_another_encoding_does_not_stop_a_recording(tmp_path):
     git("add", ".")
     git("-c", "user.name=a", "-c", "user.email=a@b.test", "commit", "-m", "one")
     file.write_text("b", encoding="utf-8")
-    assert dict(replay_kit.git_state(str(tmp_path)))["dirty"] is True
+    assert dict(replay_kit.read_git_state(str(tmp_path)))["dirty"] is True
 
 
 HELPERS = """
