@@ -188,8 +188,8 @@ class InProcessRun(ReplaySession):
             seconds=seconds,
             input=given,
             recorded=frozen(self.snapshot.run).tool_calls,
-            network=self.network_level(),
-            unheard=self.unguarded_libraries(),
+            network=self.find_network_level(),
+            unheard=self.list_unguarded_libraries(),
             divergence=divergence,
             live=live,
             escapes=(

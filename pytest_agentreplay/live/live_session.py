@@ -115,8 +115,8 @@ class LiveSession(ReplaySession):
                 self.note(expect="fails as recorded")
             return self.find_late_calls()
         if divergence is not None and divergence.kind in {*AGENTS, Kind.CHANGE}:
-            return self.describe_divergence(divergence, self.snapshot_facts())
-        finding = describe_live_run(result, self.snapshot_facts(), changes)
+            return self.describe_divergence(divergence, self.collect_facts())
+        finding = describe_live_run(result, self.collect_facts(), changes)
         self.summary = replace(self.summary, code=finding.code)
         return finding
 
@@ -161,7 +161,7 @@ class LiveSession(ReplaySession):
 
     def _layers(self) -> tuple[str, ...]:
         """Return what a line-up can release in this run, and what writes; see `LiveResult`."""
-        calls = [(x.call, function) for x in self.recorded_exchanges() if (function := function_of(x.call, READER))]
+        calls = [(x.call, function) for x in self.list_recorded() if (function := function_of(x.call, READER))]
         layers = {WRITES + each.name if self.tools.has_effects(call) else layer_of(each) for call, each in calls}
         return (*sorted(layers), *["prompt"] * (not prompts_of(self.live.list_made()) <= self.prompts))
 

@@ -65,15 +65,15 @@ class FixtureSessions:
         file = collected.find_sharing_node(fixturedef, item).partition("::")[0]
         folder = (self.config.rootpath / file).parent / self.config.stash[keys.SETTINGS].directory
         # Asked first: without a folder of snapshots the store is not loaded.
-        return folder.is_dir() and os.path.lexists(self.snapshot_of(collected.format_fixture_id(fixturedef, item)))
+        return folder.is_dir() and os.path.lexists(self.find_snapshot(collected.format_fixture_id(fixturedef, item)))
 
     def intercepts_package(self, node: pytest.Package) -> bool:
         """Return whether the set-up of a package is intercepted, by the same rule."""
         if any(node in item.listchain() for item in self.session.items if is_opted_in(item)):
             return True
-        return os.path.lexists(self.snapshot_of(collected.format_package_id(node)))
+        return os.path.lexists(self.find_snapshot(collected.format_package_id(node)))
 
-    def snapshot_of(self, fixture: str) -> Path:
+    def find_snapshot(self, fixture: str) -> Path:
         """Return the file of the fixture's snapshot."""
         return store_of(self.config).path_of(self.config.rootpath / fixture.partition("::")[0], fixture)
 
@@ -90,7 +90,7 @@ class FixtureSessions:
             return None
         store = store_of(self.config)
         settings = item_session.plan_adoption(settings, fixture, self.config)
-        place = item_session.locate(self.config, fixture, self.snapshot_of(fixture), settings)
+        place = item_session.locate(self.config, fixture, self.find_snapshot(fixture), settings)
         suite = functools.partial(collected.make_suite, item.session)
         facts: Any = {"name": fixture.partition(MARK)[2].partition("[")[0], "scope": scope}
         run_session = begin_fixture_session(place, settings, store, suite, facts=facts, since=self.session.begun)
@@ -129,7 +129,7 @@ class FixtureSessions:
         return self._stack[-1] if self._stack else self.config.stash.get(keys.OPEN, None)
 
     @contextmanager
-    def without_interception(self) -> Iterator[None]:
+    def stop_interception(self) -> Iterator[None]:
         """A block in which nothing is intercepted."""
         outer = self.current()
         if outer is not None:
@@ -160,7 +160,7 @@ class FixtureSessions:
         summaries, self._summaries = self._summaries, []
         return summaries
 
-    def recordings_of(self, item: pytest.Item) -> dict[str, int]:
+    def list_recordings(self, item: pytest.Item) -> dict[str, int]:
         """Return which recordings the test has built on: by id of a fixture, when its recording began."""
         wider = [*collected.list_wide_fixtures(item), *list_packages(item)]
         run_sessions = [self.up[id(node)] for node in wider if id(node) in self.up]
@@ -170,11 +170,11 @@ class FixtureSessions:
             if run_session.summary.instance
         }
 
-    def redactions(self) -> list[Redaction]:
+    def list_redactions(self) -> list[Redaction]:
         """Return what the fixtures that are set up know as secrets."""
         return [run_session.redaction for run_session in self.up.values()]
 
-    def tests_sharing(self, fixturedef: pytest.FixtureDef[Any], fixture: str) -> list[str]:
+    def list_sharing_tests(self, fixturedef: pytest.FixtureDef[Any], fixture: str) -> list[str]:
         """Return the collected tests that share the fixture."""
         sharing = [item for item in self.session.items if fixturedef in collected.list_wide_fixtures(item)]
         return [get_nodeid(item) for item in sharing if collected.format_fixture_id(fixturedef, item) == fixture]
@@ -195,15 +195,15 @@ def set_up_live(fixturedef: pytest.FixtureDef[Any], fixtures: FixtureSessions) -
     intercepted, since closing an event loop runs what is left of the test's tasks.
     """
     if not collected.is_running_code(fixturedef):
-        with fixtures.without_interception():
+        with fixtures.stop_interception():
             return (yield)
     stack = ExitStack()
     fixturedef.addfinalizer(stack.close)  # runs last
     try:
-        with fixtures.without_interception():
+        with fixtures.stop_interception():
             return (yield)
     finally:
-        fixturedef.addfinalizer(lambda: stack.enter_context(fixtures.without_interception()))  # runs first
+        fixturedef.addfinalizer(lambda: stack.enter_context(fixtures.stop_interception()))  # runs first
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,12 +314,12 @@ def set_up_fixture(fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRe
     except AgentReplayError as error:
         raise keep_failure(item_session.make_unfit_failure(item, error)) from None
     if run_session is None:
-        with fixtures.without_interception():
+        with fixtures.stop_interception():
             return (yield)
     if not is_opted_in(item) and not fixtures.is_needed(fixturedef):
         # Nobody who opted in needs it: prune may take its snapshot.
         run_session.summary = replace(run_session.summary, idle=True)
-    list_tests = functools.partial(fixtures.tests_sharing, fixturedef, fixture)
+    list_tests = functools.partial(fixtures.list_sharing_tests, fixturedef, fixture)
     with SharedSetUp(item, fixturedef, run_session, list_tests, keep_failure).run():
         return (yield)
 
@@ -343,7 +343,7 @@ def set_up_package(node: pytest.Package, item: pytest.Item) -> None:
     fixtures = get_fixtures(item.config)
     run_session = fixtures.open_session(collected.format_package_id(node), "package", node, item)
     if run_session is None:
-        with fixtures.without_interception():
+        with fixtures.stop_interception():
             return node.setup()
 
     def list_tests() -> list[str]:

@@ -186,7 +186,7 @@ class LiveItems:
             return finding, failure
         if verdict is None or verdict["word"] == "same":
             return None, failure if results[-1].same else None  # which is the recorded one
-        return describe_live_verdict(verdict, results, getattr(run_session, "snapshot_facts", dict)(), finding), failure
+        return describe_live_verdict(verdict, results, getattr(run_session, "collect_facts", dict)(), finding), failure
 
     def repeat_half(self, item: CaseItem) -> list[CaseItem]:
         """Return a half of a case as its live runs; as it is where it asks no live model."""

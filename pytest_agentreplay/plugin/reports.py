@@ -205,7 +205,7 @@ def complete_report(item: pytest.Item, call: pytest.CallInfo[None], report: pyte
 
         assert isinstance(run_session, OfflineSession)
         run_session.note(redacted=add_redacted_notice(report, call.excinfo))
-        finding = run_session.stopped_early() if report.when != "teardown" else None
+        finding = run_session.explain_early_stop() if report.when != "teardown" else None
         if finding is not None:  # how far the replay came; the short summary stays the test's own error
             add_section(report, format_for(item, finding))
     if report.when == "teardown":
@@ -302,7 +302,9 @@ def correct_xfail(item: pytest.Item, call: pytest.CallInfo[None], report: pytest
 def fail_hidden_divergence(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     """Fail a test that failed as expected, and no longer made calls of its recording before it did."""
     run_session = item.stash.get(keys.RUN_SESSION, None)
-    finding = run_session.failed_as_expected() if run_session is not None and keys.FINDING not in item.stash else None
+    finding = (
+        run_session.find_expected_failure() if run_session is not None and keys.FINDING not in item.stash else None
+    )
     if finding is None or call.excinfo is None:
         return
     item.stash[keys.FINDING] = finding

@@ -205,7 +205,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
     """Close the session when all fixtures are down; a recording is sealed here."""
     finding, leaving, refused, result = None, False, None, None
     if (run_session := item.stash.get(keys.RUN_SESSION, None)) is not None and keys.FIXTURES in item.config.stash:
-        run_session.summary = replace(run_session.summary, uses=item.config.stash[keys.FIXTURES].recordings_of(item))
+        run_session.summary = replace(run_session.summary, uses=item.config.stash[keys.FIXTURES].list_recordings(item))
     try:
         result = yield
     except BaseException as raised:
@@ -263,7 +263,7 @@ def pytest_runtest_makereport(
             reports.leave_out_our_frames(call.excinfo.value)
         if (run_session := item.stash.get(keys.RUN_SESSION, None)) is not None:
             hiding = item.stash.setdefault(keys.REDACTIONS, [])
-            redactions = [run_session.redaction, *(shared.redactions() if shared is not None else ())]
+            redactions = [run_session.redaction, *(shared.list_redactions() if shared is not None else ())]
             hiding += [redaction for redaction in redactions if redaction not in hiding]
         hide = reports.find_hider(item)
         item.config.stash[keys.REPORT].hiding = item.nodeid, hide

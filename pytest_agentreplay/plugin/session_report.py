@@ -182,7 +182,7 @@ class SessionReport:
             from pytest_agentreplay.runs.late_calls import read_late_calls
 
             facts["late"] = read_late_calls(self.exits)
-        if folders := self.snapshot_folders(session):
+        if folders := self.list_snapshot_folders(session):
             from pytest_agentreplay.plugin.collected import find_unowned
 
             facts["collected"] = (find_unowned(session, folders),)
@@ -266,7 +266,7 @@ class SessionReport:
         """Whether a lock that does not fit fails the session; a recording is what makes it unfit."""
         return self.base.strict and self.base.mode == "replay" and not self.base.adopt
 
-    def snapshot_folders(self, session: pytest.Session) -> set[str]:
+    def list_snapshot_folders(self, session: pytest.Session) -> set[str]:
         """Return the folders in which to look for unused snapshots; none where nobody wants to know of them."""
         base = self.base
         if base.mode == "off" or not (base.unused != "ignore" or self.config.option.agentreplay_unused_into):

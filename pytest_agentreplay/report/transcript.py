@@ -51,7 +51,7 @@ def write_turns(run: Run, writer: TranscriptWriter) -> str:
     """Return all turns, lane by lane, as `writer` writes them."""
     lanes: dict[str, list[str]] = {}
     for turn in turns(run, READER):
-        lanes.setdefault(turn.lane, []).append("\n".join(writer.turn_rows(turn)))
+        lanes.setdefault(turn.lane, []).append("\n".join(writer.format_turn(turn)))
     first, *others = list(lanes.values()) or [["(nothing crossed a boundary)"]]
     for number, texts in enumerate(sorted(others), 2):
         for head, newline, rest in (text.partition("\n") for text in texts):
@@ -73,7 +73,7 @@ def show_run(run: Run, *, turn: int | None = None, width: int = 80) -> str:
 
     writer = TranscriptWriter(run, note, inner=True)
     turns_of_run = turns(run, READER)
-    blocks = [(entry.number, list(writer.turn_rows(entry))) for entry in turns_of_run]
+    blocks = [(entry.number, list(writer.format_turn(entry))) for entry in turns_of_run]
     chosen = ["\n".join(clip_rows(rows, width)) for number, rows in blocks if turn in {None, number}]
     if turn is None:
         chosen.insert(0, "\n".join(clip_rows(map(escape_row, (row for _, row in format_facts(run))), width)))

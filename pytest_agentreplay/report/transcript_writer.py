@@ -58,11 +58,11 @@ class TranscriptWriter:
                 if x.parent is not None:
                     self._inner.setdefault(x.parent, []).append(x)
 
-    def turn_rows(self, turn: Turn) -> Iterator[str]:
+    def format_turn(self, turn: Turn) -> Iterator[str]:
         """Yield the lines of a turn; all but the first are indented."""
-        return map(escape_row, self._unescaped_rows(turn))
+        return map(escape_row, self._format_unescaped(turn))
 
-    def _unescaped_rows(self, turn: Turn) -> Iterator[str]:
+    def _format_unescaped(self, turn: Turn) -> Iterator[str]:
         whose = f"{turn.agent} " if turn.agent and turn.who else ""
         if turn.model is None:
             yield f"{whose}turn {turn.number}  before the first model call"
@@ -72,9 +72,9 @@ class TranscriptWriter:
                 continue
             reading = READER.read_call(x.call)
             yield f"{whose}turn {turn.number}  {reading.name}{self._note(x)}"
-            yield from indent_rows(self.model_rows(x, reading, self._context(turn, x, reading)))
+            yield from indent_rows(self.format_model(x, reading, self._format_context(turn, x, reading)))
 
-    def _context(self, turn: Turn, x: Exchange, now: CallReading) -> LaneContext:
+    def _format_context(self, turn: Turn, x: Exchange, now: CallReading) -> LaneContext:
         """Return what was said before a model call: a child process has its own, unless it goes on with another."""
         key = turn.lane, next((lane for lane in self._apart if f"{x.lane}.".startswith(f"{lane}.")), "")
         if (context := self._contexts.get(key)) is None:
@@ -84,7 +84,7 @@ class TranscriptWriter:
         self._lanes[turn.lane] = context
         return context
 
-    def model_rows(self, x: Exchange, reading: CallReading, context: LaneContext) -> Iterator[str]:
+    def format_model(self, x: Exchange, reading: CallReading, context: LaneContext) -> Iterator[str]:
         """Yield a model call: what is new in its request, and the answer."""
         before, context.request = context.request, reading
         if reading.system != before.system:
@@ -97,12 +97,12 @@ class TranscriptWriter:
                 if tool not in before.tools:
                     yield from format_labelled(f"schema of {get_tool_name(tool)}", format_value(tool))
         yield from format_parameters(before.parameters, reading.parameters)
-        yield from self.message_rows(before, reading, context.reply)
+        yield from self.format_message(before, reading, context.reply)
         context.reply = reply = READER.read_reply(x.call, x.outcome)
         self._names |= {use.id: use.name for use in reply.tool_uses}
         yield from format_answer(reply if not self._review else replace(reply, usage={}), x.outcome)
 
-    def message_rows(self, before: CallReading, now: CallReading, reply: ReplyReading) -> Iterator[str]:
+    def format_message(self, before: CallReading, now: CallReading, reply: ReplyReading) -> Iterator[str]:
         """Yield the messages that a request adds to those of the one before it.
 
         What the model said itself is not said twice, and neither are system texts that stand among the messages.

@@ -169,7 +169,7 @@ class ForkSession(RecordingSession):
         self.note(forked=f"forked at turn {self.turn} (calls served: {len(served)}, made: {made})")
         return super()._seal_run(ended)
 
-    def _reason_to_keep_old(self, ended: EndedRun) -> str:
+    def _explain_kept(self, ended: EndedRun) -> str:
         """Return why the run is pending: every fork waits for a person."""
         del ended
         return self.recording.forked
@@ -211,7 +211,7 @@ class OrderExploration(ReplaySession):
             self.summary = replace(
                 self.summary, trial=replace(result, race=None if finding is None else finding.plain())
             )
-        if finding is None and ended.failure is not None and self.redact_outcome(ended) == self._recorded_end():
+        if finding is None and ended.failure is not None and self.redact_outcome(ended) == self._read_recorded_end():
             self.note(expect="fails as recorded")
         return finding
 
@@ -229,7 +229,7 @@ class OrderExploration(ReplaySession):
         pairs = swapped(answer_order(self.snapshot.run), self.trial.completion)
         return all(place[a] < place[b] for a, b in pairs if a in place and b in place)
 
-    def _recorded_end(self) -> JsonObject:
+    def _read_recorded_end(self) -> JsonObject:
         """Return how the test ends in the recorded order."""
         return self.snapshot.run.header.outcome if self.trial.ended is None else self.trial.ended
 
@@ -252,7 +252,7 @@ class OrderExploration(ReplaySession):
         }
         pairs = islice(telling(answers(make_schedule(run)), trial.completion), other_findings.PAIRS + 1)
         labels = [(labels_by_start[first], labels_by_start[second]) for first, second in pairs]
-        finding = other_findings.describe_race(self.place.test, trial, change, labels, self.snapshot_facts())
+        finding = other_findings.describe_race(self.place.test, trial, change, labels, self.collect_facts())
         self.summary = replace(self.summary, code=finding.code)
         return finding
 
@@ -264,7 +264,7 @@ class OrderExploration(ReplaySession):
             return other_findings.describe_request(divergence, effect=effect)
         if late is not None:
             return other_findings.describe_late_call(late)
-        now, before = self.redact_outcome(ended), self._recorded_end()
+        now, before = self.redact_outcome(ended), self._read_recorded_end()
         if now != before:
             return other_findings.describe_end(before, now)
         exchanges, served = self.snapshot.run.exchanges, self.replayer.served

@@ -128,7 +128,7 @@ class RecordingSession(RunSession):
         else:
             try:
                 run = self._seal_run(ended)
-                self._write_run(run, self._find_outage(run) or self._reason_to_keep_old(ended))
+                self._write_run(run, self._find_outage(run) or self._explain_kept(ended))
             except AgentReplayError as error:
                 self.note(why=str(error).partition("\n")[0])
                 self._keep_journal(isinstance(error, CannotWrite))
@@ -180,14 +180,14 @@ class RecordingSession(RunSession):
             self.note(verdict="pending", pending=pending, why=keep_old, keeps_previous=keeps)
         else:
             self._replaced = None if self.previous is None else self.store.data(self.place.snapshot)
-            text = self._unchanged_text(run) or text
+            text = self._find_unchanged_text(run) or text
             self._saved = self.store.save(self.place.snapshot, text)
             self.note(verdict="created" if self.previous is None else "replaced")
         size = len(text.encode())
         large = size if 0 < self.settings.max_bytes < size else 0
         self.note(exchanges=len(run.exchanges), outcome=str(run.header.outcome["status"]), large=large)
 
-    def _unchanged_text(self, run: Run) -> str:
+    def _find_unchanged_text(self, run: Run) -> str:
         """Return the text of the previous snapshot where `run` differs from it in ids, dates and durations alone."""
         if self.previous is None or self._replaced is None or not self.keeps_unchanged:
             return ""
@@ -228,7 +228,7 @@ class RecordingSession(RunSession):
             return
         self.note(journal=str(self.journal.path))
 
-    def _reason_to_keep_old(self, ended: EndedRun) -> str:
+    def _explain_kept(self, ended: EndedRun) -> str:
         """Return why the present snapshot stays, or "" where this run may replace it."""
         if self.previous is None:
             return ""
@@ -354,12 +354,12 @@ class FixtureRecording(RecordingSession):
 
     def end(self) -> Finding | None:
         """Seal the run, unless another process of this session was first."""
-        if self._kept_by_another():
+        if self._is_kept_by_another():
             return self.find_late_calls()
         try:
             finding = super().end()
         except CannotWrite:  # another process may have written it since the first look
-            if not self._kept_by_another():
+            if not self._is_kept_by_another():
                 raise
             return self.find_late_calls()
         if self.recording.verdict == "nothing crossed":
@@ -368,7 +368,7 @@ class FixtureRecording(RecordingSession):
             self.summary = replace(self.summary, silent=not models)
         return finding
 
-    def _kept_by_another(self) -> bool:
+    def _is_kept_by_another(self) -> bool:
         """Return whether the snapshot is of this session of pytest already; this run is dropped then."""
         ended = self._ended
         if not self.recorder.count() or ended is None or ended.interrupted:

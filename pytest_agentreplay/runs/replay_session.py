@@ -103,7 +103,7 @@ class ReplaySession(OfflineSession):
 
     def _find_stall(self) -> tuple[Divergence, float] | None:
         """Return the divergence for what is waited for in vain, and how long that took when recorded, in seconds."""
-        exchanges, unserved = self.recorded_exchanges(), {x.start for x in self.replayer.list_unserved()}
+        exchanges, unserved = self.list_recorded(), {x.start for x in self.replayer.list_unserved()}
         expected = next((x for x in exchanges if x.start in unserved and not x.abandoned), None)
         if expected is not None:
             divergence, at = self.replayer.find_missing(), expected.timing.start
@@ -117,19 +117,19 @@ class ReplaySession(OfflineSession):
         before = max((x.timing.end or x.timing.start for x in exchanges if x.timing.start < at), default=0)
         return None if divergence is None else (divergence, max(0, at - before) / 1e9)
 
-    def network_level(self) -> str:
+    def find_network_level(self) -> str:
         """Return how closed the network is."""
         return "L3" if sandbox.closed() else "L1"
 
-    def unguarded_libraries(self) -> dict[str, str]:
+    def list_unguarded_libraries(self) -> dict[str, str]:
         """Return the libraries in C that the agent has loaded by hand, with its lines; none in a sandbox."""
         return {} if sandbox.closed() else dict(self.watch.loaded)
 
-    def media(self, near: Near) -> None:
+    def accept_media(self, near: Near) -> None:
         """Serve a call that differs in pictures, sounds or files alone, where `near` accepts the difference."""
-        self.replayer.media(near)
+        self.replayer.accept_media(near)
 
-    def recorded_exchanges(self) -> tuple[Exchange, ...]:
+    def list_recorded(self) -> tuple[Exchange, ...]:
         """Return the exchanges of the snapshot."""
         return self.replayer.run.exchanges
 
@@ -150,7 +150,7 @@ class ReplaySession(OfflineSession):
             self.await_children(self._body)
         divergence = self.replayer.find_divergence()
         if divergence is None and ended.passed:
-            divergence = self.replayer.finish(self._body, self._writes)
+            divergence = self.replayer.finish(self._body, self._is_writing)
         if (finding := self._verify(divergence)) is not None:
             return finding
         if (late := self.find_late_calls()) is not None:
@@ -166,7 +166,7 @@ class ReplaySession(OfflineSession):
     def _report(self, divergence: Divergence | None) -> Finding | None:
         if divergence is None:
             return None
-        return self.describe_divergence(divergence, self.snapshot_facts(divergence.kind))
+        return self.describe_divergence(divergence, self.collect_facts(divergence.kind))
 
     def await_children(self, until: int | None = None) -> None:
         """Give child processes the time to make the calls that they made before `until` (None: all)."""
@@ -178,28 +178,28 @@ class ReplaySession(OfflineSession):
 
         self.children.wait_for(lanes_left)
 
-    def stopped_early(self) -> Finding | None:
+    def explain_early_stop(self) -> Finding | None:
         """Return what a test that failed by an error of its own left of its recording; None: nothing, or unknown."""
         from pytest_agentreplay.report import findings, other_findings
 
         if (early := self.replayer.find_divergence()) is not None:
-            return findings.describe_divergence(early, self.place.test, self.snapshot_facts(early.kind))
-        written = [] if self.replay.recurs else self._tools_not_run()
+            return findings.describe_divergence(early, self.place.test, self.collect_facts(early.kind))
+        written = [] if self.replay.recurs else self._list_tools_not_run()
         self.note(written=tuple(name for name, _ in written))
         if (divergence := self.replayer.explain_stop(self._body)) is None:
             return other_findings.describe_not_run(self.place.test, written) if written else None
-        finding = findings.describe_early_stop(divergence, self.place.test, self.snapshot_facts(divergence.kind))
+        finding = findings.describe_early_stop(divergence, self.place.test, self.collect_facts(divergence.kind))
         return other_findings.add_not_run(finding, written)
 
-    def _tools_not_run(self) -> list[tuple[str, str]]:
+    def _list_tools_not_run(self) -> list[tuple[str, str]]:
         """Return the tools that change something and were answered, each with the ini line that lets it run."""
         from pytest_agentreplay.runs import replay_kit
 
-        calls = [x.call for x in self.replayer.list_made() if self._writes(x.call)]
+        calls = [x.call for x in self.replayer.list_made() if self._is_writing(x.call)]
         names = dict.fromkeys(call.name for call in calls if isinstance(call, ToolCall) and call.boundary == "tool")
         return [(name, replay_kit.format_live_tool(name, str(self.place.root))) for name in names]
 
-    def failed_as_expected(self) -> Finding | None:
+    def find_expected_failure(self) -> Finding | None:
         """Compare the run as if it had passed: nobody else reports a failure that was expected."""
         self._complete = True
         divergence = self.replayer.finish(self._body)
@@ -218,21 +218,21 @@ class ReplaySession(OfflineSession):
             without_content=len({x.start for x in self.replayer.without_content}),
             drift=(*sorted({d.path for _, drift in self.replayer.drift for d in drift}),),
             vanished=tuple(label(x.call, READER) for x in self.replayer.list_unserved() if x.abandoned),
-            network=self.network_level(),
-            unheard=self.unguarded_libraries(),
+            network=self.find_network_level(),
+            unheard=self.list_unguarded_libraries(),
             ran_on=self.clock.ran_on,
-            clock=self._virtual_clock_use(),
+            clock=self._describe_virtual_clock(),
         )
         if not self._complete:
             return self._report(self.replayer.find_divergence())
         self.note(changed=(*files(self.snapshot.run.header.kit, {"fixtures": dict(self.fixtures)}),))
-        return self._verify(self.replayer.finish(writes=self._writes)) or self.find_late_calls()
+        return self._verify(self.replayer.finish(writes=self._is_writing)) or self.find_late_calls()
 
-    def _writes(self, call: Call) -> bool:
+    def _is_writing(self, call: Call) -> bool:
         """Return whether `call` is one of a tool that changes something."""
         return function_of(call, READER) is not None and self.tools.has_effects(call)
 
-    def _virtual_clock_use(self) -> VirtualClockUse | None:
+    def _describe_virtual_clock(self) -> VirtualClockUse | None:
         """Return how a virtual clock went: why it was none, how many answers came close to a timer."""
         if self.settings.clock != "virtual":
             return None
@@ -244,7 +244,7 @@ class ReplaySession(OfflineSession):
 
     def describe_divergence(self, divergence: Divergence, facts: JsonObject) -> Finding:
         """Return the finding as for any run, with what the snapshot shows of imports, test clients and tools."""
-        if inside := self._recorded_inside(divergence):
+        if inside := self._list_recorded_inside(divergence):
             divergence = replace(
                 divergence,
                 kind=Kind.REQUEST,
@@ -257,7 +257,7 @@ class ReplaySession(OfflineSession):
                 cause="an earlier version took a test client or a mock for the network and froze what it calls; "
                 "that runs now, and the calls that it makes itself are recorded: record the test again",
             )
-        elif modules := self._importing_modules(divergence):
+        elif modules := self._list_importing_modules(divergence):
             text = (
                 f"{modules} made requests while it was imported: they belong to the first test that imports it, which "
                 "another selection or order of the tests changes. Make them in a function, or in a fixture"
@@ -267,7 +267,7 @@ class ReplaySession(OfflineSession):
             divergence = self._explain_missing_tool(divergence)
         return super().describe_divergence(divergence, facts)
 
-    def _importing_modules(self, divergence: Divergence) -> str:
+    def _list_importing_modules(self, divergence: Divergence) -> str:
         """Return the modules of the project that made requests while they were imported then or now, but not both."""
         apart = self.interception.observed.importing ^ {*texts(self.snapshot.run.header.kit.get("importing"))}
         called = divergence.recorded.call if divergence.kind is Kind.MISSING and divergence.recorded else divergence.now
@@ -294,7 +294,7 @@ class ReplaySession(OfflineSession):
             hints=(f"freeze it again: add to agentreplay_tools: {path}", *divergence.hints),
         )
 
-    def _recorded_inside(self, divergence: Divergence) -> str:
+    def _list_recorded_inside(self, divergence: Divergence) -> str:
         """Return the first recorded request that was passed through now, never made over the network; "" for none."""
         if not (passed := self.interception.observed.passed):
             return ""
@@ -308,10 +308,10 @@ class ReplaySession(OfflineSession):
         )
         return next(inside, "")
 
-    def snapshot_facts(self, kind: Kind | None = None) -> JsonObject:
+    def collect_facts(self, kind: Kind | None = None) -> JsonObject:
         """Return what a report says about the snapshot: its file, its date, what has changed around it since."""
         header = self.snapshot.run.header
-        changed = drift(header.kit, self.redaction.header(Header(header.test, kit=self._kit_of_today())).kit, kind)
+        changed = drift(header.kit, self.redaction.header(Header(header.test, kit=self._collect_kit())).kit, kind)
         return {
             "file": str(self.place.snapshot),
             "recorded": header.recorded,
@@ -321,7 +321,7 @@ class ReplaySession(OfflineSession):
             "guessed": self.order is not None and self.order.quiet.guessed,
         }
 
-    def _kit_of_today(self) -> JsonObject:
+    def _collect_kit(self) -> JsonObject:
         from pytest_agentreplay.runs import replay_kit
 
         return replay_kit.describe_interpreter(self.place.root) | {
@@ -358,7 +358,7 @@ class ReplaySession(OfflineSession):
         from pytest_agentreplay.report import other_findings
 
         self.note(expect="fails differently" if ended.failure is not None else "no longer fails")
-        finding = other_findings.describe_other_end(self.place.test, was, ended.outcome(), self.snapshot_facts())
+        finding = other_findings.describe_other_end(self.place.test, was, ended.outcome(), self.collect_facts())
         self.summary = replace(self.summary, code=finding.code)
         return finding
 

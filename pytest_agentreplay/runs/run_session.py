@@ -150,14 +150,14 @@ class RunSession:
         self.stalls: StallWatch | None = None
         self._virtual_clock: VirtualClock | None = None
         self._kit = kit
-        self.tools = SessionTools(self.interception.tools, (x.call for x in self.recorded_exchanges()))
+        self.tools = SessionTools(self.interception.tools, (x.call for x in self.list_recorded()))
         self.children = SessionChildren(
             self.interception,
             settings,
             header,
             self.tools,
             mode=self.mode,
-            recorded=self.recorded_exchanges(),
+            recorded=self.list_recorded(),
             learn=self._learn,
         )
         self._late_reported = 0
@@ -187,7 +187,7 @@ class RunSession:
         """Return what there is to report by now."""
         return self.summary
 
-    def failed_as_expected(self) -> Finding | None:
+    def find_expected_failure(self) -> Finding | None:
         """Return the finding of calls that a body no longer made before it failed as its `xfail` expects."""
         return None
 
@@ -316,7 +316,7 @@ class RunSession:
         self.summary = replace(self.summary, code=finding.code)
         return finding
 
-    def stopped_early(self) -> Finding | None:
+    def explain_early_stop(self) -> Finding | None:
         """Return what a test that failed by an error of its own left of its recording: a replay alone has one."""
         return None
 
@@ -343,7 +343,7 @@ class RunSession:
         """The gateway for children of this test; made when it is first used."""
         return self.children.gateway
 
-    def recorded_exchanges(self) -> tuple[Exchange, ...]:
+    def list_recorded(self) -> tuple[Exchange, ...]:
         """Return the exchanges of the snapshot; none where there is none."""
         return ()
 

@@ -73,7 +73,7 @@ def replaying(*calls, near=None, lanes=()):
     ]
     backend = replayer(Run(Header("t"), tuple(exchanges)))
     if near is not None:
-        backend.media(near)
+        backend.accept_media(near)
     return backend
 
 

@@ -132,7 +132,7 @@ class _RunComparison:
         if state.reply and _follows(x, y):
             return None
         call = self.translated(x, y)
-        found = self.recorded.differences(x.exchange.call, call)
+        found = self.recorded.compare(x.exchange.call, call)
         mine = tuple(one for one in found if not _inherited(one, x, y, state))
         return (
             self.told(classify_change(x.exchange.call, call, self.reader, mine, frozen=self.recorded.is_frozen), x, y)
@@ -145,7 +145,7 @@ class _RunComparison:
         found = None
         changes: tuple[Difference, ...] = ()
         if x.added != y.added:
-            changes = self.recorded.differences(x.exchange.call, y.exchange.call)
+            changes = self.recorded.compare(x.exchange.call, y.exchange.call)
             state.results = state.results or bool(changes)
             if changes and state.reply and (x.sort != "tool" or self.asked_for(x, y)):
                 return ()
@@ -162,10 +162,10 @@ class _RunComparison:
     def asked_for(self, x: Item, y: Item) -> bool:
         """Return whether what two calls of a tool have of their own is what the replies before them asked for."""
         sides = ((self.recorded, x.exchange), (self.now, y.exchange))
-        values = [Counter(scalars(tool.arguments)) for side, x in sides if (tool := side.tool(x.call)) is not None]
+        values = [Counter(scalars(tool.arguments)) for side, x in sides if (tool := side.find_tool(x.call)) is not None]
         own = (values[0] - values[1], values[1] - values[0])
         asked = (
-            [[use.arguments, arguments_of(use)] for use in side.tool_uses_of(exchange)] for side, exchange in sides
+            [[use.arguments, arguments_of(use)] for use in side.list_tool_uses(exchange)] for side, exchange in sides
         )
         return all(mine <= Counter(scalars([*map(list, uses)])) for mine, uses in zip(own, asked, strict=True))
 
@@ -186,7 +186,7 @@ class _RunComparison:
             cause = "the same call was answered otherwise: the world behind it changed between the two runs"
         if asked_otherwise:
             cause = "the call was another one too (see above), which may well be why"
-        return self.recorded.divergence(
+        return self.recorded.make_divergence(
             kind,
             f"{self.recorded.name(x.exchange.call)}: {moved[0] if moved else told}",
             x.exchange,
@@ -199,7 +199,7 @@ class _RunComparison:
 
     def other(self, x: Item, y: Item) -> Divergence:
         """One call in the place of another."""
-        return self.recorded.divergence(
+        return self.recorded.make_divergence(
             Kind.TOOL,
             f"{self.now.name(y.exchange.call)} called instead of {self.recorded.name(x.exchange.call)}",
             x.exchange,
@@ -223,7 +223,7 @@ class _RunComparison:
             return None
         if x is not None:
             name = self.recorded.name(x.exchange.call)
-            return self.recorded.divergence(
+            return self.recorded.make_divergence(
                 Kind.MISSING,
                 f"{name} was not called",
                 x.exchange,
@@ -233,7 +233,7 @@ class _RunComparison:
             )
         assert y is not None
         name = self.now.name(y.exchange.call)
-        return self.recorded.divergence(
+        return self.recorded.make_divergence(
             Kind.EXTRA,
             f"{name} called, which is not recorded here",
             state.last,
@@ -251,7 +251,7 @@ class _RunComparison:
             return self.tool(x, y, state)
         later = pairs.index((x, None)) < pairs.index((None, y))
         name = self.recorded.name(x.exchange.call)
-        divergence = self.recorded.divergence(
+        divergence = self.recorded.make_divergence(
             Kind.ORDER,
             f"{name} came {'later' if later else 'earlier'} than recorded",
             x.exchange,
@@ -265,8 +265,8 @@ class _RunComparison:
         cause = change.cause
         if not cause and y.sort == "tool":
             cause = explain_arguments(self.recorded, x.exchange, y.exchange.call)
-        source = self.recorded.source(change, x.exchange)
-        return self.recorded.divergence(
+        source = self.recorded.find_source(change, x.exchange)
+        return self.recorded.make_divergence(
             change.kind,
             change.what,
             x.exchange,

@@ -84,7 +84,7 @@ class ReplayBackend:
         """The exchanges served whose arguments an older release had recorded by class alone."""
         return self._index.without_content
 
-    def media(self, near: Near) -> None:
+    def accept_media(self, near: Near) -> None:
         """Take calls for one that differ in their media alone, where `near` says that these are near enough."""
         self._index.accept_media(near)
 

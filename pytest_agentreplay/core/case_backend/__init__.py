@@ -99,7 +99,7 @@ class CaseBackend(ReplayBackend):
                 return Refused(self.divergence)
             if way == "live":
                 return self._forward(call, moment)
-            match, how = (self._by_arguments if way == "arguments" else self._by_position)(call, moment)
+            match, how = (self._answer_by_arguments if way == "arguments" else self._answer_by_position)(call, moment)
             if not isinstance(match, Exchange):
                 return Refused(match)
             if match.start >= 0:
@@ -114,7 +114,7 @@ class CaseBackend(ReplayBackend):
             x = self._forwarded.pop(ticket, None)
             if x is not None:
                 timing = Timing(x.timing.start, first, at)
-                made = replace(x, outcome=outcome, finish=self._reading(), suspended=suspended, timing=timing)
+                made = replace(x, outcome=outcome, finish=self._count_reading(), suspended=suspended, timing=timing)
                 self._answered_calls.append(made)
         if x is not None and self.budget is not None and is_model(x.call, self._reader):
             self.budget.settle(x.call, outcome)
@@ -138,7 +138,7 @@ class CaseBackend(ReplayBackend):
 
     def _find(self, call: Call, moment: Moment) -> Exchange | None:
         match = super()._find(call, moment) if self.cast.meaning is None else self._find_meant(call, moment)
-        if match is None and (match := self._near_enough(call)) is not None:
+        if match is None and (match := self._find_near_enough(call)) is not None:
             self._near.add(match.start)
         return match
 
@@ -155,12 +155,16 @@ class CaseBackend(ReplayBackend):
             match = self._index.take(self._meant, self._index.live_ids.key(meaning.text(spelled)), moment)
         return match
 
-    def _near_enough(self, call: Call) -> Exchange | None:
-        return self._tolerant.find_recorded(self._positions.of_tool(call, self.served), function_of(call, self._reader))
+    def _find_near_enough(self, call: Call) -> Exchange | None:
+        return self._tolerant.find_recorded(
+            self._positions.list_of_tool(call, self.served), function_of(call, self._reader)
+        )
 
-    def _nearest_call(self, call: Call) -> Call:
+    def _settle_call(self, call: Call) -> Call:
         """A call without what may differ in it, to tell people what may not."""
-        return self._tolerant.nearest_call(self._positions.of_tool(call, self.served), call, self._current_progress())
+        return self._tolerant.nearest_call(
+            self._positions.list_of_tool(call, self.served), call, self._make_current_progress()
+        )
 
     def _explain_miss(self, call: Call, moment: Moment) -> Divergence:
         if self.cast.model == "live" and function_of(call, self._reader) is not None:
@@ -181,15 +185,15 @@ class CaseBackend(ReplayBackend):
         reply = self.cast.retell(call, x.call, x.outcome) if self.cast.retell and x.outcome is not None else None
         return replace(x, call=call, outcome=reply or x.outcome)
 
-    def _by_position(self, call: Call, moment: Moment) -> tuple[Exchange | Divergence, str]:
+    def _answer_by_position(self, call: Call, moment: Moment) -> tuple[Exchange | Divergence, str]:
         places = self._positions
         match = places.take_next(call, moment, self.served)
         return (match, "position") if match is not None else (self._refuse_exhausted(call, moment), "")
 
-    def _by_arguments(self, call: Call, moment: Moment) -> tuple[Exchange | Divergence, str]:
+    def _answer_by_arguments(self, call: Call, moment: Moment) -> tuple[Exchange | Divergence, str]:
         tool, fixtures = function_of(call, self._reader), self.cast.fixtures
         if tool is None:
-            return self._by_position(call, moment)
+            return self._answer_by_position(call, moment)
         try:
             match = self._match_arguments(call, moment, tool)
         except CaseError as error:  # raised, it would be the agent's to tell
@@ -208,17 +212,17 @@ class CaseBackend(ReplayBackend):
             )
             if answer is not None:
                 return self._carry_over(call, moment, answer[0]), WRITTEN if answer[1] else RECORDED
-        if (match := self._positions.of_arguments(call, self.served)) is not None:
+        if (match := self._positions.take_by_arguments(call, self.served)) is not None:
             return match, RECORDED
         if fixtures is not None and (answer := self._tolerant.answer(fixtures, tool)) is not None:
             return self._carry_over(call, moment, answer[0]), f"arguments ({WITHIN})"
-        if (match := self._near_enough(call)) is not None:
+        if (match := self._find_near_enough(call)) is not None:
             return match, f"arguments ({WITHIN})"
         return None
 
     def _carry_over(self, call: Call, moment: Moment, outcome: Outcome) -> Exchange | Divergence:
         """What a fixture gives, in the place of a recorded exchange of the tool where there is one."""
-        carrier = self._positions.of_arguments(call, self.served)
+        carrier = self._positions.take_by_arguments(call, self.served)
         if not isinstance(call, ToolCall):
             carrier = carrier or self._positions.take_next(call, moment, self.served)
             spelled = self._spell_arguments(call, carrier, outcome)
@@ -236,18 +240,18 @@ class CaseBackend(ReplayBackend):
         return self.cast.spell(carrier.call if isinstance(call, FrameCall) else call, outcome, carrier.outcome)
 
     def _refuse_unmatched(self, call: Call, moment: Moment, advice: Iterable[str]) -> Divergence:
-        call = self._nearest_call(call)
+        call = self._settle_call(call)
         bare = (
             (replace(call, arguments=list_spellings(call)[-1]),) if isinstance(call, ToolCall) and call.defaults else ()
         )
-        return refusals.explain_unmatched(self._current_progress(), (call, *bare), self._lane(moment), advice)
+        return refusals.explain_unmatched(self._make_current_progress(), (call, *bare), self._lane(moment), advice)
 
     def _refuse_exhausted(self, call: Call, moment: Moment) -> Divergence:
         return refusals.explain_exhausted(
-            self._current_progress(),
+            self._make_current_progress(),
             call,
             self._lane(moment),
-            self._positions.had(call, moment),
+            self._positions.count_recorded(call, moment),
         )
 
     def _note_served(self, verdict: Verdict, call: Call, moment: Moment, sort: Sort, how: str) -> Verdict:
@@ -259,7 +263,7 @@ class CaseBackend(ReplayBackend):
         if self.cast.retell is not None and (how == "position" or self.cast.meaning is not None):
             outcome = None if x.outcome is None else self.cast.retell(call, x.call, x.outcome)
             if outcome is None and x.outcome is not None:
-                return Refused(refusals.explain_dialect(self._current_progress(), call, x))
+                return Refused(refusals.explain_dialect(self._make_current_progress(), call, x))
             x = replace(x, outcome=outcome)
         with self._lock:
             self.counts[sort, how] += 1
@@ -269,7 +273,7 @@ class CaseBackend(ReplayBackend):
 
     def _renumber(self, x: Exchange, call: Call, moment: Moment) -> Exchange:
         """A served exchange as one of the run of now."""
-        start, finish = self._reading(), self._reading()
+        start, finish = self._count_reading(), self._count_reading()
         if isinstance(call, FrameCall) and call.connection is None:
             self._openings[x.start] = start
         elif isinstance(call, FrameCall):
@@ -281,18 +285,18 @@ class CaseBackend(ReplayBackend):
         self._tickets += 1
         self.counts[find_sort(call, self._reader), "live"] += 1
         outer = self._forwarded.get(-1 if moment.parent is None else moment.parent)
-        x = Exchange(call, None, self._reading(), None, moment.lane, moment.attempt, agent=moment.agent)
+        x = Exchange(call, None, self._count_reading(), None, moment.lane, moment.attempt, agent=moment.agent)
         parent = None if outer is None else outer.start
         self._forwarded[self._tickets] = replace(x, parent=parent, timing=Timing(moment.at))
         return PassThrough(self._tickets, self)
 
-    def _current_progress(self) -> ReplayProgress:
+    def _make_current_progress(self) -> ReplayProgress:
         return self._make_progress(self.served.keys(), self._matching)
 
     def _lane(self, moment: Moment) -> str:
         return home(self._positions.homes, moment.lane)
 
-    def _reading(self) -> int:
+    def _count_reading(self) -> int:
         self._readings += 1
         return self._readings
 

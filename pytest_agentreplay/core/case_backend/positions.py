@@ -67,7 +67,7 @@ class Positions:
             return next((lane for lane in theirs if self._parts.get((lane, part))), here)
         return here if here in self.homes.values() else next(iter(self.homes.values()), here)
 
-    def had(self, call: Call, moment: Moment) -> int:
+    def count_recorded(self, call: Call, moment: Moment) -> int:
         """How many replies are recorded in the lane and part of `call`, served ones too."""
         part = self.part(call)
         return self._had[self.lane(moment, part), part]
@@ -77,7 +77,7 @@ class Positions:
         part = self.part(call)
         return _take_first(self._parts.get((self.lane(moment, part), part)), served)
 
-    def of_arguments(self, call: Call, served: Collection[int]) -> Exchange | None:
+    def take_by_arguments(self, call: Call, served: Collection[int]) -> Exchange | None:
         """Take the next exchange of the very same tool and arguments, of whatever lane."""
         tool = function_of(call, self._reader)
         for arguments in list_spellings(tool) if tool is not None else ():
@@ -86,7 +86,7 @@ class Positions:
                 return match
         return None
 
-    def of_tool(self, call: Call, served: Collection[int]) -> list[tuple[Exchange, JsonObject]]:
+    def list_of_tool(self, call: Call, served: Collection[int]) -> list[tuple[Exchange, JsonObject]]:
         """The exchanges of the tool of `call` that are still to be given, of whatever lane, with their arguments."""
         queues = (queue for (_, part), queue in self._parts.items() if part == self.part(call))
         left = sorted((x for queue in queues for x in queue if x.start not in served), key=lambda x: x.start)
@@ -146,7 +146,7 @@ class Tolerant:
             for x, recorded in left
             for arguments in list_spellings(call)
         ]
-        return min(parted, key=lambda pair: len(progress.differences(pair[0].call, pair[1])), default=(None, call))[1]
+        return min(parted, key=lambda pair: len(progress.compare(pair[0].call, pair[1])), default=(None, call))[1]
 
     def _settle(self, tool: str, recorded: JsonObject, arguments: JsonObject) -> JsonObject:
         settled = self._rules.settled(tool, recorded, arguments, "arguments") if self._rules is not None else arguments

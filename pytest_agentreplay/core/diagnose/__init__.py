@@ -51,7 +51,7 @@ def explain_miss(progress: ReplayProgress, call: Call, lane: str, *, agent: str 
 
     Places that the `matching` of `progress` does not compare are no differences.
     """
-    divergence = _explain_miss(progress, call, progress.lane_of(lane, agent))
+    divergence = _explain_miss(progress, call, progress.find_lane(lane, agent))
     recorded = divergence.recorded.agent if divergence.recorded is not None else ""
     if agent and recorded and agent != recorded:
         divergence = replace(
@@ -61,10 +61,10 @@ def explain_miss(progress: ReplayProgress, call: Call, lane: str, *, agent: str 
 
 
 def _explain_miss(progress: ReplayProgress, call: Call, here: str) -> Divergence:
-    pending = progress.pending(here)
-    if (twin := progress.answered_before(call, here)) is not None:
+    pending = progress.list_pending(here)
+    if (twin := progress.find_answered(call, here)) is not None:
         return _explain_repeat(progress, call, twin, here)
-    if progress.tool(call) is not None:
+    if progress.find_tool(call) is not None:
         return _explain_tool(progress, call, here, pending)
     return _explain_request(progress, call, here, pending)
 
@@ -82,7 +82,7 @@ def explain_order(
     Which of them `came` after it, or that they are `left_out`, is known where the run went on; else it is a guess.
     """
     early = [x for x in progress.find_unserved() if not x.abandoned and x.made is not None and x.made < match.start]
-    here = [x for x in early if progress.lane(x) == progress.lane(match)]
+    here = [x for x in early if progress.name_lane(x) == progress.name_lane(match)]
     skipped = came or (here or early or [match])[0]
     likely = here and progress.is_model(match) and skipped is not match
     if left_out or (likely and came is None):
@@ -96,7 +96,7 @@ def explain_order(
 
 def is_one_lane(progress: ReplayProgress, exchanges: Collection[Exchange]) -> bool:
     """Return whether reports show all of `exchanges` in one lane."""
-    return len({progress.lane(x) for x in exchanges}) == 1
+    return len({progress.name_lane(x) for x in exchanges}) == 1
 
 
 def explain_service(
@@ -121,7 +121,7 @@ def explain_service(
         summary = f"{progress.name(call)} goes to {now}, and is recorded at {recorded}, which is another service"
         of_now = f"the recorded {meant}" if meant != now else "itself, as when recorded"
         cause = f"{rule}: {now} stands for {of_now}" + (f"; {instead} stands for {recorded}" if instead else "")
-    return progress.divergence(
+    return progress.make_divergence(
         Kind.REQUEST,
         summary,
         match,
@@ -138,13 +138,11 @@ def explain_token(progress: ReplayProgress, call: Call, match: Exchange, *, othe
     """Why `call` is not `match`, which it is but for its credential: `other` says where and which."""
     where, _, sides = other.partition(": ")
     changed = [
-        difference
-        for difference in progress.differences(match.call, call)
-        if difference.note and difference.note in sides
+        difference for difference in progress.compare(match.call, call) if difference.note and difference.note in sides
     ]
     path = changed[0].path if changed and where == "body" else where
     old, _, new = sides.removesuffix(" now (another token)").partition(" recorded, ")
-    return progress.divergence(
+    return progress.make_divergence(
         Kind.REQUEST,
         f"{progress.name(call)}: {path}: {sides}",
         match,
@@ -169,13 +167,13 @@ def explain_stall(progress: ReplayProgress, call: Call, *, match: Exchange, expe
         now = "nothing that still runs takes the recorded answer: what asked for it is gone, or waits for this call"
     else:
         what = f"{theirs} is not called, but was answered before {mine}"
-        at = expected if progress.lane(expected) != progress.lane(match) else match
+        at = expected if progress.name_lane(expected) != progress.name_lane(match) else match
         now = (
             "your code makes the recorded call only after this one was answered (a gather that became a sequence, a "
             "smaller limit, fewer workers, a lock), or not at all"
         )
     lanes = (f"recorded in lane {expected.lane}, what waits for it in lane {match.lane}",)
-    return progress.divergence(
+    return progress.make_divergence(
         Kind.ORDER,
         what,
         at,
@@ -195,7 +193,7 @@ def explain_unanswered(progress: ReplayProgress, call: Call, match: Exchange) ->
         what, cause = "had no answer when the recorded run ended", "the recorded run ended while it was under way"
     else:
         what, cause = "was given up when recorded", "your code gave it up when recorded (a timeout, a cancelled task)"
-    return progress.divergence(
+    return progress.make_divergence(
         Kind.EXTRA,
         f"{name} is waited for; it {what}",
         match,
@@ -215,9 +213,9 @@ def explain_unanswered(progress: ReplayProgress, call: Call, match: Exchange) ->
 def _explain_swap(progress: ReplayProgress, call: Call, match: Exchange, skipped: Exchange) -> Divergence:
     mine, theirs = _name_both(progress, call, skipped.call)
     sides = (Difference("call", *format_lines(progress, skipped.call, call)),)
-    turn, was = progress.turn(match), progress.turn(skipped)
+    turn, was = progress.name_turn(match), progress.name_turn(skipped)
     same = "the same turn" if turn == was else was
-    divergence = progress.divergence(
+    divergence = progress.make_divergence(
         Kind.ORDER,
         f"{mine} came before {theirs}, which is recorded first",
         match,
@@ -227,7 +225,7 @@ def _explain_swap(progress: ReplayProgress, call: Call, match: Exchange, skipped
         cause=f"the recording has {theirs} (in {same}) answered before this call began; "
         "your code now makes them the other way round, or at once",
     )
-    if progress.lane(skipped) != progress.lane(match):
+    if progress.name_lane(skipped) != progress.name_lane(match):
         return divergence
     return replace(divergence, agreed=max(0, seat(progress.turns, skipped).turn.number - 1))
 
@@ -250,14 +248,14 @@ def _name_both(progress: ReplayProgress, call: Call, other: Call) -> tuple[str, 
 
 def _explain_repeat(progress: ReplayProgress, call: Call, twin: Exchange, lane: str) -> Divergence:
     """A call whose twin was answered already, and is recorded no second time."""
-    return progress.divergence(
+    return progress.make_divergence(
         Kind.EXTRA,
         f"{progress.name(call)} called once more than recorded",
         progress.find_last(lane) or twin,
         recorded=twin,
         now=call,
         differences=(Difference("call", ABSENT, format_line(call, progress.reader)),),
-        cause=f"the very same call was answered in {progress.turn(twin)} already: your code repeats it "
+        cause=f"the very same call was answered in {progress.name_turn(twin)} already: your code repeats it "
         "(a retry, a loop, a second reader of one result)",
     )
 
@@ -266,7 +264,7 @@ def _explain_extra(progress: ReplayProgress, call: Call, lane: str, pending: lis
     following = pending[0] if pending else None
     where = progress.find_last(lane) or following
     sides = format_lines(progress, following.call, call) if following else (ABSENT, format_line(call, progress.reader))
-    return progress.divergence(
+    return progress.make_divergence(
         Kind.EXTRA,
         f"{progress.name(call)} called, which is not recorded here"
         if following
@@ -288,7 +286,7 @@ def _explain_missing_call(
     call: Call,
 ) -> Divergence:
     name, mine = _name_both(progress, skipped.call, call)
-    return progress.divergence(
+    return progress.make_divergence(
         Kind.MISSING,
         f"{name} was not called before {mine}",
         skipped,
@@ -296,7 +294,7 @@ def _explain_missing_call(
         now=call,
         differences=differences,
         cause=f"the recording calls {name} here; your code went on without it",
-        detail=tuple(f"not called either: {progress.turn(x)}, {progress.name(x.call)}" for x in others),
+        detail=tuple(f"not called either: {progress.name_turn(x)}, {progress.name(x.call)}" for x in others),
     )
 
 
@@ -306,23 +304,23 @@ def _explain_tool(progress: ReplayProgress, call: Call, lane: str, pending: list
     for x in pending:
         if progress.is_model(x) and not x.abandoned:
             break
-        if progress.tool(x.call) is not None:
+        if progress.find_tool(x.call) is not None:
             turn.append(x)
     same = [x for x in turn if progress.name(x.call) == progress.name(call)]
     if same:
-        target = min(same, key=lambda x: len(progress.differences(x.call, call)))
-        change = progress.change(target, call)
+        target = min(same, key=lambda x: len(progress.compare(x.call, call)))
+        change = progress.explain_change(target, call)
         cause = change.cause or explain_arguments(progress, target, call)
         return _explain_change(progress, change, target, call, cause)
     if turn:
-        names = [use.name for use in progress.tool_uses_of(turn[0])]
+        names = [use.name for use in progress.list_tool_uses(turn[0])]
         cause = "your code chose another tool than it did when recorded"
         if progress.name(turn[0].call).removeprefix("tool ") in names:
             cause = (
                 f"the model asked for {', '.join(names)}, and its reply is the recorded one: "
                 "your code maps it to another tool"
             )
-        return progress.divergence(
+        return progress.make_divergence(
             Kind.TOOL,
             f"{progress.name(call)} called instead of {progress.name(turn[0].call)}",
             turn[0],
@@ -337,16 +335,16 @@ def _explain_tool(progress: ReplayProgress, call: Call, lane: str, pending: list
 
 def _explain_request(progress: ReplayProgress, call: Call, lane: str, pending: list[Exchange]) -> Divergence:
     """A request with no counterpart."""
-    alike = [x for x in pending if progress.is_alike(x.call, call) and progress.tool(x.call) is None]
+    alike = [x for x in pending if progress.is_alike(x.call, call) and progress.find_tool(x.call) is None]
     targets = [x for x in alike if not x.abandoned] or alike
     ahead = [x for x in targets[:AHEAD] if not progress.is_foreign(call, x, lane)]
     if not ahead:
         cause = "the recorded conversation does not hold it: a new helper call, a retry, or one more round of the loop"
         return _explain_extra(progress, call, lane, pending, cause)
-    if not progress.speaks(call):
-        return _explain_change(progress, progress.change(ahead[0], call), ahead[0], call)
-    target = progress.nearest(ahead, call)
-    change = progress.change(target, call)
+    if not progress.is_model_call(call):
+        return _explain_change(progress, progress.explain_change(ahead[0], call), ahead[0], call)
+    target = progress.find_nearest(ahead, call)
+    change = progress.explain_change(target, call)
     skipped = [
         x for x in pending if x is not target and not x.abandoned and x.made is not None and x.made < target.start
     ]
@@ -359,8 +357,8 @@ def _explain_change(
     progress: ReplayProgress, change: ContentChange, target: Exchange, call: Call, cause: str = ""
 ) -> Divergence:
     follows_model = cause.startswith("the model asked")
-    source = "" if follows_model else progress.source(change, target)
-    return progress.divergence(
+    source = "" if follows_model else progress.find_source(change, target)
+    return progress.make_divergence(
         change.kind,
         change.what,
         target,

@@ -32,9 +32,9 @@ def explain_missing(progress: ReplayProgress, required: Collection[int] = ()) ->
     if not left:
         return None
     apart = _list_independent(progress, left)
-    first, *others = [x for x in left if progress.lane(x) not in apart]
+    first, *others = [x for x in left if progress.name_lane(x) not in apart]
     elsewhere = [_explain_end(progress, theirs).also() for theirs in apart.values()]
-    others_left = [f"not called either: {progress.turn(x)}, {progress.name(x.call)}" for x in others]
+    others_left = [f"not called either: {progress.name_turn(x)}, {progress.name(x.call)}" for x in others]
     return replace(_explain_end(progress, [first, *others]), detail=(*elsewhere, *others_left))
 
 
@@ -44,7 +44,7 @@ def explain_stop(progress: ReplayProgress) -> Divergence | None:
     if not left:
         return None
     first, *others = left
-    at = progress.divergence(
+    at = progress.make_divergence(
         Kind.MISSING,
         "",
         first,
@@ -79,7 +79,7 @@ def _explain_end(progress: ReplayProgress, left: Sequence[Exchange]) -> Divergen
             "your code does not begin it any more"
         )
     more = f", and {len(others)} more" if others else ""
-    return progress.divergence(
+    return progress.make_divergence(
         Kind.MISSING,
         f"the test ended, {progress.name(first.call)} was not called{more}",
         first,
@@ -93,7 +93,7 @@ def _list_independent(progress: ReplayProgress, left: Sequence[Exchange]) -> dic
     """What is missing in lanes other than the first one's, where nothing that is missing elsewhere comes before it."""
     theirs: dict[str, list[Exchange]] = {}
     for x in left:
-        theirs.setdefault(progress.lane(x), []).append(x)
+        theirs.setdefault(progress.name_lane(x), []).append(x)
     if len(theirs) < 2:
         return {}
     kit = progress.run.header.kit

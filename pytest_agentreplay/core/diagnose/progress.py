@@ -60,15 +60,15 @@ class ReplayProgress:
         """Whether a turn begins here."""
         return is_model(exchange.call, self.reader)
 
-    def speaks(self, call: Call) -> bool:
+    def is_model_call(self, call: Call) -> bool:
         """Whether a model is asked."""
         return is_model(call, self.reader)
 
-    def lane(self, exchange: Exchange) -> str:
+    def name_lane(self, exchange: Exchange) -> str:
         """The lane that reports name."""
         return self.homes[exchange.lane]
 
-    def turn(self, exchange: Exchange) -> str:
+    def name_turn(self, exchange: Exchange) -> str:
         """Its turn, as reports show it."""
         return seat(self.turns, exchange).turn.told
 
@@ -76,52 +76,52 @@ class ReplayProgress:
         """All top-level exchanges that were not answered."""
         return [x for x in self._top if x.start not in self.served]
 
-    def pending(self, lane: str) -> list[Exchange]:
+    def list_pending(self, lane: str) -> list[Exchange]:
         """Those of one lane."""
-        return [x for x in self.find_unserved() if self.lane(x) == lane]
+        return [x for x in self.find_unserved() if self.name_lane(x) == lane]
 
-    def lane_of(self, lane: str, agent: str) -> str:
-        """The told lane of a call that is made in `lane`, whatever number that has this time.
+    def find_lane(self, lane: str, agent: str) -> str:
+        """The told lane of a call that is made in `name_lane`, whatever number that has this time.
 
         That is the one in which `agent` is due, and for a lane that was never seen the one in which anybody is.
         """
         here = home(self.homes, lane)
-        due = {self.lane(x): None for x in self.find_unserved() if agent and x.agent == agent}
+        due = {self.name_lane(x): None for x in self.find_unserved() if agent and x.agent == agent}
         if due and here not in due:
             return next(iter(due))
-        return here if here in self.lanes else next((self.lane(x) for x in self.find_unserved()), here)
+        return here if here in self.lanes else next((self.name_lane(x) for x in self.find_unserved()), here)
 
     def find_last(self, lane: str) -> Exchange | None:
         """The latest exchange of a lane that was answered."""
-        return next((x for x in reversed(self._top) if x.start in self.served and self.lane(x) == lane), None)
+        return next((x for x in reversed(self._top) if x.start in self.served and self.name_lane(x) == lane), None)
 
-    def differences(self, recorded: Call, now: Call) -> tuple[Difference, ...]:
+    def compare(self, recorded: Call, now: Call) -> tuple[Difference, ...]:
         """Where two calls differ, without what is not compared."""
         drift = self._matching.drift(recorded, now) if self._matching is not None else ()
-        hidden = {difference.path for difference in drift} | self._made_up(recorded) | self._made_up(now)
+        hidden = {difference.path for difference in drift} | self._find_made_ids(recorded) | self._find_made_ids(now)
         matched = MATCHED_HEADERS if self._matching is None else self._matching.headers
         return compare_calls(recorded, now, hidden=hidden, matched=matched)
 
-    def _made_up(self, call: Call) -> set[str]:
+    def _find_made_ids(self, call: Call) -> set[str]:
         """Where the ids that the client made itself stand."""
         if isinstance(call, ToolCall) or not (paths := self.reader.read_call(call).client_ids):
             return set()
         tree = content(call.headers, call.body).tree
         return {show(place) for path in paths for place, _ in compile_path(path).find(tree)}
 
-    def change(self, recorded: Exchange, now: Call) -> ContentChange:
+    def explain_change(self, recorded: Exchange, now: Call) -> ContentChange:
         """What made the recorded call another one."""
         change = classify_change(
-            recorded.call, now, self.reader, self.differences(recorded.call, now), frozen=self.is_frozen
+            recorded.call, now, self.reader, self.compare(recorded.call, now), frozen=self.is_frozen
         )
         earlier = (x for x in self._top if x.start in self.served and x.start < recorded.start)
-        return blame_tools(change) if any(self.tool(x.call) is not None for x in earlier) else change
+        return blame_tools(change) if any(self.find_tool(x.call) is not None for x in earlier) else change
 
-    def answered_before(self, call: Call, lane: str) -> Exchange | None:
+    def find_answered(self, call: Call, lane: str) -> Exchange | None:
         """The latest answered exchange of the lane that is this very call."""
         for x in reversed(self._top):
-            mine = x.start in self.served and self.lane(x) == lane
-            if mine and _is_comparable(x.call, call) and not self.differences(x.call, call):
+            mine = x.start in self.served and self.name_lane(x) == lane
+            if mine and _is_comparable(x.call, call) and not self.compare(x.call, call):
                 return x
         return None
 
@@ -131,41 +131,43 @@ class ReplayProgress:
             return recorded.boundary == now.boundary == "model"
         if (wire := _find_connection(recorded)) != _find_connection(now) or wire:
             return wire == _find_connection(now)
-        if self.speaks(recorded) and self.speaks(now):
+        if self.is_model_call(recorded) and self.is_model_call(now):
             return True
         here, there = _split_host(recorded.url), _split_host(now.url)
         return here[0] == there[0] or here[1] == there[1]
 
     def is_foreign(self, call: Call, due: Exchange, lane: str) -> bool:
         """Whether a model call is none of the conversation that the due one goes on with, or not that call at all."""
-        if not (self.speaks(call) and self.speaks(due.call)) or _find_connection(call):
+        if not (self.is_model_call(call) and self.is_model_call(due.call)) or _find_connection(call):
             return False
         new, old = self.reader.read_call(call), self.reader.read_call(due.call)
         if is_inserted(new, old):
             return True
-        contents = self._contents_of(due.call)
-        if contents & self._contents_of(call) or (new.system == old.system and new.tools == old.tools):
+        contents = self._collect_contents(due.call)
+        if contents & self._collect_contents(call) or (new.system == old.system and new.tools == old.tools):
             return False
         return any(
-            contents & self._contents_of(x.call) for x in self._top if x.start in self.served and self.lane(x) == lane
+            contents & self._collect_contents(x.call)
+            for x in self._top
+            if x.start in self.served and self.name_lane(x) == lane
         )
 
-    def nearest(self, targets: Sequence[Exchange], call: Call) -> Exchange:
+    def find_nearest(self, targets: Sequence[Exchange], call: Call) -> Exchange:
         """The first target, unless a later one says all but the same as `call` and the first does not."""
-        mine = self._contents_of(call)
-        far = [len(self._contents_of(x.call) ^ mine) for x in targets]
+        mine = self._collect_contents(call)
+        far = [len(self._collect_contents(x.call) ^ mine) for x in targets]
         best = min(range(len(targets)), key=far.__getitem__)
         return targets[best] if far[best] <= 1 < far[0] else targets[0]
 
-    def tool_uses_of(self, exchange: Exchange) -> tuple[ToolUse, ...]:
+    def list_tool_uses(self, exchange: Exchange) -> tuple[ToolUse, ...]:
         """The tool calls that the model asked for last before `exchange`, in its lane."""
         for x in reversed(self._top):
-            before = x.start < exchange.start and self.lane(x) == self.lane(exchange)
+            before = x.start < exchange.start and self.name_lane(x) == self.name_lane(exchange)
             if before and self.is_model(x):
                 return self.reader.read_reply(x.call, x.outcome).tool_uses
         return ()
 
-    def source(self, change: ContentChange, target: Exchange) -> str:
+    def find_source(self, change: ContentChange, target: Exchange) -> str:
         """Which earlier reply the old text of the first difference came from, as a line; "" when none holds it."""
         snippet = find_text_to_seek(change)
         for x in self._top if snippet else ():
@@ -180,7 +182,7 @@ class ReplayProgress:
                 return f"the recorded text {quoted} came from {self.name(x.call)} ({where})"
         return ""
 
-    def divergence(
+    def make_divergence(
         self,
         kind: Kind,
         summary: str,
@@ -215,20 +217,20 @@ class ReplayProgress:
             detail=detail,
         )
 
-    def _contents_of(self, call: Call) -> set[str]:
+    def _collect_contents(self, call: Call) -> set[str]:
         """The messages of a model call, as comparable texts."""
-        if not self.speaks(call):
+        if not self.is_model_call(call):
             return set()
         reading = self.reader.read_call(call)
         return {canonical(message) for message in (*reading.system, *reading.messages)}
 
-    def tool(self, call: Call) -> ToolCall | None:
+    def find_tool(self, call: Call) -> ToolCall | None:
         """The call of a tool, or of another function that is no model, that a call is or asks for."""
         return function_of(call, self.reader)
 
     def is_frozen(self, message: Json) -> bool:
         """Whether the tool whose result a message tells was recorded; in doubt, whether any was."""
-        tools = [tool for x in self._top if (tool := self.tool(x.call)) is not None]
+        tools = [tool for x in self._top if (tool := self.find_tool(x.call)) is not None]
         called = _find_answered_use(message)
         by_name = (use for use in self._uses.values() if use.name == called)
         use = self._uses.get(called) or next(by_name, None)
@@ -247,10 +249,10 @@ class ReplayProgress:
 
 def explain_arguments(progress: ReplayProgress, target: Exchange, call: Call) -> str:
     """Who changed the arguments of a tool call, as far as the model's frozen reply tells."""
-    was, now = progress.tool(target.call), progress.tool(call)
+    was, now = progress.find_tool(target.call), progress.find_tool(call)
     if now is None:
         return ""
-    uses = [use for use in progress.tool_uses_of(target) if use.name == now.name]
+    uses = [use for use in progress.list_tool_uses(target) if use.name == now.name]
     requested = {canonical(arguments_of(use)) for use in uses}
     if was is not None and canonical(was.arguments) in requested:
         return (
@@ -275,7 +277,7 @@ def format_line(call: Call, reader: Reader) -> str:
 def format_lines(progress: ReplayProgress, recorded: Call, now: Call) -> tuple[str, str]:
     """Return two calls on one line each; where these would be the same, with the first place that differs."""
     sides = format_line(recorded, progress.reader), format_line(now, progress.reader)
-    if sides[0] != sides[1] or not (different := progress.differences(recorded, now)):
+    if sides[0] != sides[1] or not (different := progress.compare(recorded, now)):
         return sides
     first = different[0]
     rows = [f"{first.path}: {'absent' if side is ABSENT else canonical(side)}" for side in (first.recorded, first.now)]

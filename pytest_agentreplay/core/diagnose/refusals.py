@@ -62,13 +62,13 @@ def explain_taken(progress: ReplayProgress, call: Call, *, by: Call, recorded: E
 
 def number_call(progress: ReplayProgress, exchange: Exchange) -> str:
     """A recorded call by its number and its turn: "call 2 (turn 1)"."""
-    return f"call {seat(progress.turns, exchange).position} ({progress.turn(exchange)})"
+    return f"call {seat(progress.turns, exchange).position} ({progress.name_turn(exchange)})"
 
 
 def _report(
     progress: ReplayProgress, kind: Kind, summary: str, call: Call, options: Sequence[Exchange], *, cause: str
 ) -> Divergence:
-    return progress.divergence(
+    return progress.make_divergence(
         kind,
         summary,
         options[0],
@@ -96,12 +96,12 @@ WRITE = "write what it gives then into a fixture of the case, with `tools: argum
 def explain_exhausted(progress: ReplayProgress, call: Call, lane: str, had: int) -> Divergence:
     """`call` is served by position, and all of the `had` replies that are recorded for it were given."""
     name = progress.name(call)
-    if progress.speaks(call):
+    if progress.is_model_call(call):
         hints: tuple[str, ...] = (ASK_LIVE, RECORD)
     else:
-        hints = (WRITE,) if progress.tool(call) is not None else ()
+        hints = (WRITE,) if progress.find_tool(call) is not None else ()
     more = f"; it has {had} repl{'ies' if had > 1 else 'y'}, and all were given"
-    return progress.divergence(
+    return progress.make_divergence(
         Kind.EXTRA,
         f"{name} called more often than the case has replies" if had else f"the case has no reply of {name}",
         progress.find_last(lane),
@@ -119,10 +119,14 @@ def explain_unmatched(progress: ReplayProgress, calls: Sequence[Call], lane: str
     `calls` are the call as it was made, and without what the function adds by itself.
     """
     call, name = calls[0], progress.name(calls[0])
-    same = [x for x in progress.pending(lane) if progress.tool(x.call) is not None and progress.name(x.call) == name]
-    parted = [(x, progress.differences(x.call, call)) for x in same for call in calls]
+    same = [
+        x
+        for x in progress.list_pending(lane)
+        if progress.find_tool(x.call) is not None and progress.name(x.call) == name
+    ]
+    parted = [(x, progress.compare(x.call, call)) for x in same for call in calls]
     nearest, differences = min(parted, key=lambda call: len(call[1]), default=(None, ()))
-    return progress.divergence(
+    return progress.make_divergence(
         Kind.ARGS if nearest is not None else Kind.TOOL,
         f"the case does not know what {name} gives to these arguments",
         nearest or progress.find_last(lane),
@@ -138,7 +142,7 @@ def explain_unmatched(progress: ReplayProgress, calls: Sequence[Call], lane: str
 def explain_dialect(progress: ReplayProgress, call: Call, match: Exchange) -> Divergence:
     """The recorded reply cannot be told in the API in which `call` asks."""
     now, then = progress.reader.read_call(call).dialect, progress.reader.read_call(match.call).dialect
-    return progress.divergence(
+    return progress.make_divergence(
         Kind.REQUEST,
         f"{progress.name(call)} is asked in another API than the one that has answered",
         match,

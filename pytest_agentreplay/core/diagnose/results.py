@@ -40,7 +40,7 @@ def explain_result(
     moved = describe_moved_chunks(*chunks) if chunks and all(chunks) else ()
     first = differing[0]
     hint = f"agentreplay_tolerances = {tool} {first.path} = ignore"
-    return progress.divergence(
+    return progress.make_divergence(
         Kind.RESULT,
         f"{name}: {moved[0] if moved else _describe(first)}",
         x,
@@ -55,7 +55,7 @@ def explain_result(
 
 def explain_inner_call(progress: ReplayProgress, call: Call, root: Exchange) -> Divergence:
     """Why `call`, made inside the running tool `root`, is refused: it is frozen, and not recorded there."""
-    return progress.divergence(
+    return progress.make_divergence(
         Kind.EXTRA,
         f"{progress.name(call)} called inside {progress.name(root.call)}, where the recording does not have it",
         root,

@@ -60,7 +60,7 @@ class LiveBackend(CaseBackend, VerifyBackend):
             return self._ask_within(root, call, moment)
         if self.divergence is None and self._runs(call, moment):
             with self._lock:
-                found = self._positions.of_arguments(call, self.served)
+                found = self._positions.take_by_arguments(call, self.served)
                 if found is not None:
                     self.served[found.start] = call
             return self._run_tool(call, moment, self._remember(call, found))
@@ -99,8 +99,8 @@ class LiveBackend(CaseBackend, VerifyBackend):
             self._running[verdict.ticket] = recorded or Exchange(call, None, -1, None)
         return verdict
 
-    def _by_arguments(self, call: Call, moment: Moment) -> tuple[Exchange | Divergence, str]:
-        found, how = super()._by_arguments(call, moment)
+    def _answer_by_arguments(self, call: Call, moment: Moment) -> tuple[Exchange | Divergence, str]:
+        found, how = super()._answer_by_arguments(call, moment)
         if isinstance(found, Exchange):
             self._remember(call, found)
         elif is_only_reading(call, moment) and (again := self._remember(call, None)) is not None:
