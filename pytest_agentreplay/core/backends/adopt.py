@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Exchange, Run
     from pytest_agentreplay.core.reading import Reader
 
+# Recorded calls on either side that a changed call is held against, to see that it is not one of these.
 NEIGHBOURS = 16
-"""Recorded calls on either side that a changed call is held against, to see that it is not one of these."""
 
 ROOM = 100  # characters of a call in a line of the alignment
 

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 Queues = dict["Hashable", list["Exchange"]]
 
+# Equal calls that are looked at where the first one must not come yet.
 TWINS = 64
-"""Equal calls that are looked at where the first one must not come yet."""
 
+# Begins the names of the queues that hold one agent's own.
 _AGENT = object()
-"""Begins the names of the queues that hold one agent's own."""
 
 
 class CallIndex:

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Exchange, Run
     from pytest_agentreplay.core.reading import Reader
 
+# Lanes that are looked at once one has parted.
 BESIDE = 16
-"""Lanes that are looked at once one has parted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.reading import Reader
     from pytest_agentreplay.core.tolerance import TolerancePolicy
 
+# What a call is put to: the class of its value, its connection, and "model" or the name of the tool or endpoint.
 Part: TypeAlias = tuple[type, int | None, str]
-"""What a call is put to: the class of its value, its connection, and "model" or the name of the tool or endpoint."""
 
 
 class Positions:

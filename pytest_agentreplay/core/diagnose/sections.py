@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.reading import CallReading
 
 Readings = tuple["CallReading", "CallReading"]
+# Body fields that people set; any other one that comes or goes is likely the SDK's doing.
 KNOBS = frozenset(
     {
         *("model", "temperature", "top_p", "top_k", "max_tokens", "max_completion_tokens", "max_output_tokens", "stop"),
@@ -53,7 +54,6 @@ KNOBS = frozenset(
         ),
     }
 )
-"""Body fields that people set; any other one that comes or goes is likely the SDK's doing."""
 
 _INDEX = re.compile(r"\[(\d+)(?:\.\.(\d+))?\]")
 
@@ -246,8 +246,8 @@ def walk_strings(value: Json) -> Iterator[str]:
             yield from walk_strings(inner)
 
 
+# The share of its words that the longer of two system texts has in common with the other, if one became the other.
 ALIKE = 1 / 3
-"""The share of its words that the longer of two system texts has in common with the other, if one became the other."""
 
 _WORD = re.compile(r"\w+")
 

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.intercept.environment.randomness import RandomSource
 
+# Nanoseconds without a call after which the clock runs on.
 PATIENCE = 1_000_000_000
-"""Nanoseconds without a call after which the clock runs on."""
 
 
 class Clock:
@@ -147,11 +147,11 @@ class Clock:
         return wall_ns + over
 
 
+# The functions of `time` that time-machine makes its own.
 ASKED = ("time", "time_ns", "gmtime", "localtime", "strftime", "clock_gettime", "clock_gettime_ns")
-"""The functions of `time` that time-machine makes its own."""
 
+# The two ways to ask for the time that time-machine leaves alone.
 CTIME, ASCTIME = time.ctime, time.asctime
-"""The two ways to ask for the time that time-machine leaves alone."""
 
 
 def _ctime(seconds: Any = None, /) -> str:
@@ -211,8 +211,8 @@ class ClockAndSeeds:
         self.chance.step(lane, count)
 
 
+# Seconds before this module is loaded, or before the present of the run, in which objects are made.
 _EARLIER = 60.0
-"""Seconds before this module is loaded, or before the present of the run, in which objects are made."""
 
 _WALL, _MONOTONIC = clocks.wall(), clocks.monotonic()
 

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
 
 PLACEHOLDER = "replayed-and-never-sent"
+# Variables of one recording: a file says which, and files are anyone's.
 MOST = 50
-"""Variables of one recording: a file says which, and files are anyone's."""
 
 
 class MissingKeys:
@@ -61,8 +61,8 @@ class MissingKeys:
         self._before.clear()
 
 
+# Variables by which a library does without what its import would ask for; a refused one asks again, for seconds.
 OFFLINE = {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-"""Variables by which a library does without what its import would ask for; a refused one asks again, for seconds."""
 
 
 @contextmanager
@@ -98,8 +98,8 @@ def list_secrets() -> list[str]:
     return list(_named)
 
 
+# Links of the system that directories are told through.
 LINKS = ("/tmp", "/var")  # noqa: S108  on macOS both lead into /private
-"""Links of the system that directories are told through."""
 
 
 def find_places(root: Path, *, tmp: Path | None = None) -> dict[str, str]:
@@ -125,8 +125,8 @@ def find_places(root: Path, *, tmp: Path | None = None) -> dict[str, str]:
     return {mark: value for mark, value in places.items() if value}
 
 
+# For links of the system, which lead elsewhere in no session.
 resolved = functools.cache(os.path.realpath)
-"""For links of the system, which lead elsewhere in no session."""
 USER_VARIABLES = ("LOGNAME", "USER", "LNAME", "USERNAME")
 
 
@@ -157,8 +157,8 @@ def find_home() -> Path | None:
 
 
 LOCALE_NAME = re.compile(r"[A-Za-z][\w.@+ -]{0,63}", re.ASCII)
+# Not LC_CTYPE: Python has its own letters, and the encoding of files that are opened hangs on it.
 CATEGORIES = ("LC_COLLATE", "LC_MONETARY", "LC_NUMERIC", "LC_TIME")
-"""Not LC_CTYPE: Python has its own letters, and the encoding of files that are opened hangs on it."""
 VARIABLES = ("LC_ALL", *CATEGORIES, "LC_MESSAGES", "LANG")
 
 
@@ -243,8 +243,8 @@ ZONE_NAME = re.compile(r"[A-Za-z][\w+-]*(/[A-Za-z][\w+-]*){0,2}", re.ASCII)
 _TIME = r"[+-]?\d{1,3}(?::\d\d){0,2}"
 _ABBREVIATION = r"(?:[A-Za-z]{3,10}|<[A-Za-z\d+-]{3,10}>)"
 _DAY = rf"(?:J?\d{{1,3}}|M\d{{1,2}}\.\d\.\d)(?:/{_TIME})?"
+# What POSIX takes for `TZ`: how far from UTC, and from which day to which other in summer.
 RULE = re.compile(rf"{_ABBREVIATION}{_TIME}(?:{_ABBREVIATION}(?:{_TIME})?(?:,{_DAY},{_DAY})?)?", re.ASCII)
-"""What POSIX takes for `TZ`: how far from UTC, and from which day to which other in summer."""
 FOLDERS = ("/usr/share/zoneinfo", "/usr/lib/zoneinfo", "/usr/share/lib/zoneinfo", "/etc/zoneinfo")
 LARGEST_OFFSET = 26 * 3600  # seconds that a zone is from UTC
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import CodeType, ModuleType
 
+# The stream of threads that no test started: they have no lane, and taking one would renumber the test's own.
 ELSEWHERE = "elsewhere"
-"""The stream of threads that no test started: they have no lane, and taking one would renumber the test's own."""
 
 
 class Generator(Protocol):
@@ -45,8 +45,8 @@ class Generator(Protocol):
         """Begin anew."""
 
 
+# Whose states a run holds, by the names that their seeds are drawn under.
 GENERATORS: dict[str, Generator] = {"random": random}
-"""Whose states a run holds, by the names that their seeds are drawn under."""
 
 
 class RandomSource:
@@ -237,12 +237,12 @@ def _uuid6(node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
 
 
 REPLACEMENTS: dict[str, FunctionType] = {"uuid4": _uuid4, "uuid1": _uuid1, "uuid6": _uuid6, "uuid7": _uuid7}  # type: ignore[dict-item]
+# The functions of `uuid` as they were when this module was loaded, under objects of their own.
 ORIGINALS: dict[str, FunctionType] = {
     name: FunctionType(function.__code__, vars(uuid), name, function.__defaults__)
     for name in REPLACEMENTS
     if isinstance(function := getattr(uuid, name, None), FunctionType)
 }
-"""The functions of `uuid` as they were when this module was loaded, under objects of their own."""
 
 
 def _hash_parts(*parts: object) -> int:

@@ -24,14 +24,14 @@ F = TypeVar("F", bound="Callable[..., Any]")
 
 AGENT: ContextVar[str] = ContextVar("agentreplay_agent", default="")
 
+# Characters of a name that are kept.
 LONGEST = 60
-"""Characters of a name that are kept."""
 
+# Nodes of LangChain's ready-made agents: steps of one, which name nobody.
 STEPS = frozenset({"agent", "model", "tools"})
-"""Nodes of LangChain's ready-made agents: steps of one, which name nobody."""
 
+# Spans that may stand between a call and the agent it is of.
 DEPTH = 16
-"""Spans that may stand between a call and the agent it is of."""
 
 
 def agent(name: str) -> AgentName:
@@ -138,10 +138,10 @@ def _find_opentelemetry_agent(trace: ModuleType) -> str:
     return str(attributes.get("gen_ai.agent.name") or "") if attributes else ""
 
 
+# The module that knows, and how it is asked: frameworks before what merely watches them.
 _FRAMEWORKS: tuple[tuple[str, Callable[[ModuleType], str]], ...] = (
     ("langchain_core.runnables.config", _find_langgraph_agent),
     ("agents.tracing.scope", _find_openai_agent),
     ("pydantic_ai._run_context", _find_pydantic_agent),
     ("opentelemetry.trace", _find_opentelemetry_agent),
 )
-"""The module that knows, and how it is asked: frameworks before what merely watches them."""

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     Refuse = Callable[[str, tuple[Any, ...], FrameType | None], None]
     """Takes an audit event, its arguments and its frame; raises OSError where it is refused."""
 
+# Where the command `pytest` is a file of Python, which stands below every stack.
 _SCRIPTS = str(Path(sys.prefix) / ("Scripts" if os.name == "nt" else "bin")) + os.sep
-"""Where the command `pytest` is a file of Python, which stands below every stack."""
 
 _NOT_THE_AGENT = ("<", str(Path(__file__).parents[2]) + os.sep, str(Path(os.__file__).parent) + os.sep, _SCRIPTS)
 
@@ -48,8 +48,8 @@ def find_function_here(root: str) -> tuple[str, CodeType | None]:
     return "", None
 
 
+# The frame below which the body of the test runs, while it does: what stands around it has nothing to say.
 _runs_body: list[FrameType] = []
-"""The frame below which the body of the test runs, while it does: what stands around it has nothing to say."""
 
 
 def enter_body() -> None:
@@ -203,8 +203,8 @@ def list_awaited_frames(coroutine: object) -> list[FrameType]:
     return frames
 
 
+# Starters that are looked at: a program that starts each task from the one before it has no end of them.
 DEEPEST = 50
-"""Starters that are looked at: a program that starts each task from the one before it has no end of them."""
 
 
 def find_agents_line(root: str) -> str:

@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.session.lanes import CallContext
     from pytest_agentreplay.intercept.session.patching import Seam
 
+# Modules whose `__aexit__` waits for the tasks of a group, which it keeps in `_tasks`.
 GROUPS = frozenset({"asyncio.taskgroups", "anyio._backends._asyncio"})
-"""Modules whose `__aexit__` waits for the tasks of a group, which it keeps in `_tasks`."""
 
 
+# Stands for what its starter waits for in any case.
 ANYHOW = object()
-"""Stands for what its starter waits for in any case."""
 
 
 class Courses:

@@ -21,6 +21,7 @@ _FORM = re.compile(r"(?:\[(?P<v6>[^\[\]]+)\]|(?P<host>[\w.-]+(?:/[0-9]+)?))(?::(
 
 LOCALHOST = frozenset({ipaddress.ip_address("127.0.0.1"), ipaddress.ip_address("::1")})
 
+# Hosts of model providers; a star stands for any part of a name. Their subdomains count as well.
 MODEL_HOSTS = frozenset(
     {
         "*-aiplatform.googleapis.com",
@@ -69,7 +70,6 @@ MODEL_HOSTS = frozenset(
         "router.huggingface.co",
     }
 )
-"""Hosts of model providers; a star stands for any part of a name. Their subdomains count as well."""
 
 _STARRED = tuple(sorted(pattern for pattern in MODEL_HOSTS if "*" in pattern))
 

@@ -291,8 +291,8 @@ def find_for_tool() -> Interception | None:
     return find_interception() or _after
 
 
+# The test that has ended last and the ident of its thread; None from when the next one begins.
 _ended: tuple[Interception, int] | None = None
-"""The test that has ended last and the ident of its thread; None from when the next one begins."""
 
 
 def refuse_garbage(interception: Interception) -> None:
@@ -332,8 +332,8 @@ def find_for_garbage() -> Interception | None:
     return ended[0]
 
 
+# Boundaries whose exchanges see the bytes that go on below them.
 WIRES = frozenset({"http", "mcp", "process", "websocket"})
-"""Boundaries whose exchanges see the bytes that go on below them."""
 
 
 def is_within_http() -> bool:

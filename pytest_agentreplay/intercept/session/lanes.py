@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.session.session_parts import Ending, RunClock
 
 
+# Calls beside each other that a course knows as its latest; with more of them the eldest are forgotten.
 KNOWN = 8
-"""Calls beside each other that a course knows as its latest; with more of them the eldest are forgotten."""
 
 
 class Course:
@@ -170,13 +170,13 @@ class CallContext:
     worker: CallContext | None = None
 
 
+# What a thread is to call, and with what.
 Work: TypeAlias = "tuple[Callable[..., Any], tuple[Any, ...]]"
-"""What a thread is to call, and with what."""
 
 CALL_CONTEXT: ContextVar[CallContext | None] = ContextVar("agentreplay_strand", default=None)
 
+# What `CallContext.inside` names in a server of the test's own process: its calls are recorded as calls of the run.
 SERVER = "server"
-"""What `CallContext.inside` names in a server of the test's own process: its calls are recorded as calls of the run."""
 
 
 def is_inside(call_context: CallContext) -> bool:

@@ -14,13 +14,14 @@ from pytest_agentreplay.errors import CannotFreeze
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
 
+# Package -> who it is to people, and how a recording gets past it.
 CLOSERS = {
     "pytest_socket": ("pytest-socket", "record with --force-enable-socket, or with the model's host in --allow-hosts"),
     "pytest_recording": ("pytest-recording", "record without --block-network, or with the model's host allowed"),
     "vcr": ("vcrpy", "record outside of its block"),
 }
-"""Package -> who it is to people, and how a recording gets past it."""
 
+# Module -> functions of it that a thread of its own begins with to send traces; "" stands for any.
 SENDERS = {
     "agents.tracing.processors": frozenset({""}),
     "langsmith._internal._background_thread": frozenset({""}),
@@ -35,10 +36,9 @@ SENDERS = {
     "posthog.consumer": frozenset({""}),
     "sentry_sdk.worker": frozenset({""}),
 }
-"""Module -> functions of it that a thread of its own begins with to send traces; "" stands for any."""
 
+# Modules on the stack of a thread below the work that it was started for.
 _BEGINNINGS = frozenset({"concurrent.futures.thread", "threading", "pytest_agentreplay.intercept.session.lanes"})
-"""Modules on the stack of a thread below the work that it was started for."""
 
 
 def describe_closed(error: BaseException) -> CannotFreeze | None:

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.intercept.session.lanes import CallContext
 
+# What an item of a queue is labelled as: a recording of an earlier version has none, and replays by threads.
 ITEM = "queue.item"
-"""What an item of a queue is labelled as: a recording of an earlier version has none, and replays by threads."""
 
+# The attribute of a queue that holds the strands of its items, by the item's `id`.
 LANES = "_agentreplay_lanes"
-"""The attribute of a queue that holds the strands of its items, by the item's `id`."""
 
 
 def stamp_threads() -> None:
