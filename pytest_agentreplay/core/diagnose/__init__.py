@@ -53,6 +53,7 @@ def explain_miss(progress: ReplayProgress, call: Call, lane: str, *, agent: str 
     """
     divergence = _explain_miss(progress, call, progress.find_lane(lane, agent))
     recorded = divergence.recorded.agent if divergence.recorded is not None else ""
+    # A lane may hold calls of several agents, so the lane alone does not say that another one calls.
     if agent and recorded and agent != recorded:
         divergence = replace(
             divergence, detail=(*divergence.detail, f"{agent} makes this call; the recording has {recorded} here")
@@ -62,6 +63,7 @@ def explain_miss(progress: ReplayProgress, call: Call, lane: str, *, agent: str 
 
 def _explain_miss(progress: ReplayProgress, call: Call, here: str) -> Divergence:
     pending = progress.list_pending(here)
+    # First of all: a repeated call is equal to one that was served, and would look like a change of the next one due.
     if (twin := progress.find_answered(call, here)) is not None:
         return _explain_repeat(progress, call, twin, here)
     if progress.find_tool(call) is not None:
@@ -81,9 +83,11 @@ def explain_order(
 
     Which of them `came` after it, or that they are `left_out`, is known where the run went on; else it is a guess.
     """
+    # What was given up when recorded need not come again, so nothing waits for it.
     early = [x for x in progress.find_unserved() if not x.abandoned and x.made is not None and x.made < match.start]
     here = [x for x in early if progress.name_lane(x) == progress.name_lane(match)]
     skipped = came or (here or early or [match])[0]
+    # A model call that is recorded later in this lane says that one was left out; any other may have changed places.
     likely = here and progress.is_model(match) and skipped is not match
     if left_out or (likely and came is None):
         sides = (Difference("call", *format_lines(progress, skipped.call, call)),)
@@ -136,6 +140,7 @@ def explain_service(
 
 def explain_token(progress: ReplayProgress, call: Call, match: Exchange, *, other: str) -> Divergence:
     """Why `call` is not `match`, which it is but for its credential: `other` says where and which."""
+    # As `Tokens.swapped` writes it: the place, what was sent there when recorded, and what is sent now.
     where, _, sides = other.partition(": ")
     changed = [
         difference for difference in progress.compare(match.call, call) if difference.note and difference.note in sides
@@ -225,6 +230,7 @@ def _explain_swap(progress: ReplayProgress, call: Call, match: Exchange, skipped
         cause=f"the recording has {theirs} (in {same}) answered before this call began; "
         "your code now makes them the other way round, or at once",
     )
+    # Within one lane the turns before the skipped call agree, and none after it.
     if progress.name_lane(skipped) != progress.name_lane(match):
         return divergence
     return replace(divergence, agreed=max(0, seat(progress.turns, skipped).turn.number - 1))
@@ -300,6 +306,7 @@ def _explain_missing_call(
 
 def _explain_tool(progress: ReplayProgress, call: Call, lane: str, pending: list[Exchange]) -> Divergence:
     """A tool call with no counterpart: other arguments, another tool, or one too many."""
+    # The tools of one turn end at the next model call: what comes later is another turn's.
     turn: list[Exchange] = []
     for x in pending:
         if progress.is_model(x) and not x.abandoned:
@@ -308,6 +315,7 @@ def _explain_tool(progress: ReplayProgress, call: Call, lane: str, pending: list
             turn.append(x)
     same = [x for x in turn if progress.name(x.call) == progress.name(call)]
     if same:
+        # Of several calls of one tool the most similar one: parallel tool calls may come in any order.
         target = min(same, key=lambda x: len(progress.compare(x.call, call)))
         change = progress.explain_change(target, call)
         cause = change.cause or explain_arguments(progress, target, call)
@@ -336,11 +344,13 @@ def _explain_tool(progress: ReplayProgress, call: Call, lane: str, pending: list
 def _explain_request(progress: ReplayProgress, call: Call, lane: str, pending: list[Exchange]) -> Divergence:
     """A request with no counterpart."""
     alike = [x for x in pending if progress.is_alike(x.call, call) and progress.find_tool(x.call) is None]
+    # A call that was given up when recorded stands for this one only where no other does.
     targets = [x for x in alike if not x.abandoned] or alike
     ahead = [x for x in targets[:AHEAD] if not progress.is_foreign(call, x, lane)]
     if not ahead:
         cause = "the recorded conversation does not hold it: a new helper call, a retry, or one more round of the loop"
         return _explain_extra(progress, call, lane, pending, cause)
+    # Plain HTTP has no conversation by which a later request could be the better match.
     if not progress.is_model_call(call):
         return _explain_change(progress, progress.explain_change(ahead[0], call), ahead[0], call)
     target = progress.find_nearest(ahead, call)

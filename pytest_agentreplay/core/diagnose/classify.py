@@ -60,8 +60,10 @@ _SPAN = re.compile(
 )
 _WORD = re.compile(r"[\w.@/-]+")
 _MARK = re.compile(r"\{\{(?:(?:real|link)?(?:root|cwd|tmp|tempdir|home)|host|user)(?::[a-z0-9-]+)?\}\}")
+# What may stand in the place of a mark: a name or path, which ends at a quote, bracket or blank.
 _NAME = r"""[^\s"'<>,;]{1,200}"""
 _SEPARATOR = re.compile("[,;|]")
+# Seconds, milliseconds, microseconds and nanoseconds since 1970, from 2014 to 2036: other numbers are no clocks.
 _EPOCH = ((1.4e9, 2.1e9), (1.4e12, 2.1e12), (1.4e15, 2.1e15), (1.4e18, 2.1e18))
 
 
@@ -90,6 +92,7 @@ def _describe_text_noise(recorded: str, now: str) -> str:
         return " and ".join(kinds)
     if _is_place_for_mark(recorded, now) or _is_place_for_mark(now, recorded):
         return PLACE
+    # In JSON that is sent as a text an order may mean something; only in prose it is taken for that of a printed set.
     if not isinstance(parse(recorded), NotJson):
         return ""
     _, old, new = texts.hunk(recorded, now)
@@ -154,6 +157,7 @@ def classify_change(
 
     `frozen` says of a message that holds a tool's result whether that tool was recorded: then it cannot have changed.
     """
+    # Noise alone is reported as noise. Beside a real change it is no news, and is put last.
     names = {difference.path: name for difference in differences if (name := describe_noise(difference))}
     if differences and len(names) == len(differences):
         return _classify_noise(label(recorded, reader), differences, names)
@@ -165,6 +169,7 @@ def classify_change(
         return _classify_arguments(label(recorded, reader), differences, names)
     reading, current = reader.read_call(recorded), reader.read_call(now)
     kinds = {reading.kind, current.kind}
+    # These have no prompt and no history that could be told apart.
     if kinds <= {"embeddings", "rerank"} or (kinds <= {"http", "mcp"} and not (reading.messages or reading.system)):
         return _classify_request(label(recorded, reader), differences)
     return _classify_model(
@@ -176,6 +181,7 @@ def _classify_model(
     name: str, readings: Readings, differences: tuple[Difference, ...], *, frozen: Callable[[Json], bool]
 ) -> ContentChange:
     """A model call that became another one, by the most telling section that differs."""
+    # The members of `ReportSection` stand in the order of what says most; of one section the first place decides.
     ranked = sorted(((find_section(difference, *readings), at) for at, difference in enumerate(differences)))
     mine = tuple(differences[at] for where, at in ranked if where is ReportSection.HISTORY)
     differences = tuple(differences[at] for _, at in ranked)
@@ -225,6 +231,7 @@ def _explain_prompt(difference: Difference, *, batched: bool) -> str:
         before, after = Counter(old), Counter(new)
         if old != new and before == after:
             return _ORDER_CAUSE
+        # How many items a batch holds depends on timing: some more or less of them are no edit of the text.
         if batched and before and after and before != after and (before <= after or after <= before):
             return _BATCH_CAUSE
     return _PROMPT_CAUSE

@@ -98,6 +98,7 @@ class ReplayProgress:
     def compare(self, recorded: Call, now: Call) -> tuple[Difference, ...]:
         """Where two calls differ, without what is not compared."""
         drift = self._matching.drift(recorded, now) if self._matching is not None else ()
+        # Ids that the client makes itself differ in each run: matching renumbers them, and a report leaves them out.
         hidden = {difference.path for difference in drift} | self._find_made_ids(recorded) | self._find_made_ids(now)
         matched = MATCHED_HEADERS if self._matching is None else self._matching.headers
         return compare_calls(recorded, now, hidden=hidden, matched=matched)
@@ -114,6 +115,7 @@ class ReplayProgress:
         change = classify_change(
             recorded.call, now, self.reader, self.compare(recorded.call, now), frozen=self.is_frozen
         )
+        # A tool that was answered from the snapshot did not run: a state that it had changed may be missing in the prompt.
         earlier = (x for x in self._top if x.start in self.served and x.start < recorded.start)
         return blame_tools(change) if any(self.find_tool(x.call) is not None for x in earlier) else change
 
@@ -129,6 +131,7 @@ class ReplayProgress:
         """Whether one may stand for the other: both ask a model, or go to one host or path, or over one connection."""
         if isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
             return recorded.boundary == now.boundary == "model"
+        # A message over a connection stands for messages over the same one alone.
         if (wire := _find_connection(recorded)) != _find_connection(now) or wire:
             return wire == _find_connection(now)
         if self.is_model_call(recorded) and self.is_model_call(now):
@@ -144,6 +147,7 @@ class ReplayProgress:
         if is_inserted(new, old):
             return True
         contents = self._collect_contents(due.call)
+        # The same instructions and tools are the same agent's, whose messages have changed.
         if contents & self._collect_contents(call) or (new.system == old.system and new.tools == old.tools):
             return False
         return any(
@@ -157,6 +161,7 @@ class ReplayProgress:
         mine = self._collect_contents(call)
         far = [len(self._collect_contents(x.call) ^ mine) for x in targets]
         best = min(range(len(targets)), key=far.__getitem__)
+        # One message of difference is a change of that call; more may be another call.
         return targets[best] if far[best] <= 1 < far[0] else targets[0]
 
     def list_tool_uses(self, exchange: Exchange) -> tuple[ToolUse, ...]:
@@ -292,9 +297,11 @@ def _find_answered_use(message: Json) -> str:
     """The id of the tool call whose result a message tells, or else the tool's name; "" when it says none."""
     if not isinstance(message, dict):
         return ""
+    # As OpenAI Chat, Anthropic, OpenAI Responses, Bedrock and Ollama name the call that a message answers.
     for key in ("tool_call_id", "tool_use_id", "call_id", "toolUseId", "tool_name"):
         if isinstance(value := message.get(key), str):
             return value
+    # Gemini and Bedrock put the result into a member of its own.
     for key in ("functionResponse", "toolResult"):
         if isinstance(content := message.get(key), dict):
             return _find_answered_use(content) or next(
@@ -310,6 +317,7 @@ def _is_comparable(recorded: Call, now: Call) -> bool:
         return (recorded.boundary, recorded.name) == (now.boundary, now.name)
     if isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
         return False
+    # A comparison reads both bodies, so calls that cannot be the very same are ruled out by their size.
     return _find_connection(recorded) == _find_connection(now) and len(recorded.body) == len(now.body)
 
 

@@ -70,6 +70,7 @@ def compare_results(recorded: Json, now: Json) -> tuple[Difference, ...]:
     if canonical(recorded) == canonical(now):
         return ()
     differing = diff(view(recorded), view(now))
+    # `view` leaves types out: a tuple that became a list differs in nothing else.
     return differing or (Difference("$", recorded, now, "of another type"),)
 
 
@@ -97,6 +98,7 @@ def _cut_items(recorded: Outcome | None, now: Outcome) -> Outcome | None:
     """The recorded items as far as they were asked for now."""
     if not (isinstance(recorded, ToolReply) and isinstance(now, ToolReply)) or recorded.items is None:
         return recorded
+    # Who closes a generator early has asked for fewer items: the ones it did not give are no difference.
     if not now.closed or now.items is None or len(now.items) > len(recorded.items):
         return recorded
     return ToolReply(None, recorded.items[: len(now.items)])

@@ -202,6 +202,7 @@ class ReleaseQueue:
         assert exchange is not None
         if self.schedule.released(exchange.start) >= chunks or not self.schedule.holds(exchange.start):
             return
+        # When recorded, the task had its answer before it gave way to any other: it must not let them run first now.
         at_once = not exchange.suspended or chunks <= exchange.at_once
         if at_once and self._find_loop_to_wait_in(exchange.start, gives_way=True) is None:
             self._answer_at_once(intercepted, exchange, exchange.at_once if exchange.suspended else END)
@@ -478,6 +479,7 @@ class ReleaseQueue:
         self._endless.pop(waiter.start, None)
         self.quiet.note_woken(waiter)
         if waiter.idle is not None:
+            # Loops whose timers cannot be seen may have slept since; the others notice it themselves.
             waiter.idle.slept = isinstance(waiter.idle, RoundsIdle | TrioIdle)
         waiter.wake()
 

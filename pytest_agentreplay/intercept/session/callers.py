@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 # Where the command `pytest` is a file of Python, which stands below every stack.
 _SCRIPTS = str(Path(sys.prefix) / ("Scripts" if os.name == "nt" else "bin")) + os.sep
 
+# Code without a file ("<string>"), this package, the standard library, and the command that runs pytest.
 _NOT_THE_AGENT = ("<", str(Path(__file__).parents[2]) + os.sep, str(Path(os.__file__).parent) + os.sep, _SCRIPTS)
 
 
@@ -43,6 +44,7 @@ def find_function_here(root: str) -> tuple[str, CodeType | None]:
     """Return the innermost function of the agent's on the stack that has an import path, with its code; "" for none."""
     for frame in _walk_stack(sys._getframe(1)):
         code = frame.f_code
+        # A lambda or a local function has no path by which a test could import it.
         if is_agents(code) and code.co_filename.startswith(root) and "<" not in code.co_qualname:
             return f"{frame.f_globals.get('__name__')}.{code.co_qualname}", code
     return "", None

@@ -151,9 +151,11 @@ class Interception:
         if self.scope.changes:
             self.change_request(raw.native, sent=True)
         self.pending.activity += 1
+        # The name of an agent stands in the context that runs here: it says nothing of a call that was made elsewhere.
         agent = self.agent() if call_context is None else ""
         call_context = call_context or self.call_context()
         call = self.redact(raw)
+        # What a server of the test's own process asks for is recorded beside the exchange that it serves, not in it.
         if call_context.inside and not lanes.is_inside(call_context):
             self.observed.serving.add(call_context.inside[0])
         parent = call_context.inside[0] if call_context.inside and lanes.is_inside(call_context) else None

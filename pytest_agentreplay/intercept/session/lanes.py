@@ -250,6 +250,7 @@ def find_context(me: object, call_context: CallContext) -> CallContext:
     return mine
 
 
+# Two lanes that make their first calls at once must not get one path.
 _NAMING = threading.Lock()
 
 
@@ -356,6 +357,7 @@ def begin(
             if begins is not None:
                 begins()
             with mark_working(call_context):
+                # A job may run another one on its own thread, which ends before it.
                 before = interception.work.running.get(me)
                 interception.work.running[me] = child
                 token, agent_token = CALL_CONTEXT.set(child), AGENT.set(agent)

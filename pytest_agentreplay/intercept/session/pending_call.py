@@ -162,8 +162,10 @@ class PendingCall:
         stored = interception.redactor.redact_outcome(self._call, outcome)
         assert self._recorder is not None
         self._recorder.settle(self.ticket, stored, at=at, first=self._first, suspended=suspended)
+        # Nobody has waited for a call that was cancelled, so no course knows that it is over.
         if not (isinstance(outcome, Failure) and outcome.cancelled):
             self._end_course()
+        # Calls inside another one are no steps of the run: a replay does not make them.
         if self._call_context.inside is None:
             interception.clock.advance(self._call_context.path, at)
 
