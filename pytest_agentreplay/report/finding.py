@@ -81,6 +81,7 @@ def restore_finding(data: Mapping[str, Any]) -> Finding:
 
 def rewrite_steps(finding: Finding, written: Callable[[str], str]) -> Finding:
     """Return the finding with `written` applied to each step, "what it does: what to type"."""
+    # The key of a setting may stand in the label and its value in the text: both are needed to write it as TOML.
     steps = {line: written(f"{line.label}: {line.text}") for line in finding.lines if line.what == "next"}
     lines = (
         replace(line, text=steps[line][len(line.label) + 2 :]) if line in steps else line for line in finding.lines
@@ -118,6 +119,7 @@ def format_finding(finding: Finding, *, width: int = 80, verbosity: int = 0) -> 
         differences, width, ENDLESS if everything else HEIGHT - fixed, everything=everything
     )
     rows = [row for block in (head, difference_rows, prose, details, steps) if block for row in (*block, "")][:-1]
+    # The next commands stay, whatever is left out above them.
     if not everything and len(rows) > HEIGHT:
         rows = [*rows[: HEIGHT - 2 - len(steps)], "  ... -vv shows all", "", *rows[len(rows) - len(steps) :]]
     return "\n".join(rows)
@@ -141,6 +143,7 @@ def _format_difference(line: Line, width: int, *, everything: bool) -> list[str]
     place, note = escape_line(line.text), escape_line(line.label)
     sides = escape_line(line.recorded), escape_line(line.now)
     room = width - 4 - len("recorded  ")
+    # The note repeats what both sides show when they are short, or that one of them is absent.
     if note.endswith(("] dropped", "] added")) or (max(map(len, sides)) <= room and " -> " in note):
         note = ""
     head = _wrap_prose(f"{place}   {note}".rstrip(), width, "  ", "    ")
@@ -203,9 +206,11 @@ def find_cause(finding: Finding, test: str) -> Cause:
     but for changed requests, what is called. Without differences it is all that is said but the next commands.
     """
     differences = [(line.text, line.recorded, line.now) for line in finding.lines if line.what == "difference"]
+    # The place in the run differs from test to test, also where the change is the same.
     parts = [part for part in finding.headline.partition("] ")[2].split(": ") if not _PLACE.search(part)]
     if not differences:
         parts += [line.text for line in finding.lines if line.what in {"text", "cause"}]
+    # One edit of a prompt reaches many calls: their names say nothing about the change.
     text = json.dumps([finding.code, differences, [] if differences and finding.code in REQUEST_CODES else parts])
     steps = [line.text for line in finding.lines if line.what == "next"]
     rule = (step for step in steps if finding.code in REQUEST_CODES and step.startswith("agentreplay accept --rule"))
@@ -227,6 +232,7 @@ def find_command(causes: Sequence[Cause]) -> tuple[str, str]:
     if first.code in REQUEST_CODES:
         every = f'agentreplay accept --requests --all --code {first.code} --reason "why every reply still holds"'
         return "if every recorded reply still holds", first.rule or every
+    # With many tests a command that names them all would not fit a terminal.
     targets = sorted({cause.again.removeprefix(RECORD) for cause in causes})
     listed = " ".join(targets) if len(targets) <= MOST_TESTS else "--last-failed"
     return "to keep the new behaviour", f"{RECORD}{listed}" if all(targets) else ""

@@ -56,9 +56,11 @@ def describe_divergence(divergence: Divergence, test: str, facts: Mapping[str, J
         when = str(facts.get("recorded") or "")[:10]
         lines.append(Line("text", f"{file}{when and f' (recorded {when})'}", "snapshot"))
     lines += [*_make_change_lines(facts), *_make_chance_lines(facts), *_make_hint_lines(divergence)]
+    # Only a changed request may have the reply that is recorded; another call has none.
     if divergence.kind in REQUEST_KINDS and file:
         lines.append(_make_accept_step(divergence, file, accepting=facts.get("mode") == "adopt"))
     lines.append(make_record_step(test, "keep the new behaviour"))
+    # Without the flag the same command would pass, since no tool runs.
     verify = "--replay-tools=verify " if facts.get("replay_tools") == "verify" else ""
     lines.append(Line("next", f"pytest -vv {verify}{selecting(test)}", "see all of it"))
     return _make_finding(divergence, test, [*lines, *_make_call_lines(divergence)])

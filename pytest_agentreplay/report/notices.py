@@ -97,6 +97,7 @@ def judge_proof(outcome: str, summary: SessionSummary | None, headline: str, fai
     replay = summary.replay if summary is not None else None
     if headline:
         return Proof(False, headline)
+    # A recording of a failing test is kept on purpose: its proof is that it fails again in the same way.
     if outcome == "failed":
         fails_again = summary is not None and (summary.failed or (replay is not None and replay.fails_as_recorded))
         if failure is None and not fails_again:
@@ -104,6 +105,7 @@ def judge_proof(outcome: str, summary: SessionSummary | None, headline: str, fai
         return Proof(True, "fails as recorded")
     if failure is not None:
         reason = failure.strip().partition("\n")[0]
+        # The assertion is right, and sees a placeholder in the place of the secret.
         if replay is not None and replay.redacted:
             return Proof(False, f"redacted: its calls replay, but the test looks at a secret: {reason}")
         written = replay.written if replay is not None else ()
@@ -262,6 +264,7 @@ def make_lock_notices(differing: Mapping[str, Sequence[str]], *, here: Path, fai
 def make_unused_notices(unused: UnusedSnapshots, *, here: Path, fails: bool) -> Iterator[Notice]:
     """Yield the snapshots that no test used; nothing where none is claimed, unless a worker was lost."""
     if unused.why:
+        # Other reasons are usual ones: a part of the suite was selected, or nothing was replayed.
         if "lost" in unused.why:
             yield make_error(f"unused    not looked for: {unused.why}")
         return
@@ -272,6 +275,7 @@ def make_unused_notices(unused: UnusedSnapshots, *, here: Path, fails: bool) -> 
     rows = [f"          {near(Path(file), here)}" for file, _ in unused.files]
     moves = [f"          if renamed:   agentreplay mv {quoted(old)} {quoted(new)}" for old, new in unused.moves]
     ends = []
+    # A snapshot that may have been moved is not to be deleted.
     if len(unused.possible_moves) < len(unused.files):
         ends.append("          to delete what is not needed:   agentreplay prune")
     if fails:

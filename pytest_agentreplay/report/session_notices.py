@@ -69,6 +69,7 @@ def make_replay_notices(replays: Replays) -> Iterator[Notice]:
     diverged = f"{sum(count for _, count in codes)} [{', '.join(f'{count} {code}' for code, count in codes)}]"
     count = count_replays(replays) + (f"   diverged {diverged}" if codes else "")
     details = (*format_drift(replays),)
+    # What only differs is shown with -q, too: nobody else says it, since the test has passed.
     notable = any(replay.drift or replay.changed or replay.vanished or replay.without_content for _, replay in replays)
     if codes or notable:
         yield make_warning(count, *details)
@@ -100,6 +101,7 @@ def format_drift(replays: Replays) -> Iterator[str]:
     """Yield what differs in replays and does not fail them, each once with the number of its tests."""
     for path, count in count_each(path for _, replay in replays for path in replay.drift):
         yield f"drift     {path} differs in {format_count(count, 'test')}; {explain_drift(path)}"
+    # A tolerance may be meant for other tests: it is reported only where no test of the session has used it.
     if unmatched := [{*replay.unmatched} for _, replay in replays if replay.unmatched is not None]:
         yield from (f"tolerance {line}" for line in sorted(set.intersection(*unmatched)))
     for call, count in count_each(call for _, replay in replays for call in replay.vanished):
@@ -199,6 +201,7 @@ def make_adoption_notices(adoptions: Sequence[tuple[SessionSummary, AdoptionSumm
     """Yield what became of changed requests: by test, and counted where there are several tests."""
     several = len(adoptions) > 1
     for summary, adoption in adoptions:
+        # Of many tests that are accepted at once only those with a change are listed.
         if several and adoption.verdict == "nothing changed" and not adoption.transcripts:
             continue
         severity = Severity.WARNING if adoption.verdict == "adopted" else Severity.ERROR

@@ -94,6 +94,7 @@ def format_verdict(verdict: Verdict, *, width: int = 80, verbosity: int = 0) -> 
     width = max(NARROW, width)
     blocks = [wrap_text(verdict.headline, width, "", "  ")]
     checks = verdict.checks if verbosity > 0 else [check for check in verdict.checks if not check.held]
+    # What is as it should be needs no list; the word says it.
     if verdict.word not in {"reproduced", "fixed", "robust"} and checks:
         blocks.append([row for check in checks for row in check_rows(check, verdict.file, width)])
     if verdict.finding is not None:

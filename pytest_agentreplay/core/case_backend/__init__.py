@@ -85,8 +85,10 @@ class CaseBackend(ReplayBackend):
         """Serve a call as its sort is served, or refuse."""
         sort = find_sort(call, self._reader)
         way = self.cast.way(sort)
+        # What happens inside a call that is made live has no recorded answer.
         if sort != "tools" and moment.parent in self._forwarded:
             way = "live"
+        # A connection cannot be opened for real in the middle of a frozen run, nor a message sent over a frozen one.
         if isinstance(call, FrameCall) and (call.connection is None or way == "live"):
             way = "strict"
         if way == "strict":
@@ -102,6 +104,7 @@ class CaseBackend(ReplayBackend):
             match, how = (self._answer_by_arguments if way == "arguments" else self._answer_by_position)(call, moment)
             if not isinstance(match, Exchange):
                 return Refused(match)
+            # A reply that only a fixture knows stands for no recorded call, and has no number.
             if match.start >= 0:
                 self.served[match.start] = call
             self._tickets += 1
@@ -149,6 +152,7 @@ class CaseBackend(ReplayBackend):
             self._meant = make_queues(
                 [(self._index.recorded_ids.key(meaning.text(x.call)), x) for x in self._index.top]
             )
+        # With all arguments first, then as a trace has them: without those that the function takes by itself.
         match = self._index.take(self._meant, self._index.live_ids.key(meaning.text(call)), moment)
         if match is None and isinstance(call, ToolCall) and call.defaults:
             spelled = replace(call, arguments=list_spellings(call)[-1])
@@ -168,9 +172,8 @@ class CaseBackend(ReplayBackend):
 
     def _explain_miss(self, call: Call, moment: Moment) -> Divergence:
         if self.cast.model == "live" and function_of(call, self._reader) is not None:
-            return self._refuse_unmatched(
-                call, moment, ()
-            )  # whether the model was answered as recorded tells nothing here
+            # Whether the model was answered as recorded tells nothing here: it is live.
+            return self._refuse_unmatched(call, moment, ())
         meaning = self.cast.meaning
         if meaning is None:
             return super()._explain_miss(call, moment)
@@ -274,6 +277,7 @@ class CaseBackend(ReplayBackend):
     def _renumber(self, x: Exchange, call: Call, moment: Moment) -> Exchange:
         """A served exchange as one of the run of now."""
         start, finish = self._count_reading(), self._count_reading()
+        # Messages name their connection by the number of its opening, which is another one now.
         if isinstance(call, FrameCall) and call.connection is None:
             self._openings[x.start] = start
         elif isinstance(call, FrameCall):

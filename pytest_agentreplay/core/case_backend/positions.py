@@ -63,6 +63,7 @@ class Positions:
         """
         here = home(self.homes, moment.lane)
         theirs = self._agents.get(moment.agent, {}) if moment.agent else {}
+        # The agent is known and has never called in this lane: its own lane is meant, whatever number that has now.
         if theirs and here not in theirs:
             return next((lane for lane in theirs if self._parts.get((lane, part))), here)
         return here if here in self.homes.values() else next(iter(self.homes.values()), here)
@@ -105,6 +106,7 @@ def list_spellings(tool: ToolCall) -> tuple[JsonObject, ...]:
 
 
 def _take_first(queue: deque[Exchange] | None, served: Collection[int]) -> Exchange | None:
+    # Another queue may have given an exchange away: each stands in that of its position and of its arguments.
     while queue:
         exchange = queue.popleft()
         if exchange.start not in served:

@@ -115,7 +115,7 @@ class ReplayProgress:
         change = classify_change(
             recorded.call, now, self.reader, self.compare(recorded.call, now), frozen=self.is_frozen
         )
-        # A tool that was answered from the snapshot did not run: a state that it had changed may be missing in the prompt.
+        # A tool that was answered from the snapshot did not run: a state that it changed may be missing in the prompt.
         earlier = (x for x in self._top if x.start in self.served and x.start < recorded.start)
         return blame_tools(change) if any(self.find_tool(x.call) is not None for x in earlier) else change
 
