@@ -32,6 +32,7 @@ from pytest_agentreplay.intercept.process.child_backend import (
 from pytest_agentreplay.intercept.process.child_start import Invitation, ParentLink
 from pytest_agentreplay.intercept.session import interceptions, lanes
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts
+from pytest_agentreplay.intercept.session.pending_call import AnswerOrder
 from pytest_agentreplay.intercept.tools import tool
 from pytest_agentreplay.runs.session_tools import freeze_tools
 
@@ -247,13 +248,16 @@ def run_job(invitation: Invitation | None) -> Iterator[None]:
         _session.interception.order = order
 
 
-def make_order(interception: interceptions.Interception, greeting: Greeting, recorded: tuple[Exchange, ...]) -> Any:
-    """Return the order of answers in this process, as recorded where that matters; None where they come at once."""
+def make_order(
+    interception: interceptions.Interception, greeting: Greeting, recorded: tuple[Exchange, ...]
+) -> AnswerOrder:
+    """Return the order of answers in this process, as recorded where that matters."""
     if greeting["mode"] == "record":
-        return held_by(Holding)(interception.backend, interception)
+        order: AnswerOrder = held_by(Holding)(interception.backend, interception)
+        return order
     policy, schedule = greeting["order"], ReleaseSchedule(recorded)
     if not greeting["waits"] and (policy == "free" or (policy == "auto" and not schedule.matters)):
-        return None
+        return AnswerOrder()
     from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
 
     backend = interception.backend
@@ -265,4 +269,5 @@ def make_order(interception: interceptions.Interception, greeting: Greeting, rec
         return divergence
 
     loose = policy in {"loose", "free"}
-    return held_by(ReleaseQueue)(schedule, interception, explain, loose=loose, waits=greeting["waits"])
+    queue: AnswerOrder = held_by(ReleaseQueue)(schedule, interception, explain, loose=loose, waits=greeting["waits"])
+    return queue

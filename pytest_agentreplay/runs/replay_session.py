@@ -18,7 +18,7 @@ from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.intercept.network import in_process, sandbox
 from pytest_agentreplay.intercept.ordering.pausing import Pausing
 from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
-from pytest_agentreplay.intercept.session.pending_call import describe
+from pytest_agentreplay.intercept.session.pending_call import AnswerOrder, describe
 from pytest_agentreplay.report.summary import VirtualClockUse
 from pytest_agentreplay.runs.offline_session import OfflineSession, make_matching, make_schedule
 from pytest_agentreplay.store.display_path import format_path
@@ -58,7 +58,7 @@ class ReplaySession(OfflineSession):
         self._body = body if isinstance(body, int) else None
         # A tool that is verified runs for real: it talks to the world of today.
         self.clock.live_inside = self.verifier is not None
-        self.interception.order = self.order = None if self.verifier else self.make_order()
+        self.order = None if self.verifier else self.make_order()
         # Without a queue that holds answers back, a call that comes too early is answered too, so that the report shows
         # what became of the calls before it.
         unordered = self.order is None and self.verifier is None
@@ -68,8 +68,8 @@ class ReplaySession(OfflineSession):
             looks_ahead=unordered,
             answers_when_handed_over=unordered,
         )
-        if unordered and settings.order != "free":
-            self.interception.pending.pause = Pausing(self.interception.work)
+        pause = Pausing(self.interception.work) if unordered and settings.order != "free" else None
+        self.interception.order = self.order or AnswerOrder(pause)
         # A thread or task may wait for an answer that never comes: the watch reports it in place of a hang.
         self.stalls = StallWatch(self.interception, self.overtime, self._find_stall)
         self._complete = False

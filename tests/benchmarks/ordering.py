@@ -19,6 +19,7 @@ from measuring import Row, cpu, middle, say
 
 from pytest_agentreplay.core import release_order
 from pytest_agentreplay.intercept.ordering import holding, idle, pausing, quiet, release
+from pytest_agentreplay.intercept.session.pending_call import AnswerOrder
 
 US = 1e-3  # nanoseconds to microseconds
 BOUND_US = 70
@@ -89,7 +90,7 @@ class Crowd:
         """Nanoseconds of a recorded call; `held` says whether answers are held for an idle moment."""
         with self.project.body("record") as run_session:
             if not held:
-                run_session.interception.order = None
+                run_session.interception.order = AnswerOrder()
             return cpu(self.agent, self.calls, self.size)[0] / self.calls
 
     def replay(self, order):

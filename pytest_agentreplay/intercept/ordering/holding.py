@@ -18,19 +18,19 @@ from pytest_agentreplay.core.release_order import COLLISION, END
 from pytest_agentreplay.intercept.ordering.idle import is_idle, watch_running_loop
 from pytest_agentreplay.intercept.ordering.pausing import LOOK, PATIENCE, Threads
 from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.intercept.session.pending_call import AnswerOrder
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable
 
     from pytest_agentreplay.core.backends.backend import RecordingBackend
-    from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.intercept.ordering.idle import Idle
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
 
 
-class Holding:
+class Holding(AnswerOrder):
     """The queues of answers that wait, one for each event loop of the test."""
 
     now = staticmethod(clocks.monotonic)
@@ -58,9 +58,6 @@ class Holding:
         elif not self._is_free(loop):
             await self._wait(self._queue(loop))
         self.wait_in_thread(intercepted, chunks)
-
-    def ask(self, start: int) -> None:
-        """Nothing: a recording has no order to keep."""
 
     def defer(self, then: Callable[[], object]) -> bool:
         """Whether the loop is not idle; `then` is called when it is."""
@@ -90,26 +87,9 @@ class Holding:
         self.collisions += at - before < COLLISION and intercepted in others
         self._arrival = at, frozenset(self._interception.pending.open)
 
-    async def abandon(self, intercepted: PendingCall) -> None:
-        """Never called: nothing is played."""
-
-    def abandon_in_thread(self, intercepted: PendingCall) -> None:
-        """Never called: nothing is played."""
-
-    def is_released(self, intercepted: PendingCall, chunks: int) -> bool:
-        """Never asked: nothing is played."""
-        del intercepted, chunks
-        return True
-
-    def disturb(self) -> None:
-        """Never called: nothing is played."""
-
     def drop(self, start: int) -> None:
         """Note that a served answer is over; what is dropped of another one settles itself."""
         self._backend.hand_over(start)
-
-    def refuse(self, divergence: Divergence) -> None:
-        """Never called: a recording refuses nothing."""
 
     def wait_in_thread(self, intercepted: PendingCall, chunks: int, *, at_once: bool = False) -> None:
         """The answer has come as far as `chunks`. A served one waits like those that were made."""

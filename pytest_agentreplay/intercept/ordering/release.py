@@ -45,6 +45,7 @@ from pytest_agentreplay.intercept.ordering.pausing import LOOK, describe_pending
 from pytest_agentreplay.intercept.ordering.quiet import GRACE, TICK, Quiet
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.session.callers import find_agents_line, find_line, walk_waiting
+from pytest_agentreplay.intercept.session.pending_call import AnswerOrder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -123,7 +124,7 @@ class Overtaking(NamedTuple):
     tasks: Collection[object]
 
 
-class ReleaseQueue:
+class ReleaseQueue(AnswerOrder):
     """The order of one replay. Safe from any thread and task.
 
     `explain` gives the divergence for a call, recorded as its first exchange, that came or waits before the second;
@@ -169,14 +170,6 @@ class ReleaseQueue:
                 self._check_overtaken(overtaking, start)
             if self._waits:
                 self._made[start] = self.now()
-
-    def hold_in_thread(self, intercepted: PendingCall) -> None:
-        """Nothing: a thread has waited for the answer already."""
-
-    def defer(self, then: Callable[[], object]) -> bool:
-        """Never: what is played comes in its moment."""
-        del then
-        return False
 
     def is_released(self, intercepted: PendingCall, chunks: int) -> bool:
         """Whether the answer has come so far."""

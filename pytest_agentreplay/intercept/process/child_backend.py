@@ -207,7 +207,7 @@ class ChildGuard(Guard):
 
 
 def held_by(order: type[Any]) -> type[Any]:
-    """Return a class like `order` (`Holding` or `Serving`) that leaves calls to the gateway alone."""
+    """Return a class like `order` (`Holding` or `ReleaseQueue`) that leaves calls to the gateway alone."""
 
     class HeldAnswer(order):  # type: ignore[misc]
         async def wait(self, intercepted: PendingCall, chunks: int) -> None:

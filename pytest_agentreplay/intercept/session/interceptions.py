@@ -34,6 +34,7 @@ from pytest_agentreplay.intercept.session.callers import (
 )
 from pytest_agentreplay.intercept.session.other_plugins import is_sending_traces
 from pytest_agentreplay.intercept.session.pending_call import (
+    AnswerOrder,
     PendingCall,
     PendingCalls,
     describe,
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Call, Exchange
     from pytest_agentreplay.core.raw_call import RawCall
-    from pytest_agentreplay.intercept.session.pending_call import ReleaseOrder
     from pytest_agentreplay.intercept.session.session_parts import Redactor, RunSteps
 
 
@@ -82,7 +82,7 @@ class Interception:
         self.clock, self.scope, self.ending = RunClock(steps, now, count), CallScope(), Ending()
         self.work, self.lanes, self.tools = lanes.ThreadActivity(), lanes.LaneTracker(), ToolRegistry()
         self.pending, self.observed = PendingCalls(), Observations()
-        self.order: ReleaseOrder | None = None
+        self.order = AnswerOrder()
         self._agents: dict[str, str] = {}  # by name as somebody says it, the name as it may be stored
         self._call_context = lanes.CallContext(self)
         self._guests: dict[object, lanes.CallContext] = {}
@@ -176,8 +176,7 @@ class Interception:
                 intercepted.exchange = exchange
                 intercepted.at = exchange.timing.end or exchange.timing.start
                 intercepted.suspended = exchange.suspended
-                if (order := self.order) is not None:
-                    order.ask(exchange.start)
+                self.order.ask(exchange.start)
                 if compare is not None:
                     self.pending.comparing.add(intercepted)
                 if exchange.abandoned or exchange.outcome is None:
@@ -218,8 +217,7 @@ class Interception:
         """Keep the first divergence, which fails the test; whoever waits for a call is told that none will come."""
         ending = self.ending
         ending.refused = refused = self.backend.latch(divergence, origin)
-        if (order := self.order) is not None:
-            order.refuse(refused)
+        self.order.refuse(refused)
         if ending.on_refusal is not None:
             ending.on_refusal(refused)
         return refused
@@ -254,8 +252,7 @@ class Interception:
         for intercepted in list(self.pending.open):
             if intercepted.partial is not None:
                 intercepted.settle(intercepted.partial())
-        if (order := self.order) is not None:
-            order.stop()
+        self.order.stop()
 
 
 _running: Interception | None = None

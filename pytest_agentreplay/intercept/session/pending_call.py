@@ -26,32 +26,52 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.session.session_parts import Observations, Redactor
 
 
-class ReleaseOrder(Protocol):
-    """In which order answers come: `Holding` while recording, `Serving` in a replay that keeps the recorded order."""
+class AnswerOrder:
+    """In which order answers come: here at once. `Holding` holds them while recording, `ReleaseQueue` in a replay.
+
+    `pause` holds the answer of a thread back, so that others can make calls beside it.
+    """
+
+    def __init__(self, pause: Callable[[], None] | None = None) -> None:
+        self._pause = pause
 
     def ask(self, start: int) -> None:
         """The call that is recorded as `start` was made."""
 
-    async def wait(self, intercepted: PendingCall, chunks: int) -> None:
-        """Wait until the answer may come as far as `chunks`."""
+    async def wait(self, intercepted: PendingCall, chunks: int) -> None:  # noqa: ARG002  those that hold answers look at it
+        """Wait until the answer may come as far as `chunks`: let other tasks run once, if they did when recorded."""
+        if not intercepted.suspended:
+            return
+        if lanes.find_running_loop() is not None:
+            await sys.modules["asyncio"].sleep(0)
+        else:
+            await sys.modules["trio"].lowlevel.checkpoint()
 
-    def wait_in_thread(self, intercepted: PendingCall, chunks: int, *, at_once: bool = False) -> None:
+    def wait_in_thread(self, intercepted: PendingCall, chunks: int, *, at_once: bool = False) -> None:  # noqa: ARG002
         """As `wait`, for a thread; `at_once` says that the caller is a task that has not given way so far."""
+        if self._pause is not None and intercepted.handed is not None:
+            self._pause()
 
     def hold_in_thread(self, intercepted: PendingCall) -> None:
         """Wait until a thread may have the whole answer that is there."""
 
-    def defer(self, then: Callable[[], object]) -> bool:
+    def defer(self, then: Callable[[], object]) -> bool:  # noqa: ARG002
         """Whether what comes in a callback waits for its moment; `then` is called in it."""
+        return False
 
-    async def abandon(self, intercepted: PendingCall) -> None:
+    async def abandon(self, intercepted: PendingCall) -> None:  # noqa: ARG002
         """Wait to be given up: the recorded call never ended."""
+        if (loop := lanes.find_running_loop()) is not None:
+            await loop.create_future()
+        else:
+            await sys.modules["trio"].sleep_forever()
 
     def abandon_in_thread(self, intercepted: PendingCall) -> None:
-        """As `abandon`, for a thread."""
+        """As `abandon`, for a thread, which the end of the test sets free."""
 
-    def is_released(self, intercepted: PendingCall, chunks: int) -> bool:
+    def is_released(self, intercepted: PendingCall, chunks: int) -> bool:  # noqa: ARG002
         """Whether the answer has come so far."""
+        return True
 
     def disturb(self) -> None:
         """Something comes that has no place in the order: a message over a lasting connection."""
@@ -72,7 +92,7 @@ class CallOwner(lanes.LaneOwner, Protocol):
     redactor: Redactor
     pending: PendingCalls
     observed: Observations
-    order: ReleaseOrder | None
+    order: AnswerOrder
     root: str
 
     def connection(self, opening: int) -> tuple[Exchange, ...]:
@@ -191,7 +211,7 @@ class PendingCall:
     def finish(self) -> None:
         """Replaying: the outcome has been handed over whole; the clock moves on."""
         if not self.forward and self.at:
-            if self.exchange is not None and self._interception.order is not None:
+            if self.exchange is not None:
                 self._interception.order.drop(self.exchange.start)
             self._report_handed_over()
             if self.course is not None:
@@ -218,43 +238,27 @@ class PendingCall:
         return self._call
 
     async def wait(self, chunks: int = END) -> None:
-        """Wait until the answer may come as far as `chunks`, in its own order among others (0: its beginning).
-
-        Without an order a replay lets the other tasks run once, if they did while the recorded call was waited for.
-        """
-        order = self._interception.order
-        if order is not None:
-            try:
-                await order.wait(self, chunks)
-            finally:
-                self._report_handed_over()
-        elif self.suspended:
-            try:
-                await self._give_way()
-            finally:
-                self._report_handed_over()
-        else:
+        """Wait until the answer may come as far as `chunks`, in its own order among others (0: its beginning)."""
+        try:
+            await self._interception.order.wait(self, chunks)
+        finally:
             self._report_handed_over()
 
     def wait_in_thread(self, chunks: int = END, *, at_once: bool = False) -> None:
         """As `wait`, for a thread. While recording `at_once` says that it is a task, which has not given way so far."""
         try:
-            if (order := self._interception.order) is not None:
-                order.wait_in_thread(self, chunks, at_once=at_once)
-            elif self._interception.pending.pause is not None and self.handed is not None:
-                self._interception.pending.pause()
+            self._interception.order.wait_in_thread(self, chunks, at_once=at_once)
         finally:
             self._report_handed_over()
 
     def hold_in_thread(self) -> None:
         """Recording, in a thread: the answer is there, and the agent gets it next. Wait until others have run out."""
-        if (order := self._interception.order) is not None and not lanes.is_inside(self._call_context):
-            order.hold_in_thread(self)
+        if not lanes.is_inside(self._call_context):
+            self._interception.order.hold_in_thread(self)
 
     def defer(self, then: Callable[[], object]) -> bool:
         """Recording, in a callback: whether what has come waits for its moment; `then` is called in it."""
-        order = self._interception.order
-        return order is not None and order.defer(then)
+        return self._interception.order.defer(then)
 
     @property
     def call_context(self) -> lanes.CallContext:
@@ -268,8 +272,7 @@ class PendingCall:
 
     def is_released(self, chunks: int) -> bool:
         """Whether `wait` would not wait."""
-        order = self._interception.order
-        return order is None or order.is_released(self, chunks)
+        return self._interception.order.is_released(self, chunks)
 
     def _report_handed_over(self) -> None:
         self.suspended = False
@@ -277,23 +280,12 @@ class PendingCall:
         if handed is not None:
             handed()
 
-    async def _give_way(self) -> None:
-        if lanes.find_running_loop() is not None:
-            await sys.modules["asyncio"].sleep(0)
-        else:
-            await sys.modules["trio"].lowlevel.checkpoint()
-
     async def abandon(self) -> None:
         """Wait until cancelled, as the recorded call was. Raises ReplayDiverged where nobody does that any more."""
-        order, endless = self._interception.order, self._interception.pending.endless
+        endless = self._interception.pending.endless
         endless.append(self)
         try:
-            if order is not None:
-                await order.abandon(self)
-            elif (loop := lanes.find_running_loop()) is not None:
-                await loop.create_future()
-            else:
-                await sys.modules["trio"].sleep_forever()
+            await self._interception.order.abandon(self)
         finally:
             endless.remove(self)
 
@@ -309,10 +301,8 @@ class PendingCall:
 
     def abandon_in_thread(self) -> NoReturn:
         """Block a thread until the test has ended. Always raises ReplayDiverged."""
-        order = self._interception.order
         self._interception.pending.endless.append(self)
-        if order is not None:
-            order.abandon_in_thread(self)
+        self._interception.order.abandon_in_thread(self)
         self._interception.ending.over.wait()
         raise ReplayDiverged(f"refused: {describe(self._call)} never ended in the recording, and now its test has")
 
@@ -330,7 +320,6 @@ class PendingCalls:
         comparing: Calls that are made for real beside the recorded answer.
         activity: Grows with each call: who waits for another one sees that the test goes on.
         main_patience: Seconds for which the main thread holds a call that never ended; more in a child.
-        pause: Holds the answer of a thread back, so that others can make calls beside it.
     """
 
     def __init__(self) -> None:
@@ -339,7 +328,6 @@ class PendingCalls:
         self.comparing: set[PendingCall] = set()
         self.activity = 0
         self.main_patience = 0.0
-        self.pause: Callable[[], None] | None = None
 
     def clear(self) -> None:
         """Forget the calls of another run."""

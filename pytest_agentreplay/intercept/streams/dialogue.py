@@ -146,8 +146,7 @@ class ReplayingDialogue:
     def _made(self, intercepted: PendingCall, exchange: Exchange) -> None:
         self._outcomes[exchange.start] = intercepted.outcome
         intercepted.finish()
-        if self._interception.order is not None:
-            self._interception.order.disturb()
+        self._interception.order.disturb()
         for x in self._release.made(exchange.start):
             reply = self._outcomes.pop(x.start) if x.parent is None else self._kept(x)
             if isinstance(reply, FramesReply):

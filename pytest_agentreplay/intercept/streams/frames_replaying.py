@@ -190,8 +190,7 @@ class FrameReplaying:
         return others or any(not job.done() for job in self.interception.work.jobs)
 
     def _released(self, start: int) -> None:
-        if self.interception.order is not None:
-            self.interception.order.disturb()
+        self.interception.order.disturb()
         for x in self._release.made(start):
             reply = x.outcome and self.interception.redactor.reveal(x.outcome)
             if isinstance(reply, FramesReply):
