@@ -1,9 +1,10 @@
 """What the limits of the ordering are measured against: how late threads, loops and timers are, and what a look costs.
 
-    python tests/benchmarks/order_limits.py [--busy PROCESSES] [--rounds 2000]
+    python tests/benchmarks/order_limits.py [--busy PROCESSES] [--rounds 2000] [--values [CONSTANT]] [--runs 40]
 
 Prints medians, 99.9 % and the worst of each delay in milliseconds; `--busy 4` runs that many processes beside it that
-compute. The constants of `intercept.ordering` (`SETTLE`, `TOLD`, `GRACE`, `SILENCE`, `LOOK`, `STILL`) quote the result.
+compute. `--values` prints instead what smaller and larger values of a constant do, or of all of them that are in
+`limit_values`. The constants of `intercept.ordering` quote the results.
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ import multiprocessing
 import sys
 import threading
 import time
+
+from limit_values import ends_of_refused_bodies, print_values
+
+from pytest_agentreplay.intercept.ordering import idle
 
 
 def delay_of_threads(rounds):
@@ -91,6 +96,26 @@ def cost_of_looks(rounds):
     return costs
 
 
+def time_of_hook_tests(rounds):
+    """Return the seconds that the test of the hooks of event loops takes."""
+    costs = []
+    for _ in range(rounds):
+        begun = time.perf_counter()
+        idle.do_hooks_work.__wrapped__()
+        costs.append(time.perf_counter() - begun)
+    return costs
+
+
+MEASURES = (
+    delay_of_threads,
+    delay_of_loops,
+    lateness_of_timers,
+    cost_of_looks,
+    time_of_hook_tests,
+    ends_of_refused_bodies,
+)
+
+
 def compute():
     """Use one processor for ever."""
     while True:
@@ -98,24 +123,34 @@ def compute():
 
 
 def main():
-    """Print one row for each delay."""
+    """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--busy", type=int, default=0, metavar="PROCESSES")
     parser.add_argument("--rounds", type=int, default=2000)
+    parser.add_argument("--values", nargs="?", const="", metavar="CONSTANT")
+    parser.add_argument("--runs", type=int, default=40)
     options = parser.parse_args()
     busy = [multiprocessing.Process(target=compute, daemon=True) for _ in range(options.busy)]
     for process in busy:
         process.start()
     print(f"CPython {sys.version.split()[0]}, {multiprocessing.cpu_count()} processors, {options.busy} busy processes")
+    if options.values is not None:
+        print_values(options.runs, options.values)
+    else:
+        print_delays(options.rounds)
+    for process in busy:
+        process.kill()
+
+
+def print_delays(rounds):
+    """Print one row for each delay."""
     print("| delay | median | 99.9 % | worst |")
     print("| --- | --- | --- | --- |")
-    for measure in (delay_of_threads, delay_of_loops, lateness_of_timers, cost_of_looks):
-        delays = sorted(measure(options.rounds))
+    for measure in MEASURES:
+        delays = sorted(measure(rounds))
         figures = (delays[len(delays) // 2], delays[int(len(delays) * 0.999)], delays[-1])
         name = measure.__name__.replace("_", " ")
         print(f"| {name} | " + " | ".join(f"{1000 * figure:.3f} ms" for figure in figures) + " |")
-    for process in busy:
-        process.kill()
 
 
 if __name__ == "__main__":

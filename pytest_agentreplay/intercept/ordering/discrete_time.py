@@ -18,7 +18,7 @@ from pytest_agentreplay.intercept.ordering.idle import SelectorIdle
 from pytest_agentreplay.intercept.ordering.pausing import LOOK, find_at_work
 from pytest_agentreplay.intercept.ordering.quiet import GRACE
 from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
-from pytest_agentreplay.intercept.ordering.virtual_time import SECOND, StillIdle, can_stand_still
+from pytest_agentreplay.intercept.ordering.virtual_time import BUSY, SECOND, StillIdle, can_stand_still
 from pytest_agentreplay.intercept.session import lanes
 
 if TYPE_CHECKING:
@@ -29,12 +29,9 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.ordering.idle import Idle
     from pytest_agentreplay.intercept.ordering.release import Explain, OrderedTest, Waiter
 
+# Nanoseconds within which it is chance whether a timer or an answer came first, where loops ran in real time: one of a
+# thousand timers is late by 3.4 ms or more (`tests/benchmarks/order_limits.py`).
 TIGHT = 5_000_000
-"""Nanoseconds within which it is chance whether a timer or an answer came first, where loops ran in real time: one of a
-thousand timers is late by 3.4 ms or more (`tests/benchmarks/order_limits.py`)."""
-
-BUSY = SECOND
-"""Nanoseconds of real time for which time may stand still, until somebody who reads a clock sees it go on."""
 
 
 class Sleeper:

@@ -30,24 +30,27 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.ordering.idle import Idle
     from pytest_agentreplay.intercept.session.lanes import ThreadActivity
 
+# Idle seconds beyond four times the recorded wait, before what waits for something unknown counts as waiting for us. As
+# all limits here it is counted by `IdleTime`, so that a slow or stopped machine does not use it up. Beside four busy
+# processes the latest of 2,000 wake-ups of a thread or loop came after 15 ms (`tests/benchmarks/order_limits.py`).
 SILENCE = 0.5
-"""Idle seconds beyond four times the recorded wait, before what waits for something unknown counts as waiting for us.
-As all limits here it is counted by `IdleTime`, so that a slow or stopped machine does not use it up. Beside four busy
-processes the latest of 2,000 wake-ups of a thread or loop came after 15 ms (`tests/benchmarks/order_limits.py`)."""
 
+# Idle seconds beyond twice the recorded wait for which a timer of the program is waited for. The latest of 2,000 timers
+# was late by 4 ms, by 14 ms beside four busy processes. A timer due 5 ms after an answer of 2 to 200 ms kept its place
+# in 1, 3, 5 and 7 of 7 replays with 0, 0.005, 0.05 and 0.5 (`order_limits.py`).
 GRACE = 0.05
-"""Idle seconds beyond twice the recorded wait for which a timer of the program is waited for. The latest of 2,000
-timers was late by 4 ms, by 14 ms beside four busy processes (`order_limits.py`)."""
 
+# Seconds beyond four times the recorded wait for which a thread at work is waited for: what it computes is unknown. A
+# job of 0.02 s that takes 30 s now was given up with 1, and waited for with 10; one that takes 1 s was not given up
+# with 0 (`order_limits.py`).
 WORKING = 10.0
-"""Seconds beyond four times the recorded wait for which a thread at work is waited for: what it computes is unknown."""
 
+# Seconds for which the thread of an event loop stands still in a wait, before it counts as held up there: longer than a
+# woken thread needs to go on beside four busy processes, 13 ms at most of 2,000 (`order_limits.py`).
 HELD_UP = 0.02
-"""Seconds for which the thread of an event loop stands still in a wait, before it counts as held up there: longer than
-a woken thread needs to go on beside four busy processes, 13 ms at most of 2,000 (`order_limits.py`)."""
 
+# Seconds between two looks at a program that waits for something unknown.
 TICK = 20 * LOOK
-"""Seconds between two looks at a program that waits for something unknown."""
 
 
 class Resting(Protocol):

@@ -61,8 +61,8 @@ if TYPE_CHECKING:
 
     Explain = Callable[[Call, Exchange, Exchange | None], Divergence]
 
+# What is waited for of a call that never ended.
 NEVER = END + 1
-"""What is waited for of a call that never ended."""
 
 TOO_LATE = "refused: an answer is waited for after its test has ended"
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.intercept.environment import debuggers
+from pytest_agentreplay.intercept.ordering.overtime import BEAT
 from pytest_agentreplay.intercept.ordering.pausing import is_waiting
 
 if TYPE_CHECKING:
@@ -29,23 +30,23 @@ if TYPE_CHECKING:
 
     Missing = Callable[[], tuple[Divergence, float] | None]
 
+# Seconds in which nothing happens, beyond four times the recorded pause, before a test that waits is ended. It is what
+# a stall costs: 0.75 s with 0.5, 5.25 s with 5 (`order_limits.py`). A woken thread runs within 15 ms.
 QUIET = 5.0
-"""Seconds in which nothing happens, beyond four times the recorded pause, before a test that waits is ended."""
 
+# The same where the world could still bring something: a child process, a socket, a timer, a thread of others, or
+# whatever a thread waits for in C code: it stands at one place, and the process computes nothing. A child that took 0.1
+# s when recorded and takes 8 s now was ended with 0.5, and waited for with 30 (`order_limits.py`).
 LONGER = 30.0
-"""The same where the world could still bring something: a child process, a socket, a timer, a thread of others, or
-whatever a thread waits for in C code: it stands at one place, and the process computes nothing."""
 
-BEAT = 0.25
-
+# Seconds from which a timeout is none: trio sleeps for a day where it has no timer.
 FOREVER = 3600.0
-"""Seconds from which a timeout is none: trio sleeps for a day where it has no timer."""
 
+# Packages in which a thread waits for a child process.
 CHILDREN = frozenset({"subprocess", "multiprocessing"})
-"""Packages in which a thread waits for a child process."""
 
+# Modules in which an event loop waits, or a thread of its own waits for a child of it.
 LOOPS = frozenset({"asyncio.unix_events", "asyncio.windows_events"})
-"""Modules in which an event loop waits, or a thread of its own waits for a child of it."""
 
 WAITS = "all that is left of your code waits, and nothing that still runs can end that: the test was ended"
 

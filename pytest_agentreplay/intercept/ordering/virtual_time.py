@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
 
+# What a loop's clock shows when the run begins, in seconds: a small number, so that sums of floats are exact.
 EPOCH = 1000.0
-"""What a loop's clock shows when the run begins, in seconds: a small number, so that sums of floats are exact."""
 
 SECOND = 1_000_000_000
 
+# Top packages that are shown the real time: what they wait for is real.
 NOT_AGENTS = sys.stdlib_module_names | {"pytest_agentreplay", "_pytest", "pytest", "pluggy", "xdist", "pytest_timeout"}
-"""Top packages that are shown the real time: what they wait for is real."""
 
 
 def can_stand_still(loop: AbstractEventLoop) -> bool:
@@ -184,11 +184,11 @@ class VirtualClock:
         return threading.get_ident() == self._interception.work.main_thread
 
 
+# Nanoseconds for which nothing may happen until somebody who reads the wall clock sees it go on.
 BUSY = SECOND
-"""Nanoseconds for which nothing may happen until somebody who reads the wall clock sees it go on."""
 
+# Nanoseconds between an answer and the timer that comes after it: one that is due within less fires with it.
 APART = 2
-"""Nanoseconds between an answer and the timer that comes after it: one that is due within less fires with it."""
 
 
 class Pacing(Holding):
