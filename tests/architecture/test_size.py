@@ -1,0 +1,62 @@
+"""How large the packages are that a call passes through, and how many comments say why they are as they are.
+
+Files and lines are ceilings, comments a floor. A new ability may raise a ceiling by its own size; all else lowers it.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import tokenize
+
+import pytest
+
+from tests.support.package_sources import PACKAGE, trees
+
+# By package: files, lines of code without comments and docstrings, and comments on each 100 of these lines.
+SIZES = {
+    "core/backends/": (6, 840, 2.7),
+    "core/case_backend/": (2, 370, 3.2),
+    "core/diagnose/": (7, 1_365, 3.0),
+    "intercept/environment/": (5, 615, 4.5),
+    "intercept/ordering/": (12, 2_060, 6.7),
+    "intercept/session/": (15, 1_995, 3.6),
+    "plugin/": (14, 2_500, 6.0),
+    "report/": (12, 1_875, 3.2),
+    "runs/": (19, 3_225, 2.8),
+}
+NO_REASON = ("# noqa", "# type:", "# pragma", "#!")
+"""Begin comments that say nothing to people."""
+NO_CODE = {
+    tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENCODING,
+    tokenize.ENDMARKER,
+}  # fmt: skip
+
+
+def measure_module(path: str, tree: ast.Module) -> tuple[int, int]:
+    """Return how many lines of a module hold code, and how many comments it has."""
+    docstrings: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(
+            node
+        ):
+            docstrings.update(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    code: set[int] = set()
+    comments = 0
+    text = (PACKAGE / path).read_text(encoding="utf-8")
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            comments += not token.string.startswith(NO_REASON)
+        elif token.type not in NO_CODE:
+            code.update(range(token.start[0], token.end[0] + 1))
+    return len(code - docstrings), comments
+
+
+@pytest.mark.parametrize("package", SIZES)
+def test_a_package_grows_only_on_purpose_and_keeps_its_comments(package):
+    modules = [measure_module(path, tree) for path, tree in trees().items() if path.startswith(package)]
+    lines, comments = (sum(column) for column in zip(*modules, strict=True))
+    most_files, most_lines, least_comments = SIZES[package]
+    assert len(modules) <= most_files
+    assert lines <= most_lines
+    assert 100 * comments / lines >= least_comments
