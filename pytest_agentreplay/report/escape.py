@@ -2,8 +2,10 @@
 
 It cannot speak to a CI server either, whose commands are lines of a log, nor to a Markdown page.
 
-    safe, line     for a terminal or a file            printed     as it leaves for a log, where one may be read by CI
-    fenced         for Markdown                        markup      for HTML, in text and in quoted attributes
+    escape_text, escape_line   for a terminal or a file
+    escape_output              as it leaves for a log, which CI may read
+    escape_markdown            for Markdown
+    escape_html                for HTML, in text and in quoted attributes
 """
 
 from __future__ import annotations
@@ -36,13 +38,13 @@ def escape_text(text: str) -> str:
 
 
 def escape_output(text: str) -> str:
-    """`safe`, as it is printed: on a CI server no line begins with the mark of a command, not even of a heading."""
+    """As `escape_text`, as it is printed: on a CI server no line begins with the mark of a command, or of a heading."""
     seen = escape_text(text)
     return _MARKER.sub(_break_mark, seen) if any(os.environ.get(name) for name in _CI) else seen
 
 
 def escape_line(text: str) -> str:
-    """`safe`, on one line: newlines, tabs and carriage returns become escapes too."""
+    """As `escape_text`, on one line: newlines, tabs and carriage returns become escapes too."""
     return escape_text(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
@@ -54,7 +56,7 @@ def escape_markdown(text: str) -> str:
 
 
 def escape_html(text: str) -> str:
-    """`line`, as it stands in the text or in a quoted attribute of an HTML page; no element comes of it."""
+    """As `escape_line`, as it stands in the text or in a quoted attribute of an HTML page; no element comes of it."""
     return html.escape(escape_line(text))
 
 

@@ -141,7 +141,7 @@ def describe_not_run(test: str, written: Sequence[tuple[str, str]]) -> Finding:
 
 
 def add_not_run(finding: Finding, written: Sequence[tuple[str, str]]) -> Finding:
-    """Return `finding` with what `not_run` says, where tools were `written`."""
+    """Return `finding` with what `describe_not_run` says, where tools were `written`."""
     if not written:
         return finding
     more = describe_not_run(finding.test, written)

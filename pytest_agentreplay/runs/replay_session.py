@@ -125,7 +125,7 @@ class ReplaySession(OfflineSession):
         """Return the libraries in C that the agent has loaded by hand, with its lines; none in a sandbox."""
         return {} if sandbox.closed() else dict(self.watch.loaded)
 
-    def accept_media(self, near: Near) -> None:
+    def media(self, near: Near) -> None:
         """Serve a call that differs in pictures, sounds or files alone, where `near` accepts the difference."""
         self.replayer.accept_media(near)
 

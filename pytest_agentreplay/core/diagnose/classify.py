@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_agentreplay.core.diagnose.sections import Readings
-    from pytest_agentreplay.core.divergence import Difference
     from pytest_agentreplay.core.model import Call, Json
     from pytest_agentreplay.core.reading import Reader
 

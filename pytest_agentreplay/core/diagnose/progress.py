@@ -33,7 +33,6 @@ from pytest_agentreplay.core.turns import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from pytest_agentreplay.core.diagnose.classify import ContentChange
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Call, Exchange, Json, Outcome, Run
     from pytest_agentreplay.core.reading import CallReading, Chunk, Reader, ReplyReading, ToolUse
@@ -81,7 +80,7 @@ class ReplayProgress:
         return [x for x in self.find_unserved() if self.name_lane(x) == lane]
 
     def find_lane(self, lane: str, agent: str) -> str:
-        """The told lane of a call that is made in `name_lane`, whatever number that has this time.
+        """The told lane of a call that is made in `lane`, whatever number that has this time.
 
         That is the one in which `agent` is due, and for a lane that was never seen the one in which anybody is.
         """

@@ -16,7 +16,6 @@ from pytest_agentreplay.core.turns import seat
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.model import Call, Exchange
 
 SHOWN = 4  # recorded calls that a report lists
