@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.session.interceptions import Interception
 
 # Seconds without a call: longer than a body needs to come to its end, once the call that it hangs on is refused. The
-# slowest of 100 random programs ended 0.18 s after its refusal, 0.3 s beside four busy processes (`order_limits.py`).
+# slowest of those refused among 100 random programs took 0.18 s, 0.3 s beside four busy ones (`order_limits.py`).
 QUIET = 5.0
 
 # The same for a body that goes on calling; each of these calls is refused, so that nothing can come of them. It is the
@@ -58,7 +58,7 @@ LONGEST = 8.0
 # and twenty tasks that clean up for 1 ms ended within 10 ms of the first attempt (`order_limits.py`).
 AGAIN = 2.0
 
-# Seconds between two looks at a body that has to end: 40 looks of `stall_watch` in 10 s took 3 ms of CPU at most
+# Seconds between two looks at a body that has to end: 40 looks of `stall_watch` in 10 s took 4 ms of CPU
 # (`order_limits.py`).
 BEAT = 0.25
 
@@ -279,7 +279,7 @@ def find_free_signal() -> signal.Signals | None:
 MERCY = 20.0
 
 # Seconds that threads left behind have after all else is done. With 0.1 a thread that had a second left was cut off,
-# with 2 it came to its end; one that never ends keeps the process for as long (`order_limits.py`).
+# with 2 it came to its end (`order_limits.py`).
 PATIENCE = 2.0
 
 # The exit code of a process that was ended so, as of all that cannot run.
