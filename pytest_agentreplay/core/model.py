@@ -150,6 +150,16 @@ Call: TypeAlias = HttpCall | ToolCall | FrameCall
 
 
 @dataclass(frozen=True, slots=True)
+class RawCall:
+    """A call as the agent made it, secrets included: it never leaves the session.
+
+    `Redactor.redact_call` alone makes a `Call` of it. A backend takes a `Call`, so that mypy refuses to hand it this.
+    """
+
+    native: Call
+
+
+@dataclass(frozen=True, slots=True)
 class Failure:
     """An exception instead of an answer, or after the part of an answer that came.
 

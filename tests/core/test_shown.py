@@ -15,11 +15,11 @@ from pytest_agentreplay.core.model import (
     Header,
     HttpCall,
     HttpReply,
+    RawCall,
     Run,
     ToolCall,
     ToolReply,
 )
-from pytest_agentreplay.core.raw_call import RawCall
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.encodings import secret_guises
 from pytest_agentreplay.core.redaction.known import Known, Seen

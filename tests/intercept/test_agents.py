@@ -12,8 +12,7 @@ from opentelemetry.sdk.trace import TracerProvider
 
 from pytest_agentreplay import agent
 from pytest_agentreplay.core.backends.backend import RecordBackend
-from pytest_agentreplay.core.model import ToolCall, ToolReply
-from pytest_agentreplay.core.raw_call import RawCall
+from pytest_agentreplay.core.model import RawCall, ToolCall, ToolReply
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.intercept.session import agents, interceptions

@@ -12,8 +12,7 @@ from uuid import uuid1, uuid4
 
 import pytest
 
-from pytest_agentreplay.core.model import Exchange, Timing, ToolCall, ToolReply
-from pytest_agentreplay.core.raw_call import RawCall
+from pytest_agentreplay.core.model import Exchange, RawCall, Timing, ToolCall, ToolReply
 from pytest_agentreplay.intercept.environment import randomness as chances
 from pytest_agentreplay.intercept.environment.randomness import RandomSource
 from tests.support.tapes import Player, Tape, running

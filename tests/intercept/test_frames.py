@@ -12,8 +12,7 @@ import pytest
 from pytest_agentreplay.core.backends.backend import RecordBackend
 from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.model import Closed, Frame, FrameCall, Header, Run, ToolCall, ToolReply
-from pytest_agentreplay.core.raw_call import RawCall
+from pytest_agentreplay.core.model import Closed, Frame, FrameCall, Header, RawCall, Run, ToolCall, ToolReply
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.dialects import READER, RULES

@@ -24,8 +24,7 @@ import pytest
 import trio
 
 from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.core.model import ToolCall, ToolReply
-from pytest_agentreplay.core.raw_call import RawCall
+from pytest_agentreplay.core.model import RawCall, ToolCall, ToolReply
 from pytest_agentreplay.demo.server import ModelServer
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept import registry

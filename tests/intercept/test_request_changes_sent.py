@@ -9,8 +9,7 @@ import urllib.request
 
 import pytest
 
-from pytest_agentreplay.core.model import ToolCall
-from pytest_agentreplay.core.raw_call import RawCall
+from pytest_agentreplay.core.model import RawCall, ToolCall
 from pytest_agentreplay.demo.server import ModelServer
 from pytest_agentreplay.errors import ReplayDiverged
 from tests.support.tapes import recording

@@ -20,8 +20,7 @@ import pytest
 import trio
 
 from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.core.model import Exchange, ToolCall, ToolReply
-from pytest_agentreplay.core.raw_call import RawCall
+from pytest_agentreplay.core.model import Exchange, RawCall, ToolCall, ToolReply
 from pytest_agentreplay.core.serialize import Codec
 from pytest_agentreplay.errors import CannotFreeze, CannotRedirect, ReplayDiverged
 from pytest_agentreplay.intercept.session import lanes, patching

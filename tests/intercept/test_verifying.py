@@ -5,8 +5,17 @@ import pytest
 from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.backends.verify import VerifyBackend
 from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.model import Exchange, Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
-from pytest_agentreplay.core.raw_call import RawCall
+from pytest_agentreplay.core.model import (
+    Exchange,
+    Failure,
+    Header,
+    HttpCall,
+    HttpReply,
+    RawCall,
+    Run,
+    ToolCall,
+    ToolReply,
+)
 from pytest_agentreplay.core.tolerance import TolerancePolicy
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import ReplayDiverged

@@ -41,8 +41,7 @@ from pytest_agentreplay.core.redaction.secret_names import CATEGORY, is_stand_in
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from pytest_agentreplay.core.model import Call, Exchange, Header, Headers, Json, JsonObject, Outcome, Run
-    from pytest_agentreplay.core.raw_call import RawCall
+    from pytest_agentreplay.core.model import Call, Exchange, Header, Headers, Json, JsonObject, Outcome, RawCall, Run
     from pytest_agentreplay.core.redaction.channels import Pieces, Records
     from pytest_agentreplay.core.redaction.detecting import Detection
     from pytest_agentreplay.core.redaction.placeholders import Span

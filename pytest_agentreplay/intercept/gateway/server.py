@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.core.divergence import Divergence, Kind
-from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply
-from pytest_agentreplay.core.raw_call import RawCall
+from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply, RawCall
 from pytest_agentreplay.errors import AgentReplayError, CannotFreeze, ReplayDiverged
 from pytest_agentreplay.intercept.gateway.forwarding import Forwarding
 from pytest_agentreplay.intercept.gateway.signing import signed_for

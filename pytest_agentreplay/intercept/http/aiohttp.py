@@ -15,8 +15,7 @@ import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply
-from pytest_agentreplay.core.raw_call import RawCall
+from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply, RawCall
 from pytest_agentreplay.core.release_order import BEGUN
 from pytest_agentreplay.intercept.http.bodies import SuspensionProbe
 from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, forever, frozen, thawed

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply
-from pytest_agentreplay.core.raw_call import RawCall
+from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply, RawCall
 from pytest_agentreplay.intercept.http.files import LISTENING, Playing, hear, listening
 from pytest_agentreplay.intercept.http.http_wire import Incoming, Wire, attempt_of, is_chunked, never, thawed
 from pytest_agentreplay.intercept.network.in_process import stays

@@ -14,8 +14,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.model import EMPTY, Body, HttpCall, HttpReply
-from pytest_agentreplay.core.raw_call import RawCall
+from pytest_agentreplay.core.model import EMPTY, Body, HttpCall, HttpReply, RawCall
 from pytest_agentreplay.intercept.http.files import Playing, listening
 from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, thawed
 from pytest_agentreplay.intercept.http.stdlib import origin, raise_recorded

@@ -13,8 +13,7 @@ import inspect
 import sys
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.model import FrameCall
-from pytest_agentreplay.core.raw_call import RawCall
+from pytest_agentreplay.core.model import FrameCall, RawCall
 from pytest_agentreplay.dialects import json_rpc
 from pytest_agentreplay.intercept.mcp.client import RecordedStreams, escaped, replayed
 from pytest_agentreplay.intercept.mcp.direct import Answered, Listened

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.backends.backend import Moment, Verdict
     from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.model import Call, Exchange, Outcome
-    from pytest_agentreplay.core.raw_call import RawCall
+    from pytest_agentreplay.core.model import Call, Exchange, Outcome, RawCall
     from pytest_agentreplay.intercept.process.child_start import ParentLink
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.pending_call import PendingCall

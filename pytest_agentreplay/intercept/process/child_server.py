@@ -24,8 +24,7 @@ from pytest_agentreplay import clocks
 from pytest_agentreplay.core.backends.backend import Moment, PassThrough, RecordingBackend, Refused, Replayed
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.matching.address import authority
-from pytest_agentreplay.core.model import Exchange, FrameCall, HttpReply, ToolCall, ToolReply
-from pytest_agentreplay.core.raw_call import RawCall
+from pytest_agentreplay.core.model import Exchange, FrameCall, HttpReply, RawCall, ToolCall, ToolReply
 from pytest_agentreplay.core.release_order import above
 from pytest_agentreplay.errors import AgentReplayError, CannotFreeze, ReplayDiverged
 from pytest_agentreplay.intercept.network import in_process

@@ -9,8 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.failure import failure_of, raise_able
-from pytest_agentreplay.core.model import Closed, Failure, FrameCall
-from pytest_agentreplay.core.raw_call import RawCall
+from pytest_agentreplay.core.model import Closed, Failure, FrameCall, RawCall
 from pytest_agentreplay.dialects import json_rpc, stream_json
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.network.child_events import short_name

@@ -53,8 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-    from pytest_agentreplay.core.model import Call, Exchange
-    from pytest_agentreplay.core.raw_call import RawCall
+    from pytest_agentreplay.core.model import Call, Exchange, RawCall
     from pytest_agentreplay.intercept.session.session_parts import Redactor, RunSteps
 
 

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from types import CodeType
 
     from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.model import Call, HttpCall, Json, Outcome
-    from pytest_agentreplay.core.raw_call import RawCall
+    from pytest_agentreplay.core.model import Call, HttpCall, Json, Outcome, RawCall
     from pytest_agentreplay.core.serialize import Codec
 
 

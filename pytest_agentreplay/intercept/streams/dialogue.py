@@ -14,8 +14,7 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_agentreplay.core.frames import Release
-from pytest_agentreplay.core.model import Body, Frame, FrameCall, FramesReply
-from pytest_agentreplay.core.raw_call import RawCall
+from pytest_agentreplay.core.model import Body, Frame, FrameCall, FramesReply, RawCall
 from pytest_agentreplay.intercept.session import lanes
 
 if TYPE_CHECKING:

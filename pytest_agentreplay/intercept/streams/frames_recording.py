@@ -10,8 +10,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.failure import failure_of
-from pytest_agentreplay.core.model import Body, Closed, Frame, FrameCall, FramesReply
-from pytest_agentreplay.core.raw_call import RawCall
+from pytest_agentreplay.core.model import Body, Closed, Frame, FrameCall, FramesReply, RawCall
 from pytest_agentreplay.intercept.session import lanes
 
 if TYPE_CHECKING:

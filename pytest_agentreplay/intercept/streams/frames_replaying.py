@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 from pytest_agentreplay import clocks
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.frames import Release
-from pytest_agentreplay.core.model import Body, Closed, Failure, Frame, FrameCall, FramesReply
-from pytest_agentreplay.core.raw_call import RawCall
+from pytest_agentreplay.core.model import Body, Closed, Failure, Frame, FrameCall, FramesReply, RawCall
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import lanes, pending_call
 from pytest_agentreplay.intercept.session.callers import find_agents_line

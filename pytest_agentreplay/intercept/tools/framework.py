@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from pytest_agentreplay.core.model import SELF, ToolCall
-from pytest_agentreplay.core.raw_call import RawCall
+from pytest_agentreplay.core.model import SELF, RawCall, ToolCall
 from pytest_agentreplay.core.serialize.objects import Codec, shape_of
 from pytest_agentreplay.intercept.session import interceptions, lanes, library_values
 from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing, framework_attributes, receiver_of

@@ -13,8 +13,7 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from pytest_agentreplay.core.model import SELF, ToolCall
-from pytest_agentreplay.core.raw_call import RawCall
+from pytest_agentreplay.core.model import SELF, RawCall, ToolCall
 from pytest_agentreplay.errors import CannotRedirect, ReplayDiverged
 from pytest_agentreplay.intercept.session import lanes, patching
 from pytest_agentreplay.intercept.session.interceptions import find_for_garbage, find_for_tool

@@ -12,8 +12,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.failure import failure_of
-from pytest_agentreplay.core.model import EMPTY, Closed, Failure, FramesReply, HttpReply
-from pytest_agentreplay.core.raw_call import RawCall
+from pytest_agentreplay.core.model import EMPTY, Closed, Failure, FramesReply, HttpReply, RawCall
 from pytest_agentreplay.intercept.network.in_process import connection_stays
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording

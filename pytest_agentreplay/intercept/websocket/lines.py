@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.failure import failure_of, raise_able
-from pytest_agentreplay.core.model import Body, Closed, Failure, FrameCall, FramesReply, HttpReply
-from pytest_agentreplay.core.raw_call import RawCall
+from pytest_agentreplay.core.model import Body, Closed, Failure, FrameCall, FramesReply, HttpReply, RawCall
 from pytest_agentreplay.errors import CannotWrite
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.other_plugins import describe_closed as closed_by_neighbour

@@ -12,8 +12,7 @@ import functools
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.model import Closed, Frame
-from pytest_agentreplay.core.raw_call import RawCall
+from pytest_agentreplay.core.model import Closed, Frame, RawCall
 from pytest_agentreplay.intercept.network.in_process import connection_stays
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
