@@ -1,7 +1,7 @@
 """What a smaller and a larger value of a limit of the ordering does: how often the order is kept, and what it costs.
 
 Agents are recorded, and replayed with the constant set to each value. `VALUES` names the constants, where each is read,
-the values that are tried (the second to last one is ours), and what is run with them. Used by `order_limits.py`.
+the values that are tried, and what is run with them. Used by `order_limits.py`.
 """
 
 from __future__ import annotations
@@ -328,104 +328,55 @@ def on_uvloop(make, *given):
     return make(*given, run=importlib.import_module("uvloop").run)
 
 
+# The constants, where each is read, the values, what is run, and what runs it.
 VALUES = (
-    (
-        "ROUNDS",
-        ("idle.ROUNDS",),
-        (1, 2, 5, 30, 60),
-        "order-sensitive programs, uvloop",
-        again(lambda seed: on_uvloop(agent, seed, SENSITIVE)),
-    ),
-    ("SPINNING", ("idle.SPINNING",), (8, 32, 256, 2048), "order-sensitive programs", again(agent, family=SENSITIVE)),
-    ("SPINNING", ("idle.SPINNING",), (8, 32, 256, 2048), "a task that spins", again(spin_beside, *[10] * 5)),
-    (
-        "GRACE",
-        ("quiet.GRACE", "release.GRACE"),
-        (0, 0.005, 0.05, 0.5),
-        "programs that poll by timers",
-        again(agent, family=POLLING),
-    ),
-    (
-        "GRACE",
-        ("quiet.GRACE", "release.GRACE"),
-        (0, 0.005, 0.05, 0.5),
-        "a timer 5 ms after an answer that took 2 to 200 ms",
-        again(beside_timer, 2, 5, 10, 20, 40, 80, 200),
-    ),
-    ("WORKING", ("quiet.WORKING",), (0, 0.1, 1, 10), "a job of 0.02 s takes 1 s", slower(late_job, 0.02, 1)),
-    ("WORKING", ("quiet.WORKING",), (0, 0.1, 1, 10), "a job of 0.02 s takes 30 s", slower(late_job, 0.02, 30)),
-    (
-        "PATIENCE",
-        ("quiet.PATIENCE",),
-        (0.02, 0.2, 1, 5),
-        "a thread that computes for 0.01 to 0.7 s",
-        again(beside_thread, 0.01, 0.03, 0.1, 0.3, 0.5, 0.7),
-    ),
-    (
-        "PATIENCE",
-        ("quiet.PATIENCE",),
-        (0.02, 0.2, 1, 5),
-        "ten calls beside a thread that computes",
-        again(beside_computing, *[10] * 5),
-    ),
-    (
-        "RESTLESS",
-        ("pausing.RESTLESS",),
-        (10, 100, 500, 2000),
-        "a thread that computes for 0.01 to 0.7 s",
-        again(beside_thread, 0.01, 0.03, 0.1, 0.3, 0.5, 0.7),
-    ),
-    (
-        "RESTLESS",
-        ("pausing.RESTLESS",),
-        (10, 100, 500, 2000),
-        "ten calls beside a thread that computes",
-        again(beside_computing, *[10] * 5),
-    ),
-    (
-        "LONGEST_PAUSE",
-        ("pausing.LONGEST_PAUSE",),
-        (0, 0.02, 0.1, 0.25, 1),
-        "ten calls beside a thread that computes",
-        again(beside_computing, *[10] * 5, order="auto"),
-    ),
-    (
-        "LONGEST_PAUSE",
-        ("pausing.LONGEST_PAUSE",),
-        (0, 0.02, 0.1, 0.25, 1),
-        "two steps at once, in vain kept",
-        put_at_once,
-    ),
-    ("QUIET of a refused body", ("overtime.QUIET",), (0.5, 5, 10), "a body that waits", ending(wait_for_event)),
-    ("AGAIN", ("overtime.QUIET",), (0.25,), "an event", ending(wait_for_event)),
-    ("AGAIN", ("overtime.QUIET",), (0.25,), "twenty tasks that clean up", ending(wait_in_loop)),
-    ("AGAIN", ("overtime.QUIET",), (0.25,), "a job", ending(wait_for_job)),
-    ("MERCY", ("overtime.QUIET",), (0.25,), "a body that waits again", ending(wait_again)),
-    ("MERCY", ("overtime.QUIET",), (0.25,), "a body that catches and spins", ending(spin_on)),
-    ("AGAIN", ("overtime.AGAIN",), (0.1, 2, 5), "a body that waits again", ending(wait_again)),
-    (
-        "QUIET of a stall",
-        ("stall_watch.QUIET",),
-        (0.5, 5, 10),
-        "a body that waits",
-        ending(wait_for_event, stalls=True),
-    ),
-    (
-        "LONGER",
-        ("stall_watch.LONGER",),
-        (0.5, 30, 60),
-        "a child process of 0.1 s takes 8 s",
-        slower(child, 0.1, 8, order="free"),
-    ),
-    (
-        "PATIENCE at the end",
-        ("overtime.PATIENCE",),
-        (0.1, 2, 5),
-        "a thread left behind that works for 1 s more",
-        wait_in_child,
-    ),
-)
-"""The constants, where each is read, the values, what is run, and what runs it."""
+    ("ROUNDS", ("idle.ROUNDS",), (1, 2, 5, 30, 60),
+     "order-sensitive programs, uvloop", again(lambda seed: on_uvloop(agent, seed, SENSITIVE))),
+    ("SPINNING", ("idle.SPINNING",), (8, 32, 256, 2048),
+     "order-sensitive programs", again(agent, family=SENSITIVE)),
+    ("SPINNING", ("idle.SPINNING",), (8, 32, 256, 2048),
+     "a task that spins", again(spin_beside, *[10] * 5)),
+    ("GRACE", ("quiet.GRACE", "release.GRACE"), (0, 0.005, 0.05, 0.5),
+     "programs that poll by timers", again(agent, family=POLLING)),
+    ("GRACE", ("quiet.GRACE", "release.GRACE"), (0, 0.005, 0.05, 0.5),
+     "a timer 5 ms after an answer that took 2 to 200 ms", again(beside_timer, 2, 5, 10, 20, 40, 80, 200)),
+    ("WORKING", ("quiet.WORKING",), (0, 0.1, 1, 10),
+     "a job of 0.02 s takes 1 s", slower(late_job, 0.02, 1)),
+    ("WORKING", ("quiet.WORKING",), (0, 0.1, 1, 10),
+     "a job of 0.02 s takes 30 s", slower(late_job, 0.02, 30)),
+    ("PATIENCE", ("quiet.PATIENCE",), (0.02, 0.2, 1, 5),
+     "a thread that computes for 0.01 to 0.7 s", again(beside_thread, 0.01, 0.03, 0.1, 0.3, 0.5, 0.7)),
+    ("PATIENCE", ("quiet.PATIENCE",), (0.02, 0.2, 1, 5),
+     "ten calls beside a thread that computes", again(beside_computing, *[10] * 5)),
+    ("RESTLESS", ("pausing.RESTLESS",), (10, 100, 500, 2000),
+     "a thread that computes for 0.01 to 0.7 s", again(beside_thread, 0.01, 0.03, 0.1, 0.3, 0.5, 0.7)),
+    ("RESTLESS", ("pausing.RESTLESS",), (10, 100, 500, 2000),
+     "ten calls beside a thread that computes", again(beside_computing, *[10] * 5)),
+    ("LONGEST_PAUSE", ("pausing.LONGEST_PAUSE",), (0, 0.02, 0.1, 0.25, 1),
+     "ten calls beside a thread that computes", again(beside_computing, *[10] * 5, order="auto")),
+    ("LONGEST_PAUSE", ("pausing.LONGEST_PAUSE",), (0, 0.02, 0.1, 0.25, 1),
+     "two steps at once, in vain kept", put_at_once),
+    ("QUIET of a refused body", ("overtime.QUIET",), (0.5, 5, 10),
+     "a body that waits", ending(wait_for_event)),
+    ("AGAIN", ("overtime.QUIET",), (0.25,),
+     "an event", ending(wait_for_event)),
+    ("AGAIN", ("overtime.QUIET",), (0.25,),
+     "twenty tasks that clean up", ending(wait_in_loop)),
+    ("AGAIN", ("overtime.QUIET",), (0.25,),
+     "a job", ending(wait_for_job)),
+    ("MERCY", ("overtime.QUIET",), (0.25,),
+     "a body that waits again", ending(wait_again)),
+    ("MERCY", ("overtime.QUIET",), (0.25,),
+     "a body that catches and spins", ending(spin_on)),
+    ("AGAIN", ("overtime.AGAIN",), (0.1, 2, 5),
+     "a body that waits again", ending(wait_again)),
+    ("QUIET of a stall", ("stall_watch.QUIET",), (0.5, 5, 10),
+     "a body that waits", ending(wait_for_event, stalls=True)),
+    ("LONGER", ("stall_watch.LONGER",), (0.5, 30, 60),
+     "a child process of 0.1 s takes 8 s", slower(child, 0.1, 8, order="free")),
+    ("PATIENCE at the end", ("overtime.PATIENCE",), (0.1, 2, 5),
+     "a thread left behind that works for 1 s more", wait_in_child),
+)  # fmt: skip
 
 
 def ends_of_refused_bodies(rounds):
