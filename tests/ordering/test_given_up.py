@@ -5,6 +5,11 @@ import threading
 
 import pytest
 
+from pytest_agentreplay.intercept.ordering.holding import Holding
+from pytest_agentreplay.intercept.session.interceptions import Interception
+from pytest_agentreplay.intercept.session.pending_call import AnswerOrder
+from tests.support.tapes import Plain, Tape, body
+
 
 async def pay(amount):
     await asyncio.sleep(0.01 if amount < 100 else 60)
@@ -88,3 +93,13 @@ def test_a_thread_that_the_end_of_the_test_cut_off(stage):
     stage.record(act)
     assert stage.replay(act).finding is None
     assert stage.replay(lambda: act(begins=False)).finding.code == "AR-MISSING"
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_without_a_recorded_order_and_in_a_fork_it_waits_to_be_given_up_again(held):
+    async def act(order):
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(order.abandon(None), 0.05)
+
+    with body(Interception(Tape(), Plain())) as interception:
+        asyncio.run(act(Holding(Tape(), interception) if held else AnswerOrder()))
