@@ -16,6 +16,8 @@ import pytest
 
 from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.cases_run import stored_case
+from pytest_agentreplay.cases_run.case_neighbours import CaseNeighbours
+from pytest_agentreplay.cases_run.kept_neighbour import hear_case
 from pytest_agentreplay.errors import AgentReplayError, CaseError
 from pytest_agentreplay.report.escape import escape_line, escape_output
 
@@ -24,26 +26,40 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.cases.case import Half
+    from pytest_agentreplay.cases.schema.parse import Headline
     from pytest_agentreplay.cases_run.evaluation import CaseEvaluator
+    from pytest_agentreplay.fuzz.trials import Trial, TrialResult
     from pytest_agentreplay.report.verdict import Verdict
 
 MARKER = "agentreplay_case"
 MOST_LABELS = 50
 BROKEN = "case"
 COLD = "cold"
+NEIGHBOUR = "neighbour"
 
 
 class CaseFile(pytest.File):
-    """A case.yaml. `court` gives what it takes to try the cases of this session, `live` what judges live runs."""
+    """A case.yaml. `court` gives what it takes to try the cases of this session, `live` what judges live runs.
+
+    `trials` gives the neighbours that a command asks for, None where it asks for none.
+    """
 
     court: Callable[[pytest.Item], CaseEvaluator]
     live: Any = None
+    trials: Callable[[CaseFile, Headline], list[Trial] | None]
 
     @classmethod
-    def of(cls, parent: pytest.Collector, path: Path, court: Callable[..., CaseEvaluator], live: Any) -> CaseFile:
+    def of(
+        cls,
+        parent: pytest.Collector,
+        path: Path,
+        court: Callable[..., CaseEvaluator],
+        live: Any,
+        trials: Callable[[CaseFile, Headline], list[Trial] | None],
+    ) -> CaseFile:
         """The collector of one file."""
         made: CaseFile = cls.from_parent(parent, path=path)
-        made.court, made.live = court, live
+        made.court, made.live, made.trials = court, live, trials
         return made
 
     def collect(self) -> Iterator[CaseItem]:
@@ -53,7 +69,13 @@ class CaseFile(pytest.File):
         except CaseError as error:
             yield CaseItem.of(self, BROKEN, error=error)
             return
-        names = [COLD] if head.expect == "cold" else list(head.halves)
+        if (trials := self.trials(self, head)) is not None:
+            for trial in trials:
+                item = CaseItem.of(self, f"{NEIGHBOUR}[{trial.word}]", title=escape_line(head.id), labels=())
+                item.trial = trial
+                yield item
+            return
+        names = [NEIGHBOUR] if head.base else [COLD] if head.expect == "cold" else list(head.halves)
         for name in names or [BROKEN]:
             item = CaseItem.of(self, name, title=escape_line(head.id), labels=head.labels[:MOST_LABELS])
             yield from [item] if self.live is None else self.live.repeat_half(item)
@@ -67,6 +89,8 @@ class CaseItem(pytest.Item):
     broken: CaseError | None = None
     error: AgentReplayError | None = None
     verdict: Verdict | None = None
+    trial: Trial | None = None
+    result: TrialResult | None = None
 
     @classmethod
     def of(
@@ -87,6 +111,9 @@ class CaseItem(pytest.Item):
         __tracebackhide__ = True
         self.error = self.verdict = None  # of another go
         try:
+            if self.trial is not None:
+                self.try_neighbour(self.trial)
+                return
             self.verdict = verdict = self.heard()
         except AgentReplayError as error:
             self.error = error
@@ -106,12 +133,24 @@ class CaseItem(pytest.Item):
             case "passed":
                 pass
 
+    def try_neighbour(self, trial: Trial) -> None:
+        """Try a neighbour of the case, and fail where an invariant does not hold."""
+        from pytest_agentreplay.report.finding import format_finding
+        from pytest_agentreplay.report.other_findings import describe_neighbour
+
+        assert isinstance(self.parent, CaseFile)
+        court = self.parent.court(self)
+        self.result = CaseNeighbours(court, stored_case.read(self.path, words=court.words)).attempt(trial)
+        if self.result.violations:
+            finding = describe_neighbour(self.nodeid, self.result.violations, trial.neighbour, trial.served)
+            pytest.fail(escape_output(format_finding(finding)), pytrace=False)
+
     def heard(self) -> Verdict:
         """The verdict on this half. Raises whatever is wrong with the case, or with what runs it."""
         if self.broken is not None:
             raise self.broken
         assert isinstance(self.parent, CaseFile)
-        verdict = self.parent.court(self).hear(self.path, half_of(self.name))
+        verdict = hear_case(self.parent.court(self), self.path, half_of(self.name))
         return verdict if self.parent.live is None else self.parent.live.conclude_half(self, verdict)
 
     def told(self, verdict: Verdict) -> str:

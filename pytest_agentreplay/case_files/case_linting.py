@@ -28,6 +28,7 @@ from pytest_agentreplay.store.layout import SUFFIX
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+    from pytest_agentreplay.cases.case import Case
     from pytest_agentreplay.core.model import Run
     from pytest_agentreplay.core.redaction.policy import Policy
 
@@ -112,6 +113,9 @@ def linted(folder: Path, policy: Policy, environ: Mapping[str, str]) -> Linted:
         case = stored_case.read(folder.absolute() / FILE, words=None)
     except CaseError as error:
         return Linted(folder, (refused(error),))
+    if case.base:
+        there = [*names_in(folder)]
+        return Linted(folder, (*missing_base(case), *unredacted(folder, there, policy, environ)))
     found: list[LintProblem] = []
     run: Run | None = None
     told = Fixtures()
@@ -129,6 +133,13 @@ def linted(folder: Path, policy: Policy, environ: Mapping[str, str]) -> Linted:
     found += linting.strangers(case, there)
     found += unredacted(folder, there, policy, environ)
     return Linted(folder, tuple(found))
+
+
+def missing_base(case: Case) -> Iterator[LintProblem]:
+    """What is wrong with the base of a neighbour: it is a folder with a case, or the id of a test."""
+    if "::" not in case.base and not os.path.lexists(case.folder / case.base / FILE):
+        message = f"base {case.base} is no folder of a case, from this one, and no id of a test"
+        yield LintProblem("base", message, case.file, case.places.get(("base",), ""))
 
 
 def refused(error: CaseError) -> LintProblem:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.core.perturbation import Perturbation
 
 Half: TypeAlias = Literal["observed", "desired"]
 """What went wrong, true of the frozen run; what a fixed agent must show."""
@@ -82,6 +83,7 @@ class Case:
     `input` is what the agent is given: `{"messages": [...]}` or `{"arguments": {...}}`. `semantic` are checks in words
     that a person, or a judge of a hook, has to make. `ignore` and `order` are as those settings; `tolerance` is
     what may differ in the arguments of tools where the model is live: "search $.limit" -> "5".
+    A neighbour has a `base`, the folder of a case or the id of a test, and says what to `perturb` of its run.
     `missing` lists what a cold case lacks, `reason` says in a sentence why it is cold. `extras` are the keys that begin
     with "x-", `notes` say what of a newer form was left aside. `places` are line:column by key path, for messages.
     """
@@ -103,6 +105,8 @@ class Case:
     tolerance: dict[str, str] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
     links: tuple[str, ...] = ()
+    base: str = ""
+    perturb: tuple[Perturbation, ...] = ()
     missing: tuple[str, ...] = ()
     reason: str = ""
     extras: JsonObject = field(default_factory=dict)

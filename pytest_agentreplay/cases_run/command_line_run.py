@@ -11,6 +11,7 @@ from pytest_agentreplay import settings as knobs
 from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.cases_run.artifacts import Artifacts
 from pytest_agentreplay.cases_run.evaluation import CaseEvaluator, cold
+from pytest_agentreplay.cases_run.kept_neighbour import hear_neighbour, verify
 from pytest_agentreplay.cases_run.runners import Runners
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.intercept.network import sandbox
@@ -57,9 +58,12 @@ class CommandLineRun:
             return (cold(self.case),)
         self.network = self._closed(command)
         court = self._court()
+        if self.case.base:
+            return (hear_neighbour(court, self.case),)
         hearing = self._outside(court, command) if command else court.hearing(self.case, key=key)
         halves: tuple[Half, ...] = ("observed", "desired")
-        return tuple(hearing.verdict(half) for half in halves if self.case.checks(half) or half == "observed")
+        verdicts = (hearing.verdict(half) for half in halves if self.case.checks(half) or half == "observed")
+        return tuple(verify(court, self.case, verdict) if not command else verdict for verdict in verdicts)
 
     def _closed(self, command: str) -> str:
         """Close the network as far as the ini file asks for; returns the level that was reached, in words."""

@@ -3,7 +3,7 @@
     runs     demo show diff bisect                      sealed      kit reseal recover rules
     accepting   accept
     saying   what is printed, and the exit codes        leftovers   mv prune        serving     serve
-    exploring   orders                                  redacting   policy redact scan
+    exploring   orders      fuzzing   fuzz vacuity      redacting   policy redact scan
     locking     verify lock                             replaying   replay cluster   exporting   export
     linting     lint                                    casework    scaffold freeze   sharing   cold bundle
     initializing   init                                 live_commands   compare lineup drift
@@ -26,6 +26,7 @@ from pytest_agentreplay.cli import (
     casework,
     exploring,
     exporting,
+    fuzzing,
     initializing,
     leftovers,
     linting,
@@ -177,6 +178,13 @@ def build_parser() -> argparse.ArgumentParser:
     lineup.add_argument("--budget", default="", metavar="LIMITS", help='of all runs: "calls=100 tokens=50000 usd=2.00"')
     lineup.add_argument("what", metavar="NODEID|SNAPSHOT|CASE", help="the test, its snapshot, or a case of it")
     lineup.add_argument("other", nargs="?", type=Path, metavar="SNAPSHOT", help="compare two recordings instead")
+    fuzz = everyday("fuzz", fuzzing.fuzz, "try a test or case on the neighbours of its recording, and keep what breaks")
+    fuzz.add_argument("--seed", type=int, default=0, metavar="N", help="draw other neighbours (default: 0)")
+    fuzz.add_argument("--budget", default=str(fuzzing.BUDGET), metavar="N|60s", help="trials, or a time (default: 200)")
+    fuzz.add_argument("--dir", type=Path, default=Path("cases"), help="where failures are kept (default: cases)")
+    vacuity = everyday("vacuity", fuzzing.vacuity, "which replies of the model no assertion of a test depends on")
+    for verb_of_target in (fuzz, vacuity):
+        verb_of_target.add_argument("what", metavar="NODEID|SNAPSHOT|CASE", help="a test, its snapshot, or a case")
     serve = everyday("serve", serving.serve, "answer any process, in whatever language, from a snapshot")
     serve.add_argument("--port", type=int, default=0, help="listen on this port of 127.0.0.1 (default: a free one)")
     serve.add_argument("file", type=Path)
@@ -275,7 +283,7 @@ def build_parser() -> argparse.ArgumentParser:
     export.add_argument("--to", required=True, choices=exporting.TO, help="the tool")
     export.add_argument("-o", "--out", type=Path, metavar="FILE", help="the file, or a folder (default: this one)")
     export.add_argument("--force", action="store_true", help="write over a file that holds something else")
-    for one in (diff, bisect, compare, drift, lineup, lint, kit, rules, scan, cold, cluster):
+    for one in (diff, bisect, compare, drift, fuzz, vacuity, lineup, lint, kit, rules, scan, cold, cluster):
         one.add_argument("--json", action="store_true", help="print plain data")
     for one in (recover, redact, scan, lint, scaffold, freeze, bundle):
         one.add_argument(

@@ -35,6 +35,8 @@ class Kind(Enum):
     LATE = ("AR-LATE", "loop", "a call after its test had ended")
     CHANGE = ("AR-SET", "model", "a request cannot be changed")
     DRIFT = ("AR-DRIFT", "model", "a live run drifted")
+    FUZZ = ("AR-FUZZ", "loop", "an invariant does not hold in a neighbour of the run")
+    KEYS = ("AR-KEYS", "uncaptured input", "a field that is not compared differs")
     LIVE = ("AR-LIVE", "model", "a live run that proves nothing")
     NETWORK = ("AR-NET", "uncaptured input", "closed network")
 

@@ -66,7 +66,7 @@ def orders(recorded: Sequence[ReleasedAnswer], *, limit: int = LIMIT, seed: int 
     came = tuple(answer.start for answer in recorded)
     neighbours = sum(first.there > then.start for first, then in pairwise(recorded))
     found = dict.fromkeys(nearest[: min(neighbours, limit)])
-    draw = _draws(seed)
+    draw = draw_numbers(seed)
     for _ in range(limit):
         if len(found) < limit and (drawn := _drawn(recorded, draw)) != came:
             found[drawn] = None
@@ -133,7 +133,7 @@ def _drawn(recorded: Sequence[ReleasedAnswer], draw: Callable[[int], int]) -> Or
     return tuple(came)
 
 
-def _draws(seed: int) -> Callable[[int], int]:
+def draw_numbers(seed: int) -> Callable[[int], int]:
     """Whole numbers below what is asked for, the same on every machine and version."""
     words = _words(seed)
     return lambda below: next(words) % below

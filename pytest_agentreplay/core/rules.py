@@ -181,6 +181,9 @@ def _copy(node: Json) -> dict[str, Json] | list[Json]:
     return node.copy()
 
 
+PROJECT_SOURCES = frozenset({"agentreplay_ignore", "agentreplay-rules.json"})
+"""Where a project declares what may differ: its ini file, and what it has accepted for all of its snapshots."""
+
 Part = Literal["header", "query", "url", "body", "host", "path"]
 Action = Literal["watch", "drop", "equal"]
 
@@ -290,6 +293,11 @@ class Rule:
 
     def _wrong(self, given: str, wanted: str) -> str:
         return f"rule for {self.scope} {self.part} {self.path}: {given}; give {wanted}"
+
+    @property
+    def is_of_project(self) -> bool:
+        """Whether the project has declared it, and not this package."""
+        return self.source in PROJECT_SOURCES
 
     def applies(self, host: str) -> bool:
         """Whether the rule is meant for `host`."""

@@ -150,6 +150,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
         config.stash[keys.LIVE_RUNS] = LiveItems(config, runs)
         register(config.stash[keys.LIVE_RUNS], PLUGIN)
+    if config.option.agentreplay_neighbours is not None and not hasattr(config, "workerinput"):
+        from pytest_agentreplay.plugin import trial_items
+
+        register(trial_items.TrialResults(trial_items.read_plan(config) or {}), trial_items.PLUGIN)
     if config.option.agentreplay_trials is not None:
         from pytest_agentreplay.plugin.orders import Trials
 
@@ -264,6 +268,12 @@ def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class) -> Genera
 
         runs = collector.config.stash[keys.LIVE_RUNS]
         return [run for item in made for run in get_live_items(item) if runs.is_named(item, run)]
+    if isinstance(made, list) and (
+        collector.config.option.agentreplay_neighbours is not None or collector.config.stash[keys.SETTINGS].fuzz[1]
+    ):
+        from pytest_agentreplay.plugin.trial_items import list_items
+
+        return [item for plain in made for item in list_items(plain)]
     if isinstance(made, list) and (
         collector.config.option.agentreplay_trials is not None
         or any("orders" in mark.kwargs for item in made for mark in item.iter_markers("agentreplay"))

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from pytest_agentreplay.cases.schema.parse import Headline
     from pytest_agentreplay.cases_run.evaluation import CaseEvaluator
+    from pytest_agentreplay.fuzz.trials import Trial
 
 FOLDER = "cases"
 MOST_ENTRIES = 200  # entries of cases/ that are looked at for one that is a case
@@ -29,7 +31,20 @@ MOST_ENTRIES = 200  # entries of cases/ that are looked at for one that is a cas
 def collect_case(path: Path, parent: pytest.Collector) -> CaseFile | None:
     """Return the collector of a case.yaml; None for a file of that name that seems to be somebody else's."""
     live = parent.config.stash.get(keys.LIVE_RUNS, None)
-    return CaseFile.of(parent, path, find_evaluator, live) if is_our_case(path, parent.config.rootpath) else None
+    if not is_our_case(path, parent.config.rootpath):
+        return None
+    return CaseFile.of(parent, path, find_evaluator, live, list_trials)
+
+
+def list_trials(file: CaseFile, head: Headline) -> list[Trial] | None:
+    """Return the neighbours that a command asks for of a case; None where it asks for those of none."""
+    if file.config.option.agentreplay_neighbours is None:
+        return None
+    from pytest_agentreplay.fuzz.trials import read_trial
+    from pytest_agentreplay.plugin.trial_items import read_plan
+
+    plan = read_plan(file.config) or {}
+    return [read_trial(plain) for plain in plan["trials"]] if plan["test"] == file.nodeid and not head.base else []
 
 
 def is_our_case(path: Path, root: Path) -> bool:
@@ -84,6 +99,8 @@ def attach_verdict(item: pytest.Item, report: pytest.TestReport) -> pytest.TestR
         item.config.add_cleanup(lambda: let_end(int(item.session.exitstatus)))
     hide = get_redaction(item.config)
     verdict = getattr(item, "verdict", None)
+    if report.when == "call" and (result := getattr(item, "result", None)) is not None:
+        report.__dict__["agentreplay_result"] = hide.hide_tree(result.plain())
     if report.when == "call" and verdict is not None:
         report.__dict__["agentreplay_case"] = hide.hide_tree(to_plain(verdict.summary))
     reports.hide_report(report, hide.hide)

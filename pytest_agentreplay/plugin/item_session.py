@@ -27,7 +27,6 @@ from pytest_agentreplay.plugin.reports import list_exception_chain, make_failure
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
 
-    from pytest_agentreplay.live.live_session import LiveSession
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.run_session import EndedRun, Location, RunSession
     from pytest_agentreplay.settings import Settings
@@ -96,15 +95,19 @@ def make_session(item: pytest.Item) -> RunSession | None:
         place = locate_test(item, settings)
     suite = functools.partial(make_suite, item.session)
     run_session = session_factory.begin_session(
-        place, settings, store_of(item.config), suite, get_live_session_class(settings)
+        place, settings, store_of(item.config), suite, get_session_class(item, settings)
     )
     if (backend := getattr(run_session, "live", None)) is not None:
         backend.budget = item.config.stash[keys.LIVE_RUNS].ledger
     return run_session
 
 
-def get_live_session_class(settings: Settings) -> type[LiveSession] | None:
-    """Return the class of a session that asks the real model, or real tools; None for a replay."""
+def get_session_class(item: pytest.Item, settings: Settings) -> Callable[..., RunSession] | None:
+    """Return what makes a session on a neighbour, or one that asks the real model or tools; None for a replay."""
+    if keys.NEIGHBOUR in item.stash:
+        from pytest_agentreplay.plugin.trial_items import make_trial_session
+
+        return make_trial_session(item)
     if not settings.live_parts() and settings.released is None:
         return None
     from pytest_agentreplay.live.live_session import LiveSession

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.order_permutations import OrderTrial
     from pytest_agentreplay.core.redaction import Redaction
     from pytest_agentreplay.core.redaction.policy import Redactor
+    from pytest_agentreplay.fuzz.trials import Trial
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.late_calls import LateCalls
     from pytest_agentreplay.runs.run_session import RunSession
@@ -58,6 +59,7 @@ UNDO: pytest.StashKey[Callable[[], None]] = pytest.StashKey()  # withdraws its r
 REDACTIONS: pytest.StashKey[list[Redaction]] = pytest.StashKey()
 TRIAL: pytest.StashKey[OrderTrial] = pytest.StashKey()  # the order of answers in which it replays its test
 TRIED: pytest.StashKey[str] = pytest.StashKey()  # of the plain item of a test that has other orders: its id
+NEIGHBOUR: pytest.StashKey[Trial] = pytest.StashKey()  # the neighbour of its recording on which it replays its test
 # Of one run of a test that goes live: the cell (see `Axes`), and which of its runs.
 LIVE: pytest.StashKey[tuple[str, int]] = pytest.StashKey()
 

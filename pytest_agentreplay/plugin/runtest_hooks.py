@@ -51,6 +51,10 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
         from pytest_agentreplay.plugin.orders import skip_trial
 
         skip_trial(item)
+    if keys.NEIGHBOUR in item.stash:
+        from pytest_agentreplay.plugin.trial_items import skip_unfounded
+
+        skip_unfounded(item)
     if conflicts.has_two_recorders(item):
         pytest.fail(conflicts.TWO_RECORDERS, pytrace=False)
     if may_be_shared(item):
@@ -70,6 +74,10 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
     except BaseException as raised:  # some runners make another exception of a refusal
         if (finding := getattr(raised, "finding", None)) is not None:
             item.stash[keys.FINDING] = finding  # of a fixture that it shares
+        if keys.NEIGHBOUR in item.stash and isinstance(raised, Exception | ReplayDiverged):
+            from pytest_agentreplay.plugin.trial_items import IN_SETUP
+
+            raise pytest.skip.Exception(IN_SETUP, _use_item_location=True) from None
         if (run_session := item.stash.get(keys.RUN_SESSION, None)) is None:
             raise
         from pytest_agentreplay.plugin.item_session import drop_skipped, explain_refused_setup

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.model import Json
     from pytest_agentreplay.core.order_permutations import OrderTrial
+    from pytest_agentreplay.core.perturbation import Perturbation
 
 # The code of a value that cannot be frozen: a refusal to record, and no way for two runs to part.
 FREEZE = "AR-FREEZE"
@@ -239,6 +240,19 @@ def describe_late_call(finding: Finding) -> OrderEffect:
     """Return the effect of an order in which a call comes after the end of the test."""
     summary = finding.headline.partition("] ")[2]
     return OrderEffect(summary, tuple(line for line in finding.lines if line.what == "text")[:SHOWN_SIDES])
+
+
+def describe_neighbour(
+    test: str, violations: Sequence[tuple[str, str]], neighbour: Sequence[Perturbation], served: str
+) -> Finding:
+    """Return the finding of a neighbour in which invariants do not hold, each with its name and what happened."""
+    (name, text), *others = violations
+    places = " + ".join(f"{each.operator} at call {each.at}" if each.at else each.operator for each in neighbour)
+    lines = [Line("text", f"{other}: {what}", "also") for other, what in others]
+    lines += [Line("text", each.describe(), "perturbed") for each in neighbour]
+    lines.append(Line("text", f"{served}; this is about what the agent does, not about its answer", "served"))
+    properties = {"code": Kind.FUZZ.code, "kind": "fuzz", "layer": Kind.FUZZ.layer, "invariant": name}
+    return Finding(test, Kind.FUZZ.code, f"[{Kind.FUZZ.code}] {name}: {text} ({places})", tuple(lines), properties)
 
 
 def describe_race(

@@ -22,7 +22,13 @@ from pytest_agentreplay.report.notices import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from pytest_agentreplay.report.summary import AdoptionSummary, ProcessSummary, ReplaySummary, SessionSummary
+    from pytest_agentreplay.report.summary import (
+        AdoptionSummary,
+        FieldDrift,
+        ProcessSummary,
+        ReplaySummary,
+        SessionSummary,
+    )
 
     Replays = Sequence[tuple[SessionSummary, ReplaySummary]]
 
@@ -99,8 +105,7 @@ def count_replays(replays: Replays) -> str:
 
 def format_drift(replays: Replays) -> Iterator[str]:
     """Yield what differs in replays and does not fail them, each once with the number of its tests."""
-    for path, count in count_each(path for _, replay in replays for path in replay.drift):
-        yield f"drift     {path} differs in {format_count(count, 'test')}; {explain_drift(path)}"
+    yield from format_field_drift(replays)
     # A tolerance may be meant for other tests: it is reported only where no test of the session has used it.
     if unmatched := [{*replay.unmatched} for _, replay in replays if replay.unmatched is not None]:
         yield from (f"tolerance {line}" for line in sorted(set.intersection(*unmatched)))
@@ -116,15 +121,35 @@ def format_drift(replays: Replays) -> Iterator[str]:
         yield f"{format_count(count, 'test')} {verdict}"
 
 
+def format_field_drift(replays: Replays) -> Iterator[str]:
+    """Yield how many calls differ in fields that are not compared, then each field with its first two values."""
+    if not (drifting := sum(replay.drifting for _, replay in replays)):
+        return
+    served = format_count(sum(replay.exchanges for _, replay in replays), "call")
+    yield f"drift     {drifting} of {served} served differ in fields that are not compared (--strict-keys: fail)"
+    fields: dict[str, list[FieldDrift]] = {}
+    for drift in (drift for _, replay in replays for drift in replay.drift):
+        fields.setdefault(drift.path, []).append(drift)
+    for path, drifts in sorted(fields.items()):
+        first = drifts[0]
+        values = f"{excerpt(first.recorded)} -> {excerpt(first.now)}"
+        yield f"          {path} x{sum(drift.calls for drift in drifts)} ({values}); {explain_drift(path, first.rule)}"
+
+
+def excerpt(text: str, most: int = 40) -> str:
+    """Return the beginning of a text."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 def count_each(values: Iterable[str]) -> list[tuple[str, int]]:
     """Return each value with how often it occurs, in order of the values."""
     return sorted(Counter(values).items())
 
 
-def explain_drift(path: str) -> str:
-    """Return why a difference does not fail; of a header, which line makes it fail."""
+def explain_drift(path: str, rule: str) -> str:
+    """Return the rule by which a difference does not fail; of a header without one, the line that makes it fail."""
     name = path.removeprefix("headers.")
-    return "declared as watched" if name == path else f"to fail: agentreplay_headers = {name} = match"
+    return rule if name == path or rule.startswith("ignored") else f"to fail: agentreplay_headers = {name} = match"
 
 
 def make_edited_notices(replays: Replays, here: Path) -> Iterator[Notice]:

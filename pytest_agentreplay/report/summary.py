@@ -119,6 +119,17 @@ class VirtualClockUse:
     tight: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class FieldDrift:
+    """A field that is not compared and differs: in how many calls of a test, how in the first of them, and the rule."""
+
+    path: str
+    calls: int
+    recorded: str
+    now: str
+    rule: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaySummary:
     """What a replay has shown beside its finding.
@@ -129,7 +140,8 @@ class ReplaySummary:
         verified: Tools that ran beside their recorded answer.
         network: How closed the network was ("L1", "L3"); "" where nothing closed it.
         unheard: By library in C that the agent loaded by hand, the line that did.
-        drift: Paths of fields that differ and are not compared.
+        drift: Fields that differ and are not compared.
+        drifting: Calls with such a field.
         vanished: Calls that were begun and given up when recorded, and are not made now.
         changed: Files that the test depends on and that changed.
         without_content: Calls that an older release recorded by the classes of their arguments.
@@ -152,7 +164,8 @@ class ReplaySummary:
     verified: int = 0
     network: str = ""
     unheard: dict[str, str] = field(default_factory=dict)
-    drift: tuple[str, ...] = ()
+    drift: tuple[FieldDrift, ...] = field(default=(), metadata={KIND: FieldDrift})
+    drifting: int = 0
     vanished: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     without_content: int = 0
@@ -220,6 +233,7 @@ class SessionSummary:
         imports: By library that asked for something while it was imported, what for.
         recording, replay, adoption: What the mode adds; the others are None.
         trial: What another order of answers gave.
+        result: What came of a neighbour of the recording, as `TrialResult.plain` returns it.
     """
 
     mode: str
@@ -240,6 +254,7 @@ class SessionSummary:
     replay: ReplaySummary | None = field(default=None, metadata={KIND: ReplaySummary})
     adoption: AdoptionSummary | None = field(default=None, metadata={KIND: AdoptionSummary})
     trial: OrderResult | None = field(default=None, metadata={KIND: OrderResult})
+    result: dict[str, Any] | None = None
 
     @property
     def is_new(self) -> bool:

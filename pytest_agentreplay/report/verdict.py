@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # What was found. "cannot say": the run left the frozen one, or a check could not be made; "broken": the case is.
 Word: TypeAlias = Literal[
     "reproduced", "not reproduced", "fixed", "robust", "not fixed", "cannot say", "broken", "no runner", "cold",
-    "human", "asks live",
+    "human", "asks live", "holds", "breaks",
 ]  # fmt: skip
 # Whether that is what the case expects: as pytest's passed, failed, xfailed and skipped.
 Outcome: TypeAlias = Literal["passed", "failed", "expected", "unsaid"]
@@ -31,7 +31,7 @@ Outcome: TypeAlias = Literal["passed", "failed", "expected", "unsaid"]
 # The words as the summary counts them.
 WORDS: tuple[Word, ...] = (
     "reproduced", "not reproduced", "fixed", "robust", "not fixed", "cannot say", "broken", "no runner", "cold",
-    "asks live",
+    "asks live", "holds", "breaks",
 )  # fmt: skip
 
 FROZEN = "the frozen run"
@@ -56,7 +56,9 @@ class Verdict:
     `headline` is complete by itself. `place` (line:column) is where people should look in `file`. `served` is the
     policy, or FROZEN, `answers` how many answers came how. `human` are the checks in words that nobody has made.
     `finding` tells where the run parted, `network` how closed it was to an agent of this process, `unheard` where that
-    has loaded libraries in C by hand. `live` is what a live model took, and why it was "stopped".
+    has loaded libraries in C by hand.
+    `neighbours` are on how many a fix was tried, and how many hold. `live` is what a live model took, and why it was
+    "stopped".
     """
 
     case: str
@@ -76,12 +78,13 @@ class Verdict:
     unheard: dict[str, str] = field(default_factory=dict)
     live: dict[str, Any] = field(default_factory=dict)
     finding: Finding | None = None
+    neighbours: tuple[int, int] = (0, 0)
     next: tuple[tuple[str, str], ...] = field(default=())
 
     @property
     def summary(self) -> HalfSummary:
         """What the end of a session needs of it."""
-        return HalfSummary(self.case, self.file, self.word, self.human, self.network, self.unheard)
+        return HalfSummary(self.case, self.file, self.word, self.human, self.network, self.unheard, self.neighbours)
 
     def plain(self) -> dict[str, Any]:
         """Return the verdict as JSON takes it."""
@@ -177,6 +180,7 @@ class HalfSummary:
     human: tuple[str, ...] = ()
     network: str = ""
     unheard: dict[str, str] = field(default_factory=dict)
+    neighbours: tuple[int, int] = (0, 0)
 
 
 def count_halves(halves: Sequence[HalfSummary]) -> str:
@@ -186,4 +190,6 @@ def count_halves(halves: Sequence[HalfSummary]) -> str:
     human = sum(len(half.human) for half in halves)
     counts = [f"{words[word]} {word}" for word in WORDS if words[word]]
     counts += [f"needs human {human}"] if human else []
+    tried, holding = (sum(half.neighbours[place] for half in halves) for place in (0, 1))
+    counts += [f"{format_count(tried, 'neighbour')} of fixes, {holding} hold"] if tried else []
     return f"{format_count(cases, 'case')}: {', '.join(counts)}"

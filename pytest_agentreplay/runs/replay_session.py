@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.backends.replay import ReplayBackend
-from pytest_agentreplay.core.divergence import Kind
+from pytest_agentreplay.core.canonical_json import canonical
+from pytest_agentreplay.core.divergence import ABSENT, Kind
 from pytest_agentreplay.core.kit import drift, entries, files, table, texts
 from pytest_agentreplay.core.model import Header, Run, ToolCall
 from pytest_agentreplay.core.paths import quoted, selecting
@@ -19,7 +21,7 @@ from pytest_agentreplay.intercept.network import in_process, sandbox
 from pytest_agentreplay.intercept.ordering.pausing import Pausing
 from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
 from pytest_agentreplay.intercept.session.pending_call import AnswerOrder, describe
-from pytest_agentreplay.report.summary import VirtualClockUse
+from pytest_agentreplay.report.summary import FieldDrift, VirtualClockUse
 from pytest_agentreplay.runs.offline_session import OfflineSession, make_matching, make_schedule
 from pytest_agentreplay.store.display_path import format_path
 
@@ -150,7 +152,7 @@ class ReplaySession(OfflineSession):
             self.await_children(self._body)
         divergence = self.replayer.find_divergence()
         if divergence is None and ended.passed:
-            divergence = self.replayer.finish(self._body, self._is_writing)
+            divergence = self.replayer.finish(self._body, self._is_writing) or self._find_strict_drift()
         if (finding := self._verify(divergence)) is not None:
             return finding
         if (late := self.find_late_calls()) is not None:
@@ -216,7 +218,7 @@ class ReplaySession(OfflineSession):
             turns=sum(1 for turn in turns(made, READER) if turn.number),
             exchanges=len(self.replayer.list_replayed()),
             without_content=len({x.start for x in self.replayer.without_content}),
-            drift=(*sorted({d.path for _, drift in self.replayer.drift for d in drift}),),
+            **self._summarize_drift(),
             vanished=tuple(label(x.call, READER) for x in self.replayer.list_unserved() if x.abandoned),
             network=self.find_network_level(),
             unheard=self.list_unguarded_libraries(),
@@ -227,6 +229,28 @@ class ReplaySession(OfflineSession):
             return self._report(self.replayer.find_divergence())
         self.note(changed=(*files(self.snapshot.run.header.kit, {"fixtures": dict(self.fixtures)}),))
         return self._verify(self.replayer.finish(writes=self._is_writing)) or self.find_late_calls()
+
+    def _summarize_drift(self) -> dict[str, Any]:
+        """Return what differs in fields that are not compared, as the summary holds it."""
+        differences = [difference for _, drift in self.replayer.drift for difference in drift]
+        calls = Counter(difference.path for difference in differences)
+        first = {difference.path: difference for difference in reversed(differences)}
+        fields = (
+            FieldDrift(path, calls[path], format_value(old), format_value(now), note)
+            for path, old, now, note in first.values()
+        )
+        return {"drift": (*fields,), "drifting": len(self.replayer.drift)}
+
+    def _find_strict_drift(self) -> Divergence | None:
+        """Return the divergence of the first call with a field that differs unseen, where `--strict-keys` is given."""
+        if not (self.settings.strict_keys and self.replayer.drift):
+            return None
+        from pytest_agentreplay.core.diagnose import refusals
+        from pytest_agentreplay.core.diagnose.progress import ReplayProgress
+
+        exchange, differences = self.replayer.drift[0]
+        progress = ReplayProgress(self.replayer.run, READER, self.replayer.served.keys())
+        return refusals.explain_drift(progress, exchange, self.replayer.served[exchange.start], differences)
 
     def _is_writing(self, call: Call) -> bool:
         """Return whether `call` is one of a tool that changes something."""
@@ -361,6 +385,11 @@ class ReplaySession(OfflineSession):
         finding = other_findings.describe_other_end(self.place.test, was, ended.outcome(), self.collect_facts())
         self.summary = replace(self.summary, code=finding.code)
         return finding
+
+
+def format_value(value: object) -> str:
+    """Return one side of a difference as a line of text."""
+    return "(absent)" if value is ABSENT else value if isinstance(value, str) else canonical(value)  # type: ignore[arg-type]
 
 
 def strip_ports(outcome: JsonObject) -> JsonObject:

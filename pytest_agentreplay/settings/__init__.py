@@ -85,7 +85,10 @@ class Settings(NamedTuple):
     says in how many other orders of answers a test is replayed too, `trial` which one of them this is. `redact` names
     what is taken off beyond the shipped secrets (words, files); `policy` is that, read and joined with the project's
     own, None as long as nobody has. `toml` says whether the file that configures pytest is one of TOML.
-    `live_runs` says how many live runs there are, and what they may cost.
+    `live_runs` says how many live runs there are, and what they may cost. `strict_keys` fails a replay whose requests
+    differ in fields that are not compared. `invariants` name functions of the project, "module:function", that hold in
+    every neighbour of a recording, `fuzz` is the seed and number of the neighbours on which each test is replayed too,
+    `neighbours` the number of those on which a fixed case is tried.
     """
 
     mode: Mode = "replay"
@@ -137,6 +140,10 @@ class Settings(NamedTuple):
     redact: tuple[str, ...] = ()
     policy: Policy | None = None
     toml: bool = False
+    strict_keys: bool = False
+    invariants: tuple[str, ...] = ()
+    fuzz: tuple[int, int] = (0, 0)
+    neighbours: int = 0
 
     @property
     def redacted(self) -> Policy:
@@ -338,6 +345,10 @@ def resolve(
         unused=unused,
         redact=redact_of(options.get("agentreplay_redact") or (), table["agentreplay_redact"], file),
         toml=file.endswith(".toml"),
+        invariants=tuple(table["agentreplay_invariants"]),
+        fuzz=fuzz_of(options, lives),
+        neighbours=neighbours_of(table["agentreplay_neighbours"], f"{where}agentreplay_neighbours", on_ci=on_ci),
+        strict_keys=bool(options.get("agentreplay_strict_keys")),
     )
 
 
@@ -397,6 +408,24 @@ def mode_of(
         refuse_unknown(f"{where}agentreplay_mode", word, ("model", "off"), live_by_word(word))
         return word, False
     return "model", False
+
+
+def fuzz_of(options: Mapping[str, Any], mode: Mode) -> tuple[int, int]:
+    """Return the seed and the number of neighbours. Raises SettingsError where nothing is replayed."""
+    count, seed = (options.get(f"agentreplay_{name}") for name in ("fuzz", "fuzz_seed"))
+    if count is None and seed is not None:
+        raise SettingsError(f"--agentreplay-fuzz-seed={seed} draws neighbours: add --agentreplay-fuzz=N")
+    if count is None:
+        return 0, 0
+    if mode != "replay":
+        raise SettingsError(f"--agentreplay-fuzz={count} replays neighbours of recordings, but the mode is {mode}")
+    return number(seed or 0, "--agentreplay-fuzz-seed") or 0, number(count, "--agentreplay-fuzz") or 0
+
+
+def neighbours_of(value: object, name: str, *, on_ci: bool) -> int:
+    """Return on how many neighbours a fixed case is tried. Raises SettingsError for what is no number."""
+    count = number(value, name)
+    return (12 if on_ci else 0) if count is None else count
 
 
 def record_missing_of(options: Mapping[str, Any], *, on_ci: bool) -> bool:

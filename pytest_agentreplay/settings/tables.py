@@ -47,6 +47,7 @@ OPTIONS: tuple[Row, ...] = (
            "with --replay=live: how many live runs of each test, or auto: as many as its verdict needs (default: 1)"),
     option("--replay-budget", "LIMITS",
            'what live runs may ask of models: "calls=100 tokens=50000 usd=2.00"; never exceeded'),
+    switch("--strict-keys", "fail a replay whose requests differ in a field that a rule ignores or watches"),
     option("--redact", "WHAT",
            "take more off than the shipped secrets: pii, strict, or a policy file; several by commas, or again",
            action="append"),
@@ -54,6 +55,11 @@ OPTIONS: tuple[Row, ...] = (
            "have the kernel refuse sockets too, to C code and children (Linux). require: or run nothing; "
            "auto: where every selected test replays; off (the default)"),
     switch("--agentreplay-no-prove", "do not replay new recordings at the end of the session"),
+    option("--agentreplay-fuzz", "N",
+           "replay each test on N neighbours of its recording too (errors of the network, other streams, results and "
+           "clocks), and check invariants"),
+    option("--agentreplay-fuzz-seed", "SEED", "draw other neighbours (default: 0)"),
+    option("--agentreplay-neighbours", "FILE"),
     option("--agentreplay-adopt-plan", "FILE"),
     option("--agentreplay-adopt", "REASON"),
     option("--agentreplay-trials", "FILE"),
@@ -70,6 +76,8 @@ INI: tuple[Row, ...] = tuple((key, {"type": kind, "default": default, "help": ab
     ("agentreplay_paths", "linelist", [], "folders whose tests all opt in"),
     ("agentreplay_tools", "linelist", [], "tools to freeze: shop.tools.lookup = read"),
     ("agentreplay_runners", "linelist", [], "what runs the cases: refunds = shop.cases:run_refund"),
+    ("agentreplay_neighbours", "string", "", "neighbours on which fixed cases are tried; 12 where CI is set, else 0"),
+    ("agentreplay_invariants", "linelist", [], "functions that hold in every neighbour: shop.checks:refunds_once"),
     ("agentreplay_timeout", "string", "120", "seconds that the runner of a case may take; 0: any number"),
     ("agentreplay_read_tools", "linelist", [], "tools of frameworks that change nothing, by shown name"),
     ("agentreplay_tolerances", "linelist", [], "what results and live runs may differ in: $.final = text(0.5)"),

@@ -23,6 +23,7 @@ IMPORTERS = {
     "__init__.py",  # from its own table of lazy names
     "intercept/registry.py",  # from its own table of boundaries
     "intercept/tools/tool_paths.py",  # from ini, marker or code
+    "fuzz/user_invariants.py",  # from ini alone
     "cases_run/runners.py",  # from ini alone; a case names a key of it
 }
 """Who may import by a name that is not written out."""

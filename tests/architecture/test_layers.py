@@ -25,6 +25,7 @@ SEPARATE = {"intercept", "store", "interchange", "cases", "report", "demo"}
 JOINERS = {
     "redact": "redacts what exists: runs, snapshots, traces",
     "runs": "one test from its settings to its finding",
+    "fuzz": "a run, its replay and what its agent did on neighbours of it",
     "cases_run": "one case from its file to its verdicts",
     "live": "live runs of tests and cases, and what they prove",
     "case_files": "the files of a case, from a trace or a run",

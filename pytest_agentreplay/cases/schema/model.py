@@ -107,6 +107,14 @@ def model() -> type[BaseModel]:
         ignore: Annotated[list[by_json_path], most] = Field([], description="JSON paths of the body that do not count")
         order: Literal["auto", "recorded", "free", "loose"] = Field("auto", description="as agentreplay_order")
 
+    class Perturbed(BaseModel):
+        """One change of the run of the base."""
+
+        model_config = checked
+        operator: word = Field(description="what is done, as agentreplay fuzz names it")
+        at: Annotated[int, Field(ge=1, le=1_000_000)] = maybe("the call that is changed, counted from 1")
+        argument: Annotated[str, Field(max_length=500)] | int = maybe("of the operator")
+
     class Cold(BaseModel):
         """Why a case cannot be replayed."""
 
@@ -137,6 +145,8 @@ def model() -> type[BaseModel]:
             max_length=MOST_ITEMS,
             description="tool and JSON path: what a live model may say otherwise in its arguments",
         )
+        base: word = maybe("of a neighbour: the folder of a case, from this one, or the id of a test")
+        perturb: Annotated[list[Perturbed], Field(max_length=10)] = Field([], description="what is changed of its run")
         labels: Annotated[list[word], most] = Field([], description="for -k and for you")
         links: Annotated[list[link], most] = Field([], description="to where it was talked about")
         cold: Cold = maybe("only with expect: cold")

@@ -21,6 +21,7 @@ from pytest_agentreplay.cases.checks import WORDS, invalid, no_word
 from pytest_agentreplay.cases.schema import check_fields, model
 from pytest_agentreplay.codec import strict_yaml
 from pytest_agentreplay.core import tolerance
+from pytest_agentreplay.core.perturbation import OPERATORS, read_perturbation
 from pytest_agentreplay.core.rules import compile_path
 from pytest_agentreplay.errors import CaseError, SettingsError
 
@@ -47,6 +48,7 @@ class Headline:
     halves: tuple[Half, ...] = ()
     title: str = ""
     reason: str = ""
+    base: str = ""
 
 
 def headline(data: bytes, *, file: str = "case.yaml") -> Headline:
@@ -61,6 +63,7 @@ def headline(data: bytes, *, file: str = "case.yaml") -> Headline:
         labels=tuple(one for one in labels if isinstance(one, str)) if isinstance(labels, list) else (),
         halves=tuple(half for half in HALVES if value.get(half) or (half == "desired" and value.get("semantic"))),
         title=_text(value.get("title")),
+        base=_text(value.get("base")),
         reason=_text(cold.get("reason")) if isinstance(cold, dict) else "",
     )
 
@@ -172,6 +175,13 @@ class CaseParser:
                 ("expect",) if cold is None else ("cold",),
                 "expect: cold and cold: {reason, missing} stand together, or neither does",
             )
+        if bool(value.get("base")) != bool(value.get("perturb")):
+            yield ("base",) if value.get("base") else ("perturb",), "base and perturb stand together, or neither does"
+        for at, item in enumerate(_items(value.get("perturb"))):
+            operator = _text(keys(item).get("operator"))
+            if operator and operator not in OPERATORS:
+                known = nearest(operator, [*OPERATORS])
+                yield ("perturb", at, "operator"), f"there is no operator {operator!r:.60}{known}"
         if (file := _text(keys(value.get("source")).get("file"))) in {".", ".."}:
             yield ("source", "file"), f"{file} is no file of the folder"
         for at, path in enumerate(_items(keys(value.get("matching")).get("ignore"))):
@@ -255,6 +265,8 @@ def made(value: dict[str, Any], file: str, folder: Path) -> Case:
         tolerance={place: str(how) for place, how in keys(value.get("tolerance")).items()},
         labels=tuple(value.get("labels", ())),
         links=tuple(value.get("links", ())),
+        base=value.get("base") or "",
+        perturb=tuple(map(read_perturbation, value.get("perturb", ()))),
         missing=tuple(cold.get("missing", ())),
         reason=cold.get("reason", ""),
         extras={key: it for key, it in value.items() if key.startswith(model.EXTRA)},

@@ -34,6 +34,23 @@ def explain_undecided(progress: ReplayProgress, call: Call, options: Sequence[Ex
     )
 
 
+def explain_drift(
+    progress: ReplayProgress, match: Exchange, call: Call, differences: tuple[Difference, ...]
+) -> Divergence:
+    """`call` is `match` under the rules, and differs in fields that they leave out."""
+    fields = ", ".join(difference.path for difference in differences)
+    return progress.make_divergence(
+        Kind.KEYS,
+        f"{progress.name(call)} differs in {fields}, which the rules leave out of the comparison",
+        match,
+        recorded=match,
+        now=call,
+        differences=differences,
+        cause="--strict-keys fails a replay whose requests differ in any field that a rule ignores or watches",
+        hints=("if it may differ, run without --strict-keys; if it matters, remove the rule",),
+    )
+
+
 def explain_contradiction(progress: ReplayProgress, call: Call, *, due: Exchange, like: Exchange) -> Divergence:
     """`call` comes where `due` is recorded, and its content is that of `like`."""
     taken = ", whose reply another call has taken" if like.start in progress.served else ""

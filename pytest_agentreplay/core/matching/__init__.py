@@ -300,7 +300,10 @@ class Matching:
         return self.near is not None and parted(recorded, now, self.near) is not None
 
     def drift(self, recorded: Call, now: Call) -> tuple[Difference, ...]:
-        """What differs between two calls of equal key, place by place; the note says "watch: why" or "drop: why".
+        """What differs between two calls of equal key, place by place.
+
+        The note says "watch: why", "drop: why" (a shipped rule), "ignored: why" (a rule of the project) or
+        "equal: why".
 
         Paths are "$..." in the body or the arguments, "headers.NAME", "query.NAME" and "url.PART".
         """
@@ -330,8 +333,9 @@ class Matching:
         return parts | body_parts(self._equal(table), content(call.headers, call.body).tree, url.host)
 
     def watched(self, recorded: Call, now: Call) -> tuple[Difference, ...]:
-        """What differs between two calls of equal key and is to be reported: what a rule drops is not.
+        """What differs between two calls of equal key and is to be reported; what a shipped rule drops is not.
 
+        Trace ids and the like differ in every run; what a project leaves out is reported, because it may be a mistake.
         Calls of equal bytes cost a comparison of their headers.
         """
         if isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
@@ -339,7 +343,8 @@ class Matching:
                 return ()
         elif recorded.body == now.body and _without_credentials(recorded.headers) == _without_credentials(now.headers):
             return ()
-        return tuple(difference for difference in self.drift(recorded, now) if difference.note.startswith("watch"))
+        reported = ("watch: ", "ignored: ")
+        return tuple(difference for difference in self.drift(recorded, now) if difference.note.startswith(reported))
 
     def _table(self, scope: str) -> RuleTable:
         table = self._tables.get(scope)
@@ -465,7 +470,9 @@ def _without_credentials(headers: Headers) -> Headers:
 
 
 def _note(rule: Rule | None) -> str:
-    return f"{rule.action}: {rule.reason}" if rule else "watch: not among the headers that match"
+    if rule is None:
+        return "watch: not among the headers that match"
+    return f"{'ignored' if rule.is_of_project and rule.action == 'drop' else rule.action}: {rule.reason}"
 
 
 def _marked(tree: Json, reading: CallReading) -> Json:

@@ -1,0 +1,83 @@
+"""The verdict on an item of a case file: a half, with the neighbours of a fix; or a neighbour that is kept as a case.
+
+A kept neighbour names a test or a case, and what is changed of its recording.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.cases_run import stored_case
+from pytest_agentreplay.cases_run.case_neighbours import CaseNeighbours, verify_fix
+from pytest_agentreplay.core.perturbation import SERVED, weakest_label
+from pytest_agentreplay.errors import CaseError, RunnerError
+from pytest_agentreplay.fuzz.plan import run_trials
+from pytest_agentreplay.fuzz.trials import Trial
+from pytest_agentreplay.report.verdict import Verdict
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pytest_agentreplay.cases.case import Case, Half
+    from pytest_agentreplay.cases_run.evaluation import CaseEvaluator
+    from pytest_agentreplay.fuzz.trials import TrialResult
+    from pytest_agentreplay.report.verdict import Outcome, Word
+
+
+def hear_case(evaluator: CaseEvaluator, file: Path, half: Half | None) -> Verdict:
+    """Return the verdict on one half of the case in `file`, or on the neighbour that it is.
+
+    A fix is tried on as many neighbours as the settings say. Raises as `CaseEvaluator.hear`.
+    """
+    case = stored_case.read(file, words=evaluator.words)
+    if case.base:
+        return hear_neighbour(evaluator, case)
+    return verify(evaluator, case, evaluator.hear(file, half))
+
+
+def verify(evaluator: CaseEvaluator, case: Case, verdict: Verdict) -> Verdict:
+    """Return the verdict on a half; of a fix that passed, with what its agent does on neighbours of the case."""
+    count = evaluator.settings.neighbours if case.expect == "fixed" and verdict.half == "desired" else 0
+    return verify_fix(evaluator, case, verdict, count) if count and verdict.outcome == "passed" else verdict
+
+
+def hear_neighbour(evaluator: CaseEvaluator, case: Case) -> Verdict:
+    """Return whether the invariants hold on the neighbour. Raises CaseError, SnapshotError, RunnerError."""
+    result = attempt(evaluator, case)
+    fixed, broken = case.expect == "fixed", bool(result.violations)
+    text = "; ".join(f"{each.invariant}: {each.text}" for each in result.violations)
+    headline = f"breaks: {text}" if broken else "the invariants hold"
+    if not broken and not fixed:
+        headline = "passes unexpectedly: the invariants hold: set expect: fixed"
+    word: Word = "breaks" if broken else "holds"
+    outcome: Outcome = "failed" if broken == fixed else "expected" if broken else "passed"
+    return Verdict(
+        case=case.id,
+        file=case.file,
+        half="neighbour",
+        expect=case.expect,
+        word=word,
+        outcome=outcome,
+        headline=headline,
+        served=SERVED[weakest_label(case.perturb)],
+        notes=(f"base: {case.base}", *(each.describe() for each in case.perturb)),
+        place=case.places.get(("perturb",), ""),
+    )
+
+
+def attempt(evaluator: CaseEvaluator, case: Case) -> TrialResult:
+    """Return what the agent of the base does on the neighbour: in this process for a case, by pytest for a test."""
+    trial = Trial(1, case.perturb, "fuzz", evaluator.settings.invariants)
+    if "::" not in case.base:
+        file = stored_case.file_of((case.folder / case.base).resolve())
+        if not file.is_relative_to(evaluator.root.resolve()):
+            raise CaseError(f"base {case.base} lies outside of the project", file=case.file)
+        base = stored_case.read(file, words=evaluator.words)
+        if base.base:
+            raise CaseError(f"base {case.base} is a neighbour itself: name its own base", file=case.file)
+        return CaseNeighbours(evaluator, base).attempt(trial)
+    done = run_trials(evaluator.root, case.base, [trial])
+    if not done.results:
+        reason = next(iter(done.unjudged), "") or done.printed.strip()
+        raise RunnerError(f"{case.file}: pytest ran no neighbour of {case.base}:\n{reason}")
+    return done.results[0]

@@ -1,0 +1,240 @@
+"""The verbs `fuzz` and `vacuity`: a test or case on the neighbours of its recording, and what no assertion looks at."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pytest_agentreplay.case_files import child_case
+from pytest_agentreplay.cases_run import stored_case
+from pytest_agentreplay.cli.runs import find_test
+from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, complain, say, say_data
+from pytest_agentreplay.core.order_permutations import LIMIT
+from pytest_agentreplay.core.paths import quoted
+from pytest_agentreplay.core.perturbation import OTHER_REPLIES, SERVED, Perturbation, weakest_label
+from pytest_agentreplay.core.turns import seat, turns
+from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.errors import RunnerError, SettingsError
+from pytest_agentreplay.fuzz.neighbours import draw_neighbours, list_arguments, list_calls, list_candidates
+from pytest_agentreplay.fuzz.plan import run_trials
+from pytest_agentreplay.fuzz.shrinking import FuzzFailure, group_failures, shrink
+from pytest_agentreplay.fuzz.trials import Trial
+from pytest_agentreplay.report.notices import format_count
+from pytest_agentreplay.runs.partial_replay import list_orders
+from pytest_agentreplay.runs.snapshot_selection import select_snapshots
+from pytest_agentreplay.store import reading
+from pytest_agentreplay.store.display_path import format_path
+from pytest_agentreplay.store.projects import ini_lines, root_above
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Sequence
+
+    from pytest_agentreplay.core.model import Run
+    from pytest_agentreplay.fuzz.plan import PlanResult
+    from pytest_agentreplay.fuzz.trials import TrialResult
+
+BAR = 20  # characters
+BUDGET = 200
+BUDGET_FORM = re.compile(r"(?P<trials>[0-9]{1,6})|(?P<seconds>[0-9]{1,5}(?:\.[0-9]+)?)s")
+MOST_DRAWN = 10_000
+"""Neighbours that are drawn where only a time is given."""
+
+
+class FuzzTarget(NamedTuple):
+    """What is tried: its recording, the project's root, and the id of the test or the case file for pytest."""
+
+    run: Run
+    root: Path
+    test: str
+    is_case: bool
+
+    @property
+    def invariants(self) -> tuple[str, ...]:
+        """The invariants of the project."""
+        return (*ini_lines(self.root, "agentreplay_invariants")[0],)
+
+
+def find_target(what: str) -> FuzzTarget:
+    """Return the test, snapshot or case that is named. Raises SettingsError, RunnerError, CaseError, SnapshotError."""
+    path = Path(what)
+    if "::" not in what and stored_case.is_case(path):
+        file = stored_case.file_of(path)
+        case = stored_case.read(file, words=None)
+        root = root_above(file.absolute().parent)
+        if case.base:
+            raise SettingsError(f"{case.file}: is a neighbour itself, of {case.base}: name that")
+        if case.expect == "cold":
+            raise RunnerError(f"{case.file}: is cold: {case.reason}")
+        run = stored_case.frozen(case, strict=False).run
+        return FuzzTarget(run, root, file.absolute().relative_to(root).as_posix(), is_case=True)
+    snapshots = select_snapshots([what], Path.cwd())
+    if len(snapshots) != 1:
+        raise SettingsError(f"{what}: {'no snapshot is there' if not snapshots else 'names several tests: name one'}")
+    root, test = find_test(snapshots[0])
+    return FuzzTarget(reading.load(snapshots[0]).run, root, test, is_case=False)
+
+
+def read_budget(text: str) -> tuple[int, float]:
+    """Return the number of trials and the seconds of a budget like 200 or 60s. Raises SettingsError."""
+    form = BUDGET_FORM.fullmatch(text)
+    if form is None or not float(form["trials"] or form["seconds"]):
+        raise SettingsError(f"--budget {text}: a number of trials like 200, or a time like 60s")
+    return (int(form["trials"]), 0) if form["trials"] else (MOST_DRAWN, float(form["seconds"]))
+
+
+def fuzz(options: argparse.Namespace) -> int:
+    """`agentreplay fuzz NODEID|SNAPSHOT|CASE [--seed N] [--budget N|60s] [--dir DIR] [--json]`."""
+    count, seconds = read_budget(options.budget)
+    target = find_target(options.what)
+    candidates = list_candidates(target.run, orders=len(list_orders(target.run, limit=LIMIT)), words=target.is_case)
+    neighbours = draw_neighbours(candidates, seed=options.seed, budget=count)
+    if not neighbours:
+        return complain(f"{options.what}: no call of it can be changed", NOTHING)
+    plain = Trial(0, (), "fuzz", target.invariants)
+    trials = [plain, *(plain._replace(number=number, neighbour=each) for number, each in enumerate(neighbours, 1))]
+    bar = Bar(len(neighbours), seconds)
+    done = run_trials(target.root, target.test, trials, seconds=seconds, show=bar.show)
+    bar.clear()
+    if (why := explain_unfounded(done)) is not None:
+        return complain(f"{options.what}: {why}", CANNOT)
+    tried = [result for result in done.results if result.trial.number]
+    failures = group_failures(tried)
+    if not done.interrupted or seconds:
+        failures = [
+            shrink(each, candidates, plain, lambda trials: run_trials(target.root, target.test, trials).results)
+            for each in failures
+        ]
+    kept = [child_case.write(options.dir, target.root, target.test, each) for each in failures]
+    if options.json:
+        described = [describe_failure(failure, file) for failure, file in zip(failures, kept, strict=True)]
+        say_data({"trials": len(tried), "failures": described})
+    else:
+        say("\n".join(format_fuzz(options.what, tried, done, failures, kept)))
+    if done.interrupted and not seconds:
+        raise KeyboardInterrupt
+    return DIVERGED if failures else SAME
+
+
+def explain_unfounded(done: PlanResult) -> str | None:
+    """Return why the trials say nothing: pytest ran none of them, or the test fails on its own recording."""
+    plain = next((result for result in done.results if not result.trial.number), None)
+    if plain is None:
+        reason = next(iter(done.unjudged), "") or done.printed.strip()
+        return f"pytest ran no neighbour of it:\n{reason}"
+    if plain.violations or not (plain.end == "passed" or plain.trial.kind == "fuzz"):
+        why = plain.violations[0].text if plain.violations else plain.end
+        return f"it fails on its own recording, and that comes first: {why}"
+    return None
+
+
+def describe_failure(failure: FuzzFailure, kept: Path) -> dict[str, Any]:
+    """Return a failure as plain data."""
+    return {
+        "invariant": failure.violation.invariant,
+        "text": failure.violation.text,
+        "perturb": [each.plain() for each in failure.neighbour],
+        "served": SERVED[weakest_label(failure.neighbour)],
+        "neighbours": failure.shown_by,
+        "case": format_path(kept),
+    }
+
+
+def format_fuzz(
+    what: str, tried: Sequence[TrialResult], done: PlanResult, failures: Sequence[FuzzFailure], kept: Sequence[Path]
+) -> Iterator[str]:
+    """Yield what came of the neighbours, then each cause with its smallest neighbour and its case."""
+    broken = sum(bool(result.violations) for result in tried)
+    yield f"{what}: {format_count(len(tried), 'neighbour')}, {len(tried) - broken} hold"
+    if done.unjudged:
+        yield f"  {format_count(len(done.unjudged), 'neighbour')} not judged: {done.unjudged[0].splitlines()[0]}"
+    for failure, file in zip(failures, kept, strict=True):
+        yield ""
+        yield f"{failure.violation.invariant}: {failure.violation.text} ({format_count(failure.shown_by, 'neighbour')})"
+        yield from (f"  {each.describe()}" for each in failure.neighbour)
+        yield f"  served {SERVED[weakest_label(failure.neighbour)]}: this is about what the agent does, not its answer"
+        yield f"  kept:  pytest {quoted(format_path(file))}"
+
+
+class Bar:
+    """A line on a terminal: trials, failures, and what is left of the budget."""
+
+    def __init__(self, total: int, seconds: float) -> None:
+        """Show nothing yet, and nothing at all where stderr is no terminal."""
+        self.total, self.seconds, self.shown = total, seconds, sys.stderr.isatty()
+
+    def show(self, results: Sequence[TrialResult]) -> None:
+        """Draw the line anew."""
+        count, failures = len(results), sum(bool(result.violations) for result in results)
+        part = "#" * (BAR * min(count, self.total) // self.total)
+        left = f"{self.seconds:g} s in all" if self.seconds else f"{max(self.total + 1 - count, 0)} left"
+        if self.shown:
+            text = f"fuzz [{part:{BAR}}] {format_count(count, 'trial')}, {format_count(failures, 'failure')}, {left}"
+            print(f"\r{text:78}", end="", file=sys.stderr, flush=True)
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self.shown:
+            print(f"\r{'':78}\r", end="", file=sys.stderr, flush=True)
+
+
+def vacuity(options: argparse.Namespace) -> int:
+    """`agentreplay vacuity NODEID|SNAPSHOT|CASE [--json]`."""
+    target = find_target(options.what)
+    calls = list_calls(target.run)
+    changes = [
+        Perturbation(operator, at)
+        for at, exchange in enumerate(calls, 1)
+        for operator in OTHER_REPLIES
+        if list_arguments(operator, exchange, target.run)
+    ]
+    if not changes:
+        return complain(f"{options.what}: no reply of a model in it can be replaced by another one", NOTHING)
+    trials = [Trial(0, (), "vacuity"), *(Trial(n, (each,), "vacuity") for n, each in enumerate(changes, 1))]
+    done = run_trials(target.root, target.test, trials)
+    if (why := explain_unfounded(done)) is not None:
+        return complain(f"{options.what}: {why}", CANNOT)
+    rows = [*make_rows(target.run, [result for result in done.results if result.trial.number])]
+    vacuous = not any(row["noticed"] for row in rows)
+    if options.json:
+        say_data({"vacuous": vacuous, "turns": rows})
+    else:
+        say("\n".join(format_vacuity(options.what, rows, vacuous=vacuous)))
+    return DIVERGED if vacuous else SAME
+
+
+def make_rows(run: Run, results: Sequence[TrialResult]) -> Iterator[dict[str, Any]]:
+    """Yield a row for each turn: which other replies the test noticed, which it did not, which ended the run early."""
+    calls, every = list_calls(run), turns(run, READER)
+    by_call: dict[int, list[TrialResult]] = {}
+    for result in results:
+        by_call.setdefault(result.trial.neighbour[0].at, []).append(result)
+    for at, group in sorted(by_call.items()):
+        yield {
+            "call": at,
+            "turn": seat(every, calls[at - 1]).turn.told,
+            "noticed": [name(result) for result in group if result.noticed],
+            "unnoticed": [name(result) for result in group if result.end == "passed"],
+            "stopped": [name(result) for result in group if result.end == "stopped"],
+        }
+
+
+def name(result: TrialResult) -> str:
+    """Return the operator of a trial of one perturbation."""
+    return result.trial.neighbour[0].operator
+
+
+def format_vacuity(what: str, rows: Sequence[dict[str, Any]], *, vacuous: bool) -> Iterator[str]:
+    """Yield a line for each turn, then what it means."""
+    for row in rows:
+        word = "noticed" if row["noticed"] else "not noticed"
+        parts = [f"{kind} {', '.join(row[kind])}" for kind in ("noticed", "unnoticed", "stopped") if row[kind]]
+        yield f"{row['turn']:10} {word:12} {'; '.join(parts)}"
+    if vacuous:
+        yield f"{what}: VACUOUS: whatever the model replies, no assertion of it fails"
+    elif idle := [row["turn"] for row in rows if not row["noticed"]]:
+        yield f"{what}: no assertion depends on {', '.join(idle)}"
+    else:
+        yield f"{what}: assertions depend on the replies of every turn"

@@ -1,0 +1,196 @@
+"""The neighbours of a run: which perturbations fit it, how they are drawn, and the run that several of them make."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import combinations
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from pytest_agentreplay.core.order_permutations import draw_numbers
+from pytest_agentreplay.core.perturbation import LASTING, NOT_DRAWN, OPERATORS, Perturbation
+from pytest_agentreplay.core.turns import is_model
+from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.errors import CaseError
+from pytest_agentreplay.fuzz import content_changes, wire_changes
+from pytest_agentreplay.fuzz.instants import list_instants, shift_clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pytest_agentreplay.core.model import Exchange, Json, Run
+
+FAULTS = ("server-error", "partial-error", "html-error", "empty-error", "connection-reset", "timeout", "broken-body")
+STREAMS = ("split-stream", "stream-comments", "stream-crlf", "unknown-event", "unknown-field", "member-order",
+           "cut-stream", "double-event")  # fmt: skip
+REPLIES = ("malformed-arguments", "wrong-types", "unknown-tool", "repeated-use", "empty-answer", "refusal", "length",
+           "endless-loop", "other-arguments", "other-tool", "other-answer")  # fmt: skip
+RESULTS = ("tool-error", "null-result", "empty-result", "dropped-field", "wrong-type-result", "huge-result",
+           "right-to-left", "injection", "stale-result", "shuffled-items", "dropped-item", "doubled-item")  # fmt: skip
+WORDS = ("typo", "letter-case", "spaces", "injected-words")
+"""They change what the agent is given, which a case alone knows."""
+MOST_AT_ONCE = 3
+"""Perturbations of one neighbour."""
+
+Neighbour: TypeAlias = tuple[Perturbation, ...]
+
+
+class Candidate(NamedTuple):
+    """An operator that fits a call, with its arguments, the simplest first."""
+
+    operator: str
+    at: int
+    arguments: Sequence[Json]
+
+
+def list_calls(run: Run) -> list[Exchange]:
+    """Return the calls of a run as reports count them, from 1: those that the agent made itself."""
+    return [x for x in run.exchanges if x.parent is None]
+
+
+def list_candidates(run: Run, *, orders: int = 0, words: bool = False) -> list[Candidate]:
+    """Return what can be changed in a run.
+
+    `orders` is the number of other orders in which its answers may come, `words` says that the agent's input is known.
+    """
+    found: list[Candidate] = []
+    for at, exchange in enumerate(list_calls(run), 1):
+        for operator in OPERATORS:
+            arguments = list_arguments(operator, exchange, run)
+            found += [Candidate(operator, at, arguments)] if arguments else []
+    if orders:
+        found.append(Candidate("completion-order", 0, range(1, orders + 1)))
+    found += [Candidate("clock", at, instants) for at, instants in list_instants(run)]
+    return found + [Candidate(operator, 0, (None,)) for operator in WORDS * words]
+
+
+def list_arguments(operator: str, exchange: Exchange, run: Run) -> Sequence[Json]:
+    """Return the arguments of an operator at a call, the simplest first; none where it does not fit."""
+    if exchange.abandoned:
+        return ()
+    if operator in FAULTS or operator == "outage":
+        return wire_changes.list_faults(operator, exchange)
+    if operator in STREAMS:
+        return wire_changes.list_changes(operator, exchange)
+    if operator in REPLIES:
+        return content_changes.list_replies(operator, exchange, run)
+    if operator in RESULTS:
+        return content_changes.list_results(operator, exchange, run)
+    return ()
+
+
+def draw_neighbours(candidates: Sequence[Candidate], *, seed: int, budget: int) -> list[Neighbour]:
+    """Return at most `budget` different neighbours, the same for the same seed on every machine.
+
+    Each candidate comes once by itself, in an order drawn by the seed, before two and three of them come together.
+    """
+    draw = draw_numbers(seed)
+    drawn = [candidate for candidate in candidates if candidate.operator not in NOT_DRAWN]
+    found: dict[Neighbour, None] = {}
+    for candidate in shuffle(drawn, draw):
+        found[(pick(candidate, draw),)] = None
+    tries = 0
+    while drawn and len(found) < budget and tries < 4 * budget:
+        tries += 1
+        several = (drawn[draw(len(drawn))] for _ in range(1 + draw(MOST_AT_ONCE)))
+        by_place = {candidate.at: candidate for candidate in several}
+        chosen = [pick(by_place[at], draw) for at in sorted(by_place)]
+        last = next((place for place, each in enumerate(chosen, 1) if each.operator in LASTING), len(chosen))
+        found[tuple(chosen[:last])] = None
+    return [*found][:budget]
+
+
+def shuffle(candidates: Sequence[Candidate], draw: Callable[[int], int]) -> list[Candidate]:
+    """Return the candidates in a drawn order."""
+    left, order = [*candidates], []
+    while left:
+        order.append(left.pop(draw(len(left))))
+    return order
+
+
+def pick(candidate: Candidate, draw: Callable[[int], int]) -> Perturbation:
+    """Return a candidate with one of its arguments."""
+    return Perturbation(candidate.operator, candidate.at, candidate.arguments[draw(len(candidate.arguments))])
+
+
+def list_smaller(neighbour: Neighbour) -> list[Neighbour]:
+    """Return the neighbours that have fewer of the perturbations, the fewest first."""
+    sizes = range(1, len(neighbour))
+    return [subset for size in sizes for subset in combinations(neighbour, size)]
+
+
+def list_simpler(neighbour: Neighbour, candidates: Sequence[Candidate], most: int = 12) -> list[Neighbour]:
+    """Return the neighbours in which one perturbation has a simpler argument, the simplest first."""
+    arguments = {(candidate.operator, candidate.at): candidate.arguments for candidate in candidates}
+    found = []
+    for place, perturbation in enumerate(neighbour):
+        for argument in arguments.get(perturbation[:2], ())[:most]:
+            if argument == perturbation.argument:
+                break
+            found.append((*neighbour[:place], perturbation._replace(argument=argument), *neighbour[place + 1 :]))
+    return found
+
+
+def perturb(run: Run, neighbour: Neighbour, file: str) -> Run:
+    """Return the neighbour of a run. What a session does itself (order of answers, the user's words) is left to it.
+
+    Raises CaseError, which names `file`, for a perturbation that does not fit.
+    """
+    calls = list_calls(run)
+    for perturbation in neighbour:
+        operator, at, argument = perturbation
+        if operator not in OPERATORS:
+            raise CaseError(f"there is no operator {operator}", file=file)
+        if operator == "completion-order" or operator in WORDS:
+            continue
+        if not 0 < at <= len(calls):
+            raise CaseError(f"{operator} at call {at}: the run has the calls 1 to {len(calls)}", file=file)
+        present = next((x for x in run.exchanges if x.start == calls[at - 1].start), None)
+        if present is not None and operator == "clock":
+            run = shift_clock(run, present.start, read_instant(argument, file))
+            continue
+        if present is None or not fits(operator, present, argument, run):
+            raise CaseError(f"{operator} at call {at} does not fit that call ({argument})", file=file)
+        run = apply(run, present, perturbation)
+    return run
+
+
+def fits(operator: str, exchange: Exchange, argument: Json, run: Run) -> bool:
+    """Return whether an operator can change a call by that argument. A number of bytes may be any."""
+    arguments = list_arguments(operator, exchange, run)
+    if operator in {"cut-stream", "split-stream"}:
+        return bool(arguments) and type(argument) is int and argument > 0
+    return argument in arguments
+
+
+def read_instant(argument: Json, file: str) -> datetime:
+    """Return an instant in ISO 8601. Raises CaseError."""
+    try:
+        instant = datetime.fromisoformat(str(argument))
+    except ValueError:
+        raise CaseError(f"clock: {argument} is no instant like 2028-02-29T00:00:00+00:00", file=file) from None
+    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+
+
+def apply(run: Run, exchange: Exchange, perturbation: Perturbation) -> Run:
+    """Return the run with one call changed."""
+    operator, _, argument = perturbation
+    place = run.exchanges.index(exchange)
+    before, after = run.exchanges[:place], run.exchanges[place + 1 :]
+    if operator in FAULTS:
+        # An exchange of its own before the recorded one: whoever repeats the call gets the recorded answer next.
+        number = max(max(x.start, x.finish or 0) for x in run.exchanges) + 1
+        outcome = wire_changes.make_fault(operator, exchange, argument)
+        fault = replace(exchange, outcome=outcome, start=number, finish=number, parts=())
+        return replace(run, exchanges=(*before, fault, exchange, *after))
+    if operator == "outage":
+        exchange = replace(exchange, outcome=wire_changes.make_fault(operator, exchange, argument), parts=())
+    elif operator in STREAMS:
+        exchange = replace(exchange, outcome=wire_changes.change_bytes(operator, exchange, argument), parts=())
+    elif operator in REPLIES:
+        exchange = replace(exchange, outcome=content_changes.change_reply(operator, exchange, run), parts=())
+    else:
+        exchange = replace(exchange, outcome=content_changes.change_result(operator, exchange, argument, run), parts=())
+    if operator in LASTING:  # the last answer of a kind is repeated for whoever asks for more
+        after = tuple(x for x in after if not is_model(x.call, READER))
+    return replace(run, exchanges=(*before, exchange, *after))

@@ -1,0 +1,67 @@
+"""From many failing neighbours to few: one for each cause, with the fewest perturbations and the simplest arguments."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_agentreplay.fuzz.neighbours import list_simpler, list_smaller
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pytest_agentreplay.fuzz.invariants import Violation
+    from pytest_agentreplay.fuzz.neighbours import Candidate, Neighbour
+    from pytest_agentreplay.fuzz.trials import Trial, TrialResult
+
+NUMBER = re.compile(r"\d+")
+DETAILS = re.compile(r"[(:]")
+
+
+class FuzzFailure(NamedTuple):
+    """One cause: what is violated, the smallest neighbour that shows it, and how many neighbours did."""
+
+    violation: Violation
+    neighbour: Neighbour
+    shown_by: int
+
+
+def find_cause(violation: Violation) -> str:
+    """Return what two violations of one cause have in common: the text up to its details, without numbers."""
+    return f"{violation.invariant}: {NUMBER.sub('_', DETAILS.split(violation.text)[0])}"
+
+
+def group_failures(results: Iterable[TrialResult]) -> list[FuzzFailure]:
+    """Return a failure for each cause, by the neighbour with the fewest perturbations."""
+    groups: dict[str, list[tuple[Violation, Neighbour]]] = {}
+    for result in results:
+        for violation in result.violations[:1]:
+            groups.setdefault(find_cause(violation), []).append((violation, result.trial.neighbour))
+    return [FuzzFailure(*min(group, key=lambda pair: len(pair[1])), len(group)) for group in groups.values()]
+
+
+def shrink(
+    failure: FuzzFailure,
+    candidates: Sequence[Candidate],
+    trial: Trial,
+    run: Callable[[Sequence[Trial]], Iterable[TrialResult]],
+) -> FuzzFailure:
+    """Return the failure with the fewest perturbations, and then with simpler arguments, that still show its cause.
+
+    `run` tries neighbours; it is asked twice at most, since each time costs a session. `trial` says what to look for.
+    """
+
+    def keep_first(failure: FuzzFailure, neighbours: Sequence[Neighbour]) -> FuzzFailure:
+        """Return the failure as the first of `neighbours` shows it; as it is where none does."""
+        trials = [trial._replace(number=number, neighbour=each) for number, each in enumerate(neighbours, 1)]
+        shown = {
+            result.trial.neighbour: violation
+            for result in (run(trials) if trials else ())
+            for violation in result.violations
+            if find_cause(violation) == find_cause(failure.violation)
+        }
+        first = next((neighbour for neighbour in neighbours if neighbour in shown), None)
+        return failure if first is None else failure._replace(neighbour=first, violation=shown[first])
+
+    failure = keep_first(failure, list_smaller(failure.neighbour))
+    return keep_first(failure, list_simpler(failure.neighbour, candidates))

@@ -1,0 +1,165 @@
+"""A test replayed on a neighbour of its recording: judged by invariants, whatever the test itself says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.cases.view import RunView
+from pytest_agentreplay.core.model import Header, Run
+from pytest_agentreplay.core.perturbation import OPERATORS, weakest_label
+from pytest_agentreplay.core.turns import is_model
+from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.errors import ReplayDiverged
+from pytest_agentreplay.fuzz.invariants import Violation, find_crash, find_violations
+from pytest_agentreplay.fuzz.neighbour_backend import ENDLESS, NeighbourBackend
+from pytest_agentreplay.fuzz.neighbours import list_calls, perturb
+from pytest_agentreplay.fuzz.trials import TrialResult
+from pytest_agentreplay.fuzz.user_invariants import ask_invariants
+from pytest_agentreplay.report.other_findings import describe_neighbour
+from pytest_agentreplay.runs.offline_session import make_schedule
+from pytest_agentreplay.runs.partial_replay import list_orders, reorder_answers
+from pytest_agentreplay.runs.replay_session import ReplaySession
+from pytest_agentreplay.store.display_path import format_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import CodeType
+
+    from pytest_agentreplay.codec import Snapshot
+    from pytest_agentreplay.core.backends.replay import ReplayBackend
+    from pytest_agentreplay.core.matching import Matching
+    from pytest_agentreplay.core.model import JsonObject
+    from pytest_agentreplay.core.order_permutations import Order
+    from pytest_agentreplay.fuzz.trials import Trial
+    from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
+    from pytest_agentreplay.report.finding import Finding
+    from pytest_agentreplay.runs.run_session import EndedRun, Location
+    from pytest_agentreplay.settings import Settings
+
+
+class TrialSession(ReplaySession):
+    """Answers from a neighbour of `snapshot`. `own` is the code of the test function."""
+
+    def __init__(
+        self,
+        place: Location,
+        settings: Settings,
+        snapshot: Snapshot,
+        trial: Trial,
+        *,
+        own: CodeType | None = None,
+    ) -> None:
+        """Raises CaseError for a perturbation that does not fit the recording."""
+        self.trial = trial
+        self.base = snapshot.run
+        self.own = own
+        self.label = weakest_label(trial.neighbour)
+        run = perturb(snapshot.run, trial.neighbour, format_path(place.snapshot))
+        self.completion = find_completion(run, trial)
+        if self.completion:
+            run = reorder_answers(run, self.completion)
+        super().__init__(place, settings._replace(adopt="", expect="", waits=False), replace(snapshot, run=run))
+        self.replayer.policy = replace(self.replayer.policy, any_order=True, looks_ahead=False)
+
+    def make_backend(self, recorded: Run, matching: Matching) -> ReplayBackend:
+        """Return the backend that answers from the neighbour."""
+        self.matching = matching
+        self.neighbour = NeighbourBackend(recorded, matching, strict=self.label == "transparent")
+        return self.neighbour
+
+    def make_order(self) -> ReleaseQueue | None:
+        """Return what releases the answers in another order; None where they come at once."""
+        if not self.completion:
+            return None
+        from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
+
+        schedule = make_schedule(self.snapshot.run, self.completion)
+        return ReleaseQueue(schedule, self.interception, self.replayer.explain_stall, loose=True)
+
+    def run(self) -> Run:
+        """Return the calls as they were made now, each with what it was given."""
+        return Run(Header(self.place.test), self.neighbour.list_made())
+
+    def end_body(self, ended: EndedRun) -> Finding | None:
+        """Return the finding of an invariant that does not hold; how the test ended is none by itself."""
+        stopped = self.replayer.find_divergence() is not None or isinstance(ended.failure, ReplayDiverged)
+        end = (
+            "passed"
+            if ended.passed
+            else ended.outcome()["status"]
+            if ended.failure is None
+            else type(ended.failure).__name__
+        )
+        result = TrialResult(self.trial, (), "stopped" if stopped else str(end))
+        if self.trial.kind == "fuzz" and not ended.interrupted:
+            exempt = {name for each in self.trial.neighbour for name in OPERATORS[each.operator].exempt}
+            violations = dict.fromkeys(each for each in self.judge(ended) if each.invariant not in exempt)
+            result = result._replace(violations=(*violations,))
+        self.note(expect="fails as recorded")  # how a test of a neighbour ends is no verdict on it
+        self.summary = replace(self.summary, result=result.plain())
+        if not result.violations:
+            return None
+        finding = describe_neighbour(self.place.test, result.violations, self.trial.neighbour, self.trial.served)
+        self.summary = replace(self.summary, code=finding.code)
+        return finding
+
+    def end(self) -> Finding | None:
+        """Return nothing: what a teardown leaves undone in a neighbour is open."""
+        self.close()
+        return None
+
+    def judge(self, ended: EndedRun) -> Iterator[Violation]:
+        """Yield the invariants that do not hold."""
+        if self.neighbour.endless:
+            yield Violation("ends", f"{ENDLESS}: it was stopped after {self.neighbour.most} calls")
+        before = [exchange.call for exchange in list_calls(self.base)]
+        made, effects = self.neighbour.attempts, self.tools.has_effects
+        yield from find_violations(before, made, self.trial.neighbour, self.matching, effects)
+        if self.label == "transparent" and not self.neighbour.endless:
+            yield from self.compare_ends(ended)
+        elif not isinstance(ended.failure, ReplayDiverged) and self.neighbour.find_divergence() is None:
+            crash = find_crash(ended.failure, self.place.root, self.own)
+            yield from [crash] if crash is not None else []
+        run = self.run()
+        view = RunView(lambda: truncate(run, self.base) if self.label == "opaque" else run, READER)
+        yield from ask_invariants(self.trial.invariants, view)
+
+    def compare_ends(self, ended: EndedRun) -> Iterator[Violation]:
+        """Yield how a test ends otherwise than recorded, though every recorded reply is still true."""
+        divergence = self.neighbour.find_divergence() or self.neighbour.finish(self._body)
+        if divergence is not None:
+            yield Violation("ends as recorded", divergence.summary)
+            return
+        now, before = self.redact_outcome(ended), self.base.header.outcome
+        if (now.get("status"), now.get("type")) != (before.get("status"), before.get("type")):
+            yield Violation("ends as recorded", f"the test {describe_end(now)}, recorded: {describe_end(before)}")
+
+
+def find_completion(run: Run, trial: Trial) -> Order:
+    """Return the order of answers that a trial asks for; none for the recorded one."""
+    numbers = [p.argument for p in trial.neighbour if p.operator == "completion-order"]
+    if not numbers or not isinstance(number := numbers[0], int):
+        return ()
+    orders = list_orders(run, limit=number)
+    return orders[number - 1] if 0 < number <= len(orders) else ()
+
+
+def describe_end(outcome: JsonObject) -> str:
+    """Return how a test ended in a few words."""
+    if outcome.get("status") != "failed":
+        return str(outcome.get("status"))
+    return f"failed with {outcome.get('type')}: {outcome.get('message')}"
+
+
+def truncate(now: Run, base: Run) -> Run:
+    """Return the run up to the first request of a model after the changed answer: later replies do not know of it."""
+    recorded = {id(x.outcome) for x in base.exchanges}
+    kept, changed = [], False
+    for exchange in now.exchanges:
+        if changed and is_model(exchange.call, READER):
+            kept.append(replace(exchange, outcome=None))
+            break
+        kept.append(exchange)
+        changed |= id(exchange.outcome) not in recorded
+    return replace(now, exchanges=tuple(kept))

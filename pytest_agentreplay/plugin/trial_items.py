@@ -1,0 +1,136 @@
+"""A test on the neighbours of its recording: an item for each, so that xdist and shards share them.
+
+`--agentreplay-fuzz=N` draws N neighbours of each test; `agentreplay fuzz` and `agentreplay vacuity` hand a plan over
+that says which neighbours of which test. The items are collected from the snapshot, in replays alone, and share it with
+the plain item.
+"""
+
+from __future__ import annotations
+
+import json
+import unittest
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_agentreplay.errors import SettingsError, SnapshotError
+from pytest_agentreplay.fuzz.neighbours import draw_neighbours, list_candidates
+from pytest_agentreplay.fuzz.trials import Trial, read_trial
+from pytest_agentreplay.plugin import keys
+from pytest_agentreplay.plugin.keys import get_nodeid, get_settings, is_opted_in, store_of
+from pytest_agentreplay.plugin.orders import repeat_item
+from pytest_agentreplay.plugin.reports import get_summary
+from pytest_agentreplay.store import files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_agentreplay.codec import Snapshot
+    from pytest_agentreplay.fuzz.trial_session import TrialSession
+    from pytest_agentreplay.runs.run_session import Location
+    from pytest_agentreplay.settings import Settings
+
+PLAN: pytest.StashKey[dict[str, Any] | None] = pytest.StashKey()
+PLAIN: pytest.StashKey[pytest.Item] = pytest.StashKey()  # the item of the test on its recording
+PLUGIN = "agentreplay-neighbours"
+IN_SETUP = "the set-up of the test failed on this neighbour: only its body is judged"
+LONGEST = 2_000  # characters of an error that kept a trial from being judged
+
+
+def list_items(item: Any) -> Iterator[Any]:
+    """Yield the item and its neighbours; under a plan the neighbours of its test alone."""
+    plan = read_plan(item.config)
+    if plan is None:
+        yield item
+    if not isinstance(item, pytest.Function) or is_testcase(item) or not is_opted_in(item):
+        return
+    test = get_nodeid(item)
+    if plan is None:
+        trials = draw_trials(item, test)
+    elif plan["test"] == store_of(item.config).snapshot_id(test):
+        trials = [read_trial(plain) for plain in plan["trials"]]
+    else:
+        trials = []
+    for trial in trials:
+        other = repeat_item(item, test, trial.word)
+        other.stash[keys.NEIGHBOUR] = trial
+        if plan is None:  # a plan has the recording itself as its trial 0
+            other.stash[PLAIN] = item
+        yield other
+
+
+def is_testcase(item: pytest.Function) -> bool:
+    """Return whether it is a method of unittest.TestCase, of which pytest makes one item each."""
+    return item.cls is not None and issubclass(item.cls, unittest.TestCase)
+
+
+def draw_trials(item: pytest.Function, test: str) -> list[Trial]:
+    """Return the neighbours of a test; none where snapshot or settings do not fit: the plain item tells why."""
+    try:
+        settings = get_settings(item)
+        if settings.mode != "replay" or settings.axes.cell != "FF" or settings.adopt:
+            return []
+        store = store_of(item.config)
+        run = store.load(store.path_of(item.path, test), test).run
+    except (SettingsError, SnapshotError):  # the plain item fails by it
+        return []
+    seed, budget = settings.fuzz
+    neighbours = draw_neighbours(list_candidates(run, orders=count_orders(run)), seed=seed, budget=budget)
+    return [Trial(number, neighbour, "fuzz", settings.invariants) for number, neighbour in enumerate(neighbours, 1)]
+
+
+def count_orders(run: Any) -> int:
+    """Return in how many other orders the answers of a run may come."""
+    from pytest_agentreplay.core.order_permutations import LIMIT
+    from pytest_agentreplay.runs.partial_replay import list_orders
+
+    return len(list_orders(run, limit=LIMIT))
+
+
+def read_plan(config: pytest.Config) -> dict[str, Any] | None:
+    """Return what a command asks for: the test, its trials, and the file of their results; None without a command."""
+    if PLAN not in config.stash:
+        file = config.option.agentreplay_neighbours
+        config.stash[PLAN] = None if file is None else json.loads(Path(file).read_bytes())
+    return config.stash[PLAN]
+
+
+def skip_unfounded(item: pytest.Item) -> None:
+    """Skip a neighbour of a test that fails on its own recording, as far as this process knows."""
+    # Under xdist the plain item may run in another process: then the neighbour is tried.
+    session = item.stash[PLAIN].stash.get(keys.RUN_SESSION, None) if PLAIN in item.stash else None
+    if session is not None and (session.summary.failed or session.summary.code):
+        item.add_marker(pytest.mark.skip(reason="the test fails on its own recording: that comes first"))
+
+
+def make_trial_session(item: pytest.Item) -> Callable[..., TrialSession]:
+    """Return what makes the session of a neighbour: of the place, the settings and the snapshot of its test."""
+    from pytest_agentreplay.fuzz.trial_session import TrialSession
+
+    trial, own = item.stash[keys.NEIGHBOUR], getattr(getattr(item, "obj", None), "__code__", None)
+
+    def make(place: Location, settings: Settings, snapshot: Snapshot, _edited: object) -> TrialSession:
+        return TrialSession(place, settings, snapshot, trial, own=own)
+
+    return make
+
+
+class TrialResults:
+    """Writes the result of each trial as soon as it is there, so that an interrupted command has lost none."""
+
+    def __init__(self, plan: dict[str, Any]) -> None:
+        self.file = files.Appending(Path(plan["into"]))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Append a line for the result of a trial, or for an item that came to none."""
+        summary = get_summary(report)
+        row = getattr(report, "agentreplay_result", None) if summary is None else summary.result
+        if row is None and report.when != "call" and not report.passed:
+            row = {"unjudged": report.nodeid, "why": report.longreprtext[-LONGEST:]}
+        if row is not None:
+            self.file.append(json.dumps(row).encode() + b"\n")
+
+    def pytest_sessionfinish(self) -> None:
+        """Close the file."""
+        self.file.close()

@@ -1,0 +1,224 @@
+"""Bugs that are planted in small agents: each is found within 400 trials and shrunk; the sound agents are not accused."""
+
+import json
+import re
+
+import pytest
+
+from pytest_agentreplay.demo.script import Ask, Say
+from tests.support.small_projects import furnished, recorded
+
+AGENT = '''
+import asyncio, codecs, datetime, json, os, re
+import httpx2
+
+DONE = set()
+
+def lookup(order):
+    return {"order": order, "status": "refunded" if order in DONE else "paid", "amount": 20}
+
+def refund(order, amount):
+    DONE.add(order)
+    return "refunded"
+
+def close_day(first, last):
+    return "closed"
+
+async def forecast(city):
+    await asyncio.sleep({"Rome": 0.01, "Oslo": 0.02}[city])
+    return f"sunny in {city}"
+
+def post(messages, **more):
+    body = {"model": "m", "messages": messages, **more}
+    return httpx2.stream("POST", os.environ["MODEL_URL"] + "/v1/chat/completions", json=body)
+
+def ask(text):
+    with post([{"role": "user", "content": text}]) as reply:
+        reply.raise_for_status()
+        reply.read()
+        return reply.json()["choices"][0]["message"]["content"] or ""
+
+def ask_patiently(text):
+    for attempt in range(5):
+        try:
+            return ask(text)
+        except (httpx2.HTTPError, json.JSONDecodeError):
+            if attempt == 4:
+                raise
+
+def read_chunks(text, decode, finish):
+    """The events of a streamed answer."""
+    buffer = ""
+    with post([{"role": "user", "content": text}], stream=True) as reply:
+        reply.raise_for_status()
+        for data in reply.iter_bytes():
+            buffer += decode(data)
+    buffer += finish()
+    for line in buffer.splitlines():
+        if line.startswith("data:") and line[5:].strip() != "[DONE]":
+            yield json.loads(line[5:])
+
+def chunks(text):
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    return read_chunks(text, decoder.decode, lambda: decoder.decode(b"", final=True))
+
+# The sound agents, and the same with a bug.
+
+def settle(order):
+    ask_patiently(f"May {order} be refunded?")
+    refund(order, 20)
+    return ask_patiently(f"Tell about {order}")
+
+def settle_twice(order):
+    for attempt in range(3):
+        try:
+            ask(f"May {order} be refunded?")
+            refund(order, 20)
+            return ask(f"Tell about {order}")
+        except httpx2.HTTPError:
+            continue
+
+def listen():
+    return "".join(c["choices"][0]["delta"].get("content") or "" for c in chunks("greet") if c["choices"])
+
+def listen_to_known_events():
+    return "".join(c["choices"][0]["delta"].get("content") or "" for c in chunks("greet"))
+
+def listen_by_pieces():
+    found = read_chunks("greet", lambda data: data.decode(errors="replace"), str)
+    return "".join(c["choices"][0]["delta"].get("content") or "" for c in found if c["choices"])
+
+def act(careful):
+    arguments, end = "", None
+    try:
+        for chunk in chunks("act"):
+            for choice in chunk["choices"]:
+                end = choice["finish_reason"] or end
+                for use in choice["delta"].get("tool_calls") or []:
+                    arguments += use["function"].get("arguments") or ""
+    except json.JSONDecodeError:
+        if careful:
+            raise RuntimeError("the answer broke off") from None
+    if careful and end is None:
+        raise RuntimeError("the answer broke off")
+    order = re.search(r'"order": "([^"]*)', arguments)
+    amount = re.search(r'"amount": ([0-9]+)', arguments)
+    if careful:
+        try:
+            given = json.loads(arguments)
+            refund(str(given["order"]), int(given["amount"]))
+        except (ValueError, KeyError, TypeError):
+            raise RuntimeError("these are no arguments") from None
+    elif order and amount:
+        refund(order[1], int(amount[1]))
+
+def act_on_whole_calls():
+    act(careful=True)
+
+def act_on_partial_calls():
+    act(careful=False)
+
+async def gather_weather(keep):
+    notes = {}
+    async def look(city):
+        keep(notes, city, await forecast(city))
+    await asyncio.gather(*map(look, ["Rome", "Oslo"]))
+    return notes
+
+def weather_by_city():
+    return asyncio.run(gather_weather(lambda notes, city, text: notes.update({city: text})))["Oslo"]
+
+def weather_that_came_last():
+    return asyncio.run(gather_weather(lambda notes, city, text: notes.update(last=text)))["last"]
+
+def close_one_day():
+    day = datetime.date.today().isoformat()
+    ask_patiently("close the day?")
+    close_day(day, day)
+
+def close_two_days():
+    day = datetime.date.today().isoformat()
+    ask_patiently("close the day?")
+    close_day(day, datetime.date.today().isoformat())
+
+def refund_once():
+    row = lookup("A-3")
+    if row.get("status") == "paid":
+        refund("A-3", 20)
+    lookup("A-3")
+    return ask_patiently("done")
+
+def refund_until_seen():
+    for attempt in range(2):
+        if lookup("A-3")["status"] == "paid":
+            refund("A-3", 20)
+    return ask_patiently("done")
+'''
+INI = """agentreplay_tools =
+    agent.lookup = read
+    agent.refund
+    agent.close_day
+    agent.forecast = read
+"""
+PROGRAMS = {
+    "settle": ("settle", "settle_twice", "repeated effect: refund"),
+    "unknown event": ("listen", "listen_to_known_events", "unknown-event"),
+    "characters": ("listen", "listen_by_pieces", "split-stream"),
+    "partial call": ("act_on_whole_calls", "act_on_partial_calls", "unrecorded effect: refund"),
+    "last finished wins": ("weather_by_city", "weather_that_came_last", "completion-order"),
+    "midnight": ("close_one_day", "close_two_days", "unrecorded effect: close_day"),
+    "stale row": ("refund_once", "refund_until_seen", "repeated effect: refund"),
+}
+GIVEN = {"settle": "'A-1'", "settle_twice": "'A-1'"}
+CHECKS = {"listen": "answer == 'Grüße aus Köln, größer als je'", "weather": "answer == 'sunny in Oslo'"}
+
+
+def reply(body, _number):
+    """The model of all of them."""
+    if body["messages"][-1]["content"] == "act":
+        return Ask("refund", {"order": "A-17", "amount": 1850})
+    return Say("Grüße aus Köln, größer als je")
+
+
+def write_test(name):
+    """The test of one program."""
+    check = next((check for beginning, check in CHECKS.items() if name.startswith(beginning)), "True")
+    return f"def test_{name}(agentreplay):\n    answer = agent.{name}({GIVEN.get(name, '')})\n    assert {check}\n"
+
+
+@pytest.fixture
+def programs(project):
+    """A project in which each program has a test of its own, recorded."""
+
+    def make(*names):
+        project.server._replies = reply
+        tests = "\n".join(["import agent", *map(write_test, names)])
+        return recorded(furnished(project, INI, agent=AGENT, test_shop=tests))
+
+    return make
+
+
+def fuzz(project, name, *words):
+    """The command on the test of a program: its exit code, and what it found."""
+    done = project.command("fuzz", f"test_shop.py::test_{name}", "--json", *words, MODEL_URL="http://127.0.0.1:9")
+    assert done.returncode in {0, 1}, done.stdout + done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("bug", PROGRAMS)
+def test_a_planted_bug_is_found_and_shrunk_and_its_sound_twin_is_not_accused(bug, programs):
+    sound, broken, sign = PROGRAMS[bug]
+    project = programs(sound, broken)
+    code, found = fuzz(project, broken, "--budget", "400")
+    texts = [
+        f"{failure['invariant']}: {failure['text']} {' '.join(each['operator'] for each in failure['perturb'])}"
+        for failure in found["failures"]
+    ]
+    assert code == 1
+    assert any(sign in text for text in texts), texts
+    assert all(len(failure["perturb"]) <= 2 for failure in found["failures"])
+    loaded = " ".join(project.options)
+    kept = project.run("cases", "-q", "-rx", MODEL_URL="http://127.0.0.1:9", PYTEST_ADDOPTS=loaded)
+    assert re.search(rf"{len(texts)} xfailed", kept.stdout), kept.stdout
+    code, found = fuzz(project, sound, "--budget", "400")
+    assert (code, found["failures"]) == (0, [])
