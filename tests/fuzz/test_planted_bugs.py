@@ -1,4 +1,4 @@
-"""Bugs that are planted in small agents: each is found within 400 trials and shrunk; the sound agents are not accused."""
+"""Bugs that are planted in small agents: each is found within 120 trials and shrunk; the sound agents are not accused."""
 
 import json
 import re
@@ -56,7 +56,10 @@ def read_chunks(text, decode, finish):
     buffer += finish()
     for line in buffer.splitlines():
         if line.startswith("data:") and line[5:].strip() != "[DONE]":
-            yield json.loads(line[5:])
+            try:
+                yield json.loads(line[5:])
+            except json.JSONDecodeError:
+                raise RuntimeError("the answer broke off") from None
 
 def chunks(text):
     decoder = codecs.getincrementaldecoder("utf-8")()
@@ -90,27 +93,26 @@ def listen_by_pieces():
 
 def act(careful):
     arguments, end = "", None
-    try:
-        for chunk in chunks("act"):
-            for choice in chunk["choices"]:
-                end = choice["finish_reason"] or end
-                for use in choice["delta"].get("tool_calls") or []:
-                    arguments += use["function"].get("arguments") or ""
-    except json.JSONDecodeError:
-        if careful:
-            raise RuntimeError("the answer broke off") from None
-    if careful and end is None:
-        raise RuntimeError("the answer broke off")
-    order = re.search(r'"order": "([^"]*)', arguments)
-    amount = re.search(r'"amount": ([0-9]+)', arguments)
+    for chunk in chunks("act"):
+        for choice in chunk["choices"]:
+            end = choice["finish_reason"] or end
+            for use in choice["delta"].get("tool_calls") or []:
+                arguments += use["function"].get("arguments") or ""
     if careful:
+        if end is None:
+            raise RuntimeError("the answer broke off")
         try:
             given = json.loads(arguments)
-            refund(str(given["order"]), int(given["amount"]))
+            if not isinstance(given["order"], str) or type(given["amount"]) is not int:
+                raise TypeError("these are no arguments")
         except (ValueError, KeyError, TypeError):
             raise RuntimeError("these are no arguments") from None
-    elif order and amount:
-        refund(order[1], int(amount[1]))
+        refund(given["order"], given["amount"])
+    else:
+        order = re.search(r'"order": "([^"]*)', arguments)
+        amount = re.search(r'"amount": ([0-9]+)', arguments)
+        if order and amount:
+            refund(order[1], int(amount[1]))
 
 def act_on_whole_calls():
     act(careful=True)
@@ -150,8 +152,8 @@ def refund_once():
 
 def refund_until_seen():
     for attempt in range(2):
-        if lookup("A-3")["status"] == "paid":
-            refund("A-3", 20)
+        if lookup("A-4")["status"] == "paid":
+            refund("A-4", 20)
     return ask_patiently("done")
 '''
 INI = """agentreplay_tools =
@@ -160,6 +162,8 @@ INI = """agentreplay_tools =
     agent.close_day
     agent.forecast = read
 """
+BUDGET = "120"
+"""Trials; the least that finds all of them is 58."""
 PROGRAMS = {
     "settle": ("settle", "settle_twice", "repeated effect: refund"),
     "unknown event": ("listen", "listen_to_known_events", "unknown-event"),
@@ -176,7 +180,7 @@ CHECKS = {"listen": "answer == 'Grüße aus Köln, größer als je'", "weather":
 def reply(body, _number):
     """The model of all of them."""
     if body["messages"][-1]["content"] == "act":
-        return Ask("refund", {"order": "A-17", "amount": 1850})
+        return Ask("refund", {"amount": 1850, "order": "A-17 and A-18 and A-19"})
     return Say("Grüße aus Köln, größer als je")
 
 
@@ -209,7 +213,7 @@ def fuzz(project, name, *words):
 def test_a_planted_bug_is_found_and_shrunk_and_its_sound_twin_is_not_accused(bug, programs):
     sound, broken, sign = PROGRAMS[bug]
     project = programs(sound, broken)
-    code, found = fuzz(project, broken, "--budget", "400")
+    code, found = fuzz(project, broken, "--budget", BUDGET)
     texts = [
         f"{failure['invariant']}: {failure['text']} {' '.join(each['operator'] for each in failure['perturb'])}"
         for failure in found["failures"]
@@ -220,5 +224,6 @@ def test_a_planted_bug_is_found_and_shrunk_and_its_sound_twin_is_not_accused(bug
     loaded = " ".join(project.options)
     kept = project.run("cases", "-q", "-rx", MODEL_URL="http://127.0.0.1:9", PYTEST_ADDOPTS=loaded)
     assert re.search(rf"{len(texts)} xfailed", kept.stdout), kept.stdout
-    code, found = fuzz(project, sound, "--budget", "400")
-    assert (code, found["failures"]) == (0, [])
+    code, found = fuzz(project, sound, "--budget", BUDGET)
+    assert found["failures"] == []
+    assert code == 0
