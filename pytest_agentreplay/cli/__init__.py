@@ -1,7 +1,7 @@
 """The command line. `agentreplay VERB ...`, also `python -m pytest_agentreplay`.
 
     runs     demo show diff bisect                      sealed      kit reseal recover rules
-    accepting   accept
+    accepting   accept                                  auditing    audit
     saying   what is printed, and the exit codes        leftovers   mv prune        serving     serve
     exploring   orders      fuzzing   fuzz vacuity      redacting   policy redact scan
     locking     verify lock                             replaying   replay cluster   exporting   export
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from pytest_agentreplay.cli import (
     accepting,
+    auditing,
     casework,
     exploring,
     exporting,
@@ -237,6 +238,8 @@ def build_parser() -> argparse.ArgumentParser:
     prune.add_argument("--dry-run", action="store_true", help="only list them")
     recover = files("recover", sealed.recover, "list interrupted and refused recordings, or make a run of one")
     recover.add_argument("journal", nargs="?", type=Path, help="a journal, or a pending run")
+    audit = files("audit", auditing.audit, "what of recorded calls is not compared, and whether it decides on replies")
+    audit.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="snapshots, or folders (default: all)")
     rules = files("rules", sealed.rules, "the fields that are not compared, and why")
     policy = files("policy", redacting.policy, "check a policy file: what it adds, changes, or takes back")
     policy.add_argument("what", choices=["check"])
@@ -283,7 +286,7 @@ def build_parser() -> argparse.ArgumentParser:
     export.add_argument("--to", required=True, choices=exporting.TO, help="the tool")
     export.add_argument("-o", "--out", type=Path, metavar="FILE", help="the file, or a folder (default: this one)")
     export.add_argument("--force", action="store_true", help="write over a file that holds something else")
-    for one in (diff, bisect, compare, drift, fuzz, vacuity, lineup, lint, kit, rules, scan, cold, cluster):
+    for one in (diff, bisect, compare, drift, fuzz, vacuity, lineup, lint, kit, rules, audit, scan, cold, cluster):
         one.add_argument("--json", action="store_true", help="print plain data")
     for one in (recover, redact, scan, lint, scaffold, freeze, bundle):
         one.add_argument(

@@ -74,15 +74,9 @@ def recover(options: argparse.Namespace) -> int:
 
 def rules(options: argparse.Namespace) -> int:
     """`agentreplay rules`."""
-    from pytest_agentreplay.dialects.rules import RULES
-    from pytest_agentreplay.runs.offline_session import list_accepted_rules
-    from pytest_agentreplay.settings.parsers import ignored_of, rules_of
-    from pytest_agentreplay.store.projects import ini_lines
+    from pytest_agentreplay.runs.key_audit_run import list_project_rules
 
-    root = root_above(Path.cwd())
-    lines, file = ini_lines(root, "agentreplay_ignore")
-    ignored = ignored_of(lines, f"{format_path(Path(file))}: agentreplay_ignore")
-    every = (*RULES, *list_accepted_rules(root), *(rule for line in ignored for rule in rules_of(*line)))
+    every = list_project_rules(root_above(Path.cwd()))
     if options.json:
         say_data([asdict(rule) for rule in every])
         return SAME

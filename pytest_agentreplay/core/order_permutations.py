@@ -134,7 +134,7 @@ def _drawn(recorded: Sequence[ReleasedAnswer], draw: Callable[[int], int]) -> Or
 
 
 def draw_numbers(seed: int) -> Callable[[int], int]:
-    """Whole numbers below what is asked for, the same on every machine and version."""
+    """Return a function that draws whole numbers below what is asked for, the same on every machine and version."""
     words = _words(seed)
     return lambda below: next(words) % below
 

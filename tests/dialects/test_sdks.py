@@ -11,6 +11,7 @@ import httpx2
 import openai
 import pytest
 
+from pytest_agentreplay.core.key_audit import KeyAudit
 from pytest_agentreplay.core.matching import ClientIds, Matching
 from pytest_agentreplay.core.model import Body, HttpCall, HttpReply
 from pytest_agentreplay.core.redaction import Redaction
@@ -121,6 +122,16 @@ def test_twice_the_same_keys_on_any_machine(name, monkeypatch):
         body = json.loads(first[0].body.data)
         assert (reading.dialect, reading.model, reading.stream) == (dialect, body["model"], bool(body.get("stream")))
         assert reading.kind == ("embeddings" if name == "embeddings" else "model")
+
+
+@pytest.mark.parametrize("name", DOES)
+def test_every_change_of_a_request_is_seen_or_hidden_by_a_declared_rule(name):
+    sdk, _, do = DOES[name]
+    audited = KeyAudit(MATCHING, READER).audit(record(sdk, do))
+    assert not audited.faults
+    rules = {label.partition(" (reason")[0] for label in audited.hidden}
+    assert rules <= {"rule openai_chat body $.prompt_cache_key", "rule http header content-type;boundary"}
+    assert audited.seen >= 10
 
 
 # ---- replies: what an SDK makes of a stream that we write is what the dialect reads in the same bytes

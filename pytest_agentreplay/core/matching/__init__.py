@@ -33,7 +33,7 @@ from pytest_agentreplay.core.matching.address import Url, boundary, content, hea
 from pytest_agentreplay.core.matching.wiring import MADE, MEANT, SHORTEST, ClientIds
 from pytest_agentreplay.core.model import SELF, Body, FrameCall, ToolCall
 from pytest_agentreplay.core.redaction.headers import secret_header
-from pytest_agentreplay.core.redaction.placeholders import DIGEST, OPAQUE
+from pytest_agentreplay.core.redaction.placeholders import DIGEST, OPAQUE, SIGNS
 from pytest_agentreplay.core.redaction.policy import PERSONAL
 from pytest_agentreplay.core.rules import BOUNDARY, MATCHED_HEADERS, RuleTable, compile_path, rewritten, show
 
@@ -262,9 +262,34 @@ class Matching:
         """
         return ids.key(self._text(call))
 
-    def text(self, call: Call) -> str:
-        """The canonical text of a call, of which `key` is the digest: ids and placeholders as they stand."""
-        return self._text(call)
+    def text(self, call: Call, held: MatchContent | None = None) -> str:
+        """The canonical text of a call, of which `key` is the digest: ids and placeholders as they stand.
+
+        `held` is taken for what the body of the call holds, where it is given.
+        """
+        return self._text(call, held)
+
+    def rule_table(self, call: Call) -> RuleTable:
+        """Return the rules for calls of this kind."""
+        return self._table("tool" if isinstance(call, ToolCall) else self._reader.read_call(call).dialect)
+
+    def ignored_values(self, call: Call) -> dict[str, tuple[Json, Rule | None]]:
+        """Return what of a call is not compared at all: path -> value and the rule that leaves it out.
+
+        Values that have a part that is declared equal are among them, and unmatched headers; these have no rule.
+        Credentials and local ports are not: which of them is which is compared.
+        """
+        equal = self._equal_parts(call) if self.rule_table(call).equal else {}
+        values: dict[str, tuple[Json, Rule | None]] = {
+            path: (value, None) for path, (value, marked) in equal.items() if value != marked
+        }
+        if not isinstance(call, ToolCall) and "url" in values and (url := split(call.url)).loopback:
+            values["url"] = call.url.replace(f":{url.port}", "", 1), None
+        for path, (value, rule) in self._unkeyed(call).items():
+            wired = path == "url.loopback-port" or (isinstance(value, str) and any(sign in value for sign in SIGNS))
+            if path.startswith("$") or not wired:
+                values[path] = value, rule
+        return values
 
     def counted(self, call: Call) -> Call:
         """The call with nothing of its body or arguments but what counts."""

@@ -1,0 +1,169 @@
+"""`agentreplay audit`: which changes the keys of a project's snapshots do not show, and whether replies hang on them.
+
+What each snapshot gives is kept below the private folder, with a digest of the file and of the rules: a second audit
+decodes only what has changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay import codec
+from pytest_agentreplay.core.canonical_json import canonical, digest
+from pytest_agentreplay.core.key_audit import KeyAudit, Sensitivity
+from pytest_agentreplay.core.matching import Matching
+from pytest_agentreplay.core.model import Failure, ToolReply
+from pytest_agentreplay.core.paths import near
+from pytest_agentreplay.core.reply_separators import ReplySample, Separator, find_separators
+from pytest_agentreplay.dialects import READER, RULES
+from pytest_agentreplay.errors import SnapshotError
+from pytest_agentreplay.redact.chosen_policy import in_force
+from pytest_agentreplay.runs.accept import normalize_reply
+from pytest_agentreplay.runs.offline_session import RULES_FILE, list_accepted_rules
+from pytest_agentreplay.settings.parsers import headers_of, ignored_of, rules_of
+from pytest_agentreplay.store import files, layout, reading
+from pytest_agentreplay.store.display_path import format_path
+from pytest_agentreplay.store.projects import ini_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_agentreplay.core.model import Exchange, Json, Run
+    from pytest_agentreplay.core.rules import Rule
+
+FORMAT = 1
+"""Of the file in which results are kept: another number reads every snapshot again."""
+SHOWN = 48
+"""Characters of a value that are kept; longer ones end in their digest."""
+IGNORE = "agentreplay_ignore"
+
+
+@dataclass(slots=True)
+class ProjectAudit:
+    """What an audit of a project's snapshots has come to.
+
+    `faults` are the hidden changes that no rule declares, by file. `advice` says by path how to compare a field again.
+    `damaged` are the errors of snapshots that cannot be read. `unchanged` snapshots were audited before.
+    """
+
+    snapshots: int = 0
+    unchanged: int = 0
+    sensitivity: Sensitivity = field(default_factory=Sensitivity)
+    faults: dict[str, list[str]] = field(default_factory=dict)
+    separators: list[Separator] = field(default_factory=list)
+    advice: dict[str, str] = field(default_factory=dict)
+    damaged: list[SnapshotError] = field(default_factory=list)
+
+
+def audit_snapshots(root: Path, snapshots: Iterable[Path]) -> ProjectAudit:
+    """Audit these files under the rules of the project at `root`. Raises SettingsError, PolicyError and CannotWrite."""
+    rules = list_project_rules(root)
+    lines, file = ini_lines(root, "agentreplay_headers")
+    headers = headers_of(lines, f"{format_path(file)}: agentreplay_headers")
+    compared = sorted(name.lower() for name, match in headers if match)
+    personal = sorted(in_force(root).personal)
+    matching = Matching(READER, rules, also=compared, personal=personal)
+    stated = [FORMAT, version("frozen-agentreplay"), compared, personal, [asdict(rule) for rule in rules]]
+    rules_digest = digest(json.dumps(stated))
+    place = layout.private_folder(root) / "audit.json"
+    kept = read_kept(place, rules_digest)
+    audit, audited, samples = KeyAudit(matching, READER), ProjectAudit(), list[ReplySample]()
+    results: dict[str, Any] = {}
+    for snapshot in snapshots:
+        path = near(snapshot.absolute(), root)
+        try:
+            data = reading.data(snapshot)
+            result = kept.get(path, {})
+            identity = hashlib.sha256(data).hexdigest()
+            if result.get("digest") != identity:
+                run = codec.loads(data, file=format_path(snapshot)).run
+                result = {"digest": identity, **audit_run(run, audit, matching)}
+        except SnapshotError as error:
+            audited.damaged.append(error)
+            continue
+        results[path] = result
+        audited.snapshots += 1
+        audited.unchanged += result is kept.get(path)
+        audited.sensitivity.add(Sensitivity(result["tried"], Counter(result["hidden"]), Counter(result["faults"])))
+        if result["faults"]:
+            audited.faults[format_path(snapshot)] = list(result["faults"])
+        audited.advice |= result["advice"]
+        samples += [ReplySample(*sample) for sample in result["samples"]]
+    audited.separators = find_separators(samples)
+    if audited.unchanged < audited.snapshots:
+        others = {path: result for path, result in kept.items() if files.exists(root / path)}
+        files.private(layout.private_folder(root))
+        files.write_whole(place, json.dumps({"rules": rules_digest, "results": others | results}))
+    return audited
+
+
+def list_project_rules(root: Path) -> tuple[Rule, ...]:
+    """Return the shipped rules, those that the project has accepted and those of its ini file. Raises SettingsError."""
+    lines, file = ini_lines(root, IGNORE)
+    ignored = ignored_of(lines, f"{format_path(Path(file))}: {IGNORE}")
+    return (*RULES, *list_accepted_rules(root), *(rule for line in ignored for rule in rules_of(*line)))
+
+
+def read_kept(place: Path, rules: str) -> dict[str, Any]:
+    """Return what former audits under the rules with this digest have kept, by the path of the snapshot."""
+    try:
+        kept = json.loads(files.read_if_there(place) or b"{}")
+        return dict(kept["results"]) if kept["rules"] == rules else {}
+    except (SnapshotError, ValueError, KeyError, TypeError):  # a damaged file costs time, and nothing else
+        return {}
+
+
+def audit_run(run: Run, audit: KeyAudit, matching: Matching) -> dict[str, Any]:
+    """Return what the audit of one run gives, as plain data. Raises SnapshotUnreadable for a damaged body."""
+    samples: list[tuple[str, str, dict[str, str]]] = []
+    advice: dict[str, str] = {}
+    for exchange in run.exchanges:
+        if reply := identify_reply(exchange):
+            ignored = matching.ignored_values(exchange.call)
+            advice |= {path: advise(path, rule) for path, (_, rule) in ignored.items()}
+            values = {path: shorten(value) for path, (value, _) in ignored.items()}
+            samples.append((matching.key_alone(exchange.call)[:24], reply[:24], values))
+    counts = audit.audit(exchange.call for exchange in run.exchanges)
+    changes = {"tried": counts.tried, "hidden": dict(counts.hidden), "faults": dict(counts.faults)}
+    return {**changes, "samples": samples, "advice": advice}
+
+
+def identify_reply(exchange: Exchange) -> str:
+    """Return a digest of what was decided or returned, without ids and times; "" for an error or nothing."""
+    outcome, reply = exchange.outcome, READER.read_reply(exchange.call, exchange.outcome)
+    if exchange.abandoned or isinstance(outcome, Failure) or reply.error:
+        return ""
+    uses: list[Json] = [[use.name, use.arguments] for use in reply.tool_uses]
+    if READER.read_call(exchange.call).kind == "model" and (uses or reply.text):
+        return digest(canonical([reply.text, uses]))
+    if isinstance(outcome, ToolReply):
+        return digest(canonical([outcome.value, [*(outcome.items or ())]]))
+    content = normalize_reply(exchange) or reply.result or reply.text
+    return digest(canonical(content)) if content else ""
+
+
+def shorten(value: Json) -> str:
+    """Return a value as a text of bounded length, which stays different from others."""
+    text = value if isinstance(value, str) else canonical(value)
+    return text if len(text) <= SHOWN else f"{text[: SHOWN - 10]}...{digest(text)[:7]}"
+
+
+def advise(path: str, rule: Rule | None) -> str:
+    """Return what makes a field compared that is not."""
+    part, _, name = path.partition(".")
+    if part == "headers":
+        return f"add to agentreplay_headers: {name} = match"
+    if rule is None:
+        return f"narrow the pattern in {IGNORE} that makes a part of it equal"
+    if rule.source == IGNORE:
+        written = rule.path if rule.part == "body" else f"{rule.part}:{rule.path}"
+        return f"take out of {IGNORE}: {written} = {rule.reason}"
+    if rule.source == RULES_FILE:
+        return f"take out of {RULES_FILE}: {rule.path}"
+    return "this rule is shipped and no setting undoes it: please report it"
