@@ -238,7 +238,7 @@ def build_parser() -> argparse.ArgumentParser:
     prune.add_argument("--dry-run", action="store_true", help="only list them")
     recover = files("recover", sealed.recover, "list interrupted and refused recordings, or make a run of one")
     recover.add_argument("journal", nargs="?", type=Path, help="a journal, or a pending run")
-    audit = files("audit", auditing.audit, "what of recorded calls is not compared, and whether it decides on replies")
+    audit = files("audit", auditing.audit, "which fields are not compared, and whether replies hang on them")
     audit.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="snapshots, or folders (default: all)")
     rules = files("rules", sealed.rules, "the fields that are not compared, and why")
     policy = files("policy", redacting.policy, "check a policy file: what it adds, changes, or takes back")

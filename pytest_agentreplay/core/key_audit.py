@@ -5,7 +5,8 @@ list are swapped, one change at a time. A change that leaves the key as it was i
 in an id that the client made itself. Any other hidden change is a fault of the matching.
 
 A body is reduced to what leads to the changed place, so that a change costs the same in a body of any size. Where a
-rule names an element of a list by its index, the other elements are null, and else left out.
+rule names an element of a list by its index, the other elements are null, and else left out. The dialect is that of the
+call as recorded: what a change makes of the dialect is not tried.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -22,7 +23,7 @@ from pytest_agentreplay.core.model import Failure, ToolReply
 from pytest_agentreplay.core.paths import near
 from pytest_agentreplay.core.reply_separators import ReplySample, Separator, find_separators
 from pytest_agentreplay.dialects import READER, RULES
-from pytest_agentreplay.errors import SnapshotError
+from pytest_agentreplay.errors import CannotWrite, SnapshotError
 from pytest_agentreplay.redact.chosen_policy import in_force
 from pytest_agentreplay.runs.accept import normalize_reply
 from pytest_agentreplay.runs.offline_session import RULES_FILE, list_accepted_rules
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 """Of the file in which results are kept: another number reads every snapshot again."""
+KEPT = {"digest", "tried", "hidden", "faults", "samples", "advice"}
 SHOWN = 48
 """Characters of a value that are kept; longer ones end in their digest."""
 IGNORE = "agentreplay_ignore"
@@ -62,15 +64,8 @@ class ProjectAudit:
 
 
 def audit_snapshots(root: Path, snapshots: Iterable[Path]) -> ProjectAudit:
-    """Audit these files under the rules of the project at `root`. Raises SettingsError, PolicyError and CannotWrite."""
-    rules = list_project_rules(root)
-    lines, file = ini_lines(root, "agentreplay_headers")
-    headers = headers_of(lines, f"{format_path(file)}: agentreplay_headers")
-    compared = sorted(name.lower() for name, match in headers if match)
-    personal = sorted(in_force(root).personal)
-    matching = Matching(READER, rules, also=compared, personal=personal)
-    stated = [FORMAT, version("frozen-agentreplay"), compared, personal, [asdict(rule) for rule in rules]]
-    rules_digest = digest(json.dumps(stated))
+    """Audit these files under the rules of the project at `root`. Raises SettingsError and PolicyError."""
+    matching, rules_digest = make_project_matching(root)
     place = layout.private_folder(root) / "audit.json"
     kept = read_kept(place, rules_digest)
     audit, audited, samples = KeyAudit(matching, READER), ProjectAudit(), list[ReplySample]()
@@ -98,9 +93,21 @@ def audit_snapshots(root: Path, snapshots: Iterable[Path]) -> ProjectAudit:
     audited.separators = find_separators(samples)
     if audited.unchanged < audited.snapshots:
         others = {path: result for path, result in kept.items() if files.exists(root / path)}
-        files.private(layout.private_folder(root))
-        files.write_whole(place, json.dumps({"rules": rules_digest, "results": others | results}))
+        with suppress(CannotWrite):  # in a checkout that is read-only each audit reads everything
+            files.private(layout.private_folder(root))
+            files.write_whole(place, json.dumps({"rules": rules_digest, "results": others | results}))
     return audited
+
+
+def make_project_matching(root: Path) -> tuple[Matching, str]:
+    """Return when calls are the same in the project at `root`, without what markers say, and a digest of its rules."""
+    rules = list_project_rules(root)
+    lines, file = ini_lines(root, "agentreplay_headers")
+    headers = headers_of(lines, f"{format_path(file)}: agentreplay_headers")
+    compared = sorted(name.lower() for name, match in headers if match)
+    personal = sorted(in_force(root).personal)
+    stated = [FORMAT, version("frozen-agentreplay"), compared, personal, [asdict(rule) for rule in rules]]
+    return Matching(READER, rules, also=compared, personal=personal), digest(json.dumps(stated))
 
 
 def list_project_rules(root: Path) -> tuple[Rule, ...]:
@@ -114,8 +121,15 @@ def read_kept(place: Path, rules: str) -> dict[str, Any]:
     """Return what former audits under the rules with this digest have kept, by the path of the snapshot."""
     try:
         kept = json.loads(files.read_if_there(place) or b"{}")
-        return dict(kept["results"]) if kept["rules"] == rules else {}
-    except (SnapshotError, ValueError, KeyError, TypeError):  # a damaged file costs time, and nothing else
+        rows = kept["results"].items() if kept["rules"] == rules else ()
+        return {path: row for path, row in rows if row.keys() == KEPT}
+    except (
+        SnapshotError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+    ):  # a damaged file costs time, and nothing else
         return {}
 
 

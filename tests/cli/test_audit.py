@@ -7,6 +7,7 @@ import json
 import pytest
 
 from pytest_agentreplay import codec
+from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run
 
 SAME, FLAGGED, USAGE, DAMAGED, NOTHING = 0, 1, 2, 4, 5
@@ -102,6 +103,16 @@ def test_a_second_audit_reads_only_what_has_changed(ignoring, typed, monkeypatch
     (ignoring / ".pytest_agentreplay" / "audit.json").write_text("{", encoding="utf-8")
     assert typed("audit").code == SAME
     assert read[1:] == [f"{HERE}/test_one.snapshot.json"], "what is kept and damaged is made anew"
+
+
+def test_a_change_that_is_hidden_without_a_rule_fails_and_is_named_with_its_file(root, typed, monkeypatch):
+    put(root, "test_one", [ask(1, "hi", user="ann")])
+    text = Matching.text
+    overlooking = lambda *given: text(*given).replace('"user":"ann~"', '"user":"ann"')  # noqa: E731
+    monkeypatch.setattr(Matching, "text", overlooking)
+    for told in (typed("audit"), typed("audit")):
+        assert told.code == FLAGGED
+        assert f"{HERE}/test_one.snapshot.json: $.user: changed: the key does not show it, and no rule" in told.out
 
 
 def test_damaged_missing_and_no_snapshots(root, typed):

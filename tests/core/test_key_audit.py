@@ -53,6 +53,16 @@ def test_nothing_is_hidden_that_no_rule_declares(call):
     assert found.tried - found.hidden.total() == found.seen > 0
 
 
+@pytest.mark.parametrize("name", BODIES)
+def test_reduced_bodies_show_what_whole_ones_show(name):
+    """`test_matching` tries the same changes on the whole bodies."""
+    url, body, places = BODIES[name]
+    found = hidden(audited([http(body, url)]))
+    ids = found.pop(CLIENT_IDS.partition(" (reason")[0], 0)
+    assert {label.rpartition(" ")[2]: number for label, number in found.items()} == dict.fromkeys(places, 2)
+    assert ids == (2 if name == "json-rpc" else 0)
+
+
 def test_each_rule_is_counted_with_its_reason_and_every_unknown_field_is_seen():
     call = http(TEN, "https://a.example/v1?day=1&zone=2", [("content-type", "application/json"), ("accept", "*/*")])
     assert hidden(audited([call])) == {}
