@@ -21,7 +21,7 @@ from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import RunnerError
 from pytest_agentreplay.fuzz.invariants import Violation, find_crash, find_violations
 from pytest_agentreplay.fuzz.neighbour_backend import ENDLESS, NeighbourBackend
-from pytest_agentreplay.fuzz.neighbours import WORDS, draw_neighbours, list_candidates, perturb
+from pytest_agentreplay.fuzz.neighbours import REPLIES, WORDS, draw_neighbours, list_candidates, perturb
 from pytest_agentreplay.fuzz.trial_session import truncate
 from pytest_agentreplay.fuzz.trials import Trial, TrialResult
 from pytest_agentreplay.fuzz.user_invariants import ask_invariants
@@ -81,17 +81,22 @@ class CaseNeighbours:
         self.half: Half = "desired" if case.expect == "fixed" else "observed"
         self._evaluator = evaluator
         self._recorded = stored_case.frozen(case, strict=evaluator.settings.strict).run
-        self._runner = evaluator.runners[case.runners.get(self.half, "")]
-        if self._runner is None:
+        if not (key := case.runners.get(self.half, "")):
             raise RunnerError(f"{case.file}: its neighbours need a runner, and the case names none: runner: KEY")
+        self._runner = evaluator.runners[key]
         self.plain, evidence = self._attempt(Trial(0, ()))
         self._base = self.plain.run()
         self._held = evaluator.judged(case)(self.half, evidence).holds
         self._status = evidence.status
 
     def draw(self, count: int, seed: int) -> list[Trial]:
-        """Return drawn neighbours, with the project's invariants."""
-        candidates = list_candidates(self._recorded, words=self.case.input is not None)
+        """Return drawn neighbours for a fix, with the project's invariants.
+
+        What a model may say wrong is left to `agentreplay fuzz`: a fix is of the agent, and few agents are proof
+        against every reply.
+        """
+        every = list_candidates(self._recorded, words=self.case.input is not None)
+        candidates = [candidate for candidate in every if candidate.operator not in REPLIES]
         neighbours = draw_neighbours(candidates, seed=seed, budget=count)
         invariants = self._evaluator.settings.invariants
         return [Trial(number, each, "fuzz", invariants) for number, each in enumerate(neighbours, 1)]

@@ -78,6 +78,5 @@ def attempt(evaluator: CaseEvaluator, case: Case) -> TrialResult:
         return CaseNeighbours(evaluator, base).attempt(trial)
     done = run_trials(evaluator.root, case.base, [trial])
     if not done.results:
-        reason = next(iter(done.unjudged), "") or done.printed.strip()
-        raise RunnerError(f"{case.file}: pytest ran no neighbour of {case.base}:\n{reason}")
+        raise RunnerError(f"{case.file}: pytest ran no neighbour of {case.base}: {done.reason}")
     return done.results[0]

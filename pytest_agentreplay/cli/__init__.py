@@ -179,7 +179,7 @@ def build_parser() -> argparse.ArgumentParser:
     lineup.add_argument("--budget", default="", metavar="LIMITS", help='of all runs: "calls=100 tokens=50000 usd=2.00"')
     lineup.add_argument("what", metavar="NODEID|SNAPSHOT|CASE", help="the test, its snapshot, or a case of it")
     lineup.add_argument("other", nargs="?", type=Path, metavar="SNAPSHOT", help="compare two recordings instead")
-    fuzz = everyday("fuzz", fuzzing.fuzz, "try a test or case on the neighbours of its recording, and keep what breaks")
+    fuzz = everyday("fuzz", fuzzing.fuzz, "try a test or case on neighbours of its recording, keep what breaks")
     fuzz.add_argument("--seed", type=int, default=0, metavar="N", help="draw other neighbours (default: 0)")
     fuzz.add_argument("--budget", default=str(fuzzing.BUDGET), metavar="N|60s", help="trials, or a time (default: 200)")
     fuzz.add_argument("--dir", type=Path, default=Path("cases"), help="where failures are kept (default: cases)")

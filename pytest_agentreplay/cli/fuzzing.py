@@ -122,8 +122,7 @@ def explain_unfounded(done: PlanResult) -> str | None:
     """Return why the trials say nothing: pytest ran none of them, or the test fails on its own recording."""
     plain = next((result for result in done.results if not result.trial.number), None)
     if plain is None:
-        reason = next(iter(done.unjudged), "") or done.printed.strip()
-        return f"pytest ran no neighbour of it:\n{reason}"
+        return f"pytest ran no neighbour of it: {done.reason}"
     if plain.violations or not (plain.end == "passed" or plain.trial.kind == "fuzz"):
         why = plain.violations[0].text if plain.violations else plain.end
         return f"it fails on its own recording, and that comes first: {why}"

@@ -36,6 +36,11 @@ class PlanResult(NamedTuple):
     code: int
     interrupted: bool = False
 
+    @property
+    def reason(self) -> str:
+        """Why there is no result: what kept the first item from being judged, else what pytest printed last."""
+        return next(iter(self.unjudged), "") or self.printed.strip()
+
 
 def run_trials(
     root: Path,

@@ -39,6 +39,7 @@ class SessionReport:
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self.summaries: list[SessionSummary] = []
+        self.neighbours: list[SessionSummary] = []
         self.shared_causes: SharedCauses | None = None
         self.cases: dict[str, HalfSummary] = {}
         self.processes: list[ProcessSummary] = []  # of the workers of xdist, and of this process
@@ -111,6 +112,9 @@ class SessionReport:
         if report.nodeid in self.run_again:
             self.run_again.remove(report.nodeid)
             self.tries[report.nodeid] = self.tries.get(report.nodeid, 1) + 1
+            return
+        if summary.result is not None:
+            self.neighbours.append(summary)
             return
         tries = self.tries.pop(report.nodeid, 1)
         if summary.recording is not None and tries > 1:
@@ -290,7 +294,7 @@ class SessionReport:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
         """Print the footer: only when there is something to say."""
-        if not (self.summaries or self.cases or self.nothing_verified or any(self.processes)):
+        if not (self.summaries or self.neighbours or self.cases or self.nothing_verified or any(self.processes)):
             return
         from pytest_agentreplay.report.escape import escape_line, escape_output
         from pytest_agentreplay.report.notices import format_footer
@@ -316,6 +320,7 @@ class SessionReport:
 
         base, here = self.base, self.config.invocation_params.dir
         yield from session_notices.make_session_notices(self.summaries, here)
+        yield from session_notices.make_neighbour_notices(self.neighbours)
         if self.shared_causes is not None:
             yield from self.shared_causes.notices()
         if self.levels and base.on_ci and base.model == "frozen":

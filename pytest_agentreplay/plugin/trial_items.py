@@ -19,7 +19,7 @@ from pytest_agentreplay.fuzz.neighbours import draw_neighbours, list_candidates
 from pytest_agentreplay.fuzz.trials import Trial, read_trial
 from pytest_agentreplay.plugin import keys
 from pytest_agentreplay.plugin.keys import get_nodeid, get_settings, is_opted_in, store_of
-from pytest_agentreplay.plugin.orders import repeat_item
+from pytest_agentreplay.plugin.orders import get_progress, repeat_item
 from pytest_agentreplay.plugin.reports import get_summary
 from pytest_agentreplay.store import files
 
@@ -27,12 +27,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from pytest_agentreplay.codec import Snapshot
+    from pytest_agentreplay.core.model import Run
     from pytest_agentreplay.fuzz.trial_session import TrialSession
     from pytest_agentreplay.runs.run_session import Location
     from pytest_agentreplay.settings import Settings
 
 PLAN: pytest.StashKey[dict[str, Any] | None] = pytest.StashKey()
-PLAIN: pytest.StashKey[pytest.Item] = pytest.StashKey()  # the item of the test on its recording
+RECORDED: pytest.StashKey[str] = pytest.StashKey()  # how the test ended when it was recorded
 PLUGIN = "agentreplay-neighbours"
 IN_SETUP = "the set-up of the test failed on this neighbour: only its body is judged"
 LONGEST = 2_000  # characters of an error that kept a trial from being judged
@@ -47,16 +48,18 @@ def list_items(item: Any) -> Iterator[Any]:
         return
     test = get_nodeid(item)
     if plan is None:
-        trials = draw_trials(item, test)
+        run = load_run(item, test)
+        trials = [] if run is None else draw_trials(item, run)
     elif plan["test"] == store_of(item.config).snapshot_id(test):
-        trials = [read_trial(plain) for plain in plan["trials"]]
+        run, trials = None, [read_trial(plain) for plain in plan["trials"]]
     else:
-        trials = []
+        return
     for trial in trials:
         other = repeat_item(item, test, trial.word)
         other.stash[keys.NEIGHBOUR] = trial
-        if plan is None:  # a plan has the recording itself as its trial 0
-            other.stash[PLAIN] = item
+        if run is not None:  # a plan has the recording itself as its trial 0
+            item.stash[keys.TRIED] = test
+            other.stash[RECORDED] = str(run.header.outcome.get("status"))
         yield other
 
 
@@ -65,22 +68,27 @@ def is_testcase(item: pytest.Function) -> bool:
     return item.cls is not None and issubclass(item.cls, unittest.TestCase)
 
 
-def draw_trials(item: pytest.Function, test: str) -> list[Trial]:
-    """Return the neighbours of a test; none where snapshot or settings do not fit: the plain item tells why."""
+def load_run(item: pytest.Function, test: str) -> Run | None:
+    """Return the recording of a test; None where snapshot or settings do not fit: the plain item tells why."""
     try:
         settings = get_settings(item)
         if settings.mode != "replay" or settings.axes.cell != "FF" or settings.adopt:
-            return []
+            return None
         store = store_of(item.config)
-        run = store.load(store.path_of(item.path, test), test).run
-    except (SettingsError, SnapshotError):  # the plain item fails by it
-        return []
+        return store.load(store.path_of(item.path, test), test).run
+    except (SettingsError, SnapshotError):
+        return None
+
+
+def draw_trials(item: pytest.Function, run: Run) -> list[Trial]:
+    """Return the neighbours of a run on which its test is tried too."""
+    settings = get_settings(item)
     seed, budget = settings.fuzz
     neighbours = draw_neighbours(list_candidates(run, orders=count_orders(run)), seed=seed, budget=budget)
     return [Trial(number, neighbour, "fuzz", settings.invariants) for number, neighbour in enumerate(neighbours, 1)]
 
 
-def count_orders(run: Any) -> int:
+def count_orders(run: Run) -> int:
     """Return in how many other orders the answers of a run may come."""
     from pytest_agentreplay.core.order_permutations import LIMIT
     from pytest_agentreplay.runs.partial_replay import list_orders
@@ -99,8 +107,9 @@ def read_plan(config: pytest.Config) -> dict[str, Any] | None:
 def skip_unfounded(item: pytest.Item) -> None:
     """Skip a neighbour of a test that fails on its own recording, as far as this process knows."""
     # Under xdist the plain item may run in another process: then the neighbour is tried.
-    session = item.stash[PLAIN].stash.get(keys.RUN_SESSION, None) if PLAIN in item.stash else None
-    if session is not None and (session.summary.failed or session.summary.code):
+    progress = get_progress(item)
+    ended = progress.ended is not None and progress.ended.get("status") != item.stash.get(RECORDED, "")
+    if RECORDED in item.stash and (progress.broken or ended):
         item.add_marker(pytest.mark.skip(reason="the test fails on its own recording: that comes first"))
 
 
@@ -126,7 +135,8 @@ class TrialResults:
         """Append a line for the result of a trial, or for an item that came to none."""
         summary = get_summary(report)
         row = getattr(report, "agentreplay_result", None) if summary is None else summary.result
-        if row is None and report.when != "call" and not report.passed:
+        # The result of a test comes with its last report, that of a case with its only one.
+        if row is None and not report.passed and (report.when != "call" or "agentreplay_case" in report.keywords):
             row = {"unjudged": report.nodeid, "why": report.longreprtext[-LONGEST:]}
         if row is not None:
             self.file.append(json.dumps(row).encode() + b"\n")

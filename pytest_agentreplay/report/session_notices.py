@@ -86,6 +86,14 @@ def make_replay_notices(replays: Replays) -> Iterator[Notice]:
         yield make_warning(f"{tests} as recorded on {date}; nothing went live")
 
 
+def make_neighbour_notices(summaries: Sequence[SessionSummary]) -> Iterator[Notice]:
+    """Yield on how many neighbours of their recordings tests were tried, and on how many all invariants hold."""
+    if summaries:
+        holding = sum(not summary.code for summary in summaries)
+        tests = format_count(len({summary.test for summary in summaries}), "test")
+        yield make_info(f"tried {tests} on {format_count(len(summaries), 'neighbour')}, {holding} hold")
+
+
 def count_replays(replays: Replays) -> str:
     """Return one line: tests, turns and calls served."""
     turns = sum(replay.turns for _, replay in replays)
