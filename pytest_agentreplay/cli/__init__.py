@@ -6,6 +6,7 @@
     exploring   orders      fuzzing   fuzz vacuity      redacting   policy redact scan
     locking     verify lock                             replaying   replay cluster   exporting   export
     linting     lint                                    casework    scaffold freeze   sharing   cold bundle
+    stale_checks   stale
     initializing   init                                 live_commands   compare lineup drift
 
 Each verb takes the parsed options and gives the exit code.
@@ -39,6 +40,7 @@ from pytest_agentreplay.cli import (
     sealed,
     serving,
     sharing,
+    stale_checks,
 )
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, INTERRUPTED, SAME, USAGE, complain, say
 from pytest_agentreplay.core.order_permutations import LIMIT
@@ -236,6 +238,8 @@ def build_parser() -> argparse.ArgumentParser:
         mv.add_argument(name, help=about)
     prune = files("prune", leftovers.prune, "run all tests offline, then delete the snapshots that none used")
     prune.add_argument("--dry-run", action="store_true", help="only list them")
+    stale = files("stale", stale_checks.stale, "what of snapshots and cases is out of date: age, models, SDKs, tools")
+    stale.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="files, or folders (default: the project)")
     recover = files("recover", sealed.recover, "list interrupted and refused recordings, or make a run of one")
     recover.add_argument("journal", nargs="?", type=Path, help="a journal, or a pending run")
     audit = files("audit", auditing.audit, "which fields are not compared, and whether replies hang on them")
@@ -286,7 +290,23 @@ def build_parser() -> argparse.ArgumentParser:
     export.add_argument("--to", required=True, choices=exporting.TO, help="the tool")
     export.add_argument("-o", "--out", type=Path, metavar="FILE", help="the file, or a folder (default: this one)")
     export.add_argument("--force", action="store_true", help="write over a file that holds something else")
-    for one in (diff, bisect, compare, drift, fuzz, vacuity, lineup, lint, kit, rules, audit, scan, cold, cluster):
+    for one in (
+        diff,
+        bisect,
+        compare,
+        drift,
+        fuzz,
+        vacuity,
+        lineup,
+        lint,
+        kit,
+        rules,
+        audit,
+        stale,
+        scan,
+        cold,
+        cluster,
+    ):
         one.add_argument("--json", action="store_true", help="print plain data")
     for one in (recover, redact, scan, lint, scaffold, freeze, bundle):
         one.add_argument(

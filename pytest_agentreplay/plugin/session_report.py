@@ -321,6 +321,11 @@ class SessionReport:
         base, here = self.base, self.config.invocation_params.dir
         yield from session_notices.make_session_notices(self.summaries, here)
         yield from session_notices.make_neighbour_notices(self.neighbours)
+        aged = [summary for summary in self.summaries if summary.replay is not None and summary.replay.aged]
+        if aged and base.stale_days:
+            from pytest_agentreplay.report.stale_notices import make_stale_notices
+
+            yield from make_stale_notices(aged, days=base.stale_days, retired=dict(base.retired_models))
         if self.shared_causes is not None:
             yield from self.shared_causes.notices()
         if self.levels and base.on_ci and base.model == "frozen":

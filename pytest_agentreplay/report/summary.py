@@ -142,6 +142,7 @@ class ReplaySummary:
         unheard: By library in C that the agent loaded by hand, the line that did.
         drift: Fields that differ and are not compared.
         drifting: Calls with such a field.
+        aged: Of a recording that may be stale, what tells whether it is, as `RecordedFacts` has it.
         vanished: Calls that were begun and given up when recorded, and are not made now.
         changed: Files that the test depends on and that changed.
         without_content: Calls that an older release recorded by the classes of their arguments.
@@ -166,6 +167,7 @@ class ReplaySummary:
     unheard: dict[str, str] = field(default_factory=dict)
     drift: tuple[FieldDrift, ...] = field(default=(), metadata={KIND: FieldDrift})
     drifting: int = 0
+    aged: dict[str, Any] = field(default_factory=dict)
     vanished: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
     without_content: int = 0

@@ -294,6 +294,7 @@ class RecordingSession(RunSession):
             "unfrozen": missed,
             "around": {path: code in observed.callers for path, code in watch.functions.values() if path},
             "live": [*sorted(tools.live)],
+            "signatures": self.tools.describe_signatures(),
             "importing": [*imported],
             "arguments": BY_CONTENT,
             "uncompared": list(uncompared),

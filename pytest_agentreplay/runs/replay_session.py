@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay import clocks
 from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.divergence import ABSENT, Kind
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.run_session import EndedRun, Location
     from pytest_agentreplay.settings import Settings
+
+
+AGED = 30 * 24 * 3600
+"""Seconds after which a recording may be stale."""
 
 
 class ReplaySession(OfflineSession):
@@ -219,6 +224,7 @@ class ReplaySession(OfflineSession):
             exchanges=len(self.replayer.list_replayed()),
             without_content=len({x.start for x in self.replayer.without_content}),
             **self._summarize_drift(),
+            aged=self._collect_aged(),
             vanished=tuple(label(x.call, READER) for x in self.replayer.list_unserved() if x.abandoned),
             network=self.find_network_level(),
             unheard=self.list_unguarded_libraries(),
@@ -240,6 +246,26 @@ class ReplaySession(OfflineSession):
             for path, old, now, note in first.values()
         )
         return {"drift": (*fields,), "drifting": len(self.replayer.drift)}
+
+    def _collect_aged(self) -> dict[str, Any]:
+        """Return what tells whether the recording is stale; nothing of one that is new and whose tools are the same.
+
+        What was recorded a month ago cannot have asked a model that is retired since longer, so nobody has to look.
+        """
+        header, now = self.snapshot.run.header, self.tools.describe_signatures()
+        recorded = table(header.kit, "signatures")
+        changed = any(now.get(name, text) != text for name, text in recorded.items())
+        if not changed and clocks.wall() - header.clock / 1e9 < AGED:
+            return {}
+        models = [entry.get("model") for entry in entries(header.kit, "models") if isinstance(entry, dict)]
+        packages = table(header.kit, "packages")
+        return {
+            "day": header.recorded[:10],
+            "models": models,
+            "packages": packages,
+            "signatures": recorded,
+            "now": now,
+        }
 
     def _find_strict_drift(self) -> Divergence | None:
         """Return the divergence of the first call with a field that differs unseen, where `--strict-keys` is given."""

@@ -92,6 +92,14 @@ class SessionTools:
         redirected = (redirection.tool.name for redirection in self.redirections)
         return {*(tool.name for _, tool in self.frozen), *redirected}
 
+    def describe_signatures(self) -> JsonObject:
+        """Return the parameters of each frozen tool that is a function: "order, amount=, *rest, key"."""
+        return {
+            redirection.tool.name: redirection.describe_parameters()
+            for redirection in self.redirections
+            if redirection.tool.boundary == "tool"
+        }
+
     def has_effects(self, call: Call) -> bool:
         """Return whether a call may change something outside, by what was declared of the tools."""
         reading = {redirection.tool.name for redirection in self.redirections if redirection.tool.effects == "read"}

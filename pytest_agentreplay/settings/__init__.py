@@ -16,6 +16,7 @@ from pytest_agentreplay.settings.parsers import (
     SANDBOXES,
     UNUSED,
     clock_of,
+    days_of,
     directory,
     headers_of,
     ignored_of,
@@ -28,6 +29,7 @@ from pytest_agentreplay.settings.parsers import (
     paths_of,
     redact_of,
     refuse_unknown,
+    retired_of,
     rules_of,
     runners_of,
     texts,
@@ -88,7 +90,8 @@ class Settings(NamedTuple):
     `live_runs` says how many live runs there are, and what they may cost. `strict_keys` fails a replay whose requests
     differ in fields that are not compared. `invariants` name functions of the project, "module:function", that hold in
     every neighbour of a recording, `fuzz` is the seed and number of the neighbours on which each test is replayed too,
-    `neighbours` the number of those on which a fixed case is tried.
+    `neighbours` the number of those on which a fixed case is tried. `stale_days` is the age from which on a snapshot is
+    stale, `retired_models` are (id, day) beyond the shipped table.
     """
 
     mode: Mode = "replay"
@@ -144,6 +147,8 @@ class Settings(NamedTuple):
     invariants: tuple[str, ...] = ()
     fuzz: tuple[int, int] = (0, 0)
     neighbours: int = 0
+    stale_days: int = 180
+    retired_models: tuple[tuple[str, str], ...] = ()
 
     @property
     def redacted(self) -> Policy:
@@ -347,6 +352,10 @@ def resolve(
         toml=file.endswith(".toml"),
         invariants=tuple(table["agentreplay_invariants"]),
         fuzz=fuzz_of(options, lives),
+        stale_days=days_of(table["agentreplay_stale_days"], f"{where}agentreplay_stale_days"),
+        retired_models=tuple(
+            retired_of(table["agentreplay_retired_models"], f"{where}agentreplay_retired_models").items()
+        ),
         neighbours=neighbours_of(table["agentreplay_neighbours"], f"{where}agentreplay_neighbours", on_ci=on_ci),
         strict_keys=bool(options.get("agentreplay_strict_keys")),
     )

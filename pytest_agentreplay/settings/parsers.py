@@ -6,6 +6,7 @@ Every refusal is a SettingsError that names the flag, variable, key or keyword a
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from pytest_agentreplay.errors import SettingsError
@@ -26,6 +27,7 @@ REPLAY_TOOLS = ("frozen", "verify", "live")
 REDACT = ("pii", "strict")
 OFF_SCRIPT = ("stop", "stub", "live")
 SANDBOXES = ("auto", "require", "off")
+DAY = re.compile(r"\d{4}-\d\d-\d\d")
 UNUSED = ("warn", "fail", "ignore")
 
 
@@ -231,6 +233,20 @@ def number(value: object, name: str) -> int | None:
     if not text.isdecimal():
         raise SettingsError(f"{name} takes a whole number, not {value!r}")
     return int(text)
+
+
+def days_of(value: object, name: str) -> int:
+    """A number of days, 0 for any. Raises SettingsError."""
+    return number(value, name) or 0
+
+
+def retired_of(value: object, name: str) -> dict[str, str]:
+    """The day on which a model was retired, by its id: `my-model = 2026-01-31`. Raises SettingsError."""
+    rows = dict(pairs(value, name))
+    for model, day in rows.items():
+        if not DAY.fullmatch(day):
+            raise SettingsError(f"{name}: {model} = {day}: write the day like my-model = 2026-01-31")
+    return rows
 
 
 def directory(value: object, where: str) -> str:

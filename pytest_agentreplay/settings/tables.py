@@ -106,6 +106,8 @@ INI: tuple[Row, ...] = tuple((key, {"type": kind, "default": default, "help": ab
     ("agentreplay_ignore", "linelist", [], "what may differ: $.path = reason"),
     ("agentreplay_places", "bool", True, "store directories, host and user as marks"),
     ("agentreplay_unused", "string", "warn", "unused snapshots: warn, fail or ignore"),
+    ("agentreplay_stale_days", "string", "180", "age in days from which on a snapshot is stale; 0: none is"),
+    ("agentreplay_retired_models", "linelist", [], "models that are retired, beyond the shipped table: ID = DATE"),
     ("agentreplay_max_bytes", "string", "1000000", "warn about larger snapshots"),
     ("agentreplay_largest", "string", "33554432", "refuse larger snapshots, in bytes"),
 ))  # fmt: skip

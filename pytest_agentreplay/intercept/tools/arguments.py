@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from types import CodeType
 
 _COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -76,3 +77,19 @@ def _receives(function: FunctionType, signature: inspect.Signature) -> bool:
     first = next(iter(signature.parameters), "")
     holder = function.__qualname__.rpartition(".")[0]
     return first in {"self", "cls", "mcs"} and holder != "" and not holder.endswith("<locals>")
+
+
+def format_parameters(code: CodeType, function: FunctionType) -> str:
+    """Return the parameters of a function by its own code, which is not the one that stands in for it now."""
+    names, plain = code.co_varnames, code.co_argcount
+    first_default = plain - len(function.__defaults__ or ())
+    parts = [name + "=" * (place >= first_default) for place, name in enumerate(names[:plain])]
+    keywords = names[plain : plain + code.co_kwonlyargcount]
+    rest = iter(names[plain + len(keywords) :])
+    if code.co_flags & inspect.CO_VARARGS:
+        parts.append(f"*{next(rest)}")
+    elif keywords:
+        parts.append("*")
+    parts += [name + "=" * (name in (function.__kwdefaults__ or {})) for name in keywords]
+    parts += [f"**{next(rest)}"] if code.co_flags & inspect.CO_VARKEYWORDS else []
+    return ", ".join(parts)

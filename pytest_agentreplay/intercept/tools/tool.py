@@ -21,7 +21,7 @@ from pytest_agentreplay.intercept.session.library_values import add_library_code
 from pytest_agentreplay.intercept.session.patching import FunctionKind, get_kind, lead, list_parameters
 from pytest_agentreplay.intercept.tools import factories, iterators
 from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing
-from pytest_agentreplay.intercept.tools.arguments import Arguments
+from pytest_agentreplay.intercept.tools.arguments import Arguments, format_parameters
 from pytest_agentreplay.intercept.tools.results import ANNOTATED, ToolResults
 from pytest_agentreplay.intercept.tools.tool_paths import find, unwrapped
 from pytest_agentreplay.intercept.tools.tool_recording import ToolRecording
@@ -74,6 +74,10 @@ class Redirection:
     def held(self) -> FunctionType:
         """Return the function whose code is exchanged."""
         return self._layer.function
+
+    def describe_parameters(self) -> str:
+        """Return what the function takes: "order, amount=, *rest, key"."""
+        return format_parameters(self.codes()[0], self._layer.function)
 
     def codes(self) -> list[CodeType]:
         """Return the codes that the functions of the tool were written with."""
