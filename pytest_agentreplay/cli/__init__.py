@@ -6,7 +6,7 @@
     exploring   orders      fuzzing   fuzz vacuity      redacting   policy redact scan
     locking     verify lock                             replaying   replay cluster   exporting   export
     linting     lint                                    casework    scaffold freeze   sharing   cold bundle
-    stale_checks   stale
+    stale_checks   stale                                stepping   step
     initializing   init                                 live_commands   compare lineup drift
 
 Each verb takes the parsed options and gives the exit code.
@@ -41,6 +41,7 @@ from pytest_agentreplay.cli import (
     serving,
     sharing,
     stale_checks,
+    stepping,
 )
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, INTERRUPTED, SAME, USAGE, complain, say
 from pytest_agentreplay.core.order_permutations import LIMIT
@@ -144,6 +145,8 @@ def build_parser() -> argparse.ArgumentParser:
     show.add_argument("file", type=Path)
     show.add_argument("--turn", type=int, help="only this turn")
     show.add_argument("--textconv", action="store_true", help="for git diff: without times, ids and counts of tokens")
+    step = everyday("step", stepping.step, "walk a snapshot turn by turn, forward and back")
+    step.add_argument("file", type=Path, metavar="SNAPSHOT")
     diff = everyday("diff", runs.diff, "every place where two snapshots part")
     bisect = everyday("bisect", runs.bisect, "the first divergent turn between two snapshots")
     for two, first, second in ((diff, "a", "b"), (bisect, "baseline", "failing")):

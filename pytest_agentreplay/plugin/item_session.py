@@ -25,8 +25,10 @@ from pytest_agentreplay.plugin.keys import get_nodeid, get_redactors, get_settin
 from pytest_agentreplay.plugin.reports import list_exception_chain, make_failure
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator
+    from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 
+    from pytest_agentreplay.codec import Snapshot
+    from pytest_agentreplay.core.model import Call, Exchange, Json
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.run_session import EndedRun, Location, RunSession
     from pytest_agentreplay.settings import Settings
@@ -108,11 +110,32 @@ def get_session_class(item: pytest.Item, settings: Settings) -> Callable[..., Ru
         from pytest_agentreplay.plugin.trial_items import make_trial_session
 
         return make_trial_session(item)
+    if settings.replay_break:
+        return functools.partial(make_breaking_session, item)
     if not settings.live_parts() and settings.released is None:
         return None
     from pytest_agentreplay.live.live_session import LiveSession
 
     return LiveSession
+
+
+def make_breaking_session(
+    item: pytest.Item, place: Location, settings: Settings, snapshot: Snapshot, edited: Sequence[str]
+) -> RunSession:
+    """Return the session of a replay that stops in pytest's debugger."""
+    from pytest_agentreplay.intercept.environment import debuggers
+    from pytest_agentreplay.runs.breaking_session import BreakingSession
+
+    # https://github.com/pytest-dev/pytest-xdist/blob/v3.8.0/src/xdist/plugin.py has the option and the worker's input.
+    if getattr(item.config.option, "dist", "no") != "no" or hasattr(item.config, "workerinput"):
+        raise SettingsError("--replay-break stops in a terminal, which a worker of xdist has not: add -n0")
+
+    def stop_at_turn(call: Call, recorded: Exchange | None, request: Json, reply: Any) -> None:
+        pytest.set_trace(header=f"turn {settings.replay_break}: call, recorded, request and reply are at hand")
+        del call, recorded, request, reply  # the debugger stands here
+
+    debuggers.STOPS.add(stop_at_turn.__code__)
+    return BreakingSession(place, settings, snapshot, edited, stop_at_turn)
 
 
 def add_patches_of_plugins(config: pytest.Config) -> None:

@@ -64,6 +64,19 @@ def show_run(run: Run, *, turn: int | None = None, width: int = 80) -> str:
 
     Lines longer than `width` columns are cut. Raises LookupError when there is no such turn.
     """
+    facts, blocks = format_blocks(run, width)
+    chosen = [text for number, text in blocks if turn in {None, number}]
+    if turn is None:
+        chosen.insert(0, facts)
+    elif not chosen:
+        there = ", ".join(str(number) for number, _ in blocks) or "none"
+        msg = f"there is no turn {turn}; the turns of this run: {there}"
+        raise LookupError(msg)
+    return "\n\n".join(chosen) + "\n"
+
+
+def format_blocks(run: Run, width: int) -> tuple[str, list[tuple[int, str]]]:
+    """Return the facts of a run, and each turn by its number, in lines of at most `width` columns."""
     numbers = {x.start: number for number, x in enumerate(run.exchanges, 1)}
 
     def note(x: Exchange) -> str:
@@ -72,16 +85,8 @@ def show_run(run: Run, *, turn: int | None = None, width: int = 80) -> str:
         return f"   #{numbers[x.start]}  {format_duration(x)}{attempt}{lane}"
 
     writer = TranscriptWriter(run, note, inner=True)
-    turns_of_run = turns(run, READER)
-    blocks = [(entry.number, list(writer.format_turn(entry))) for entry in turns_of_run]
-    chosen = ["\n".join(clip_rows(rows, width)) for number, rows in blocks if turn in {None, number}]
-    if turn is None:
-        chosen.insert(0, "\n".join(clip_rows(map(escape_row, (row for _, row in format_facts(run))), width)))
-    elif not chosen:
-        there = ", ".join(str(entry.number) for entry in turns_of_run) or "none"
-        msg = f"there is no turn {turn}; the turns of this run: {there}"
-        raise LookupError(msg)
-    return "\n\n".join(chosen) + "\n"
+    facts = "\n".join(clip_rows(map(escape_row, (row for _, row in format_facts(run))), width))
+    return facts, [(turn.number, "\n".join(clip_rows(writer.format_turn(turn), width))) for turn in turns(run, READER)]
 
 
 def clip_rows(rows: Iterable[str], width: int) -> Iterator[str]:

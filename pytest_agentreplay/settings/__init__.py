@@ -90,8 +90,9 @@ class Settings(NamedTuple):
     `live_runs` says how many live runs there are, and what they may cost. `strict_keys` fails a replay whose requests
     differ in fields that are not compared. `invariants` name functions of the project, "module:function", that hold in
     every neighbour of a recording, `fuzz` is the seed and number of the neighbours on which each test is replayed too,
-    `neighbours` the number of those on which a fixed case is tried. `stale_days` is the age from which on a snapshot is
-    stale, `retired_models` are (id, day) beyond the shipped table.
+    `neighbours` the number of those on which a fixed case is tried. `replay_break` is the turn at which a replay stops
+    in the debugger, 0 for none. `stale_days` is the age from which on a snapshot is stale, `retired_models` are (id,
+    day) beyond the shipped table.
     """
 
     mode: Mode = "replay"
@@ -147,6 +148,7 @@ class Settings(NamedTuple):
     invariants: tuple[str, ...] = ()
     fuzz: tuple[int, int] = (0, 0)
     neighbours: int = 0
+    replay_break: int = 0
     stale_days: int = 180
     retired_models: tuple[tuple[str, str], ...] = ()
 
@@ -356,6 +358,7 @@ def resolve(
         retired_models=tuple(
             retired_of(table["agentreplay_retired_models"], f"{where}agentreplay_retired_models").items()
         ),
+        replay_break=break_of(options.get("agentreplay_replay_break"), "live" if live else lives),
         neighbours=neighbours_of(table["agentreplay_neighbours"], f"{where}agentreplay_neighbours", on_ci=on_ci),
         strict_keys=bool(options.get("agentreplay_strict_keys")),
     )
@@ -460,6 +463,15 @@ def until_of(word: str | None, mode: Mode) -> int:
         raise SettingsError(f"--replay-until={word} records a run from that turn on: add --snapshot-record")
     if word is not None and not (word.removeprefix("-").isdecimal() and int(word)):
         raise SettingsError(f"--replay-until takes a turn like 3, or -1 for the last one, not {word!r}")
+    return int(word or 0)
+
+
+def break_of(word: str | None, mode: str) -> int:
+    """Return the turn at which a replay stops, 0 for none. Raises SettingsError for what is no turn, or no replay."""
+    if word is not None and mode != "replay":
+        raise SettingsError(f"--replay-break={word} stops a replay, but the mode is {mode}: take one of them")
+    if word is not None and not (word.isdecimal() and int(word)):
+        raise SettingsError(f"--replay-break takes a turn like 3, not {word!r}")
     return int(word or 0)
 
 

@@ -43,6 +43,8 @@ OPTIONS: tuple[Row, ...] = (
            action="append"),
     option("--replay-until", "TURN",
            "with --snapshot-record: recorded turns before TURN (-1: the last), then the real model; a pending run"),
+    option("--replay-break", "TURN",
+           "stop in the debugger at the model call of that turn, with call, recorded, request and reply at hand"),
     option("--replay-runs", "N",
            "with --replay=live: how many live runs of each test, or auto: as many as its verdict needs (default: 1)"),
     option("--replay-budget", "LIMITS",

@@ -18,7 +18,7 @@ from pytest_agentreplay.intercept.session.patching import is_trampoline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType, ModuleType
+    from types import CodeType, FrameType, ModuleType
 
 _TOOLS = __name__.replace("environment.debuggers", "tools.")
 
@@ -56,6 +56,8 @@ class Prompt:
 
 
 PROMPT = Prompt()
+STOPS: set[CodeType] = set()
+"""Our own functions in which a debugger is to stop."""
 
 
 def read_time_waited() -> int:
@@ -94,7 +96,7 @@ def step_past_us(stop_here: Callable[[Any, FrameType], bool]) -> Callable[[Any, 
     """`Bdb.stop_here`, which steps from the line that calls a tool to the tool's first line, and back at its end."""
 
     def stops(self: Any, frame: FrameType) -> bool:
-        return stop_here(self, frame) and not is_ours(frame)
+        return stop_here(self, frame) and (frame.f_code in STOPS or not is_ours(frame))
 
     return stops
 
