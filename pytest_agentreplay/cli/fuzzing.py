@@ -148,7 +148,7 @@ def format_fuzz(
     broken = sum(bool(result.violations) for result in tried)
     yield f"{what}: {format_count(len(tried), 'neighbour')}, {len(tried) - broken} hold"
     if done.unjudged:
-        yield f"  {format_count(len(done.unjudged), 'neighbour')} not judged: {done.unjudged[0].splitlines()[0]}"
+        yield f"  {format_count(len(done.unjudged), 'neighbour')} not judged: {done.unjudged[0].splitlines()[-1]}"
     for failure, file in zip(failures, kept, strict=True):
         yield ""
         yield f"{failure.violation.invariant}: {failure.violation.text} ({format_count(failure.shown_by, 'neighbour')})"

@@ -321,7 +321,8 @@ def find_candidates(name: str, root: str) -> list[tuple[int, FunctionType]]:
     ranked: list[tuple[int, FunctionType]] = []
     for _, module in sorted(sys.modules.items()):  # sorted: the same line is proposed whatever was imported first
         names = getattr(module, "__dict__", {})
-        if not str(names.get("__file__")).startswith(root):
+        file = str(names.get("__file__"))
+        if not file.startswith(root) or "site-packages" in file:  # a virtual environment in the project is not its code
             continue
         # type() and not isinstance(): Django's lazy settings are set up by a look at their __class__.
         kinds = [kind for kind in names.values() if issubclass(type(kind), type)]
@@ -339,7 +340,12 @@ def find_candidates(name: str, root: str) -> list[tuple[int, FunctionType]]:
 
 def _list_names(value: object) -> set[object]:
     """Return the names that a function or an object bears."""
-    bears = getattr(value, "__dict__", {})
+    # Past a `__getattr__` of the value's class: pydantic's placeholders raise their own errors there.
+    # https://github.com/pydantic/pydantic/blob/v2.12.0/pydantic/_internal/_mock_val_ser.py
+    try:
+        bears: Mapping[str, Any] = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        bears = {}
     names = [bears.get(key) for key in ("name", "_name", "_tool_name", "__name__")]
     names += [getattr(value, "__name__", "")] if type(value) in PLAIN_FUNCTIONS else []
     return {name for name in names if isinstance(name, str)}

@@ -11,6 +11,14 @@ from tests.support import exchanges
 MODULE = """
 def look_up(order): ...
 
+class Unbuilt:
+    __slots__ = ()
+
+    def __getattr__(self, name):
+        raise RuntimeError("not built")
+
+UNBUILT = Unbuilt()
+
 class Mail:
     def find_parcel(self): ...
 
