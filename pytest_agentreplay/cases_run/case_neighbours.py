@@ -11,20 +11,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases.case import RUN
-from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.cases_run.case_backend import CaseInputs, fixtures_of
 from pytest_agentreplay.cases_run.in_process_run import InProcessRun, joined
 from pytest_agentreplay.core.paths import quoted
-from pytest_agentreplay.core.perturbation import OPERATORS, weakest_label
-from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import RunnerError
-from pytest_agentreplay.fuzz.invariants import Violation, find_crash, find_violations
-from pytest_agentreplay.fuzz.neighbour_backend import ENDLESS, NeighbourBackend
+from pytest_agentreplay.fuzz.invariants import Violation
+from pytest_agentreplay.fuzz.judging import AgentAttempt, judge
+from pytest_agentreplay.fuzz.neighbour_backend import NeighbourBackend
 from pytest_agentreplay.fuzz.neighbours import REPLIES, WORDS, draw_neighbours, list_candidates, perturb
-from pytest_agentreplay.fuzz.trial_session import truncate
 from pytest_agentreplay.fuzz.trials import Trial, TrialResult
-from pytest_agentreplay.fuzz.user_invariants import ask_invariants
 from pytest_agentreplay.fuzz.word_changes import change_words
 from pytest_agentreplay.intercept.environment.machine import find_places
 from pytest_agentreplay.report.notices import format_count
@@ -109,27 +105,24 @@ class CaseNeighbours:
         end = "stopped" if divergence is not None else "passed" if held or trial.kind == "fuzz" else "checks"
         if trial.kind != "fuzz":
             return TrialResult(trial, (), end)
-        exempt = {name for each in trial.neighbour for name in OPERATORS[each.operator].exempt}
-        violations = dict.fromkeys(self._judge(trial, session, evidence, held=held))
-        return TrialResult(trial, tuple(each for each in violations if each.invariant not in exempt), end)
+        attempt = AgentAttempt(
+            backend=session.casting,
+            matching=session.matching,
+            has_effects=session.tools.has_effects,
+            run=session.run(),
+            base=self._base,
+            before=self.plain.casting.attempts,
+            failure=session.failure,
+            root=self._evaluator.root,
+            own=None,
+            compare_ends=lambda: self._compare_ends(evidence, held=held),
+        )
+        return TrialResult(trial, judge(trial, attempt), end)
 
-    def _judge(
-        self, trial: Trial, session: NeighbourRun, evidence: CaseEvidence | None, *, held: bool
-    ) -> Iterator[Violation]:
-        label, backend = weakest_label(trial.neighbour), session.casting
-        if backend.endless:
-            yield Violation("ends", f"{ENDLESS}: it was stopped after {backend.most} calls")
-        before, effects = self.plain.casting.attempts, session.tools.has_effects
-        yield from find_violations(before, backend.attempts, trial.neighbour, session.matching, effects)
-        if evidence is not None and label == "transparent" and (held, evidence.status) != (self._held, self._status):
+    def _compare_ends(self, evidence: CaseEvidence | None, *, held: bool) -> Iterator[Violation]:
+        if evidence is not None and (held, evidence.status) != (self._held, self._status):
             what = "checks of the case hold" if self._held else "checks of the case do not hold"
             yield Violation("ends as recorded", f"without the change the {what} and it ends with {self._status}")
-        elif session.failure is not None and backend.find_divergence() is None:
-            crash = find_crash(session.failure, self._evaluator.root, None)
-            yield from [crash] if crash is not None else []
-        run = session.run()
-        view = RunView(lambda: truncate(run, self._base) if label == "opaque" else run, READER)
-        yield from ask_invariants(trial.invariants, view)
 
     def _attempt(self, trial: Trial) -> tuple[NeighbourRun, CaseEvidence]:
         """Run the agent on a neighbour."""

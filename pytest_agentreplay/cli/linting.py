@@ -27,9 +27,11 @@ def lint(options: argparse.Namespace) -> int:
     from pytest_agentreplay.case_files.case_linting import cases_in, linted
     from pytest_agentreplay.cli.redacting import chosen_policy
     from pytest_agentreplay.live.tolerance_file import project_tolerances
+    from pytest_agentreplay.runs.key_audit_run import list_project_rules
 
     root = root_above(Path.cwd())
     tolerances = project_tolerances(root)
+    list_project_rules(root)  # raises for one without a reason
     paths = options.cases or [root / "cases"]
     chosen, _ = chosen_policy(options.policy)
     every = [linted(folder, chosen, os.environ) for folder in dict.fromkeys(cases_in(paths))]

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.core.model import Header, Run
-from pytest_agentreplay.core.perturbation import OPERATORS, weakest_label
-from pytest_agentreplay.core.turns import is_model
-from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.core.perturbation import weakest_label
 from pytest_agentreplay.errors import ReplayDiverged
-from pytest_agentreplay.fuzz.invariants import Violation, find_crash, find_violations
-from pytest_agentreplay.fuzz.neighbour_backend import ENDLESS, NeighbourBackend
+from pytest_agentreplay.fuzz.invariants import Violation
+from pytest_agentreplay.fuzz.judging import AgentAttempt, judge
+from pytest_agentreplay.fuzz.neighbour_backend import NeighbourBackend
 from pytest_agentreplay.fuzz.neighbours import list_calls, perturb
 from pytest_agentreplay.fuzz.trials import TrialResult
-from pytest_agentreplay.fuzz.user_invariants import ask_invariants
 from pytest_agentreplay.report.other_findings import describe_neighbour
 from pytest_agentreplay.runs.offline_session import make_schedule
 from pytest_agentreplay.runs.partial_replay import list_orders, reorder_answers
@@ -84,18 +82,10 @@ class TrialSession(ReplaySession):
     def end_body(self, ended: EndedRun) -> Finding | None:
         """Return the finding of an invariant that does not hold; how the test ended is none by itself."""
         stopped = self.replayer.find_divergence() is not None or isinstance(ended.failure, ReplayDiverged)
-        end = (
-            "passed"
-            if ended.passed
-            else ended.outcome()["status"]
-            if ended.failure is None
-            else type(ended.failure).__name__
-        )
-        result = TrialResult(self.trial, (), "stopped" if stopped else str(end))
+        end = str(ended.outcome()["status"]) if ended.failure is None else type(ended.failure).__name__
+        result = TrialResult(self.trial, (), "stopped" if stopped else end)
         if self.trial.kind == "fuzz" and not ended.interrupted:
-            exempt = {name for each in self.trial.neighbour for name in OPERATORS[each.operator].exempt}
-            violations = dict.fromkeys(each for each in self.judge(ended) if each.invariant not in exempt)
-            result = result._replace(violations=(*violations,))
+            result = result._replace(violations=judge(self.trial, self.describe_attempt(ended)))
         self.summary = replace(self.summary, result=result.plain())
         if not result.violations:
             return None
@@ -108,21 +98,20 @@ class TrialSession(ReplaySession):
         self.close()
         return None
 
-    def judge(self, ended: EndedRun) -> Iterator[Violation]:
-        """Yield the invariants that do not hold."""
-        if self.neighbour.endless:
-            yield Violation("ends", f"{ENDLESS}: it was stopped after {self.neighbour.most} calls")
-        before = [exchange.call for exchange in list_calls(self.base)]
-        made, effects = self.neighbour.attempts, self.tools.has_effects
-        yield from find_violations(before, made, self.trial.neighbour, self.matching, effects)
-        if self.label == "transparent" and not self.neighbour.endless:
-            yield from self.compare_ends(ended)
-        elif not isinstance(ended.failure, ReplayDiverged) and self.neighbour.find_divergence() is None:
-            crash = find_crash(ended.failure, self.place.root, self.own)
-            yield from [crash] if crash is not None else []
-        run = self.run()
-        view = RunView(lambda: truncate(run, self.base) if self.label == "opaque" else run, READER)
-        yield from ask_invariants(self.trial.invariants, view)
+    def describe_attempt(self, ended: EndedRun) -> AgentAttempt:
+        """Return what the agent of the test did, to be held against the recording."""
+        return AgentAttempt(
+            backend=self.neighbour,
+            matching=self.matching,
+            has_effects=self.tools.has_effects,
+            run=self.run(),
+            base=self.base,
+            before=[exchange.call for exchange in list_calls(self.base)],
+            failure=ended.failure,
+            root=self.place.root,
+            own=self.own,
+            compare_ends=functools.partial(self.compare_ends, ended),
+        )
 
     def compare_ends(self, ended: EndedRun) -> Iterator[Violation]:
         """Yield how a test ends otherwise than recorded, though every recorded reply is still true."""
@@ -149,16 +138,3 @@ def describe_end(outcome: JsonObject) -> str:
     if outcome.get("status") != "failed":
         return str(outcome.get("status"))
     return f"failed with {outcome.get('type')}: {outcome.get('message')}"
-
-
-def truncate(now: Run, base: Run) -> Run:
-    """Return the run up to the first request of a model after the changed answer: later replies do not know of it."""
-    recorded = {id(x.outcome) for x in base.exchanges}
-    kept, changed = [], False
-    for exchange in now.exchanges:
-        if changed and is_model(exchange.call, READER):
-            kept.append(replace(exchange, outcome=None))
-            break
-        kept.append(exchange)
-        changed |= id(exchange.outcome) not in recorded
-    return replace(now, exchanges=tuple(kept))

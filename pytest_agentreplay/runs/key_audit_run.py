@@ -123,13 +123,7 @@ def read_kept(place: Path, rules: str) -> dict[str, Any]:
         kept = json.loads(files.read_if_there(place) or b"{}")
         rows = kept["results"].items() if kept["rules"] == rules else ()
         return {path: row for path, row in rows if row.keys() == KEPT}
-    except (
-        SnapshotError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-    ):  # a damaged file costs time, and nothing else
+    except (SnapshotError, ValueError, KeyError, TypeError, AttributeError):  # damaged: it costs time, no more
         return {}
 
 
