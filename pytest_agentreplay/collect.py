@@ -47,6 +47,7 @@ class CaseFile(pytest.File):
     court: Callable[[pytest.Item], CaseEvaluator]
     live: Any = None
     trials: Callable[[CaseFile, Headline], list[Trial] | None]
+    neighbours: CaseNeighbours | None = None
 
     @classmethod
     def of(
@@ -139,8 +140,10 @@ class CaseItem(pytest.Item):
         from pytest_agentreplay.report.other_findings import describe_neighbour
 
         assert isinstance(self.parent, CaseFile)
-        court = self.parent.court(self)
-        self.result = CaseNeighbours(court, stored_case.read(self.path, words=court.words)).attempt(trial)
+        if self.parent.neighbours is None:  # the agent is run without a change once for all of them
+            court = self.parent.court(self)
+            self.parent.neighbours = CaseNeighbours(court, stored_case.read(self.path, words=court.words))
+        self.result = self.parent.neighbours.attempt(trial)
         if self.result.violations:
             finding = describe_neighbour(self.nodeid, self.result.violations, trial.neighbour, trial.served)
             pytest.fail(escape_output(format_finding(finding)), pytrace=False)

@@ -17,9 +17,9 @@ from pytest_agentreplay.cases_run.in_process_run import InProcessRun, joined
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import RunnerError
 from pytest_agentreplay.fuzz.invariants import Violation
-from pytest_agentreplay.fuzz.judging import AgentAttempt, judge
 from pytest_agentreplay.fuzz.neighbour_backend import NeighbourBackend
 from pytest_agentreplay.fuzz.neighbours import REPLIES, WORDS, draw_neighbours, list_candidates, perturb
+from pytest_agentreplay.fuzz.trial_verdict import AgentAttempt, judge
 from pytest_agentreplay.fuzz.trials import Trial, TrialResult
 from pytest_agentreplay.fuzz.word_changes import change_words
 from pytest_agentreplay.intercept.environment.machine import find_places

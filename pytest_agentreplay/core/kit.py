@@ -30,6 +30,10 @@ OF_VERSIONS = frozenset({Kind.SDK, Kind.SCHEMA, Kind.REQUEST})
 """Divergences that another version of a library may well have made."""
 
 
+RESELLERS = frozenset({"aws.bedrock", "azure.ai.inference", "azure.ai.openai"})
+"""Platforms that retire the models of others by days of their own."""
+
+
 def drift(recorded: JsonObject, today: JsonObject, kind: Kind | None = None) -> tuple[str, ...]:
     """A line for each thing that changed since the recording; versions only where they may explain `kind`."""
     lines = [*environment(recorded, today), *files(recorded, today), *flags(recorded, today)]
@@ -87,6 +91,13 @@ def versions(recorded: JsonObject, today: JsonObject) -> Iterator[str]:
             yield f"{name} {old[name]} -> {new[name]}"
     locked, locks = table(recorded, "locks"), table(today, "locks")
     yield from (f"{name} has another content" for name in sorted(locked.keys() & locks) if locked[name] != locks[name])
+
+
+def list_models(kit: JsonObject) -> tuple[str, ...]:
+    """Return the ids of the models that were asked at their providers; Google's API has them as "models/ID"."""
+    asked = (entry for entry in entries(kit, "models") if isinstance(entry, dict))
+    names = (str(entry.get("model", "")) for entry in asked if entry.get("provider") not in RESELLERS)
+    return tuple(dict.fromkeys(name.removeprefix("models/") for name in names if name))
 
 
 def table(kit: JsonObject, name: str) -> JsonObject:

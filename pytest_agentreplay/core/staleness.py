@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_agentreplay.core.kit import entries, table
+from pytest_agentreplay.core.kit import list_models, table
 from pytest_agentreplay.core.retired_models import RETIRED
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ class RecordedFacts:
 
 def read_facts(header: Header) -> RecordedFacts:
     """Return the facts of a recording, from its header."""
-    models = (entry.get("model") for entry in entries(header.kit, "models") if isinstance(entry, dict))
+    models = list_models(header.kit)
     packages, signatures = (table(header.kit, name) for name in ("packages", "signatures"))
     return RecordedFacts(
         header.recorded[:10],
-        tuple(dict.fromkeys(model for model in models if isinstance(model, str))),
+        models,
         {name: version for name, version in packages.items() if isinstance(version, str)},
         {name: text for name, text in signatures.items() if isinstance(text, str)},
     )

@@ -10,9 +10,9 @@ from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.core.perturbation import weakest_label
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.fuzz.invariants import Violation
-from pytest_agentreplay.fuzz.judging import AgentAttempt, judge
 from pytest_agentreplay.fuzz.neighbour_backend import NeighbourBackend
 from pytest_agentreplay.fuzz.neighbours import list_calls, perturb
+from pytest_agentreplay.fuzz.trial_verdict import AgentAttempt, judge
 from pytest_agentreplay.fuzz.trials import TrialResult
 from pytest_agentreplay.report.other_findings import describe_neighbour
 from pytest_agentreplay.runs.offline_session import make_schedule

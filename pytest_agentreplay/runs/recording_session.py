@@ -56,6 +56,9 @@ if TYPE_CHECKING:
     from pytest_agentreplay.store.snapshots import Store
 
 
+DAY = 24 * 3600 * 1_000_000_000  # nanoseconds
+
+
 class RecordingSession(RunSession):
     """Forwards every call, and writes the snapshot at the end. An unreadable snapshot is never recorded over."""
 
@@ -193,6 +196,10 @@ class RecordingSession(RunSession):
             return ""
         from pytest_agentreplay.runs.accept import is_unchanged
 
+        # Its day is what makes an old recording stale, so that one is written anew.
+        days = self.settings.stale_days
+        if days and self.header.clock - self.previous.run.header.clock > days * DAY:
+            return ""
         # The old file may hold what is known as a secret only now.
         if not is_unchanged(self.previous, run) or self.redaction.leaks(self._replaced):
             return ""

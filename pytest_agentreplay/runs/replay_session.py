@@ -11,7 +11,7 @@ from pytest_agentreplay import clocks
 from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.divergence import ABSENT, Kind
-from pytest_agentreplay.core.kit import drift, entries, files, table, texts
+from pytest_agentreplay.core.kit import drift, entries, files, list_models, table, texts
 from pytest_agentreplay.core.model import Header, Run, ToolCall
 from pytest_agentreplay.core.paths import quoted, selecting
 from pytest_agentreplay.core.redaction.placeholders import variables_in
@@ -257,11 +257,10 @@ class ReplaySession(OfflineSession):
         changed = any(now.get(name, text) != text for name, text in recorded.items())
         if not changed and clocks.wall() - header.clock / 1e9 < AGED:
             return {}
-        models = [entry.get("model") for entry in entries(header.kit, "models") if isinstance(entry, dict)]
         packages = table(header.kit, "packages")
         return {
             "day": header.recorded[:10],
-            "models": models,
+            "models": [*list_models(header.kit)],
             "packages": packages,
             "signatures": recorded,
             "now": now,

@@ -112,6 +112,9 @@ def test_the_footer_tells_of_old_recordings_and_of_changed_tools(shop):
     assert "2 tests: recorded more than 100 days ago" in said
     assert "1 test: asks gpt-4-32k, retired 2025-06-06" in said
     assert "stale" not in passed(shop.offline("-o", "agentreplay_stale_days=0")).stdout
+    # A new recording that says the same leaves a snapshot as it is, but for one that is stale by its day.
+    assert passed(shop.record()).stdout.count("(replaced, ") == 2
+    assert passed(shop.record()).stdout.count("unchanged") == 2
 
 
 def test_what_cannot_be_read_and_where_there_is_nothing(shop, tmp_path):

@@ -56,7 +56,7 @@ def test_a_fix_that_holds_on_the_case_alone_fails(docket):
 
 def test_a_case_is_fuzzed_and_its_failure_is_kept_beside_it(docket):
     file = docket.case(**FIXED)
-    assert "cases/refund: 60 neighbours, " in fuzz(docket, "cases/refund", "--budget", "60", code=1)
+    assert "cases/refund: 25 neighbours, " in fuzz(docket, "cases/refund", "--budget", "25", code=1)
     kept = [each for each in (docket.root / "cases").glob("*/case.yaml") if each != file]
     assert kept
     assert all('base: "../refund"' in each.read_text(encoding="utf-8") for each in kept)

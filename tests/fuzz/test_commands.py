@@ -16,12 +16,14 @@ AGENT = """
 import os
 import httpx2
 
+CLIENT = httpx2.Client(verify=False)
+
 def refund(order):
     return "refunded"
 
 def ask(text):
     body = {"model": "m", "messages": [{"role": "user", "content": text}]}
-    reply = httpx2.post(os.environ["MODEL_URL"] + "/v1/chat/completions", json=body)
+    reply = CLIENT.post(os.environ["MODEL_URL"] + "/v1/chat/completions", json=body)
     return reply.raise_for_status().json()["choices"][0]["message"]["content"]
 
 def settle(order):
