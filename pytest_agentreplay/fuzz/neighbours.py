@@ -82,13 +82,15 @@ def list_arguments(operator: str, exchange: Exchange, run: Run) -> Sequence[Json
 def draw_neighbours(candidates: Sequence[Candidate], *, seed: int, budget: int) -> list[Neighbour]:
     """Return at most `budget` different neighbours, the same for the same seed on every machine.
 
-    Each candidate comes once by itself, in an order drawn by the seed, before two and three of them come together.
+    Each candidate comes by itself, in an order drawn by the seed: first all with their simplest argument, then those
+    that have others with one of these. After that two and three of them come together.
     """
     draw = draw_numbers(seed)
     drawn = [candidate for candidate in candidates if candidate.operator not in NOT_DRAWN]
-    found: dict[Neighbour, None] = {}
-    for candidate in shuffle(drawn, draw):
-        found[(pick(candidate, draw),)] = None
+    order = shuffle(drawn, draw)
+    simplest = [Perturbation(candidate.operator, candidate.at, candidate.arguments[0]) for candidate in order]
+    others = [pick(candidate, draw) for candidate in order if len(candidate.arguments) > 1]
+    found: dict[Neighbour, None] = dict.fromkeys((perturbation,) for perturbation in (*simplest, *others))
     tries = 0
     while drawn and len(found) < budget and tries < 4 * budget:
         tries += 1

@@ -61,7 +61,8 @@ def run_trials(
         files.write_whole(plan, json.dumps(data))
         node = test if "::" not in test else typed(test).partition("[")[0]
         command = [sys.executable, "-m", "pytest", node, "-q", "--tb=line", "--agentreplay-mode=model"]
-        command += [f"--agentreplay-neighbours={plan}", *words]
+        # Past the project's own flags: no failure ends the session, and none is remembered as one of the project.
+        command += ["--maxfail=0", "-o", f"cache_dir={folder}/cache", f"--agentreplay-neighbours={plan}", *words]
         process = subprocess.Popen(  # noqa: S603  a test of the user's and the user's own words
             command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL
         )

@@ -209,6 +209,18 @@ def test_an_interrupted_fuzz_keeps_what_it_has_found(shop, tmp_path):
     assert len([*(shop.root / "interrupted").glob("*/case.yaml")]) == 1
 
 
+def test_the_flags_of_the_project_end_no_session_and_its_cache_is_left_alone(shop):
+    ini = shop.root / "pytest.ini"
+    before = ini.read_text(encoding="utf-8")
+    ini.write_text(before + "addopts = -x --strict-markers\n", encoding="utf-8")
+    try:
+        said = command(shop, "fuzz", "test_shop.py::test_settle", "--budget", "40", "--dir", "kept", code=1)
+        assert "test_shop.py::test_settle: 40 neighbours, " in said
+        assert not (shop.root / ".pytest_cache").exists()
+    finally:
+        ini.write_text(before, encoding="utf-8")
+
+
 def test_a_budget_of_time_ends_by_itself(shop):
     said = command(shop, "fuzz", "test_shop.py::test_answer", "--budget", "3s", code=0)
     assert " neighbours, " in said
