@@ -145,7 +145,7 @@ class CaseItem(pytest.Item):
             self.parent.neighbours = CaseNeighbours(court, stored_case.read(self.path, words=court.words))
         self.result = self.parent.neighbours.attempt(trial)
         if self.result.violations:
-            finding = describe_neighbour(self.nodeid, self.result.violations, trial.neighbour, trial.served)
+            finding = describe_neighbour(self.parent.nodeid, self.result.violations, trial.neighbour, trial.served)
             pytest.fail(escape_output(format_finding(finding)), pytrace=False)
 
     def heard(self) -> Verdict:

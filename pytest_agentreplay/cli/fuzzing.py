@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_agentreplay.case_files import child_case
 from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.cli.runs import find_test
-from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, complain, say, say_data
+from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, complain, say, say_data, width
 from pytest_agentreplay.core.order_permutations import LIMIT
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.core.perturbation import OTHER_REPLIES, SERVED, Perturbation, weakest_label
@@ -21,6 +21,7 @@ from pytest_agentreplay.fuzz.neighbours import draw_neighbours, list_arguments, 
 from pytest_agentreplay.fuzz.plan import run_trials
 from pytest_agentreplay.fuzz.shrinking import FuzzFailure, group_failures, shrink
 from pytest_agentreplay.fuzz.trials import Trial
+from pytest_agentreplay.report.escape import wrap_text
 from pytest_agentreplay.report.notices import format_count
 from pytest_agentreplay.runs.partial_replay import list_orders
 from pytest_agentreplay.runs.snapshot_selection import select_snapshots
@@ -147,12 +148,16 @@ def format_fuzz(
     broken = sum(bool(result.violations) for result in tried)
     yield f"{what}: {format_count(len(tried), 'neighbour')}, {len(tried) - broken} hold"
     if done.unjudged:
-        yield f"  {format_count(len(done.unjudged), 'neighbour')} not judged: {done.unjudged[0].splitlines()[-1]}"
+        why = done.unjudged[0].splitlines()[-1]
+        yield from wrap_text(f"{format_count(len(done.unjudged), 'neighbour')} not judged: {why}", width(), "  ")
     for failure, file in zip(failures, kept, strict=True):
-        yield ""
-        yield f"{failure.violation.invariant}: {failure.violation.text} ({format_count(failure.shown_by, 'neighbour')})"
-        yield from (f"  {each.describe()}" for each in failure.neighbour)
-        yield f"  served {SERVED[weakest_label(failure.neighbour)]}: this is about what the agent does, not its answer"
+        shown_by = format_count(failure.shown_by, "neighbour")
+        text = f"{failure.violation.invariant}: {failure.violation.text} ({shown_by})"
+        yield from ("", *wrap_text(text, width(), "", "    "))
+        for each in failure.neighbour:
+            yield from wrap_text(each.describe(), width(), "  ")
+        served = SERVED[weakest_label(failure.neighbour)]
+        yield from wrap_text(f"served {served}: this is about what the agent does, not its answer", width(), "  ")
         yield f"  kept:  pytest {quoted(format_path(file))}"
 
 
@@ -163,13 +168,17 @@ class Bar:
         """Show nothing yet, and nothing at all where stderr is no terminal."""
         self.total, self.seconds, self.shown = total, seconds, sys.stderr.isatty()
 
-    def show(self, results: Sequence[TrialResult]) -> None:
-        """Draw the line anew."""
-        count, failures = len(results), sum(bool(result.violations) for result in results)
-        part = "#" * (BAR * min(count, self.total) // self.total)
-        left = f"{self.seconds:g} s in all" if self.seconds else f"{max(self.total + 1 - count, 0)} left"
+    def show(self, results: Sequence[TrialResult], spent: float) -> None:
+        """Draw the line anew; `spent` are the seconds since the trials began."""
+        tried = [result for result in results if result.trial.number]
+        done = spent / self.seconds if self.seconds else len(tried) / self.total
+        left = f"{max(self.seconds - spent, 0):.0f} s left" if self.seconds else f"{self.total - len(tried)} left"
+        counts = (
+            format_count(len(tried), "trial"),
+            format_count(sum(bool(each.violations) for each in tried), "failure"),
+        )
         if self.shown:
-            text = f"fuzz [{part:{BAR}}] {format_count(count, 'trial')}, {format_count(failures, 'failure')}, {left}"
+            text = f"fuzz [{'#' * round(BAR * min(done, 1)):{BAR}}] {', '.join((*counts, left))}"
             print(f"\r{text:78}", end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:

@@ -49,11 +49,12 @@ def run_trials(
     *,
     words: Sequence[str] = (),
     seconds: float = 0,
-    show: Callable[[Sequence[TrialResult]], None] | None = None,
+    show: Callable[[Sequence[TrialResult], float], None] | None = None,
 ) -> PlanResult:
     """Return what came of the trials of a test, or of a case file, run by pytest in `root` with more `words`.
 
-    `seconds` end the session (0: none do); `show` is given the results so far. What an interrupt leaves is returned.
+    `seconds` end the session (0: none do). `show` is given the results so far, and the seconds spent. What an interrupt
+    leaves is returned.
     """
     with TemporaryDirectory() as folder:
         plan, into = Path(folder) / "plan.json", Path(folder) / "results.jsonl"
@@ -78,7 +79,7 @@ def watch(
     process: subprocess.Popen[bytes],
     into: Path,
     seconds: float,
-    show: Callable[[Sequence[TrialResult]], None] | None,
+    show: Callable[[Sequence[TrialResult], float], None] | None,
 ) -> tuple[bytes, bool]:
     """Wait for the end of a process, showing what it has written; return what it printed, and whether it was ended."""
     began = clocks.perf_counter()
@@ -87,9 +88,10 @@ def watch(
             try:
                 return process.communicate(timeout=LOOK)[0], False
             except subprocess.TimeoutExpired:
+                spent = clocks.perf_counter() - began
                 if show is not None:
-                    show([read_result(row) for row in read_rows(into) if "trial" in row])
-                if seconds and clocks.perf_counter() - began > seconds:
+                    show([read_result(row) for row in read_rows(into) if "trial" in row], spent)
+                if seconds and spent > seconds:
                     return end(process), True
     except KeyboardInterrupt:
         return end(process), True
