@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.cases.case import DEFAULT_SERVING
 from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.cases_run.case_neighbours import CaseNeighbours, verify_fix
 from pytest_agentreplay.core.perturbation import SERVED, weakest_label
@@ -37,8 +38,11 @@ def hear_case(evaluator: CaseEvaluator, file: Path, half: Half | None) -> Verdic
 
 def verify(evaluator: CaseEvaluator, case: Case, verdict: Verdict) -> Verdict:
     """Return the verdict on a half; of a fix that passed, with what its agent does on neighbours of the case."""
-    count = evaluator.settings.neighbours if case.expect == "fixed" and verdict.half == "desired" else 0
-    return verify_fix(evaluator, case, verdict, count) if count and verdict.outcome == "passed" else verdict
+    count, serving = evaluator.settings.neighbours, case.serving.get("desired", DEFAULT_SERVING["desired"])
+    is_fix = case.expect == "fixed" and verdict.half == "desired" and verdict.outcome == "passed"
+    # Who runs it is asked of the case, and a neighbour is never live.
+    can_run = bool(case.runners.get("desired")) and "live" not in {serving.model, serving.other}
+    return verify_fix(evaluator, case, verdict, count) if count and is_fix and can_run else verdict
 
 
 def hear_neighbour(evaluator: CaseEvaluator, case: Case) -> Verdict:

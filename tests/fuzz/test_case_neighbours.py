@@ -35,6 +35,9 @@ def test_a_fix_is_tried_on_neighbours_where_ci_is_set(docket):
     for each in (done, on_ci):
         assert each.returncode == 0, each.stdout
         assert "12 neighbours of fixes, 12 hold" in each.stdout
+    file = docket.case(**FIXED, runner="")
+    by_hand = docket.replay(file, "--runner", "refunds", agent="fixed", CI="true")
+    assert by_hand.returncode == 0, by_hand.stdout + by_hand.stderr
 
 
 def test_a_fix_that_holds_on_the_case_alone_fails(docket):
