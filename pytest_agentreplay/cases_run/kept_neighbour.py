@@ -15,6 +15,7 @@ from pytest_agentreplay.errors import CaseError, RunnerError
 from pytest_agentreplay.fuzz.plan import run_trials
 from pytest_agentreplay.fuzz.trials import Trial
 from pytest_agentreplay.report.verdict import Verdict
+from pytest_agentreplay.store import files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,6 +81,11 @@ def attempt(evaluator: CaseEvaluator, case: Case) -> TrialResult:
         if base.base:
             raise CaseError(f"base {case.base} is a neighbour itself: name its own base", file=case.file)
         return CaseNeighbours(evaluator, base).attempt(trial)
+    # A case is data: it may name a test of the project, and no flag of pytest or file elsewhere.
+    module = evaluator.root / case.base.partition("::")[0]
+    inside = module.resolve().is_relative_to(evaluator.root.resolve())
+    if case.base.startswith("-") or not inside or module.suffix != ".py" or not files.exists(module):
+        raise CaseError(f"base {case.base} is no test of the project", file=case.file)
     done = run_trials(evaluator.root, case.base, [trial])
     if not done.results:
         raise RunnerError(f"{case.file}: pytest ran no neighbour of {case.base}: {done.reason}")

@@ -107,9 +107,12 @@ def test_a_neighbour_whose_base_is_gone_is_told(docket):
     for base, message in (
         ("../gone", "cases/gone"),
         ("../../..", "lies outside of the project"),
-        ("test_x.py::test_y", "ran no neighbour"),
+        ("test_x.py::test_y", "base test_x.py::test_y is no test of the project"),
+        ("../outside.py::test_x", "is no test of the project"),
+        ("-pevil::x", "is no test of the project"),
+        ("test_shop.py::test_gone", "pytest ran no neighbour of test_shop.py::test_gone"),
     ):
-        (folder / "case.yaml").write_text(text.replace("BASE", base), encoding="utf-8")
+        (folder / "case.yaml").write_text(text.replace("BASE", f'"{base}"'), encoding="utf-8")
         done = docket.pytest("cases/beside", agent="fixed")
         assert done.returncode == 1, base
         assert message in " ".join(done.stdout.split()), done.stdout
