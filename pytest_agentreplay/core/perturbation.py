@@ -101,6 +101,8 @@ OTHER_REPLIES = ("other-answer", "other-arguments", "other-tool", "refusal", "em
 """Those that replace a reply of a model by another valid one: what a vacuity check tries."""
 LASTING = frozenset({"outage", "endless-loop"})
 """Those after which no model says anything else: a change of a later call has no place beside them."""
+ALONE = frozenset({"completion-order"})
+"""Those that need every recorded call: beside a reply that changes what is called, an order would wait for no one."""
 NOT_DRAWN = frozenset({"other-arguments", "other-tool", "other-answer"})
 """Those that change what the run is about; no neighbour has them."""
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.core.canonical_json import canonical, parse
 from pytest_agentreplay.core.model import Failure, HttpCall, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.core.rules import compile_path, rewritten, show
-from pytest_agentreplay.core.turns import function_of, is_model
+from pytest_agentreplay.core.turns import SAFE_METHODS, function_of, is_model
 from pytest_agentreplay.dialects import READER, encode, genai
 from pytest_agentreplay.fuzz.wire_changes import dump, read_plain, with_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_agentreplay.core.model import Exchange, Json, JsonObject, Outcome, Run
+    from pytest_agentreplay.core.model import Call, Exchange, Json, JsonObject, Outcome, Run
     from pytest_agentreplay.core.rules import Place
 
 REFUSAL = "I'm sorry, but I can't help with that."
@@ -229,12 +229,17 @@ def list_paths(value: Json, kind: Any, least: int = 0) -> list[str]:
 
 
 def find_stale(exchange: Exchange, run: Run) -> Outcome | None:
-    """Return what the same tool returned to the same arguments before, where that differs; None where nothing did."""
-    mine = function_of(exchange.call, READER)
-    if mine is None:
-        return None
-    earlier = [x for x in run.exchanges if x.start < exchange.start and function_of(x.call, READER) == mine]
+    """Return what the same read of a tool or service returned before, where that differs; None where nothing did."""
+    mine = describe_read(exchange.call)
+    earlier = [x for x in run.exchanges if mine and x.start < exchange.start and describe_read(x.call) == mine]
     return next((x.outcome for x in reversed(earlier) if x.outcome != exchange.outcome), None)
+
+
+def describe_read(call: Call) -> object:
+    """Return what two calls have in common that ask for the same: tool and arguments, or a method without a body."""
+    if isinstance(call, HttpCall) and call.method in SAFE_METHODS and not call.body.data:
+        return call.method, call.url
+    return function_of(call, READER)
 
 
 def change_result(operator: str, exchange: Exchange, argument: Json, run: Run) -> Outcome:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
+from itertools import chain
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -18,19 +19,25 @@ HALF_A_SECOND = 500_000_000
 
 
 def list_instants(run: Run) -> Iterator[tuple[int, Sequence[str]]]:
-    """Yield each call of the agent with the instants, in ISO 8601, that the clock may pass there."""
+    """Yield calls of the agent with the instants, in ISO 8601, that the clock may pass there.
+
+    The first call comes once for each kind of instant, since what is computed at a program's end sees any of them by
+    it. Every later call comes once.
+    """
     calls = [x for x in run.exchanges if x.parent is None]
     zone = run.header.kit.get("zone")
     name = zone.get("name") if isinstance(zone, dict) else zone
-    instants = [*dict.fromkeys(find_instants(run.header.clock, [*([name] if isinstance(name, str) else []), *ZONES]))]
-    for at, _ in enumerate(calls, 1):
-        yield at, instants
+    kinds = find_instants(run.header.clock, [*dict.fromkeys([*([name] if isinstance(name, str) else []), *ZONES])])
+    yield from ((1, instants) for instants in kinds if calls)
+    every = [*dict.fromkeys(chain.from_iterable(kinds))]
+    yield from ((at, every) for at in range(2, len(calls) + 1))
 
 
-def find_instants(clock: int, zones: Sequence[str]) -> Iterator[str]:
-    """Yield the next midnight, month's and year's end, 29 February, and the changes of summer time, in these zones."""
+def find_instants(clock: int, zones: Sequence[str]) -> list[list[str]]:
+    """Return the next midnights in these zones, then ends of months, of years, 29 February, changes of summer time."""
     began = datetime.fromtimestamp(clock / 1e9, UTC)
     leap = next(year for year in range(began.year, began.year + 9) if year % 4 == 0 and (year % 100 or year % 400 == 0))
+    kinds: list[list[str]] = [[] for _ in range(5)]
     for name in zones:
         try:
             zone = ZoneInfo(name)
@@ -38,10 +45,12 @@ def find_instants(clock: int, zones: Sequence[str]) -> Iterator[str]:
             continue
         today = began.astimezone(zone).date()
         next_month = (today.replace(day=1) + timedelta(days=32)).replace(day=1)
-        days = [today + timedelta(days=1), next_month, today.replace(today.year + 1, 1, 1)]
-        days += [today.replace(leap, 2, 29), today.replace(leap, 3, 1)]
-        yield from (datetime(day.year, day.month, day.day, tzinfo=zone).astimezone(UTC).isoformat() for day in days)
-        yield from find_changes(zone, began.year)
+        leap_days = [today.replace(leap, 2, 29), today.replace(leap, 3, 1)]
+        days = [[today + timedelta(days=1)], [next_month], [today.replace(today.year + 1, 1, 1)], leap_days]
+        for kind, dates in zip(kinds, days, strict=False):
+            kind += [datetime.combine(date, time(), zone).astimezone(UTC).isoformat() for date in dates]
+        kinds[-1] += find_changes(zone, began.year)
+    return [[*dict.fromkeys(kind)] for kind in kinds if kind]
 
 
 def find_changes(zone: ZoneInfo, year: int) -> Iterator[str]:

@@ -156,11 +156,13 @@ def find_retries(before: Iterable[Call], now: Iterable[Call], matching: Matching
 
 
 def describe(call: Call) -> str:
-    """Return a call with its arguments, in a line."""
-    if not isinstance(call, ToolCall):
-        return label(call, READER)
-    arguments = ", ".join(f"{name}={canonical(value)}" for name, value in call.arguments.items())
-    return f"{call.name}({arguments if len(arguments) <= 120 else arguments[:117] + '...'})"
+    """Return a call with its arguments, or the members of its body, in a line."""
+    arguments = call.arguments if isinstance(call, ToolCall) else parse(call.body.data)
+    name = call.name if isinstance(call, ToolCall) else label(call, READER)
+    if not isinstance(arguments, dict):
+        return name
+    text = ", ".join(f"{key}={canonical(value)}" for key, value in arguments.items())
+    return f"{name}({text if len(text) <= 120 else text[:117] + '...'})"
 
 
 def find_crash(failure: BaseException | None, root: Path, own: CodeType | None) -> Violation | None:

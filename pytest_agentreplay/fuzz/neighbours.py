@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pytest_agentreplay.core.order_permutations import draw_numbers
-from pytest_agentreplay.core.perturbation import LASTING, NOT_DRAWN, OPERATORS, Perturbation
+from pytest_agentreplay.core.perturbation import ALONE, LASTING, NOT_DRAWN, OPERATORS, Perturbation
 from pytest_agentreplay.core.turns import is_model
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import CaseError
@@ -31,6 +31,10 @@ WORDS = ("typo", "letter-case", "spaces", "injected-words")
 """They change what the agent is given, which a case alone knows."""
 MOST_AT_ONCE = 3
 """Perturbations of one neighbour."""
+
+NEAREST = 6
+"""Orders of answers that are candidates of their own: those in which two answers have changed places come first, and
+of four overlapping calls three such orders have shown a race."""
 
 Neighbour: TypeAlias = tuple[Perturbation, ...]
 
@@ -58,8 +62,9 @@ def list_candidates(run: Run, *, orders: int = 0, words: bool = False) -> list[C
         for operator in OPERATORS:
             arguments = list_arguments(operator, exchange, run)
             found += [Candidate(operator, at, arguments)] if arguments else []
-    if orders:
-        found.append(Candidate("completion-order", 0, range(1, orders + 1)))
+    found += [Candidate("completion-order", 0, (number,)) for number in range(1, min(orders, NEAREST) + 1)]
+    if orders > NEAREST:
+        found.append(Candidate("completion-order", 0, range(NEAREST + 1, orders + 1)))
     found += [Candidate("clock", at, instants) for at, instants in list_instants(run)]
     return found + [Candidate(operator, 0, (None,)) for operator in WORDS * words]
 
@@ -83,7 +88,7 @@ def draw_neighbours(candidates: Sequence[Candidate], *, seed: int, budget: int) 
     """Return at most `budget` different neighbours, the same for the same seed on every machine.
 
     Each candidate comes by itself, in an order drawn by the seed: first all with their simplest argument, then those
-    that have others with one of these. After that two and three of them come together.
+    that have others with one of these. After that any of them comes with any argument, or two and three come together.
     """
     draw = draw_numbers(seed)
     drawn = [candidate for candidate in candidates if candidate.operator not in NOT_DRAWN]
@@ -91,10 +96,15 @@ def draw_neighbours(candidates: Sequence[Candidate], *, seed: int, budget: int) 
     simplest = [Perturbation(candidate.operator, candidate.at, candidate.arguments[0]) for candidate in order]
     others = [pick(candidate, draw) for candidate in order if len(candidate.arguments) > 1]
     found: dict[Neighbour, None] = dict.fromkeys((perturbation,) for perturbation in (*simplest, *others))
+    every = [Perturbation(each.operator, each.at, argument) for each in drawn for argument in each.arguments]
+    together = [candidate for candidate in drawn if candidate.operator not in ALONE]
     tries = 0
     while drawn and len(found) < budget and tries < 4 * budget:
         tries += 1
-        several = (drawn[draw(len(drawn))] for _ in range(1 + draw(MOST_AT_ONCE)))
+        if draw(2) or not together:
+            found[every[draw(len(every))],] = None
+            continue
+        several = (together[draw(len(together))] for _ in range(2 + draw(MOST_AT_ONCE - 1)))
         by_place = {candidate.at: candidate for candidate in several}
         chosen = [pick(by_place[at], draw) for at in sorted(by_place)]
         last = next((place for place, each in enumerate(chosen, 1) if each.operator in LASTING), len(chosen))
@@ -123,7 +133,9 @@ def list_smaller(neighbour: Neighbour) -> list[Neighbour]:
 
 def list_simpler(neighbour: Neighbour, candidates: Sequence[Candidate], most: int = 12) -> list[Neighbour]:
     """Return the neighbours in which one perturbation has a simpler argument, the simplest first."""
-    arguments = {(candidate.operator, candidate.at): candidate.arguments for candidate in candidates}
+    arguments: dict[tuple[str, int], list[Json]] = {}
+    for candidate in candidates:
+        arguments.setdefault(candidate[:2], []).extend(candidate.arguments)
     found = []
     for place, perturbation in enumerate(neighbour):
         for argument in arguments.get(perturbation[:2], ())[:most]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_agentreplay.fuzz.neighbours import list_simpler, list_smaller
+from pytest_agentreplay.fuzz.neighbours import FAULTS, list_simpler, list_smaller
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from pytest_agentreplay.core.perturbation import Perturbation
     from pytest_agentreplay.fuzz.invariants import Violation
     from pytest_agentreplay.fuzz.neighbours import Candidate, Neighbour
     from pytest_agentreplay.fuzz.trials import Trial, TrialResult
@@ -32,12 +33,25 @@ def find_cause(violation: Violation) -> str:
 
 
 def group_failures(results: Iterable[TrialResult]) -> list[FuzzFailure]:
-    """Return a failure for each cause, by the neighbour with the fewest perturbations."""
-    groups: dict[str, list[tuple[Violation, Neighbour]]] = {}
-    for result in results:
+    """Return a failure for each cause, by the neighbour with the fewest perturbations.
+
+    A crash names its place in the code. Any other violation may have several causes, so it counts once for each
+    operator that shows it by itself. Neighbours of several operators belong to one of these, or are a group together.
+    """
+    groups: dict[tuple[str, str], list[tuple[Violation, Neighbour]]] = {}
+    for result in sorted(results, key=lambda result: len(result.trial.neighbour)):
         for violation in result.violations[:1]:
-            groups.setdefault(find_cause(violation), []).append((violation, result.trial.neighbour))
-    return [FuzzFailure(*min(group, key=lambda pair: len(pair[1])), len(group)) for group in groups.values()]
+            cause, neighbour = find_cause(violation), result.trial.neighbour
+            origins = [""] if violation.invariant == "no crash" else [*map(find_origin, neighbour)]
+            known = next(((cause, origin) for origin in origins if (cause, origin) in groups), None)
+            own = (cause, origins[0] if len(origins) == 1 else "together")
+            groups.setdefault(known or own, []).append((violation, neighbour))
+    return [FuzzFailure(*group[0], len(group)) for group in groups.values()]
+
+
+def find_origin(perturbation: Perturbation) -> str:
+    """Return what an operator has in common with others that show the same fault: errors of a service are one."""
+    return "fault" if perturbation.operator in {*FAULTS, "outage"} else perturbation.operator
 
 
 def shrink(

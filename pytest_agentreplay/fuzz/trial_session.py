@@ -67,12 +67,16 @@ class TrialSession(ReplaySession):
         return self.neighbour
 
     def make_order(self) -> ReleaseQueue | None:
-        """Return what releases the answers in another order; None where they come at once."""
-        if not self.completion:
+        """Return what releases answers that overlap, as recorded or in another order; None where they come at once.
+
+        They come at once where a reply may change what is called: an order would wait for calls that never come.
+        """
+        if self.label != "transparent" or not (self.completion or list_orders(self.base, limit=1)):
             return None
         from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
 
-        schedule = make_schedule(self.snapshot.run, self.completion)
+        # The base and not its neighbour: an exchange that is added has no place in the recorded order.
+        schedule = make_schedule(self.base, self.completion or None)
         return ReleaseQueue(schedule, self.interception, self.replayer.explain_stall, loose=True)
 
     def run(self) -> Run:

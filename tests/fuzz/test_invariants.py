@@ -131,13 +131,31 @@ def test_failures_are_grouped_by_cause_and_shrunk_to_the_fewest_perturbations():
         TrialResult(Trial(4, (order,)), (crash,)),
     ]
     failures = group_failures(results)
-    assert failures == [FuzzFailure(thrice, (split, timeout), 2), FuzzFailure(crash, (order,), 1)]
+    assert failures == [FuzzFailure(crash, (order,), 1), FuzzFailure(thrice, (split, timeout), 2)]
 
     def run(trials):
         for trial in trials:
             yield TrialResult(trial, (twice,) if timeout in trial.neighbour else ())
 
-    assert shrink(failures[0], [], Trial(0, ()), run) == FuzzFailure(twice, (timeout,), 2)
+    assert shrink(failures[1], [], Trial(0, ()), run) == FuzzFailure(twice, (timeout,), 2)
+
+
+def test_operators_that_show_the_same_violation_by_themselves_are_causes_of_their_own():
+    wrong, cut, reset, timeout, piece = (
+        Perturbation("wrong-types", 1),
+        Perturbation("cut-stream", 1, 5),
+        Perturbation("connection-reset", 2),
+        Perturbation("timeout", 2),
+        Perturbation("split-stream", 1, 1),
+    )
+    other = Violation("unrecorded effect", "refund(order=7) is not recorded with these arguments")
+    crash = Violation("no crash", "KeyError in read (shop.py:3): 'x'")
+    shown = [(wrong,), (cut,), (cut, piece), (reset,), (timeout,), (piece, timeout), (piece,)]
+    results = [TrialResult(Trial(number, neighbour), (other,)) for number, neighbour in enumerate(shown)]
+    groups = {failure.neighbour: failure.shown_by for failure in group_failures(results)}
+    assert groups == {(wrong,): 1, (cut,): 2, (reset,): 2, (piece,): 2}
+    crashes = [TrialResult(Trial(number, neighbour), (crash,)) for number, neighbour in enumerate(shown)]
+    assert [failure.shown_by for failure in group_failures(crashes)] == [len(shown)]
 
 
 def test_hypothesis_and_pytest_are_not_needed_to_judge():

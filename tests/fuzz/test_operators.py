@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 
 import pytest
 from hypothesis import given, settings
@@ -116,6 +117,13 @@ def test_a_stale_result_is_what_the_same_call_gave_before():
     stale = perturb(RUN, (Perturbation("stale-result", 3),), "here")
     assert stale.exchanges[2].outcome.value["status"] == "open"
     assert [each.at for each in list_candidates(RUN) if each.operator == "stale-result"] == [3]
+    get, other = (HttpCall("GET", f"https://shop.test/orders/{order}") for order in ("A-17", "A-18"))
+    rows = [
+        HttpReply(200, headers=(("content-type", "application/json"),), body=Body(b'{"n": %d}' % n)) for n in (1, 2)
+    ]
+    run = make_run((get, rows[0]), (other, rows[1]), (get, rows[1]))
+    assert perturb(run, (Perturbation("stale-result", 3),), "here").exchanges[2].outcome == rows[0]
+    assert [each.at for each in list_candidates(run) if each.operator == "stale-result"] == [3]
 
 
 def test_objects_of_python_classes_are_left_alone():
@@ -129,9 +137,18 @@ def test_the_clock_passes_the_instant_at_the_call():
     called, answered = shifted.exchanges[2].timing.end, shifted.exchanges[3].timing.end
     seen = [datetime.fromtimestamp((shifted.header.clock + at) / 1e9, UTC) for at in (called, answered)]
     assert seen[0] < midnight < seen[1]
-    assert (
-        "2028-02-29T00:00:00+00:00" in next(each for each in list_candidates(RUN) if each.operator == "clock").arguments
-    )
+
+
+def test_the_first_call_sees_each_kind_of_instant_and_any_other_call_all_of_them():
+    kinds = [[*each.arguments] for each in list_candidates(RUN) if each.operator == "clock"]
+    assert [kind[0] for kind in kinds[:5]] == [
+        "2026-11-28T00:00:00+00:00",
+        "2026-12-01T00:00:00+00:00",
+        "2027-01-01T00:00:00+00:00",
+        "2028-02-29T00:00:00+00:00",
+        "2026-03-29T01:00:00+00:00",
+    ]
+    assert kinds[5:] == [[*chain.from_iterable(kinds[:5])]] * (len(RUN.exchanges) - 1)
 
 
 def test_the_same_seed_draws_the_same_neighbours_each_once():

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 
 import pytest
 
@@ -10,6 +11,7 @@ from tests.support.small_projects import furnished, recorded
 
 AGENT = '''
 import asyncio, codecs, datetime, json, os, re
+from concurrent.futures import ThreadPoolExecutor, as_completed
 import httpx2
 
 CLIENT = httpx2.Client(verify=False)  # to read the certificates takes longer than a trial
@@ -134,6 +136,22 @@ def weather_by_city():
 def weather_that_came_last():
     return asyncio.run(gather_weather(lambda notes, city, text: notes.update(last=text)))["last"]
 
+def gather_in_threads(cities, keep):
+    with ThreadPoolExecutor() as pool:
+        asked = [pool.submit(ask_patiently, city) for city in cities]
+        for done in as_completed(asked):
+            keep(done.result())
+
+def city_named_last():
+    named = []
+    gather_in_threads(["Oslo", "Rome"], named.append)
+    return max(named)
+
+def city_that_came_last():
+    named = []
+    gather_in_threads(["Oslo", "Rome"], named.append)
+    return named[-1]
+
 def close_one_day():
     day = datetime.date.today().isoformat()
     ask_patiently("close the day?")
@@ -171,16 +189,25 @@ PROGRAMS = {
     "characters": ("listen", "listen_by_pieces", "split-stream"),
     "partial call": ("act_on_whole_calls", "act_on_partial_calls", "unrecorded effect: refund"),
     "last finished wins": ("weather_by_city", "weather_that_came_last", "completion-order"),
+    "last finished wins in threads": ("city_named_last", "city_that_came_last", "completion-order"),
     "midnight": ("close_one_day", "close_two_days", "unrecorded effect: close_day"),
     "stale row": ("refund_once", "refund_until_seen", "repeated effect: refund"),
 }
 GIVEN = {"settle": "'A-1'", "settle_twice": "'A-1'"}
-CHECKS = {"listen": "answer == 'Grüße aus Köln, größer als je'", "weather": "answer == 'sunny in Oslo'"}
+CHECKS = {
+    "listen": "answer == 'Grüße aus Köln, größer als je'",
+    "weather": "answer == 'sunny in Oslo'",
+    "city": "answer == 'Rome'",
+}
 
 
 def reply(body, _number):
     """The model of all of them."""
-    if body["messages"][-1]["content"] == "act":
+    text = body["messages"][-1]["content"]
+    if text in {"Oslo", "Rome"}:
+        time.sleep({"Oslo": 0, "Rome": 0.1}[text])
+        return Say(text)
+    if text == "act":
         return Ask("refund", {"amount": 1850, "order": "A-17 and A-18 and A-19"})
     return Say("Grüße aus Köln, größer als je")
 
