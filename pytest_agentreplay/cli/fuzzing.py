@@ -11,7 +11,6 @@ from pytest_agentreplay.case_files import child_case
 from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.cli.runs import find_test
 from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, complain, say, say_data, width
-from pytest_agentreplay.core.order_permutations import LIMIT
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.core.perturbation import OTHER_REPLIES, SERVED, Perturbation, weakest_label
 from pytest_agentreplay.core.turns import seat, turns
@@ -90,7 +89,7 @@ def fuzz(options: argparse.Namespace) -> int:
     """`agentreplay fuzz NODEID|SNAPSHOT|CASE [--seed N] [--budget N|60s] [--dir DIR] [--json]`."""
     count, seconds = read_budget(options.budget)
     target = find_target(options.what)
-    candidates = list_candidates(target.run, orders=len(list_orders(target.run, limit=LIMIT)), words=target.is_case)
+    candidates = list_candidates(target.run, orders=len(list_orders(target.run)), words=target.is_case)
     neighbours = draw_neighbours(candidates, seed=options.seed, budget=count)
     if not neighbours:
         return complain(f"{options.what}: no call of it can be changed", NOTHING)
@@ -166,7 +165,7 @@ class Bar:
 
     def __init__(self, total: int, seconds: float) -> None:
         """Show nothing yet, and nothing at all where stderr is no terminal."""
-        self.total, self.seconds, self.shown = total, seconds, sys.stderr.isatty()
+        self.total, self.seconds, self.is_terminal = total, seconds, sys.stderr.isatty()
 
     def show(self, results: Sequence[TrialResult], spent: float) -> None:
         """Draw the line anew; `spent` are the seconds since the trials began."""
@@ -177,13 +176,13 @@ class Bar:
             format_count(len(tried), "trial"),
             format_count(sum(bool(each.violations) for each in tried), "failure"),
         )
-        if self.shown:
+        if self.is_terminal:
             text = f"fuzz [{'#' * round(BAR * min(done, 1)):{BAR}}] {', '.join((*counts, left))}"
             print(f"\r{text:78}", end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
         """Take the line away."""
-        if self.shown:
+        if self.is_terminal:
             print(f"\r{'':78}\r", end="", file=sys.stderr, flush=True)
 
 

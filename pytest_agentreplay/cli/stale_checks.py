@@ -42,21 +42,21 @@ def stale(options: argparse.Namespace) -> int:
     if not snapshots:
         return complain(f"there is no *.snapshot.json below {', '.join(map(format_path, paths))}", NOTHING)
     lines, file = ini_lines(root, "agentreplay_retired_models")
-    found = find_stale_snapshots(
+    staleness = find_stale_snapshots(
         root,
         dict.fromkeys(snapshots),
         days=days_of(ini_value(root, "agentreplay_stale_days") or "180", "agentreplay_stale_days"),
         retired={**RETIRED, **retired_of(lines, f"{file}: agentreplay_retired_models")},
     )
-    facts = found.facts | find_dead_fixtures(root, paths)
+    facts = staleness.facts | find_dead_fixtures(root, paths)
     if options.json:
         rows = [{**fact._asdict(), "files": [*map(format_path, files)]} for fact, files in facts.items()]
-        say_data({"snapshots": found.read, "stale": rows})
+        say_data({"snapshots": staleness.read, "stale": rows})
     else:
-        say("\n".join(format_stale(facts, found.read)))
-    for error in found.damaged:
+        say("\n".join(format_stale(facts, staleness.read)))
+    for error in staleness.damaged:
         complain(error, DAMAGED)
-    return DAMAGED if found.damaged else DIVERGED if facts else SAME
+    return DAMAGED if staleness.damaged else DIVERGED if facts else SAME
 
 
 def find_dead_fixtures(root: Path, paths: Iterable[Path]) -> dict[StaleFact, list[Path]]:

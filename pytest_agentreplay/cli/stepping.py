@@ -28,8 +28,8 @@ def step(options: argparse.Namespace) -> int:
         return complain(f"{format_path(options.file)}: it has no turn", NOTHING)
     say(stepper.show())
     with open_keys() as read_key:
-        while (command := read_command(read_key)) is not None and (shown := stepper.obey(command)) is not None:
-            say(f"\n{shown}")
+        while (command := read_command(read_key)) is not None and (text := stepper.obey(command)) is not None:
+            say(f"\n{text}")
     return SAME
 
 

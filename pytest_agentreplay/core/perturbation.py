@@ -102,7 +102,7 @@ OTHER_REPLIES = ("other-answer", "other-arguments", "other-tool", "refusal", "em
 LASTING = frozenset({"outage", "endless-loop"})
 """Those after which no model says anything else: a change of a later call has no place beside them."""
 ALONE = frozenset({"completion-order"})
-"""Those that need every recorded call: beside a reply that changes what is called, an order would wait for no one."""
+"""Those that need every recorded call: beside a reply that changes what is called, some never come."""
 NOT_DRAWN = frozenset({"other-arguments", "other-tool", "other-answer"})
 """Those that change what the run is about; no neighbour has them."""
 
@@ -127,8 +127,8 @@ class Perturbation(NamedTuple):
     def describe(self) -> str:
         """Return it in a line: "server-error at call 3 (503): the service answers ..."."""
         where = f" at call {self.at}" if self.at else ""
-        shown = self.argument if isinstance(self.argument, str) else canonical(self.argument)
-        argument = "" if self.argument is None else f" ({shown})"
+        text = self.argument if isinstance(self.argument, str) else canonical(self.argument)
+        argument = "" if self.argument is None else f" ({text})"
         return f"{self.operator}{where}{argument}: {OPERATORS[self.operator].about}"
 
 

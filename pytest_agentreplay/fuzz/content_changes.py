@@ -163,8 +163,8 @@ def read_result(exchange: Exchange) -> tuple[bool, Json]:
     """Return whether a call returned a value that can be changed, and the value: of a tool, or JSON of a service."""
     reply = exchange.outcome
     if isinstance(reply, ToolReply) and reply.items is None and reply.failure is None:
-        known = isinstance(exchange.call, ToolCall) and exchange.call.boundary != "model"
-        return known and is_plain(reply.value), reply.value
+        is_tool = isinstance(exchange.call, ToolCall) and exchange.call.boundary != "model"
+        return is_tool and is_plain(reply.value), reply.value
     if (
         isinstance(reply, HttpReply)
         and reply.status < 400

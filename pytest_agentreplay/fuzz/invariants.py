@@ -98,8 +98,8 @@ def describe_effects(calls: Iterable[Call], matching: Matching, *, masked: bool)
     """
     numbers: dict[str, str] = {}
 
-    def number(found: re.Match[str]) -> str:
-        return "<instant>" if found["time"] else numbers.setdefault(found[0], f"<day {len(numbers)}>")
+    def number(date: re.Match[str]) -> str:
+        return "<instant>" if date["time"] else numbers.setdefault(date[0], f"<day {len(numbers)}>")
 
     for call in calls:
         if not is_model(call, READER):
@@ -109,19 +109,19 @@ def describe_effects(calls: Iterable[Call], matching: Matching, *, masked: bool)
 
 def find_new_secrets(before: Iterable[Call], now: Iterable[Call]) -> Iterator[Violation]:
     """Yield the secrets, known by their placeholders, that go where no recorded call has sent them."""
-    known = {pair for call in before for pair in list_secrets(call)}
+    seen = {pair for call in before for pair in list_secrets(call)}
     for call in now:
         for secret, place in list_secrets(call):
-            if (secret, place) not in known:
-                known.add((secret, place))
+            if (secret, place) not in seen:
+                seen.add((secret, place))
                 yield Violation("secret in a new place", f"{secret} is sent to {place}")
 
 
 def list_secrets(call: Call) -> Iterator[tuple[str, str]]:
     """Yield the placeholders in a call, each with whom it is sent to. Headers are compared as credentials, not here."""
     data = canonical(call.arguments).encode("utf-8", "surrogatepass") if isinstance(call, ToolCall) else call.body.data
-    for found in {match[0] for match in PLACEHOLDER.finditer(data)}:
-        yield found.decode("utf-8", "replace"), label(call, READER)
+    for placeholder in {match[0] for match in PLACEHOLDER.finditer(data)}:
+        yield placeholder.decode("utf-8", "replace"), label(call, READER)
 
 
 def find_invalid_requests(before: Iterable[Call], now: Iterable[Call]) -> Iterator[Violation]:

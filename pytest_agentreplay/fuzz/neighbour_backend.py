@@ -46,7 +46,7 @@ class NeighbourBackend(CaseBackend):
         self.endless = False
         self._strict = strict
         self._stop = stop
-        self._given: dict[str, Exchange] = {}
+        self._answer_of: dict[str, Exchange] = {}
         self._last_of: dict[object, Exchange] = {}
 
     def decide(self, call: Call, moment: Moment) -> Verdict:
@@ -62,18 +62,18 @@ class NeighbourBackend(CaseBackend):
             return super().decide(call, moment)
         part, key = self._positions.part(call), self._matching.key_alone(call)
         recorded = self._take(call, moment)
-        if recorded is None and (given := self._given.get(key)) is not None:
-            return self._answer(given, call, moment, "again")
+        if recorded is None and (answered := self._answer_of.get(key)) is not None:
+            return self._answer(answered, call, moment, "again")
         if recorded is None:
             verdict = super().decide(call, moment)
             if isinstance(verdict, Replayed):
-                self._given[key] = self._last_of[part] = verdict.exchange
+                self._answer_of[key] = self._last_of[part] = verdict.exchange
             if isinstance(verdict, Replayed) or self._strict:
                 return verdict
             recorded = self._take_next(call, moment) or self._last_of.get(part)
             if recorded is None:
                 return verdict
-        self._given[key] = self._last_of[part] = recorded
+        self._answer_of[key] = self._last_of[part] = recorded
         return self._answer(recorded, call, moment, "recorded")
 
     def _take(self, call: Call, moment: Moment) -> Exchange | None:

@@ -57,16 +57,16 @@ def list_candidates(run: Run, *, orders: int = 0, words: bool = False) -> list[C
 
     `orders` is the number of other orders in which its answers may come, `words` says that the agent's input is known.
     """
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     for at, exchange in enumerate(list_calls(run), 1):
         for operator in OPERATORS:
             arguments = list_arguments(operator, exchange, run)
-            found += [Candidate(operator, at, arguments)] if arguments else []
-    found += [Candidate("completion-order", 0, (number,)) for number in range(1, min(orders, NEAREST) + 1)]
+            candidates += [Candidate(operator, at, arguments)] if arguments else []
+    candidates += [Candidate("completion-order", 0, (number,)) for number in range(1, min(orders, NEAREST) + 1)]
     if orders > NEAREST:
-        found.append(Candidate("completion-order", 0, range(NEAREST + 1, orders + 1)))
-    found += [Candidate("clock", at, instants) for at, instants in list_instants(run)]
-    return found + [Candidate(operator, 0, (None,)) for operator in WORDS * words]
+        candidates.append(Candidate("completion-order", 0, range(NEAREST + 1, orders + 1)))
+    candidates += [Candidate("clock", at, instants) for at, instants in list_instants(run)]
+    return candidates + [Candidate(operator, 0, (None,)) for operator in WORDS * words]
 
 
 def list_arguments(operator: str, exchange: Exchange, run: Run) -> Sequence[Json]:
@@ -95,21 +95,21 @@ def draw_neighbours(candidates: Sequence[Candidate], *, seed: int, budget: int) 
     order = shuffle(drawn, draw)
     simplest = [Perturbation(candidate.operator, candidate.at, candidate.arguments[0]) for candidate in order]
     others = [pick(candidate, draw) for candidate in order if len(candidate.arguments) > 1]
-    found: dict[Neighbour, None] = dict.fromkeys((perturbation,) for perturbation in (*simplest, *others))
+    neighbours: dict[Neighbour, None] = dict.fromkeys((perturbation,) for perturbation in (*simplest, *others))
     every = [Perturbation(each.operator, each.at, argument) for each in drawn for argument in each.arguments]
     together = [candidate for candidate in drawn if candidate.operator not in ALONE]
     tries = 0
-    while drawn and len(found) < budget and tries < 4 * budget:
+    while drawn and len(neighbours) < budget and tries < 4 * budget:
         tries += 1
         if draw(2) or not together:
-            found[every[draw(len(every))],] = None
+            neighbours[every[draw(len(every))],] = None
             continue
         several = (together[draw(len(together))] for _ in range(2 + draw(MOST_AT_ONCE - 1)))
         by_place = {candidate.at: candidate for candidate in several}
         chosen = [pick(by_place[at], draw) for at in sorted(by_place)]
         last = next((place for place, each in enumerate(chosen, 1) if each.operator in LASTING), len(chosen))
-        found[tuple(chosen[:last])] = None
-    return [*found][:budget]
+        neighbours[tuple(chosen[:last])] = None
+    return [*neighbours][:budget]
 
 
 def shuffle(candidates: Sequence[Candidate], draw: Callable[[int], int]) -> list[Candidate]:
@@ -136,13 +136,13 @@ def list_simpler(neighbour: Neighbour, candidates: Sequence[Candidate], most: in
     arguments: dict[tuple[str, int], list[Json]] = {}
     for candidate in candidates:
         arguments.setdefault(candidate[:2], []).extend(candidate.arguments)
-    found = []
+    simpler = []
     for place, perturbation in enumerate(neighbour):
         for argument in arguments.get(perturbation[:2], ())[:most]:
             if argument == perturbation.argument:
                 break
-            found.append((*neighbour[:place], perturbation._replace(argument=argument), *neighbour[place + 1 :]))
-    return found
+            simpler.append((*neighbour[:place], perturbation._replace(argument=argument), *neighbour[place + 1 :]))
+    return simpler
 
 
 def perturb(run: Run, neighbour: Neighbour, file: str) -> Run:
@@ -198,13 +198,14 @@ def apply(run: Run, exchange: Exchange, perturbation: Perturbation) -> Run:
         fault = replace(exchange, outcome=outcome, start=number, finish=number, parts=())
         return replace(run, exchanges=(*before, fault, exchange, *after))
     if operator == "outage":
-        exchange = replace(exchange, outcome=wire_changes.make_fault(operator, exchange, argument), parts=())
+        outcome = wire_changes.make_fault(operator, exchange, argument)
     elif operator in STREAMS:
-        exchange = replace(exchange, outcome=wire_changes.change_bytes(operator, exchange, argument), parts=())
+        outcome = wire_changes.change_bytes(operator, exchange, argument)
     elif operator in REPLIES:
-        exchange = replace(exchange, outcome=content_changes.change_reply(operator, exchange, run), parts=())
+        outcome = content_changes.change_reply(operator, exchange, run)
     else:
-        exchange = replace(exchange, outcome=content_changes.change_result(operator, exchange, argument, run), parts=())
+        outcome = content_changes.change_result(operator, exchange, argument, run)
+    exchange = replace(exchange, outcome=outcome, parts=())
     if operator in LASTING:  # the last answer of a kind is repeated for whoever asks for more
         after = tuple(x for x in after if not is_model(x.call, READER))
     return replace(run, exchanges=(*before, exchange, *after))

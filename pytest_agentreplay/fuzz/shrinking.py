@@ -43,9 +43,9 @@ def group_failures(results: Iterable[TrialResult]) -> list[FuzzFailure]:
         for violation in result.violations[:1]:
             cause, neighbour = find_cause(violation), result.trial.neighbour
             origins = [""] if violation.invariant == "no crash" else [*map(find_origin, neighbour)]
-            known = next(((cause, origin) for origin in origins if (cause, origin) in groups), None)
+            group = next(((cause, origin) for origin in origins if (cause, origin) in groups), None)
             own = (cause, origins[0] if len(origins) == 1 else "together")
-            groups.setdefault(known or own, []).append((violation, neighbour))
+            groups.setdefault(group or own, []).append((violation, neighbour))
     return [FuzzFailure(*group[0], len(group)) for group in groups.values()]
 
 
@@ -68,14 +68,14 @@ def shrink(
     def keep_first(failure: FuzzFailure, neighbours: Sequence[Neighbour]) -> FuzzFailure:
         """Return the failure as the first of `neighbours` shows it; as it is where none does."""
         trials = [trial._replace(number=number, neighbour=each) for number, each in enumerate(neighbours, 1)]
-        shown = {
+        violations = {
             result.trial.neighbour: violation
             for result in (run(trials) if trials else ())
             for violation in result.violations
             if find_cause(violation) == find_cause(failure.violation)
         }
-        first = next((neighbour for neighbour in neighbours if neighbour in shown), None)
-        return failure if first is None else failure._replace(neighbour=first, violation=shown[first])
+        first = next((neighbour for neighbour in neighbours if neighbour in violations), None)
+        return failure if first is None else failure._replace(neighbour=first, violation=violations[first])
 
     failure = keep_first(failure, list_smaller(failure.neighbour))
     return keep_first(failure, list_simpler(failure.neighbour, candidates))

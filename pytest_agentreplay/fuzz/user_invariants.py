@@ -15,12 +15,10 @@ if TYPE_CHECKING:
 
 
 def ask_invariants(names: Iterable[str], view: RunView) -> Iterator[Violation]:
-    """Yield the user's invariants that do not hold of a run: those that raise."""
-    for name in names:
+    """Yield the user's invariants that do not hold of a run: those that raise. Raises SettingsError as below."""
+    for name, invariant in [(name, find_invariant(name)) for name in names]:
         try:
-            find_invariant(name)(view)
-        except SettingsError:
-            raise
+            invariant(view)
         except Exception as error:
             text = str(error).strip().partition("\n")[0] or type(error).__name__
             yield Violation(name, text)
@@ -28,11 +26,13 @@ def ask_invariants(names: Iterable[str], view: RunView) -> Iterator[Violation]:
 
 def find_invariant(name: str) -> Callable[[RunView], object]:
     """Return the function "module:function" of the user. Raises SettingsError where there is none."""
-    module, colon, function = name.partition(":")
+    module, _, function = name.partition(":")
+    if not (module and function):
+        raise SettingsError(f"the invariant {name} is no function: write module:function in agentreplay_invariants")
     try:
-        found: Callable[[RunView], object] = getattr(importlib.import_module(module), function) if colon else None  # type: ignore[assignment]
-    except (ImportError, AttributeError) as error:
-        raise SettingsError(f"the invariant {name} cannot be imported: {error}") from None
-    if not callable(found):
-        raise SettingsError(f"the invariant {name} is no function: write module:function")
-    return found
+        invariant: Callable[[RunView], object] = getattr(importlib.import_module(module), function)
+    except Exception as error:  # whatever the user's module does when it is loaded
+        raise SettingsError(f"the invariant {name} cannot be imported: {type(error).__name__}: {error}") from None
+    if not callable(invariant):
+        raise SettingsError(f"the invariant {name} is {type(invariant).__name__}, and no function")
+    return invariant

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.canonical_json import NotJson, parse
+from pytest_agentreplay.core.canonical_json import parse
 from pytest_agentreplay.core.matching.address import decoded, header
 from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply
 from pytest_agentreplay.dialects import READER
@@ -121,7 +121,7 @@ def change_bytes(operator: str, exchange: Exchange, argument: Json) -> HttpReply
         case "unknown-event":
             events = split_events(data)
             at = min(number, len(events))
-            event = make_unknown_event(READER.read_call(exchange.call).dialect)
+            event = UNKNOWN_EVENTS[READER.read_call(exchange.call).dialect]
             parts = [*events[:at], event, *events[at:]]
             return with_bytes(reply, b"".join(parts), [len(part) for part in parts])
         case "cut-stream":
@@ -156,8 +156,8 @@ def list_changes(operator: str, exchange: Exchange) -> Sequence[Json]:
     ends = [*accumulate(len(event) for event in split_events(data))]
     match operator:
         case "unknown-event":
-            known = READER.read_call(exchange.call).dialect in UNKNOWN_EVENTS
-            return (*sorted({0, len(ends) // 2, max(len(ends) - 1, 0)}),) if known else ()
+            can_grow = READER.read_call(exchange.call).dialect in UNKNOWN_EVENTS
+            return (*sorted({0, len(ends) // 2, max(len(ends) - 1, 0)}),) if can_grow else ()
         case "double-event":
             return (*range(max(len(ends) - 1, 0)),)
         case "cut-stream":
@@ -179,11 +179,6 @@ https://docs.anthropic.com/en/docs/build-with-claude/streaming, https://platform
 """
 
 
-def make_unknown_event(dialect: str) -> bytes:
-    """Return an event of a type that no client of the dialect knows."""
-    return UNKNOWN_EVENTS[dialect]
-
-
 def change_trees(reply: HttpReply, data: bytes, change: Callable[[dict[str, Any]], dict[str, Any]]) -> HttpReply:
     """Return the answer with each of its JSON objects changed, those in the events of a stream too."""
     if not is_stream(header(reply.headers, "content-type"), data):
@@ -192,7 +187,7 @@ def change_trees(reply: HttpReply, data: bytes, change: Callable[[dict[str, Any]
     for at, line in enumerate(lines):
         if line.startswith(b"data:"):
             tree = parse(line[5:])
-            if not isinstance(tree, NotJson) and isinstance(tree, dict):
+            if isinstance(tree, dict):
                 lines[at] = b"data: " + dump(change(tree)) + b"\r" * line.endswith(b"\r")
     return with_bytes(reply, b"\n".join(lines))
 

@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     from pytest_agentreplay.fuzz.neighbours import Neighbour
 
 
-def change_words(given: Any, neighbour: Neighbour) -> Any:
+def change_words(case_input: Any, neighbour: Neighbour) -> Any:
     """Return the input of a case with the operators of a neighbour that change the user's words."""
     for perturbation in neighbour:
-        given = change_texts(given, perturbation.operator)
-    return given
+        case_input = change_texts(case_input, perturbation.operator)
+    return case_input
 
 
-def change_texts(given: Any, operator: str) -> Any:
+def change_texts(case_input: Any, operator: str) -> Any:
     """Return an input whose texts are changed: those of the user's messages, or of the arguments."""
-    match given:
+    match case_input:
         case {"messages": [*messages]}:
             changed = [
                 {**message, "content": change_text(str(message["content"]), operator)}
@@ -27,12 +27,12 @@ def change_texts(given: Any, operator: str) -> Any:
                 else message
                 for message in messages
             ]
-            return {**given, "messages": changed}
+            return {**case_input, "messages": changed}
         case {"arguments": dict() as arguments}:
             texts = {name: change_text(value, operator) for name, value in arguments.items() if isinstance(value, str)}
-            return {**given, "arguments": {**arguments, **texts}}
+            return {**case_input, "arguments": {**arguments, **texts}}
         case _:
-            return given
+            return case_input
 
 
 def change_text(text: str, operator: str) -> str:

@@ -153,7 +153,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.agentreplay_neighbours is not None and not hasattr(config, "workerinput"):
         from pytest_agentreplay.plugin import trial_items
 
-        register(trial_items.TrialResults(trial_items.read_plan(config) or {}), trial_items.PLUGIN)
+        register(trial_items.TrialResults(trial_items.read_plan(config) or {}), "agentreplay-neighbours")
     if config.option.agentreplay_trials is not None:
         from pytest_agentreplay.plugin.orders import Trials
 

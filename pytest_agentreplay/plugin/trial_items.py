@@ -8,15 +8,16 @@ the plain item.
 from __future__ import annotations
 
 import json
-import unittest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import TestCase
 
 import pytest
 
 from pytest_agentreplay.errors import SettingsError, SnapshotError
 from pytest_agentreplay.fuzz.neighbours import draw_neighbours, list_candidates
 from pytest_agentreplay.fuzz.trials import Trial, read_trial
+from pytest_agentreplay.fuzz.user_invariants import find_invariant
 from pytest_agentreplay.plugin import keys
 from pytest_agentreplay.plugin.keys import get_nodeid, get_settings, is_opted_in, store_of
 from pytest_agentreplay.plugin.orders import get_progress, repeat_item
@@ -24,17 +25,13 @@ from pytest_agentreplay.plugin.reports import get_summary
 from pytest_agentreplay.store import files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-    from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.model import Run
     from pytest_agentreplay.fuzz.trial_session import TrialSession
-    from pytest_agentreplay.runs.run_session import Location
-    from pytest_agentreplay.settings import Settings
 
 PLAN: pytest.StashKey[dict[str, Any] | None] = pytest.StashKey()
 RECORDED: pytest.StashKey[str] = pytest.StashKey()  # how the test ended when it was recorded
-PLUGIN = "agentreplay-neighbours"
 IN_SETUP = "the set-up of the test failed on this neighbour: only its body is judged"
 LONGEST = 2_000  # characters of an error that kept a trial from being judged
 
@@ -44,7 +41,8 @@ def list_items(item: Any) -> Iterator[Any]:
     plan = read_plan(item.config)
     if plan is None:
         yield item
-    if not isinstance(item, pytest.Function) or is_testcase(item) or not is_opted_in(item):
+    # Of a method of unittest.TestCase pytest makes one item.
+    if not isinstance(item, pytest.Function) or issubclass(item.cls or object, TestCase) or not is_opted_in(item):
         return
     test = get_nodeid(item)
     if plan is None:
@@ -54,6 +52,7 @@ def list_items(item: Any) -> Iterator[Any]:
         run, trials = None, [read_trial(plain) for plain in plan["trials"]]
     else:
         return
+    check_invariants(trials)
     for trial in trials:
         other = repeat_item(item, test, trial.word)
         other.stash[keys.NEIGHBOUR] = trial
@@ -63,9 +62,13 @@ def list_items(item: Any) -> Iterator[Any]:
         yield other
 
 
-def is_testcase(item: pytest.Function) -> bool:
-    """Return whether it is a method of unittest.TestCase, of which pytest makes one item each."""
-    return item.cls is not None and issubclass(item.cls, unittest.TestCase)
+def check_invariants(trials: Sequence[Trial]) -> None:
+    """Raise CollectError for an invariant that is no function: no trial could say anything about the agent."""
+    try:
+        for name in trials[0].invariants if trials else ():
+            find_invariant(name)
+    except SettingsError as error:
+        raise pytest.Collector.CollectError(str(error)) from None
 
 
 def load_run(item: pytest.Function, test: str) -> Run | None:
@@ -82,18 +85,12 @@ def load_run(item: pytest.Function, test: str) -> Run | None:
 
 def draw_trials(item: pytest.Function, run: Run) -> list[Trial]:
     """Return the neighbours of a run on which its test is tried too."""
-    settings = get_settings(item)
-    seed, budget = settings.fuzz
-    neighbours = draw_neighbours(list_candidates(run, orders=count_orders(run)), seed=seed, budget=budget)
-    return [Trial(number, neighbour, "fuzz", settings.invariants) for number, neighbour in enumerate(neighbours, 1)]
-
-
-def count_orders(run: Run) -> int:
-    """Return in how many other orders the answers of a run may come."""
-    from pytest_agentreplay.core.order_permutations import LIMIT
     from pytest_agentreplay.runs.partial_replay import list_orders
 
-    return len(list_orders(run, limit=LIMIT))
+    settings = get_settings(item)
+    seed, budget = settings.fuzz
+    neighbours = draw_neighbours(list_candidates(run, orders=len(list_orders(run))), seed=seed, budget=budget)
+    return [Trial(number, neighbour, "fuzz", settings.invariants) for number, neighbour in enumerate(neighbours, 1)]
 
 
 def read_plan(config: pytest.Config) -> dict[str, Any] | None:
@@ -118,11 +115,7 @@ def make_trial_session(item: pytest.Item) -> Callable[..., TrialSession]:
     from pytest_agentreplay.fuzz.trial_session import TrialSession
 
     trial, own = item.stash[keys.NEIGHBOUR], getattr(getattr(item, "obj", None), "__code__", None)
-
-    def make(place: Location, settings: Settings, snapshot: Snapshot, _edited: object) -> TrialSession:
-        return TrialSession(place, settings, snapshot, trial, own=own)
-
-    return make
+    return lambda place, settings, snapshot, _edited: TrialSession(place, settings, snapshot, trial, own=own)
 
 
 class TrialResults:
@@ -139,6 +132,12 @@ class TrialResults:
         if row is None and not report.passed and (report.when != "call" or "agentreplay_case" in report.keywords):
             row = {"unjudged": report.nodeid, "why": report.longreprtext[-LONGEST:]}
         if row is not None:
+            self.file.append(json.dumps(row).encode() + b"\n")
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Append a line for a file that cannot be collected."""
+        if report.failed:
+            row = {"unjudged": report.nodeid, "why": report.longreprtext[-LONGEST:]}
             self.file.append(json.dumps(row).encode() + b"\n")
 
     def pytest_sessionfinish(self) -> None:

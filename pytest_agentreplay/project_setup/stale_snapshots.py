@@ -100,22 +100,22 @@ def list_prefixes(path: str) -> Iterator[str]:
 
 def format_parameters(function: Function) -> str:
     """Return the parameters of a function as `Redirection.describe_parameters` does: "order, amount=, *rest"."""
-    given = function.args
-    plain = [*given.posonlyargs, *given.args]
-    first_default = len(plain) - len(given.defaults)
+    parameters = function.args
+    plain = [*parameters.posonlyargs, *parameters.args]
+    first_default = len(plain) - len(parameters.defaults)
     parts = [each.arg + "=" * (place >= first_default) for place, each in enumerate(plain)]
-    parts += [f"*{given.vararg.arg}"] if given.vararg else ["*"] * bool(given.kwonlyargs)
-    defaults = zip(given.kwonlyargs, given.kw_defaults, strict=True)
+    parts += [f"*{parameters.vararg.arg}"] if parameters.vararg else ["*"] * bool(parameters.kwonlyargs)
+    defaults = zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True)
     parts += [each.arg + "=" * (default is not None) for each, default in defaults]
-    parts += [f"**{given.kwarg.arg}"] if given.kwarg else []
+    parts += [f"**{parameters.kwarg.arg}"] if parameters.kwarg else []
     return ", ".join(parts)
 
 
 def list_parameters(function: Function) -> frozenset[str]:
     """Return the names that a function takes; none where it takes any."""
-    given = function.args
-    named = [*given.posonlyargs, *given.args, *given.kwonlyargs]
-    return frozenset() if given.kwarg else frozenset(each.arg for each in named)
+    parameters = function.args
+    accepted = [*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs]
+    return frozenset() if parameters.kwarg else frozenset(each.arg for each in accepted)
 
 
 def compare_schemas(run: Run, tools: ProjectTools) -> Iterator[StaleFact]:
@@ -123,9 +123,9 @@ def compare_schemas(run: Run, tools: ProjectTools) -> Iterator[StaleFact]:
     models = [x.call for x in run.exchanges if x.parent is None and is_model(x.call, READER)]
     for schema in genai.tools(READER.read_call(models[-1]).tools) if models else ():
         name, parameters = str(schema.get("name")), schema.get("parameters")
-        known = tools.parameters.get(name)
+        accepted = tools.parameters.get(name)
         properties = parameters.get("properties") if isinstance(parameters, dict) else None
-        if known and isinstance(properties, dict) and (strange := sorted(properties.keys() - known)):
+        if accepted and isinstance(properties, dict) and (strange := sorted(properties.keys() - accepted)):
             yield StaleFact("schema", f"the model was told of {name}({', '.join(strange)}), which it does not take")
 
 

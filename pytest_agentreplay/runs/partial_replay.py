@@ -18,7 +18,7 @@ from pytest_agentreplay.core.backends.replay import ReplayPolicy
 from pytest_agentreplay.core.diagnose.progress import ReplayProgress, format_line
 from pytest_agentreplay.core.kit import entries
 from pytest_agentreplay.core.matching.wiring import without_lone
-from pytest_agentreplay.core.order_permutations import answers, orders, swapped, telling
+from pytest_agentreplay.core.order_permutations import LIMIT, answers, orders, swapped, telling
 from pytest_agentreplay.core.redaction.placeholders import lacks_body_digests, tags_in, variables_in
 from pytest_agentreplay.core.release_order import Started
 from pytest_agentreplay.core.turns import is_model, seat
@@ -273,7 +273,7 @@ class OrderExploration(ReplaySession):
         return other_findings.describe_missing_calls(missing) if missing else None
 
 
-def list_orders(run: Run, *, limit: int, seed: int = 0) -> list[Order]:
+def list_orders(run: Run, *, limit: int = LIMIT, seed: int = 0) -> list[Order]:
     """Return the other orders of answers of `run`, nearest first; none where no two were awaited at once."""
     return orders(answers(make_schedule(run)), limit=limit, seed=seed)
 

@@ -72,6 +72,15 @@ def test_a_case_is_fuzzed_and_its_failure_is_kept_beside_it(docket):
     assert "is a neighbour itself, of ../refund: name that" in fuzz(docket, str(kept[0]), code=2)
 
 
+def test_an_invariant_that_is_no_function_is_no_fault_of_a_fix(docket):
+    docket.case(**FIXED)
+    done = docket.pytest("-o", "agentreplay_neighbours=2", "-o", "agentreplay_invariants=shop:gone", agent="fixed")
+    assert "the invariant shop:gone cannot be imported: AttributeError" in " ".join(done.stdout.split())
+    assert "not beside it" not in done.stdout
+    assert "Traceback" not in done.stdout
+    assert done.returncode == 1
+
+
 def test_a_case_without_a_runner_has_no_neighbours(docket):
     docket.case(runner="")
     assert "its neighbours need a runner, and the case names none: runner: KEY" in fuzz(

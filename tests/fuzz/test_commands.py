@@ -140,11 +140,36 @@ def test_the_users_invariants_are_functions_that_the_ini_file_names(shop):
         ini.write_text(before + "agentreplay_invariants =\n    checks:answered\n", encoding="utf-8")
         said = command(shop, "fuzz", "test_shop.py::test_answer", "--budget", "9", code=125)
         assert "that comes first: the answer is the recorded one" in said
-        ini.write_text(before + "agentreplay_invariants =\n    checks:gone\n", encoding="utf-8")
-        said = command(shop, "fuzz", "test_shop.py::test_answer", "--budget", "9", code=125)
-        assert "the invariant checks:gone cannot be imported" in said
     finally:
         ini.write_text(before, encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("checks", "the invariant checks is no function: write module:function"),
+        (":answered", "the invariant :answered is no function: write module:function"),
+        ("checks:gone", "the invariant checks:gone cannot be imported: AttributeError: module 'checks' has no"),
+        ("absent:f", "the invariant absent:f cannot be imported: ModuleNotFoundError: No module named 'absent'"),
+        ("damaged:f", "the invariant damaged:f cannot be imported: SyntaxError: invalid syntax (damaged.py, line 1)"),
+        ("checks:__name__", "the invariant checks:__name__ is str, and no function"),
+    ],
+)
+def test_an_invariant_that_is_no_function_is_refused_before_any_trial_and_no_fault_of_the_agent(shop, name, message):
+    ini = shop.root / "pytest.ini"
+    before = ini.read_text(encoding="utf-8")
+    (shop.root / "damaged.py").write_text("def f(:\n", encoding="utf-8")
+    try:
+        ini.write_text(before + f"agentreplay_invariants =\n    {name}\n", encoding="utf-8")
+        said = command(shop, "fuzz", "test_shop.py::test_answer", "--budget", "3", code=125)
+        assert f"pytest ran no neighbour of it: test_shop.py: {message}" in said
+        done = shop.run("test_shop.py", "--agentreplay-fuzz=1", MODEL_URL=NOBODY)
+        assert done.returncode == pytest.ExitCode.INTERRUPTED
+        assert message in done.stdout
+        assert "AR-FUZZ" not in done.stdout
+    finally:
+        ini.write_text(before, encoding="utf-8")
+        (shop.root / "damaged.py").unlink()
 
 
 def test_a_vacuous_test_is_told_from_one_that_looks_at_the_reply(shop):
