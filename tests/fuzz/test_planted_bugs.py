@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from threading import Barrier
 
 import pytest
 
@@ -10,7 +11,7 @@ from pytest_agentreplay.demo.script import Ask, Say
 from tests.support.small_projects import furnished, recorded
 
 AGENT = '''
-import asyncio, codecs, datetime, json, os, re
+import asyncio, codecs, datetime, json, os, re, time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 import httpx2
 
@@ -136,9 +137,13 @@ def weather_by_city():
 def weather_that_came_last():
     return asyncio.run(gather_weather(lambda notes, city, text: notes.update(last=text)))["last"]
 
+def ask_later(city):
+    time.sleep(float(os.environ.get("LATER_" + city, 0)))
+    return ask_patiently(city)
+
 def gather_in_threads(cities, keep):
     with ThreadPoolExecutor() as pool:
-        asked = [pool.submit(ask_patiently, city) for city in cities]
+        asked = [pool.submit(ask_later, city) for city in cities]
         for done in as_completed(asked):
             keep(done.result())
 
@@ -201,10 +206,15 @@ CHECKS = {
 }
 
 
+BOTH = Barrier(2, timeout=60)
+"""Neither city is answered before both are asked: an answer that came earlier could not change places."""
+
+
 def reply(body, _number):
     """The model of all of them."""
     text = body["messages"][-1]["content"]
     if text in {"Oslo", "Rome"}:
+        BOTH.wait()
         time.sleep({"Oslo": 0, "Rome": 0.1}[text])
         return Say(text)
     if text == "act":
@@ -222,8 +232,8 @@ def write_test(name):
 def programs(project):
     """A project in which each program has a test of its own, recorded."""
 
-    def make(*names):
-        project.server._replies = reply
+    def make(*names, model=reply):
+        project.server._replies = model
         tests = "\n".join(["import agent", *map(write_test, names)])
         return recorded(furnished(project, INI, agent=AGENT, test_shop=tests))
 
@@ -255,3 +265,15 @@ def test_a_planted_bug_is_found_and_shrunk_and_its_sound_twin_is_not_accused(bug
     code, found = fuzz(project, sound, "--budget", BUDGET)
     assert found["failures"] == []
     assert code == 0
+
+
+def test_threads_that_race_are_not_blamed_on_a_change_where_a_replay_holds_their_order(programs, project):
+    project.environ["LATER_Rome"] = "0.05"  # Oslo is answered before Rome is asked: no other order is legal
+    programs("city_that_came_last", model=lambda body, _number: Say(body["messages"][-1]["content"]))
+    del project.environ["LATER_Rome"]
+    project.environ["LATER_Oslo"] = "0.05"  # and now Rome is asked first
+    nobody = "http://127.0.0.1:9"
+    replayed = project.replay("-q", MODEL_URL=nobody)
+    assert replayed.returncode == 0, replayed.stdout
+    code, found = fuzz(project, "city_that_came_last", "--budget", "30")
+    assert (code, found["failures"]) == (0, [])
