@@ -42,6 +42,7 @@ from pytest_agentreplay.cli import (
     sharing,
     stale_checks,
     stepping,
+    viewing,
 )
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, INTERRUPTED, SAME, USAGE, complain, say
 from pytest_agentreplay.core.order_permutations import LIMIT
@@ -148,6 +149,12 @@ def build_parser() -> argparse.ArgumentParser:
     step = everyday("step", stepping.step, "walk a snapshot turn by turn, forward and back")
     step.add_argument("file", type=Path, metavar="SNAPSHOT")
     diff = everyday("diff", runs.diff, "every place where two snapshots part")
+    html = everyday("html", viewing.html, "a page that shows a run, two runs, or all of a project")
+    html.add_argument(
+        "paths", nargs="*", type=Path, metavar="PATH", help="a file, two files, or a folder (the project)"
+    )
+    html.add_argument("--out", type=Path, default=Path("agentreplay.html"), metavar="PAGE", help="the file to write")
+    html.add_argument("--force", action="store_true", help="write over a file that is no page of agentreplay")
     bisect = everyday("bisect", runs.bisect, "the first divergent turn between two snapshots")
     for two, first, second in ((diff, "a", "b"), (bisect, "baseline", "failing")):
         two.add_argument(first, type=Path)

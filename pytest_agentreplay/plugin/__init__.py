@@ -141,6 +141,10 @@ def pytest_configure(config: pytest.Config) -> None:
         register(proofs.ProofInProcess(proves=proves and not afresh), "agentreplay-recordings")
         if afresh:
             register(proofs.FreshProof(config), "agentreplay-proof")
+    if config.option.agentreplay_html and not hasattr(config, "workerinput"):
+        from pytest_agentreplay.plugin.session_pages import HtmlPages
+
+        register(HtmlPages(config, config.option.agentreplay_html), "agentreplay-html")
     if base.sandbox != "off":
         from pytest_agentreplay.plugin.collected import SandboxClosing
 

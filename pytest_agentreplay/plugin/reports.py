@@ -184,10 +184,12 @@ def add_finding(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.T
     finding = getattr(call.excinfo.value, "finding", None) if call.excinfo is not None else None
     if finding is None or not report.failed:
         return False
-    from pytest_agentreplay.report.finding import find_cause
+    from pytest_agentreplay.report.finding import find_cause, map_texts
 
     show_headline(report, finding)
     report.__dict__["agentreplay_cause"] = to_plain(find_cause(finding, item.nodeid))
+    if item.config.option.agentreplay_html:
+        report.__dict__["agentreplay_finding"] = map_texts(finding, find_hider(item)).plain()
     return True
 
 

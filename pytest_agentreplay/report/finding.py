@@ -14,7 +14,7 @@ import hashlib
 import json
 import re
 import textwrap
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +77,12 @@ class Finding:
 def restore_finding(data: Mapping[str, Any]) -> Finding:
     """Return the finding that `plain` gave."""
     return Finding(**{**data, "lines": tuple(Line(**line) for line in data["lines"])})
+
+
+def map_texts(finding: Finding, change: Callable[[str], str]) -> Finding:
+    """Return the finding with `change` applied to every text that it shows."""
+    lines = tuple(Line(*map(change, astuple(line))) for line in finding.lines)
+    return replace(finding, headline=change(finding.headline), lines=lines)
 
 
 def rewrite_steps(finding: Finding, written: Callable[[str], str]) -> Finding:

@@ -72,9 +72,9 @@ class TranscriptWriter:
                 continue
             reading = READER.read_call(x.call)
             yield f"{whose}turn {turn.number}  {reading.name}{self._note(x)}"
-            yield from indent_rows(self.format_model(x, reading, self._format_context(turn, x, reading)))
+            yield from indent_rows(self.format_model(x, reading, self.find_context(turn, x, reading)))
 
-    def _format_context(self, turn: Turn, x: Exchange, now: CallReading) -> LaneContext:
+    def find_context(self, turn: Turn, x: Exchange, now: CallReading) -> LaneContext:
         """Return what was said before a model call: a child process has its own, unless it goes on with another."""
         key = turn.lane, next((lane for lane in self._apart if f"{x.lane}.".startswith(f"{lane}.")), "")
         if (context := self._contexts.get(key)) is None:
@@ -86,30 +86,42 @@ class TranscriptWriter:
 
     def format_model(self, x: Exchange, reading: CallReading, context: LaneContext) -> Iterator[str]:
         """Yield a model call: what is new in its request, and the answer."""
-        before, context.request = context.request, reading
-        if reading.system != before.system:
-            yield from format_labelled("system", "\n".join(map(read_system_text, reading.system)) or "(none)")
-        if reading.tools != before.tools:
-            names = ", ".join(map(get_tool_name, reading.tools)) or "(none)"
-            same = {get_tool_name(tool) for tool in reading.tools} == {get_tool_name(tool) for tool in before.tools}
-            yield from format_labelled("tools", f"{names} (schemas changed)" if same else names)
-            for tool in reading.tools if self._review else ():
-                if tool not in before.tools:
-                    yield from format_labelled(f"schema of {get_tool_name(tool)}", format_value(tool))
-        yield from format_parameters(before.parameters, reading.parameters)
-        yield from self.format_message(before, reading, context.reply)
-        context.reply = reply = READER.read_reply(x.call, x.outcome)
-        self._names |= {use.id: use.name for use in reply.tool_uses}
+        added, reply = self.read_model(x, reading, context)
+        for name, text in added:
+            yield from format_labelled(name, text)
         yield from format_answer(reply if not self._review else replace(reply, usage={}), x.outcome)
 
-    def format_message(self, before: CallReading, now: CallReading, reply: ReplyReading) -> Iterator[str]:
+    def read_model(
+        self, x: Exchange, reading: CallReading, context: LaneContext
+    ) -> tuple[list[tuple[str, str]], ReplyReading]:
+        """Return what a model call adds to its lane, each text with its label, and its reply; `context` moves on."""
+        before, context.request = context.request, reading
+        added = [*self._list_settings(before, reading), *self._list_messages(before, reading, context.reply)]
+        context.reply = reply = READER.read_reply(x.call, x.outcome)
+        self._names |= {use.id: use.name for use in reply.tool_uses}
+        return added, reply
+
+    def _list_settings(self, before: CallReading, now: CallReading) -> Iterator[tuple[str, str]]:
+        """Yield what stands around the messages and is not as in the request before."""
+        if now.system != before.system:
+            yield "system", "\n".join(map(read_system_text, now.system)) or "(none)"
+        if now.tools != before.tools:
+            names = ", ".join(map(get_tool_name, now.tools)) or "(none)"
+            same = {get_tool_name(tool) for tool in now.tools} == {get_tool_name(tool) for tool in before.tools}
+            yield "tools", f"{names} (schemas changed)" if same else names
+            for tool in now.tools if self._review else ():
+                if tool not in before.tools:
+                    yield f"schema of {get_tool_name(tool)}", format_value(tool)
+        yield from list_parameters(before.parameters, now.parameters)
+
+    def _list_messages(self, before: CallReading, now: CallReading, reply: ReplyReading) -> Iterator[tuple[str, str]]:
         """Yield the messages that a request adds to those of the one before it.
 
         What the model said itself is not said twice, and neither are system texts that stand among the messages.
         """
         same = count_kept(before, now)
         if same < (had := len(before.messages)):
-            yield f"history: {had - same} of {had} messages were rewritten or left out"
+            yield "history", f"{had - same} of {had} messages were rewritten or left out"
         system = [read_system_text(text) for text in now.system]
         for message in now.messages[same:]:
             self._names |= {use.id: use.name for use in tool_uses(message)}
@@ -120,7 +132,7 @@ class TranscriptWriter:
                 name = self._names.get(identity, "of a tool")
                 text = text.replace(f"tool result {identity}:", f"tool result {name}:", 1)
             head, _, rest = text.partition(": ")
-            yield from format_labelled(head, rest) if rest else format_labelled("", text)
+            yield (head, rest) if rest else ("", text)
 
     def exchange_rows(self, x: Exchange) -> Iterator[str]:
         """Yield any exchange but a turn's model call, with its outcome."""
@@ -144,6 +156,8 @@ class TranscriptWriter:
 
 def count_kept(before: CallReading, now: CallReading) -> int:
     """Return how many messages a request begins with as the one before it did."""
+    if before.messages == now.messages[: len(before.messages)]:  # the usual case, compared without Python's loop
+        return len(before.messages)
     both = zip(before.messages, now.messages, strict=False)
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], both))
 
@@ -165,12 +179,12 @@ def identify_call(x: Exchange) -> str:
     return f"{x.call.name}{canonical(x.call.arguments)}" if isinstance(x.call, ToolCall) else ""
 
 
-def format_parameters(before: JsonObject, now: JsonObject) -> Iterator[str]:
+def list_parameters(before: JsonObject, now: JsonObject) -> Iterator[tuple[str, str]]:
     """Yield the plain parameters that are new or other than before; whatever is an id says nothing about behaviour."""
     for name in sorted({*before, *now}):
         value, old = now.get(name), before.get(name)
         if value != old and not name.endswith(("_id", "_key", "user")) and not isinstance(value, dict | list):
-            yield from format_labelled(name, "(left out)" if name not in now else format_value(value))
+            yield name, "(left out)" if name not in now else format_value(value)
 
 
 def format_chunks(chunks: Iterable[Chunk]) -> Iterator[str]:

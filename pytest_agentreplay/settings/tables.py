@@ -57,6 +57,8 @@ OPTIONS: tuple[Row, ...] = (
            "have the kernel refuse sockets too, to C code and children (Linux). require: or run nothing; "
            "auto: where every selected test replays; off (the default)"),
     switch("--agentreplay-no-prove", "do not replay new recordings at the end of the session"),
+    option("--agentreplay-html", "DIR",
+           "write pages into a folder: one for each test that diverges, one over all snapshots and cases"),
     option("--agentreplay-fuzz", "N",
            "replay each test on N neighbours of its recording too (errors of the network, other streams, results and "
            "clocks), and check invariants"),

@@ -28,6 +28,7 @@ JOINERS = {
     "fuzz": "a run, its replay and what its agent did on neighbours of it",
     "cases_run": "one case from its file to its verdicts",
     "live": "live runs of tests and cases, and what they prove",
+    "pages": "from the files of a project to pages that show runs",
     "case_files": "the files of a case, from a trace or a run",
     "project_setup": "the settings and files that a project needs",
     "cli": "every verb hands over to one of the application packages",

@@ -57,6 +57,18 @@ def divergences(a: Run, b: Run, reader: Reader, *, matching: Matching | None = N
     return (*_with_others(told), *_outcome(a, b))
 
 
+def pair_exchanges(
+    a: Run, b: Run, reader: Reader, *, matching: Matching | None = None
+) -> list[tuple[Exchange | None, Exchange | None]]:
+    """Return each top-level exchange of `a` beside that of `b` which stands for it, lane by lane.
+
+    None stands beside an exchange that only one of the runs has. Raises what `Body.data` raises.
+    """
+    lanes_of_both = _RunComparison(a, b, reader, matching).lanes()
+    pairs = (pair for recorded, now in lanes_of_both for pair in align(recorded, now))
+    return [(None if x is None else x.exchange, None if y is None else y.exchange) for x, y in pairs]
+
+
 class _RunComparison:
     """Two runs under comparison: recorded and now."""
 

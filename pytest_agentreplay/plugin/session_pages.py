@@ -1,0 +1,50 @@
+"""`--agentreplay-html=DIR`: a page for each test that has diverged, and one over all that the project has recorded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_agentreplay import pages
+from pytest_agentreplay.errors import CannotWrite, SnapshotError
+from pytest_agentreplay.plugin.reports import get_summary
+from pytest_agentreplay.report.escape import escape_line
+from pytest_agentreplay.report.finding import restore_finding
+from pytest_agentreplay.store.display_path import format_path
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.report.finding import Finding
+
+
+class HtmlPages:
+    """Takes the findings of all tests, those of the workers of xdist too, and writes the pages at the end."""
+
+    def __init__(self, config: pytest.Config, folder: str) -> None:
+        self.config = config
+        self.folder = config.invocation_params.dir / folder
+        self.findings: dict[str, Finding] = {}
+        self.files: dict[str, Path] = {}
+        self.line = ""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Take the finding of a test that has failed, and where its snapshot is."""
+        if (plain := getattr(report, "agentreplay_finding", None)) is not None:
+            self.findings[report.nodeid] = restore_finding(plain)
+        if report.nodeid in self.findings and (summary := get_summary(report)) is not None and summary.file:
+            self.files[report.nodeid] = Path(summary.file)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self) -> None:
+        """Write the pages; one that cannot be written is said in the summary and fails nothing."""
+        try:
+            failed = [(finding, self.files.get(test)) for test, finding in self.findings.items()]
+            index = pages.write_pages(self.folder, self.config.rootpath, failed)
+            self.line = f"pages     {format_path(index)}   {len(failed)} diverged"
+        except (CannotWrite, SnapshotError) as error:
+            self.line = f"pages     not written: {error}"
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Say where the pages are."""
+        terminalreporter.write_line(escape_line(self.line))

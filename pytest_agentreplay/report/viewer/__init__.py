@@ -1,0 +1,49 @@
+"""Pages that show runs: one HTML file each, with its style, its script and its data inside.
+
+Nothing is loaded from anywhere, and the content security policy of a page allows only the style and the script that it
+brings along, by their digests. Data stand as JSON in an element that no browser runs; the script makes text nodes of
+them and nothing else.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from importlib.metadata import version
+from importlib.resources import files
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.report.escape import escape_html
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.core.model import JsonObject
+
+GENERATOR = '<meta name="generator" content="pytest_agentreplay'
+"""What every page has near its beginning."""
+FILES = "page.html", "viewer.css", "viewer.js"
+# JSON is ASCII here; these are what could end the element that it stands in, or begin a comment there.
+UNSAFE = {ord(char): f"\\u{ord(char):04x}" for char in "<>&"}
+
+
+def render_page(title: str, data: JsonObject) -> str:
+    """Return a page that shows `data`, whose "kind" is "run", "pair" or "index"."""
+    page, style, script = (files(__name__).joinpath(name).read_text("utf-8") for name in FILES)
+    policy = (
+        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    parts = {
+        "policy": policy,
+        "version": escape_html(version("frozen-agentreplay")),
+        "title": escape_html(title),
+        "style": style,
+        "script": script,
+        "data": json.dumps(data, separators=(",", ":")).translate(UNSAFE),
+    }
+    before, *rest = page.split("{")
+    return before + "".join(parts[name] + after for name, _, after in (part.partition("}") for part in rest))
+
+
+def _digest(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"

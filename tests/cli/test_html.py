@@ -1,0 +1,40 @@
+"""`agentreplay html`: one page for a file, two files or a folder, and what stands in its way."""
+
+import re
+
+from pytest_agentreplay.cli.saying import DAMAGED, SAME, USAGE
+from tests.support.shown_runs import bookshop_run, write_run
+
+
+def kind(page):
+    return re.search(r'"kind":"(\w+)"', page.read_text(encoding="utf-8"))[1]
+
+
+def test_a_file_two_files_and_a_folder_are_three_kinds_of_pages(root, typed):
+    a, b = (write_run(root / name, bookshop_run(name)) for name in ("a.snapshot.json", "b.snapshot.json"))
+    page = root / "page.html"
+    for words, expected in (([a], "run"), ([a, b], "pair"), ([root], "index"), ([], "index")):
+        done = typed("html", *words, "--out", page)
+        assert (done.code, done.err, kind(page)) == (SAME, "", expected)
+        assert re.fullmatch(r"wrote page\.html \(0\.\d\d MB\)\n", done.out)
+
+
+def test_a_file_that_is_no_page_is_not_written_over(root, typed):
+    a = write_run(root / "a.snapshot.json", bookshop_run())
+    other = root / "agentreplay.html"
+    other.write_text("mine")
+    done = typed("html", a)
+    assert done.code == USAGE
+    assert "agentreplay.html is there and no page of agentreplay; --force writes over it" in done.err
+    assert other.read_text() == "mine"
+    assert typed("html", a, "--force").code == SAME
+    assert typed("html", a).code == SAME  # a page of ours
+
+
+def test_a_damaged_file_and_too_many_files_are_errors_of_one_line(root, typed):
+    (root / "torn.snapshot.json").write_text("{")
+    assert typed("html", root / "torn.snapshot.json").code == DAMAGED
+    done = typed("html", root, root)
+    assert (done.code, done.err.count("\n")) == (USAGE, 1)
+    assert "one file, two files side by side, or one folder" in done.err
+    assert not list(root.glob("*.html"))

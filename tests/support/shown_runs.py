@@ -1,0 +1,160 @@
+"""Runs to look at: a bookshop's agent with two sub-agents beside each other, streams and tools; and a later recording."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pytest_agentreplay import codec
+from pytest_agentreplay.core.model import (
+    Body,
+    Exchange,
+    Failure,
+    Header,
+    HttpCall,
+    HttpReply,
+    Run,
+    Timing,
+    ToolCall,
+    ToolReply,
+)
+
+URL = "https://api.openai.com/v1/chat/completions"
+JSON = (("Content-Type", "application/json"),)
+STREAM = (("Content-Type", "text/event-stream; charset=utf-8"),)
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": name,
+            "description": about,
+            "parameters": {"type": "object", "properties": {field: {"type": "string"}}, "required": [field]},
+        },
+    }
+    for name, about, field in (
+        ("lookup_order", "Find an order by its number.", "order_id"),
+        ("carrier_status", "Ask the carrier where a parcel is.", "parcel"),
+        ("refund", "Pay a customer back.", "order_id"),
+    )
+]
+MS = 1_000_000
+
+
+class RunBuilder:
+    """Adds calls to a run, each from `at` for `took` milliseconds; calls of several lanes may overlap."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[float, float, str, object, object, int | None]] = []
+
+    def model(self, at, took, messages, text="", *, uses=(), lane="main", model="gpt-5", stream=False, **body):
+        """Add a model call; `uses` are pairs of the name of a tool and its arguments."""
+        sent = {"model": model, "messages": messages, "tools": TOOLS, **body}
+        calls = [
+            {
+                "id": f"call_{lane}_{at}_{number}",
+                "type": "function",
+                "function": {"name": name, "arguments": json.dumps(given)},
+            }
+            for number, (name, given) in enumerate(uses)
+        ]
+        message = {"role": "assistant", "content": text or None, **({"tool_calls": calls} if calls else {})}
+        usage = {"prompt_tokens": len(json.dumps(messages)) // 4, "completion_tokens": 8 + len(text) // 4}
+        if stream:
+            sent["stream"] = True
+            words = [f"{word} " for word in text.split()]
+            deltas = [{"choices": [{"index": 0, "delta": {"content": word}}]} for word in words]
+            deltas += [
+                {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+                {"choices": [], "usage": usage},
+            ]
+            chunks = [
+                f"data: {json.dumps({'id': f'chat-{at}', 'model': model, **delta})}\n\n".encode() for delta in deltas
+            ]
+            chunks.append(b"data: [DONE]\n\n")
+            reply = HttpReply(200, "OK", headers=STREAM, body=Body(b"".join(chunks)), cuts=tuple(map(len, chunks)))
+        else:
+            choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}
+            data = json.dumps({"id": f"chat-{at}", "model": model, "choices": [choice], "usage": usage}).encode()
+            reply = HttpReply(200, "OK", headers=JSON, body=Body(data), cuts=(len(data),))
+        call = HttpCall("POST", URL, JSON, Body(json.dumps(sent, separators=(",", ":")).encode()))
+        self.calls.append((at, took, lane, call, reply, at + took / 4))
+        return [*messages, message]
+
+    def tool(self, at, took, messages, used, result, *, lane="main", number=-1):
+        name, given = used
+        """Add a tool call and return the messages with its result; an exception is what the tool raised."""
+        raised = (
+            Failure(type(result).__module__ + "." + type(result).__name__, str(result))
+            if isinstance(result, Exception)
+            else None
+        )
+        self.calls.append((at, took, lane, ToolCall(name, given), raised or ToolReply(result), None))
+        asked = [
+            call["id"]
+            for message in messages
+            if message["role"] == "assistant"
+            for call in message.get("tool_calls", ())
+        ]
+        content = f"{raised.type}: {raised.message}" if raised else json.dumps(result)
+        return [*messages, {"role": "tool", "tool_call_id": asked[number], "content": content}]
+
+    def run(self, test="tests/test_shop.py::test_two_late_orders", recorded="2026-11-20T10:00:00Z", **header):
+        """Return the run, its readings in the order of the times."""
+        times = sorted({time for at, took, *_ in self.calls for time in ((at, 1), (at + took, 0))})
+        reading = {time: number for number, time in enumerate(times, 1)}
+        exchanges = [
+            Exchange(
+                call, reply, reading[at, 1], reading[at + took, 0], lane,
+                timing=Timing(int(at * MS), None if first is None else int(first * MS), int((at + took) * MS)),
+            )
+            for at, took, lane, call, reply, first in sorted(self.calls, key=lambda call: call[0])
+        ]  # fmt: skip
+        kit = {
+            "python": "3.12.4",
+            "packages": {"openai": "3.52.0"},
+            "models": [{"provider": "openai", "model": "gpt-5"}],
+        }
+        return Run(Header(test, recorded, 1763632800 * 10**9, 7, {"status": "passed"}, kit | header), tuple(exchanges))
+
+
+def bookshop_run(word="kind", parcel="P-2", recorded="2026-11-20T10:00:00Z"):
+    """Return the run of an agent that looks two orders up with two sub-agents, and answers in a stream."""
+    builder = RunBuilder()
+    orders = [("lookup_order", {"order_id": name}) for name in ("A-17", "B-20")]
+    found = [
+        {"order_id": "A-17", "status": "late", "parcel": "P-1"},
+        {"order_id": "B-20", "status": "shipped", "parcel": parcel},
+    ]
+    prompt = f"You help the customers of a bookshop.\nBe brief and {word}.\nRefund an order only when it is late."
+    ask = "Where are A-17 and B-20? If one is late, I want my money back."
+    messages = [{"role": "system", "content": prompt}, {"role": "user", "content": ask}]
+    messages = builder.model(4, 820, messages, "Let me look at both.", uses=orders)
+    messages = builder.tool(830, 60, messages, orders[0], found[0], number=-2)
+    messages = builder.tool(831, 95, messages, orders[1], found[1])
+    for lane, start, name, status in (
+        ("main.1", 930, "P-1", "was lost at the depot"),
+        ("main.2", 934, parcel, "arrives tomorrow"),
+    ):
+        use = "carrier_status", {"parcel": name}
+        own = [
+            {"role": "system", "content": "You ask carriers where parcels are."},
+            {"role": "user", "content": f"Where is {name}?"},
+        ]
+        own = builder.model(start, 410 + start % 7 * 30, own, uses=[use], lane=lane, model="gpt-5-mini")
+        result = ConnectionError("the carrier did not answer") if name == "P-9" else {"parcel": name, "status": status}
+        own = builder.tool(start + 640, 120, own, use, result, lane=lane)
+        builder.model(start + 770, 380, own, f"{name} {status}.", lane=lane, model="gpt-5-mini")
+    repay = "refund", {"order_id": "A-17"}
+    messages = [*messages, {"role": "user", "content": "P-1 is lost; see to it."}]
+    messages = builder.model(2400, 700, messages, uses=[repay])
+    messages = builder.tool(3110, 80, messages, repay, {"refunded": 18.5})
+    answer = "I am sorry: A-17 was lost, so I paid you back 18.50. B-20 arrives tomorrow."
+    builder.model(3200, 1250, messages, answer, stream=True)
+    return builder.run(recorded=recorded)
+
+
+def write_run(path: Path, run: Run) -> Path:
+    """Write a snapshot and return its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(codec.dumps(run), encoding="utf-8", newline="\n")
+    return path

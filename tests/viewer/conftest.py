@@ -1,0 +1,19 @@
+import pytest
+
+from tests.support.browser import Browser
+
+
+@pytest.fixture(scope="session")
+def one_browser():
+    browser = Browser()
+    yield browser
+    browser.close()
+
+
+@pytest.fixture
+def browser(one_browser):
+    """A browser that has seen nothing yet."""
+    for log in (one_browser.requests, one_browser.dialogs, one_browser.errors):
+        log.clear()
+    one_browser.resize(1280)
+    return one_browser
