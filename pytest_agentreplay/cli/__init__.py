@@ -15,6 +15,7 @@ from pytest_agentreplay.cli.old_names import rewrite_old_name
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, INTERRUPTED, SAME, USAGE, complain, say
 from pytest_agentreplay.cli.verb_table import MODULES, explain_unknown, format_help, load_verbs
 from pytest_agentreplay.errors import AgentReplayError, CaseError, RunnerError, SnapshotError, SnapshotMissing
+from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
     import argparse
@@ -38,6 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words[0] not in MODULES:
         return complain(explain_unknown(words[0]), USAGE)
     options = parse_words(words)
+    for path in options.paths if getattr(options, "exist", False) else ():
+        if not os.path.lexists(path):
+            return complain(f"there is no {format_path(path)}", USAGE)
     try:
         code = int(options.run(options))
         sys.stdout.flush()

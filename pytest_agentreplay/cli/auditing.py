@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data
+from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, complain, say, say_data
 from pytest_agentreplay.core.kit import plural
 from pytest_agentreplay.store import locks
 from pytest_agentreplay.store.display_path import format_path
@@ -39,8 +38,6 @@ def audit(options: argparse.Namespace) -> int:
     from pytest_agentreplay.runs.key_audit_run import audit_snapshots
 
     root = root_above(Path.cwd())
-    if missing := [path for path in options.paths if not os.path.lexists(path)]:
-        return complain(f"there is no {format_path(missing[0])}", USAGE)
     paths = options.paths or [root]
     snapshots = [file for path in paths for file in (locks.snapshots(path) if path.is_dir() else [path])]
     if not snapshots:

@@ -57,7 +57,7 @@ def add_verbs(verbs: Verbs) -> None:
     lineup_verb.add_argument("other", nargs="?", type=Path, metavar="SNAPSHOT", help="compare two recordings instead")
     about = "print what live runs gave over time, by day and model: a table and a plot"
     drift_verb = verbs.add("drift", drift, about, json=True)
-    drift_verb.paths("histories (default: the project's)")
+    drift_verb.paths("histories (default: the project's)", exist=False)
     drift_verb.value("--test", "ID", "only tests whose id holds this", default="")
     drift_verb.add_argument("--by", default="", choices=["model", "date"], help="one row for each model, or each day")
     drift_verb.flag("--judge", "judge all runs of each test together: ends with 0, 1 or 3")

@@ -26,7 +26,7 @@ def add_verbs(verbs: Verbs) -> None:
     """Declare `verify`."""
     about = "check that snapshots are whole, sealed, as locked, and restore to exact bytes; or lock them"
     verb = verbs.add("verify", verify, about)
-    verb.paths("files, or folders with what is below them and their locks (default: the project)")
+    verb.paths("files, or folders with what is below them and their locks (default: the project)", exist=False)
     signers = "these keys alone may have signed the lock of each folder (ssh-keygen's allowed signers)"
     verb.value("--signers", "FILE", signers, type=Path)
     verb.flag("--lock", "list all snapshots below the folder with their digests in its lock")

@@ -176,8 +176,6 @@ def cluster(options: argparse.Namespace) -> int:
     from pytest_agentreplay.core.clusters import group_failures
 
     places, code = options.paths or [root_above(Path.cwd())], SAME
-    if missing := [path for path in places if not os.path.lexists(path)]:
-        return complain(f"there is no {format_path(missing[0])}", USAGE)
     failures: list[RecordedFailure] = []
     for file in dict.fromkeys(file.absolute() for place in places for file in failure_files(place)):
         try:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.casework import CASES
-from pytest_agentreplay.cli.saying import NOTHING, SAME, USAGE, complain, say, say_data
+from pytest_agentreplay.cli.saying import NOTHING, SAME, complain, say, say_data
 from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import root_above
 
@@ -31,8 +30,6 @@ def count_cold(options: argparse.Namespace) -> int:
     from pytest_agentreplay.case_files.failures import survey
 
     places = options.paths or [root_above(Path.cwd()) / CASES]
-    if missing := [path for path in options.paths if not os.path.lexists(path)]:
-        return complain(f"there is no {format_path(missing[0])}", USAGE)
     found = survey(places, options.by)
     for why in found.unread:
         complain(why, SAME)

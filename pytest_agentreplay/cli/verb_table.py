@@ -55,9 +55,10 @@ class Verb(argparse.ArgumentParser):
         """Add an argument with a value."""
         self.add_argument(name, metavar=metavar, help=about, **more)
 
-    def paths(self, about: str, **more: Any) -> None:
-        """Add the paths that it works on, `options.paths`; none need to be given unless `nargs` says so."""
-        self.add_argument("paths", **{"nargs": "*", "type": Path, "metavar": "PATH", "help": about, **more})
+    def paths(self, about: str, *, exist: bool = True) -> None:
+        """Add the paths that it works on: any number, and each must be there, unless `exist` is False."""
+        self.add_argument("paths", nargs="*", type=Path, metavar="PATH", help=about)
+        self.set_defaults(exist=exist)
 
 
 class Verbs(dict[str, Verb]):

@@ -131,7 +131,7 @@ def test_a_process_that_goes_away_leaves_the_old_snapshot_and_a_journal_that_can
     assert all(x.outcome is not None for x in run.exchanges[:-1])
     listed = passed(shop.command("accept", "--recover")).stdout
     assert f"test_shop.py::test_refund, {calls} call" in listed
-    recovered = passed(shop.command(*re.search(r"agentreplay (recover \S+)", listed)[1].split()))
+    recovered = passed(shop.command(*re.search(r"agentreplay (accept --recover \S+)", listed)[1].split()))
     assert shop.home.read_bytes() == shop.old, "never promoted by itself"
     assert journals(shop) == [], "what it held is pending now"
     assert shop.command("accept", "--recover").returncode == 5

@@ -71,7 +71,7 @@ def test_an_unsealed_edit_is_told_at_home_refused_where_it_is_strict_and_sealed_
     name = edit(unlocked)
     home = passed(unlocked.run())
     assert f"edited    {name}: exchange 5 was edited after it was sealed" in home.stdout
-    command = re.search(rf"agentreplay (reseal {re.escape(name)} --reason \S+)", home.stdout)[1]
+    command = re.search(rf"agentreplay (accept {re.escape(name)} --edited --reason \S+)", home.stdout)[1]
     for words, environ in ((["--replay=model"], {}), ([], {"CI": "1"})):
         done = unlocked.run(*words, **environ)
         assert done.returncode == 1, done.stdout

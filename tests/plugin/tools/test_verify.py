@@ -291,9 +291,11 @@ def test_verifying_nothing_is_a_usage_error(shop, words):
 
 
 def test_the_old_word_works_and_warns_with_the_new_one(shop):
-    done = passed(shop.run("--replay-tools=verify", "-k", "plain"))
-    assert "read tools CHECKED" in done.stdout
-    assert done.stdout.count("--replay-tools=verify is now --replay-tools=checked; the old word is removed in 0.2") == 1
+    warning = "--replay-tools=verify is now --replay-tools=checked; the old word is removed in 0.2"
+    for words, code in (["-Wdefault"], 0), (["-Werror"], 4):
+        done = shop.run("--replay-tools=verify", "-k", "plain", *words)
+        assert (done.returncode, (done.stdout + done.stderr).count(warning)) == (code, 1)
+        assert ("read tools CHECKED" in done.stdout) == (code == 0)
 
 
 def test_verifying_a_recording_is_a_usage_error(shop):
