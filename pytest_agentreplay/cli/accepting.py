@@ -3,19 +3,51 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+import os
 from collections import defaultdict
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
+from pytest_agentreplay import codec
+from pytest_agentreplay.cli.locking import remind
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, NOTHING, SAME, USAGE, complain, say
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import AgentReplayError, SettingsError, SnapshotError, SnapshotMissing
+from pytest_agentreplay.store import files, reading
 from pytest_agentreplay.store.display_path import format_path
+from pytest_agentreplay.store.projects import root_above
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_agentreplay.cli.verb_table import Verbs
 
 WANTED = 'agentreplay accept FILE --requests --reason "why every reply still holds"'
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """Declare `accept`."""
+    about = "take pending runs, changed requests, edited snapshots, or one rule for all of them"
+    verb = verbs.add("accept", accept, about, policy=True)
+    what = "snapshots or pending runs: their files, folders, or the ids of tests"
+    verb.add_argument("what", nargs="*", metavar="WHAT", help=what)
+    verb.flag("--all", "those of the whole project")
+    only = "only where all changes are of this kind, AR-PROMPT for example; may be given several times"
+    verb.add_argument("--code", action="append", default=[], type=code, metavar="CODE", help=only)
+    verb.flag("--dry-run", "only say what would be taken")
+    verb.value("--rule", "PATH=REASON", "leave a body field out of the comparison, everywhere")
+    ways = verb.add_mutually_exclusive_group()
+    ways.add_argument("--requests", action="store_true", help="take changed requests under the recorded replies")
+    ways.add_argument("--edited", action="store_true", help="seal snapshots that were edited on purpose")
+    recovered = "list interrupted and refused recordings, or make a run of one; --policy redacts it more"
+    ways.add_argument("--recover", action="store_true", help=recovered)
+    verb.add_argument("--reason", default="", help="why replies still hold (--requests), why it was edited (--edited)")
 
 
 def code(text: str) -> str:
@@ -28,10 +60,19 @@ def code(text: str) -> str:
 
 
 def accept(options: argparse.Namespace) -> int:
-    """`agentreplay accept [WHAT...] [--all] [--code CODE] [--requests --reason WHY] [--dry-run] [--rule ...]`."""
+    """`agentreplay accept [WHAT...] [--all] [--code CODE] [--requests | --edited | --recover] [--rule ...]`."""
     from pytest_agentreplay.runs import accept as accepting
-    from pytest_agentreplay.store.projects import root_above
 
+    if options.policy and not options.recover:
+        return complain("--policy is for recordings that were refused: add --recover", USAGE)
+    if (options.edited or options.recover) and (options.all or options.code or options.dry_run):
+        return complain("--edited and --recover take files alone", USAGE)
+    if options.recover:
+        return recover([*map(Path, options.what)], options.policy or ())
+    if options.edited:
+        if not options.what:
+            return complain("say which snapshot was edited: agentreplay accept FILE --edited --reason WHY", USAGE)
+        return max(reseal(Path(word), options.reason.strip()) for word in options.what)
     if options.rule is not None:
         path, _, reason = options.rule.partition("=")
         say(accepting.accept_rule(root_above(Path.cwd()), path.strip(), reason.strip()))
@@ -49,9 +90,43 @@ def accept(options: argparse.Namespace) -> int:
     return SAME if waiting else complain(AgentReplayError(f"no run is pending in {root}"), NOTHING)
 
 
+def reseal(file: Path, reason: str) -> int:
+    """`agentreplay accept FILE --edited --reason WHY`."""
+    if not reason:
+        return complain("--reason: say why the file was edited; it is kept in the file", USAGE)
+    if not reason.isprintable():
+        return complain("--reason: say it in one line of plain text; it is kept in the file", USAGE)
+    text = reading.data(file)
+    if codec.loads(text, file=format_path(file)).sealed:
+        return complain(f"{format_path(file)}: is sealed as it stands", NOTHING)
+    new = codec.reseal(text, reason, file=format_path(file), at=f"{datetime.now(UTC):%Y-%m-%d}")
+    files.write_if_unchanged(file, new, hashlib.sha256(text).hexdigest())
+    say(f"{format_path(file)}: sealed again: {reason}")
+    remind([file])
+    return SAME
+
+
+def recover(journals: Sequence[Path], policies: Sequence[str]) -> int:
+    """`agentreplay accept --recover [--policy FILE] [JOURNAL]`."""
+    from pytest_agentreplay.core.redaction.policy import joined
+    from pytest_agentreplay.redact import chosen_policy
+    from pytest_agentreplay.runs import accept as accepting
+
+    root = root_above(Path.cwd())
+    policy = joined(chosen_policy.of_words(policies), chosen_policy.of_project(root))
+    chosen = journals or (accepting.list_refused(root) if policies else [])
+    for file in chosen:
+        say(accepting.recover(file.absolute(), os.environ, policy))
+    if chosen:
+        return SAME
+    lines = accepting.list_journals(root)
+    for line in lines:
+        say(line)
+    return SAME if lines else complain(f"no recording was interrupted in {root}", NOTHING)
+
+
 def runs(options: argparse.Namespace) -> int:
     """Take pending runs: each whole or not at all. What cannot be taken is told, and the others are taken."""
-    from pytest_agentreplay.cli.locking import remind
     from pytest_agentreplay.runs.accept import Pending, are_all_chosen, read_pending
     from pytest_agentreplay.runs.snapshot_selection import select_pending
 
@@ -123,7 +198,6 @@ def adopt(root: Path, tests: list[str], options: argparse.Namespace) -> int:
     """Run these tests of one project; returns the exit code."""
     from pytest_agentreplay.cli.runs import run_pytest
     from pytest_agentreplay.core.paths import typed
-    from pytest_agentreplay.store import files
 
     reason = options.reason.strip() or "dry run"
     with TemporaryDirectory() as folder:

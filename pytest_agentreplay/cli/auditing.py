@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data
+from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, complain, say, say_data
 from pytest_agentreplay.core.kit import plural
 from pytest_agentreplay.store import locks
 from pytest_agentreplay.store.display_path import format_path
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from pytest_agentreplay.cli.verb_table import Verbs
     from pytest_agentreplay.core.reply_separators import Separator
     from pytest_agentreplay.runs.key_audit_run import ProjectAudit
 
@@ -24,13 +24,20 @@ VALUES = 4
 """Values of a field that are named; of the others their number."""
 
 
+def add_verbs(verbs: Verbs) -> None:
+    """Declare `audit`."""
+    audit_verb = verbs.add("audit", audit, "find fields that are not compared and yet decide on replies", json=True)
+    audit_verb.paths("snapshots, or folders (default: all)")
+    audit_verb.flag("--rules", "print the fields that are not compared, and why")
+
+
 def audit(options: argparse.Namespace) -> int:
-    """`agentreplay audit [PATH...] [--json]`."""
+    """`agentreplay audit [PATH...] [--json]`, `agentreplay audit --rules`."""
+    if options.rules:
+        return print_rules(options)
     from pytest_agentreplay.runs.key_audit_run import audit_snapshots
 
     root = root_above(Path.cwd())
-    if missing := [path for path in options.paths if not os.path.lexists(path)]:
-        return complain(f"there is no {format_path(missing[0])}", USAGE)
     paths = options.paths or [root]
     snapshots = [file for path in paths for file in (locks.snapshots(path) if path.is_dir() else [path])]
     if not snapshots:
@@ -46,6 +53,20 @@ def audit(options: argparse.Namespace) -> int:
         return DAMAGED
     flagged = any(separator.verdict == "flagged" for separator in audited.separators)
     return DIVERGED if flagged or audited.faults else SAME
+
+
+def print_rules(options: argparse.Namespace) -> int:
+    """`agentreplay audit --rules [--json]`."""
+    from pytest_agentreplay.runs.key_audit_run import list_project_rules
+
+    every = list_project_rules(root_above(Path.cwd()))
+    if options.json:
+        say_data([asdict(rule) for rule in every])
+        return SAME
+    for rule in every:
+        path = f"{rule.path} ~ {rule.pattern}" if rule.pattern else rule.path
+        say(f"{rule.action:5}  {rule.scope:16} {rule.part:6} {path}\n       {rule.reason}  ({rule.source})")
+    return SAME
 
 
 def format_audit(audited: ProjectAudit) -> Iterator[str]:

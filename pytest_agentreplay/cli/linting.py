@@ -15,28 +15,46 @@ if TYPE_CHECKING:
     import argparse
 
     from pytest_agentreplay.case_files.case_linting import Linted
+    from pytest_agentreplay.cli.verb_table import Verbs
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """Declare `lint`."""
+    about = "print what is wrong with cases: contradictions, dead fixtures, secrets; or check a policy"
+    lint_verb = verbs.add("lint", lint, about, json=True, policy=True)
+    what = "cases, or folders of them (default: cases); or a policy file, and snapshots to look at (default: all)"
+    lint_verb.paths(what)
+    lint_verb.flag("--schema", "print the JSON Schema of case.yaml, for editors")
+    lint_verb.value("--baseline", "FILE", "fail where the policy is weaker than this one", type=Path)
+
+
+def is_policy(path: Path) -> bool:
+    """Return whether a path is meant as a policy file: no folder, and no case."""
+    return path.name != "case.yaml" and os.path.lexists(path) and (path.is_symlink() or not path.is_dir())
 
 
 def lint(options: argparse.Namespace) -> int:
-    """`agentreplay lint [CASE...] [--policy P] [--json] [--schema]`."""
+    """`agentreplay lint [CASE...] [--policy P] [--json] [--schema]`, `agentreplay lint POLICY [--baseline FILE]`."""
     if options.schema:
         from pytest_agentreplay.cases.schema.model import schema
 
         say_data(schema())
         return SAME
     from pytest_agentreplay.case_files.case_linting import cases_in, linted
-    from pytest_agentreplay.cli.redacting import chosen_policy
+    from pytest_agentreplay.cli.redacting import check_policy, chosen_policy
     from pytest_agentreplay.live.tolerance_file import project_tolerances
     from pytest_agentreplay.runs.key_audit_run import list_project_rules
 
+    if options.baseline is not None or (options.paths and is_policy(options.paths[0])):
+        if options.json or not options.paths:
+            return complain("a policy is checked alone, for people: agentreplay lint POLICY [--baseline FILE]", USAGE)
+        return check_policy(options.paths[0], options.baseline, options.paths[1:])
     root = root_above(Path.cwd())
     tolerances = project_tolerances(root)
     list_project_rules(root)  # raises for one without a reason
-    paths = options.cases or [root / "cases"]
+    paths = options.paths or [root / "cases"]
     chosen, _ = chosen_policy(options.policy)
     every = [linted(folder, chosen, os.environ) for folder in dict.fromkeys(cases_in(paths))]
-    if missing := [path for path in options.cases if not os.path.lexists(path)]:
-        return complain(f"there is no {format_path(missing[0])}", USAGE)
     if not every and tolerances:
         say(f"no case, {len(tolerances)} tolerance{'s' * (len(tolerances) != 1)}: 0 errors")
         return SAME

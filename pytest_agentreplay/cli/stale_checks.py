@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.case_files.case_linting import cases_in, linted
-from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data
+from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, complain, say, say_data
 from pytest_agentreplay.core.kit import plural
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.core.retired_models import RETIRED
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from pytest_agentreplay.cli.verb_table import Verbs
+
 SHOWN = 3  # files of one reason that are named
 STEPS = {
     "gone": "agentreplay prune --dry-run",
@@ -32,11 +33,16 @@ STEPS = {
 RECORD = "pytest --snapshot-record, for the tests that should go on"
 
 
+def add_verbs(verbs: Verbs) -> None:
+    """Declare `stale`."""
+    about = "print what of snapshots and cases is out of date: age, models, SDKs, tools"
+    stale_verb = verbs.add("stale", stale, about, json=True)
+    stale_verb.paths("files, or folders (default: the project)")
+
+
 def stale(options: argparse.Namespace) -> int:
     """`agentreplay stale [PATH...] [--json]`."""
     root = root_above(Path.cwd())
-    if missing := [path for path in options.paths if not os.path.lexists(path)]:
-        return complain(f"there is no {format_path(missing[0])}", USAGE)
     paths = options.paths or [root]
     snapshots = [file for path in paths for file in (locks.snapshots(path) if path.is_dir() else [path])]
     if not snapshots:

@@ -14,6 +14,17 @@ from pytest_agentreplay.store.projects import root_above
 if TYPE_CHECKING:
     import argparse
 
+    from pytest_agentreplay.cli.verb_table import Verbs
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """Declare `html`."""
+    html_verb = verbs.add("html", html, "a page that shows a run, two runs side by side, or all of a project")
+    html_verb.paths("a snapshot, two of them, or a folder (default: the project)", exist=False)
+    out = Path("agentreplay.html")
+    html_verb.value("--out", "PAGE", "the file to write (default: agentreplay.html)", type=Path, default=out)
+    html_verb.flag("--force", "write over a file that is no page of agentreplay")
+
 
 def html(options: argparse.Namespace) -> int:
     """`agentreplay html FILE | A B | DIR [--out PAGE.html] [--force]`."""

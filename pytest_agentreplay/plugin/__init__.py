@@ -122,7 +122,7 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(conflicts.FLAG)
     try:
         base = config.stash[keys.SETTINGS] = resolve_settings(config)
-    except SettingsError as error:
+    except (SettingsError, pytest.PytestDeprecationWarning) as error:  # with -W error the warning is one
         raise pytest.UsageError(str(error)) from None
     # The order counts: of hooks that want to be first, that of the last plugin is called first.
     register = config.pluginmanager.register
@@ -169,6 +169,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def resolve_settings(config: pytest.Config) -> Settings:
     """Return the settings of the session, with the files of policies and tolerances. Raises SettingsError."""
+    if config.option.agentreplay_replay_tools == "verify":
+        config.option.agentreplay_replay_tools = "checked"
+        config.issue_config_time_warning(pytest.PytestDeprecationWarning(knobs.VERIFY), stacklevel=2)
     settings = knobs.resolve(
         options=vars(config.option),
         ini={key: config.getini(key) for key, _ in knobs.INI},

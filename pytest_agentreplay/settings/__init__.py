@@ -56,6 +56,7 @@ __all__ = ["INI", "MARKER", "OPTIONS", "POLICY", "Mode", "Settings", "resolve"]
 Mode: TypeAlias = Literal["record", "replay", "off"]
 
 MODES: Mapping[str, Mode] = {"record": "record", "model": "replay", "live": "replay", "off": "off"}
+VERIFY = "--replay-tools=verify is now --replay-tools=checked; the old word is removed in 0.2"
 POLICY = "agentreplay-policy.yaml"
 """The project's own policy, in its root; it counts where it is there."""
 TOLERANCES = "agentreplay-tolerances.yaml"
@@ -222,7 +223,7 @@ class Settings(NamedTuple):
         return self._replace(model="live" if cell[0] == "L" else "frozen", replay_tools=tools)
 
     def live_parts(self) -> list[str]:
-        """Return what a replay asks for real, and gives to the agent; verified tools are only compared."""
+        """Return what a replay asks for real, and gives to the agent; checked tools are only compared."""
         return ["the model"] * (self.model == "live") + ["tools that read"] * (self.replay_tools == "live")
 
     def headline(self) -> str:
@@ -237,7 +238,7 @@ class Settings(NamedTuple):
                 return "agentreplay: OFF, everything runs LIVE and nothing is recorded"
             case "replay":
                 hosts = f", open to {', '.join(self.allow_hosts)}" if self.allow_hosts else ""
-                tools = {"frozen": "tools frozen", "verify": "read tools VERIFIED"}.get(
+                tools = {"frozen": "tools frozen", "checked": "read tools CHECKED"}.get(
                     self.replay_tools, "read tools LIVE"
                 )
                 live = sum(how.partition(" ")[0] == "live" for _, how in self.tools)

@@ -1,0 +1,101 @@
+"""The verbs as `agentreplay --help` groups them, and the modules that have them.
+
+A new verb is named in a row of HELP here; its module declares its arguments in `add_verbs(verbs)`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.cli.old_names import OLD_NAMES
+from pytest_agentreplay.cli.saying import USAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    Run = Callable[[argparse.Namespace], int]
+
+USAGE_LINE = "usage: agentreplay VERB ... | --version   agentreplay VERB --help: its arguments"
+HELP = (  # group, verbs, what they do (at most 48 characters), their modules
+    ("start", "init", "write the settings that a project needs", "initializing"),
+    ("", "demo", "record, replay and diverge, without a key", "runs"),
+    ("look at runs", "show", "one run: transcript, turn by turn, replay kit", "runs"),
+    ("", "diff", "where two runs differ: everywhere, or first", "runs"),
+    ("", "html", "a page: a run, two runs, or all of a project", "viewing"),
+    ("", "stats", "what cases that cannot be replayed lack", "stats"),
+    ("review changes", "accept", "take pending runs, new requests, edited files", "accepting"),
+    ("", "audit", "which fields are not compared, and why", "auditing"),
+    ("run again", "replay", "the test of a snapshot, or cases, offline", "replaying"),
+    ("", "serve", "answer any process from a snapshot", "serving"),
+    ("", "fuzz vacuity", "try changed recordings; find unchecked replies", "fuzzing"),
+    ("live", "compare", "the same tests with another model or prompt", "live_commands"),
+    ("", "lineup drift", "which layer drifts; live runs over time", "live_commands"),
+    ("cases", "scaffold", "make one of a test, snapshot, trace or bundle", "casework"),
+    ("", "lint", "what is wrong with cases, or with a policy", "linting"),
+    ("", "cluster", "group kept failures by their cause", "replaying"),
+    ("", "export", "for another tool, or as one file to share", "exporting"),
+    ("files", "verify", "check files for edits; lock and sign them", "locking"),
+    ("", "redact scan", "remove secrets and personal data; find them", "redacting"),
+    ("", "mv prune stale", "renamed tests; unused files; outdated files", "leftovers stale_checks"),
+)
+MODULES = {verb: modules for _, verbs, _, modules in HELP for verb in verbs.split()}
+
+
+class Verb(argparse.ArgumentParser):
+    """The parser of a verb, with short words for the usual kinds of arguments."""
+
+    def flag(self, name: str, about: str) -> None:
+        """Add an option without a value."""
+        self.add_argument(name, action="store_true", help=about)
+
+    def value(self, name: str, metavar: str, about: str, **more: Any) -> None:
+        """Add an argument with a value."""
+        self.add_argument(name, metavar=metavar, help=about, **more)
+
+    def paths(self, about: str, *, exist: bool = True) -> None:
+        """Add the paths that it works on: any number, and each must be there, unless `exist` is False."""
+        self.add_argument("paths", nargs="*", type=Path, metavar="PATH", help=about)
+        self.set_defaults(exist=exist)
+
+
+class Verbs(dict[str, Verb]):
+    """The parsers of verbs, by their names."""
+
+    def add(self, name: str, run: Run, about: str, *, json: bool = False, policy: bool = False, **more: Any) -> Verb:
+        """Add a verb; `more` are its defaults: `failure` is its exit code where input or settings are not right."""
+        parser = Verb(prog=f"agentreplay {name}", description=f"{about[0].upper()}{about[1:]}.")
+        parser.set_defaults(run=run, verb=name, **{"failure": USAGE, **more})
+        if json:
+            parser.flag("--json", "print plain data")
+        if policy:
+            about = "pii, strict or a file, beside the project's"
+            parser.add_argument("--policy", action="append", metavar="WHAT", help=about)
+        self[name] = parser
+        return parser
+
+
+def load_verbs(names: Iterable[str] = MODULES) -> Verbs:
+    """Return the parsers of these verbs, in their order; only their modules are imported."""
+    verbs = Verbs()
+    names = [*names]
+    for module in dict.fromkeys(module for name in names for module in MODULES[name].split()):
+        import_module(f"pytest_agentreplay.cli.{module}").add_verbs(verbs)
+    return Verbs((name, verbs[name]) for name in names)
+
+
+def format_help() -> str:
+    """Return the verbs by what a person wants to do, on one screen."""
+    return "\n".join([USAGE_LINE, "", *(f"{group:15} {verbs:15} {about}" for group, verbs, about, _ in HELP)])
+
+
+def explain_unknown(word: str) -> str:
+    """Return what to type for a word that is no verb."""
+    words = {old.partition(" ")[0]: new for old, new, _ in OLD_NAMES} | {verb: verb for verb in MODULES}
+    near = dict.fromkeys(words[name] for name in get_close_matches(word, words, n=3))
+    return f"there is no verb {word!r}; " + (
+        f"the nearest: {', '.join(near)}" if near else "agentreplay --help lists all"
+    )
