@@ -111,14 +111,14 @@ def resolve_tools(settings: Settings) -> list[tuple[str, Tool]]:
 
     A tool has the short name that models know it by, its path where two share one; "read as lookup_order" names it.
     """
-    if not (settings.tools or settings.models or settings.retrievals):
+    if not settings.tools:
         return []
     from pytest_agentreplay.intercept.tools.tool import Tool, find
 
     resolved: list[tuple[str, Tool]] = []
     tools = {
         path: (function, *how.partition(" as ")[::2])
-        for line, how in settings.tools
+        for line, how in settings.functions
         for path, function in find(line, live=how.startswith("live"))
     }
     names = shorten_paths(path for path, (_, _, name) in tools.items() if not name)

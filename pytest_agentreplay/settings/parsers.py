@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from pytest_agentreplay.errors import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from pytest_agentreplay.core.rules import Action, Rule
     from pytest_agentreplay.core.tolerance import Tolerance
@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 Clocks: TypeAlias = Literal["stepped", "real", "virtual"]
 Orders: TypeAlias = Literal["auto", "recorded", "free", "loose"]
 
-CLOCKS = ("stepped", "real", "virtual")
+CLOCKS = ("stepped", "real", "virtual", "paced")
 ORDERS = ("auto", "recorded", "free", "loose")
 EFFECTS = ("read", "write", "live")
+MODELS = ("model", "retrieval")
+ON_CI = ("record", "live")
 REPLAY_TOOLS = ("frozen", "verify", "live")
 REDACT = ("pii", "strict")
 OFF_SCRIPT = ("stop", "stub", "live")
@@ -76,27 +78,25 @@ def pairs(value: object, name: str) -> list[tuple[str, str]]:
 
 
 def tools_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
-    """(import path, effects) of each tool; effects are write unless said otherwise: "read", "write as lookup_order"."""
+    """(import path or shown name, how) of each tool, model and retriever: see `Settings.tools`."""
     tools = []
-    for path, declared in paths_of(value, name, "read"):
+    for path, declared in pairs(value, name):
+        where = f"{name}: {path}"
         effects, shown_as, tool = f" {declared} ".partition(" as ")
         effects = effects.strip() or "write"
-        refuse_unknown(f"{name}: {path}", effects, EFFECTS)
-        if shown_as and (len(tool.split()) != 1 or path.endswith("*")):
-            raise SettingsError(f"{name}: {path}: as gives one function the one name by which the model knows it")
-        tools.append((path, f"{effects}{shown_as}{tool.strip()}"))
-    return tuple(tools)
-
-
-def paths_of(value: object, name: str, example: str = "my-model") -> tuple[tuple[str, str], ...]:
-    """(import path, what is said of it) of each function."""
-    found = pairs(value, name)
-    for path, _ in found:
-        if not all(part.isidentifier() or part == "*" for part in path.split(".")) or "." not in path:
+        word = effects.partition(" ")[0]
+        if path and "." not in path and declared:
+            refuse_unknown(where, declared, ("read",))
+        elif "." not in path or not all(part.isidentifier() or part == "*" for part in path.split(".")):
             raise SettingsError(
-                f"{name}: {path!r} is no import path; write it like shop.tools.lookup_order = {example}"
+                f"{name}: {path!r} is no import path; write a function like shop.tools.lookup_order = read, and a tool "
+                "of a framework, by the name that the model knows, like lookup_order = read"
             )
-    return tuple(found)
+        refuse_unknown(where, effects if word in EFFECTS else word, (*EFFECTS, *MODELS))
+        if shown_as and word not in MODELS and (len(tool.split()) != 1 or path.endswith("*")):
+            raise SettingsError(f"{where}: as gives one function the one name by which the model knows it")
+        tools.append((path, declared if word in MODELS else f"{effects}{shown_as}{tool.strip()}"))
+    return tuple(tools)
 
 
 def runners_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
@@ -111,13 +111,44 @@ def runners_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def headers_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
-    """(header, "match" where another value is a divergence, else "")."""
-    headers = pairs(value, name)
-    for header, match in headers:
-        if match not in {"", "match"}:
-            raise SettingsError(f"{name}: {header} = {match}: write {header}, or {header} = match")
-    return tuple(headers)
+def kinds_of(value: object, name: str, examples: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield (kind, what is named) of each line `kind:name`. Raises SettingsError for a kind that has no example."""
+    for line in texts(value, name):
+        kind, _, named = map(str.strip, line.partition(":"))
+        if kind not in examples or not named:
+            likely = "" if kind in examples else nearest(kind, [*examples]).removesuffix("?")
+            raise SettingsError(f"{name}: {line!r}{likely}; write it like {' or '.join(examples.values())}")
+        yield kind, named
+
+
+def allow_of(value: object, name: str) -> dict[str, Any]:
+    """What a replayed test may reach and start, by field of the settings."""
+    lines = [*kinds_of(value, name, {"host": "host:db:5432", "program": "program:git"})]
+    hosts, programs = (tuple(named for kind, named in lines if kind == each) for each in ("host", "program"))
+    return {"allow_hosts": hosts, "allow_subprocess": programs}
+
+
+def keep_of(value: object, name: str) -> dict[str, Any]:
+    """Variables, files and headers that are kept, by field of the settings."""
+    examples = {"env": "env:SHOP_REGION", "file": "file:data/*.json", "header": "header:x-tenant = match"}
+    kept: dict[str, list[str]] = {"env": [], "kept_files": [], "headers": [], "matched_headers": []}
+    for kind, named in kinds_of(value, name, examples):
+        header, _, match = (part.strip() for part in named.partition(" = "))
+        if kind != "header":
+            kept["env" if kind == "env" else "kept_files"].append(named)
+        elif match in {"", "match"}:
+            kept["matched_headers" if match else "headers"].append(header.lower() if match else header)
+        else:
+            raise SettingsError(f"{name}: header:{named}: write header:{header}, or header:{header} = match")
+    return {field: tuple(names) for field, names in kept.items()}
+
+
+def ci_of(value: object, name: str) -> frozenset[str]:
+    """What is allowed where `CI` is set: words, on one line or several."""
+    words = " ".join(texts(value, name)).replace(",", " ").split()
+    for word in words:
+        refuse_unknown(name, word, ON_CI)
+    return frozenset(words)
 
 
 def ignored_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
@@ -192,10 +223,10 @@ def off_script_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
     return rows
 
 
-def clock_of(value: object, name: str) -> Clocks:
-    """One of the clocks."""
+def clock_of(value: object, name: str) -> tuple[Clocks, bool]:
+    """One of the clocks, and whether answers take as long as they took: `paced` is `stepped`, and they do."""
     refuse_unknown(name, value, CLOCKS)
-    return cast("Clocks", value)
+    return cast("Clocks", "stepped" if value == "paced" else value), value == "paced"
 
 
 def order_of(value: object, name: str) -> Orders:
@@ -235,18 +266,24 @@ def number(value: object, name: str) -> int | None:
     return int(text)
 
 
-def days_of(value: object, name: str) -> int:
-    """A number of days, 0 for any. Raises SettingsError."""
-    return number(value, name) or 0
+def sizes_of(value: object, name: str) -> tuple[int, int]:
+    """The size in bytes above which a snapshot is reported, and the one above which it is refused."""
+    words = str(value).split()
+    if len(words) > 2:
+        raise SettingsError(f"{name} takes one or two numbers, not {value!r}: 1000000, or 1000000 33554432")
+    reported, refused = (number(word, name) or 0 for word in (*words, "", "")[:2])
+    return reported, refused or 32 * 1024 * 1024
 
 
-def retired_of(value: object, name: str) -> dict[str, str]:
-    """The day on which a model was retired, by its id: `my-model = 2026-01-31`. Raises SettingsError."""
+def stale_of(value: object, name: str) -> tuple[int, dict[str, str]]:
+    """The age in days from which on a snapshot is stale (0: none is), and the days on which models were retired."""
     rows = dict(pairs(value, name))
+    days = number(rows.pop("days", "180"), f"{name}: days")
     for model, day in rows.items():
         if not DAY.fullmatch(day):
-            raise SettingsError(f"{name}: {model} = {day}: write the day like my-model = 2026-01-31")
-    return rows
+            line = f"{model} = {day}" if day else model
+            raise SettingsError(f"{name}: {line!r}: write days = 180, or the day of a model like my-model = 2026-01-31")
+    return days or 0, rows
 
 
 def directory(value: object, where: str) -> str:

@@ -22,5 +22,7 @@ def load(path: str | Path) -> Snapshot:
 def data(path: str | Path) -> bytes:
     """The bytes of a snapshot, as many as its project allows. Raises SnapshotError."""
     file = Path(path)
-    limit = ini_value(root_above(file.absolute().parent), "agentreplay_largest") or ""
+    root = root_above(file.absolute().parent)
+    _, _, limit = (ini_value(root, "agentreplay_max_bytes") or "").strip().partition(" ")
+    limit = limit.strip() or ini_value(root, "agentreplay_largest") or ""
     return files.read(file, int(limit) if limit.isdecimal() else None)
