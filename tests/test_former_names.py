@@ -7,6 +7,7 @@ import pytest
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.settings import MARKER, Settings, resolve
 from pytest_agentreplay.settings.former_names import INI_TYPES, KEYWORDS
+from tests.support.small_projects import furnished, passed
 
 KEYS = [
     (
@@ -139,21 +140,17 @@ def test_a_former_keyword_beside_the_present_one_is_refused():
             Settings().for_test([keywords])
 
 
-@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["alone", "xdist"])
-def test_pytest_reads_former_names_without_a_complaint_and_says_once_what_to_write(pytester, workers):
+@pytest.mark.parametrize("workers", [(), ("-p", "xdist.plugin", "-n2")], ids=["alone", "xdist"])
+def test_pytest_reads_former_names_without_a_complaint_and_says_once_what_to_write(project, workers):
     """Also where unknown keys and warnings are errors, and where a key is given by -o."""
-    pytester.makeini("[pytest]\nfilterwarnings = error\nagentreplay_env =\n    SHOP_REGION\nagentreplay_waits = true\n")
-    pytester.makepyfile(
-        "import pytest\n"
-        "@pytest.mark.parametrize('number', range(3))\n"
-        "@pytest.mark.agentreplay(orders=2)\n"
-        "def test_x(number): pass\n"
+    furnished(
+        project,
+        "filterwarnings = error\nagentreplay_env = SHOP_REGION\nagentreplay_waits = true\n",
+        test_x="import pytest\n@pytest.mark.parametrize('number', range(3))\n"
+        "@pytest.mark.agentreplay(orders=2)\ndef test_x(number): pass\n",
     )
-    done = pytester.runpytest_subprocess(
-        "--strict-config", "--snapshot-record", "-W", "error", "-o", "agentreplay_ci_record=true", *workers
-    )
-    assert done.ret == 0, done.stdout.str() + done.stderr.str()
-    rows = done.outlines
+    errors = ("--strict-config", "-W", "error", "-o", "agentreplay_ci_record=true")
+    rows = passed(project.record("test_x.py", *errors, *workers)).stdout.splitlines()
     for name, line in (
         ("agentreplay_env", "add to agentreplay_keep: env:SHOP_REGION"),
         ("agentreplay_waits", "agentreplay_clock = paced"),

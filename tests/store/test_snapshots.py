@@ -143,7 +143,9 @@ def test_what_would_be_too_large_to_be_read_is_not_written(store, path):
     store.save(path, text)
     small = Store(store.root, largest=len(text.encode()) - 1)
     for write in (small.save, small.save_pending):
-        with pytest.raises(CannotWrite, match="record less in one test, or raise agentreplay_largest") as caught:
+        with pytest.raises(
+            CannotWrite, match="record less in one test, or raise the second number of agentreplay_max_bytes"
+        ) as caught:
             write(path, text)
         assert f"{len(text.encode()):,} bytes" in str(caught.value)
     assert path.read_text(encoding="utf-8") == text

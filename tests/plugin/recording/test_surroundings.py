@@ -114,8 +114,9 @@ def pytest_runtest_protocol(item):
 """
 
 INI = """
-agentreplay_env = SHOP_*
-agentreplay_fixtures = data/orders*.json
+agentreplay_keep =
+    env:SHOP_*
+    file:data/orders*.json
 agentreplay_tools = agent.write_report
 """
 
