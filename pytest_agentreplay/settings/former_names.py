@@ -1,4 +1,4 @@
-"""Ini keys and marker keywords by the names that 0.1 began with, as lines of those that took their place.
+"""Former names of ini keys and marker keywords, and their values as lines of those that took their place.
 
 0.2 reads them no more. Loaded only where one of them is written.
 """

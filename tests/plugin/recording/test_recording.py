@@ -218,8 +218,8 @@ def test_a_recorded_test_that_diverges_or_cannot_be_read_is_not_missing(grown):
 )
 def test_recording_what_is_missing_is_refused_on_ci_and_beside_another_mode(options, environ, ini, reason):
     options = {f"agentreplay_{name}": value for name, value in options.items()}
+    typed = ["--agentreplay-sandbox=require"]
     with pytest.raises(SettingsError, match=re.escape(reason)):
-        typed = ["--agentreplay-sandbox=require"]
         resolve(options | {"agentreplay_record_missing": True}, ini, environ, typed_words=typed)
 
 
