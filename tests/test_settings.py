@@ -161,13 +161,13 @@ def test_one_key_names_tools_of_frameworks_and_models_and_retrievers():
     lines = ["shop.tools.refund", "lookup_order = read", "get_* = read", "shop.llm.ask = model my-model@2"]
     lines += ["shop.llm.old = model", "shop.store.search = retrieval bge-small-en"]
     settings = made({"agentreplay_tools": lines})
-    assert settings.functions == (("shop.tools.refund", "write"),)
+    assert settings.declared("read", "write") == (("shop.tools.refund", "write"),)
     assert settings.read_tools == ("lookup_order", "get_*")
-    assert settings.models == (("shop.llm.ask", "my-model@2"), ("shop.llm.old", ""))
-    assert settings.retrievals == (("shop.store.search", "bge-small-en"),)
+    assert settings.declared("model") == (("shop.llm.ask", "model my-model@2"), ("shop.llm.old", "model"))
+    assert settings.declared("retrieval") == (("shop.store.search", "retrieval bge-small-en"),)
     near = settings.for_test([{"tools": {"shop.llm.ask": "read", "search": "read"}}])
-    assert near.models == (("shop.llm.old", ""),), "what a marker says of a function is all that is said of it"
-    assert near.functions == (*settings.functions, ("shop.llm.ask", "read"))
+    assert near.declared("model") == (("shop.llm.old", "model"),), "what a marker says of a function is all of it"
+    assert near.declared("read", "write") == (("shop.tools.refund", "write"), ("shop.llm.ask", "read"))
     assert near.read_tools == (*settings.read_tools, "search")
 
 

@@ -43,12 +43,12 @@ def stale(options: argparse.Namespace) -> int:
     if not snapshots:
         return complain(f"there is no *.snapshot.json below {', '.join(map(format_path, paths))}", NOTHING)
     table, file = ini_table(root, ALL_TYPES)
-    days, retired = stale_of(fold_written(table, f"{file}: ")["agentreplay_stale"], f"{file}: agentreplay_stale")
+    wanted = stale_of(fold_written(table, f"{file}: ")["agentreplay_stale"], f"{file}: agentreplay_stale")
     staleness = find_stale_snapshots(
         root,
         dict.fromkeys(snapshots),
-        days=days,
-        retired={**RETIRED, **retired},
+        days=wanted["stale_days"],
+        retired={**RETIRED, **dict(wanted["retired_models"])},
     )
     facts = staleness.facts | find_dead_fixtures(root, paths)
     if options.json:

@@ -171,5 +171,4 @@ class SessionChildren(Children):
             return None
         what = "has not joined the run" if apart else "has asked its gateway for nothing"
         why = f"child process {names[0]} {what}: what it called elsewhere was neither seen nor refused"
-        hint = f"where it calls nothing: agentreplay_allow = program:{names[0]}"
-        return Divergence(Kind.NETWORK, why, hints=(hint,))
+        return Divergence(Kind.NETWORK, why, hints=(f"where it calls nothing: agentreplay_allow = program:{names[0]}",))

@@ -11,37 +11,27 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.settings.parsers import (
-    MODELS,
+    FIELDS,
+    GROUPS,
+    PARSERS,
     REDACT,
     REPLAY_TOOLS,
     SANDBOXES,
     UNUSED,
-    allow_of,
     ci_of,
-    clock_of,
     directory,
-    ignored_of,
-    keep_of,
-    limit_of,
     live_by_word,
     nearest,
     number,
-    off_script_of,
-    order_of,
     redact_of,
     refuse_unknown,
     rules_of,
-    runners_of,
-    sizes_of,
-    stale_of,
     texts,
-    tolerances_of,
-    tools_of,
 )
 from pytest_agentreplay.settings.tables import INI, MARKER, OPTIONS, ORDERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from pytest_agentreplay.core.live.result import Axes, ModelAxis, ToolsAxis
@@ -159,24 +149,9 @@ class Settings(NamedTuple):
         """The tools of frameworks that change nothing, by shown name."""
         return tuple(name for name, _ in self.tools if "." not in name)
 
-    @property
-    def functions(self) -> tuple[tuple[str, str], ...]:
-        """The tools that are functions, with their effects."""
-        return tuple(row for row in self.tools if "." in row[0] and row[1].split()[0] not in MODELS)
-
-    @property
-    def models(self) -> tuple[tuple[str, str], ...]:
-        """The models that are functions, with the name of each."""
-        return self.named_as("model")
-
-    @property
-    def retrievals(self) -> tuple[tuple[str, str], ...]:
-        """The retrievers that are functions, with the name of each embedding model."""
-        return self.named_as("retrieval")
-
-    def named_as(self, word: str) -> tuple[tuple[str, str], ...]:
-        """Return the functions that `tools` declares by this word, with the name that follows it."""
-        return tuple((path, how.removeprefix(word).strip()) for path, how in self.tools if how.split()[0] == word)
+    def declared(self, *words: str) -> tuple[tuple[str, str], ...]:
+        """Return the functions that `tools` declares by one of these words, and all that it says of each."""
+        return tuple(row for row in self.tools if "." in row[0] and row[1].split()[0] in words)
 
     @property
     def redacted(self) -> Policy:
@@ -331,8 +306,7 @@ def resolve(
     if live:
         from pytest_agentreplay.settings.live_runs import live_runs_of
 
-        needs_budget = on_ci and model == "live"
-        live_runs = live_runs_of(options, table, where, allowed=allowed_on_ci, on_ci=needs_budget)
+        live_runs = live_runs_of(options, table, where, on_ci=on_ci and model == "live")
     elif layers is None and (
         flag := next((each for each in ("runs", "budget") if options.get(f"agentreplay_replay_{each}")), "")
     ):
@@ -342,9 +316,12 @@ def resolve(
     if changes and (word != "live" or missing):
         raise SettingsError(f"--replay-set {changes[0]}: changes what a live model is asked: add --replay=live")
     sandbox = sandbox_of(options.get("agentreplay_sandbox"), table, "live" if live else lives, where, typed_words)
-    clock, waits = clock_of(table["agentreplay_clock"], f"{where}agentreplay_clock")
-    max_bytes, largest = sizes_of(table["agentreplay_max_bytes"], f"{where}agentreplay_max_bytes")
-    stale_days, retired = stale_of(table["agentreplay_stale"], f"{where}agentreplay_stale")
+    read: dict[str, Any] = {}
+    for key, value in table.items():
+        if parse := PARSERS.get(setting := key.removeprefix("agentreplay_")):
+            read[FIELDS.get(setting, setting)] = parse(value, where + key)
+        elif parse_group := GROUPS.get(setting):
+            read |= parse_group(value, where + key)
     return Settings(
         mode=mode,
         model=model,
@@ -353,43 +330,25 @@ def resolve(
         strict=on_ci or (typed and mode == "replay"),
         typed=frozenset({"mode"} if typed else ()),
         directory=directory(table["agentreplay_dir"], where),
-        paths=tuple(table["agentreplay_paths"]),
-        tools=tools_of(table["agentreplay_tools"], f"{where}agentreplay_tools"),
-        runners=runners_of(table["agentreplay_runners"], f"{where}agentreplay_runners"),
         timeout=number(table["agentreplay_timeout"], f"{where}agentreplay_timeout") or 0,
         replay_tools=replay_tools,
         changes=changes,
-        tolerances=tolerances_of(table["agentreplay_tolerances"], f"{where}agentreplay_tolerances"),
-        off_script=off_script_of(table["agentreplay_off_script"], f"{where}agentreplay_off_script"),
-        judges=runners_of(table["agentreplay_judges"], f"{where}agentreplay_judges"),
         prove=bool(table["agentreplay_prove"]) and not options.get("agentreplay_no_prove"),
-        clock=clock,
-        order=order_of(table["agentreplay_order"], f"{where}agentreplay_order"),
-        waits=waits,
-        seed=number(table["agentreplay_seed"], f"{where}agentreplay_seed"),
-        children=tuple(table["agentreplay_children"]),
         sandbox=sandbox,
         on_ci=on_ci,
-        ignored=ignored_of(table["agentreplay_ignore"], f"{where}agentreplay_ignore"),
         places=bool(table["agentreplay_places"]),
-        max_bytes=max_bytes,
-        largest=largest,
         adopt=adopt,
         record_missing=missing,
         replay_until=until,
         unused=unused,
         redact=redact_of(options.get("agentreplay_redact") or (), table["agentreplay_redact"], file),
         toml=file.endswith(".toml"),
-        invariants=tuple(table["agentreplay_invariants"]),
         fuzz=fuzz_of(options, lives),
-        stale_days=stale_days,
-        retired_models=tuple(retired.items()),
         replay_break=break_of(options.get("agentreplay_replay_break"), "live" if live else lives),
         neighbours=neighbours_of(table["agentreplay_neighbours"], f"{where}agentreplay_neighbours", on_ci=on_ci),
         strict_keys=bool(options.get("agentreplay_strict_keys")),
         renamed=renamed,
-        **allow_of(table["agentreplay_allow"], f"{where}agentreplay_allow"),
-        **keep_of(table["agentreplay_keep"], f"{where}agentreplay_keep"),
+        **read,
     )
 
 
@@ -522,13 +481,6 @@ def adopt_of(reason: str | None, word: str, *, refused: bool) -> str:
     return reason.strip()
 
 
-PARSERS: Mapping[str, Callable[[object, str], Any]] = {
-    "order": order_of, "permutations": limit_of, "seed": number, "tolerances": tolerances_of, "allow": allow_of,
-    "off_script": off_script_of, "tools": tools_of, "ignore": ignored_of, "keep": keep_of,
-}  # fmt: skip
-"""Keyword of a marker -> what its value is, for those that do not take a list of texts."""
-
-
 def marked(settings: Settings, keywords: Mapping[str, object]) -> Settings:
     """`settings` under the keywords of one marker."""
     changes: dict[str, Any] = {}
@@ -545,19 +497,19 @@ def marked(settings: Settings, keywords: Mapping[str, object]) -> Settings:
                 if "mode" not in settings.typed:
                     changes["mode"] = MODES[str(value)]
             case "clock":
-                changes["clock"], changes["waits"] = clock_of(value, name)
+                changes |= GROUPS[key](value, name)
             case "order" | "permutations" | "seed":
                 changes[key] = PARSERS[key](value, name)
             case "allow" | "keep":
-                more = PARSERS[key](value, name).items()
+                more = GROUPS[key](value, name).items()
                 changes |= {field: (*getattr(settings, field), *values) for field, values in more}
             case "places" | "waits":  # former keywords
                 changes[key] = bool(value)
             case "tools" | "ignore" | "off_script":
-                field = "ignored" if key == "ignore" else key
+                field = FIELDS.get(key, key)
                 changes[field] = tuple(dict((*getattr(settings, field), *PARSERS[key](value, name))).items())
             case "tolerances" | "children":
-                changes[key] = (*getattr(settings, key), *PARSERS.get(key, texts)(value, name))
+                changes[key] = (*getattr(settings, key), *PARSERS[key](value, name))
             case "expect":
                 refuse_unknown(name, value, EXPECTATIONS)
                 changes["expect"] = value

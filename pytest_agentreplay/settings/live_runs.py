@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_agentreplay.core.live.statistics import SequentialTest
 from pytest_agentreplay.errors import SettingsError
-from pytest_agentreplay.settings.parsers import pairs, refuse_unknown
+from pytest_agentreplay.settings.parsers import ci_of, pairs, refuse_unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Mapping
 
     from pytest_agentreplay.core.live.budget import ModelBudget
 
@@ -36,14 +36,12 @@ class LiveRuns(NamedTuple):
     ledger: ModelBudget | None = None
 
 
-def live_runs_of(
-    options: Mapping[str, Any], table: Mapping[str, Any], where: str, *, allowed: Container[str], on_ci: bool
-) -> LiveRuns:
-    """Return what flags and ini keys say of live runs; `allowed` names what CI may do. Raises SettingsError."""
+def live_runs_of(options: Mapping[str, Any], table: Mapping[str, Any], where: str, *, on_ci: bool) -> LiveRuns:
+    """Return what flags and ini keys say of live runs. Raises SettingsError."""
     test, budget = test_and_budget_of(table["agentreplay_live"], f"{where}agentreplay_live")
     if (flag := options.get("agentreplay_replay_budget")) is not None:
         budget = amounts_of(flag, "--replay-budget", BUDGET)
-    if on_ci and not ("live" in allowed and budget):
+    if on_ci and not (budget and "live" in ci_of(table["agentreplay_ci"], where)):
         raise SettingsError(f"{NOT_ON_CI}agentreplay_live = {BUDGET}")
     word = str(options.get("agentreplay_replay_runs") or 1)
     if word != "auto" and not (word.isdecimal() and int(word)):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 from pytest_agentreplay.errors import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pytest_agentreplay.core.rules import Action, Rule
     from pytest_agentreplay.core.tolerance import Tolerance
@@ -111,36 +111,35 @@ def runners_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def kinds_of(value: object, name: str, examples: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield (kind, what is named) of each line `kind:name`. Raises SettingsError for a kind that has no example."""
+def kinds_of(value: object, name: str, examples: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """What lines `kind:name` name, by kind. Raises SettingsError for a kind that has no example."""
+    kinds: dict[str, tuple[str, ...]] = dict.fromkeys(examples, ())
     for line in texts(value, name):
         kind, _, named = map(str.strip, line.partition(":"))
-        if kind not in examples or not named:
-            likely = "" if kind in examples else nearest(kind, [*examples]).removesuffix("?")
+        if kind not in kinds or not named:
+            likely = "" if kind in kinds else nearest(kind, [*kinds]).removesuffix("?")
             raise SettingsError(f"{name}: {line!r}{likely}; write it like {' or '.join(examples.values())}")
-        yield kind, named
+        kinds[kind] += (named,)
+    return kinds
 
 
 def allow_of(value: object, name: str) -> dict[str, Any]:
     """What a replayed test may reach and start, by field of the settings."""
-    lines = [*kinds_of(value, name, {"host": "host:db:5432", "program": "program:git"})]
-    hosts, programs = (tuple(named for kind, named in lines if kind == each) for each in ("host", "program"))
-    return {"allow_hosts": hosts, "allow_subprocess": programs}
+    kinds = kinds_of(value, name, {"host": "host:db:5432", "program": "program:git"})
+    return {"allow_hosts": kinds["host"], "allow_subprocess": kinds["program"]}
 
 
 def keep_of(value: object, name: str) -> dict[str, Any]:
     """Variables, files and headers that are kept, by field of the settings."""
     examples = {"env": "env:SHOP_REGION", "file": "file:data/*.json", "header": "header:x-tenant = match"}
-    kept: dict[str, list[str]] = {"env": [], "kept_files": [], "headers": [], "matched_headers": []}
-    for kind, named in kinds_of(value, name, examples):
-        header, _, match = (part.strip() for part in named.partition(" = "))
-        if kind != "header":
-            kept["env" if kind == "env" else "kept_files"].append(named)
-        elif match in {"", "match"}:
-            kept["matched_headers" if match else "headers"].append(header.lower() if match else header)
-        else:
-            raise SettingsError(f"{name}: header:{named}: write header:{header}, or header:{header} = match")
-    return {field: tuple(names) for field, names in kept.items()}
+    kinds = kinds_of(value, name, examples)
+    headers = pairs(kinds["header"], name)
+    for header, match in headers:
+        if match not in {"", "match"}:
+            raise SettingsError(f"{name}: header:{header} = {match}: write header:{header}, or header:{header} = match")
+    kept, matched = (tuple(header for header, match in headers if bool(match) is wish) for wish in (False, True))
+    matched = tuple(map(str.lower, matched))
+    return {"env": kinds["env"], "kept_files": kinds["file"], "headers": kept, "matched_headers": matched}
 
 
 def ci_of(value: object, name: str) -> frozenset[str]:
@@ -223,10 +222,10 @@ def off_script_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
     return rows
 
 
-def clock_of(value: object, name: str) -> tuple[Clocks, bool]:
+def clock_of(value: object, name: str) -> dict[str, Any]:
     """One of the clocks, and whether answers take as long as they took: `paced` is `stepped`, and they do."""
     refuse_unknown(name, value, CLOCKS)
-    return cast("Clocks", "stepped" if value == "paced" else value), value == "paced"
+    return {"clock": "stepped" if value == "paced" else value, "waits": value == "paced"}
 
 
 def order_of(value: object, name: str) -> Orders:
@@ -266,24 +265,24 @@ def number(value: object, name: str) -> int | None:
     return int(text)
 
 
-def sizes_of(value: object, name: str) -> tuple[int, int]:
+def sizes_of(value: object, name: str) -> dict[str, Any]:
     """The size in bytes above which a snapshot is reported, and the one above which it is refused."""
     words = str(value).split()
     if len(words) > 2:
         raise SettingsError(f"{name} takes one or two numbers, not {value!r}: 1000000, or 1000000 33554432")
     reported, refused = (number(word, name) or 0 for word in (*words, "", "")[:2])
-    return reported, refused or 32 * 1024 * 1024
+    return {"max_bytes": reported, "largest": refused or 32 * 1024 * 1024}
 
 
-def stale_of(value: object, name: str) -> tuple[int, dict[str, str]]:
-    """The age in days from which on a snapshot is stale (0: none is), and the days on which models were retired."""
+def stale_of(value: object, name: str) -> dict[str, Any]:
+    """The age in days from which on a snapshot is stale (0: none is), and (id, day) of models that are retired."""
     rows = dict(pairs(value, name))
     days = number(rows.pop("days", "180"), f"{name}: days")
     for model, day in rows.items():
         if not DAY.fullmatch(day):
             line = f"{model} = {day}" if day else model
             raise SettingsError(f"{name}: {line!r}: write days = 180, or the day of a model like my-model = 2026-01-31")
-    return days or 0, rows
+    return {"stale_days": days or 0, "retired_models": tuple(rows.items())}
 
 
 def directory(value: object, where: str) -> str:
@@ -300,3 +299,17 @@ def directory(value: object, where: str) -> str:
             "there; write __agent_snapshots__"
         )
     return text
+
+
+PARSERS: Mapping[str, Callable[[object, str], Any]] = {
+    "order": order_of, "permutations": limit_of, "seed": number, "tolerances": tolerances_of, "tools": tools_of,
+    "off_script": off_script_of, "ignore": ignored_of, "runners": runners_of, "judges": runners_of, "paths": texts,
+    "children": texts, "invariants": texts,
+}  # fmt: skip
+"""Ini key or keyword of a marker -> what its value is."""
+GROUPS: Mapping[str, Callable[[object, str], dict[str, Any]]] = {
+    "allow": allow_of, "keep": keep_of, "clock": clock_of, "max_bytes": sizes_of, "stale": stale_of,
+}  # fmt: skip
+"""Ini key or keyword -> its values by field, for those that stand for several fields."""
+FIELDS = {"ignore": "ignored"}
+"""The field of a key that has another name."""

@@ -61,14 +61,8 @@ OPTIONS: tuple[Row, ...] = (
            "replay each test on N neighbours of its recording too (errors of the network, other streams, results and "
            "clocks), and check invariants"),
     option("--agentreplay-fuzz-seed", "SEED", "draw other neighbours (default: 0)"),
-    option("--agentreplay-neighbours", "FILE"),
-    option("--agentreplay-adopt-plan", "FILE"),
-    option("--agentreplay-adopt", "REASON"),
-    option("--agentreplay-trials", "FILE"),
-    option("--agentreplay-live-into", "FILE"),
-    option("--agentreplay-proof", "FILE"),
-    option("--agentreplay-unused-into", "FILE"),
-    option("--agentreplay-release", "LAYERS"),
+    *(option(f"--agentreplay-{name}", "VALUE") for name in (
+        "neighbours", "adopt-plan", "adopt", "trials", "live-into", "proof", "unused-into", "release")),
 )  # fmt: skip
 """Flag and the keywords of its `addoption`."""
 

@@ -60,14 +60,14 @@ def configuration(folder: Path) -> tuple[str, str] | None:
 
 def ini_value(root: Path, key: str) -> str | None:
     """What pytest's configuration in `root` says under `key`; None where it is silent, or pytest cannot read it."""
-    value = configured(root, key)
+    value = values_of(root).get(key)
     return value if isinstance(value, str) else None
 
 
 def ini_lines(root: Path, key: str) -> tuple[list[str], str]:
     """The lines of a key that takes several, and the file in which they stand."""
     name, _ = configuration(root) or ("", "")
-    return lines_of(configured(root, key), key), str(root / name) if name else ""
+    return lines_of(values_of(root).get(key), key), str(root / name) if name else ""
 
 
 def ini_table(root: Path, types: Mapping[str, str]) -> tuple[dict[str, Any], str]:
@@ -92,11 +92,6 @@ def lines_of(value: object, key: str) -> list[str]:
         value = shlex.split(value) if key == "pythonpath" else value.splitlines()
     lines = map(str, value) if isinstance(value, list) else ()
     return [line.strip() for line in lines if line.strip()]
-
-
-def configured(root: Path, key: str) -> object:
-    """What stands under `key`, in whatever type the file has it; None for nothing."""
-    return values_of(root).get(key)
 
 
 def values_of(root: Path) -> dict[str, Any]:
