@@ -41,7 +41,7 @@ def prefix(kind: str) -> Callable[[Any, str], list[Any]]:
     return lambda value, name: [f"{kind}:{line}" for line in texts(value, name)]
 
 
-def word(word: str) -> Callable[[Any, str], list[Any]]:
+def say(word: str) -> Callable[[Any, str], list[Any]]:
     """Return what makes a word of a yes."""
     return lambda value, _: [word] * bool(value)
 
@@ -60,9 +60,9 @@ FORMER: Mapping[str, FormerName] = {
     "env": FormerName("linelist", "keep", prefix("env")),
     "fixtures": FormerName("linelist", "keep", prefix("file")),
     "headers": FormerName("linelist", "keep", prefix("header")),
-    "ci_record": FormerName("bool", "ci", word("record")),
-    "ci_live": FormerName("bool", "ci", word("live")),
-    "waits": FormerName("bool", "clock", word("paced")),
+    "ci_record": FormerName("bool", "ci", say("record")),
+    "ci_live": FormerName("bool", "ci", say("live")),
+    "waits": FormerName("bool", "clock", say("paced")),
     "budget": FormerName("string", "live", lambda value, _: value.split()),
     "stale_days": FormerName("string", "stale", lambda value, _: [f"days = {value}"]),
     "retired_models": FormerName("linelist", "stale", lambda value, _: value),
