@@ -15,8 +15,8 @@ from pytest_agentreplay.settings import INI, OPTIONS, Settings, resolve
 from pytest_agentreplay.settings.setting_lines import in_toml
 
 
-def made(ini=None, environ=None, written=(), **options):
-    return resolve(options, ini or {}, environ or {}, written=written, file="pyproject.toml")
+def made(ini=None, environ=None, written=(), typed=(), **options):
+    return resolve(options, ini or {}, environ or {}, written=written, file="pyproject.toml", typed_words=typed)
 
 
 def refused(*words, **given):
@@ -55,7 +55,7 @@ WINNERS = [
     ({"environ": {"AGENTREPLAY": "model"}, "ini": {"agentreplay_mode": "off"}}, "replay", True),
     ({"environ": {"CI": "true"}}, "replay", True),
     ({"environ": {"CI": "false"}}, "replay", False),
-    ({"environ": {"CI": "1"}, "agentreplay_record": True, "ini": {"agentreplay_ci_record": True}}, "record", True),
+    ({"environ": {"CI": "1"}, "agentreplay_record": True, "ini": {"agentreplay_ci": ["record"]}}, "record", True),
 ]
 
 
@@ -86,7 +86,7 @@ def test_what_cannot_be_is_refused_with_its_place_and_the_nearest_word():
     mode = {"agentreplay_replay": "model"}
     refused("--snapshot-record", "--replay=model", "one of them", agentreplay_record=True, **mode)
     refused("--replay=model", "--agentreplay-mode=off", agentreplay_mode="off", **mode)
-    refused("CI", "agentreplay_ci_record = true", agentreplay_record=True, environ={"CI": "true"})
+    refused("CI", "agentreplay_ci = record", agentreplay_record=True, environ={"CI": "true"})
     refused("CI", environ={"CI": "true", "AGENTREPLAY": "record"})
     for word in ("modle", "record", "all", ""):
         refused("--replay", repr(word), agentreplay_replay=word)
@@ -101,7 +101,8 @@ def test_what_cannot_be_is_refused_with_its_place_and_the_nearest_word():
     refused("--replay-tools=live", "the mode is off", agentreplay_replay="off", agentreplay_replay_tools="live")
     live = {"agentreplay_replay": "live"}
     refused("--agentreplay-adopt", "the mode is live", agentreplay_adopt="why", **live)
-    refused("--agentreplay-sandbox=require", "the mode is live", agentreplay_sandbox="require", **live)
+    typed = ["--agentreplay-sandbox=require"]
+    refused("--agentreplay-sandbox=require", "the mode is live", agentreplay_sandbox="require", typed=typed, **live)
     refused("--snapshot-record-missing and --replay", agentreplay_record_missing=True, **live)
     for line in ("search = liv", "search", "search = live now", "search = stub", "lookup = stub {a}", " = live"):
         refused("pyproject.toml: agentreplay_off_script", ini={"agentreplay_off_script": [line]})
@@ -121,9 +122,9 @@ def test_lists():
                 "$.a # x",
             ],
             "agentreplay_seed": "42",
-            "agentreplay_max_bytes": "2_000",
-            "agentreplay_headers": ["X-Feature"],
-            "agentreplay_allow_hosts": ["localhost:8000"],
+            "agentreplay_max_bytes": "2_000 3_000",
+            "agentreplay_keep": ["header:X-Feature", "header:X-Tenant = match", "env:LANG", "file:data/*.json"],
+            "agentreplay_allow": ["host:localhost:8000", "program:git"],
         }
     )
     named = (("shop.tools.lookup_order", "read"), ("shop.tools.refund", "write"), ("shop.mail.*", "write"))
@@ -136,7 +137,10 @@ def test_lists():
         ("http", "body", "$.a", "drop", "x"),
         ("tool", "body", "$.a", "drop", "x"),
     ]
-    assert (settings.seed, settings.max_bytes, settings.headers) == (42, 2000, ("X-Feature",))
+    assert (settings.seed, settings.max_bytes, settings.largest) == (42, 2000, 3000)
+    assert (settings.headers, settings.matched_headers) == (("X-Feature",), ("x-tenant",))
+    assert (settings.env, settings.kept_files) == (("LANG",), ("data/*.json",))
+    assert (settings.allow_hosts, settings.allow_subprocess) == (("localhost:8000",), ("git",))
     assert settings.headline().endswith("network closed (L1), open to localhost:8000")
 
 
@@ -153,6 +157,34 @@ def test_a_tool_is_named_as_the_model_knows_it():
     assert near.tools == (("shop._find", "write as find"),)
 
 
+def test_one_key_names_tools_of_frameworks_and_models_and_retrievers():
+    lines = ["shop.tools.refund", "lookup_order = read", "get_* = read", "shop.llm.ask = model my-model@2"]
+    lines += ["shop.llm.old = model", "shop.store.search = retrieval bge-small-en"]
+    settings = made({"agentreplay_tools": lines})
+    assert settings.declared("read", "write") == (("shop.tools.refund", "write"),)
+    assert settings.read_tools == ("lookup_order", "get_*")
+    assert settings.declared("model") == (("shop.llm.ask", "model my-model@2"), ("shop.llm.old", "model"))
+    assert settings.declared("retrieval") == (("shop.store.search", "retrieval bge-small-en"),)
+    near = settings.for_test([{"tools": {"shop.llm.ask": "read", "search": "read"}}])
+    assert near.declared("model") == (("shop.llm.old", "model"),), "what a marker says of a function is all of it"
+    assert near.declared("read", "write") == (("shop.tools.refund", "write"), ("shop.llm.ask", "read"))
+    assert near.read_tools == (*settings.read_tools, "search")
+
+
+def test_a_paced_clock_is_stepped_and_answers_take_their_time():
+    settings = made({"agentreplay_clock": "paced"})
+    assert (settings.clock, settings.waits) == ("stepped", True)
+    assert "clock paced" in settings.headline()
+    assert not settings.for_test([{"clock": "real"}]).waits
+    assert made().for_test([{"clock": "paced"}]).waits
+
+
+def test_one_key_says_when_a_snapshot_is_stale():
+    assert made().stale_days == 180
+    settings = made({"agentreplay_stale": ["days = 30", "my-model = 2026-01-31"]})
+    assert (settings.stale_days, settings.retired_models) == (30, (("my-model", "2026-01-31"),))
+
+
 def test_values_that_cannot_be_meant():
     for key, value, *words in (
         ("tools", ["refund"], "agentreplay_tools", "'refund'", "shop.tools"),
@@ -161,6 +193,16 @@ def test_values_that_cannot_be_meant():
         ("tools", ["shop.refund = read as"], "shop.refund", "the one name"),
         ("tools", ["shop.refund = as pay back"], "shop.refund", "the one name"),
         ("tools", ["shop.* = read as pay"], "shop.*", "the one name"),
+        ("tools", ["shop.llm.ask = modle qwen"], "shop.llm.ask", "did you mean model?"),
+        ("tools", ["refund = raed"], "refund", "did you mean read?"),
+        ("allow", ["hots:db"], "agentreplay_allow: 'hots:db'", "did you mean host", "program:git"),
+        ("keep", ["heder:x"], "'heder:x'", "did you mean header", "env:SHOP_REGION"),
+        ("keep", ["header:x = mtach"], "header:x = mtach", "write header:x, or header:x = match"),
+        ("ci", ["recrod"], "agentreplay_ci", "did you mean record?"),
+        ("clock", "pased", "agentreplay_clock", "did you mean paced?"),
+        ("stale", ["day = 3"], "'day = 3'", "days = 180"),
+        ("stale", ["days = old"], "agentreplay_stale: days", "'old'"),
+        ("max_bytes", "1 2 3", "agentreplay_max_bytes", "one or two numbers"),
         ("ignore", ["$.user"], "$.user = the reason"),
         ("seed", "x", "agentreplay_seed", "'x'"),
         ("dir", "__snapshots__", "syrupy", "__agent_snapshots__"),
@@ -170,9 +212,9 @@ def test_values_that_cannot_be_meant():
 
 
 def test_the_marker():
-    base = made({"agentreplay_tools": ["a.b = read"], "agentreplay_allow_hosts": ["one"]})
+    base = made({"agentreplay_tools": ["a.b = read"], "agentreplay_allow": ["host:one"]})
     far = {"clock": "real", "seed": 1, "tools": ["c.d"]}
-    near = {"clock": "stepped", "expect": "reproduces", "tools": {"a.b": "write"}, "allow_hosts": ["two"]}
+    near = {"clock": "stepped", "expect": "reproduces", "tools": {"a.b": "write"}, "allow": ["host:two"]}
     near["ignore"] = {"$.x": "why"}
     settings = base.for_test([near, far])
     assert settings.tools == (("a.b", "write"), ("c.d", "write"))
@@ -189,7 +231,7 @@ def test_the_marker():
 
 def test_a_live_model_is_asked_for_by_the_command_line_alone():
     for given in ({"agentreplay_replay": "live"}, {"agentreplay_mode": "live"}, {"environ": {"AGENTREPLAY": "live"}}):
-        settings = made(**given, ini={"agentreplay_sandbox": "auto"})
+        settings = made(**given, agentreplay_sandbox="auto")
         assert (settings.mode, settings.model, settings.axes.cell, settings.strict) == ("replay", "live", "LF", True)
         assert settings.sandbox == "off"
         assert settings.for_test([{"mode": "off"}]).model == "live"
@@ -224,8 +266,15 @@ def test_what_live_runs_may_cost_and_what_decides_about_them():
         ("5", "it is one of calls, tokens, usd, output"),
     ):
         refused("--replay-budget", words, agentreplay_replay_budget=budget, **live)
-        refused("pyproject.toml: agentreplay_budget", words, ini={"agentreplay_budget": budget}, **live)
     refused("p0 = 0.5", "p1 = 0.8", ini={"agentreplay_live": "p0=0.5"}, **live)
+    name = "pyproject.toml: agentreplay_live"
+    refused(name, "did you mean calls?", ini={"agentreplay_live": "p0=0.9 call=5"}, **live)
+    refused(name, "'p0=x': p0 takes a number above zero, like p0=0.95", ini={"agentreplay_live": "p0=x"}, **live)
+    ini = {"agentreplay_live": "p0=0.9 calls=5 usd=2"}
+    runs = made(ini=ini, **live).live_runs
+    assert (runs.test.p0, runs.budget) == (0.9, {"calls": 5, "usd": 2})
+    runs = made(ini=ini, agentreplay_replay_budget="tokens=9", **live).live_runs
+    assert (runs.test.p0, runs.budget) == (0.9, {"tokens": 9}), "the flag is over the ini file"
     for price in ("m = 1.25", "m = 1 in, x out", "m"):
         refused(
             "agentreplay_prices", "'m' has no price", "1.25 in, 10 out", ini={"agentreplay_prices": [price]}, **live
@@ -238,9 +287,9 @@ def test_what_live_runs_may_cost_and_what_decides_about_them():
 
 def test_live_runs_on_ci_are_allowed_by_a_setting_and_a_budget():
     ci = {"environ": {"CI": "1"}, "agentreplay_replay": "live"}
-    for ini in ({}, {"agentreplay_ci_live": True}, {"agentreplay_budget": "calls=5"}):
-        refused("because CI is set", "agentreplay_ci_live = true", "agentreplay_budget = calls=100", ini=ini, **ci)
-    assert made(ini={"agentreplay_ci_live": True, "agentreplay_budget": "calls=5"}, **ci).model == "live"
+    for ini in ({}, {"agentreplay_ci": ["live"]}, {"agentreplay_live": "calls=5"}):
+        refused("because CI is set", "agentreplay_ci = live", "agentreplay_live = calls=100", ini=ini, **ci)
+    assert made(ini={"agentreplay_ci": ["record live"], "agentreplay_live": "calls=5"}, **ci).model == "live"
 
 
 def test_a_line_up_releases_layers_one_by_one():
@@ -268,13 +317,16 @@ def test_marker_values_that_cannot_be_meant():
         ({"mode": "record"}, ("mode", "--snapshot-record")),
         ({"mode": "live"}, ("only because the command line says so", "--replay=live")),
         ({"off_script": {"search": "stub"}}, ("off_script", "write it like lookup = stub")),
-        ({"clock": "fast"}, ("stepped", "real", "virtual")),
+        ({"clock": "fast"}, ("stepped", "real", "virtual", "paced")),
+        ({"permutation": 3}, ("'permutation'", "did you mean permutations?")),
+        ({"env": ["A"]}, ("has no keyword 'env'",)),
+        ({"allow": ["db:5432"]}, ("agentreplay(allow=...): 'db:5432'", "write it like host:db:5432")),
+        ({"keep": ["file:"]}, ("keep", "'file:'", "file:data/*.json")),
         ({"order": "lose"}, ("order", "did you mean loose?")),
         ({"expect": "fail"}, ("expect", "reproduces")),
         ({"tools": "shop.tools.refund"}, ("tools", "list of strings")),
         ({"tools": [len]}, ("list of strings",)),
         ({"seed": -1}, ("seed", "whole number")),
-        ({"clock": "virtual", "waits": True}, ("waits", "virtual clock", "nobody waits")),
     ):
         with pytest.raises(SettingsError) as caught:
             Settings().for_test([keywords])
@@ -289,7 +341,7 @@ def test_folders(tmp_path):
 
 
 def test_the_environment_is_kept_by_name():
-    assert made({"agentreplay_env": ["LANG"]}).environment({"LANG": "C", "HOME": "/root"}) == {"LANG": "C"}
+    assert made({"agentreplay_keep": ["env:LANG"]}).environment({"LANG": "C", "HOME": "/root"}) == {"LANG": "C"}
 
 
 def test_the_tables_are_whole_and_keep_to_the_rules():
@@ -320,9 +372,9 @@ def test_loading_the_settings_loads_next_to_nothing():
 def test_a_setting_in_a_message_is_written_as_the_projects_file_has_it():
     for ini, toml in (
         ('agentreplay_ignore = $.at = a "clock"', 'agentreplay_ignore = ["$.at = a \\"clock\\""]'),
-        ("or: agentreplay_allow_hosts = db:5432", 'or: agentreplay_allow_hosts = ["db:5432"]'),
+        ("or: agentreplay_allow = host:db:5432", 'or: agentreplay_allow = ["host:db:5432"]'),
         ("the session fails: agentreplay_unused = fail", 'the session fails: agentreplay_unused = "fail"'),
-        ("agentreplay_ci_record = true", "agentreplay_ci_record = true"),
+        ("agentreplay_places = true", "agentreplay_places = true"),
         ("freeze it: add to agentreplay_tools: a.b = read", 'freeze it: add to agentreplay_tools: "a.b = read"'),
         ("give it the fixture agentreplay, or see agentreplay_paths", None),
     ):
@@ -338,15 +390,15 @@ def test_a_runner_that_nobody_declares_is_proposed_as_the_projects_file_has_it()
         assert str(caught.value).endswith(f": agentreplay_runners = {line}")
 
 
-def test_the_sandbox_is_off_unless_asked_for_and_never_hinders_a_recording():
+def test_the_sandbox_is_off_unless_asked_for_and_what_addopts_says_never_hinders_a_recording():
     assert made().sandbox == "off"
-    assert made({"agentreplay_sandbox": "require"}).sandbox == "require"
-    assert made({"agentreplay_sandbox": "require"}, agentreplay_sandbox="auto").sandbox == "auto"
-    assert made({"agentreplay_sandbox": "require"}, agentreplay_record=True).sandbox == "off"
+    assert made(agentreplay_sandbox="require").sandbox == "require"
+    assert made(agentreplay_sandbox="require", agentreplay_record=True).sandbox == "off"
     assert made(agentreplay_replay="off", agentreplay_sandbox="auto").sandbox == "off"
-    refused("--agentreplay-sandbox=require", "record", agentreplay_record=True, agentreplay_sandbox="require")
+    for typed in (["--agentreplay-sandbox=require"], ["--agentreplay-sandbox", "require"]):
+        refused("sandbox=require", "record", agentreplay_record=True, agentreplay_sandbox="require", typed=typed)
     refused("--agentreplay-sandbox", "'yes'", "require", agentreplay_sandbox="yes")
-    refused("pyproject.toml: agentreplay_sandbox", "did you mean auto?", ini={"agentreplay_sandbox": "autos"})
+    refused("--agentreplay-sandbox", "did you mean auto?", agentreplay_sandbox="autos")
 
 
 def test_the_header_shouts_when_something_is_live_and_tells_how_closed_the_network_is(monkeypatch):

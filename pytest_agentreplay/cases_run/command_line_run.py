@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,8 @@ from pytest_agentreplay.redact import chosen_policy
 from pytest_agentreplay.redact.redaction_factory import redaction_for
 from pytest_agentreplay.report.escape import escape_markdown
 from pytest_agentreplay.report.verdict import FROZEN, Verdict, format_panel
-from pytest_agentreplay.store.projects import configured, ini_lines, root_above
+from pytest_agentreplay.settings import former_names
+from pytest_agentreplay.store.projects import ini_lines, ini_table, root_above
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.cases.case import Half
     from pytest_agentreplay.cases_run.verdict_rules import VerdictRules
     from pytest_agentreplay.settings import Settings
+
+SANDBOX_FLAG = re.compile(r"--agentreplay-sandbox[= ](\w+)")
 
 
 class CommandLineRun:
@@ -66,12 +70,12 @@ class CommandLineRun:
         return tuple(verify(court, self.case, verdict) if not command else verdict for verdict in verdicts)
 
     def _closed(self, command: str) -> str:
-        """Close the network as far as the ini file asks for; returns the level that was reached, in words."""
+        """Close the network as far as `addopts` asks for; returns the level that was reached, in words."""
         level, why = "open to the command, which variables lead to its gateway" if command else "closed (L1)", ""
         if self.settings.sandbox != "off":
             why = next(self._hindrances(command), "") or sandbox.close()
             if why and self.settings.sandbox == "require":
-                raise SettingsError(f"agentreplay_sandbox = require: {why}")
+                raise SettingsError(f"--agentreplay-sandbox=require: {why}")
         if sandbox.closed():
             return "closed (L3)"
         return f"{level}, not L3: {why}" if why else level
@@ -154,21 +158,9 @@ def ran(verdicts: Sequence[Verdict]) -> bool:
 
 def settings_of(root: Path, environ: Mapping[str, str], *, live: bool = False) -> Settings:
     """The settings of the project at `root`, outside of pytest. Raises SettingsError, also where CI refuses `live`."""
-    ini: dict[str, Any] = {}
-    file = ""
-    for key, options in knobs.INI:
-        lines, named = ini_lines(root, key)
-        file = named or file
-        value = configured(root, key)
-        if options["type"] == "linelist":
-            ini[key] = lines
-        elif value is not None:
-            ini[key] = truth(value) if options["type"] == "bool" else str(value)
+    ini, file = ini_table(root, former_names.ALL_TYPES)
     environ = {name: value for name, value in environ.items() if name != "AGENTREPLAY"}  # cases are always replayed
+    sandbox = SANDBOX_FLAG.findall(" ".join(ini_lines(root, "addopts")[0]))
+    flags = {"agentreplay_sandbox": sandbox[-1]} if sandbox else {}
     runs = knobs.resolve({"agentreplay_replay": "live"} if live else {}, ini, environ, file=file).live_runs
-    return chosen_policy.with_policy(knobs.resolve({}, ini, environ, file=file)._replace(live_runs=runs), root)
-
-
-def truth(value: object) -> bool:
-    """A yes or no of an ini file, as pytest reads one."""
-    return value is True or str(value).strip().lower() in {"1", "true", "t", "yes", "y", "on"}
+    return chosen_policy.with_policy(knobs.resolve(flags, ini, environ, file=file)._replace(live_runs=runs), root)

@@ -98,7 +98,7 @@ def joined(settings: Settings, case: Case) -> Settings:
         order=settings.order if case.order == "auto" else order_of(case.order, case.file),
         adopt="",
         expect="",
-        orders=0,
+        permutations=0,
         trial=None,
         policy=for_case(settings.redacted, case),
     )

@@ -14,7 +14,7 @@ from pytest_agentreplay.cli.saying import CANNOT, INCONCLUSIVE, NOTHING, USAGE, 
 from pytest_agentreplay.core.kit import plural
 from pytest_agentreplay.core.live.lineup import LOOP, changed_layers, kit_changes, smallest_guilty_set
 from pytest_agentreplay.core.live.result import LiveResult
-from pytest_agentreplay.core.live.statistics import LivePlan, SequentialTest, judge
+from pytest_agentreplay.core.live.statistics import LivePlan, judge
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import SettingsError
@@ -23,7 +23,7 @@ from pytest_agentreplay.live.lineup_cells import CellRuns, run_live
 from pytest_agentreplay.report import live_reports
 from pytest_agentreplay.report.findings import describe_comparison
 from pytest_agentreplay.runs.snapshot_selection import read_changes
-from pytest_agentreplay.settings.live_runs import BUDGET, TEST, amounts_of
+from pytest_agentreplay.settings.live_runs import BUDGET, amounts_of, test_and_budget_of
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import ini_value, root_above
@@ -199,7 +199,7 @@ def drift(options: argparse.Namespace) -> int:
 
 def judge_runs(root: Path, runs: Sequence[LiveResult]) -> list[dict[str, Any]]:
     """Return what all runs of each test prove together, by the sequential test of the project's ini file."""
-    test = SequentialTest(**amounts_of(ini_value(root, "agentreplay_live") or "", "agentreplay_live", TEST))
+    test, _ = test_and_budget_of(ini_value(root, "agentreplay_live") or "", "agentreplay_live")
     groups: dict[str, list[LiveResult]] = {}
     for run in runs:
         name = " ".join([run.test, *(f"{key}={value}" for key, value in sorted(run.changed.items()))])

@@ -59,11 +59,11 @@ def files(recorded: JsonObject, today: JsonObject) -> Iterator[str]:
         if old.get(name) == new.get(name):
             continue
         if name not in new:
-            yield f"fixture file {name} is declared no longer"
+            yield f"kept file {name} is no longer named"
         elif new[name] == "missing":
-            yield f"fixture file {name} is gone"
+            yield f"kept file {name} is gone"
         else:
-            yield f"fixture file {name} {'is new' if old.get(name, 'missing') == 'missing' else 'has another content'}"
+            yield f"kept file {name} {'is new' if old.get(name, 'missing') == 'missing' else 'has another content'}"
 
 
 def flags(recorded: JsonObject, today: JsonObject) -> Iterator[str]:
@@ -217,7 +217,7 @@ def run_session(run: Run) -> Iterator[KitField]:
     yield fitting(group, "environment", pairs(table(kit, "environment")), kit.get("environment"))
     files = table(kit, "fixtures")
     told = ", ".join(f"{file} {str(digest)[:8]}" for file, digest in files.items())
-    yield fitting(group, "fixture files", told, files)
+    yield fitting(group, "kept files", told, files)
     places = table(table(kit, "redactions"), "places")
     yield fitting(group, "places", f"as marks: {', '.join(places)}", places)
 

@@ -1,7 +1,7 @@
 """Models that their providers have retired: data only, a row a day, from which on requests to these models fail.
 
 An id that ends in "*" stands for all that begin so. Read on 2026-11-27 from the pages in `SOURCES`, or from copies of
-them; a day that is still to come counts from then on. A project adds rows of its own by `agentreplay_retired_models`.
+them; a day that is still to come counts from then on. A project adds rows of its own by `agentreplay_stale`.
 """
 
 from __future__ import annotations

@@ -81,10 +81,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_load_initial_conftests(parser: pytest.Parser) -> Generator[None]:
+def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser) -> Generator[None]:
     """Only now do all plugins and conftests have their flags: whoever came after us would have died of a second one."""
     yield
     conflicts.add_flags(parser, shared=True)
+    for key, kind in knobs.types_of_former(list_ini_keys(early_config)).items():  # `pytest --help` lists no others
+        parser.addini(key, "a former name: see the end of the session", type=kind)
 
 
 def pytest_plugin_registered(plugin: object, manager: pytest.PytestPluginManager) -> None:
@@ -172,12 +174,14 @@ def resolve_settings(config: pytest.Config) -> Settings:
     if config.option.agentreplay_replay_tools == "verify":
         config.option.agentreplay_replay_tools = "checked"
         config.issue_config_time_warning(pytest.PytestDeprecationWarning(knobs.VERIFY), stacklevel=2)
+    written = list_ini_keys(config)
     settings = knobs.resolve(
         options=vars(config.option),
-        ini={key: config.getini(key) for key, _ in knobs.INI},
+        ini={key: config.getini(key) for key in [*dict(knobs.INI), *knobs.types_of_former(written)]},
         environ=os.environ,
-        written=register_ini_keys(config),
+        written=written,
         file=str(config.inipath or ""),
+        typed_words=map(str, config.invocation_params.args),
     )
     if settings.redact or os.path.lexists(config.rootpath / knobs.POLICY):
         from pytest_agentreplay.redact import chosen_policy
@@ -215,12 +219,13 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     return lines
 
 
-def register_ini_keys(config: pytest.Config) -> list[str]:
-    """Return the keys of the ini file; pytest's own complaint about unknown ones comes late and without a hint."""
+def list_ini_keys(config: pytest.Config) -> list[str]:
+    """Return the keys of the ini file and of `-o`; pytest complains about unknown ones late, and without a hint."""
     # From pytest 9 on `inicfg` is a view that warns, and what it shows is private:
     # https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/config/__init__.py
     written = vars(config).get("_inicfg")
-    return list(config.inicfg if written is None else written)
+    typed = [word.partition("=")[0] for word in config.known_args_namespace.override_ini or ()]
+    return list(dict.fromkeys([*(config.inicfg if written is None else written), *typed]))
 
 
 def read_ini_list(config: pytest.Config, key: str) -> list[str]:
@@ -283,7 +288,7 @@ def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class) -> Genera
         return [item for plain in made for item in list_items(plain)]
     if isinstance(made, list) and (
         collector.config.option.agentreplay_trials is not None
-        or any("orders" in mark.kwargs for item in made for mark in item.iter_markers("agentreplay"))
+        or any(knobs.ORDERS & mark.kwargs.keys() for item in made for mark in item.iter_markers("agentreplay"))
     ):
         from pytest_agentreplay.plugin.orders import order_items
 

@@ -84,7 +84,7 @@ class FixtureSessions:
         from pytest_agentreplay.runs.session_factory import begin_fixture_session
 
         settings = get_settings(node, proving=item.stash.get(keys.PROVING, False))._replace(
-            expect="", orders=0, trial=None
+            expect="", permutations=0, trial=None
         )
         if settings.mode == "off":
             return None

@@ -1,6 +1,6 @@
 """A test in other orders of answers: items beside the plain one, one for each, so that xdist and shards share them.
 
-`@pytest.mark.agentreplay(orders=120)` asks for them; so does `agentreplay fuzz --orders`, by a file that says of which
+`@pytest.mark.agentreplay(permutations=120)` asks for them; so does `agentreplay fuzz --orders`, by a file that names the
 test. They are collected from the snapshot, in replays alone, and share it with the plain item: `get_nodeid` has its id.
 """
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.runs.run_session import EndedRun, RunSession
 
 NO_TESTCASE = (
-    "@pytest.mark.agentreplay(orders=...) is not there for methods of unittest.TestCase, of which pytest makes one "
-    "item each.\nWrite the test as a function."
+    "@pytest.mark.agentreplay(permutations=...) is not there for methods of unittest.TestCase, of which pytest makes "
+    "one item each.\nWrite the test as a function."
 )
 WISH: pytest.StashKey[dict[str, Any]] = pytest.StashKey()
 PROGRESS: pytest.StashKey[dict[str, OrderProgress]] = pytest.StashKey()
@@ -87,7 +87,7 @@ def get_orders(item: pytest.Function, test: str, wish: dict[str, Any] | None) ->
     """Return the other orders of a test; none where snapshot or settings do not fit: the plain item tells why."""
     try:
         settings = get_settings(item)
-        limit, seed = (settings.orders, 0) if wish is None else (wish["limit"], wish["seed"])
+        limit, seed = (settings.permutations, 0) if wish is None else (wish["limit"], wish["seed"])
         if settings.mode != "replay" or settings.axes.cell != "FF" or settings.adopt or not limit:
             return []
         store = store_of(item.config)

@@ -80,7 +80,8 @@ def read_tools(root: Path) -> ProjectTools:
     for path, how in tools_of(lines, f"{file}: agentreplay_tools"):
         name = how.partition(" as ")[2] or path.rpartition(".")[2]
         module = next((modules[each] for each in list_prefixes(path) if each in modules), None)
-        if module is None or "*" in path or how.startswith("live"):  # of another package, several, or not frozen
+        # A function of another package, several, or no frozen tool.
+        if module is None or "*" in path or how.startswith(("live", "model", "retrieval")):
             continue
         qualified = path.removeprefix(f"{module.name}.")
         function = module.functions.get(qualified)

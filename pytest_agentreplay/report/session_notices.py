@@ -41,7 +41,7 @@ NOTHING_VERIFIED = make_error(
     "ERROR: --replay-tools=checked had nothing to check: no tool that reads was called in the selected tests",
     "          declare those that change nothing, by agentreplay.tool(lookup, effects='read') or in the settings:",
     "          agentreplay_tools = shop.tools.lookup_order = read",
-    "          and for tools of frameworks:   agentreplay_read_tools = lookup_order",
+    "          and for tools of frameworks:   agentreplay_tools = lookup_order = read",
 )
 
 
@@ -157,7 +157,7 @@ def count_each(values: Iterable[str]) -> list[tuple[str, int]]:
 def explain_drift(path: str, rule: str) -> str:
     """Return the rule by which a difference does not fail; of a header without one, the line that makes it fail."""
     name = path.removeprefix("headers.")
-    return rule if name == path or rule.startswith("ignored") else f"to fail: agentreplay_headers = {name} = match"
+    return rule if name == path or rule.startswith("ignored") else f"to fail: agentreplay_keep = header:{name} = match"
 
 
 def make_edited_notices(replays: Replays, here: Path) -> Iterator[Notice]:
@@ -280,7 +280,8 @@ def is_credential(value: str) -> bool:
 
 
 def make_process_notices(facts: ProcessSummary, *, recording: bool = False) -> Iterator[Notice]:
-    """Yield what showed when the tests were over: late calls, models asked without the plugin, crashed workers."""
+    """Yield what showed when the tests were over: late calls, crashed workers, settings by former names ..."""
+    yield from (make_warning(*lines) for lines in facts.renamed)
     if facts.open:
         yield make_error(f"network   closed at L1, not L3: {facts.open}")
     for test in facts.crashed:

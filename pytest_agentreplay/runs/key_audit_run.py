@@ -27,10 +27,11 @@ from pytest_agentreplay.errors import CannotWrite, SnapshotError
 from pytest_agentreplay.redact.chosen_policy import in_force
 from pytest_agentreplay.runs.accept import normalize_reply
 from pytest_agentreplay.runs.offline_session import RULES_FILE, list_accepted_rules
-from pytest_agentreplay.settings.parsers import headers_of, ignored_of, rules_of
+from pytest_agentreplay.settings.former_names import ALL_TYPES, fold_written
+from pytest_agentreplay.settings.parsers import ignored_of, keep_of, rules_of
 from pytest_agentreplay.store import files, layout, reading
 from pytest_agentreplay.store.display_path import format_path
-from pytest_agentreplay.store.projects import ini_lines
+from pytest_agentreplay.store.projects import ini_lines, ini_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -102,10 +103,9 @@ def audit_snapshots(root: Path, snapshots: Iterable[Path]) -> ProjectAudit:
 def make_project_matching(root: Path) -> tuple[Matching, str]:
     """Return when calls are the same in the project at `root`, without what markers say, and a digest of its rules."""
     rules = list_project_rules(root)
-    lines, file = ini_lines(root, "agentreplay_headers")
-    headers = headers_of(lines, f"{format_path(file)}: agentreplay_headers")
-    compared = sorted(name.lower() for name, match in headers if match)
-    personal = sorted(in_force(root).personal)
+    table, file = ini_table(root, ALL_TYPES)
+    kept = keep_of(fold_written(table, f"{file}: ")["agentreplay_keep"], f"{format_path(file)}: agentreplay_keep")
+    compared, personal = sorted(kept["matched_headers"]), sorted(in_force(root).personal)
     stated = [FORMAT, version("frozen-agentreplay"), compared, personal, [asdict(rule) for rule in rules]]
     return Matching(READER, rules, also=compared, personal=personal), digest(json.dumps(stated))
 
@@ -166,7 +166,7 @@ def advise(path: str, rule: Rule | None) -> str:
     """Return what makes a field compared that is not."""
     part, _, name = path.partition(".")
     if part == "headers":
-        return f"add to agentreplay_headers: {name} = match"
+        return f"add to agentreplay_keep: header:{name} = match"
     if rule is None:
         return f"narrow the pattern in {IGNORE} that makes a part of it equal"
     if rule.source == IGNORE:

@@ -139,7 +139,7 @@ class RunSession:
                 self.redaction.name({placeholder: variables[0]})
         self.zone = Zone(kit.get("zone") if settings.clock != "real" else None, header.clock)
         self.locale = Locale(kit.get("locale"))
-        self.fixtures = declared.digests(place.root, settings.fixtures)
+        self.fixtures = declared.digests(place.root, settings.kept_files)
         self.chance = RandomSource(header.seed)
         self.interception = interceptions.Interception(
             backend, self.redaction, steps=ClockAndSeeds(self.clock, self.chance), root=str(place.root), count=count

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 
 NO_LOOPBACK = (
-    "the gateway listens on loopback, which agentreplay_sandbox has closed for good: say that the test needs it, "
-    'by @pytest.mark.agentreplay(allow_hosts=["127.0.0.1"]), or leave the sandbox off'
+    "the gateway listens on loopback, which --agentreplay-sandbox has closed for good: say that the test needs it, "
+    'by @pytest.mark.agentreplay(allow=["host:127.0.0.1"]), or leave the sandbox off'
 )
 
 
@@ -171,5 +171,4 @@ class SessionChildren(Children):
             return None
         what = "has not joined the run" if apart else "has asked its gateway for nothing"
         why = f"child process {names[0]} {what}: what it called elsewhere was neither seen nor refused"
-        hint = f"where it calls nothing: agentreplay_allow_subprocess = {names[0]}"
-        return Divergence(Kind.NETWORK, why, hints=(hint,))
+        return Divergence(Kind.NETWORK, why, hints=(f"where it calls nothing: agentreplay_allow = program:{names[0]}",))

@@ -111,31 +111,36 @@ def resolve_tools(settings: Settings) -> list[tuple[str, Tool]]:
 
     A tool has the short name that models know it by, its path where two share one; "read as lookup_order" names it.
     """
-    if not (settings.tools or settings.models or settings.retrievals):
+    if not settings.tools:
         return []
-    from pytest_agentreplay.intercept.tools.tool import Tool, find
+    from pytest_agentreplay.intercept.tools.tool import Tool
 
     resolved: list[tuple[str, Tool]] = []
-    tools = {
-        path: (function, *how.partition(" as ")[::2])
-        for line, how in settings.tools
-        for path, function in find(line, live=how.startswith("live"))
-    }
-    names = shorten_paths(path for path, (_, _, name) in tools.items() if not name)
-    for path, (function, effects, name) in tools.items():
+    tools = find_functions(settings, "read", "write", "live")
+    names = shorten_paths(path for path, (_, how) in tools.items() if " as " not in how)
+    for path, (function, how) in tools.items():
+        effects, _, name = how.partition(" as ")
         resolved.append((path, Tool(name or names[path], function, effects=effects)))  # type: ignore[arg-type]
-    models = {path: (function, model) for line, model in settings.models for path, function in find(line)}
+    models = find_functions(settings, "model")
     names = shorten_paths(models)
-    for path, (function, model) in models.items():
-        name, _, version = map(str.strip, model.partition("@"))
+    for path, (function, how) in models.items():
+        name, _, version = map(str.strip, how.removeprefix("model").partition("@"))
         facts: JsonObject = {"version": version} if version else {}
         resolved.append((path, Tool(name or names[path], function, boundary="model", facts=facts)))
-    retrievals = {path: (function, model) for line, model in settings.retrievals for path, function in find(line)}
+    retrievals = find_functions(settings, "retrieval")
     names = shorten_paths(retrievals)
-    for path, (function, model) in retrievals.items():
-        facts = {"embedding_model": model} if model else {}
+    for path, (function, how) in retrievals.items():
+        facts = {"embedding_model": model} if (model := how.removeprefix("retrieval").strip()) else {}
         resolved.append((path, Tool(names[path], function, "read", boundary="retrieval", facts=facts)))
     return resolved
+
+
+def find_functions(settings: Settings, *words: str) -> dict[str, tuple[Any, str]]:
+    """Return the functions that the settings declare by these words, by import path, and what they say of each."""
+    from pytest_agentreplay.intercept.tools.tool import find
+
+    rows = settings.declared(*words)
+    return {path: (function, how) for line, how in rows for path, function in find(line, live=how.startswith("live"))}
 
 
 def shorten_paths(paths: Iterable[str]) -> dict[str, str]:

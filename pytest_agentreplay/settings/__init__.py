@@ -7,39 +7,31 @@ only tightens. Takes plain mappings, so that it is tested without pytest; loads 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.settings.parsers import (
+    FIELDS,
+    GROUPS,
+    PARSERS,
     REDACT,
     REPLAY_TOOLS,
     SANDBOXES,
     UNUSED,
-    clock_of,
-    days_of,
+    ci_of,
     directory,
-    headers_of,
-    ignored_of,
-    limit_of,
     live_by_word,
     nearest,
     number,
-    off_script_of,
-    order_of,
-    paths_of,
     redact_of,
     refuse_unknown,
-    retired_of,
     rules_of,
-    runners_of,
     texts,
-    tolerances_of,
-    tools_of,
 )
-from pytest_agentreplay.settings.tables import INI, MARKER, OPTIONS
+from pytest_agentreplay.settings.tables import INI, MARKER, OPTIONS, ORDERS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from pytest_agentreplay.core.live.result import Axes, ModelAxis, ToolsAxis
@@ -48,10 +40,11 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.core.rules import Rule
     from pytest_agentreplay.core.tolerance import Tolerance, TolerancePolicy
+    from pytest_agentreplay.settings.former_names import Renamed
     from pytest_agentreplay.settings.live_runs import LiveRuns
     from pytest_agentreplay.settings.parsers import Clocks, Orders
 
-__all__ = ["INI", "MARKER", "OPTIONS", "POLICY", "Mode", "Settings", "resolve"]
+__all__ = ["INI", "MARKER", "OPTIONS", "ORDERS", "POLICY", "Mode", "Settings", "resolve"]
 
 Mode: TypeAlias = Literal["record", "replay", "off"]
 
@@ -68,7 +61,7 @@ MISSING_NOT_ON_CI = (
 )
 NOT_ON_CI = (
     "recording is refused because CI is set: a job that records blesses whatever it got.\n"
-    "Record on your machine and commit the snapshot; a job that is meant to record sets agentreplay_ci_record = true."
+    "Record on your machine and commit the snapshot; a job that is meant to record sets agentreplay_ci = record"
 )
 
 
@@ -76,16 +69,17 @@ class Settings(NamedTuple):
     """What holds for the session, or for one test (`for_test`). No dataclass: making one takes pytest's start 0.7 ms.
 
     `strict` refuses edited snapshots. `typed` names what the command line or the environment has set, which no marker
-    changes. `tools` holds (import path, effects and perhaps " as " and the shown name), `runners` (key,
-    "module:function"), `timeout` the seconds that each of these may take, `models` (import path, name of the model),
-    `retrievals` (import path, name of the embedding model), `read_tools` names as shown, `tolerances` (tool and place,
+    changes. `tools` holds (import path, "read", "write" or "live" and perhaps " as " and the shown name, or "model" or
+    "retrieval" and the name of a model) and (shown name, "read"), `runners` (key, "module:function"), `timeout` the
+    seconds that each of these may take, `tolerances` (tool and place,
     what may differ), `off_script` (tool, what a live run does with calls that are not recorded), `changes` (what a live
     run changes in requests to models, "NAME=VALUE"), `ignored` (what may differ, reason). `released` are the layers
     that a line-up releases in this run (see `Axes`). `adopt` is the reason for taking changed requests under old
     replies, `adopt_codes` the kinds of changes that are taken (all where it is empty), `adopt_dry` writes nothing.
     `record_missing` records a test that has no snapshot. `replay_until` is the turn from which a recording asks the
-    real model, negative from the end (0: it asks for all). `waits` lets replies take as long as they took. `orders`
-    says in how many other orders of answers a test is replayed too, `trial` which one of them this is. `redact` names
+    real model, negative from the end (0: it asks for all). `waits` lets replies take as long as they took, as the clock
+    `paced` does. `permutations` says in how many other orders of answers a test is replayed too, `trial` which one of
+    them this is. `redact` names
     what is taken off beyond the shipped secrets (words, files); `policy` is that, read and joined with the project's
     own, None as long as nobody has. `toml` says whether the file that configures pytest is one of TOML.
     `live_runs` says how many live runs there are, and what they may cost. `strict_keys` fails a replay whose requests
@@ -93,7 +87,7 @@ class Settings(NamedTuple):
     every neighbour of a recording, `fuzz` is the seed and number of the neighbours on which each test is replayed too,
     `neighbours` the number of those on which a fixed case is tried. `replay_break` is the turn at which a replay stops
     in the debugger, 0 for none. `stale_days` is the age from which on a snapshot is stale, `retired_models` are (id,
-    day) beyond the shipped table.
+    day) beyond the shipped table. `renamed` holds the former names that are written, and what to write instead.
     """
 
     mode: Mode = "replay"
@@ -108,13 +102,10 @@ class Settings(NamedTuple):
     replay_tools: ToolsAxis = "frozen"
     live_runs: LiveRuns | None = None
     released: frozenset[str] | None = None
-    read_tools: tuple[str, ...] = ()
     tolerances: tuple[Tolerance, ...] = ()
     judges: tuple[tuple[str, str], ...] = ()
     off_script: tuple[tuple[str, str], ...] = ()
     changes: tuple[str, ...] = ()
-    models: tuple[tuple[str, str], ...] = ()
-    retrievals: tuple[tuple[str, str], ...] = ()
     prove: bool = True
     clock: Clocks = "stepped"
     order: Orders = "auto"
@@ -124,7 +115,7 @@ class Settings(NamedTuple):
     allow_hosts: tuple[str, ...] = ()
     allow_subprocess: tuple[str, ...] = ()
     env: tuple[str, ...] = ()
-    fixtures: tuple[str, ...] = ()
+    kept_files: tuple[str, ...] = ()
     headers: tuple[str, ...] = ()
     matched_headers: tuple[str, ...] = ()
     ignored: tuple[tuple[str, str], ...] = ()
@@ -140,7 +131,7 @@ class Settings(NamedTuple):
     children: tuple[str, ...] = ()
     sandbox: str = "off"
     on_ci: bool = False
-    orders: int = 0
+    permutations: int = 0
     trial: OrderTrial | None = None
     redact: tuple[str, ...] = ()
     policy: Policy | None = None
@@ -152,6 +143,16 @@ class Settings(NamedTuple):
     replay_break: int = 0
     stale_days: int = 180
     retired_models: tuple[tuple[str, str], ...] = ()
+    renamed: tuple[Renamed, ...] = ()
+
+    @property
+    def read_tools(self) -> tuple[str, ...]:
+        """The tools of frameworks that change nothing, by shown name."""
+        return tuple(name for name, _ in self.tools if "." not in name)
+
+    def declared(self, *words: str) -> tuple[tuple[str, str], ...]:
+        """Return the functions that `tools` declares by one of these words, and all that it says of each."""
+        return tuple(row for row in self.tools if "." in row[0] and row[1].split()[0] in words)
 
     @property
     def redacted(self) -> Policy:
@@ -196,7 +197,6 @@ class Settings(NamedTuple):
         settings = self
         for keywords in reversed(markers):
             settings = marked(settings, keywords)
-        refuse_both(settings.clock, "@pytest.mark.agentreplay(...)", waits=settings.waits)
         if not proving:
             return settings
         return settings._replace(mode="replay", model="frozen", strict=False, record_missing=False, replay_until=0)
@@ -228,12 +228,13 @@ class Settings(NamedTuple):
 
     def headline(self) -> str:
         """The session's header line: what is frozen, and in capitals what is not."""
+        clock = "paced" if self.waits else self.clock
         match self.mode:
             case "record" if self.replay_until:
                 parts = f"model LIVE from turn {self.replay_until} on" + ", reads LIVE" * (self.replay_tools == "live")
-                return f"agentreplay: FORKING into pending runs, {parts}, else frozen, clock {self.clock}, network OPEN"
+                return f"agentreplay: FORKING into pending runs, {parts}, else frozen, clock {clock}, network OPEN"
             case "record":
-                return f"agentreplay: RECORDING, model LIVE, tools LIVE, clock {self.clock}, network OPEN"
+                return f"agentreplay: RECORDING, model LIVE, tools LIVE, clock {clock}, network OPEN"
             case "off":
                 return "agentreplay: OFF, everything runs LIVE and nothing is recorded"
             case "replay":
@@ -245,10 +246,11 @@ class Settings(NamedTuple):
                 tools += f" but {live} LIVE" if live else ""
                 auto = "L1, L3 if every test replays" if sys.platform == "linux" else "L1 only"
                 if reached := self.live_parts():
-                    clock = f"clock {self.clock}, network OPEN to {' and to '.join(reached)}"
-                    return f"agentreplay: model {'LIVE' if self.model == 'live' else 'frozen'}, {tools}, {clock}{hosts}"
+                    model = "LIVE" if self.model == "live" else "frozen"
+                    opened = f"network OPEN to {' and to '.join(reached)}"
+                    return f"agentreplay: model {model}, {tools}, clock {clock}, {opened}{hosts}"
                 level = {"off": "L1", "require": "L3"}.get(self.sandbox, auto)
-                frozen = f"model frozen, {tools}, clock {self.clock}, network closed ({level}){hosts}"
+                frozen = f"model frozen, {tools}, clock {clock}, network closed ({level}){hosts}"
                 missing = "; tests without a snapshot are RECORDED LIVE" if self.record_missing else ""
                 return f"agentreplay: {frozen}{missing}"
 
@@ -260,22 +262,31 @@ def resolve(
     *,
     written: Iterable[str] = (),
     file: str = "",
+    typed_words: Iterable[str] = (),
 ) -> Settings:
     """The settings of a session. `written` are the keys that stand in the ini `file`, known or not.
+
+    `typed_words` are those of the command line, without what `addopts` adds.
 
     Raises SettingsError, which names the flag, variable or key and the nearest right word.
     """
     where = f"{file}: " if file else ""
-    refuse_unknown_keys(written, where)
-    table = {key: options_of["default"] for key, options_of in INI} | dict(ini)
+    defaults = {key: options_of["default"] for key, options_of in INI}
+    table, renamed = defaults | dict(ini), cast("tuple[Renamed, ...]", ())
+    refuse_unknown_keys(written, table, where)
+    if table.keys() > defaults.keys():
+        from pytest_agentreplay.settings.former_names import fold_keys
+
+        table, renamed = fold_keys(table, where)
+    allowed_on_ci = ci_of(table["agentreplay_ci"], f"{where}agentreplay_ci")
     word, typed = mode_of(options, table, environ, where)
     mode = MODES[word]
     on_ci = environ.get("CI", "").strip().lower() not in {"", "0", "false", "no"}
-    if mode == "record" and on_ci and not table["agentreplay_ci_record"]:
+    if mode == "record" and on_ci and "record" not in allowed_on_ci:
         raise SettingsError(NOT_ON_CI)
     missing = record_missing_of(options, on_ci=on_ci)
     lives = "record" if missing else mode
-    adopt = adopt_of(options.get("agentreplay_adopt"), word, refused=on_ci and not table["agentreplay_ci_record"])
+    adopt = adopt_of(options.get("agentreplay_adopt"), word, refused=on_ci and "record" not in allowed_on_ci)
     unused = str(table["agentreplay_unused"]).strip()
     refuse_unknown(f"{where}agentreplay_unused", unused, UNUSED)
     replay_tools: Any = options.get("agentreplay_replay_tools") or "frozen"
@@ -305,10 +316,13 @@ def resolve(
     changes = tuple(["=".join(map(str.strip, text.split("=", 1))) for text in typed_changes])
     if changes and (word != "live" or missing):
         raise SettingsError(f"--replay-set {changes[0]}: changes what a live model is asked: add --replay=live")
-    sandbox = sandbox_of(options.get("agentreplay_sandbox"), table, "live" if live else lives, where)
-    clock, waits = clock_of(table["agentreplay_clock"], f"{where}agentreplay_clock"), bool(table["agentreplay_waits"])
-    refuse_both(clock, f"{where}agentreplay_waits", waits=waits)
-    headers = headers_of(table["agentreplay_headers"], f"{where}agentreplay_headers")
+    sandbox = sandbox_of(options.get("agentreplay_sandbox"), table, "live" if live else lives, where, typed_words)
+    read: dict[str, Any] = {}
+    for key, value in table.items():
+        if parse := PARSERS.get(setting := key.removeprefix("agentreplay_")):
+            read[FIELDS.get(setting, setting)] = parse(value, where + key)
+        elif parse_group := GROUPS.get(setting):
+            read |= parse_group(value, where + key)
     return Settings(
         mode=mode,
         model=model,
@@ -317,80 +331,54 @@ def resolve(
         strict=on_ci or (typed and mode == "replay"),
         typed=frozenset({"mode"} if typed else ()),
         directory=directory(table["agentreplay_dir"], where),
-        paths=tuple(table["agentreplay_paths"]),
-        tools=tools_of(table["agentreplay_tools"], f"{where}agentreplay_tools"),
-        runners=runners_of(table["agentreplay_runners"], f"{where}agentreplay_runners"),
         timeout=number(table["agentreplay_timeout"], f"{where}agentreplay_timeout") or 0,
         replay_tools=replay_tools,
         changes=changes,
-        read_tools=tuple(table["agentreplay_read_tools"]),
-        tolerances=tolerances_of(table["agentreplay_tolerances"], f"{where}agentreplay_tolerances"),
-        off_script=off_script_of(table["agentreplay_off_script"], f"{where}agentreplay_off_script"),
-        judges=runners_of(table["agentreplay_judges"], f"{where}agentreplay_judges"),
-        models=paths_of(table["agentreplay_models"], f"{where}agentreplay_models"),
-        retrievals=paths_of(table["agentreplay_retrievals"], f"{where}agentreplay_retrievals"),
         prove=bool(table["agentreplay_prove"]) and not options.get("agentreplay_no_prove"),
-        clock=clock,
-        order=order_of(table["agentreplay_order"], f"{where}agentreplay_order"),
-        waits=waits,
-        seed=number(table["agentreplay_seed"], f"{where}agentreplay_seed"),
-        allow_hosts=tuple(table["agentreplay_allow_hosts"]),
-        allow_subprocess=tuple(table["agentreplay_allow_subprocess"]),
-        children=tuple(table["agentreplay_children"]),
         sandbox=sandbox,
         on_ci=on_ci,
-        env=tuple(table["agentreplay_env"]),
-        fixtures=tuple(table["agentreplay_fixtures"]),
-        headers=tuple(name for name, match in headers if not match),
-        matched_headers=tuple(name.lower() for name, match in headers if match),
-        ignored=ignored_of(table["agentreplay_ignore"], f"{where}agentreplay_ignore"),
         places=bool(table["agentreplay_places"]),
-        max_bytes=number(table["agentreplay_max_bytes"], f"{where}agentreplay_max_bytes") or 0,
-        largest=number(table["agentreplay_largest"], f"{where}agentreplay_largest") or 32 * 1024 * 1024,
         adopt=adopt,
         record_missing=missing,
         replay_until=until,
         unused=unused,
         redact=redact_of(options.get("agentreplay_redact") or (), table["agentreplay_redact"], file),
         toml=file.endswith(".toml"),
-        invariants=tuple(table["agentreplay_invariants"]),
         fuzz=fuzz_of(options, lives),
-        stale_days=days_of(table["agentreplay_stale_days"], f"{where}agentreplay_stale_days"),
-        retired_models=tuple(
-            retired_of(table["agentreplay_retired_models"], f"{where}agentreplay_retired_models").items()
-        ),
         replay_break=break_of(options.get("agentreplay_replay_break"), "live" if live else lives),
         neighbours=neighbours_of(table["agentreplay_neighbours"], f"{where}agentreplay_neighbours", on_ci=on_ci),
         strict_keys=bool(options.get("agentreplay_strict_keys")),
+        renamed=renamed,
+        **read,
     )
 
 
-def sandbox_of(given: str | None, table: Mapping[str, Any], mode: str, where: str) -> str:
-    """Whether the kernel is to close the network too. What was typed for a live run is invalid."""
-    name, word = f"{where}agentreplay_sandbox", str(table["agentreplay_sandbox"]).strip()
-    if given is not None:
-        name, word = "--agentreplay-sandbox", given
+def types_of_former(written: Iterable[str]) -> dict[str, Any]:
+    """Return the former names among the keys of an ini file, and their types."""
+    others = {key for key in written if key.startswith("agentreplay_")} - dict(INI).keys()
+    if not others:
+        return {}
+    from pytest_agentreplay.settings.former_names import INI_TYPES
+
+    return {key: INI_TYPES[key] for key in INI_TYPES if key in others}
+
+
+def sandbox_of(given: str | None, table: Mapping[str, Any], mode: str, where: str, typed_words: Iterable[str]) -> str:
+    """Whether the kernel is to close the network too: in replays. Typed for another session it is invalid."""
+    name, word = "--agentreplay-sandbox", given or "off"
+    if given is None and (former := table.get("agentreplay_sandbox")):
+        name, word = f"{where}agentreplay_sandbox", former
     refuse_unknown(name, word, SANDBOXES)
-    if given == "require" and mode != "replay":
+    if word == "require" and mode != "replay" and any(typed.startswith(name) for typed in typed_words):
         raise SettingsError(f"{name}=require closes the network, but the mode is {mode}: take one of them")
     return word if mode == "replay" else "off"
 
 
-def refuse_both(clock: str, name: str, *, waits: bool) -> None:
-    """Raise SettingsError for answers that are to take their time where no time passes."""
-    if waits and clock == "virtual":
-        raise SettingsError(
-            f"{name}: answers cannot take as long as they took under a virtual clock, where nobody waits: "
-            "take waits or the virtual clock"
-        )
-
-
-def refuse_unknown_keys(written: Iterable[str], where: str) -> None:
+def refuse_unknown_keys(written: Iterable[str], known: Mapping[str, Any], where: str) -> None:
     """Raise SettingsError for a key that looks like ours and is not."""
-    known = [key for key, _ in INI]
     for key in written:
         if key.startswith("agentreplay_") and key not in known:
-            raise SettingsError(f"{where}{key} is not a setting{nearest(key, known)}")
+            raise SettingsError(f"{where}{key} is not a setting{nearest(key, [*known])}")
 
 
 def mode_of(
@@ -494,16 +482,14 @@ def adopt_of(reason: str | None, word: str, *, refused: bool) -> str:
     return reason.strip()
 
 
-PARSERS: Mapping[str, Callable[[object, str], Any]] = {
-    "clock": clock_of, "order": order_of, "orders": limit_of, "seed": number, "tolerances": tolerances_of,
-    "off_script": off_script_of, "tools": tools_of, "models": paths_of, "retrievals": paths_of, "ignore": ignored_of,
-}  # fmt: skip
-"""Keyword of a marker -> what its value is, for those that do not take a list of texts."""
-
-
 def marked(settings: Settings, keywords: Mapping[str, object]) -> Settings:
     """`settings` under the keywords of one marker."""
     changes: dict[str, Any] = {}
+    if not keywords.keys() <= {*MARKER}:
+        from pytest_agentreplay.settings.former_names import fold_keywords
+
+        keywords, renamed = fold_keywords(keywords)
+        changes["renamed"] = (*settings.renamed, *renamed)
     for key, value in keywords.items():
         name = f"@pytest.mark.agentreplay({key}=...)"
         match key:
@@ -511,15 +497,20 @@ def marked(settings: Settings, keywords: Mapping[str, object]) -> Settings:
                 refuse_unknown(name, value, ("model", "off"), live_by_word(value))
                 if "mode" not in settings.typed:
                     changes["mode"] = MODES[str(value)]
-            case "clock" | "order" | "orders" | "seed":
+            case "clock":
+                changes |= GROUPS[key](value, name)
+            case "order" | "permutations" | "seed":
                 changes[key] = PARSERS[key](value, name)
-            case "waits" | "places":
+            case "allow" | "keep":
+                more = GROUPS[key](value, name).items()
+                changes |= {field: (*getattr(settings, field), *values) for field, values in more}
+            case "places" | "waits":  # former keywords
                 changes[key] = bool(value)
-            case "tools" | "models" | "retrievals" | "ignore" | "off_script":
-                field = "ignored" if key == "ignore" else key
+            case "tools" | "ignore" | "off_script":
+                field = FIELDS.get(key, key)
                 changes[field] = tuple(dict((*getattr(settings, field), *PARSERS[key](value, name))).items())
-            case "read_tools" | "tolerances" | "allow_hosts" | "allow_subprocess" | "children" | "fixtures":
-                changes[key] = (*getattr(settings, key), *PARSERS.get(key, texts)(value, name))
+            case "tolerances" | "children":
+                changes[key] = (*getattr(settings, key), *PARSERS[key](value, name))
             case "expect":
                 refuse_unknown(name, value, EXPECTATIONS)
                 changes["expect"] = value

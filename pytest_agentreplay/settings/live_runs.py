@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_agentreplay.core.live.statistics import SequentialTest
 from pytest_agentreplay.errors import SettingsError
-from pytest_agentreplay.settings.parsers import pairs, refuse_unknown
+from pytest_agentreplay.settings.parsers import ci_of, pairs, refuse_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +18,7 @@ TEST = "p0=0.95 p1=0.80 alpha=0.05 beta=0.10"
 PRICE = "gpt-5 = 1.25 in, 10 out"
 NOT_ON_CI = (
     "a live run is refused because CI is set: it sends prompts to a real model, and costs money.\n"
-    "A job that is meant to do so sets agentreplay_ci_live = true and a budget, like "
+    "A job that is meant to do so sets agentreplay_ci = live and a budget, like "
 )
 
 
@@ -38,18 +38,24 @@ class LiveRuns(NamedTuple):
 
 def live_runs_of(options: Mapping[str, Any], table: Mapping[str, Any], where: str, *, on_ci: bool) -> LiveRuns:
     """Return what flags and ini keys say of live runs. Raises SettingsError."""
-    flag = options.get("agentreplay_replay_budget")
-    name = f"{where}agentreplay_budget" if flag is None else "--replay-budget"
-    budget = amounts_of(table["agentreplay_budget"] if flag is None else flag, name, BUDGET)
-    if on_ci and not (table["agentreplay_ci_live"] and budget):
-        raise SettingsError(f"{NOT_ON_CI}agentreplay_budget = {BUDGET}")
-    test = SequentialTest(**amounts_of(table["agentreplay_live"], f"{where}agentreplay_live", TEST))
+    test, budget = test_and_budget_of(table["agentreplay_live"], f"{where}agentreplay_live")
+    if (flag := options.get("agentreplay_replay_budget")) is not None:
+        budget = amounts_of(flag, "--replay-budget", BUDGET)
+    if on_ci and not (budget and "live" in ci_of(table["agentreplay_ci"], where)):
+        raise SettingsError(f"{NOT_ON_CI}agentreplay_live = {BUDGET}")
     word = str(options.get("agentreplay_replay_runs") or 1)
     if word != "auto" and not (word.isdecimal() and int(word)):
         raise SettingsError(f"--replay-runs takes auto or a number of runs above zero, not {word!r}")
     rows = pairs(table["agentreplay_prices"], f"{where}agentreplay_prices")
     prices = tuple((model, price_of(text, model, f"{where}agentreplay_prices")) for model, text in rows)
     return LiveRuns(test.cap if word == "auto" else int(word), word == "auto", test, budget, prices)
+
+
+def test_and_budget_of(text: str, name: str) -> tuple[SequentialTest, dict[str, float]]:
+    """Return the test that decides about live runs, and what these may cost: "p0=0.95 p1=0.80 calls=200 usd=2.00"."""
+    budget = amounts_of(text, name, f"{TEST} {BUDGET}")
+    rates = {unit: budget.pop(unit) for unit in ("p0", "p1", "alpha", "beta") if unit in budget}
+    return SequentialTest(**rates), budget
 
 
 def amounts_of(text: str, name: str, example: str) -> dict[str, float]:
@@ -62,7 +68,7 @@ def amounts_of(text: str, name: str, example: str) -> dict[str, float]:
         amounts[unit] = decimal_of(amount)
         whole = "whole " * units[unit].isdecimal()
         if not amounts[unit] or (whole and amounts[unit] % 1):
-            raise SettingsError(f"{name}: {word!r}: {unit} takes a {whole}number above zero, like {example}")
+            raise SettingsError(f"{name}: {word!r}: {unit} takes a {whole}number above zero, like {unit}={units[unit]}")
     return amounts
 
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from pytest_agentreplay.errors import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from pytest_agentreplay.core.rules import Action, Rule
     from pytest_agentreplay.core.tolerance import Tolerance
@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 Clocks: TypeAlias = Literal["stepped", "real", "virtual"]
 Orders: TypeAlias = Literal["auto", "recorded", "free", "loose"]
 
-CLOCKS = ("stepped", "real", "virtual")
+CLOCKS = ("stepped", "real", "virtual", "paced")
 ORDERS = ("auto", "recorded", "free", "loose")
 EFFECTS = ("read", "write", "live")
+MODELS = ("model", "retrieval")
+ON_CI = ("record", "live")
 REPLAY_TOOLS = ("frozen", "checked", "live")
 REDACT = ("pii", "strict")
 OFF_SCRIPT = ("stop", "stub", "live")
@@ -76,27 +78,25 @@ def pairs(value: object, name: str) -> list[tuple[str, str]]:
 
 
 def tools_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
-    """(import path, effects) of each tool; effects are write unless said otherwise: "read", "write as lookup_order"."""
+    """(import path or shown name, how) of each tool, model and retriever: see `Settings.tools`."""
     tools = []
-    for path, declared in paths_of(value, name, "read"):
+    for path, declared in pairs(value, name):
+        where = f"{name}: {path}"
         effects, shown_as, tool = f" {declared} ".partition(" as ")
         effects = effects.strip() or "write"
-        refuse_unknown(f"{name}: {path}", effects, EFFECTS)
-        if shown_as and (len(tool.split()) != 1 or path.endswith("*")):
-            raise SettingsError(f"{name}: {path}: as gives one function the one name by which the model knows it")
-        tools.append((path, f"{effects}{shown_as}{tool.strip()}"))
-    return tuple(tools)
-
-
-def paths_of(value: object, name: str, example: str = "my-model") -> tuple[tuple[str, str], ...]:
-    """(import path, what is said of it) of each function."""
-    found = pairs(value, name)
-    for path, _ in found:
-        if not all(part.isidentifier() or part == "*" for part in path.split(".")) or "." not in path:
+        word = effects.partition(" ")[0]
+        if path and "." not in path and declared:
+            refuse_unknown(where, declared, ("read",))
+        elif "." not in path or not all(part.isidentifier() or part == "*" for part in path.split(".")):
             raise SettingsError(
-                f"{name}: {path!r} is no import path; write it like shop.tools.lookup_order = {example}"
+                f"{name}: {path!r} is no import path; write a function like shop.tools.lookup_order = read, and a tool "
+                "of a framework, by the name that the model knows, like lookup_order = read"
             )
-    return tuple(found)
+        refuse_unknown(where, effects if word in EFFECTS else word, (*EFFECTS, *MODELS))
+        if shown_as and word not in MODELS and (len(tool.split()) != 1 or path.endswith("*")):
+            raise SettingsError(f"{where}: as gives one function the one name by which the model knows it")
+        tools.append((path, declared if word in MODELS else f"{effects}{shown_as}{tool.strip()}"))
+    return tuple(tools)
 
 
 def runners_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
@@ -111,13 +111,43 @@ def runners_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def headers_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
-    """(header, "match" where another value is a divergence, else "")."""
-    headers = pairs(value, name)
+def kinds_of(value: object, name: str, examples: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """What lines `kind:name` name, by kind. Raises SettingsError for a kind that has no example."""
+    kinds: dict[str, tuple[str, ...]] = dict.fromkeys(examples, ())
+    for line in texts(value, name):
+        kind, _, named = map(str.strip, line.partition(":"))
+        if kind not in kinds or not named:
+            likely = "" if kind in kinds else nearest(kind, [*kinds]).removesuffix("?")
+            raise SettingsError(f"{name}: {line!r}{likely}; write it like {' or '.join(examples.values())}")
+        kinds[kind] += (named,)
+    return kinds
+
+
+def allow_of(value: object, name: str) -> dict[str, Any]:
+    """What a replayed test may reach and start, by field of the settings."""
+    kinds = kinds_of(value, name, {"host": "host:db:5432", "program": "program:git"})
+    return {"allow_hosts": kinds["host"], "allow_subprocess": kinds["program"]}
+
+
+def keep_of(value: object, name: str) -> dict[str, Any]:
+    """Variables, files and headers that are kept, by field of the settings."""
+    examples = {"env": "env:SHOP_REGION", "file": "file:data/*.json", "header": "header:x-tenant = match"}
+    kinds = kinds_of(value, name, examples)
+    headers = pairs(kinds["header"], name)
     for header, match in headers:
         if match not in {"", "match"}:
-            raise SettingsError(f"{name}: {header} = {match}: write {header}, or {header} = match")
-    return tuple(headers)
+            raise SettingsError(f"{name}: header:{header} = {match}: write header:{header}, or header:{header} = match")
+    kept, matched = (tuple(header for header, match in headers if bool(match) is wish) for wish in (False, True))
+    matched = tuple(map(str.lower, matched))
+    return {"env": kinds["env"], "kept_files": kinds["file"], "headers": kept, "matched_headers": matched}
+
+
+def ci_of(value: object, name: str) -> frozenset[str]:
+    """What is allowed where `CI` is set: words, on one line or several."""
+    words = " ".join(texts(value, name)).replace(",", " ").split()
+    for word in words:
+        refuse_unknown(name, word, ON_CI)
+    return frozenset(words)
 
 
 def ignored_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
@@ -192,10 +222,10 @@ def off_script_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
     return rows
 
 
-def clock_of(value: object, name: str) -> Clocks:
-    """One of the clocks."""
+def clock_of(value: object, name: str) -> dict[str, Any]:
+    """One of the clocks, and whether answers take as long as they took: `paced` is `stepped`, and they do."""
     refuse_unknown(name, value, CLOCKS)
-    return cast("Clocks", value)
+    return {"clock": "stepped" if value == "paced" else value, "waits": value == "paced"}
 
 
 def order_of(value: object, name: str) -> Orders:
@@ -235,18 +265,24 @@ def number(value: object, name: str) -> int | None:
     return int(text)
 
 
-def days_of(value: object, name: str) -> int:
-    """A number of days, 0 for any. Raises SettingsError."""
-    return number(value, name) or 0
+def sizes_of(value: object, name: str) -> dict[str, Any]:
+    """The size in bytes above which a snapshot is reported, and the one above which it is refused."""
+    words = str(value).split()
+    if len(words) > 2:
+        raise SettingsError(f"{name} takes one or two numbers, not {value!r}: 1000000, or 1000000 33554432")
+    reported, refused = (number(word, name) or 0 for word in (*words, "", "")[:2])
+    return {"max_bytes": reported, "largest": refused or 32 * 1024 * 1024}
 
 
-def retired_of(value: object, name: str) -> dict[str, str]:
-    """The day on which a model was retired, by its id: `my-model = 2026-01-31`. Raises SettingsError."""
+def stale_of(value: object, name: str) -> dict[str, Any]:
+    """The age in days from which on a snapshot is stale (0: none is), and (id, day) of models that are retired."""
     rows = dict(pairs(value, name))
+    days = number(rows.pop("days", "180"), f"{name}: days")
     for model, day in rows.items():
         if not DAY.fullmatch(day):
-            raise SettingsError(f"{name}: {model} = {day}: write the day like my-model = 2026-01-31")
-    return rows
+            line = f"{model} = {day}" if day else model
+            raise SettingsError(f"{name}: {line!r}: write days = 180, or the day of a model like my-model = 2026-01-31")
+    return {"stale_days": days or 0, "retired_models": tuple(rows.items())}
 
 
 def directory(value: object, where: str) -> str:
@@ -263,3 +299,17 @@ def directory(value: object, where: str) -> str:
             "there; write __agent_snapshots__"
         )
     return text
+
+
+PARSERS: Mapping[str, Callable[[object, str], Any]] = {
+    "order": order_of, "permutations": limit_of, "seed": number, "tolerances": tolerances_of, "tools": tools_of,
+    "off_script": off_script_of, "ignore": ignored_of, "runners": runners_of, "judges": runners_of, "paths": texts,
+    "children": texts, "invariants": texts,
+}  # fmt: skip
+"""Ini key or keyword of a marker -> what its value is."""
+GROUPS: Mapping[str, Callable[[object, str], dict[str, Any]]] = {
+    "allow": allow_of, "keep": keep_of, "clock": clock_of, "max_bytes": sizes_of, "stale": stale_of,
+}  # fmt: skip
+"""Ini key or keyword -> its values by field, for those that stand for several fields."""
+FIELDS = {"ignore": "ignored"}
+"""The field of a key that has another name."""

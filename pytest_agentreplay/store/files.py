@@ -100,7 +100,7 @@ def read_bounded(handle: int, path: Path, largest: int) -> bytes:
     while part := os.read(handle, 1 << 20):
         size += len(part)
         if size > largest:
-            message = f"is larger than {largest:,} bytes; if that is meant, raise agentreplay_largest in the ini file"
+            message = f"is larger than {largest:,} bytes; to allow it, raise the second number of agentreplay_max_bytes"
             raise SnapshotUnreadable(message, file=format_path(path), place=f"offset {largest}")
         parts.append(part)
     return b"".join(parts)

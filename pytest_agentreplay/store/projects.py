@@ -20,6 +20,7 @@ from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.layout import PRIVATE, names_test
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 TABLES = {
@@ -59,14 +60,30 @@ def configuration(folder: Path) -> tuple[str, str] | None:
 
 def ini_value(root: Path, key: str) -> str | None:
     """What pytest's configuration in `root` says under `key`; None where it is silent, or pytest cannot read it."""
-    value = configured(root, key)
+    value = values_of(root).get(key)
     return value if isinstance(value, str) else None
 
 
 def ini_lines(root: Path, key: str) -> tuple[list[str], str]:
     """The lines of a key that takes several, and the file in which they stand."""
     name, _ = configuration(root) or ("", "")
-    return lines_of(configured(root, key), key), str(root / name) if name else ""
+    return lines_of(values_of(root).get(key), key), str(root / name) if name else ""
+
+
+def ini_table(root: Path, types: Mapping[str, str]) -> tuple[dict[str, Any], str]:
+    """The values of keys by their types in pytest (linelist, bool or string), and the file in which they stand."""
+    name, _ = configuration(root) or ("", "")
+    read: dict[str, Callable[[Any, str], Any]] = {"linelist": lines_of, "bool": truth}
+    table = {}
+    for key, value in values_of(root).items():
+        if key in types:
+            table[key] = read[types[key]](value, key) if types[key] in read else str(value)
+    return table, str(root / name) if name else ""
+
+
+def truth(value: object, _: str) -> bool:
+    """A yes or no of an ini file, as pytest reads one."""
+    return value is True or str(value).strip().lower() in {"1", "true", "t", "yes", "y", "on"}
 
 
 def lines_of(value: object, key: str) -> list[str]:
@@ -77,14 +94,14 @@ def lines_of(value: object, key: str) -> list[str]:
     return [line.strip() for line in lines if line.strip()]
 
 
-def configured(root: Path, key: str) -> object:
-    """What stands under `key`, in whatever type the file has it; None for nothing."""
+def values_of(root: Path) -> dict[str, Any]:
+    """What pytest's configuration in `root` says; nothing where pytest cannot read it."""
     name, text = configuration(root) or ("", "")
     try:
         tables = [read_table(root / name, text, table) or {} for table in TABLES.get(name, ())]
     except SettingsError:
-        return None
-    return next((values[key] for values in tables if key in values), None)
+        return {}
+    return {key: value for values in reversed(tables) for key, value in values.items()}
 
 
 def read_table(file: Path, text: str, table: str) -> dict[str, Any] | None:

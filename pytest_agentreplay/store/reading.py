@@ -27,5 +27,6 @@ def data(path: str | Path) -> bytes:
 
 def find_limit(root: Path) -> int | None:
     """Return the size of the largest snapshot that the project at `root` reads; None for the default."""
-    limit = ini_value(root, "agentreplay_largest") or ""
+    _, _, limit = (ini_value(root, "agentreplay_max_bytes") or "").strip().partition(" ")
+    limit = limit.strip() or ini_value(root, "agentreplay_largest") or ""
     return int(limit) if limit.isdecimal() else None

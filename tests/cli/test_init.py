@@ -310,7 +310,7 @@ def test_reads_are_suggested_and_a_schema_without_one_function_is_reported(named
 
 
 def test_lines_that_are_there_are_kept(root, typed):
-    file = put(root, "pytest.ini", "[pytest]\nagentreplay_tools =\n    agent.*\nagentreplay_models = llm.ask = qwen\n")
+    file = put(root, "pytest.ini", "[pytest]\nagentreplay_tools =\n    agent.*\n    llm.ask = model qwen\n")
     put(root, "llm.py", "def ask(): ...\nTOOLS = [ask]\n")
     was = file.read_bytes()
     said = typed("init")

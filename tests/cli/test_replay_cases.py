@@ -266,11 +266,9 @@ def test_what_cannot_be_meant_is_usage(docket, typed, monkeypatch):
         assert (told.code, said in told.err) == (2, True), words
     assert "did you mean refunds?" in ended(docket.replay("cases/refund", "--runner", "refund"), 125).stderr
     assert "case.yaml: there is no such file" in ended(docket.replay("cases/gone/case.yaml"), 125).stderr
-    with edited(
-        docket.project, "pytest.ini", "agentreplay_runners", "agentreplay_sandbx = require\nagentreplay_runners"
-    ):
+    with edited(docket.project, "pytest.ini", "agentreplay_runners", "agentreplay_timeot = 3\nagentreplay_runners"):
         done = ended(docket.replay("cases/refund"), 125)
-    said = r"agentreplay: .*pytest\.ini: agentreplay_sandbx is not a setting: did you mean agentreplay_sandbox\?\n"
+    said = r"agentreplay: .*pytest\.ini: agentreplay_timeot is not a setting: did you mean agentreplay_timeout\?\n"
     assert done.stdout == ""
     assert re.fullmatch(said, done.stderr)
 
@@ -290,12 +288,12 @@ def test_the_kernel_closes_the_network_of_a_runner_where_the_ini_file_asks_for_i
     docket.case()
     docket.project.write(raw=RAW)
     runners = "agentreplay_runners =\n"
-    lines = f"agentreplay_sandbox = require\n{runners}    raw = raw:run\n"
+    lines = f"addopts = --agentreplay-sandbox=require\n{runners}    raw = raw:run\n"
     with edited(docket.project, "pytest.ini", runners, lines):
         done = ended(docket.replay("cases/refund", "--runner", "raw"), 0)
         assert re.search(r"network +closed \(L3\)\n", done.stdout)
         done = ended(docket.replay("cases/refund", "--runner-cmd", COMMAND), 125)
-    said = "agentreplay: agentreplay_sandbox = require: a command reaches its gateway by loopback\n"
+    said = "agentreplay: --agentreplay-sandbox=require: a command reaches its gateway by loopback\n"
     assert (done.stdout, done.stderr) == ("", said)
 
 

@@ -249,7 +249,7 @@ async def both():
     async with httpx2.AsyncClient() as client:
         await asyncio.gather(ask(client, "first"), ask(client, "second"))
 
-@pytest.mark.agentreplay(orders=5)
+@pytest.mark.agentreplay(permutations=5)
 def test_both(agentreplay):
     agent.note(agentreplay.mode)
     asyncio.run(both())

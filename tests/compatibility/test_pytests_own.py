@@ -144,4 +144,4 @@ def test_a_wider_fixture_that_calls_a_model_past_all_boundaries_is_reported_and_
     assert "not recorded: 1 look-up of api.openai.com" in recorded.stdout, recorded.stdout
     done = ended(project.offline("test_wide.py", COLUMNS="120"), 1)
     assert done.stdout.count("[AR-NET] fixture warm: ") >= 2, done.stdout
-    assert project.offline("test_wide.py", "-o", "agentreplay_allow_hosts=api.openai.com").returncode == 0
+    assert project.offline("test_wide.py", "-o", "agentreplay_allow=host:api.openai.com").returncode == 0

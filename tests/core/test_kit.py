@@ -48,7 +48,7 @@ TOLD = {
     "model asked": "gpt-x", "region": "eu-central-1", "sampling seed": "7", "the run's input": "Where is it?",
     "clock": "stepped, from 2026-11-20T10:00:00+00:00", "time zone": "Europe/Berlin +02:00", "locale": "C, de_DE.UTF-8",
     "random numbers, ids": "seed 42: numpy, random, uuid", "order of sets": "PYTHONHASHSEED=0",
-    "environment": "SHOP_REGION=eu", "fixture files": "data/rates.json ab12ab12", "places": "as marks: home",
+    "environment": "SHOP_REGION=eu", "kept files": "data/rates.json ab12ab12", "places": "as marks: home",
     "commit": "c0ffeec0ffee, and changes that are not in it", "pinned by": "uv.lock cd34cd34",
     "ids and flags": "tenant=acme, new_prompt=false", "trace": f"{'t' * 32}, span {'s' * 16}",
     "redacted": "openai-key 2", "digest": "sha256 999999999999", "tool schemas": "1 schema",

@@ -59,17 +59,19 @@ def test_every_flag():
 
 
 def test_every_ini_key_with_type_and_default():
-    rows, example = table("settings.md", "Ini keys"), section("settings.md", "Ini keys")
-    for (key, options), row in zip(settings.INI, rows, strict=True):
-        assert (code(row[0]), row[1]) == (key, options["type"])
-        default = options["default"]
-        plain = default if isinstance(default, str) else ""
-        if options["type"] == "bool":
-            assert row[2] == str(default).lower(), key
-        else:
-            assert default in (plain, []), key
-        assert code(row[2]) == plain, key
+    page = (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
+    rows = [row.split("|")[1:4] for row in re.findall(r"^\| `agentreplay_\w+` \|.*", page, re.MULTILINE)]
+    example = section("settings.md", "Every ini key")
+    for (key, options), (name, takes, default) in zip(settings.INI, rows, strict=True):
+        assert code(name.strip()) == key
+        assert (takes.strip() == "lines", takes.strip() == "true or false") == (
+            options["type"] == "linelist",
+            options["type"] == "bool",
+        ), key
+        value = options["default"]
+        assert default.strip().strip("`") == (str(value).lower() if isinstance(value, bool) else value or ""), key
         assert f"\n{key} =" in example, f"{key} is not in the example"
+    assert example.count("\nagentreplay_") == len(settings.INI), "the example has no other"
 
 
 def test_every_marker_keyword():

@@ -11,7 +11,7 @@ from pytest_agentreplay.intercept.gateway.wire import left_early
 from pytest_agentreplay.runs.fixture_handle import AgentReplay
 from tests.support.small_projects import passed
 
-INI = "[pytest]\nagentreplay_allow_subprocess = python\n"
+INI = "[pytest]\nagentreplay_allow = program:python\n"
 """The children stand for programs in other languages: started with -S they do not load the plugin."""
 
 CHILD = """

@@ -152,8 +152,8 @@ def test_every_way_out_is_refused_and_named(monkeypatch):
         assert caught.value.divergence.kind is Kind.NETWORK
         assert str(caught.value).startswith("[AR-NET] "), way
         assert escape_line(target) in str(caught.value), way
-        key = "agentreplay_allow_subprocess" if kind == "child" else "agentreplay_allow_hosts"
-        assert caught.value.divergence.hints == (f"{key} = {target}",) == (entry.allow(),)
+        named = "program" if kind == "child" else "host"
+        assert caught.value.divergence.hints == (f"agentreplay_allow = {named}:{target}",) == (entry.allow(),)
     assert guard.EVENTS - heard | {sandbox.MADE} == {
         *("_winapi.CreateProcess", "os.startfile", "os.spawn"),  # Windows raises these
         sandbox.LOADED,

@@ -173,4 +173,4 @@ def test_the_guard_tells_of_a_socket_that_the_kernel_refuses():
             one.close()
         print(*(f"{entry.kind}:{entry.target}:{entry.count}" for entry in watch.ledger))
         print(entry.allow() if (entry := watch.ledger[0]) else "")
-        """) == ["socket:AF_INET:2", "socket:AF_INET6:1", "agentreplay_sandbox", "=", "off"]
+        """) == ["socket:AF_INET:2", "socket:AF_INET6:1", "addopts", "=", "--agentreplay-sandbox=off"]

@@ -75,11 +75,11 @@ def test_a_write_that_is_not_begun_any_more_is_missing(stage, give_up):
 
 
 def test_a_look_up_that_is_not_begun_any_more_is_reported(stage):
-    stage.record(agent(by_timeout, lambda: look_up("Ada")), read_tools=("look_up",))
-    replayed = stage.replay(agent(by_timeout, lambda: look_up("Ada")), read_tools=("look_up",))
+    stage.record(agent(by_timeout, lambda: look_up("Ada")), tools=(("look_up", "read"),))
+    replayed = stage.replay(agent(by_timeout, lambda: look_up("Ada")), tools=(("look_up", "read"),))
     assert replayed.finding is None
     assert replayed.run_session.replay.vanished == ()
-    replayed = stage.replay(agent(by_timeout, None), read_tools=("look_up",))
+    replayed = stage.replay(agent(by_timeout, None), tools=(("look_up", "read"),))
     assert replayed.finding is None
     assert replayed.run_session.replay.vanished == ("tool look_up",)
 

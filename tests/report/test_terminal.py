@@ -212,8 +212,8 @@ class Entry:
 
 def network():
     heard = [
-        Entry("1 connect to db:5432 from shop/db.py:12 in rows", "agentreplay_allow_hosts = db:5432"),
-        Entry("2 child processes git from shop/repo.py:40 in head", "agentreplay_allow_subprocess = git"),
+        Entry("1 connect to db:5432 from shop/db.py:12 in rows", "agentreplay_allow = host:db:5432"),
+        Entry("2 child processes git from shop/repo.py:40 in head", "agentreplay_allow = program:git"),
     ]
     return other_findings.describe_network(TEST, heard)
 
@@ -309,11 +309,11 @@ def test_nothing_that_is_shown_can_act_and_a_name_without_end_is_cut():
 
 
 def test_a_long_finding_without_differences_is_cut_before_its_commands():
-    entries = [Entry(f"1 connect to host{n}:80 from a.py:{n}", f"agentreplay_allow_hosts = host{n}") for n in range(60)]
+    entries = [Entry(f"1 connect to host{n}:80 from a.py:{n}", f"agentreplay_allow = host:host{n}") for n in range(60)]
     rows = format_finding(other_findings.describe_network(TEST, entries)).split("\n")
     assert len(rows) == HEIGHT
     assert "  ... -vv shows all" in rows
-    assert rows[-1].endswith("agentreplay_allow_hosts = host2")
+    assert rows[-1].endswith("agentreplay_allow = host:host2")
 
 
 FIVE, SIXTY = {"position": 5, "positions": 5}, {"position": 2, "positions": 63}

@@ -9,7 +9,7 @@ from pytest_agentreplay import codec
 from pytest_agentreplay.codec import journal as journal_codec
 from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.errors import CannotWrite, SnapshotMisplaced, SnapshotMissing, SnapshotUnreadable
-from pytest_agentreplay.store import layout
+from pytest_agentreplay.store import layout, reading
 from pytest_agentreplay.store.snapshots import Store
 from tests.store.faults.disk import Disk, fails, instead_of
 from tests.support.stored_runs import post, reply, run_of, tool_run
@@ -143,7 +143,18 @@ def test_what_would_be_too_large_to_be_read_is_not_written(store, path):
     store.save(path, text)
     small = Store(store.root, largest=len(text.encode()) - 1)
     for write in (small.save, small.save_pending):
-        with pytest.raises(CannotWrite, match="record less in one test, or raise agentreplay_largest") as caught:
+        with pytest.raises(
+            CannotWrite, match="record less in one test, or raise the second number of agentreplay_max_bytes"
+        ) as caught:
             write(path, text)
         assert f"{len(text.encode()):,} bytes" in str(caught.value)
     assert path.read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize("line", ["agentreplay_max_bytes = 1 9", "agentreplay_largest = 9"])
+def test_a_command_reads_no_file_above_the_second_number(tmp_path, line):
+    """The former key bounds it too."""
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\n{line}\n", encoding="utf-8")
+    (tmp_path / "x.snapshot.json").write_bytes(b" " * 10)
+    with pytest.raises(SnapshotUnreadable, match="larger than 9 bytes; to allow it, raise the second number"):
+        reading.data(tmp_path / "x.snapshot.json")

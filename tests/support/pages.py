@@ -36,6 +36,7 @@ import yaml
 from pytest_agentreplay import settings
 from pytest_agentreplay.cli import parse_words, verb_table
 from pytest_agentreplay.demo.script import Ask, default_script
+from pytest_agentreplay.settings import former_names
 from tests.support import forking
 from tests.support.project import Project
 from tests.support.tables import words
@@ -337,7 +338,7 @@ def check_settings(block):
         parser.read_string(text)
         table = dict(parser["pytest"])
     ours = {key: value for key, value in table.items() if key.startswith("agentreplay_")}
-    types = {key: options["type"] for key, options in settings.INI}
+    types = former_names.ALL_TYPES
     ini = {}
     for key, value in ours.items():
         if types.get(key) == "linelist" and isinstance(value, str):
@@ -347,6 +348,7 @@ def check_settings(block):
         ini[key] = value
     resolved = settings.resolve({}, ini, {}, written=ours, file=block.where)
     assert resolved.rules is not None
+    assert resolved.renamed == (), f"{block.where}: {resolved.renamed}"
 
 
 def steps_of(document):

@@ -170,7 +170,7 @@ def aiohttp_test_client():
             return first, (await reply.json())["choices"][0]["message"]["content"]
     return asyncio.run(main())
 
-@pytest.mark.agentreplay(allow_hosts=["127.0.0.1"])
+@pytest.mark.agentreplay(allow=["host:127.0.0.1"])
 @pytest.mark.parametrize("way", WAYS)
 def test_way(way, agentreplay):
     first, second = WAYS[way]()
@@ -185,7 +185,7 @@ from websockets.asyncio.client import connect
 from websockets.asyncio.server import serve
 import apps
 
-@pytest.mark.agentreplay(allow_hosts=["127.0.0.1"])
+@pytest.mark.agentreplay(allow=["host:127.0.0.1"])
 def test_fake(agentreplay):
     async def main():
         async with serve(apps.fake_model, "127.0.0.1", 0) as server:

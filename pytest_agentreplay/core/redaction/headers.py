@@ -1,6 +1,6 @@
 """Headers and URLs: which headers are kept, and what those and URLs that carry credentials give away.
 
-Keep less: a header is stored because it is on a list here or in `agentreplay_headers`, not because nobody objected.
+Keep less: a header is stored because it is on a list here or in `agentreplay_keep`, not because nobody objected.
 
 In URLs passwords and credentials by parameter name are replaced in place, the rest is untouched to the byte.
 """

@@ -264,7 +264,7 @@ class Gateway:
             return OUTLIVED
         name = host.rpartition(":")[0] or host
         why = f"a child asked for {host}, which the gateway does not serve"
-        return self._refuse(why, f"agentreplay_allow_hosts = {name}")
+        return self._refuse(why, f"agentreplay_allow = host:{name}")
 
     def __repr__(self) -> str:
         where = self._address(0) if self._children and self._server is not None else "not started"

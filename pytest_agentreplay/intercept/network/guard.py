@@ -111,10 +111,10 @@ def advice(kind: str, target: str) -> str:
 def allowing(kind: str, target: str) -> str:
     """The ini line that lets `target` through."""
     if kind == "socket":
-        return "agentreplay_sandbox = off"
+        return "addopts = --agentreplay-sandbox=off"
     if kind == "child":
-        return f"agentreplay_allow_subprocess = {target.partition(' ')[0]}"
-    return f"agentreplay_allow_hosts = {target}"
+        return f"agentreplay_allow = program:{target.partition(' ')[0]}"
+    return f"agentreplay_allow = host:{target}"
 
 
 _listening = False

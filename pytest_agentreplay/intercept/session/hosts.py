@@ -196,6 +196,7 @@ def _parse_network(text: str) -> Network | None:
 
 def _describe_bad_host(text: str) -> str:
     return (
-        f"agentreplay_allow_hosts: {text!r} is not a host. "
-        "Write a name, an address or a network, and a port where only one is meant: db:5432, 127.0.0.1, 10.0.0.0/8"
+        f"agentreplay_allow: 'host:{text}' names no host. "
+        "Write a name, an address or a network, and a port where only one is meant: "
+        "host:db:5432, host:127.0.0.1, host:10.0.0.0/8"
     )

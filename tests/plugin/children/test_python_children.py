@@ -250,7 +250,7 @@ def test_worker(agentreplay):
     agent_child.ask("after it")
 """
 
-INI = """agentreplay_allow_subprocess = sh
+INI = """agentreplay_allow = program:sh
 agentreplay_tools =
     agent_tools.refund
     agent_tools.slow

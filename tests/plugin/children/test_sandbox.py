@@ -40,7 +40,7 @@ def doubled(number):
     return 2 * number
 
 @pytest.mark.parametrize("number", range(2))
-@pytest.mark.agentreplay(allow_subprocess=["python", "fork", "bash"])
+@pytest.mark.agentreplay(allow=["program:python", "program:fork", "program:bash"])
 def test_refund(agentreplay, number):
     async def nap():
         return await asyncio.to_thread(doubled, number)
@@ -155,7 +155,7 @@ def test_no_runner_of_a_case_gets_out_where_the_kernel_keeps_it(project, monkeyp
     monkeypatch.syspath_prepend(str(safety))
     probes = importlib.import_module("probes")
     project.write(probing=PROBING.format(safety=str(safety), folder=str(project.root)))
-    put(project, "agentreplay_runners = probing = probing:run\nagentreplay_allow_subprocess = python\n")
+    put(project, "agentreplay_runners = probing = probing:run\nagentreplay_allow = program:python\n")
     with probes.Listener(project.root) as listener:
         done = passed(project.run("cases", REQUIRE, "--junitxml=junit.xml", "-rP"))
         assert listener.heard == 0, done.stdout
@@ -164,7 +164,7 @@ def test_no_runner_of_a_case_gets_out_where_the_kernel_keeps_it(project, monkeyp
 
 
 def test_a_case_that_may_reach_a_host_keeps_the_sandbox_off(project):
-    put(project, "agentreplay_allow_hosts = db:5432\n")
+    put(project, "agentreplay_allow = host:db:5432\n")
     done = project.run("cases", "--agentreplay-sandbox=require")
     assert done.returncode == 4, done.stdout + done.stderr
     said = "--agentreplay-sandbox=require: cases/probing/case.yaml::observed may reach db:5432; "
@@ -186,14 +186,14 @@ def test_a_mixed_suite_keeps_its_network(recorded, workers):
 def test_a_swallowed_refusal_of_the_kernel_fails_the_test(recorded):
     done = recorded(SWALLOWS).offline(REQUIRE, CURIOUS="1")
     assert done.returncode == 1
-    for said in ("[AR-NET]", "socket of AF_INET", "agentreplay_sandbox = off"):
+    for said in ("[AR-NET]", "socket of AF_INET", "addopts = --agentreplay-sandbox=off"):
         assert said in done.stdout, done.stdout
 
 
 @pytest.mark.parametrize(
     ("marker", "why"),
     [
-        ("allow_hosts=['127.0.0.1']", "test_shop.py::test_refund may reach 127.0.0.1"),
+        ("allow=['host:127.0.0.1']", "test_shop.py::test_refund may reach 127.0.0.1"),
         ("children=['node *']", "test_shop.py::test_refund has children, which reach their gateway by loopback"),
     ],
 )
@@ -217,12 +217,12 @@ def test_a_gateway_that_nobody_has_declared_says_what_it_needs(recorded):
     with edited(project, "test_shop.py", "    if agent", "    agentreplay.gateway\n    if agent"):
         done = project.run(AUTO)
     assert done.returncode == 1
-    assert 'allow_hosts=["127.0.0.1"]' in flat(done), done.stdout
+    assert 'allow=["host:127.0.0.1"]' in flat(done), done.stdout
 
 
-def test_the_ini_line_holds_for_replays_and_the_flag_for_this_run(recorded):
+def test_what_addopts_says_holds_for_replays_and_what_is_typed_for_this_run(recorded):
     project = recorded(SWALLOWS)
-    with edited(project, "pytest.ini", "agentreplay_tools", "agentreplay_sandbox = require\nagentreplay_tools"):
+    with edited(project, "pytest.ini", "agentreplay_tools", f"addopts = {REQUIRE}\nagentreplay_tools"):
         assert "network closed (L3)" in project.run().stdout
         assert "network closed (L1)" in project.run("--agentreplay-sandbox=off").stdout
         passed(project.record())

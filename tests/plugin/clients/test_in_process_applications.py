@@ -134,7 +134,7 @@ def test_way(way, agentreplay):
     assert said
     assert len(agentreplay.run.turns) == (2 if way == "starlette_twice" else 1)
 
-@pytest.mark.agentreplay(allow_hosts=["127.0.0.1"])
+@pytest.mark.agentreplay(allow=["host:127.0.0.1"])
 @pytest.mark.parametrize("get", [get_httpx, get_urllib, get_aiohttp])
 def test_uvicorn(get, agentreplay):
     with served(shop.fast, "asyncio" if get is get_httpx else "auto") as url:

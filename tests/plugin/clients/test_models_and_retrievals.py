@@ -93,14 +93,13 @@ def test_changed(agentreplay, change):
     llm.answer("When do orders ship?", change)
 """
 
-INI = """agentreplay_tools = llm.lookup
-agentreplay_models =
-    llm.generate = qwen@2024-09
-    llm.chat
-    llm.stream
-agentreplay_retrievals =
-    llm.Store.search = letters-1
-    llm.recall
+INI = """agentreplay_tools =
+    llm.lookup
+    llm.generate = model qwen@2024-09
+    llm.chat = model
+    llm.stream = model
+    llm.Store.search = retrieval letters-1
+    llm.recall = retrieval
 """
 
 FIXTURE = """
@@ -121,9 +120,14 @@ MARKER = """
 import llm, pytest
 
 @pytest.mark.agentreplay(
-    tools=["llm.lookup"],
-    models={"llm.generate": "qwen@2024-09", "llm.chat": "", "llm.stream": ""},
-    retrievals=["llm.Store.search = letters-1", "llm.recall"],
+    tools={
+        "llm.lookup": "write",
+        "llm.generate": "model qwen@2024-09",
+        "llm.chat": "model",
+        "llm.stream": "model",
+        "llm.Store.search": "retrieval letters-1",
+        "llm.recall": "retrieval",
+    },
 )
 """
 
@@ -200,4 +204,4 @@ def test_a_diff_of_two_recordings_says_which_chunk_moved(shop, tmp_path):
 
 def test_what_cannot_be_a_path_is_refused(shop):
     with edited(shop, "pytest.ini", "llm.stream", "not a path"):
-        assert "agentreplay_models: 'not a path' is no import path" in shop.replay().stderr
+        assert "agentreplay_tools: not a path does not take 'model'" in shop.replay().stderr

@@ -87,7 +87,7 @@ def replayed(project, *words):
 
 
 def test_langchain(project):
-    furnished(project, "agentreplay_read_tools = look_up\n", shop=SHOP, test_shop=TEST)
+    furnished(project, "agentreplay_tools = look_up = read\n", shop=SHOP, test_shop=TEST)
     (project.root / "status.txt").write_text("late", encoding="utf-8")
     recorded(project, "-W", "ignore")
     done, ran, embedded = replayed(project)

@@ -160,5 +160,5 @@ def test_a_replay_refuses_them_by_name_and_says_what_to_do(ways):
 
 
 def test_one_that_is_allowed_passes(ways):
-    with edited(ways, "pytest.ini", "pythonpath = .\n", "pythonpath = .\nagentreplay_allow_hosts = pycurl\n"):
+    with edited(ways, "pytest.ini", "pythonpath = .\n", "pythonpath = .\nagentreplay_allow = host:pycurl\n"):
         passed(ways.replay("-k", "by_pycurl"))

@@ -87,8 +87,7 @@ INI = """agentreplay_tools =
     agent.search = read
     agent.note = read
     agent.pay
-agentreplay_retrievals =
-    agent.policy
+    agent.policy = retrieval
 """
 
 RECORDED = {"prompt": "Be kind.", "tool": "late", "retrieval": "30 days"}

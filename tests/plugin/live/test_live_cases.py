@@ -105,14 +105,14 @@ def test_the_budget_stops_a_case_before_the_call(shop):
 
 
 def test_on_ci_a_case_needs_permission_and_budget(shop):
-    for words in ([], ["-oagentreplay_ci_live=true"]):
+    for words in ([], ["-oagentreplay_ci=live"]):
         done, _ = verify(shop, *words, CI="1")
         assert done.returncode == 4
     refused = shop.project.command("replay", "cases/refund", "--live", AGENT="fixed", CI="1")
     assert refused.returncode == 125
     assert "a live run is refused because CI is set" in refused.stderr
     assert shop.project.server.hits == 0
-    done, _ = verify(shop, "-oagentreplay_ci_live=true", "--replay-budget=calls=3", CI="1")
+    done, _ = verify(shop, "-oagentreplay_ci=live", "--replay-budget=calls=3", CI="1")
     assert (done.returncode, shop.project.server.hits) == (0, 3), done.stdout
 
 
@@ -137,7 +137,7 @@ def test_what_a_live_replay_of_a_case_ends_with(shop):
     assert "[AR-ARGS]" in replay(1)
     ini = shop.root / "pytest.ini"
     before = ini.read_text(encoding="utf-8")
-    ini.write_text(f"{before}agentreplay_budget = calls=2\n", encoding="utf-8")
+    ini.write_text(f"{before}agentreplay_live = calls=2\n", encoding="utf-8")
     hits = shop.project.server.hits
     stopped = replay(3)
     ini.write_text(before, encoding="utf-8")

@@ -147,7 +147,7 @@ def test_a_changed_tool_is_named_by_the_matrix_whose_last_cell_comes_last(shop):
 
 def test_a_live_job_is_not_told_that_it_needs_no_key(shop):
     done, _ = verify(
-        shop, "--replay-budget=calls=5", "-oagentreplay_ci_live=true", CI="1", SHOP_API_KEY="sk-aB3dE5gH7jK9mN1pQ3"
+        shop, "--replay-budget=calls=5", "-oagentreplay_ci=live", CI="1", SHOP_API_KEY="sk-aB3dE5gH7jK9mN1pQ3"
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "secrets " not in done.stdout

@@ -43,7 +43,7 @@ import subprocess, sys
 import pytest
 import agent
 
-pytestmark = pytest.mark.agentreplay(allow_subprocess=[sys.executable])
+pytestmark = pytest.mark.agentreplay(allow=[f"program:{sys.executable}"])
 
 def test_openai():
     assert "Dear" in agent.by_openai()

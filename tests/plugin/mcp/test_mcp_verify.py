@@ -49,7 +49,7 @@ def test_writes(agentreplay):
     assert asyncio.run(said("stdio", "cancel")) == ["cancelled"]
 """
 
-READ = "agentreplay_read_tools =\n    look_*\n    sure\n"
+READ = "agentreplay_tools =\n    look_* = read\n    sure = read\n"
 STARTED, LOOKED_UP = "a server was started", "look_up A-17"
 
 

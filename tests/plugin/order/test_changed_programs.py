@@ -231,7 +231,7 @@ def play(tmp_path, url):
             result = getattr(Program(now, url), name)()
             return asyncio.run(result) if inspect.iscoroutine(result) else result
 
-        allowed = {"read_tools": ("look", "look_slowly"), "allow_subprocess": ("python",)}
+        allowed = {"tools": (("look", "read"), ("look_slowly", "read")), "allow_subprocess": ("python",)}
         return getattr(stage, mode)(act, **allowed, **settings)
 
     played.stage = stage

@@ -64,7 +64,7 @@ INI = "asyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n" + T
 TESTS = """
 import pytest, orders
 
-EVERY = pytest.mark.agentreplay(orders=True)
+EVERY = pytest.mark.agentreplay(permutations=True)
 
 @EVERY
 async def test_last_wins():
@@ -78,7 +78,7 @@ async def test_each_its_own():
 def test_threads():
     assert orders.last_thread_wins() == 2
 
-@pytest.mark.agentreplay(orders=2)
+@pytest.mark.agentreplay(permutations=2)
 @pytest.mark.parametrize("count", [1, 2, 3])
 async def test_several(count):
     assert len(await orders.each_its_own(orders.CITIES[:count])) == count
@@ -174,15 +174,15 @@ import pytest, orders
 
 TWO = orders.CITIES[:2]
 
-@pytest.mark.agentreplay(orders=True)
+@pytest.mark.agentreplay(permutations=True)
 async def test_fails():
     assert await orders.each_its_own(TWO) == []
 
-@pytest.mark.agentreplay(orders=True)
+@pytest.mark.agentreplay(permutations=True)
 async def test_passes_elsewhere():
     assert await orders.last_wins(TWO) == "warm in Rome"
 
-@pytest.mark.agentreplay(orders=True)
+@pytest.mark.agentreplay(permutations=True)
 async def test_transcript(agentreplay, agent_snapshot):
     await orders.each_its_own(TWO)
     assert agentreplay.run == agent_snapshot
@@ -202,7 +202,7 @@ ANYIO = """
 import anyio, pytest, orders
 
 @pytest.mark.anyio
-@pytest.mark.agentreplay(orders=True)
+@pytest.mark.agentreplay(permutations=True)
 async def test_last(anyio_backend):
     memory = {}
     async def one(city):
@@ -227,12 +227,12 @@ import unittest
 import pytest, orders
 
 class TestCase(unittest.IsolatedAsyncioTestCase):
-    @pytest.mark.agentreplay(orders=True)
+    @pytest.mark.agentreplay(permutations=True)
     async def test_it(self):
         await orders.each_its_own()
 
 """ + "\n".join(
-    f"@pytest.mark.agentreplay(orders={value})\ndef test_{name}(): pass\n"
+    f"@pytest.mark.agentreplay(permutations={value})\ndef test_{name}(): pass\n"
     for name, value in {"many": "'many'", "negative": "-1", "fraction": "1.5", "none": "None"}.items()
 )
 
@@ -240,6 +240,6 @@ class TestCase(unittest.IsolatedAsyncioTestCase):
 def test_a_method_of_a_testcase_has_no_orders_and_a_limit_is_a_whole_number(project):
     furnished(project, TOOLS, orders=ORDERS, test_shop=REFUSED)
     done = project.record()
-    assert "orders=...) is not there for methods of unittest.TestCase" in done.stdout
-    limit = "@pytest.mark.agentreplay(orders=...) takes how many orders to try, like 120, or True"
+    assert "permutations=...) is not there for methods of unittest.TestCase" in done.stdout
+    limit = "@pytest.mark.agentreplay(permutations=...) takes how many orders to try, like 120, or True"
     assert [value for value in ("'many'", "-1", "1.5", "None") if f"\n{limit}; not {value}\n" not in done.stdout] == []

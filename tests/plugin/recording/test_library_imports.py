@@ -148,7 +148,7 @@ def test_hosts_that_are_allowed_and_tests_without_the_plugin_reach_what_an_impor
     passed(shop.run("test_plain.py"))
     shop.edit("agent.py", 'assert library.PRICES.startswith("packaged")', 'assert "packaged" not in library.PRICES')
     with (shop.root / "pytest.ini").open("a", encoding="utf-8") as ini:
-        ini.write(f"agentreplay_allow_hosts = {shop.server.url.removeprefix('http://')}\n")
+        ini.write(f"agentreplay_allow = host:{shop.server.url.removeprefix('http://')}\n")
     assert told(shop.record("test_shop.py", "-k", "httpx")) == []
     assert asked(shop)[:2] == ["/prices", "/prices"]
 

@@ -208,7 +208,7 @@ def test_a_recorded_test_that_diverges_or_cannot_be_read_is_not_missing(grown):
     ("options", "environ", "ini", "reason"),
     [
         ({}, {"CI": "true"}, {}, "--snapshot-record-missing is refused because CI is set"),
-        ({}, {"CI": "true"}, {"agentreplay_ci_record": True}, "refused because CI is set"),
+        ({}, {"CI": "true"}, {"agentreplay_ci": ["record"]}, "refused because CI is set"),
         ({"record": True}, {}, {}, "--snapshot-record-missing and --snapshot-record ask for different things"),
         ({"replay": "model"}, {}, {}, "--snapshot-record-missing and --replay ask for different things"),
         ({"mode": "off"}, {}, {}, "--snapshot-record-missing and --agentreplay-mode ask for different things"),
@@ -218,8 +218,9 @@ def test_a_recorded_test_that_diverges_or_cannot_be_read_is_not_missing(grown):
 )
 def test_recording_what_is_missing_is_refused_on_ci_and_beside_another_mode(options, environ, ini, reason):
     options = {f"agentreplay_{name}": value for name, value in options.items()}
+    typed = ["--agentreplay-sandbox=require"]
     with pytest.raises(SettingsError, match=re.escape(reason)):
-        resolve(options | {"agentreplay_record_missing": True}, ini, environ)
+        resolve(options | {"agentreplay_record_missing": True}, ini, environ, typed_words=typed)
 
 
 @pytest.mark.real_process

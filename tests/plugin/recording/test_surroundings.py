@@ -114,8 +114,9 @@ def pytest_runtest_protocol(item):
 """
 
 INI = """
-agentreplay_env = SHOP_*
-agentreplay_fixtures = data/orders*.json
+agentreplay_keep =
+    env:SHOP_*
+    file:data/orders*.json
 agentreplay_tools = agent.write_report
 """
 
@@ -214,7 +215,7 @@ def test_a_divergence_names_what_has_changed_around_it(made, elsewhere):
         done = made.offline("-k", "sorts", **elsewhere)
     assert done.returncode == 1
     assert '  changed since environment SHOP_REGION: "eu" -> "us"' in done.stdout
-    assert "  changed since fixture file data/orders.json has another content" in done.stdout
+    assert "  changed since kept file data/orders.json has another content" in done.stdout
     assert "  changed since annotation new_prompt: false -> true" in done.stdout
     assert "  changed since order of sets: PYTHONHASHSEED=3 -> PYTHONHASHSEED=0" in done.stdout
     assert "k-00000000" not in done.stdout
@@ -227,10 +228,10 @@ def test_a_green_replay_tells_of_changed_files(made, elsewhere):
     before.rename(after)
     done = passed(made.offline(**elsewhere))
     after.rename(before)
-    told = "fixture file data/orders.json has another content since it was recorded; 4 tests replayed all the same"
+    told = "kept file data/orders.json has another content since it was recorded; 4 tests replayed all the same"
     assert f"changed   {told}" in done.stdout
-    assert "fixture file data/orders-2.json is declared no longer" in done.stdout
-    assert "fixture file data/orders-3.json is new" in done.stdout
+    assert "kept file data/orders-2.json is no longer named" in done.stdout
+    assert "kept file data/orders-3.json is new" in done.stdout
 
 
 def test_in_mode_off_a_fixture_file_is_where_it_was(made, tmp_path):

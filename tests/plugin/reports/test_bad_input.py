@@ -100,7 +100,7 @@ def test_what_cannot_be_read_is_refused_by_name_and_never_recorded_over(damaged,
     ("words", "environ", "wanted"),
     [
         (["--replay=modle"], {}, ["--replay", "modle", "did you mean model?"]),
-        (["--snapshot-record"], {"CI": "1"}, ["CI", "agentreplay_ci_record"]),
+        (["--snapshot-record"], {"CI": "1"}, ["CI", "agentreplay_ci = record"]),
         (["-o", "agentreplay_clock=virtuall"], {}, ["pytest.ini", "agentreplay_clock", "did you mean virtual?"]),
     ],
 )
@@ -119,7 +119,7 @@ def test_settings_that_cannot_be_meant_stop_pytest_with_exit_code_4(project, wor
         ({"replay": "off", "adopt": "why"}, {}, {}, ["--agentreplay-adopt"]),
         ({}, {"AGENTREPLAY": "modl"}, {}, ["AGENTREPLAY", "did you mean model?"]),
         ({}, {}, {"mode": "modell"}, ["agentreplay_mode", "modell", "did you mean model?"]),
-        ({}, {}, {"clock": "virtual", "waits": True}, ["agentreplay_waits", "virtual clock"]),
+        ({}, {}, {"clock": "vritual"}, ["agentreplay_clock", "did you mean virtual?"]),
         ({}, {}, {"order": "recoded"}, ["agentreplay_order", "did you mean recorded?"]),
         ({}, {}, {"max_bytes": "much"}, ["agentreplay_max_bytes", "whole number"]),
         ({}, {}, {"unused": "wran"}, ["agentreplay_unused does not take 'wran': did you mean warn?"]),
@@ -138,7 +138,7 @@ MARKERS = {
     "positional": ("'model'", ["keywords only"]),
     "no_such_tool": ("tools=['agent.refnud']", ["agent.refnud"]),
     "path": ("ignore=['$..[ = why']", ["$..["]),
-    "orders": ("orders=-1", ["(orders=...) takes how many orders to try, like 120, or True"]),
+    "permutations": ("permutations=-1", ["(permutations=...) takes how many orders to try, like 120, or True"]),
 }
 """Those that need a session; the others are in tests/test_settings.py."""
 

@@ -143,7 +143,7 @@ INI = """agentreplay_tools =
     agent.nested = read
     agent.today = read
     agent.refund
-agentreplay_retrievals = agent.search = bge
+    agent.search = retrieval bge
 agentreplay_tolerances =
     look_up* $.updated_at = ignore
     rows $ = unordered
@@ -282,11 +282,11 @@ def test_what_is_not_recorded_there_is_refused_inside_a_verified_tool(shop):
 @pytest.mark.parametrize("words", [(), ("-p", "xdist.plugin", "-n", "2")], ids=["one process", "xdist"])
 def test_verifying_nothing_is_a_usage_error(shop, words):
     read = edited(shop, "pytest.ini", " = read", "")
-    with read, edited(shop, "pytest.ini", "agentreplay_retrievals = agent.search = bge", ""):
+    with read, edited(shop, "pytest.ini", "    agent.search = retrieval bge\n", ""):
         done = verified(shop, "test_shop.py::test_plain", *words)
     assert done.returncode == 4, done.stdout
     assert "--replay-tools=checked had nothing to check" in done.stdout
-    assert "agentreplay_read_tools" in done.stdout
+    assert "agentreplay_tools = lookup_order = read" in done.stdout
     assert shop.ledger == []
 
 
