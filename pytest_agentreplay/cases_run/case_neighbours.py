@@ -69,7 +69,7 @@ class NeighbourRun(InProcessRun):
 
 
 class CaseNeighbours:
-    """A case whose neighbours are tried, by the runner of the half that its `expect` is about."""
+    """A case whose neighbours are tried, by the runner of the list of checks that its `expect` is about."""
 
     def __init__(self, evaluator: CaseEvaluator, case: Case) -> None:
         """Raises RunnerError where nobody runs the case, and what reading its run and running it raise."""
@@ -130,7 +130,7 @@ class CaseNeighbours:
         run = perturb(self._recorded, trial.neighbour, case.file)
         settings = joined(evaluator.settings._replace(mode="replay"), case)
         marks = find_places(evaluator.root) if settings.places else {}
-        test, file = f"{case.file}::{self.half}", case.folder / RUN
+        test, file = f"{case.file}::{case.id}", case.folder / RUN
         place = Location(test, file, evaluator.root, marks, evaluator.environ, evaluator.redactors)
         serving = case.serving[self.half]
         fixtures = fixtures_of(case) if serving.tools == "arguments" else None
@@ -158,8 +158,9 @@ def verify_fix(evaluator: CaseEvaluator, case: Case, verdict: Verdict, count: in
     return replace(
         verdict,
         outcome="failed",
-        word="not fixed",
-        headline=f"the fix holds on the case, and not beside it: {verified}; {violation.invariant}: {violation.text}",
+        word="changed",
+        state="not fixed",
+        headline=f"not fixed on neighbours of the case: {verified}; {violation.invariant}: {violation.text}",
         notes=(*verdict.notes, *(each.describe() for each in broken[0].trial.neighbour)),
         next=steps,
     )

@@ -79,7 +79,7 @@ def attempt(
         return frozen(run)
     serving = serving_of(case, half, allow_live=allow_live)
     marks = find_places(root) if settings.places else {}
-    place = Location(f"{case.file}::{half}", case.folder / RUN, root, marks, environ, redactors or {})
+    place = Location(f"{case.file}::{case.id}", case.folder / RUN, root, marks, environ, redactors or {})
     run_session = InProcessRun(place, joined(settings, case), run, case, serving=serving, fixtures=fixtures)
     run_session.open()
     try:

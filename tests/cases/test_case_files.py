@@ -212,9 +212,7 @@ def test_words_of_other_packages_are_taken_when_they_are_named():
 def test_the_headline_is_that_of_the_case():
     case, line = read(FULL), parse.headline(FULL.encode())
     assert (line.id, line.expect, line.labels, line.title) == (case.id, case.expect, case.labels, case.title)
-    assert line.halves == ("observed", "desired")
     assert parse.headline(b"observed: 7\nid: [x]\nlabels: {a: b}\n").labels == ()
-    assert parse.headline(b"semantic: [x]\n").halves == ("desired",)
     assert parse.headline(b"expect: cold\ncold: {reason: gone}\n").reason == "gone"
     with pytest.raises(CaseError, match=r"case.yaml:1:1"):
         parse.headline(b"- 1\n")

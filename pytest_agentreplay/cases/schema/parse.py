@@ -45,7 +45,6 @@ class Headline:
     id: str = ""
     expect: str = "reproduces"
     labels: tuple[str, ...] = ()
-    halves: tuple[Half, ...] = ()
     title: str = ""
     reason: str = ""
     base: str = ""
@@ -61,7 +60,6 @@ def headline(data: bytes, *, file: str = "case.yaml") -> Headline:
         id=_text(value.get("id")),
         expect=_text(value.get("expect")) or "reproduces",
         labels=tuple(one for one in labels if isinstance(one, str)) if isinstance(labels, list) else (),
-        halves=tuple(half for half in HALVES if value.get(half) or (half == "desired" and value.get("semantic"))),
         title=_text(value.get("title")),
         base=_text(value.get("base")),
         reason=_text(cold.get("reason")) if isinstance(cold, dict) else "",
