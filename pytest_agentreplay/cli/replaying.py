@@ -165,9 +165,12 @@ def show_cluster(failures: list[RecordedFailure], number: str, command: str) -> 
 
 
 def is_gone(report: dict[str, Any]) -> bool:
-    """Return whether the failure of a replayed case is gone: its desired checks hold, or it has none."""
-    state = report.get("state")
-    return state in {"fixed", "fixed by position"} or (state == "no longer reproduces" and report["desired"] is None)
+    """Return whether the failure of a case is gone: its desired checks hold, or without any the observed ones fail."""
+    if "state" not in report or report["state"] == "not fixed":
+        return False
+    if report["desired"] is not None:
+        return bool(report["desired"]["state"] == "hold")
+    return report["observed"]["state"] == "gone" if report["observed"] is not None else report["state"] == "fixed"
 
 
 def replay_failures(clusters: list[list[RecordedFailure]], options: argparse.Namespace) -> int:

@@ -197,7 +197,7 @@ def format_panel(verdict: Verdict, *, title: str, width: int = 80, network: str 
     rows = wrap_text(f"{verdict.case}: {title}" if title else verdict.case, width, "", "  ")
     rows += label_rows("verdict", format_word(verdict), width)
     for name, result in verdict.lists.items():
-        rows += label_rows(f"{name} checks", result.text.replace(f" {name} checks", ""), width)
+        rows += label_rows(f"{name} checks", result.text.replace(f" {name} checks hold", " hold"), width)
     if verdict.to_read:
         rows += label_rows("to read", format_to_read(len(verdict.to_read)), width)
         rows += [row for text in verdict.to_read for row in label_rows("", text, width)]
