@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from pytest_agentreplay.cases.case import Case, Half
+    from pytest_agentreplay.cases.case import Case, ListName
     from pytest_agentreplay.cases.judging import CaseEvidence, Judgement
     from pytest_agentreplay.cases_run.command_agent import Command
     from pytest_agentreplay.cases_run.runners import Runners
@@ -69,7 +69,7 @@ class CaseEvaluator(NamedTuple):
         """Return what evaluates a case that is not cold, by a runner of this process."""
         run = stored_case.frozen(case, strict=self.settings.strict, largest=self.settings.largest).run
 
-        def tried(runner: Half, serving: Half) -> CaseEvidence:
+        def tried(runner: ListName, serving: ListName) -> CaseEvidence:
             return self.attempt(case, run, key or case.runners[runner], serving)
 
         judged, written = self.judged(case), self.runners.written
@@ -80,8 +80,8 @@ class CaseEvaluator(NamedTuple):
         """Return what evaluates a case that a command runs, against the gateway."""
         snapshot = stored_case.frozen(case, strict=self.settings.strict, largest=self.settings.largest)
 
-        def attempt(_: Half, half: Half) -> CaseEvidence:
-            served = serving_of(case, half, allow_live=self.allow_live)
+        def attempt(_: ListName, list_name: ListName) -> CaseEvidence:
+            served = serving_of(case, list_name, allow_live=self.allow_live)
             if "live" in {served.model, served.other}:
                 raise RunnerError(f"{case.file}: only a runner of this process is served live: take --runner")
             backend = gate_of(case, served, keep_http_calls(snapshot.run), self.matching(case))
@@ -97,15 +97,15 @@ class CaseEvaluator(NamedTuple):
         rules = (*RULES, *list_accepted_rules(self.root), *settings.rules)
         return Matching(READER, rules, personal=settings.redacted.personal, also=settings.matched_headers)
 
-    def judged(self, case: Case) -> Callable[[Half, CaseEvidence], Judgement]:
+    def judged(self, case: Case) -> Callable[[ListName, CaseEvidence], Judgement]:
         """Return what holds evidence against one list of checks of a case."""
 
-        def judged(half: Half, found: CaseEvidence) -> Judgement:
-            return judging.judge(case, half, found, words=self.words, judges=self.judges)
+        def judged(list_name: ListName, found: CaseEvidence) -> Judgement:
+            return judging.judge(case, list_name, found, words=self.words, judges=self.judges)
 
         return judged
 
-    def attempt(self, case: Case, run: Run, key: str, serving: Half) -> CaseEvidence:
+    def attempt(self, case: Case, run: Run, key: str, serving: ListName) -> CaseEvidence:
         """Today's agent, run by the runner of this key against what `serving` has frozen."""
         return attempt(
             case,

@@ -23,7 +23,7 @@ from pytest_agentreplay.report.verdict import FROZEN, Checked, ListResult, Verdi
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_agentreplay.cases.case import Case, Check, Half
+    from pytest_agentreplay.cases.case import Case, Check, ListName
     from pytest_agentreplay.cases.judging import CaseEvidence, Judgement
     from pytest_agentreplay.report.finding import Line
 
@@ -34,16 +34,16 @@ ENDS = {"status", "error"}  # a check with one of these words says how the run h
 class VerdictRules:
     """The evaluation of one case that is not cold.
 
-    `judged(half, evidence)` holds evidence against a list of checks. `attempt(runner, serving)` runs today's agent by
-    the runner of one list under the policy of one.
+    `judged(list_name, evidence)` holds evidence against a list of checks. `attempt(runner, serving)` runs today's
+    agent by the runner of one list under the policy of one.
     """
 
     def __init__(
         self,
         case: Case,
         frozen: CaseEvidence,
-        judged: Callable[[Half, CaseEvidence], Judgement],
-        attempt: Callable[[Half, Half], CaseEvidence] | None = None,
+        judged: Callable[[ListName, CaseEvidence], Judgement],
+        attempt: Callable[[ListName, ListName], CaseEvidence] | None = None,
         *,
         everywhere: bool = False,
         skip_live: bool = False,
@@ -112,13 +112,13 @@ class VerdictRules:
         alone = bool(runners.get("desired")) and runners.get("desired") != runners.get("observed")
         return self.case.expect == "fixed" or (alone and not self._everywhere)
 
-    def _evaluate(self, half: Half, evaluate: Callable[[], ListResult]) -> ListResult:
+    def _evaluate(self, list_name: ListName, evaluate: Callable[[], ListResult]) -> ListResult:
         try:
             return evaluate()
         except LiveRefused as why:
             if not self._skip_live:
                 raise
-            return ListResult(state="asks live", text=str(why), served=self._serving(half))
+            return ListResult(state="asks live", text=str(why), served=self._serving(list_name))
 
     def _observed(self) -> ListResult:
         """What went wrong: true of the recording, and of today's agent while the failure recurs."""
@@ -163,10 +163,10 @@ class VerdictRules:
             return self._result("desired", "broken" if found.holds else "not run", found, now, why)
         return self._result("desired", "hold" if found.holds else "fail", found, now)
 
-    def _can_run(self, half: Half) -> bool:
-        return self._attempt is not None and (self._everywhere or bool(self.case.runners.get(half)))
+    def _can_run(self, list_name: ListName) -> bool:
+        return self._attempt is not None and (self._everywhere or bool(self.case.runners.get(list_name)))
 
-    def _run(self, runner: Half, serving: Half) -> CaseEvidence:
+    def _run(self, runner: ListName, serving: ListName) -> CaseEvidence:
         """Run today's agent; once for both lists where runner and policy are the same."""
         assert self._attempt is not None
         key = "" if self._everywhere else self.case.runners[runner], self._serving(serving)
@@ -179,33 +179,33 @@ class VerdictRules:
         began = self._frozen.run is not None and bool(self._frozen.run.exchanges)
         return began and now.status == "error" and now.run is not None and not now.run.exchanges
 
-    def _serving(self, half: Half) -> str:
-        return self.case.serving.get(half, DEFAULT_SERVING[half]).told
+    def _serving(self, list_name: ListName) -> str:
+        return self.case.serving.get(list_name, DEFAULT_SERVING[list_name]).told
 
-    def _no_runner(self, half: Half) -> ListResult:
+    def _no_runner(self, list_name: ListName) -> ListResult:
         text = f"expect: fixed needs today's agent. Write its runner, runner: KEY, in {quoted(self.case.file)}"
         steps = (
             ("name it in the case", "runner: KEY"),
             (f"declare it {DECLARED}", self._written(f"agentreplay_runners = KEY = {EXAMPLE}")),
             ("or run a command", f'agentreplay replay {quoted(self.case.file)} --runner-cmd "python agent.py"'),
         )
-        return ListResult(state="no runner", text=text, place=self.case.places.get((half,), ""), next=steps)
+        return ListResult(state="no runner", text=text, place=self.case.places.get((list_name,), ""), next=steps)
 
-    def _left(self, half: Half, now: CaseEvidence, *, needed: bool = False) -> ListResult:
+    def _left(self, list_name: ListName, now: CaseEvidence, *, needed: bool = False) -> ListResult:
         """Return what a run shows that left its recording: nothing but where it did."""
         if now.divergence is None:
-            return self._result(half, "cannot tell", None, now, describe_leaving(now))
+            return self._result(list_name, "cannot tell", None, now, describe_leaving(now))
         found = findings.describe_divergence(now.divergence, self.case.id, {})
         # A case is neither recorded anew nor accepted.
         found = replace(found, lines=tuple(line for line in found.lines if line.what != "next" or is_for_cases(line)))
         if now.live.get("stopped"):
-            return replace(self._result(half, "stopped", None, now, found.headline), finding=found)
-        serve = f"serve: {{{half}: {{model: position, tools: arguments}}}}"
+            return replace(self._result(list_name, "stopped", None, now, found.headline), finding=found)
+        serve = f"serve: {{{list_name}: {{model: position, tools: arguments}}}}"
         steps = [("the change is meant, and the case is to answer it", serve)] if not now.escapes else []
-        if steps and half == "observed" and self.case.expect == "reproduces":
+        if steps and list_name == "observed" and self.case.expect == "reproduces":
             steps.insert(0, ("if the failure is fixed", f"set expect: fixed in {self.case.file}"))
         result = self._result(
-            half,
+            list_name,
             "cannot tell" if needed or now.escapes else "left",
             None,
             now,
@@ -217,14 +217,14 @@ class VerdictRules:
         return "see the recording", f"agentreplay show {quoted(sibling(self.case.file, 'run.snapshot.json'))}"
 
     def _result(
-        self, half: Half, state: str, found: Judgement | None, now: CaseEvidence | None = None, text: str = ""
+        self, list_name: ListName, state: str, found: Judgement | None, now: CaseEvidence | None = None, text: str = ""
     ) -> ListResult:
         now, results = now or self._frozen, found.results if found is not None else ()
         places = (result.check.place for result in results if result.held is not True)
         return ListResult(
             state=state,
-            text=text or f"{sum(bool(result.held) for result in results)} of {len(results)} {half} checks hold",
-            place=next(places, "") or self.case.places.get((half,), ""),
+            text=text or f"{sum(bool(result.held) for result in results)} of {len(results)} {list_name} checks hold",
+            place=next(places, "") or self.case.places.get((list_name,), ""),
             served=now.served.partition(" (")[0] or FROZEN,
             answers=now.served.partition(" (")[2].removesuffix(")"),
             checks=tuple(

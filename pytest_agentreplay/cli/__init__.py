@@ -154,7 +154,7 @@ def build_parser() -> argparse.ArgumentParser:
         two.add_argument(second, type=Path)
     replay = everyday("replay", replaying.replay, "run the test that a snapshot belongs to, offline; or replay cases")
     replay.set_defaults(command=[])
-    replay.add_argument("--runner", metavar="KEY", help="the runner of both halves of a case, whatever the case names")
+    replay.add_argument("--runner", metavar="KEY", help="the runner of both lists of checks, whatever the case names")
     replay.add_argument("--runner-cmd", metavar="CMD", help='or a command: "python agent.py"')
     replay.add_argument(
         "--timeout", type=seconds, metavar="S", help="seconds that either may take (default: agentreplay_timeout, 120)"
@@ -281,7 +281,7 @@ def build_parser() -> argparse.ArgumentParser:
     cluster = cases("cluster", replaying.cluster, "which kept failures have one cause, and which are gone after a fix")
     cluster.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="cases, snapshots, folders (default: all)")
     cluster.add_argument("--replay", type=cluster_number, metavar="N|all", help="replay cluster N after a fix")
-    cluster.add_argument("--runner", metavar="KEY", help="the runner of both halves of a case, whatever the case names")
+    cluster.add_argument("--runner", metavar="KEY", help="the runner of both lists of checks, whatever the case names")
     cluster.set_defaults(runner_cmd=None, timeout=None, live=False)
     bundle = cases("bundle", sharing.bundle, "a whole case as one file to share; or open one")
     bundle.add_argument("case", nargs="?", type=Path, metavar="CASE", help="the case's folder")

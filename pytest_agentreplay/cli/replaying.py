@@ -170,7 +170,7 @@ def is_gone(report: dict[str, Any]) -> bool:
         return False
     if report["desired"] is not None:
         return bool(report["desired"]["state"] == "hold")
-    return report["observed"]["state"] == "gone" if report["observed"] is not None else report["state"] == "fixed"
+    return report["observed"]["state"] == "gone" if report["observed"] else bool(report["state"] == "fixed")
 
 
 def replay_failures(clusters: list[list[RecordedFailure]], options: argparse.Namespace) -> int:

@@ -95,7 +95,7 @@ def is_asking_live(item: CaseItem) -> bool:
         case = stored_case.read(item.path, words=None)
     except CaseError:
         return False
-    return any(bool(case.runners.get(half)) and served.model == "live" for half, served in case.serving.items())
+    return any(bool(case.runners.get(name)) and served.model == "live" for name, served in case.serving.items())
 
 
 def list_drifts(verdict: Verdict) -> Iterator[Drift]:
