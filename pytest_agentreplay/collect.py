@@ -9,8 +9,8 @@ fails, so that no other test waits for it.
 
 from __future__ import annotations
 
-import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,7 +24,6 @@ from pytest_agentreplay.report.escape import escape_line, escape_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
 
     from pytest_agentreplay.cases.schema.parse import Headline
     from pytest_agentreplay.cases_run.evaluation import CaseEvaluator
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 MARKER = "agentreplay_case"
 MOST_LABELS = 50
 NEIGHBOUR = "neighbour"
-OLD_NAME = re.compile(r"^(.*\bcase\.yaml)::(?:observed|desired|cold|case)(?=\[live-\d+\]$|$)")
+OLD_NAME = re.compile(r"^(.*\bcase\.yaml)::(?:observed|desired|cold|case|neighbour)(?=\[live-\d+\]$|$)")
 """Selects one of the two items that a case was."""
 
 
@@ -189,12 +188,7 @@ def format_reason(verdict: Verdict) -> str:
 
 def rename_selected(arguments: Iterable[str]) -> list[str]:
     """Return the arguments of a command line, with the item of a case where they name one of the two that it was."""
-    return [OLD_NAME.sub(rename_old_item, argument) for argument in arguments]
-
-
-def rename_old_item(old: re.Match[str]) -> str:
-    """Return the node id of a case of which `old` names one of two items."""
-    return f"{old[1]}::{os.path.basename(os.path.dirname(os.path.abspath(old[1])))}"  # noqa: PTH100, PTH119, PTH120
+    return [OLD_NAME.sub(lambda old: f"{old[1]}::{Path(old[1]).absolute().parent.name}", text) for text in arguments]
 
 
 def line_of(place: str) -> int:

@@ -103,10 +103,8 @@ TABLE = tuple(
 
 def find_row(expect: str, observed: str, desired: str) -> Row:
     """Return the first row that matches. Raises LookupError where none does, which no case comes to."""
+    given = expect, observed, desired
     for row in TABLE:
-        if all(
-            pattern == "*" or value in pattern.split("|")
-            for pattern, value in zip(row, (expect, observed, desired), strict=False)
-        ):
+        if all(pattern == "*" or value in pattern.split("|") for pattern, value in zip(row[:3], given, strict=True)):
             return row
-    raise LookupError(expect, observed, desired)
+    raise LookupError(given)
