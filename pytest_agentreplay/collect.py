@@ -1,7 +1,7 @@
-"""pytest items for case files: `cases/refund/case.yaml::observed` and `::desired`; `::cold` where nothing replays.
+"""pytest items for case files: `cases/refund/case.yaml::refund`, named after the folder of the case.
 
     CaseFile     one case.yaml; reads its headline when it is collected, and nothing else of the case
-    CaseItem     one half: read whole, tried and judged when its turn has come
+    CaseItem     the case: read whole, run and checked when its turn has come
 
 Imported only when a case.yaml is seen. Nothing of a case runs while it is collected, and a broken one is an item that
 fails, so that no other test waits for it.
@@ -10,6 +10,7 @@ fails, so that no other test waits for it.
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,15 +18,13 @@ import pytest
 from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.cases_run.case_neighbours import CaseNeighbours
-from pytest_agentreplay.cases_run.kept_neighbour import hear_case
+from pytest_agentreplay.cases_run.kept_neighbour import evaluate_case
 from pytest_agentreplay.errors import AgentReplayError, CaseError
 from pytest_agentreplay.report.escape import escape_line, escape_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
 
-    from pytest_agentreplay.cases.case import Half
     from pytest_agentreplay.cases.schema.parse import Headline
     from pytest_agentreplay.cases_run.evaluation import CaseEvaluator
     from pytest_agentreplay.fuzz.trials import Trial, TrialResult
@@ -33,18 +32,18 @@ if TYPE_CHECKING:
 
 MARKER = "agentreplay_case"
 MOST_LABELS = 50
-BROKEN = "case"
-COLD = "cold"
 NEIGHBOUR = "neighbour"
+OLD_NAME = re.compile(r"^(.*\bcase\.yaml)::(?:observed|desired|cold|case|neighbour)(?=\[live-\d+\]$|$)")
+"""Selects one of the two items that a case was."""
 
 
 class CaseFile(pytest.File):
-    """A case.yaml. `court` gives what it takes to try the cases of this session, `live` what judges live runs.
+    """A case.yaml. `evaluator` gives what evaluates the cases of this session, `live` what judges live runs.
 
     `trials` gives the neighbours that a command asks for, None where it asks for none.
     """
 
-    court: Callable[[pytest.Item], CaseEvaluator]
+    evaluator: Callable[[pytest.Item], CaseEvaluator]
     live: Any = None
     trials: Callable[[CaseFile, Headline], list[Trial] | None]
     neighbours: CaseNeighbours | None = None
@@ -54,21 +53,22 @@ class CaseFile(pytest.File):
         cls,
         parent: pytest.Collector,
         path: Path,
-        court: Callable[..., CaseEvaluator],
+        evaluator: Callable[..., CaseEvaluator],
         live: Any,
         trials: Callable[[CaseFile, Headline], list[Trial] | None],
     ) -> CaseFile:
         """The collector of one file."""
         made: CaseFile = cls.from_parent(parent, path=path)
-        made.court, made.live, made.trials = court, live, trials
+        made.evaluator, made.live, made.trials = evaluator, live, trials
         return made
 
     def collect(self) -> Iterator[CaseItem]:
-        """An item for each half that the case has; one that tells what is wrong with a case that cannot be read."""
+        """Yield the item of the case, which fails with what is wrong where the case cannot be read."""
+        name = self.path.parent.name
         try:
             head = parse.headline(stored_case.data(self.path), file=self.nodeid)
         except CaseError as error:
-            yield CaseItem.of(self, BROKEN, error=error)
+            yield CaseItem.of(self, name, error=error)
             return
         if (trials := self.trials(self, head)) is not None:
             for trial in trials:
@@ -76,14 +76,12 @@ class CaseFile(pytest.File):
                 item.trial = trial
                 yield item
             return
-        names = [NEIGHBOUR] if head.base else [COLD] if head.expect == "cold" else list(head.halves)
-        for name in names or [BROKEN]:
-            item = CaseItem.of(self, name, title=escape_line(head.id), labels=head.labels[:MOST_LABELS])
-            yield from [item] if self.live is None else self.live.repeat_half(item)
+        item = CaseItem.of(self, name, title=escape_line(head.id), labels=head.labels[:MOST_LABELS])
+        yield from [item] if self.live is None else self.live.repeat_case(item)
 
 
 class CaseItem(pytest.Item):
-    """One half of a case. After its run, `verdict` says what came of it."""
+    """One case. After its run, `verdict` says what came of it."""
 
     title = ""
     line = 0
@@ -108,29 +106,29 @@ class CaseItem(pytest.Item):
         return made
 
     def runtest(self) -> None:
-        """Try this half, and fail, xfail or skip by the verdict."""
+        """Evaluate the case, and fail, xfail or skip by the verdict."""
         __tracebackhide__ = True
-        self.error = self.verdict = None  # of another go
+        self.error = self.verdict = None  # of an earlier run
         try:
             if self.trial is not None:
                 self.try_neighbour(self.trial)
                 return
-            self.verdict = verdict = self.heard()
+            self.verdict = verdict = self.evaluate()
         except AgentReplayError as error:
             self.error = error
-            self.at(getattr(error, "place", "") if isinstance(error, CaseError) else "")
+            self.point_at(getattr(error, "place", "") if isinstance(error, CaseError) else "")
             raise pytest.fail.Exception(escape_output(str(error)), pytrace=False) from None
         self.user_properties.extend(
             (f"agentreplay.{name}", escape_line(value)) for name, value in properties(verdict).items()
         )
         match verdict.outcome:
             case "expected" if not self.config.option.runxfail:
-                raise pytest.xfail.Exception(shown(verdict.headline), pytrace=False)
+                raise pytest.xfail.Exception(format_reason(verdict), pytrace=False)
             case "failed" | "expected":
-                self.at(verdict.place)
-                pytest.fail(self.told(verdict), pytrace=False)
-            case "unsaid":
-                raise pytest.skip.Exception(shown(verdict.headline), _use_item_location=True)
+                self.point_at(verdict.place)
+                pytest.fail(self.format(verdict), pytrace=False)
+            case "skipped":
+                raise pytest.skip.Exception(format_reason(verdict), _use_item_location=True)
             case "passed":
                 pass
 
@@ -141,36 +139,37 @@ class CaseItem(pytest.Item):
 
         assert isinstance(self.parent, CaseFile)
         if self.parent.neighbours is None:  # the agent is run without a change once for all of them
-            court = self.parent.court(self)
-            self.parent.neighbours = CaseNeighbours(court, stored_case.read(self.path, words=court.words))
+            evaluator = self.parent.evaluator(self)
+            self.parent.neighbours = CaseNeighbours(evaluator, stored_case.read(self.path, words=evaluator.words))
         self.result = self.parent.neighbours.attempt(trial)
         if self.result.violations:
             finding = describe_neighbour(self.parent.nodeid, self.result.violations, trial.neighbour, trial.served)
             pytest.fail(escape_output(format_finding(finding)), pytrace=False)
 
-    def heard(self) -> Verdict:
-        """The verdict on this half. Raises whatever is wrong with the case, or with what runs it."""
+    def evaluate(self) -> Verdict:
+        """Return the verdict. Raises whatever is wrong with the case, or with what runs it."""
         if self.broken is not None:
             raise self.broken
         assert isinstance(self.parent, CaseFile)
-        verdict = hear_case(self.parent.court(self), self.path, half_of(self.name))
-        return verdict if self.parent.live is None else self.parent.live.conclude_half(self, verdict)
+        evaluator = self.parent.evaluator(self)
+        verdict = evaluate_case(evaluator, stored_case.read(self.path, words=evaluator.words), skip_live=True)
+        return verdict if self.parent.live is None else self.parent.live.conclude_case(self, verdict)
 
-    def told(self, verdict: Verdict) -> str:
-        """The verdict for this terminal."""
+    def format(self, verdict: Verdict) -> str:
+        """Return the verdict for this terminal."""
         from pytest_agentreplay.report.verdict import format_verdict
 
         writer = self.config.get_terminal_writer()
         return escape_output(format_verdict(verdict, width=writer.fullwidth, verbosity=self.config.get_verbosity()))
 
-    def at(self, place: str) -> None:
-        """Say that this item stands at line:column `place` of its file: annotations are put there."""
+    def point_at(self, place: str) -> None:
+        """Report this item at line:column `place` of its file: annotations are put there."""
         self.line = line_of(place)
         self.__dict__.pop("location", None)
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """Where the item stands: on the line of the check that failed, once one has."""
-        return self.path, self.line, f"{self.title or self.path.parent.name}::{self.name}"
+        return self.path, self.line, self.name
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The message about a failure: ours in our words, and a summary of one line that points into the case."""
@@ -181,32 +180,34 @@ class CaseItem(pytest.Item):
         return found
 
 
-def shown(text: str) -> str:
-    """A text of a case as one line for terminals, logs and reports."""
+def format_reason(verdict: Verdict) -> str:
+    """Return why a case is skipped or xfailed, as one line."""
+    text = f"cold: {verdict.headline}" if verdict.word == "cold" else verdict.headline
     return escape_output(escape_line(text))
 
 
-def half_of(name: str) -> Half | None:
-    """The half that an item is of, in any of its live runs; None for the whole case."""
-    name = name.partition("[")[0]
-    return name if name in {"observed", "desired"} else None  # type: ignore[return-value]
+def rename_selected(arguments: Iterable[str]) -> list[str]:
+    """Return the arguments of a command line, with the item of a case where they name one of the two that it was."""
+    return [OLD_NAME.sub(lambda old: f"{old[1]}::{Path(old[1]).absolute().parent.name}", text) for text in arguments]
 
 
 def line_of(place: str) -> int:
-    """The line, counted from 0, in "line:column"."""
+    """Return the line, counted from 0, in "line:column"."""
     line = place.partition(":")[0]
     return int(line) - 1 if line.isdecimal() else 0
 
 
 def properties(verdict: Verdict) -> dict[str, str]:
-    """Short facts for machines."""
+    """Return short facts for machines."""
+    from pytest_agentreplay.report.verdict import format_served
+
     return {
         "case": verdict.case,
-        "half": verdict.half,
         "expect": verdict.expect,
-        "served": verdict.served,
         "verdict": verdict.word,
-        "needs_human": str(len(verdict.human)),
+        "state": verdict.state,
+        "served": format_served(verdict),
+        "to_read": str(len(verdict.to_read)),
     }
 
 

@@ -44,7 +44,7 @@ def lay(folder: Path, contents: Mapping[str, bytes], *, force: bool = False) -> 
         said = "another run is kept there; name another folder with --out, or write over it with --force"
         raise SettingsError(f"{format_path(folder)}: {said}")
     wanted = [name for name, found in states.items() if found == "absent" or (force and found == "other")]
-    wanted.sort(key=lambda name: name == FILE)  # where no case.yaml is yet, no half of a case is taken for one
+    wanted.sort(key=lambda name: name == FILE)  # where no case.yaml is yet, no part of a case is taken for one
     files.write_all_whole({folder / name: contents[name] for name in wanted})
     return WrittenCase(
         tuple(wanted),

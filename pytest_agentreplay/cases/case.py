@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.core.perturbation import Perturbation
 
-Half: TypeAlias = Literal["observed", "desired"]
+ListName: TypeAlias = Literal["observed", "desired"]
 """What went wrong, true of the frozen run; what a fixed agent must show."""
-HALVES: tuple[Half, Half] = ("observed", "desired")
+LIST_NAMES: tuple[ListName, ListName] = ("observed", "desired")
 Expect: TypeAlias = Literal["reproduces", "fixed", "cold"]
 Service: TypeAlias = Literal["strict", "position", "arguments", "live"]
 """How a boundary is served: to the same call only; the next of that lane and kind; by declared arguments; for real."""
@@ -42,7 +42,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class ServingPolicy:
-    """How the boundaries of one half are served."""
+    """How the boundaries are served for one list of checks."""
 
     model: Service = "strict"
     tools: Service = "strict"
@@ -56,11 +56,11 @@ class ServingPolicy:
         return words.pop() if len(words) == 1 else ", ".join(f"{kind} {word}" for kind, word in named.items())
 
 
-DEFAULT_SERVING: dict[Half, ServingPolicy] = {
+DEFAULT_SERVING: dict[ListName, ServingPolicy] = {
     "observed": ServingPolicy(),
     "desired": ServingPolicy(model="position", tools="arguments"),
 }
-"""What a half is served where the case says nothing: a fix changes what the agent asks."""
+"""Where the case says nothing. A fix changes what the agent asks, so it is served by position."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,12 +94,12 @@ class Case:
     title: str = ""
     source: CaseSource = field(default_factory=CaseSource)
     input: Json = None
-    runners: dict[Half, str] = field(default_factory=dict)
+    runners: dict[ListName, str] = field(default_factory=dict)
     observed: tuple[Check, ...] = ()
     desired: tuple[Check, ...] = ()
     semantic: tuple[str, ...] = ()
     expect: Expect = "reproduces"
-    serving: dict[Half, ServingPolicy] = field(default_factory=dict)
+    serving: dict[ListName, ServingPolicy] = field(default_factory=dict)
     ignore: tuple[str, ...] = ()
     order: str = "auto"
     tolerance: dict[str, str] = field(default_factory=dict)
@@ -113,6 +113,6 @@ class Case:
     notes: tuple[str, ...] = ()
     places: dict[tuple[str | int, ...], str] = field(default_factory=dict)
 
-    def checks(self, half: Half) -> tuple[Check, ...]:
-        """The assertions of one half."""
-        return self.observed if half == "observed" else self.desired
+    def checks(self, list_name: ListName) -> tuple[Check, ...]:
+        """Return one list of checks."""
+        return self.observed if list_name == "observed" else self.desired

@@ -13,7 +13,7 @@ from pytest_agentreplay.errors import CaseError, visible
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from pytest_agentreplay.cases.case import Case, Half
+    from pytest_agentreplay.cases.case import Case, ListName
 
 __all__ = ["CaseEvidence", "CheckResult", "Judgement", "judge"]
 
@@ -29,7 +29,7 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What came of one half. `human` are the semantic checks that no judge has made."""
+    """What came of one list of checks. `human` are the semantic checks that no judge has made."""
 
     results: tuple[CheckResult, ...] = ()
     human: tuple[str, ...] = ()
@@ -37,19 +37,19 @@ class Judgement:
 
     @property
     def holds(self) -> bool:
-        """Whether every check holds; False for none at all: an empty half shows nothing."""
+        """Whether every check holds; False for none at all: an empty list shows nothing."""
         return bool(self.results) and all(result.held for result in self.results)
 
 
 def judge(
     case: Case,
-    half: Half,
+    list_name: ListName,
     evidence: CaseEvidence,
     *,
     words: Mapping[str, Callable[[Any, CaseEvidence], object]] | None = None,
     judges: Iterable[Callable[[Case, str, CaseEvidence], object]] = (),
 ) -> Judgement:
-    """Hold `evidence` against one half of `case`.
+    """Hold `evidence` against one list of checks of `case`.
 
     `words` are those that other packages add, `judges` are asked about the checks in words, which belong to `desired`,
     until one says more than None. Both say True, False, None (cannot say), or a text: why not. Raises CaseError for a
@@ -57,9 +57,9 @@ def judge(
     """
     if evidence.input is None:
         evidence = replace(evidence, input=case.input)
-    results = [_result(case, check, evidence, words or {}) for check in case.checks(half)]
+    results = [_result(case, check, evidence, words or {}) for check in case.checks(list_name)]
     human = []
-    for at, sentence in enumerate(case.semantic if half == "desired" else ()):
+    for at, sentence in enumerate(case.semantic if list_name == "desired" else ()):
         check = Check("semantic", sentence, case.places.get(("semantic", at), ""))
         answers = (_asked(judge, "the judge", case, sentence, evidence) for judge in judges)
         told = next((answer for answer in answers if answer is not None), None)

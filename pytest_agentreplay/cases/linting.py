@@ -1,6 +1,6 @@
 """What is wrong with a case that can be read: what no run could show, what every run shows, what nobody can reach.
 
-contradictory   two checks of one half that no run satisfies, or observed and desired that want the same
+contradictory   two checks of one list that no run satisfies, or observed and desired that want the same
 vacuous         a check that holds whatever the agent did, or desired that the frozen run shows already
 untrue          observed that the frozen run does not show: nothing would be reproduced
 dead            a fixture that no frozen call reaches and that nobody wrote
@@ -29,7 +29,7 @@ from pytest_agentreplay.dialects import READER
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from pytest_agentreplay.cases.case import Case, Check, Half
+    from pytest_agentreplay.cases.case import Case, Check, ListName
     from pytest_agentreplay.cases.evidence import CaseEvidence
     from pytest_agentreplay.cases.fixtures import Fixtures
     from pytest_agentreplay.cases.judging import CheckResult
@@ -90,12 +90,12 @@ def _of_the_case(case: Case, words: Collection[str]) -> Iterator[LintProblem]:
         yield LintProblem("id", message, case.file, case.places.get(("id",), ""))
     for note in case.notes:
         yield LintProblem("newer", note.removeprefix(f"{case.file}: "), case.file, "", "warning")
-    for half in ("observed", "desired"):
-        for check in case.checks(half):
+    for list_name in ("observed", "desired"):
+        for check in case.checks(list_name):
             if check.word not in WORDS and check.word not in words:
                 yield LintProblem("word", no_word(check.word, words), case.file, check.place, "warning")
     if case.expect == "reproduces" and not case.observed:
-        yield _at(case, "expect", "empty", "expect: reproduces needs observed: the signature of the failure")
+        yield _at(case, "expect", "empty", "expect: reproduces needs observed: checks that say what went wrong")
     if case.expect == "fixed" and not case.desired:
         yield _at(case, "expect", "empty", "expect: fixed needs desired: what the fixed agent shows")
     for rule, check, message in (*vacuous(case), *contradictions(case)):
@@ -119,10 +119,10 @@ def _of_the_run(case: Case, run: Run) -> Iterator[LintProblem]:
         yield LintProblem("vacuous", message, case.file, case.places.get(("desired",), ""))
 
 
-def _judged(case: Case, half: Half, evidence: CaseEvidence) -> tuple[CheckResult, ...]:
+def _judged(case: Case, list_name: ListName, evidence: CaseEvidence) -> tuple[CheckResult, ...]:
     """The results of the checks whose words are ours."""
-    ours = tuple(check for check in case.checks(half) if check.word in WORDS)
-    return judging.judge(replace(case, observed=ours, desired=ours, semantic=()), half, evidence).results
+    ours = tuple(check for check in case.checks(list_name) if check.word in WORDS)
+    return judging.judge(replace(case, observed=ours, desired=ours, semantic=()), list_name, evidence).results
 
 
 def _of_the_fixtures(run: Run, fixtures: Fixtures) -> Iterator[LintProblem]:
@@ -176,9 +176,9 @@ def vacuous(case: Case) -> Iterator[tuple[str, Check, str]]:
 
 
 def contradictions(case: Case) -> Iterator[tuple[str, Check, str]]:
-    """Pairs of checks that no run satisfies; checks that both halves have, word for word."""
-    for half in ("observed", "desired"):
-        for a, b in combinations(case.checks(half), 2):
+    """Pairs of checks that no run satisfies; checks that both lists have, word for word."""
+    for list_name in ("observed", "desired"):
+        for a, b in combinations(case.checks(list_name), 2):
             if why := opposed(a, b) or opposed(b, a):
                 yield "contradictory", b, f"no run can show this and {a.word} at {a.place}: {why}"
     for b in case.desired:

@@ -10,7 +10,7 @@ import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.cases.case import DEFAULT_SERVING, FIXTURES, HALVES, Case
+from pytest_agentreplay.cases.case import DEFAULT_SERVING, FIXTURES, LIST_NAMES, Case
 from pytest_agentreplay.cases.schema import model
 from pytest_agentreplay.codec.yaml_text import dumped
 from pytest_agentreplay.core.model import Failure, ToolReply
@@ -19,7 +19,7 @@ from pytest_agentreplay.errors import CaseError, visible
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pytest_agentreplay.cases.case import Check, Half, ServingPolicy
+    from pytest_agentreplay.cases.case import Check, ListName, ServingPolicy
     from pytest_agentreplay.cases.fixtures import Fixture, FixtureAnswer
     from pytest_agentreplay.core.model import Json, JsonObject
 
@@ -57,8 +57,8 @@ def fields(case: Case) -> Iterator[tuple[str, Json]]:
     yield from _said("input", case.input)
     yield from _said("runner", _runner(case))
     yield "expect", case.expect
-    for half in HALVES:
-        yield from _said(half, _checks(case.checks(half)))
+    for list_name in LIST_NAMES:
+        yield from _said(list_name, _checks(case.checks(list_name)))
     yield from _said("semantic", [*case.semantic])
     yield from _said("serve", _serve(case))
     order: JsonObject = {"order": case.order} if case.order != "auto" else {}
@@ -87,8 +87,8 @@ def _source(case: Case) -> Json:
 
 
 def _runner(case: Case) -> Json:
-    keys = [case.runners.get(half) for half in HALVES]
-    return keys[0] if keys[0] == keys[1] else {half: key for half, key in zip(HALVES, keys, strict=True) if key}
+    keys = [case.runners.get(name) for name in LIST_NAMES]
+    return keys[0] if keys[0] == keys[1] else {name: key for name, key in zip(LIST_NAMES, keys, strict=True) if key}
 
 
 def _checks(checks: Iterable[Check]) -> Json:
@@ -97,17 +97,17 @@ def _checks(checks: Iterable[Check]) -> Json:
 
 def _serve(case: Case) -> Json:
     return {
-        half: _served(case.serving[half], half)
-        for half in HALVES
-        if case.serving.get(half, DEFAULT_SERVING[half]) != DEFAULT_SERVING[half]
+        list_name: _served(case.serving[list_name], list_name)
+        for list_name in LIST_NAMES
+        if case.serving.get(list_name, DEFAULT_SERVING[list_name]) != DEFAULT_SERVING[list_name]
     }
 
 
-def _served(serving: ServingPolicy, half: Half) -> Json:
+def _served(serving: ServingPolicy, list_name: ListName) -> Json:
     told = asdict(serving)
     if len({*told.values()}) == 1:
         return serving.model
-    return {kind: word for kind, word in told.items() if word != getattr(DEFAULT_SERVING[half], kind)}
+    return {kind: word for kind, word in told.items() if word != getattr(DEFAULT_SERVING[list_name], kind)}
 
 
 def fixture_name(tool: str, number: int) -> str:

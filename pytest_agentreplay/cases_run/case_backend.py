@@ -25,16 +25,16 @@ from pytest_agentreplay.store.display_path import format_path
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_agentreplay.cases.case import Case, Half, ServingPolicy
+    from pytest_agentreplay.cases.case import Case, ListName, ServingPolicy
     from pytest_agentreplay.cases.fixtures import FixtureAnswer, Fixtures
     from pytest_agentreplay.core.case_backend import Meaning
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Call, Failure, JsonObject, Outcome, Run, ToolReply
 
 
-def serving_of(case: Case, half: Half, *, allow_live: bool = False) -> ServingPolicy:
-    """How a half of a case is served. Raises CaseError for what is not served so, LiveRefused for what may not be."""
-    serving = case.serving.get(half, DEFAULT_SERVING[half])
+def serving_of(case: Case, list_name: ListName, *, allow_live: bool = False) -> ServingPolicy:
+    """How the agent is served for a list of checks. Raises CaseError for what is not served so, and LiveRefused."""
+    serving = case.serving.get(list_name, DEFAULT_SERVING[list_name])
     if serving.tools == "live":
         raise CaseError("tools never go live: serve them strict, position or arguments", file=case.file)
     if "arguments" in {serving.model, serving.other}:

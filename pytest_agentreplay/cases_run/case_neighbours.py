@@ -29,7 +29,7 @@ from pytest_agentreplay.runs.run_session import Location
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_agentreplay.cases.case import Case, Half
+    from pytest_agentreplay.cases.case import Case, ListName
     from pytest_agentreplay.cases.evidence import CaseEvidence
     from pytest_agentreplay.cases_run.evaluation import CaseEvaluator
     from pytest_agentreplay.core.backends.replay import ReplayBackend
@@ -69,20 +69,20 @@ class NeighbourRun(InProcessRun):
 
 
 class CaseNeighbours:
-    """A case whose neighbours are tried, by the runner of the half that its `expect` is about."""
+    """A case whose neighbours are tried, by the runner of the list of checks that its `expect` is about."""
 
     def __init__(self, evaluator: CaseEvaluator, case: Case) -> None:
         """Raises RunnerError where nobody runs the case, and what reading its run and running it raise."""
         self.case = case
-        self.half: Half = "desired" if case.expect == "fixed" else "observed"
+        self.list_name: ListName = "desired" if case.expect == "fixed" else "observed"
         self._evaluator = evaluator
         self._recorded = stored_case.frozen(case, strict=evaluator.settings.strict).run
-        if not (key := case.runners.get(self.half, "")):
+        if not (key := case.runners.get(self.list_name, "")):
             raise RunnerError(f"{case.file}: its neighbours need a runner, and the case names none: runner: KEY")
         self._runner = evaluator.runners[key]
         self.plain, evidence = self._attempt(Trial(0, ()))
         self._base = self.plain.run()
-        self._held = evaluator.judged(case)(self.half, evidence).holds
+        self._held = evaluator.judged(case)(self.list_name, evidence).holds
         self._status = evidence.status
 
     def draw(self, count: int, seed: int) -> list[Trial]:
@@ -101,7 +101,7 @@ class CaseNeighbours:
         """Return what came of a trial. Raises CaseError for a perturbation that does not fit."""
         session, evidence = (self.plain, None) if not trial.neighbour else self._attempt(trial)
         divergence = session.casting.find_divergence()
-        held = self._held if evidence is None else self._evaluator.judged(self.case)(self.half, evidence).holds
+        held = self._held if evidence is None else self._evaluator.judged(self.case)(self.list_name, evidence).holds
         end = "stopped" if divergence is not None else "passed" if held or trial.kind == "fuzz" else "checks"
         if trial.kind != "fuzz":
             return TrialResult(trial, (), end)
@@ -130,9 +130,9 @@ class CaseNeighbours:
         run = perturb(self._recorded, trial.neighbour, case.file)
         settings = joined(evaluator.settings._replace(mode="replay"), case)
         marks = find_places(evaluator.root) if settings.places else {}
-        test, file = f"{case.file}::{self.half}", case.folder / RUN
+        test, file = f"{case.file}::{case.id}", case.folder / RUN
         place = Location(test, file, evaluator.root, marks, evaluator.environ, evaluator.redactors)
-        serving = case.serving[self.half]
+        serving = case.serving[self.list_name]
         fixtures = fixtures_of(case) if serving.tools == "arguments" else None
         stop = any(each.operator in WORDS for each in trial.neighbour)
         session = NeighbourRun(place, settings, run, case, serving=serving, fixtures=fixtures, stop=stop)
@@ -158,8 +158,9 @@ def verify_fix(evaluator: CaseEvaluator, case: Case, verdict: Verdict, count: in
     return replace(
         verdict,
         outcome="failed",
-        word="not fixed",
-        headline=f"the fix holds on the case, and not beside it: {verified}; {violation.invariant}: {violation.text}",
+        word="changed",
+        state="not fixed",
+        headline=f"not fixed on neighbours of the case: {verified}; {violation.invariant}: {violation.text}",
         notes=(*verdict.notes, *(each.describe() for each in broken[0].trial.neighbour)),
         next=steps,
     )

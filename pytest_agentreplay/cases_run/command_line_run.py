@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay import settings as knobs
 from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.cases_run.artifacts import Artifacts
-from pytest_agentreplay.cases_run.evaluation import CaseEvaluator, cold
-from pytest_agentreplay.cases_run.kept_neighbour import hear_neighbour, verify
+from pytest_agentreplay.cases_run.evaluation import CaseEvaluator, describe_cold
+from pytest_agentreplay.cases_run.kept_neighbour import evaluate_case
 from pytest_agentreplay.cases_run.runners import Runners
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.intercept.network import sandbox
@@ -24,10 +24,9 @@ from pytest_agentreplay.settings import former_names
 from pytest_agentreplay.store.projects import ini_lines, ini_table, root_above
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
-    from pytest_agentreplay.cases.case import Half
-    from pytest_agentreplay.cases_run.verdict_rules import VerdictRules
+    from pytest_agentreplay.cases_run.command_agent import Command
     from pytest_agentreplay.settings import Settings
 
 SANDBOX_FLAG = re.compile(r"--agentreplay-sandbox[= ](\w+)")
@@ -49,8 +48,8 @@ class CommandLineRun:
         self.keeping = Artifacts(self.root, self.case.id, here=here)
         self.network = ""
 
-    def verdicts(self, *, key: str = "", command: str = "", limit: float | None = None) -> tuple[Verdict, ...]:
-        """What each half comes to, run by the runner `key`, by `command`, by the case's own, or by nobody.
+    def verdict(self, *, key: str = "", command: str = "", limit: float | None = None) -> Verdict:
+        """Return what the case comes to, run by the runner `key`, by `command`, by the case's own, or by nobody.
 
         Whoever runs it may take `limit` seconds; as the settings say, where that is None.
 
@@ -59,15 +58,10 @@ class CommandLineRun:
         if limit is not None:
             self.settings = self.settings._replace(timeout=limit)
         if self.case.expect == "cold":
-            return (cold(self.case),)
+            return describe_cold(self.case)
         self.network = self._closed(command)
-        court = self._court()
-        if self.case.base:
-            return (hear_neighbour(court, self.case),)
-        hearing = self._outside(court, command) if command else court.hearing(self.case, key=key)
-        halves: tuple[Half, ...] = ("observed", "desired")
-        verdicts = (hearing.verdict(half) for half in halves if self.case.checks(half) or half == "observed")
-        return tuple(verify(court, self.case, verdict) if not command else verdict for verdict in verdicts)
+        outside = self._outside(command) if command else None
+        return evaluate_case(self._evaluator(), self.case, key=key, command=outside)
 
     def _closed(self, command: str) -> str:
         """Close the network as far as `addopts` asks for; returns the level that was reached, in words."""
@@ -89,7 +83,7 @@ class CommandLineRun:
             yield f"{self.case.id} {reaches}"
         yield from sandbox.hindrances()
 
-    def _court(self) -> CaseEvaluator:
+    def _evaluator(self) -> CaseEvaluator:
         """The project's own runners: those of its ini file, found where pytest would find them."""
         places, _ = ini_lines(self.root, "pythonpath")
         for place in (self.root, *(self.root / folder for folder in places)):
@@ -106,13 +100,13 @@ class CommandLineRun:
             allow_live=self.allow_live,
         )
 
-    def _outside(self, court: CaseEvaluator, command: str) -> VerdictRules:
-        """The hearing of a case that a command runs, once under each policy that is asked for."""
+    def _outside(self, command: str) -> Command:
+        """Return the command that runs the case, once under each policy that is asked for."""
         from pytest_agentreplay.cases_run.command_agent import Command
         from pytest_agentreplay.runs.command import split_command
 
         policy = chosen_policy.for_case(chosen_policy.in_force(self.root), self.case)
-        runs = Command(
+        return Command(
             split_command(command),
             folder=Path.cwd(),
             environ=self.environ,
@@ -120,40 +114,36 @@ class CommandLineRun:
             redaction=redaction_for(self.environ, policy=policy, redactors=self.hooks.redactors),
             keeping=self.keeping,
         )
-        return court.hearing_outside(self.case, runs)
 
-    def plain(self, verdicts: Sequence[Verdict]) -> dict[str, Any]:
-        """The verdicts as plain data."""
+    def plain(self, verdict: Verdict) -> dict[str, Any]:
+        """Return the verdict as plain data."""
         return {
-            "case": self.case.id,
-            "file": self.case.file,
-            "expect": self.case.expect,
-            "cold": verdicts[0].word == "cold",
-            "as_expected": all(verdict.outcome != "failed" for verdict in verdicts),
+            **verdict.plain(),
+            "cold": verdict.word == "cold",
+            "as_expected": verdict.outcome != "failed",
             "evidence": self.keeping.shown,
-            "network": self._told_network(verdicts),
-            "halves": [verdict.plain() for verdict in verdicts],
+            "network": self._used_network(verdict),
         }
 
-    def panel(self, verdicts: Sequence[Verdict], *, width: int) -> str:
-        """The verdicts in one look."""
-        network = self._told_network(verdicts)
-        return format_panel(verdicts, title=self.case.title, width=width, network=network, evidence=self.keeping.shown)
+    def panel(self, verdict: Verdict, *, width: int) -> str:
+        """Return the verdict in one look."""
+        network = self._used_network(verdict)
+        return format_panel(verdict, title=self.case.title, width=width, network=network, evidence=self.keeping.shown)
 
-    def _told_network(self, verdicts: Sequence[Verdict]) -> str:
-        """How closed the network was; nothing where nobody ran."""
-        return self.network if ran(verdicts) else ""
+    def _used_network(self, verdict: Verdict) -> str:
+        """Return how closed the network was; nothing where nobody ran."""
+        return self.network if has_run(verdict) else ""
 
-    def keep(self, verdicts: Sequence[Verdict]) -> None:
-        """Keep what was found beside what the runner told; nothing where nobody ran."""
-        if ran(verdicts):
-            self.keeping.keep("result.json", json.dumps(self.plain(verdicts), indent=2) + "\n")
-            self.keeping.keep("summary.md", f"# {self.case.id}\n\n{escape_markdown(self.panel(verdicts, width=100))}\n")
+    def keep(self, verdict: Verdict) -> None:
+        """Keep what was found beside what the runner wrote; nothing where nobody ran."""
+        if has_run(verdict):
+            self.keeping.keep("result.json", json.dumps(self.plain(verdict), indent=2) + "\n")
+            self.keeping.keep("summary.md", f"# {self.case.id}\n\n{escape_markdown(self.panel(verdict, width=100))}\n")
 
 
-def ran(verdicts: Sequence[Verdict]) -> bool:
-    """Whether anybody was run for these."""
-    return any(verdict.served != FROZEN for verdict in verdicts) and verdicts[0].word != "cold"
+def has_run(verdict: Verdict) -> bool:
+    """Return whether anybody was run for this verdict."""
+    return bool(verdict.served) or any(result.served != FROZEN for result in verdict.lists.values())
 
 
 def settings_of(root: Path, environ: Mapping[str, str], *, live: bool = False) -> Settings:

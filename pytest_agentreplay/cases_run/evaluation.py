@@ -1,4 +1,4 @@
-"""How a case is tried, from its file to its verdicts: read, held against its frozen run, and against today's agent."""
+"""How a case is evaluated, from its file to its verdict: against its recording, and against today's agent."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from pytest_agentreplay.cases_run.verdict_rules import VerdictRules
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import RULES
-from pytest_agentreplay.errors import CaseError, LiveRefused, RunnerError
+from pytest_agentreplay.errors import CaseError, RunnerError
 from pytest_agentreplay.intercept.ordering.overtime import end_process
+from pytest_agentreplay.report.verdict import Verdict
 from pytest_agentreplay.runs.offline_session import list_accepted_rules
 from pytest_agentreplay.runs.snapshot_server import SnapshotServer, keep_http_calls
 
@@ -22,13 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from pytest_agentreplay.cases.case import Case, Half
+    from pytest_agentreplay.cases.case import Case, ListName
     from pytest_agentreplay.cases.judging import CaseEvidence, Judgement
     from pytest_agentreplay.cases_run.command_agent import Command
     from pytest_agentreplay.cases_run.runners import Runners
     from pytest_agentreplay.core.model import Run
     from pytest_agentreplay.core.redaction.policy import Redactor
-    from pytest_agentreplay.report.verdict import Verdict
     from pytest_agentreplay.settings import Settings
 
 
@@ -45,51 +45,49 @@ class CaseEvaluator(NamedTuple):
     allow_live: bool = False
     despair: Callable[[str], None] = end_process
 
-    def hear(self, file: Path, half: Half | None) -> Verdict:
-        """The verdict on one half of the case in `file`; None for one that is cold, or has no half.
+    def evaluate(
+        self, case: Case, *, key: str = "", command: Command | None = None, skip_live: bool = False
+    ) -> Verdict:
+        """Return the verdict on a case.
 
-        Nobody says anything of what only the real model could show, where that may not be asked.
+        `key` names the runner of both lists of checks, whatever the case says; `command` runs both instead. With
+        `skip_live` a case that needs the real model is skipped where that may not be asked.
 
         Raises CaseError, SnapshotError, RunnerError and SettingsError for what cannot be tried at all.
         """
-        case = stored_case.read(file, words=self.words)
         if case.expect == "cold":
-            return cold(case)
-        if half is None:
+            return describe_cold(case)
+        if not (case.observed or case.desired or case.semantic):
             raise CaseError(
                 "says neither what went wrong (observed) nor what a fix must show (desired)", file=case.file
             )
-        hearing = self.hearing(case)
-        try:
-            return hearing.verdict(half)
-        except LiveRefused as why:
-            return hearing.asks_live(half, why)
+        if command is not None:
+            return self.rules_outside(case, command).verdict()
+        return self.rules(case, key=key, skip_live=skip_live).verdict()
 
-    def hearing(self, case: Case, *, key: str = "") -> VerdictRules:
-        """The hearing of a case that is not cold. `key` names the runner of both halves, whatever the case says."""
+    def rules(self, case: Case, *, key: str = "", skip_live: bool = False) -> VerdictRules:
+        """Return what evaluates a case that is not cold, by a runner of this process."""
         run = stored_case.frozen(case, strict=self.settings.strict, largest=self.settings.largest).run
 
-        def tried(runner: Half, serving: Half) -> CaseEvidence:
+        def tried(runner: ListName, serving: ListName) -> CaseEvidence:
             return self.attempt(case, run, key or case.runners[runner], serving)
 
         judged, written = self.judged(case), self.runners.written
-        return VerdictRules(case, evidence.frozen(run), judged, tried, everywhere=bool(key), written=written)
+        everywhere, frozen = bool(key), evidence.frozen(run)
+        return VerdictRules(case, frozen, judged, tried, everywhere=everywhere, skip_live=skip_live, written=written)
 
-    def hearing_outside(self, case: Case, command: Command) -> VerdictRules:
-        """The hearing of a case whose halves are both run by a command, against the gateway."""
+    def rules_outside(self, case: Case, command: Command) -> VerdictRules:
+        """Return what evaluates a case that a command runs, against the gateway."""
         snapshot = stored_case.frozen(case, strict=self.settings.strict, largest=self.settings.largest)
-        tried: dict[str, CaseEvidence] = {}
 
-        def attempt(_: Half, half: Half) -> CaseEvidence:
-            served = serving_of(case, half, allow_live=self.allow_live)
-            if served.told not in tried:
-                if "live" in {served.model, served.other}:
-                    raise RunnerError(f"{case.file}: only a runner of this process is served live: take --runner")
-                backend = gate_of(case, served, keep_http_calls(snapshot.run), self.matching(case))
-                hosts = self.settings.allow_hosts
-                serving = SnapshotServer(snapshot, case.folder / RUN, self.root, backend=backend, allow_hosts=hosts)
-                tried[served.told] = command.run(case, backend, serving, served.told)
-            return tried[served.told]
+        def attempt(_: ListName, list_name: ListName) -> CaseEvidence:
+            served = serving_of(case, list_name, allow_live=self.allow_live)
+            if "live" in {served.model, served.other}:
+                raise RunnerError(f"{case.file}: only a runner of this process is served live: take --runner")
+            backend = gate_of(case, served, keep_http_calls(snapshot.run), self.matching(case))
+            hosts = self.settings.allow_hosts
+            serving = SnapshotServer(snapshot, case.folder / RUN, self.root, backend=backend, allow_hosts=hosts)
+            return command.run(case, backend, serving, served.told)
 
         return VerdictRules(case, evidence.frozen(snapshot.run), self.judged(case), attempt, everywhere=True)
 
@@ -99,15 +97,15 @@ class CaseEvaluator(NamedTuple):
         rules = (*RULES, *list_accepted_rules(self.root), *settings.rules)
         return Matching(READER, rules, personal=settings.redacted.personal, also=settings.matched_headers)
 
-    def judged(self, case: Case) -> Callable[[Half, CaseEvidence], Judgement]:
-        """Holds evidence against a half of a case."""
+    def judged(self, case: Case) -> Callable[[ListName, CaseEvidence], Judgement]:
+        """Return what holds evidence against one list of checks of a case."""
 
-        def judged(half: Half, found: CaseEvidence) -> Judgement:
-            return judging.judge(case, half, found, words=self.words, judges=self.judges)
+        def judged(list_name: ListName, found: CaseEvidence) -> Judgement:
+            return judging.judge(case, list_name, found, words=self.words, judges=self.judges)
 
         return judged
 
-    def attempt(self, case: Case, run: Run, key: str, serving: Half) -> CaseEvidence:
+    def attempt(self, case: Case, run: Run, key: str, serving: ListName) -> CaseEvidence:
         """Today's agent, run by the runner of this key against what `serving` has frozen."""
         return attempt(
             case,
@@ -123,8 +121,8 @@ class CaseEvaluator(NamedTuple):
         )
 
 
-def cold(case: Case) -> Verdict:
-    """The verdict on a case that cannot be replayed."""
-    from pytest_agentreplay.cases.judging import CaseEvidence, Judgement
-
-    return VerdictRules(case, CaseEvidence(), lambda *_: Judgement()).cold()
+def describe_cold(case: Case) -> Verdict:
+    """Return the verdict on a case that cannot be replayed: what it lacks."""
+    missing = f" (missing: {', '.join(case.missing)})" if case.missing else ""
+    headline = f"{case.reason}{missing}"
+    return Verdict(case=case.id, file=case.file, expect=case.expect, word="cold", outcome="expected", headline=headline)

@@ -36,7 +36,7 @@ from pytest_agentreplay.settings.parsers import order_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_agentreplay.cases.case import Case, Half, ServingPolicy
+    from pytest_agentreplay.cases.case import Case, ListName, ServingPolicy
     from pytest_agentreplay.cases.fixtures import Fixtures
     from pytest_agentreplay.core.backends.replay import ReplayBackend
     from pytest_agentreplay.core.matching import Matching
@@ -55,7 +55,7 @@ ITS_OWN = (Exception, ReplayDiverged, SystemExit, asyncio.CancelledError)
 
 def attempt(
     case: Case,
-    half: Half,
+    list_name: ListName,
     run: Run,
     *,
     runner: Runner | None,
@@ -67,7 +67,7 @@ def attempt(
     allow_live: bool = False,
     despair: Despair = end_process,
 ) -> CaseEvidence:
-    """What `runner` did on the frozen `run` of `case`, served as `half` says; what that run shows where nobody runs.
+    """What `runner` did on the frozen `run` of `case`, served as for that list of checks; that run where nobody runs.
 
     `fixtures` are those of the case's folder unless they are given. A refusal is in the evidence whatever the agent did
     with the exception. `despair` is given the last words about a runner that nothing can end, and ends the process.
@@ -77,9 +77,9 @@ def attempt(
     """
     if runner is None:
         return frozen(run)
-    serving = serving_of(case, half, allow_live=allow_live)
+    serving = serving_of(case, list_name, allow_live=allow_live)
     marks = find_places(root) if settings.places else {}
-    place = Location(f"{case.file}::{half}", case.folder / RUN, root, marks, environ, redactors or {})
+    place = Location(f"{case.file}::{case.id}", case.folder / RUN, root, marks, environ, redactors or {})
     run_session = InProcessRun(place, joined(settings, case), run, case, serving=serving, fixtures=fixtures)
     run_session.open()
     try:

@@ -1,4 +1,4 @@
-"""The verdict on an item of a case file: a half, with the neighbours of a fix; or a neighbour that is kept as a case.
+"""The verdict on a case file: a case, with the neighbours of a fix; or a neighbour that is kept as a case.
 
 A kept neighbour names a test or a case, and what is changed of its recording.
 """
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.cases.case import DEFAULT_SERVING
 from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.cases_run.case_neighbours import CaseNeighbours, verify_fix
+from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.core.perturbation import SERVED, weakest_label
 from pytest_agentreplay.errors import CaseError, RunnerError
 from pytest_agentreplay.fuzz.plan import run_trials
@@ -18,51 +19,47 @@ from pytest_agentreplay.report.verdict import Verdict
 from pytest_agentreplay.store import files
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pytest_agentreplay.cases.case import Case, Half
+    from pytest_agentreplay.cases.case import Case
+    from pytest_agentreplay.cases_run.command_agent import Command
     from pytest_agentreplay.cases_run.evaluation import CaseEvaluator
     from pytest_agentreplay.fuzz.trials import TrialResult
-    from pytest_agentreplay.report.verdict import Outcome, Word
+    from pytest_agentreplay.report.verdict import State, Word
 
 
-def hear_case(evaluator: CaseEvaluator, file: Path, half: Half | None) -> Verdict:
-    """Return the verdict on one half of the case in `file`, or on the neighbour that it is.
+def evaluate_case(
+    evaluator: CaseEvaluator, case: Case, *, key: str = "", command: Command | None = None, skip_live: bool = False
+) -> Verdict:
+    """Return the verdict on a case, or on the neighbour that it is; as `CaseEvaluator.evaluate`.
 
-    A fix is tried on as many neighbours as the settings say. Raises as `CaseEvaluator.hear`.
+    A fix that holds is tried on as many neighbours as the settings say.
     """
-    case = stored_case.read(file, words=evaluator.words)
     if case.base:
-        return hear_neighbour(evaluator, case)
-    return verify(evaluator, case, evaluator.hear(file, half))
-
-
-def verify(evaluator: CaseEvaluator, case: Case, verdict: Verdict) -> Verdict:
-    """Return the verdict on a half; of a fix that passed, with what its agent does on neighbours of the case."""
+        return evaluate_neighbour(evaluator, case)
+    verdict = evaluator.evaluate(case, key=key, command=command, skip_live=skip_live)
     count, serving = evaluator.settings.neighbours, case.serving.get("desired", DEFAULT_SERVING["desired"])
-    is_fix = case.expect == "fixed" and verdict.half == "desired" and verdict.outcome == "passed"
+    is_fix = case.expect == "fixed" and verdict.outcome == "passed" and verdict.decided_by == "desired"
     # Who runs it is asked of the case, and a neighbour is never live.
-    can_run = bool(case.runners.get("desired")) and "live" not in {serving.model, serving.other}
+    can_run = command is None and bool(case.runners.get("desired")) and "live" not in {serving.model, serving.other}
     return verify_fix(evaluator, case, verdict, count) if count and is_fix and can_run else verdict
 
 
-def hear_neighbour(evaluator: CaseEvaluator, case: Case) -> Verdict:
+def evaluate_neighbour(evaluator: CaseEvaluator, case: Case) -> Verdict:
     """Return whether the invariants hold on the neighbour. Raises CaseError, SnapshotError, RunnerError."""
     result = attempt(evaluator, case)
     fixed, broken = case.expect == "fixed", bool(result.violations)
     text = "; ".join(f"{each.invariant}: {each.text}" for each in result.violations)
-    headline = f"breaks: {text}" if broken else "the invariants hold"
-    if not broken and not fixed:
-        headline = "passes unexpectedly: the invariants hold: set expect: fixed"
-    word: Word = "breaks" if broken else "holds"
-    outcome: Outcome = "failed" if broken == fixed else "expected" if broken else "passed"
+    word: Word = "changed" if broken == fixed else "holds"
+    state: State = "reproduces" if broken else "fixed"
+    headline = f"the failure reproduces: {text}" if broken else "the invariants hold"
+    if word == "changed":
+        headline = f"FAILURE REPRODUCED: {text}" if broken else f"{headline}. Set expect: fixed in {quoted(case.file)}"
     return Verdict(
         case=case.id,
         file=case.file,
-        half="neighbour",
         expect=case.expect,
         word=word,
-        outcome=outcome,
+        state=state,
+        outcome="failed" if word == "changed" else "passed",
         headline=headline,
         served=SERVED[weakest_label(case.perturb)],
         notes=(f"base: {case.base}", *(each.describe() for each in case.perturb)),

@@ -223,7 +223,9 @@ def told(folder: Path, options: argparse.Namespace) -> ScaffoldOptions:
         )
     place = whole.relative_to(root).as_posix() if whole.is_relative_to(root) else whole.name
     today = day_of(whole) or f"{datetime.now(UTC):%Y-%m-%d}"
-    return ScaffoldOptions(folder=whole, test=f"{place}/case.yaml::observed", today=today, runner=options.runner or "")
+    return ScaffoldOptions(
+        folder=whole, test=f"{place}/case.yaml::{whole.name}", today=today, runner=options.runner or ""
+    )
 
 
 def folder_of(options: argparse.Namespace, name: str) -> Path:

@@ -27,11 +27,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from pytest_agentreplay.cases_run.command_line_run import CommandLineRun
     from pytest_agentreplay.cli.verb_table import Verbs
     from pytest_agentreplay.conftests import Hooks
     from pytest_agentreplay.core.clusters import RecordedFailure
-    from pytest_agentreplay.report.verdict import Verdict
 
 COLD = -1
 """What a cold case ends with among others: those alone say how it ends then."""
@@ -40,8 +38,8 @@ WORST = (DAMAGED, DIVERGED, saying.INCONCLUSIVE, CANNOT)
 
 MEMBERS = 3
 """Failures of a cluster that are listed."""
-GREEN = frozenset({"fixed", "robust", "not reproduced"})
-"""Verdicts on the last half of a case that say that its failure is gone."""
+VERSION = "2.0"
+"""Of the form of `replay --json`: 1 had two halves for each case."""
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -60,9 +58,7 @@ def add_verbs(verbs: Verbs) -> None:
     cluster_verb.value("--replay", "N|all", "replay cluster N after a fix", type=cluster_number)
     cluster_verb.set_defaults(runner_cmd=None, timeout=None, live=False)
     for verb in (replay_verb, cluster_verb):
-        verb.add_argument(
-            "--runner", metavar="KEY", help="the runner of both halves of a case, whatever the case names"
-        )
+        verb.add_argument("--runner", metavar="KEY", help="the runner of all checks of a case, whatever it names")
 
 
 def cluster_number(text: str) -> int:
@@ -99,22 +95,21 @@ def replay(options: argparse.Namespace) -> int:
     from pytest_agentreplay.conftests import loaded
     from pytest_agentreplay.intercept.ordering.overtime import let_end
 
-    told: list[dict[str, Any]] = []
+    reports: list[dict[str, Any]] = []
     files = [stored_case.file_of(path).absolute() for path in options.file]
     try:
         with TemporaryDirectory() as folder:
             options.ledger = Path(folder, "ledger.jsonl")
-            codes = loaded(files, lambda hooks: [one(file, options, told, hooks) for file in files])
+            codes = loaded(files, lambda hooks: [replay_case(file, options, reports, hooks) for file in files])
     except SettingsError as error:
         return complain(error, CANNOT)
     if options.json:
-        say_data({"as_expected": all(code in {SAME, COLD} for code in codes), "cases": told})
-    elif len(codes) > 1:
-        from pytest_agentreplay.report.verdict import HalfSummary, count_halves
+        plain = {"schemaVersion": VERSION, "as_expected": all(code in {SAME, COLD} for code in codes)}
+        say_data({**plain, "cases": reports})
+    elif len(codes) > 1 and reports:
+        from pytest_agentreplay.report.verdict import CaseSummary, count_cases
 
-        halves = [half for case in told for half in case["halves"]]
-        if halves:
-            say(count_halves([HalfSummary(each["case"], each["file"], each["word"], each["human"]) for each in halves]))
+        say(count_cases([CaseSummary(each["word"], each["state"], len(each["to_read"])) for each in reports]))
     let_end(code := worst(codes))
     return code
 
@@ -125,48 +120,38 @@ def worst(codes: list[int]) -> int:
     return next((code for code in WORST if code in warm), max(warm)) if warm else CANNOT
 
 
-def one(file: Path, options: argparse.Namespace, told: list[dict[str, Any]], hooks: Callable[[Path], Hooks]) -> int:
-    """Replay one case and tell it; returns its exit code."""
+def replay_case(
+    file: Path, options: argparse.Namespace, reports: list[dict[str, Any]], hooks: Callable[[Path], Hooks]
+) -> int:
+    """Replay one case and report it; returns its exit code."""
     from pytest_agentreplay.cases_run.command_line_run import CommandLineRun
 
     try:
-        bench = CommandLineRun(file, os.environ, here=Path.cwd(), hooks=hooks(file), allow_live=options.live)
-        if (runs := bench.settings.live_runs) is not None:
+        run = CommandLineRun(file, os.environ, here=Path.cwd(), hooks=hooks(file), allow_live=options.live)
+        if (runs := run.settings.live_runs) is not None:
             from pytest_agentreplay.live.history import Ledger
 
-            bench.settings = bench.settings._replace(live_runs=runs._replace(ledger=Ledger(options.ledger, runs)))
-        verdicts = bench.verdicts(key=options.runner or "", command=options.runner_cmd or "", limit=options.timeout)
+            run.settings = run.settings._replace(live_runs=runs._replace(ledger=Ledger(options.ledger, runs)))
+        verdict = run.verdict(key=options.runner or "", command=options.runner_cmd or "", limit=options.timeout)
     except AgentReplayError as error:  # what is not there, or cannot be run, may be so at another commit
         damaged = isinstance(error, CaseError | SnapshotError) and not isinstance(error, SnapshotMissing)
-        return refused(error, DAMAGED if damaged and file.is_file() else CANNOT, file, options, told)
-    cold = verdicts[0].word == "cold"
-    stopped = [verdict for verdict in verdicts if verdict.live.get("stopped")]
-    failed = any(verdict.outcome == "failed" and verdict not in stopped for verdict in verdicts)
-    told.append(bench.plain(verdicts))
-    bench.keep(verdicts)
+        code = DAMAGED if damaged and file.is_file() else CANNOT
+        if not options.json:
+            return complain(error, code)
+        reports.append({"file": format_path(file), "cold": False, "error": escape_output(str(error))})
+        return code
+    reports.append(run.plain(verdict))
+    run.keep(verdict)
     if not options.json:
-        show(bench, verdicts)
-    return COLD if cold else DIVERGED if failed else saying.INCONCLUSIVE if stopped else SAME
+        from pytest_agentreplay.report.verdict import format_verdict
 
-
-def show(bench: CommandLineRun, verdicts: tuple[Verdict, ...]) -> None:
-    """Print the panel, and what is not as expected in full."""
-    from pytest_agentreplay.report.verdict import format_verdict
-
-    for verdict in verdicts:
         if verdict.outcome == "failed":
             say(format_verdict(verdict, width=width()) + "\n")
-    say(bench.panel(verdicts, width=width()) + "\n")
-
-
-def refused(
-    error: AgentReplayError, code: int, file: Path, options: argparse.Namespace, told: list[dict[str, Any]]
-) -> int:
-    """Say of one case why it has no verdict."""
-    if options.json:
-        told.append({"file": format_path(file), "cold": False, "error": escape_output(str(error)), "halves": []})
-        return code
-    return complain(error, code)
+        say(run.panel(verdict, width=width()) + "\n")
+    if verdict.outcome != "failed":
+        return COLD if verdict.word == "cold" else SAME
+    stopped = verdict.decisive is not None and verdict.decisive.state == "stopped"
+    return saying.INCONCLUSIVE if stopped else DIVERGED
 
 
 def cluster(options: argparse.Namespace) -> int:
@@ -211,8 +196,17 @@ def show_cluster(failures: list[RecordedFailure], number: str, command: str) -> 
         say("\n".join(wrap_text(text, width(), label, " " * 12)))
 
 
+def is_gone(report: dict[str, Any]) -> bool:
+    """Return whether the failure of a case is gone: its desired checks hold, or without any the observed ones fail."""
+    if "state" not in report or report["state"] == "not fixed":
+        return False
+    if report["desired"] is not None:
+        return bool(report["desired"]["state"] == "hold")
+    return report["observed"]["state"] == "gone" if report["observed"] else bool(report["state"] == "fixed")
+
+
 def replay_failures(clusters: list[list[RecordedFailure]], options: argparse.Namespace) -> int:
-    """Replay the clusters that `--replay` names, say how many failures are gone, and return the exit code."""
+    """Replay the clusters that `--replay` names, report how many failures are gone, and return the exit code."""
     from pytest_agentreplay.conftests import loaded
     from pytest_agentreplay.core.live.statistics import clean_runs_needed
 
@@ -222,9 +216,9 @@ def replay_failures(clusters: list[list[RecordedFailure]], options: argparse.Nam
     paths = [Path(each.file).absolute() for each in chosen if each.replays]
     cases, reports = [stored_case.file_of(path) for path in paths if path.is_dir()], list[dict[str, Any]]()
     if cases:
-        loaded(cases, lambda hooks: [one(file, options, reports, hooks) for file in cases])
-    green = sum(report["halves"][-1]["word"] in GREEN for report in reports if report["halves"])
-    green += sum(run_test(path, "--agentreplay-mode=model") == SAME for path in paths if path.is_file())
-    say(f"{green} of {plural(len(chosen), 'failure')} green, {len(chosen) - len(paths)} cannot be replayed")
+        loaded(cases, lambda hooks: [replay_case(file, options, reports, hooks) for file in cases])
+    gone = sum(map(is_gone, reports))
+    gone += sum(run_test(path, "--agentreplay-mode=model") == SAME for path in paths if path.is_file())
+    say(f"{gone} of {plural(len(chosen), 'failure')} gone, {len(chosen) - len(paths)} cannot be replayed")
     say(f"live, a failure of 1 run in 5 is gone after {clean_runs_needed(0.2)} runs without it (95 % sure)")
-    return SAME if green == len(chosen) else DIVERGED
+    return SAME if gone == len(chosen) else DIVERGED

@@ -61,7 +61,7 @@ MARKER = (
     "see the settings page for every keyword"
 )
 WITHOUT_RUN = "mode off records no run, and the test reads agentreplay.run; what came before that has run and passed"
-CASE = "agentreplay_case: a half of a case, as case.yaml has it"
+CASE = "agentreplay_case: a case, as case.yaml has it"
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -151,6 +151,10 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_agentreplay.plugin.collected import SandboxClosing
 
         register(SandboxClosing(base.sandbox), keys.CLOSING)
+    if any("case.yaml::" in argument for argument in config.args):
+        from pytest_agentreplay.collect import rename_selected
+
+        config.args[:] = rename_selected(config.args)
     if (runs := base.live_runs) is not None:
         from pytest_agentreplay.plugin.live_items import PLUGIN, LiveItems
 

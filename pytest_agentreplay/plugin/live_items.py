@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentreplay.cases.case import ServingPolicy
 from pytest_agentreplay.cases_run import stored_case
-from pytest_agentreplay.collect import half_of
 from pytest_agentreplay.core.live.result import Drift, LiveResult
 from pytest_agentreplay.core.live.statistics import NEEDS, LivePlan, judge
 from pytest_agentreplay.errors import CannotWrite, CaseError, SettingsError
@@ -80,8 +78,8 @@ def get_live_items(item: Any) -> list[Any]:
     return items
 
 
-def repeat_case(item: Any, number: int) -> Any:
-    """Return the item of a half of a case as its live run of this number: cases/refund/case.yaml::desired[live-3]."""
+def make_live_run(item: Any, number: int) -> Any:
+    """Return the item of a case as its live run of this number: cases/refund/case.yaml::refund[live-3]."""
     other = type(item).from_parent(item.parent, name=f"{item.name}[live-{number}]")
     other.title = item.title
     other.extra_keyword_matches |= item.extra_keyword_matches
@@ -92,21 +90,22 @@ def repeat_case(item: Any, number: int) -> Any:
 
 
 def is_asking_live(item: CaseItem) -> bool:
-    """Return whether somebody runs this half of a case with a live model. What cannot be read itself says why."""
+    """Return whether somebody runs this case with a live model. What cannot be read itself says why."""
     try:
-        case, half = stored_case.read(item.path, words=None), half_of(item.name)
+        case = stored_case.read(item.path, words=None)
     except CaseError:
         return False
-    return half is not None and bool(case.runners.get(half)) and case.serving.get(half, ServingPolicy()).model == "live"
+    return any(bool(case.runners.get(name)) and served.model == "live" for name, served in case.serving.items())
 
 
 def list_drifts(verdict: Verdict) -> Iterator[Drift]:
-    """Yield where a half that failed left the frozen run, and which of its checks are not as the case expects."""
-    if not verdict.checks:
-        yield Drift("model", verdict.half, "recorded calls only", verdict.headline)
-    for check in [check for check in verdict.checks if not check.held] or verdict.checks:  # all hold: it is back
+    """Yield where a case that failed left its recording, and which of its checks are not as the case expects."""
+    checks = verdict.decisive.checks if verdict.decisive is not None else ()
+    if not checks:
+        yield Drift("model", verdict.decided_by, "recorded calls only", verdict.headline)
+    for check in [check for check in checks if not check.held] or checks:  # all hold: the failure is back
         now = "holds" if check.held else "; ".join(check.lines) or "fails"
-        path = f"{verdict.half}.{check.text.partition(':')[0]}"
+        path = f"{verdict.decided_by}.{check.text.partition(':')[0]}"
         yield Drift("model", path, check.text, f"{path}: {now}", "fails" if check.held else "holds", now)
 
 
@@ -188,18 +187,19 @@ class LiveItems:
             return None, failure if results[-1].same else None  # which is the recorded one
         return describe_live_verdict(verdict, results, getattr(run_session, "collect_facts", dict)(), finding), failure
 
-    def repeat_half(self, item: CaseItem) -> list[CaseItem]:
-        """Return a half of a case as its live runs; as it is where it asks no live model."""
+    def repeat_case(self, item: CaseItem) -> list[CaseItem]:
+        """Return a case as its live runs; as it is where it asks no live model."""
         if self.config.stash[keys.SETTINGS].model != "live" or not is_asking_live(item):
             return [item]
-        items = [repeat_case(item, number) for number in range(1, self.runs.runs + 1)]
+        items = [make_live_run(item, number) for number in range(1, self.runs.runs + 1)]
         return [run for run in items if self.is_named(item, run)]
 
-    def conclude_half(self, item: CaseItem, verdict: Verdict) -> Verdict:
-        """Add what a half of a case gave; return the verdict of its item, which fails only if it decides."""
-        if keys.LIVE not in item.stash or not verdict.live:
+    def conclude_case(self, item: CaseItem, verdict: Verdict) -> Verdict:
+        """Add what a live run of a case gave; return the verdict of its item, which fails only if it decides."""
+        failed, decisive = verdict.outcome == "failed", verdict.decisive
+        # What fails on the recording itself fails whatever the model says.
+        if keys.LIVE not in item.stash or not verdict.live or (failed and decisive and not decisive.live):
             return verdict
-        failed = verdict.outcome == "failed"
         drifts = [asdict(drift) for drift in list_drifts(verdict)] if failed and not verdict.live["stopped"] else []
         changed = dict(text.split("=", 1) for text in self.config.stash[keys.SETTINGS].changes)
         plain: Any = {"passed": not failed, "failure": verdict.headline * failed, "drifts": drifts, "changed": changed}

@@ -1,7 +1,7 @@
 """A test in other orders of answers: items beside the plain one, one for each, so that xdist and shards share them.
 
-`@pytest.mark.agentreplay(permutations=120)` asks for them; so does `agentreplay fuzz --orders`, by a file that names the
-test. They are collected from the snapshot, in replays alone, and share it with the plain item: `get_nodeid` has its id.
+`@pytest.mark.agentreplay(permutations=120)` asks for them; so does `agentreplay fuzz --orders`, by a file that says
+which test. They are collected from the snapshot, in replays alone, and share it with the plain item.
 """
 
 from __future__ import annotations

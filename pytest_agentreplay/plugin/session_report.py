@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.report.finding import SharedCauses
     from pytest_agentreplay.report.notices import Notice
     from pytest_agentreplay.report.summary import CollectedSnapshots, ProcessSummary, SessionSummary, UnusedSnapshots
-    from pytest_agentreplay.report.verdict import HalfSummary
+    from pytest_agentreplay.report.verdict import CaseSummary
     from pytest_agentreplay.runs.run_session import RunSession
     from pytest_agentreplay.settings import Settings
 
@@ -41,7 +41,7 @@ class SessionReport:
         self.summaries: list[SessionSummary] = []
         self.neighbours: list[SessionSummary] = []
         self.shared_causes: SharedCauses | None = None
-        self.cases: dict[str, HalfSummary] = {}
+        self.cases: dict[str, CaseSummary] = {}
         self.processes: list[ProcessSummary] = []  # of the workers of xdist, and of this process
         self.crashed: list[str] = []
         self.tries: dict[str, int] = {}
@@ -100,10 +100,10 @@ class SessionReport:
             self.summaries += get_fixture_summaries(report)
         if (case := getattr(report, "agentreplay_case", None)) is not None:
             from pytest_agentreplay.report.summary import restore_plain
-            from pytest_agentreplay.report.verdict import HalfSummary
+            from pytest_agentreplay.report.verdict import CaseSummary
 
-            self.cases[report.nodeid] = half = restore_plain(HalfSummary, case)
-            self.levels |= {half.network} - {""}
+            self.cases[report.nodeid] = summary_of_case = restore_plain(CaseSummary, case)
+            self.levels |= {*summary_of_case.networks}
         if report.when == "call":
             self.passed[report.nodeid] = report.passed
         elif report.when == "teardown":
@@ -340,10 +340,10 @@ class SessionReport:
             yield from make_unused_notices(self.unused, here=here, fails=base.unused == "fail")
         yield from make_lock_notices(self.unlike, here=here, fails=self.lock_binds)
         if self.cases:
-            from pytest_agentreplay.report.verdict import count_halves
+            from pytest_agentreplay.report.verdict import count_cases
 
-            yield from session_notices.make_unheard_notices(half.unheard for half in self.cases.values())
-            yield make_warning(count_halves([*self.cases.values()]))
+            yield from session_notices.make_unheard_notices(case.unheard for case in self.cases.values())
+            yield make_warning(count_cases([*self.cases.values()]))
         if keys.LIVE_RUNS in self.config.stash:
             yield make_error(*self.config.stash[keys.LIVE_RUNS].lines)
 

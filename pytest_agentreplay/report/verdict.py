@@ -1,12 +1,13 @@
-"""The verdict on one half of a case, as plain data, and how people are told it: in a terminal, as a panel, in a line.
+"""The verdict on a case, as plain data, and how it is shown: in a terminal, as a panel, in the footer.
 
-Rules of this module: the policy under which a half was tried is always named; what held under `position` is called
-robust, never proven; what needs a person is counted, never passed over.
+Two rules: how the agent was served is always shown, and what held on replies served by their position says so
+("holds by position"). Checks that people have to read are counted.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -20,28 +21,31 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.report.finding import Finding
 
-# What was found. "cannot say": the run left the frozen one, or a check could not be made; "broken": the case is.
+# Whether the case holds, or why nobody knows. "changed": the agent is not in the state that `expect` names.
 Word: TypeAlias = Literal[
-    "reproduced", "not reproduced", "fixed", "robust", "not fixed", "cannot say", "broken", "no runner", "cold",
-    "human", "asks live", "holds", "breaks",
+    "holds", "changed", "cannot tell", "broken", "no runner", "not fixed yet", "cold", "to read", "asks live"
 ]  # fmt: skip
-# Whether that is what the case expects: as pytest's passed, failed, xfailed and skipped.
-Outcome: TypeAlias = Literal["passed", "failed", "expected", "unsaid"]
+# What the agent does today, as far as it is known.
+State: TypeAlias = Literal[
+    "", "reproduces", "fixed", "fixed by position", "no longer reproduces", "fails differently", "not fixed"
+]  # fmt: skip
+# As pytest's passed, failed, xfailed and skipped.
+Outcome: TypeAlias = Literal["passed", "failed", "expected", "skipped"]
 
-# The words as the summary counts them.
+# As the footer counts them, after those that hold.
 WORDS: tuple[Word, ...] = (
-    "reproduced", "not reproduced", "fixed", "robust", "not fixed", "cannot say", "broken", "no runner", "cold",
-    "asks live", "holds", "breaks",
+    "cold", "changed", "cannot tell", "broken", "no runner", "not fixed yet", "to read", "asks live"
 )  # fmt: skip
 
 FROZEN = "the frozen run"
 NARROW = 40
-PANEL_LABEL = 20
+PANEL_LABEL = 16
+TITLES = {"observed": "observed checks (what went wrong)", "desired": "desired checks (what a fixed agent must show)"}
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One assertion of a case in words, whether it holds (None: nobody could say), where it stands, and why."""
+    """One check in words, whether it holds (None: nobody could say), where it stands, and why."""
 
     text: str
     held: bool | None
@@ -50,41 +54,75 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What came of one half of a case.
+class ListResult:
+    """What one list of checks comes to. `state` is its column in `cases_run.verdict_table`, `text` says it in words.
 
-    `headline` is complete by itself. `place` (line:column) is where people should look in `file`. `served` is the
-    policy, or FROZEN, `answers` how many answers came how. `human` are the checks in words that nobody has made.
-    `finding` tells where the run parted, `network` how closed it was to an agent of this process, `unheard` where that
-    has loaded libraries in C by hand.
-    `neighbours` are on how many a fix was tried, and how many hold. `live` is what a live model took, and why it was
-    "stopped".
+    `served` is the policy, or FROZEN; `answers` counts the answers by kind. `finding` says where the run left its
+    recording. `network`, `unheard` and `live` are as in `CaseEvidence`.
     """
 
-    case: str
-    file: str
-    half: str
-    expect: str
-    word: Word
-    outcome: Outcome
-    headline: str
+    state: str
+    text: str
     place: str = ""
     served: str = FROZEN
     answers: str = ""
     checks: tuple[Checked, ...] = ()
-    human: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     network: str = ""
     unheard: dict[str, str] = field(default_factory=dict)
     live: dict[str, Any] = field(default_factory=dict)
     finding: Finding | None = None
+    next: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What came of a case.
+
+    `headline` is complete by itself. `decided_by` names the list that decided. `place` (line:column) is where people
+    should look in `file`. `to_read` are the checks in words that no judge has made. `neighbours` counts those that a
+    fix was tried on, and those that hold. `served` is for a kept neighbour, which has no lists.
+    """
+
+    case: str
+    file: str
+    expect: str
+    word: Word
+    state: State = ""
+    outcome: Outcome
+    headline: str
+    place: str = ""
+    decided_by: str = ""
+    observed: ListResult | None = None
+    desired: ListResult | None = None
+    to_read: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    served: str = ""
     neighbours: tuple[int, int] = (0, 0)
-    next: tuple[tuple[str, str], ...] = field(default=())
+    next: tuple[tuple[str, str], ...] = ()
 
     @property
-    def summary(self) -> HalfSummary:
+    def lists(self) -> dict[str, ListResult]:
+        """Both lists of checks, as far as the case has them."""
+        return {name: each for name, each in (("observed", self.observed), ("desired", self.desired)) if each}
+
+    @property
+    def decisive(self) -> ListResult | None:
+        """The list that decided."""
+        return self.lists.get(self.decided_by)
+
+    @property
+    def live(self) -> dict[str, Any]:
+        """What a live model took; of the list that decided, where that was live."""
+        return next((each.live for each in (self.decisive, self.desired, self.observed) if each and each.live), {})
+
+    @property
+    def summary(self) -> CaseSummary:
         """What the end of a session needs of it."""
-        return HalfSummary(self.case, self.file, self.word, self.human, self.network, self.unheard, self.neighbours)
+        results = self.lists.values()
+        unheard = {name: place for result in results for name, place in result.unheard.items()}
+        levels = (*{result.network for result in results} - {""},)
+        return CaseSummary(self.word, self.state, len(self.to_read), levels, unheard, self.neighbours)
 
     def plain(self) -> dict[str, Any]:
         """Return the verdict as JSON takes it."""
@@ -92,77 +130,95 @@ class Verdict:
         return verdict
 
 
+@dataclass(frozen=True, slots=True)
+class CaseSummary:
+    """What the end of a session needs of a verdict: it crosses xdist."""
+
+    word: Word
+    state: State = ""
+    to_read: int = 0
+    networks: tuple[str, ...] = ()
+    unheard: dict[str, str] = field(default_factory=dict)
+    neighbours: tuple[int, int] = (0, 0)
+
+
 def format_verdict(verdict: Verdict, *, width: int = 80, verbosity: int = 0) -> str:
-    """Return a half that is not as expected as text: the headline, the checks that do not hold, what to type next."""
+    """Return a verdict as text: the headline, the checks that do not hold, how it was served, what to type next."""
     width = max(NARROW, width)
-    blocks = [wrap_text(verdict.headline, width, "", "  ")]
-    checks = verdict.checks if verbosity > 0 else [check for check in verdict.checks if not check.held]
-    # What is as it should be needs no list; the word says it.
-    if verdict.word not in {"reproduced", "fixed", "robust"} and checks:
-        blocks.append([row for check in checks for row in check_rows(check, verdict.file, width)])
-    if verdict.finding is not None:
-        _, _, course = format_finding(verdict.finding, width=width - 2).partition("\n\n")  # its headline is in ours
+    blocks = [wrap_text(f"{verdict.case}: {verdict.headline}", width, "", "  ")]
+    # A failure that went another way is seen in both lists; elsewhere one list decides.
+    every = verbosity > 0 or verdict.state in {"fails differently", "no longer reproduces"}
+    for name, result in verdict.lists.items():
+        checks = [check for check in result.checks if verbosity > 0 or not check.held]
+        if checks and (every or name == verdict.decided_by):
+            rows = [row for check in checks for row in check_rows(check, verdict.file, width)]
+            blocks.append([f"  {TITLES[name]}", *rows])
+    if (decisive := verdict.decisive) is not None and decisive.finding is not None:
+        _, _, course = format_finding(decisive.finding, width=width - 2).partition("\n\n")  # its headline is in ours
         blocks.append(["  " + row if row else "" for row in course.splitlines()])
-    rows = [row for note in verdict.notes for row in wrap_text(note, width, "  note  ")]
-    rows += [row for check in verdict.human for row in wrap_text(check, width, "  needs human  ")]
+    rows = [row for note in list_notes(verdict) for row in wrap_text(note, width, "  note  ")]
+    rows += [row for check in verdict.to_read for row in wrap_text(check, width, "  for people to read  ")]
     rows += wrap_text(format_served(verdict), width, "  served  ")
     blocks.append(rows)
     blocks.append([f"  {label}:  {escape_line(command)}" for label, command in verdict.next])
     return "\n".join(row for block in blocks if block for row in (*block, ""))[:-1]
 
 
+def list_notes(verdict: Verdict) -> list[str]:
+    """Return the notes of a verdict and of its lists, each once."""
+    return [*dict.fromkeys([*verdict.notes, *(note for result in verdict.lists.values() for note in result.notes)])]
+
+
 def format_served(verdict: Verdict) -> str:
-    """Return the policy, and what came of it."""
-    return f"{verdict.served} ({verdict.answers})" if verdict.answers else verdict.served
+    """Return how the agent was served: once where both lists were held against the same run."""
+    served = {name: f"{each.served} ({each.answers})".removesuffix(" ()") for name, each in verdict.lists.items()}
+    if len({*served.values()}) < 2:
+        return next(iter(served.values()), verdict.served)
+    return "; ".join(f"{name} checks {text}" for name, text in served.items())
 
 
 def check_rows(check: Checked, file: str, width: int) -> list[str]:
     """Return a check: whether it holds, in its words, where it stands, and what was there instead."""
-    word = {True: "holds", False: "fails", None: "unsaid"}[check.held]
-    rows = wrap_text(check.text, width, f"  {word:<7} ")
+    word = {True: "holds", False: "fails", None: "unknown"}[check.held]
+    rows = wrap_text(check.text, width, f"    {word:<7} ")
     if check.place:
-        rows.append(f"{' ' * 10}{file}:{check.place}")
-    return rows + [row for line in check.lines for row in wrap_text(line, width, " " * 12, " " * 14)]
+        rows.append(f"{' ' * 12}{file}:{check.place}")
+    return rows + [row for line in check.lines for row in wrap_text(line, width, " " * 14, " " * 16)]
 
 
-def format_panel(
-    verdicts: Sequence[Verdict], *, title: str, width: int = 80, network: str = "", evidence: str = ""
-) -> str:
-    """Return both halves in one look: reproduced or not, how much of the desired holds, who served, what now."""
+def format_to_read(count: int) -> str:
+    """Return how many checks are for people: "1 check is for people to read"."""
+    return f"{format_count(count, 'check')} {'is' if count == 1 else 'are'} for people to read"
+
+
+def format_panel(verdict: Verdict, *, title: str, width: int = 80, network: str = "", evidence: str = "") -> str:
+    """Return a case in one look: whether it holds, what each list came to, how it was served."""
     width = max(NARROW, width)
-    first = verdicts[0]
-    rows = wrap_text(f"{first.case}: {title}" if title else first.case, width, "", "  ")
-    for verdict in verdicts:
-        rows += label_rows(*format_panel_row(verdict), width)
-    if first.word != "cold":
-        human = [text for verdict in verdicts for text in verdict.human]
-        rows += label_rows("needs human", str(len(human)), width)
-        rows += [row for text in human for row in label_rows("", text, width)]
-        policies = dict.fromkeys(f"{verdict.half} {format_served(verdict)}" for verdict in verdicts)
-        rows += label_rows("served", "; ".join(policies), width)
+    rows = wrap_text(f"{verdict.case}: {title}" if title else verdict.case, width, "", "  ")
+    rows += label_rows("verdict", format_word(verdict), width)
+    for name, result in verdict.lists.items():
+        rows += label_rows(f"{name} checks", result.text.replace(f" {name} checks hold", " hold"), width)
+    if verdict.to_read:
+        rows += label_rows("to read", format_to_read(len(verdict.to_read)), width)
+        rows += [row for text in verdict.to_read for row in label_rows("", text, width)]
+    if verdict.word != "cold":
+        rows += label_rows("served", format_served(verdict), width)
     rows += label_rows("network", network, width) if network else []
-    unheard = {library: place for verdict in verdicts for library, place in verdict.unheard.items()}
-    for library, place in unheard.items():
+    for library, place in verdict.summary.unheard.items():
         rows += label_rows("unheard", f"{place} loads {library} with ctypes: what it does is not refused", width)
-    fine = all(verdict.outcome != "failed" for verdict in verdicts)
-    rows += label_rows("as expected", f"{'yes' if fine else 'NO'} (expect: {first.expect})", width)
     rows += label_rows("evidence", evidence, width) if evidence else []
     return "\n".join(rows)
 
 
-def format_panel_row(verdict: Verdict) -> tuple[str, str]:
-    """Return the line of one half in the panel."""
-    match verdict.word, verdict.half:
-        case "cold", _:
-            return "cold", verdict.headline.removeprefix("cold: ")
-        case (("cannot say" | "broken" | "no runner"), half):
-            return "failure reproduced" if half == "observed" else half, verdict.headline
-        case _, "observed":
-            return "failure reproduced", "yes" if verdict.word == "reproduced" else "no"
-        case _:
-            robust = ": robust, no proof" if verdict.word == "robust" else ""
-            count = sum(1 for check in verdict.checks if check.held)
-            return "desired", f"{count} of {len(verdict.checks)} hold{robust}"
+def format_word(verdict: Verdict) -> str:
+    """Return whether a case holds, and the state that says so: "holds by position: fixed (expect: fixed)"."""
+    if verdict.word == "cold" or not verdict.lists:
+        return f"{verdict.word}: {verdict.headline}"
+    if verdict.outcome in {"skipped", "expected"}:
+        return verdict.headline
+    by = " by position" if verdict.word == "holds" and "by position" in verdict.state else ""
+    state = f": {verdict.state.removesuffix(by)}" if verdict.state else ""
+    return f"{verdict.word}{by}{state} (expect: {verdict.expect})"
 
 
 def label_rows(label: str, text: str, width: int) -> list[str]:
@@ -170,26 +226,13 @@ def label_rows(label: str, text: str, width: int) -> list[str]:
     return wrap_text(text, width, f"  {label:<{PANEL_LABEL}}  ")
 
 
-@dataclass(frozen=True, slots=True)
-class HalfSummary:
-    """What the end of a session needs of a verdict: it crosses xdist; the names are those of `Verdict`."""
-
-    case: str
-    file: str
-    word: Word
-    human: tuple[str, ...] = ()
-    network: str = ""
-    unheard: dict[str, str] = field(default_factory=dict)
-    neighbours: tuple[int, int] = (0, 0)
-
-
-def count_halves(halves: Sequence[HalfSummary]) -> str:
-    """Return the line at the end of a session: how many halves came to what, and what waits for people."""
-    words = Counter(half.word for half in halves)
-    cases = len({(half.file, half.case) for half in halves})
-    human = sum(len(half.human) for half in halves)
-    counts = [f"{words[word]} {word}" for word in WORDS if words[word]]
-    counts += [f"needs human {human}"] if human else []
-    tried, holding = (sum(half.neighbours[place] for half in halves) for place in (0, 1))
+def count_cases(cases: Sequence[CaseSummary]) -> str:
+    """Return the line at the end of a session: "cases: 5 hold (3 reproduce, 2 fixed), 1 cold, 2 changed"."""
+    words, states = Counter(case.word for case in cases), Counter(case.state for case in cases if case.word == "holds")
+    kinds = ", ".join(f"{count} {state}" for state, count in sorted(states.items(), reverse=True))
+    counts = [re.sub(r"(?<!\b1 )\b(hold|reproduce)s\b", r"\1", f"{words['holds']} holds ({kinds})")] if kinds else []
+    counts += [f"{words[word]} {word}" for word in WORDS if words[word]]
+    counts += [format_to_read(count)] if (count := sum(case.to_read for case in cases)) else []
+    tried, holding = (sum(case.neighbours[place] for case in cases) for place in (0, 1))
     counts += [f"{format_count(tried, 'neighbour')} of fixes, {holding} hold"] if tried else []
-    return f"{format_count(cases, 'case')}: {', '.join(counts)}"
+    return f"cases: {', '.join(counts)}"

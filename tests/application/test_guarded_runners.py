@@ -83,9 +83,9 @@ def evaluator(root, runner, *, expect="reproduces", **given):
     return made, folder / "case.yaml"
 
 
-def verdicts(root, runner, **given):
+def verdict(root, runner, **given):
     made, file = evaluator(root, runner, **given)
-    return [made.hear(file, half) for half in ("observed", "desired")]
+    return made.evaluate(read(file))
 
 
 def answer(messages):
@@ -116,15 +116,16 @@ def after_another_divergence(messages):
     calls_home()
 
 
-def test_one_that_swallows_the_refusal_fails_both_halves_whatever_is_expected(tmp_path):
+def test_one_that_swallows_the_refusal_fails_the_case_whatever_is_expected(tmp_path):
     for runner in (at_once, at_the_end, after_another_divergence):
         for expect in ("reproduces", "fixed"):
-            for half in verdicts(tmp_path / f"{runner.__name__}-{expect}", runner, expect=expect):
-                assert (half.word, half.outcome) == ("cannot say", "failed"), half.headline
-                (note,) = (note for note in half.notes if note.startswith("refused: "))
+            case = verdict(tmp_path / f"{runner.__name__}-{expect}", runner, expect=expect)
+            assert (case.word, case.outcome) == ("cannot tell", "failed"), case.headline
+            for result in case.lists.values():
+                (note,) = (note for note in result.notes if note.startswith("refused: "))
                 assert note.startswith("refused: 1 connect to 127.0.0.1:9 from ")
-                assert [label for label, _ in half.next] == ["see the frozen run"]
-    assert [half.outcome for half in verdicts(tmp_path, answer)] == ["passed", "expected"], "those who ask nobody"
+            assert [label for label, _ in case.next] == ["see the recording"]
+    assert verdict(tmp_path, answer).word == "holds", "of one that asks nobody"
 
 
 def test_a_command_may_ask_its_proxy_for_the_hosts_that_the_project_allows(tmp_path):
@@ -136,7 +137,7 @@ def test_a_command_may_ask_its_proxy_for_the_hosts_that_the_project_allows(tmp_p
 
     told = []
     made, file = evaluator(tmp_path, answer, allow_hosts=("db.example.com",))
-    made.hearing_outside(read(file), Command()).verdict("observed")
+    made.evaluate(read(file), command=Command())
     assert told[0]["NO_PROXY"] == "127.0.0.1,localhost,::1,db.example.com"
     assert told[0]["HTTPS_PROXY"].startswith("http://agentreplay:")
 

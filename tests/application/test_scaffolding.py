@@ -39,7 +39,7 @@ FILES = sorted(
     for file in (TRACES / kind).rglob("*")
     if file.is_file() and "schemas" not in file.parent.name
 )
-TOLD = ScaffoldOptions(folder=Path("cases/refund"), test="cases/refund/case.yaml::observed", today="2026-11-22")
+TOLD = ScaffoldOptions(folder=Path("cases/refund"), test="cases/refund/case.yaml::refund", today="2026-11-22")
 
 
 def made_of(found):

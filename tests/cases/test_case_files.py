@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.cases import render
-from pytest_agentreplay.cases.case import HALVES, Case, CaseSource, Check, ServingPolicy
+from pytest_agentreplay.cases.case import LIST_NAMES, Case, CaseSource, Check, ServingPolicy
 from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.errors import CaseError
 
@@ -212,9 +212,7 @@ def test_words_of_other_packages_are_taken_when_they_are_named():
 def test_the_headline_is_that_of_the_case():
     case, line = read(FULL), parse.headline(FULL.encode())
     assert (line.id, line.expect, line.labels, line.title) == (case.id, case.expect, case.labels, case.title)
-    assert line.halves == ("observed", "desired")
     assert parse.headline(b"observed: 7\nid: [x]\nlabels: {a: b}\n").labels == ()
-    assert parse.headline(b"semantic: [x]\n").halves == ("desired",)
     assert parse.headline(b"expect: cold\ncold: {reason: gone}\n").reason == "gone"
     with pytest.raises(CaseError, match=r"case.yaml:1:1"):
         parse.headline(b"- 1\n")
@@ -231,7 +229,7 @@ def test_a_quick_look_loads_no_model():
 
 
 def without_places(case):
-    bare = {half: tuple(replace(check, place="") for check in case.checks(half)) for half in HALVES}
+    bare = {half: tuple(replace(check, place="") for check in case.checks(half)) for half in LIST_NAMES}
     return replace(case, places={}, **bare)
 
 
@@ -271,12 +269,12 @@ CASES = st.builds(
     id=st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._-]{0,20}", fullmatch=True),
     title=LINES | st.just(""),
     input=st.none() | st.fixed_dictionaries({"arguments": ARGUMENTS}),
-    runners=st.dictionaries(st.sampled_from(HALVES), LINES),
+    runners=st.dictionaries(st.sampled_from(LIST_NAMES), LINES),
     observed=CHECKS,
     desired=CHECKS,
     semantic=st.lists(LINES, max_size=3).map(tuple),
     expect=st.sampled_from(["reproduces", "fixed"]),
-    serving=st.fixed_dictionaries(dict.fromkeys(HALVES, st.builds(ServingPolicy, SERVED, TOOLS, SERVED))),
+    serving=st.fixed_dictionaries(dict.fromkeys(LIST_NAMES, st.builds(ServingPolicy, SERVED, TOOLS, SERVED))),
     ignore=st.lists(st.sampled_from(["$.now", "$..id"]), max_size=2).map(tuple),
     labels=st.lists(LINES, max_size=3).map(tuple),
     extras=st.dictionaries(LINES.map(lambda text: f"x-{text}"), LINES | st.integers(), max_size=2),

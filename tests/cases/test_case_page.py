@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from pytest_agentreplay.cases import fixtures
-from pytest_agentreplay.cases.case import HALVES
+from pytest_agentreplay.cases.case import LIST_NAMES
 from pytest_agentreplay.cases.checks import WORDS
 from pytest_agentreplay.cases.checks.values import COMPARISONS
 from pytest_agentreplay.cases.evidence import frozen
@@ -34,7 +34,7 @@ def case_of(text):
 
 
 def judged(case):
-    return [result.held for half in HALVES for result in judge(case, half, EVIDENCE).results]
+    return [result.held for half in LIST_NAMES for result in judge(case, half, EVIDENCE).results]
 
 
 def test_every_example_is_read_and_the_first_reproduces_and_is_not_fixed():

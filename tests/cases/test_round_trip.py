@@ -59,12 +59,10 @@ def put(project, version):
     shutil.copy(EXAMPLES / "refund" / f"{version}.py", project.root / "agent.py")
 
 
-def judged(support, **wanted):
-    """Run all cases: each half of each comes to what is wanted of it; what was said."""
+def run_cases(support):
+    """What pytest prints of all cases, which pass."""
     done = support.run("-v", "cases")
-    found = re.findall(r"^cases/(\S+)/case\.yaml::(\w+) (\w+)", done.stdout, re.MULTILINE)
-    assert {half for _, half, _ in found} == {"observed", "desired"}, done.stdout
-    assert [one for one in found if one[2] != wanted[one[1]]] == [], done.stdout
+    assert re.findall(r"^cases/\S+::(\w+) PASSED", done.stdout, re.MULTILINE) == ["own", "trace"], done.stdout
     assert done.returncode == 0
     return done.stdout
 
@@ -79,9 +77,9 @@ def test_a_failing_test_and_an_export_of_it_become_cases_that_fail_and_then_hold
     ):
         done = support.command(*made, "--runner", "refunds")
         assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 reproduced" in judged(support, observed="PASSED", desired="XFAIL")
+    assert "cases: 2 hold (2 reproduce)" in run_cases(support)
     put(support, "fixed")
     for file in support.root.glob("cases/*/case.yaml"):
         support.edit(file, "expect: reproduces", "expect: fixed")
-    judged(support, observed="PASSED", desired="PASSED")
+    assert "cases: 2 hold (2 fixed" in run_cases(support)
     assert support.server.hits == hits

@@ -54,11 +54,11 @@ def test_a_trace_becomes_a_case_and_so_does_a_snapshot(typed, scaffolded):
     assert "The answer says 'I have refunded' after issue_refund failed" in scaffolded.out
     assert scaffolded.out.endswith("next: read cases/refund/case.yaml, then\n  pytest cases/refund\n")
     snapshot = codec.loads((CASE / "run.snapshot.json").read_bytes(), file="run")
-    assert (snapshot.sealed, snapshot.run.header.test) == (True, "cases/refund/case.yaml::observed")
+    assert (snapshot.sealed, snapshot.run.header.test) == (True, "cases/refund/case.yaml::refund")
 
     assert typed("scaffold", CASE / "run.snapshot.json", "--out", "cases/again", "--runner", "refunds").code == 0
     made = read_case("cases/again")
-    assert (made.source.format, made.source.id) == ("snapshot", "cases/refund/case.yaml::observed")
+    assert (made.source.format, made.source.id) == ("snapshot", "cases/refund/case.yaml::refund")
     assert made.runners == {"observed": "refunds", "desired": "refunds"}
     assert "source-trace.jsonl" not in contents(Path("cases/again"))
     assert [check.word for check in made.observed] == ["output", "tool_failed"]

@@ -106,7 +106,7 @@ def test_a_pending_failure_is_named_by_what_differs_from_the_snapshot(root, type
     assert kept["signature"]["path"] == "$.seed"
     assert (kept["replays"], kept["turn"]) == (False, 1)
     done = typed("cluster", "--replay", "all")
-    assert (done.code, done.out.splitlines()[0]) == (1, "0 of 1 failure green, 1 cannot be replayed")
+    assert (done.code, done.out.splitlines()[0]) == (1, "0 of 1 failure gone, 1 cannot be replayed")
 
 
 def test_the_cases_of_this_project_that_were_kept_of_one_failure(root, typed):

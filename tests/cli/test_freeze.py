@@ -76,7 +76,7 @@ def test_a_failing_run_becomes_a_case_that_is_true_of_it(project, typed):
     assert ("output", {"contains": "sorry"}) in [(check.word, check.wanted) for check in case.desired]
     assert judge(case, "observed", frozen(run)).holds
     assert not judge(case, "desired", frozen(run)).holds
-    assert run.header.test == "cases/test_sorry/case.yaml::observed"
+    assert run.header.test == "cases/test_sorry/case.yaml::test_sorry"
     assert [*contents(folder / "fixtures")] == ["lookup_order-1.yaml", "refund-1.yaml"]
     assert done.out.endswith("next: read cases/test_sorry/case.yaml, then\n  pytest cases/test_sorry\n")
 

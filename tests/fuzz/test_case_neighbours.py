@@ -50,7 +50,7 @@ def test_a_fix_that_holds_on_the_case_alone_fails(docket):
     try:
         done = docket.pytest("-o", "agentreplay_neighbours=40", agent="fixed")
         said = " ".join(done.stdout.split())
-        assert "the fix holds on the case, and not beside it: 40 neighbours, " in said
+        assert "not fixed on neighbours of the case: 40 neighbours, " in said
         assert "repeated effect: refund(" in said
         assert "agentreplay fuzz cases/refund/case.yaml" in said
     finally:
@@ -64,7 +64,7 @@ def test_a_case_is_fuzzed_and_its_failure_is_kept_beside_it(docket):
     assert kept
     assert all('base: "../refund"' in each.read_text(encoding="utf-8") for each in kept)
     done = docket.pytest("-rx", agent="fixed")
-    assert f"{len(kept)} xfailed" in done.stdout, done.stdout
+    assert f"({len(kept)} reproduce, 1 fixed by position)" in done.stdout, done.stdout
     lint = docket.project.command("lint", "cases")
     assert lint.returncode == 0, lint.stdout
     said = docket.replay(kept[0].parent, agent="fixed")
@@ -76,7 +76,7 @@ def test_an_invariant_that_is_no_function_is_no_fault_of_a_fix(docket):
     docket.case(**FIXED)
     done = docket.pytest("-o", "agentreplay_neighbours=2", "-o", "agentreplay_invariants=shop:gone", agent="fixed")
     assert "the invariant shop:gone cannot be imported: AttributeError" in " ".join(done.stdout.split())
-    assert "not beside it" not in done.stdout
+    assert "on neighbours of" not in done.stdout
     assert "Traceback" not in done.stdout
     assert done.returncode == 1
 

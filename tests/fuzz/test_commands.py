@@ -91,15 +91,16 @@ def test_a_sound_test_has_no_failure_and_a_failure_names_the_smallest_neighbour_
     command(shop, "fuzz", "test_shop.py::test_settle", "--budget", "60", "--dir", "kept", code=1)
     assert file.read_text(encoding="utf-8").endswith("# mine\n")
     loaded = " ".join(shop.options)
-    done = shop.run("kept", "-rx", MODEL_URL=NOBODY, PYTEST_ADDOPTS=loaded)
-    assert f"XFAIL kept/{file.parent.name}/case.yaml::neighbour - breaks: repeated effect: refund" in done.stdout
+    done = shop.run("kept", "-rp", MODEL_URL=NOBODY, PYTEST_ADDOPTS=loaded)
+    assert f"PASSED kept/{file.parent.name}/case.yaml::{file.parent.name}" in done.stdout
+    assert "cases: 1 holds (1 reproduces)" in done.stdout
     shop.edit("agent.py", "            refund(order)\n", "            attempt or refund(order)\n")
     try:
         done = shop.run("kept", MODEL_URL=NOBODY, PYTEST_ADDOPTS=loaded)
-        assert "passes unexpectedly: the invariants hold: set expect: fixed" in done.stdout
+        assert "the invariants hold. Set expect: fixed in kept/" in " ".join(done.stdout.split())
         file.write_text(text.replace("expect: reproduces", "expect: fixed"), encoding="utf-8")
         done = shop.run("kept", MODEL_URL=NOBODY, PYTEST_ADDOPTS=loaded)
-        assert "1 case: 1 holds" in done.stdout
+        assert "cases: 1 holds (1 fixed)" in done.stdout
         assert done.returncode == 0
     finally:
         shop.edit("agent.py", "            attempt or refund(order)\n", "            refund(order)\n")

@@ -47,7 +47,7 @@ def cases_of(data, folder):
     """The cases of a trace, each read again; the refusal, which is one line, as a text."""
     file = folder / "trace.json"
     file.write_bytes(data if isinstance(data, bytes) else data.encode())
-    told = ScaffoldOptions(folder=folder / "cases" / "c", test="cases/c/case.yaml::observed", today="2026-11-22")
+    told = ScaffoldOptions(folder=folder / "cases" / "c", test="cases/c/case.yaml::c", today="2026-11-22")
     began, said = time.process_time(), ""
     try:
         found = imported([file], Policy(), {})

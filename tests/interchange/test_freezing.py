@@ -56,7 +56,7 @@ def stored(*steps, **more):
     more = {"input": "I want my money back for A-1001.", "output": DONE, "status": "ok"} | more
     source = Source(format="langsmith-runs", id="r-1")
     trace = Trace(source=source, id="r-1", name="refund-agent", started=BEGAN, steps=steps, **more)
-    return codec.loads(codec.dumps(frozen_run(trace, test="cases/refund/case.yaml::observed")), file="run").run
+    return codec.loads(codec.dumps(frozen_run(trace, test="cases/refund/case.yaml::refund")), file="run").run
 
 
 def test_a_trace_comes_back_from_a_snapshot_with_its_turns_tools_and_facts():

@@ -1,4 +1,4 @@
-"""The vocabulary: what can be said of a run, the same in both halves of a case and in `run.assert_*`.
+"""The vocabulary: what can be said of a run, the same in both lists of a case and in `run.assert_*`.
 
     endings   status output error exchange no_secret_in_output     amounts    turns tokens cost duration
     calls     tool_called tool_not_called tool_failed forbidden_tools tool_order repeated_call

@@ -69,7 +69,7 @@ def model() -> type[BaseModel]:
         arguments: dict[str, Any] = maybe("of the runner, by name")
 
     class Runners(BaseModel):
-        """A runner for each half."""
+        """A runner for each list of checks."""
 
         model_config = checked
         observed: word = maybe()
@@ -94,7 +94,7 @@ def model() -> type[BaseModel]:
     near = Annotated[Annotated[str, Tag("(text)")] | Annotated[float, Tag("(number)")], Discriminator(form_checks.tag)]
 
     class Serve(BaseModel):
-        """How each half is served."""
+        """How the agent is served for each list of checks."""
 
         model_config = checked
         observed: serving = maybe("strict unless said")
@@ -131,14 +131,14 @@ def model() -> type[BaseModel]:
         title: line = Field("", description="in a line, for people")
         source: Source = maybe("where it comes from")
         input: Input = maybe("what the agent is given")
-        runner: runners = maybe("key of the runner, or one for each half")
+        runner: runners = maybe("key of the runner, or one for each list of checks")
         expect: Literal["reproduces", "fixed", "cold"] = Field(
             "reproduces", description="what is so today: the failure, its fix, or a trace that cannot be replayed"
         )
         observed: checks = Field([], description="what went wrong: true of the frozen run")
         desired: checks = Field([], description="what a fixed agent must show")
         semantic: Annotated[list[sentence], most] = Field([], description="what a person, or a judge, has to say")
-        serve: Serve = maybe("what a boundary answers, for each half")
+        serve: Serve = maybe("what a boundary answers, for each list of checks")
         matching: CaseMatching = maybe("when two calls are the same")
         tolerance: dict[word, near] = Field(
             {},

@@ -16,7 +16,7 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.cases.case import DEFAULT_SERVING, HALVES, Case, CaseSource, Check, ServingPolicy
+from pytest_agentreplay.cases.case import DEFAULT_SERVING, LIST_NAMES, Case, CaseSource, Check, ServingPolicy
 from pytest_agentreplay.cases.checks import WORDS, invalid, no_word
 from pytest_agentreplay.cases.schema import check_fields, model
 from pytest_agentreplay.codec import strict_yaml
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from pytest_agentreplay.cases.case import Half
+    from pytest_agentreplay.cases.case import ListName
     from pytest_agentreplay.codec.strict_yaml import Document
     from pytest_agentreplay.core.rules import Place
 
@@ -45,7 +45,6 @@ class Headline:
     id: str = ""
     expect: str = "reproduces"
     labels: tuple[str, ...] = ()
-    halves: tuple[Half, ...] = ()
     title: str = ""
     reason: str = ""
     base: str = ""
@@ -61,7 +60,6 @@ def headline(data: bytes, *, file: str = "case.yaml") -> Headline:
         id=_text(value.get("id")),
         expect=_text(value.get("expect")) or "reproduces",
         labels=tuple(one for one in labels if isinstance(one, str)) if isinstance(labels, list) else (),
-        halves=tuple(half for half in HALVES if value.get(half) or (half == "desired" and value.get("semantic"))),
         title=_text(value.get("title")),
         base=_text(value.get("base")),
         reason=_text(cold.get("reason")) if isinstance(cold, dict) else "",
@@ -149,26 +147,26 @@ class CaseParser:
                     yield path, unknown(path, known_at(path))
 
     def _of_the_words(self, value: dict[str, Any]) -> Iterator[tuple[Place, str]]:
-        for half in HALVES:
-            items = value.get(half)
+        for list_name in LIST_NAMES:
+            items = value.get(list_name)
             for at, item in enumerate(items if isinstance(items, list) else ()):
                 if not isinstance(item, dict):
                     continue  # the model has said so
                 if len(item) != 1:
                     yield (
-                        (half, at),
+                        (list_name, at),
                         f"a check is one word and what it wants, and here are {len(item)}: one line with - each",
                     )
                 for word in item:
                     if word not in WORDS and self._words is not None and word not in self._words and not self._newer:
-                        yield (half, at, word), no_word(word, self._words)
+                        yield (list_name, at, word), no_word(word, self._words)
 
     def _of_the_whole(self, value: dict[str, Any]) -> Iterator[tuple[Place, str]]:
         """What no type says; asked of what is of its type alone."""
-        for half in HALVES:
-            for at, item in enumerate(_items(value.get(half))):
+        for list_name in LIST_NAMES:
+            for at, item in enumerate(_items(value.get(list_name))):
                 for word, wanted in (item if isinstance(item, dict) else {}).items():
-                    yield from _asked((half, at, word), word, wanted)
+                    yield from _asked((list_name, at, word), word, wanted)
         expect, cold = value.get("expect", "reproduces"), value.get("cold")
         if (expect == "cold") != (cold is not None):
             yield (
@@ -190,11 +188,11 @@ class CaseParser:
             if isinstance(how, str | int | float) and not isinstance(how, bool):
                 yield from _refused(("tolerance", place), tolerance.parse, place, str(how), "arguments")
 
-    def _checks(self, value: dict[str, Any], half: Half) -> tuple[Check, ...]:
+    def _checks(self, value: dict[str, Any], list_name: ListName) -> tuple[Check, ...]:
         places = self._document.places
         return tuple(
-            Check(word, wanted, places.get((half, at, word), ""))
-            for at, item in enumerate(value.get(half) or ())
+            Check(word, wanted, places.get((list_name, at, word), ""))
+            for at, item in enumerate(value.get(list_name) or ())
             for word, wanted in item.items()
         )
 
@@ -256,10 +254,10 @@ def made(value: dict[str, Any], file: str, folder: Path) -> Case:
         title=value.get("title", ""),
         source=CaseSource(**fields, losses=tuple(source.get("losses", ()))),
         input=value.get("input"),
-        runners={half: it for half in HALVES if isinstance(it := keys(runner).get(half, runner), str)},
+        runners={name: it for name in LIST_NAMES if isinstance(it := keys(runner).get(name, runner), str)},
         semantic=tuple(value.get("semantic", ())),
         expect=value.get("expect", "reproduces"),
-        serving={half: serving(half, keys(value.get("serve")).get(half)) for half in HALVES},
+        serving={list_name: serving(list_name, keys(value.get("serve")).get(list_name)) for list_name in LIST_NAMES},
         ignore=tuple(matching.get("ignore", ())),
         order=matching.get("order", "auto"),
         tolerance={place: str(how) for place, how in keys(value.get("tolerance")).items()},
@@ -273,11 +271,11 @@ def made(value: dict[str, Any], file: str, folder: Path) -> Case:
     )
 
 
-def serving(half: Half, said: Any) -> ServingPolicy:
-    """How a half is served: as it says, a word for all of it or for each kind, else as that half is."""
+def serving(list_name: ListName, said: Any) -> ServingPolicy:
+    """How the agent is served for a list of checks: a word for all calls or for each kind, else its default."""
     if isinstance(said, str):
         return ServingPolicy(said, said, said)  # type: ignore[arg-type]  # the model knows the words
-    return replace(DEFAULT_SERVING[half], **keys(said))
+    return replace(DEFAULT_SERVING[list_name], **keys(said))
 
 
 def keys(value: Any) -> dict[str, Any]:

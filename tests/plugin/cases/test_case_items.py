@@ -65,27 +65,21 @@ CASES = {
     "terminal": {"edit": replacing("id: terminal", 'id: "\\e[31mred"')},
 }
 CASES_TOLD = """
-PASSED frozen observed
-XFAIL frozen desired - not fixed yet: 1 of 2 hold
-PASSED refunds observed
-XFAIL refunds desired - not fixed yet: 1 of 2 hold
-PASSED waiting observed
-XFAIL waiting desired - not fixed yet: 1 of 2 hold
-FAILED back observed - FAILURE REPRODUCED: 2 of 2 checks of its signature hold, served strict
-FAILED back desired - not fixed: 1 of 2 hold
-FAILED nobody observed - a runner is needed
-FAILED nobody desired - a runner is needed
-PASSED two-runners observed
-FAILED two-runners desired - not fixed: 1 of 2 hold
-FAILED holds-anyway desired - broken case: all of desired holds on the frozen run
+PASSED frozen frozen
+PASSED refunds refunds
+PASSED waiting waiting
+FAILED back back - FAILURE REPRODUCED: 2 of 2 observed checks hold, served strict. Type: git bisect run agentreplay
+FAILED nobody nobody - expect: fixed needs today's agent. Write its runner, runner: KEY, in cases/nobody/case.yaml
+FAILED two-runners two-runners - not fixed: 1 of 2 desired checks hold. Fix the agent, then run agentreplay replay
+FAILED holds-anyway holds-anyway - broken case: all desired checks hold on the recording of the failure
 XFAIL cold cold - cold: tool results were not captured (missing: result of lookup_order, call 2)
-FAILED unknown-runner observed - no runner 'refund' is declared: did you mean refunds?
-FAILED unknown-word observed - cases/unknown-word/case.yaml:15:5: 'shorter_than' is no word of a check
-FAILED odd case - cases/odd/case.yaml:2:1: is no YAML
-FAILED lost observed - cases/lost/case.yaml: run.snapshot.json is missing beside it
-FAILED linked observed - cases/linked/run.snapshot.json: is not a plain file
-FAILED elsewhere observed - cases/elsewhere: lies behind a link
-FAILED terminal observed - cases/terminal/case.yaml:2:1: id is the name of the folder
+FAILED unknown-runner unknown-runner - no runner 'refund' is declared: did you mean refunds?
+FAILED unknown-word unknown-word - cases/unknown-word/case.yaml:15:5: 'shorter_than' is no word of a check
+FAILED odd odd - cases/odd/case.yaml:2:1: is no YAML
+FAILED lost lost - cases/lost/case.yaml: run.snapshot.json is missing beside it
+FAILED linked linked - cases/linked/run.snapshot.json: is not a plain file
+FAILED elsewhere elsewhere - cases/elsewhere: lies behind a link
+FAILED terminal terminal - cases/terminal/case.yaml:2:1: id is the name of the folder
 """
 
 
@@ -101,12 +95,13 @@ def test_what_each_case_comes_to_with_the_agent_as_it_was(docket):
     done = docket.pytest("-rA", COLUMNS="300")
     assert missing(done, CASES_TOLD) == [], done.stdout
     assert done.returncode == 1
-    assert "8 cases: 6 reproduced, 5 not fixed, 1 broken, 2 no runner, 1 cold" in done.stdout
+    assert "cases: 3 hold (3 reproduce), 1 cold, 2 changed, 1 broken, 1 no runner\n" in done.stdout
     assert "agentreplay_runners = refund = shop.cases:run_refund" in done.stdout
     assert "agentreplay_runners = KEY = shop.cases:run_refund" in done.stdout
     assert '--runner-cmd "python agent.py"' in done.stdout
     assert "\x1b" not in done.stdout, "nothing of a case acts on the terminal"
-    back = done.stdout.partition("_ back::observed _")[2].partition("_ back::desired _")[0]
+    assert "11 failed, 3 passed, 1 xfailed" in done.stdout, "a case is one item"
+    back = done.stdout.partition("_ back _")[2].partition("_ elsewhere _")[0]
     assert "the fix no longer holds; find the commit that undid it:  git bisect start HEAD" in back
     assert "git bisect run agentreplay replay cases/back\n" in back
     assert "agentreplay show cases/back/run.snapshot.json" in back
@@ -142,14 +137,12 @@ FIXED = {
     "only-words": {"edit": in_words},
 }
 FIXED_TOLD = """
-FAILED open observed - this failure no longer reproduces: set expect: fixed (1 of 2 checks of its signature hold)
-FAILED open desired - passes unexpectedly: all of desired holds (2 of 2 hold): set expect: fixed
-PASSED fixed observed
-PASSED fixed desired
-XFAIL hooks desired - not fixed yet: 3 of 4 hold
-FAILED untrue observed - broken case: the failure signature is not true of its own frozen run (1 of 2 hold)
-PASSED words observed
-PASSED words desired
+FAILED open open - the failure no longer reproduces; all desired checks hold. Set expect: fixed in cases/open/case.yaml
+PASSED fixed fixed
+FAILED hooks hooks - fails differently: 1 of 2 observed checks hold, 3 of 4 desired checks hold. Compare with agentreplay
+FAILED untrue untrue - broken case: the observed checks do not hold on its own recording (1 of 2 observed checks hold)
+PASSED words words
+FAILED only-words only-words - the failure no longer reproduces (1 of 2 observed checks hold); 1 check is for people
 """
 
 
@@ -160,18 +153,13 @@ def test_what_each_case_comes_to_with_a_fixed_agent_and_hooks(docket):
     done = docket.pytest("-rA", agent="fixed", COLUMNS="200")
     assert missing(done, FIXED_TOLD) == [], done.stdout
     assert done.returncode == 1
-    assert "if the failure is mended:  set expect: fixed in cases/open/case.yaml" in done.stdout
     assert "cases/untrue/case.yaml:11:5" in done.stdout
-    assert "needs human 4" in done.stdout
-    assert re.search(
-        r"SKIPPED \[1\] cases/only-words/case.yaml:\d+: needs human: 1 check in words, and no other", done.stdout
-    )
+    assert "4 checks are for people to read" in done.stdout
 
 
 OTHER_TOLD = """
-FAILED strict observed - cannot say whether the failure reproduces: today's run left the frozen one: [AR-PROMPT] turn 1/3: model m-1
-XFAIL strict desired - not fixed yet: today's run left the frozen one at turn 1/3
-FAILED lax observed - FAILURE REPRODUCED: 2 of 2 checks of its signature hold, served model position, tools arguments, other strict
+FAILED strict strict - cannot tell whether the failure reproduces: today's run left its recording: [AR-PROMPT] turn 1/3: model m-1
+FAILED lax lax - FAILURE REPRODUCED: 2 of 2 observed checks hold, served model position, tools arguments, other strict
 """
 
 
@@ -184,18 +172,17 @@ def test_a_run_that_left_the_frozen_one_shows_nothing_and_one_by_position_no_pro
     assert "--snapshot-record" not in done.stdout, "a case is not recorded anew"
     done = docket.pytest("cases/lax", "-v", agent="rewritten")
     assert done.returncode == 0, done.stdout
-    assert "1 case: 1 not reproduced, 1 robust" in done.stdout
+    assert "cases: 1 holds (1 fixed by position)" in done.stdout
 
 
 DEAD_TOLD = """
-FAILED open observed - cannot say whether the failure reproduces: the agent died before it asked for anything
-XFAIL open desired - not fixed yet: the agent died before it asked for anything
-FAILED fixed desired - cannot say whether it is fixed: the agent died before it asked for anything
-XFAIL meant desired - not fixed yet: 1 of 3 hold
+FAILED open open - cannot tell whether the failure reproduces: the agent dies before it asks for anything
+FAILED fixed fixed - cannot tell whether the failure reproduces: the agent dies before it asks for anything
+FAILED meant meant - cannot tell whether the failure reproduces: the agent dies before it asks for anything
 """
 STUMBLING_TOLD = (
-    "FAILED meant observed - this failure no longer reproduces, but the agent fails otherwise "
-    "(0 of 2 checks of its signature hold)"
+    "FAILED meant meant - fails differently: 0 of 2 observed checks hold, and the agent ends with an error. "
+    "Compare with agentreplay show cases/meant/run.snapshot.json"
 )
 
 
@@ -207,7 +194,7 @@ def test_an_agent_that_dies_or_fails_otherwise_shows_neither_failure_nor_fix(doc
     done = docket.pytest("-rA", agent="dies", COLUMNS="200")
     assert missing(done, DEAD_TOLD) == [], done.stdout
     assert "note  the agent ended with KeyError: 'no such customer'" in done.stdout
-    done = docket.pytest("-rA", "-k", "meant and observed", agent="stumbles", COLUMNS="200")
+    done = docket.pytest("-rA", "-k", "meant", agent="stumbles", COLUMNS="200")
     assert missing(done, STUMBLING_TOLD) == [], done.stdout
     assert "note  the agent ended with TypeError: what now" in done.stdout
 
@@ -232,7 +219,7 @@ def test_what_is_no_runner_is_told(docket):
         "gone:run": "gone cannot be imported",
         "shop:PROMPT": "is str, and no function",
     }.items():
-        done = docket.pytest("-rA", "-k", "observed", "-o", f"agentreplay_runners=refunds = {path}", COLUMNS="200")
+        done = docket.pytest("-rA", "-o", f"agentreplay_runners=refunds = {path}", COLUMNS="200")
         assert said in "\n".join(told(done))
     done = docket.pytest("-o", "agentreplay_runners=refunds = shop.run")
     assert done.returncode == 4
@@ -253,31 +240,33 @@ def test_nothing_of_a_case_runs_while_it_is_collected_and_a_foreign_file_of_that
     with edited(docket.project, "shop.py", SHOP, "raise SystemExit('imported')"):
         done = passed(docket.pytest("--co", "-q", "cases", "suite"))
     listed = [line for line in done.stdout.splitlines() if "::" in line]
-    assert listed == ["cases/refund/case.yaml::observed", "cases/refund/case.yaml::desired"]
+    assert listed == ["cases/refund/case.yaml::refund"]
 
 
 def test_selection_by_marker_label_and_word(docket):
     docket.case("one", more=STRICT + "labels: [refund, slow-bank, skip]\n")
     docket.case("two")
-    one = ["cases/one/case.yaml::observed", "cases/one/case.yaml::desired"]
-    two = [line.replace("one", "two") for line in one]
+    one, two = ["cases/one/case.yaml::one"], ["cases/two/case.yaml::two"]
     wanted = {
         ("-m", "agentreplay_case"): [*one, *two],
         ("-m", "slow_bank and label_skip", "-k", "slow-bank"): one,  # a label is data, and skips nothing
-        ("-k", "observed and two"): two[:1],
-        ("cases/one/case.yaml::desired",): one[1:],
+        ("-k", "two"): two,
+        ("cases/one/case.yaml::one",): one,
+        # The names of the two items that a case was.
+        ("cases/one/case.yaml::desired", "cases/two/case.yaml::observed"): [*one, *two],
     }
     for words, items in wanted.items():
         done = docket.pytest("--co", "-q", "--strict-markers", *words)
         assert [line for line in done.stdout.splitlines() if "::" in line] == items, words
 
 
-def test_last_failed_runs_the_failed_half_again_and_runxfail_shows_what_is_not_fixed(docket):
+def test_last_failed_runs_a_failed_case_again_and_runxfail_fails_a_cold_one(docket):
     docket.case()
+    docket.case("cold", expect="cold", runner="", more=COLD)
     words = ("-p", "pytest_agentreplay.plugin", "cases")
     environ = {"AGENT": "broken", "MODEL_URL": NOBODY}
     done = docket.project.child("pytest", *words, "-rA", "--runxfail", COLUMNS="200", **environ)
-    assert missing(done, "FAILED refund desired - not fixed yet: 1 of 2 hold") == [], done.stdout
+    assert missing(done, "FAILED cold cold - tool results were not captured") == [], done.stdout
     assert "1 xfailed" in docket.project.child("pytest", *words, "--lf", "-q", **environ).stdout
 
 
@@ -286,7 +275,7 @@ def test_xdist_brings_the_verdicts_together(docket, dist):
     for name in ("a", "b", "c"):
         docket.case(name)
     done = passed(docket.pytest("-p", "xdist.plugin", "-n", "2", "--dist", dist, "-q"))
-    assert "3 cases: 3 reproduced, 3 not fixed" in done.stdout
+    assert "cases: 3 hold (3 reproduce)" in done.stdout
 
 
 ANNOTATING = """
@@ -302,24 +291,25 @@ def pytest_runtest_logreport(report):
 def test_junit_has_the_facts_and_an_annotation_stands_at_the_check_that_failed(docket):
     """The plugin of GitHub's annotations reads where a report is, and the one line of its crash."""
     docket.project.write(annotating=ANNOTATING)
-    docket.case(expect="fixed", more=STRICT + 'semantic: ["kindly"]\n')
+    wants_more = replacing('output: {not_contains: "Here', 'output: {contains: "Here')
+    docket.case(expect="fixed", more=STRICT + 'semantic: ["kindly"]\n', edit=wants_more)
     docket.case("odd", edit=lambda text: text.replace("status", "stat").replace("expect:", "expects:"))
     words = ("--junitxml=out.xml", "-o", "junit_family=xunit1", "-p", "annotating", "-q", "-s")
-    done = docket.pytest(*words)
+    done = docket.pytest(*words, agent="fixed")
     found = {case.get("classname"): case for case in ET.parse(docket.root / "out.xml").iter("testcase")}
     case = found["cases.refund.case.yaml"]
-    assert case.get("name") == "desired"
+    assert case.get("name") == "refund"
     assert {one.get("name"): one.get("value") for one in case.iter("property")} == {
         "agentreplay.case": "refund",
-        "agentreplay.half": "desired",
         "agentreplay.expect": "fixed",
-        "agentreplay.served": "strict",
-        "agentreplay.verdict": "not fixed",
-        "agentreplay.needs_human": "1",
+        "agentreplay.verdict": "changed",
+        "agentreplay.state": "not fixed",
+        "agentreplay.served": "strict (model 3 strict, tools 2 strict)",
+        "agentreplay.to_read": "1",
     }
     rows = [json.loads(found) for found in re.findall(r"^[F.]*(\[\[.*)$", done.stdout, re.MULTILINE)]
     file = "cases/refund/case.yaml"
-    assert [[file, 13], str(docket.root / file), 14, "not fixed: 1 of 2 hold"] in rows, done.stdout
+    assert [[file, 13], str(docket.root / file), 14] in [row[:3] for row in rows], done.stdout
     odd = next(row for row in rows if "odd" in row[3])
     assert odd[0] == ["cases/odd/case.yaml", odd[2] - 1]
     assert re.match(rf"cases/odd/case.yaml:{odd[2]}:\d+: ", odd[3])
@@ -351,7 +341,7 @@ def test_secrets_are_not_shown_and_a_frozen_run_that_was_edited_is_no_evidence_o
     plain = 'return "The refund failed." if'
     with edited(docket.project, "shop.py", plain, 'return "Here is your refund " + os.environ["MODEL_API_KEY"] if'):
         done = docket.pytest("-vv", "-rA", agent="fixed", CI="1", COLUMNS="200")
-    told = "FAILED edited observed - cases/edited/run.snapshot.json: was edited after it was sealed"
+    told = "FAILED edited edited - cases/edited/run.snapshot.json: was edited after it was sealed"
     assert missing(done, told) == [], done.stdout
     assert "[[redacted:" in done.stdout
     assert docket.project.environ["MODEL_API_KEY"] not in done.stdout + done.stderr
