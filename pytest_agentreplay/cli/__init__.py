@@ -8,6 +8,7 @@
     linting     lint                                    casework    scaffold freeze   sharing   cold bundle
     stale_checks   stale                                stepping   step
     initializing   init                                 live_commands   compare lineup drift
+    reviewing   review                                  summarizing   summarize
 
 Each verb takes the parsed options and gives the exit code.
 """
@@ -36,12 +37,14 @@ from pytest_agentreplay.cli import (
     locking,
     redacting,
     replaying,
+    reviewing,
     runs,
     sealed,
     serving,
     sharing,
     stale_checks,
     stepping,
+    summarizing,
 )
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, INTERRUPTED, SAME, USAGE, complain, say
 from pytest_agentreplay.core.order_permutations import LIMIT
@@ -212,6 +215,8 @@ def build_parser() -> argparse.ArgumentParser:
     accept.add_argument("--requests", action="store_true", help="take changed requests under the recorded replies")
     accept.add_argument("--rule", metavar="PATH=REASON", help="leave a body field out of the comparison, everywhere")
     accept.add_argument("--reason", default="", help="why every recorded reply still holds (with --requests)")
+    reviewing.add_verb(everyday)
+    summarizing.add_verb(everyday)
     drift = everyday(
         "drift", live_commands.drift, "what live runs gave over time, by day and model: a table and a plot"
     )
