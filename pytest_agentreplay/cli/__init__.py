@@ -21,6 +21,7 @@ import os
 import sys
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, NoReturn
 
 from pytest_agentreplay.cli import (
@@ -215,8 +216,8 @@ def build_parser() -> argparse.ArgumentParser:
     accept.add_argument("--requests", action="store_true", help="take changed requests under the recorded replies")
     accept.add_argument("--rule", metavar="PATH=REASON", help="leave a body field out of the comparison, everywhere")
     accept.add_argument("--reason", default="", help="why every recorded reply still holds (with --requests)")
-    reviewing.add_verb(everyday)
-    summarizing.add_verb(everyday)
+    for module in (reviewing, summarizing):
+        module.add_verbs(SimpleNamespace(add=everyday))
     drift = everyday(
         "drift", live_commands.drift, "what live runs gave over time, by day and model: a table and a plot"
     )

@@ -4,28 +4,27 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cli.saying import NOTHING, SAME, complain, say, say_data, width
 from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
 
     from pytest_agentreplay.runs.pending_review import ReviewedRun
 
 KEYS = "a accept  A accept all of this kind  s skip  d whole difference  q quit  ? help"
 
 
-def add_verb(verb: Callable[..., argparse.ArgumentParser]) -> None:
-    """Declare the verb and its arguments."""
-    review_parser = verb("review", review, "look at what waits, turn by turn, and accept or leave it by a key")
-    review_parser.add_argument(
+def add_verbs(verbs: Any) -> None:
+    """Declare `review`."""
+    review_verb = verbs.add("review", review, "look at what waits, turn by turn, and accept or leave it by a key")
+    review_verb.add_argument(
         "what", nargs="*", metavar="PATH", help="files, folders, or the ids of tests (default: the whole project)"
     )
-    review_parser.add_argument("--list", action="store_true", help="only list what waits, and what to type")
-    review_parser.add_argument("--json", action="store_true", help="print the list as plain data")
+    review_verb.add_argument("--list", action="store_true", help="only list what waits, and what to type")
+    review_verb.add_argument("--json", action="store_true", help="print the list as plain data")
 
 
 def review(options: argparse.Namespace) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cli.saying import DAMAGED, SAME, say, say_data
 from pytest_agentreplay.errors import CaseError, SnapshotError
@@ -14,7 +14,6 @@ from pytest_agentreplay.store.projects import ini_lines, root_above
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
 
     from pytest_agentreplay.core.live.budget import Prices
     from pytest_agentreplay.core.model import JsonObject, Run
@@ -22,15 +21,15 @@ if TYPE_CHECKING:
     from pytest_agentreplay.store.git_revisions import Repository
 
 
-def add_verb(verb: Callable[..., argparse.ArgumentParser]) -> None:
-    """Declare the verb and its arguments."""
+def add_verbs(verbs: Any) -> None:
+    """Declare `summarize`."""
     about = "what a branch changes in recorded runs, as a comment for its pull request"
-    summarize_parser = verb("summarize", summarize, about)
-    summarize_parser.add_argument(
+    summarize_verb = verbs.add("summarize", summarize, about)
+    summarize_verb.add_argument(
         "revisions", metavar="BASE..HEAD", help="two revisions of git; BASE alone: against the files here"
     )
-    summarize_parser.add_argument("--json", action="store_true", help="print plain data")
-    summarize_parser.add_argument("--out", type=Path, metavar="FILE", help="write it there instead of printing it")
+    summarize_verb.add_argument("--json", action="store_true", help="print plain data")
+    summarize_verb.add_argument("--out", type=Path, metavar="FILE", help="write it there instead of printing it")
 
 
 def summarize(options: argparse.Namespace) -> int:

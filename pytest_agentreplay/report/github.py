@@ -82,7 +82,7 @@ def format_step_summary(diverged: Sequence[DivergedTest], replayed: int) -> str:
     ]
     for each in diverged[:MOST_ROWS]:
         test, code = each.cause.test, each.cause.code
-        what = each.cause.headline.removeprefix(f"[{code}] ")
+        what = each.cause.headline.removeprefix(f"[{code}] ").removeprefix(f"turn {each.turn}: ")
         cells = (test, code, each.turn or "-", what, f"pytest -vv {selecting(test)}")
         rows.append(f"| {' | '.join(escape_code(cell, cell=True) for cell in cells)} |")
     if (left := len(diverged) - MOST_ROWS) > 0:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.core.align import divergences
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.diff import diff
-from pytest_agentreplay.core.diff.texts import excerpt
+from pytest_agentreplay.core.diff.texts import brief, excerpt
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.live.observation import observe
 from pytest_agentreplay.core.turns import is_model
@@ -23,7 +23,7 @@ from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.report.escape import escape_code, escape_line, escape_markdown
 from pytest_agentreplay.report.finding import find_cause
 from pytest_agentreplay.report.findings import describe_comparison
-from pytest_agentreplay.report.transcript_writer import get_tool_name
+from pytest_agentreplay.report.transcript_writer import get_tool_name, read_system_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -54,7 +54,7 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class ChangedRun:
-    """A run at two revisions: `changes` are its own in words, `codes` those of its divergences, in order."""
+    """A run at two revisions: `changes` are its own in words, `codes` say of which kinds they are."""
 
     file: str
     before: RunFacts
@@ -125,9 +125,14 @@ def compare_runs(
         for finding in findings:
             causes.setdefault(find_cause(finding, file).digest, []).append((finding, run.header.test))
         facts = read_facts(before, prices), read_facts(run, prices)
-        changes = (*list_fact_changes(*facts), *list_tool_changes(read_tools(before), read_tools(run)))
-        codes = tuple(finding.code for finding in findings)
-        comparison.changed.append(ChangedRun(file, *facts, changes, codes, former.get(file, "")))
+        (old_prompt, old_tools), (new_prompt, new_tools) = read_offers(before), read_offers(run)
+        prompt_changes = list_prompt_changes(old_prompt, new_prompt)
+        tool_changes = list_tool_changes(old_tools, new_tools)
+        # A request that differs in several ways is one finding, under the code that counts most.
+        codes = [Kind.PROMPT.code] * bool(prompt_changes) + [Kind.SCHEMA.code] * bool(tool_changes)
+        codes = [*dict.fromkeys([*codes, *(finding.code for finding in findings)])]
+        changes = (*prompt_changes, *tool_changes, *list_fact_changes(*facts))
+        comparison.changed.append(ChangedRun(file, *facts, changes, tuple(codes), former.get(file, "")))
     comparison.removed = {
         file: read_facts(run, prices)
         for file, run in sorted(old.items())
@@ -166,10 +171,16 @@ def read_facts(run: Run, prices: Prices) -> RunFacts:
     )
 
 
-def read_tools(run: Run) -> dict[str, Json]:
-    """Return the tools that a run offers its models, by name: each as it was sent last."""
-    models = (READER.read_call(x.call) for x in run.exchanges if is_model(x.call, READER))
-    return {get_tool_name(tool): tool for reading in models for tool in reading.tools}
+def read_offers(run: Run) -> tuple[str, dict[str, Json]]:
+    """Return the prompts of a run, each once, and the tools that it offers its models, by name."""
+    models = [READER.read_call(x.call) for x in run.exchanges if is_model(x.call, READER)]
+    prompts = dict.fromkeys(read_system_text(text) for reading in models for text in reading.system)
+    return "\n".join(prompts), {get_tool_name(tool): tool for reading in models for tool in reading.tools}
+
+
+def list_prompt_changes(before: str, after: str) -> list[str]:
+    """Return in words how two prompts differ; recorded text in it is code."""
+    return [] if before == after else [f"system text {escape_code(brief(before, after))}"]
 
 
 def list_fact_changes(before: RunFacts, after: RunFacts) -> list[str]:
@@ -252,10 +263,10 @@ def list_blocks(comparison: Comparison) -> Iterable[str]:
     if comparison.changed:
         yield "**What changed in each run**"
     for run in comparison.changed:
-        about = [*run.changes, *([] if run.codes else ["the agent does the same"])]
+        about = [*run.changes] or ["" if run.codes else "the agent does the same"]
         was = f" (was {escape_code(run.former)})" if run.former else ""
         codes = ", ".join(f"{TITLES.get(code, code)}" for code in dict.fromkeys(run.codes))
-        yield f"- {escape_code(run.after.test)}{was}: {'; '.join([*([codes] if codes else []), *about])}"
+        yield f"- {escape_code(run.after.test)}{was}: {'; '.join(filter(None, [codes, *about]))}"
     for word, files in (("New", comparison.new), ("Removed", comparison.removed)):
         for file, facts in files.items():
             yield f"- {word}: {escape_code(facts.test)} in {escape_code(file)}, {describe_facts(facts)}"
@@ -276,7 +287,8 @@ def format_shared_change(change: SharedChange) -> str:
         rows += [f"  before  {escape_line(recorded)}", f"  now     {escape_line(now)}"]
     if (left := len(change.differences) - MOST_DIFFERENCES) > 0:
         rows += ["", f"and {left} more difference{'s' * (left > 1)}"]
-    title = f"**{TITLES.get(change.code, change.code)}**, {where}: {names}{f' and {more} more' if more > 0 else ''}"
+    kind = TITLES.get(change.code, change.code)
+    title = f"**{kind[0].upper()}{kind[1:]}**, {where}: {names}{f' and {more} more' if more > 0 else ''}"
     return f"{title}\n\n" + escape_markdown("\n".join(rows))
 
 

@@ -103,10 +103,9 @@ def list_reviewed(words: Iterable[str], here: Path) -> list[ReviewedRun]:
             if any(place.is_relative_to(folder) for place in (file, layout.home_path(file) or file)):
                 yield file
 
-    homes = {layout.home_path(file): file for file in candidates}
-    chosen = select_files(words, here, lambda _: candidates, list_below)
-    wanted = dict.fromkeys(homes.get(file, file) for file in chosen)
-    runs = [read_changed(file, changed[file]) if file in changed else read_waiting(file) for file in wanted]
+    chosen = {*select_files(words, here, lambda _: candidates, list_below)}
+    files = [file for file in candidates if {file, layout.home_path(file)} & chosen]
+    runs = [read_changed(file, changed[file]) if file in changed else read_waiting(file) for file in files]
     return sorted(runs, key=lambda reviewed: reviewed.pending is None and not reviewed.problem)
 
 

@@ -37,7 +37,7 @@ from pytest_agentreplay import settings
 from pytest_agentreplay.cli import build_parser
 from pytest_agentreplay.demo.script import Ask, default_script
 from tests.support import forking
-from tests.support.project import Project
+from tests.support.project import ON_CI, Project
 from tests.support.tables import words
 
 ROOT = Path(__file__).parents[2]
@@ -133,7 +133,8 @@ class PlayedPage:
         self.server = server
         self.flags = flags
         self.pending = []
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "AGENTREPLAY", "COV")) and k != "CI"}
+        ours = ("PYTEST", "AGENTREPLAY", "COV")
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(ours) and k not in ON_CI}
         self.environ = kept | {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
