@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.live.budget import Prices
     from pytest_agentreplay.core.model import JsonObject, Run
-    from pytest_agentreplay.report.pull_request import Comparison
+    from pytest_agentreplay.report.pull_request import RevisionComparison
     from pytest_agentreplay.store.git_revisions import Repository
 
 
@@ -52,16 +52,16 @@ def summarize(options: argparse.Namespace) -> int:
     return DAMAGED if comparison.unreadable else SAME
 
 
-def compare_revisions(repository: Repository, words: str) -> Comparison:
+def compare_revisions(repository: Repository, words: str) -> RevisionComparison:
     """Return what the revisions `words` record otherwise."""
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.dialects import READER, RULES
-    from pytest_agentreplay.report.pull_request import Comparison, compare_runs, list_case_changes
+    from pytest_agentreplay.report.pull_request import RevisionComparison, compare_runs, list_case_changes
     from pytest_agentreplay.runs.offline_session import list_accepted_rules
 
     root = root_above(Path.cwd())
     commits = repository.read_range(words)
-    comparison = Comparison(*commits)
+    comparison = RevisionComparison(*commits)
     runs: tuple[dict[str, Run], dict[str, Run]] = ({}, {})
     for path in repository.list_changed(*commits):
         try:

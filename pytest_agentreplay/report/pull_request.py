@@ -26,7 +26,7 @@ from pytest_agentreplay.report.findings import describe_comparison
 from pytest_agentreplay.report.transcript_writer import get_tool_name, read_system_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from pytest_agentreplay.core.live.budget import Prices
     from pytest_agentreplay.core.matching import Matching
@@ -66,16 +66,14 @@ class ChangedRun:
 
 @dataclass(frozen=True, slots=True)
 class SharedChange:
-    """One change with the tests behind it. `differences` are (path, note, recorded, now)."""
+    """One change, as the first test with it shows it, and all tests behind it."""
 
-    code: str
-    headline: str
-    differences: tuple[tuple[str, str, str, str], ...]
+    finding: Finding
     tests: tuple[str, ...]
 
 
 @dataclass(slots=True)
-class Comparison:
+class RevisionComparison:
     """What differs between two revisions. `renamed` are files with the same run under another name."""
 
     base: str
@@ -104,7 +102,7 @@ class Comparison:
 
 
 def compare_runs(
-    comparison: Comparison, old: Mapping[str, Run], new: Mapping[str, Run], matching: Matching, prices: Prices
+    comparison: RevisionComparison, old: Mapping[str, Run], new: Mapping[str, Run], matching: Matching, prices: Prices
 ) -> None:
     """Add to `comparison` what differs between the runs of two revisions, by their files."""
     prices = tuple(prices)
@@ -139,7 +137,9 @@ def compare_runs(
         if file not in new and file not in former.values()
     }
     several = sorted(causes.values(), key=lambda group: -len(group))
-    comparison.shared = [make_shared_change(group[0][0], [test for _, test in group]) for group in several]
+    comparison.shared = [
+        SharedChange(group[0][0], tuple(dict.fromkeys(test for _, test in group))) for group in several
+    ]
 
 
 def match_renamed(removed: Mapping[str, Run], added: Mapping[str, Run]) -> dict[str, str]:
@@ -154,6 +154,7 @@ def match_renamed(removed: Mapping[str, Run], added: Mapping[str, Run]) -> dict[
                 former[file] = same
                 del left[same]
 
+    # Equal runs first: a test may have been renamed while another one took its name.
     match(lambda before, run: before.exchanges == run.exchanges)
     match(lambda before, run: before.header.test.rpartition("::")[2] == run.header.test.rpartition("::")[2])
     return former
@@ -196,9 +197,9 @@ def list_fact_changes(before: RunFacts, after: RunFacts) -> list[str]:
     if before.tokens != after.tokens:
         sides = (f"{facts.tokens:,}" if facts.tokens is not None else "unknown" for facts in (before, after))
         changes.append(f"tokens {' -> '.join(sides)}")
-        costs = [facts.cost for facts in (before, after)]
-        told = " -> ".join("unknown" if cost is None else f"USD {cost:.4f}" for cost in costs)
-        changes.append(f"cost {told}{' (no price in `agentreplay_prices`)' if None in costs else ''}")
+        costs = ["unknown" if facts.cost is None else f"USD {facts.cost:.4f}" for facts in (before, after)]
+        why = " (no price in `agentreplay_prices`)" if "unknown" in costs else ""
+        changes.append(f"cost {' -> '.join(dict.fromkeys(costs))}{why}")
     return changes
 
 
@@ -212,13 +213,6 @@ def list_tool_changes(before: Mapping[str, Json], after: Mapping[str, Json]) -> 
             where = escape_code(f"{first.path} {first.note}".rstrip())
             changes.append(f"schema of {escape_code(name)} changed: {where}{f' and {len(more)} more' if more else ''}")
     return changes
-
-
-def make_shared_change(finding: Finding, tests: Sequence[str]) -> SharedChange:
-    """Return the change that `finding` describes, and the tests behind it."""
-    rows = [line for line in finding.lines if line.what == "difference"]
-    differences = tuple((line.text, line.label, *excerpt(line.recorded, line.now, SIDE)) for line in rows)
-    return SharedChange(finding.code, finding.headline, differences, tuple(dict.fromkeys(tests)))
 
 
 def list_case_changes(before: Mapping[str, Json] | None, after: Mapping[str, Json] | None) -> list[str]:
@@ -238,11 +232,11 @@ def format_field(document: Mapping[str, Json], name: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def format_comment(comparison: Comparison, command: str) -> str:
+def format_comment(comparison: RevisionComparison, command: str) -> str:
     """Return the comment; `command` prints all of it as data, and is named where blocks are left out."""
     blocks = [f"**agentreplay: {comparison.verdict}.**", *list_blocks(comparison)]
     kept: list[str] = []
-    room = LONGEST - 500
+    room = LONGEST - 500  # for the last line, which says what is left out
     for block in blocks:
         room -= len(block) + 2
         if room < 0:
@@ -254,7 +248,7 @@ def format_comment(comparison: Comparison, command: str) -> str:
     return "\n\n".join(kept) + "\n"
 
 
-def list_blocks(comparison: Comparison) -> Iterable[str]:
+def list_blocks(comparison: RevisionComparison) -> Iterable[str]:
     """Yield the blocks of a comment, the most important first."""
     for file, why in comparison.unreadable.items():
         yield f"- cannot be read: {escape_code(file)}\n\n{escape_markdown(why)}"
@@ -281,13 +275,15 @@ def format_shared_change(change: SharedChange) -> str:
     names = ", ".join(map(escape_code, change.tests[:MOST_NAMES]))
     more = len(change.tests) - MOST_NAMES
     where = f"the same change in {len(change.tests)} runs" if len(change.tests) > 1 else "in 1 run"
-    rows = [escape_line(change.headline)]
-    for path, note, recorded, now in change.differences[:MOST_DIFFERENCES]:
-        rows += ["", escape_line(f"{path}   {note}".rstrip())]
-        rows += [f"  before  {escape_line(recorded)}", f"  now     {escape_line(now)}"]
-    if (left := len(change.differences) - MOST_DIFFERENCES) > 0:
+    headline, differences = change.finding.headline, [x for x in change.finding.lines if x.what == "difference"]
+    rows = [escape_line(headline)]
+    for line in differences[:MOST_DIFFERENCES]:
+        before, now = map(escape_line, excerpt(line.recorded, line.now, SIDE))
+        place = line.text if line.label in headline else f"{line.text}   {line.label}"
+        rows += ["", escape_line(place), f"  before  {before}", f"  now     {now}"]
+    if (left := len(differences) - MOST_DIFFERENCES) > 0:
         rows += ["", f"and {left} more difference{'s' * (left > 1)}"]
-    kind = TITLES.get(change.code, change.code)
+    kind = TITLES.get(change.finding.code, change.finding.code)
     title = f"**{kind[0].upper()}{kind[1:]}**, {where}: {names}{f' and {more} more' if more > 0 else ''}"
     return f"{title}\n\n" + escape_markdown("\n".join(rows))
 

@@ -152,8 +152,9 @@ def read_changed(file: Path, before: bytes | None) -> ReviewedRun:
 
 def describe_changes(home: Path, old: Run, new: Run) -> tuple[Finding, ...]:
     """Return a finding for each turn in which two runs part; `ReviewWalk` says what to type."""
-    found = (describe_comparison(each, "", "") for each in list_divergences(old, new, root_above(home.parent)))
-    return tuple(replace(each, lines=tuple(line for line in each.lines if line.what != "next")) for each in found)
+    differing = list_divergences(old, new, root_above(home.parent))
+    findings = [describe_comparison(divergence, "", "") for divergence in differing]
+    return tuple(replace(each, lines=tuple(line for line in each.lines if line.what != "next")) for each in findings)
 
 
 class ReviewWalk:

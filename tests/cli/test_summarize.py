@@ -89,7 +89,7 @@ def test_the_same_as_data_and_to_a_file(summarize, tmp_path):
     data = json.loads(summarize("0..1", "--json").out)
     assert {"verdict", "new", "removed", "renamed", "changed", "shared", "cases", "unreadable"} <= data.keys()
     assert len(data["changed"]) == 3
-    (request,) = [shared for shared in data["shared"] if shared["code"] == "AR-SCHEMA"]
+    (request,) = [shared for shared in data["shared"] if shared["finding"]["code"] == "AR-SCHEMA"]
     assert len(request["tests"]) == 3
     file = tmp_path / "comment.md"
     told = summarize("0..1", "--out", file)

@@ -13,7 +13,7 @@ from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.report.escape import escape_code
 from pytest_agentreplay.report.pull_request import (
     LONGEST,
-    Comparison,
+    RevisionComparison,
     RunFacts,
     compare_runs,
     format_comment,
@@ -35,7 +35,7 @@ def run_of(text, answer="fine"):
 
 
 def compared(old, new):
-    comparison = Comparison("a" * 40, "b" * 40)
+    comparison = RevisionComparison("a" * 40, "b" * 40)
     compare_runs(comparison, old, new, Matching(READER, RULES), ())
     return comparison
 
@@ -77,6 +77,11 @@ def test_a_comment_has_an_end_and_says_what_it_leaves_out():
 def test_what_a_run_comes_to_and_what_has_no_price():
     before = RunFacts("t", "passed", 7, ("m",), 1200, 0.015)
     assert list_fact_changes(before, before) == []
+    unpriced = RunFacts("t", "passed", 7, ("m",), 1, None)
+    assert list_fact_changes(unpriced, RunFacts("t", "passed", 7, ("m",), None, None)) == [
+        "tokens 1 -> unknown",
+        "cost unknown (no price in `agentreplay_prices`)",
+    ]
     assert list_fact_changes(before, RunFacts("t", "failed", 8, ("n",), 1300, None)) == [
         "test `passed` -> `failed`",
         "turns 7 -> 8",

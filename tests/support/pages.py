@@ -147,6 +147,11 @@ class PlayedPage:
             "COLUMNS": "80",
             "NO_COLOR": "1",
             "GIT_CONFIG_GLOBAL": os.devnull,
+            **{
+                f"GIT_{who}_{what}": "you@example.invalid"
+                for who in ("AUTHOR", "COMMITTER")
+                for what in ("NAME", "EMAIL")
+            },
         }
 
     def play(self):
