@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def add_verbs(verbs: Any) -> None:
     """Declare `summarize`."""
-    about = "what a branch changes in recorded runs, as a comment for its pull request"
+    about = "what a branch changes in recorded runs, for its pull request"
     summarize_verb = verbs.add("summarize", summarize, about)
     summarize_verb.add_argument(
         "revisions", metavar="BASE..HEAD", help="two revisions of git; BASE alone: against the files here"
