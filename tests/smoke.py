@@ -34,7 +34,7 @@ def test_record_then_replay(tmp_path):
     said = (tmp_path / "said").read_text(encoding="utf-8").splitlines()
     assert len(said) == 3, "recorded, proved, replayed"
     assert len(set(said)) == 1, "a replay gives the recorded value"
-    for words in (["lock"], ["verify", "."], ["lock", "--check"]):
+    for words in (["verify", "--lock"], ["verify", "."]):
         done = subprocess.run(
             [sys.executable, "-m", "pytest_agentreplay", *words],
             cwd=tmp_path,

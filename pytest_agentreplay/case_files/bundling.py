@@ -113,6 +113,15 @@ def places(name: str, data: bytes, policy: Policy, environ: Mapping[str, str]) -
     return [f"{name}:{one.place}: {one.category}" for one in found]
 
 
+def is_bundle(file: Path) -> bool:
+    """Return whether a file is meant as a bundle, be it damaged."""
+    try:
+        data = files.read(file, LARGEST) if files.head(file, 2) == b"PK" else b""
+    except SnapshotError:
+        return False
+    return LISTING.encode() in data or FILE.encode() in data
+
+
 def open_bundle(file: Path) -> dict[str, bytes]:
     """The files of the case in a bundle, by name. Raises CaseError for one that is damaged, changed or hostile."""
     name = format_path(file)

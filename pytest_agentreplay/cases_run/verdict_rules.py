@@ -247,7 +247,7 @@ PROOFS = {"fixed": "fixed", "robust": "robust, not proven"}
 
 def keeps(line: Line) -> bool:
     """Whether a step that a finding offers is one for a case too: it neither records nor accepts, and runs no test."""
-    return not line.text.startswith(("pytest ", "agentreplay accept", "agentreplay reseal"))
+    return not line.text.startswith(("pytest ", "agentreplay accept"))
 
 
 def sibling(file: str, name: str) -> str:

@@ -8,14 +8,38 @@ from collections import defaultdict
 from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, NOTHING, SAME, USAGE, complain, say
+from pytest_agentreplay.cli.sealed import recover, reseal
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import AgentReplayError, SettingsError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.store.display_path import format_path
 
+if TYPE_CHECKING:
+    from pytest_agentreplay.cli.verb_table import Verbs
+
 WANTED = 'agentreplay accept FILE --requests --reason "why every reply still holds"'
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """Declare `accept`."""
+    about = "take pending runs, changed requests, edited snapshots, or one rule for all of them"
+    verb = verbs.add("accept", accept, about, policy=True)
+    what = "snapshots or pending runs: their files, folders, or the ids of tests"
+    verb.add_argument("what", nargs="*", metavar="WHAT", help=what)
+    verb.add_argument("--all", action="store_true", help="those of the whole project")
+    only = "only where all changes are of this kind, AR-PROMPT for example; may be given several times"
+    verb.add_argument("--code", action="append", default=[], type=code, metavar="CODE", help=only)
+    verb.add_argument("--dry-run", action="store_true", help="only say what would be taken")
+    verb.add_argument("--rule", metavar="PATH=REASON", help="leave a body field out of the comparison, everywhere")
+    ways = verb.add_mutually_exclusive_group()
+    ways.add_argument("--requests", action="store_true", help="take changed requests under the recorded replies")
+    ways.add_argument("--edited", action="store_true", help="seal snapshots that were edited on purpose")
+    recovered = "list interrupted and refused recordings, or make a run of one; --policy redacts it more"
+    ways.add_argument("--recover", action="store_true", help=recovered)
+    verb.add_argument("--reason", default="", help="why replies still hold (--requests), why it was edited (--edited)")
 
 
 def code(text: str) -> str:
@@ -28,10 +52,20 @@ def code(text: str) -> str:
 
 
 def accept(options: argparse.Namespace) -> int:
-    """`agentreplay accept [WHAT...] [--all] [--code CODE] [--requests --reason WHY] [--dry-run] [--rule ...]`."""
+    """`agentreplay accept [WHAT...] [--all] [--code CODE] [--requests | --edited | --recover] [--rule ...]`."""
     from pytest_agentreplay.runs import accept as accepting
     from pytest_agentreplay.store.projects import root_above
 
+    if options.policy and not options.recover:
+        return complain("--policy is for recordings that were refused: add --recover", USAGE)
+    if (options.edited or options.recover) and (options.all or options.code or options.dry_run):
+        return complain("--edited and --recover take files alone", USAGE)
+    if options.recover:
+        return recover([*map(Path, options.what)], options.policy or ())
+    if options.edited:
+        if not options.what:
+            return complain("say which snapshot was edited: agentreplay accept FILE --edited --reason WHY", USAGE)
+        return max(reseal(Path(word), options.reason.strip()) for word in options.what)
     if options.rule is not None:
         path, _, reason = options.rule.partition("=")
         say(accepting.accept_rule(root_above(Path.cwd()), path.strip(), reason.strip()))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from pytest_agentreplay.cli.verb_table import Verbs
     from pytest_agentreplay.core.reply_separators import Separator
     from pytest_agentreplay.runs.key_audit_run import ProjectAudit
 
@@ -24,8 +25,19 @@ VALUES = 4
 """Values of a field that are named; of the others their number."""
 
 
+def add_verbs(verbs: Verbs) -> None:
+    """Declare `audit`."""
+    audit_verb = verbs.add("audit", audit, "find fields that are not compared and yet decide on replies", json=True)
+    audit_verb.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="snapshots, or folders (default: all)")
+    audit_verb.add_argument("--rules", action="store_true", help="print the fields that are not compared, and why")
+
+
 def audit(options: argparse.Namespace) -> int:
-    """`agentreplay audit [PATH...] [--json]`."""
+    """`agentreplay audit [PATH...] [--json]`, `agentreplay audit --rules`."""
+    if options.rules:
+        from pytest_agentreplay.cli.sealed import rules
+
+        return rules(options)
     from pytest_agentreplay.runs.key_audit_run import audit_snapshots
 
     root = root_above(Path.cwd())

@@ -1,4 +1,4 @@
-"""The verbs that make a case of a failure: from a trace of another tool, from a snapshot, from the run just seen."""
+"""`agentreplay scaffold`: a case of a test's last run, a snapshot, a trace of another tool, or a bundle."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.redacting import chosen_policy
-from pytest_agentreplay.cli.saying import DIVERGED, NOTHING, SAME, USAGE, complain, say
+from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, complain, say
 from pytest_agentreplay.core.paths import quoted
-from pytest_agentreplay.errors import AgentReplayError, SettingsError
+from pytest_agentreplay.errors import AgentReplayError, CaseError, SettingsError
 from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import root_above
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.case_files.scaffold import Scaffold, ScaffoldOptions
     from pytest_agentreplay.case_files.trace_import import Import
+    from pytest_agentreplay.cli.verb_table import Verbs
     from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.interchange.trace import Trace
 
@@ -32,12 +33,43 @@ MANY = 20
 """Files of one folder that are read together where one of them alone is not enough."""
 
 
+def add_verbs(verbs: Verbs) -> None:
+    """Declare `scaffold`."""
+    about = "make a case: of a test's last run, a snapshot, traces of another tool, or a bundle"
+    verb = verbs.add("scaffold", scaffold, about, policy=True)
+    what = "a test's id, a snapshot, a bundle, or traces, which are read together"
+    verb.add_argument("what", nargs="+", metavar="WHAT", help=what)
+    verb.add_argument("--from", dest="format", default="", metavar="FORMAT", help="read traces as this format")
+    one_run = "the run to take, where a file holds several"
+    verb.add_argument("--run", dest="wanted", default="", metavar="ID", help=one_run)
+    all_runs = "take every run of every file, each into a folder below DIR"
+    verb.add_argument("--all", action="store_true", help=all_runs)
+    verb.add_argument("--cold", action="store_true", help="keep as a cold case what was not captured")
+    verb.add_argument("--out", type=Path, metavar="DIR", help="the case's folder (default: cases/NAME)")
+    verb.add_argument("--runner", default="", metavar="KEY", help="the runner of the case, by its key")
+    verb.add_argument("--force", action="store_true", help="write over files that are not what would be written")
+
+
+def is_test(word: str) -> bool:
+    """Return whether a word is meant as the id of a test."""
+    return word.endswith(".py") or ("::" in word and not os.path.lexists(word))
+
+
 def scaffold(options: argparse.Namespace) -> int:
-    """`agentreplay scaffold TRACE|SNAPSHOT... [--out DIR] [--from FORMAT] [--run ID | --all]`."""
+    """`agentreplay scaffold NODEID|SNAPSHOT|BUNDLE|TRACE... [--out DIR] [--from FORMAT] [--run ID | --all]`."""
+    from pytest_agentreplay.case_files.bundling import is_bundle
     from pytest_agentreplay.case_files.trace_import import imported
     from pytest_agentreplay.store.layout import SUFFIX
 
+    options.traces = [*map(Path, options.what)]
+    alone = [word for word in options.what if is_test(word) or is_bundle(Path(word))]
+    if alone and (options.all or len(options.what) > 1):
+        return complain(f"{alone[0]}: is a case of its own: name it alone", USAGE)
     policy, _ = chosen_policy(options.policy)
+    if alone and is_test(alone[0]):
+        return put(of_test(alone[0], options, policy), options)
+    if alone:
+        return unpack_bundle(options.traces[0], options)
     if options.all:
         return every(options, policy)
     ours = [path for path in options.traces if path.name.endswith(SUFFIX)]
@@ -54,6 +86,29 @@ def scaffold(options: argparse.Namespace) -> int:
     if len(chosen) != 1:
         return choose(chosen or found.traces, options.wanted if not chosen else "")
     return put(of_trace(chosen[0], found, options, folder_of(options, chosen[0].name or chosen[0].id)), options)
+
+
+def unpack_bundle(file: Path, options: argparse.Namespace) -> int:
+    """`agentreplay scaffold BUNDLE [--out DIR] [--force]`."""
+    from pytest_agentreplay.case_files.bundling import open_bundle
+    from pytest_agentreplay.case_files.case_writer import lay
+    from pytest_agentreplay.cases.case import FILE
+    from pytest_agentreplay.cases.schema.parse import headline
+    from pytest_agentreplay.report.escape import escape_line
+
+    try:
+        contents = open_bundle(file)
+    except CaseError as error:
+        return complain(error, DAMAGED)
+    known = headline(contents[FILE]).id
+    folder = folder_of(options, known)
+    laid = lay(folder, contents, force=options.force)
+    where = format_path(folder)
+    kept(where, laid.kept)
+    if known != folder.absolute().name:
+        say(f"{where}: its id is {escape_line(known)}, and lint wants the folder to be called so")
+    say(f"{where}: {summary(laid.written, laid.same)}\nnext:\n  pytest {quoted(where)}")
+    return SAME
 
 
 def fits(trace: Trace, wanted: str) -> bool:
@@ -121,13 +176,27 @@ def of_trace(trace: Trace, found: Import, options: argparse.Namespace, folder: P
     return from_trace(trace, found, told(folder, options))
 
 
+def of_test(nodeid: str, options: argparse.Namespace, policy: Policy) -> Scaffold:
+    """The case of the latest run of a test."""
+    from pytest_agentreplay.case_files.from_last_run import from_snapshot, latest
+
+    file = latest(root_above(Path.cwd()), nodeid)
+    test, bracket, parameters = nodeid.partition("[")
+    folder = folder_of(options, test.rpartition("::")[2] + bracket + parameters)
+    made = from_snapshot(file, told(folder, options), policy, os.environ)
+    if made.run.header.outcome.get("status") == "passed":
+        why = "its test has passed; what is wrong with the run is for you to say in `observed`"
+        complain(f"{format_path(file)}: {why}", SAME)
+    return made
+
+
 def of_snapshot(file: Path, options: argparse.Namespace, policy: Policy) -> Scaffold:
     """The case of a snapshot."""
     from pytest_agentreplay.case_files.from_last_run import from_snapshot
     from pytest_agentreplay.store import layout
 
     name = file.name.removesuffix(layout.SUFFIX)
-    folder = named(options, name, format_path(file)) if getattr(options, "all", False) else folder_of(options, name)
+    folder = named(options, name, format_path(file)) if options.all else folder_of(options, name)
     return from_snapshot(file, told(folder, options), policy, os.environ)
 
 
@@ -210,23 +279,6 @@ def summary(written: tuple[str, ...], same: tuple[str, ...]) -> str:
         return f"wrote {', '.join(sorted(written))}"
     others = sorted(set(written) - set(fixtures))
     return f"wrote {', '.join((*others, f'{len(fixtures)} files in fixtures/'))}"
-
-
-def freeze(options: argparse.Namespace) -> int:
-    """`agentreplay freeze NODEID [--out DIR] [--runner KEY]`."""
-    from pytest_agentreplay.case_files.from_last_run import from_snapshot, latest
-
-    policy, _ = chosen_policy(options.policy)
-    file = latest(root_above(Path.cwd()), options.nodeid)
-    test, bracket, parameters = options.nodeid.partition("[")
-    folder = folder_of(options, test.rpartition("::")[2] + bracket + parameters)
-    made = from_snapshot(file, told(folder, options), policy, os.environ)
-    if made.run.header.outcome.get("status") == "passed":
-        complain(
-            f"{format_path(file)}: its test has passed; what is wrong with the run is for you to say in `observed`",
-            SAME,
-        )
-    return put(made, options)
 
 
 @contextmanager

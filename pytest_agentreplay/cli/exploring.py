@@ -1,4 +1,4 @@
-"""`agentreplay orders`: a test replayed in other orders of its overlapping answers, until one changes something."""
+"""`agentreplay fuzz --orders`: a test replayed in other orders of its overlapping answers, until one matters."""
 
 from __future__ import annotations
 
@@ -21,51 +21,50 @@ if TYPE_CHECKING:
 
 Told = list[dict[str, Any]]
 
-DEFAULTS = {"limit": LIMIT, "seed": 0}
-
 TAIL = 15  # lines of pytest's output where it did not come to the orders
 
 
-def orders(options: argparse.Namespace) -> int:
-    """`agentreplay orders FILE [--limit N] [--seed N] [--order N] [-- PYTEST-ARGUMENTS]`."""
+def try_orders(options: argparse.Namespace, file: Path) -> int:
+    """`agentreplay fuzz WHAT --orders [--budget N] [--seed N] [--order N] [-- PYTEST-ARGUMENTS]`."""
     from pytest_agentreplay.runs.partial_replay import list_orders
     from pytest_agentreplay.store.projects import test_to_run
     from pytest_agentreplay.store.reading import load
 
-    run = load(options.file).run
-    root, module, test = test_to_run(options.file.absolute(), run.header.test)
+    if options.json:
+        return complain("--json: orders are not printed as plain data", USAGE)
+    if options.budget and not (options.budget.isdecimal() and int(options.budget)):
+        return complain(f"--budget {options.budget}: with --orders a number of orders, like {LIMIT}", USAGE)
+    options.failure = CANNOT
+    limit = int(options.budget or LIMIT)
+    run = load(file).run
+    root, module, test = test_to_run(file.absolute(), run.header.test)
     words = [word for word in options.command if word != test]
     if other := next((word for word in words if "::" in word and not word.startswith("-")), None):
-        return complain(f"{format_path(options.file)}: belongs to {test}, not to {other}", USAGE)
+        return complain(f"{format_path(file)}: belongs to {test}, not to {other}", USAGE)
     if not module.is_file():
         return complain(
-            f"{format_path(options.file)}: belongs to {test}, and {format_path(module)} is not there any more", CANNOT
+            f"{format_path(file)}: belongs to {test}, and {format_path(module)} is not there any more", CANNOT
         )
-    found = list_orders(run, limit=options.limit, seed=options.seed)
-    if not found:
-        return complain(f"{format_path(options.file)}: no two of its answers were waited for at once", NOTHING)
-    if options.order is not None and not 0 < options.order <= len(found):
-        return complain(
-            f"{format_path(options.file)}: there is no order {options.order}; it has 1 to {len(found)}", USAGE
-        )
-    drawn = len(found) == options.limit and len(list_orders(run, limit=options.limit + 1, seed=options.seed)) > len(
-        found
-    )
-    code, said, told = replayed(root, wish(options, test), words)
+    orders = list_orders(run, limit=limit, seed=options.seed)
+    if not orders:
+        return complain(f"{format_path(file)}: no two of its answers were waited for at once", NOTHING)
+    if options.order is not None and not 0 < options.order <= len(orders):
+        return complain(f"{format_path(file)}: there is no order {options.order}; it has 1 to {len(orders)}", USAGE)
+    drawn = len(orders) == limit and len(list_orders(run, limit=limit + 1, seed=options.seed)) > limit
+    again = f"agentreplay fuzz {quoted(format_path(file))}"
+    again += f" --budget {limit}" * (limit != LIMIT) + f" --seed {options.seed}" * (options.seed != 0)
+    again = again.replace("{", "{{").replace("}", "}}")
+    asked = {
+        "test": test,
+        "limit": limit,
+        "seed": options.seed,
+        "only": options.order,
+        "again": f"{again} --order {{}}",
+    }
+    code, printed, told = replayed(root, asked, words)
     if not told:
-        return unreached(options.file, test, code, said)
-    return verdict(options, told, len(found), drawn=drawn)
-
-
-def wish(options: argparse.Namespace, test: str) -> dict[str, Any]:
-    """What is asked of pytest, and how to ask for one of the orders again."""
-    given = vars(options)
-    more = [f" --{name} {given[name]}" for name, usual in DEFAULTS.items() if given[name] != usual]
-    command = f"agentreplay orders {quoted(format_path(options.file))}{''.join(more)}".replace("{", "{{").replace(
-        "}", "}}"
-    )
-    asked = {"test": test, "limit": options.limit, "seed": options.seed, "only": options.order}
-    return {**asked, "again": f"{command} --order {{}}"}
+        return unreached(file, test, code, printed)
+    return verdict(file, told, len(orders), drawn=drawn)
 
 
 def replayed(root: Path, asked: dict[str, Any], words: list[str]) -> tuple[int, str, Told]:
@@ -88,7 +87,7 @@ def replayed(root: Path, asked: dict[str, Any], words: list[str]) -> tuple[int, 
         return done.returncode, done.stdout, json.loads(into.read_bytes()) if into.is_file() else []
 
 
-def verdict(options: argparse.Namespace, told: Told, total: int, *, drawn: bool) -> int:
+def verdict(file: Path, told: Told, total: int, *, drawn: bool) -> int:
     """Say what the orders have told; returns the exit code."""
     from pytest_agentreplay.report.finding import format_finding, restore_finding
 
@@ -99,14 +98,14 @@ def verdict(options: argparse.Namespace, told: Told, total: int, *, drawn: bool)
         return DIVERGED
     if failed := next((one for one in told if "complaint" in one), None):
         say(failed["complaint"])
-        again = f"agentreplay replay {quoted(format_path(options.file))}"
+        again = f"agentreplay replay {quoted(format_path(file))}"
         return complain(f"{failed['of']} failed beside the order of answers; that comes first: {again}", CANNOT)
     tried = [trial for trial in ran if trial["number"]]
     how = f"all {total}" if len(tried) == total > 1 else f"{len(tried)} of {total}"
     more = ""
     if drawn and len(tried) == total:
-        how, more = f"{total}", " (there are more: --limit, --seed)"
-    say(f"same under {how} other orders of its answers{more}: {format_path(options.file)}")
+        how, more = f"{total}", " (there are more: --budget, --seed)"
+    say(f"same under {how} other orders of its answers{more}: {format_path(file)}")
     if unkept := sum(not trial["kept"] for trial in tried):
         say(f"{unkept} of them cannot come about: what gives way to nobody has its answer at once")
     return SAME

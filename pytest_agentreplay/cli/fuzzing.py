@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_agentreplay.case_files import child_case
 from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.cli.runs import find_test
-from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, complain, say, say_data, width
+from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data, width
+from pytest_agentreplay.core.order_permutations import LIMIT
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.core.perturbation import OTHER_REPLIES, SERVED, Perturbation, weakest_label
 from pytest_agentreplay.core.turns import seat, turns
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
+    from pytest_agentreplay.cli.verb_table import Verbs
     from pytest_agentreplay.core.model import Run
     from pytest_agentreplay.fuzz.plan import PlanResult
     from pytest_agentreplay.fuzz.trials import TrialResult
@@ -41,6 +43,24 @@ BUDGET = 200
 BUDGET_FORM = re.compile(r"(?P<trials>[0-9]{1,6})|(?P<seconds>[0-9]{1,5}(?:\.[0-9]+)?)s")
 MOST_DRAWN = 10_000
 """Neighbours that are drawn where only a time is given."""
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """Declare `fuzz` and `vacuity`."""
+    about = "try a test or case on neighbours of its recording, keep what breaks; or try other orders of its answers"
+    fuzz_verb = verbs.add("fuzz", fuzz, about, json=True)
+    fuzz_verb.add_argument("--seed", type=int, default=0, metavar="N", help="draw others (default: 0)")
+    budget = f"trials ({BUDGET}; of orders {LIMIT}), or a time"
+    fuzz_verb.add_argument("--budget", default="", metavar="N|60s", help=budget)
+    fuzz_verb.add_argument("--dir", type=Path, default=Path("cases"), help="where failures are kept (default: cases)")
+    orders = "only other orders of answers that were waited for at once, up to the first that matters"
+    fuzz_verb.add_argument("--orders", action="store_true", help=orders)
+    fuzz_verb.add_argument("--order", type=int, metavar="N", help="only this order, as a report has named it")
+    vacuity_verb = verbs.add("vacuity", vacuity, "print which replies of the model no assertion depends on", json=True)
+    for verb in (fuzz_verb, vacuity_verb):
+        verb.add_argument("what", metavar="NODEID|SNAPSHOT|CASE", help="a test, its snapshot, or a case")
+    pytests = "with --orders: handed to pytest"
+    fuzz_verb.add_argument("command", nargs="*", metavar="-- PYTEST-ARGUMENTS", help=pytests)
 
 
 class FuzzTarget(NamedTuple):
@@ -70,11 +90,17 @@ def find_target(what: str) -> FuzzTarget:
             raise RunnerError(f"{case.file}: is cold: {case.reason}")
         run = stored_case.frozen(case, strict=False).run
         return FuzzTarget(run, root, file.absolute().relative_to(root).as_posix(), is_case=True)
+    file = find_snapshot(what)
+    root, test = find_test(file)
+    return FuzzTarget(reading.load(file).run, root, test, is_case=False)
+
+
+def find_snapshot(what: str) -> Path:
+    """Return the snapshot that is named by its file or test. Raises SettingsError for none, and for several."""
     snapshots = select_snapshots([what], Path.cwd())
     if len(snapshots) != 1:
         raise SettingsError(f"{what}: {'no snapshot is there' if not snapshots else 'names several tests: name one'}")
-    root, test = find_test(snapshots[0])
-    return FuzzTarget(reading.load(snapshots[0]).run, root, test, is_case=False)
+    return snapshots[0]
 
 
 def read_budget(text: str) -> tuple[int, float]:
@@ -86,8 +112,14 @@ def read_budget(text: str) -> tuple[int, float]:
 
 
 def fuzz(options: argparse.Namespace) -> int:
-    """`agentreplay fuzz NODEID|SNAPSHOT|CASE [--seed N] [--budget N|60s] [--dir DIR] [--json]`."""
-    count, seconds = read_budget(options.budget)
+    """`agentreplay fuzz NODEID|SNAPSHOT|CASE [--seed N] [--budget N|60s] [--dir DIR] [--json]`, or `--orders`."""
+    if options.orders or options.order is not None:
+        from pytest_agentreplay.cli.exploring import try_orders
+
+        return try_orders(options, find_snapshot(options.what))
+    if options.command:
+        return complain("what follows -- is handed to pytest with --orders alone", USAGE)
+    count, seconds = read_budget(options.budget or str(BUDGET))
     target = find_target(options.what)
     candidates = list_candidates(target.run, orders=len(list_orders(target.run)), words=target.is_case)
     neighbours = draw_neighbours(candidates, seed=options.seed, budget=count)

@@ -14,10 +14,19 @@ from pytest_agentreplay.store.projects import root_above
 if TYPE_CHECKING:
     import argparse
 
+    from pytest_agentreplay.cli.verb_table import Verbs
     from pytest_agentreplay.project_setup.init_plan import InitPlan
 
 NOTHING = "nothing to do: the project has what it needs"
 TEXTCONV = 'git config diff.agentreplay.textconv "agentreplay show --textconv"'
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """Declare `init`."""
+    init_verb = verbs.add("init", init, "write the settings that a project needs, once they are shown")
+    init_verb.add_argument("--yes", action="store_true", help="write without asking")
+    init_verb.add_argument("--dry-run", action="store_true", help="only show what would be written")
+    init_verb.add_argument("--no-workflow", action="store_true", help="leave out the workflow that replays the tests")
 
 
 def init(options: argparse.Namespace) -> int:

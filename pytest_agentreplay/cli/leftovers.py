@@ -20,6 +20,17 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from pytest_agentreplay.cli.verb_table import Verbs
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """Declare `mv` and `prune`."""
+    mv_verb = verbs.add("mv", mv, "give the snapshots of a renamed test, class or file their new names")
+    for name, about in (("old", "the former node id, or test file"), ("new", "the node id, or test file, of today")):
+        mv_verb.add_argument(name, metavar=name.upper(), help=about)
+    prune_verb = verbs.add("prune", prune, "run all tests offline, then delete the snapshots that none used")
+    prune_verb.add_argument("--dry-run", action="store_true", help="only list them")
+
 
 def mv(options: argparse.Namespace) -> int:
     """`agentreplay mv OLD NEW`."""

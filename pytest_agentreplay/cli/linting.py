@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,30 +13,54 @@ from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import root_above
 
 if TYPE_CHECKING:
-    import argparse
-
     from pytest_agentreplay.case_files.case_linting import Linted
+    from pytest_agentreplay.cli.verb_table import Verbs
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """Declare `lint`."""
+    about = "print what is wrong with cases: contradictions, dead fixtures, secrets; or check a policy"
+    lint_verb = verbs.add("lint", lint, about, json=True, policy=True)
+    what = "cases, or folders of them (default: cases); or a policy file, and snapshots to look at (default: all)"
+    lint_verb.add_argument("paths", nargs="*", type=Path, metavar="PATH", help=what)
+    lint_verb.add_argument("--schema", action="store_true", help="print the JSON Schema of case.yaml, for editors")
+    weaker = "fail where the policy is weaker than this one"
+    lint_verb.add_argument("--baseline", type=Path, metavar="FILE", help=weaker)
+
+
+def is_policy(path: Path) -> bool:
+    """Return whether a path is meant as a policy file: no folder, and no case."""
+    return path.name != "case.yaml" and os.path.lexists(path) and (path.is_symlink() or not path.is_dir())
 
 
 def lint(options: argparse.Namespace) -> int:
-    """`agentreplay lint [CASE...] [--policy P] [--json] [--schema]`."""
+    """`agentreplay lint [CASE...] [--policy P] [--json] [--schema]`, `agentreplay lint POLICY [--baseline FILE]`."""
     if options.schema:
         from pytest_agentreplay.cases.schema.model import schema
 
         say_data(schema())
         return SAME
     from pytest_agentreplay.case_files.case_linting import cases_in, linted
-    from pytest_agentreplay.cli.redacting import chosen_policy
+    from pytest_agentreplay.cli.redacting import check_policy, chosen_policy
     from pytest_agentreplay.live.tolerance_file import project_tolerances
     from pytest_agentreplay.runs.key_audit_run import list_project_rules
 
+    cases = [path for path in options.paths if path.name == "case.yaml"]
+    policies = [path for path in options.paths if is_policy(path)]
+    if cases and policies and len(options.paths) == len(cases) + len(policies):  # as pre-commit hands files over
+        parts = [cases, *([policy] for policy in policies)]
+        return max(lint(argparse.Namespace(**{**vars(options), "paths": part})) for part in parts)
+    if options.baseline is not None or (options.paths and is_policy(options.paths[0])):
+        if options.json or not options.paths:
+            return complain("a policy is checked alone, for people: agentreplay lint POLICY [--baseline FILE]", USAGE)
+        return check_policy(options.paths[0], options.baseline, options.paths[1:])
     root = root_above(Path.cwd())
     tolerances = project_tolerances(root)
     list_project_rules(root)  # raises for one without a reason
-    paths = options.cases or [root / "cases"]
+    paths = options.paths or [root / "cases"]
     chosen, _ = chosen_policy(options.policy)
     every = [linted(folder, chosen, os.environ) for folder in dict.fromkeys(cases_in(paths))]
-    if missing := [path for path in options.cases if not os.path.lexists(path)]:
+    if missing := [path for path in options.paths if not os.path.lexists(path)]:
         return complain(f"there is no {format_path(missing[0])}", USAGE)
     if not every and tolerances:
         say(f"no case, {len(tolerances)} tolerance{'s' * (len(tolerances) != 1)}: 0 errors")

@@ -32,8 +32,38 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
+    from pytest_agentreplay.cli.verb_table import Verbs
+
 TOGETHER = " + "
 """What stands between the changes of a setting that has several."""
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """Declare `compare`, `lineup` and `drift`."""
+    about = "run the same tests with another model, prompt or parameter, live"
+    compare_verb = verbs.add("compare", compare, about, json=True)
+    change = "as --replay-set; again for more"
+    compare_verb.add_argument("--set", action="append", required=True, metavar="NAME=VALUE", help=change)
+    compare_verb.add_argument("--runs", default="10", metavar="N", help="live runs of each test (default: 10), or auto")
+    compare_verb.add_argument("--budget", default="", metavar="LIMITS", help='of all together: "calls=100 usd=2.00"')
+    for form in ("--csv", "--html"):
+        compare_verb.add_argument(form, type=Path, metavar="FILE", help="write the table there, too")
+    compare_verb.add_argument("paths", nargs="+", metavar="PATH", help="tests, cases, or folders of them")
+    about = "find which layer makes a run drift: prompt, tool, model, loop code"
+    lineup_verb = verbs.add("lineup", lineup, about, json=True)
+    lineup_verb.add_argument("--runs", default="auto", metavar="N", help="live runs of each cell (default: auto)")
+    limits = 'of all runs: "calls=100 tokens=50000 usd=2.00"'
+    lineup_verb.add_argument("--budget", default="", metavar="LIMITS", help=limits)
+    lineup_verb.add_argument("what", metavar="NODEID|SNAPSHOT|CASE", help="the test, its snapshot, or a case of it")
+    lineup_verb.add_argument("other", nargs="?", type=Path, metavar="SNAPSHOT", help="compare two recordings instead")
+    about = "print what live runs gave over time, by day and model: a table and a plot"
+    drift_verb = verbs.add("drift", drift, about, json=True)
+    drift_verb.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="histories (default: the project's)")
+    drift_verb.add_argument("--test", default="", metavar="ID", help="only tests whose id holds this")
+    drift_verb.add_argument("--by", default="", choices=["model", "date"], help="one row for each model, or each day")
+    judge_help = "judge all runs of each test together: ends with 0, 1 or 3"
+    drift_verb.add_argument("--judge", action="store_true", help=judge_help)
+    drift_verb.add_argument("--html", type=Path, metavar="FILE", help="write a page, too")
 
 
 def compare(options: argparse.Namespace) -> int:

@@ -19,6 +19,21 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
+    from pytest_agentreplay.cli.verb_table import Verbs
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """Declare `verify`."""
+    about = "check that snapshots are whole, sealed, as locked, and restore to exact bytes; or lock them"
+    verb = verbs.add("verify", verify, about)
+    paths = "files, or folders with what is below them and their locks (default: the project)"
+    verb.add_argument("paths", nargs="*", type=Path, metavar="PATH", help=paths)
+    signers = "these keys alone may have signed the lock of each folder (ssh-keygen's allowed signers)"
+    verb.add_argument("--signers", type=Path, metavar="FILE", help=signers)
+    locks_help = "list all snapshots below the folder with their digests in its lock"
+    verb.add_argument("--lock", action="store_true", help=locks_help)
+    verb.add_argument("--sign", type=Path, metavar="KEY", help="with --lock: sign it with this ssh key, by ssh-keygen")
+
 
 def tell(text: str) -> None:
     """Print what may hold the names of files and the words of people, on one line."""
@@ -31,16 +46,19 @@ def warn(error: Exception | str, code: int) -> int:
 
 
 def verify(options: argparse.Namespace) -> int:
-    """`agentreplay verify PATH... [--signers FILE]`: files, or folders that hold them, with the locks in these."""
-    folders = [path for path in options.paths if path.is_dir()]
-    if options.signers is not None and len(folders) < len(options.paths):
+    """`agentreplay verify [PATH...] [--signers FILE]`: files, or folders and their locks; `verify [DIR] --lock`."""
+    paths = options.paths or [root_above(Path.cwd())]
+    if options.lock or options.sign is not None:
+        if not options.lock or len(paths) > 1 or options.signers is not None:
+            return warn("one folder at a time is locked: agentreplay verify DIR --lock [--sign KEY]", USAGE)
+        return lock(paths[0].absolute(), options.sign)
+    folders = [path for path in paths if path.is_dir()]
+    if options.signers is not None and len(folders) < len(paths):
         return warn("--signers: name the folders whose locks were signed, and no single file", USAGE)
-    targets = [
-        file for path in options.paths for file in (files.below(path, layout.SUFFIX) if path in folders else [path])
-    ]
+    targets = [file for path in paths for file in (files.below(path, layout.SUFFIX) if path in folders else [path])]
     guards = [lock for folder in folders for lock in locks.within(folder.absolute())]
     if not (targets or guards or options.signers):
-        return warn(f"there is no *.snapshot.json below {', '.join(map(format_path, options.paths))}", NOTHING)
+        return warn(f"there is no *.snapshot.json below {', '.join(map(format_path, paths))}", NOTHING)
     worst = max([SAME, *map(verified, targets), *map(compared, guards)])
     if options.signers is not None:
         worst = max([worst, *(signed(folder / projects.LOCK, options.signers) for folder in folders)])
@@ -84,7 +102,7 @@ def compared(lock: Path) -> int:
     for difference in found:
         warn(f"{format_path(lock)}: {difference}", DAMAGED)
     if found:
-        return warn(f"if that is meant: agentreplay lock {quoted(format_path(lock.parent))}", DAMAGED)
+        return warn(f"if that is meant: agentreplay verify {quoted(format_path(lock.parent))} --lock", DAMAGED)
     tell(f"{format_path(lock)}: the snapshots are those that were locked")
     return SAME
 
@@ -99,28 +117,22 @@ def signed(lock: Path, signers: Path) -> int:
     return SAME
 
 
-def lock(options: argparse.Namespace) -> int:
-    """`agentreplay lock [DIR] [--check | --sign KEY]`."""
-    folder = options.folder.absolute() if options.folder is not None else root_above(Path.cwd())
+def lock(folder: Path, key: Path | None) -> int:
+    """`agentreplay verify [DIR] --lock [--sign KEY]`."""
     file = folder / projects.LOCK
-    if options.check and options.sign is not None:
-        return warn("--check and --sign: what is signed is what was just locked; give one of them", USAGE)
     if not folder.is_dir():
         return warn(f"{format_path(folder)}: there is no such folder", USAGE)
-    if options.check:
-        return compared(file)
     if not files.exists(file) and not any(locks.snapshots(folder)):
         return warn(f"there is no *.snapshot.json below {format_path(folder)}", NOTHING)
     done = locks.write(folder)
     if isinstance(done, list):
         for why in done:
             warn(why, DAMAGED)
-        return warn(
-            f"{format_path(file)}: not written; restore these, or agentreplay reseal FILE --reason WHY", DAMAGED
-        )
+        how = "restore these, or agentreplay accept FILE --edited --reason WHY"
+        return warn(f"{format_path(file)}: not written; {how}", DAMAGED)
     tell(f"{format_path(file)}: {done} snapshot{'s' * (done != 1)} locked")
-    if options.sign is not None:
-        tell(f"{format_path(signatures.sign(file, options.sign))}: signed")
+    if key is not None:
+        tell(f"{format_path(signatures.sign(file, key))}: signed")
     return SAME
 
 
@@ -131,5 +143,5 @@ def remind(changed: Iterable[Path]) -> None:
         if locks.told(file):
             tell(
                 f"{format_path(file)}: no longer fits; to lock what is there: "
-                f"agentreplay lock {quoted(format_path(file.parent))}"
+                f"agentreplay verify {quoted(format_path(file.parent))} --lock"
             )

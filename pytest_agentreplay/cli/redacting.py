@@ -1,4 +1,4 @@
-"""The verbs about what is taken off: check a policy, apply one to what is there, look for secrets in any file."""
+"""What is removed from files: check a policy, apply one to what is there, look for secrets in any file."""
 
 from __future__ import annotations
 
@@ -16,35 +16,44 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
+    from pytest_agentreplay.cli.verb_table import Verbs
     from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.redact.rule_review import RuleHit
 
 
-def policy(options: argparse.Namespace) -> int:
-    """`agentreplay policy check FILE [--baseline OTHER] [PATH...]`."""
+def add_verbs(verbs: Verbs) -> None:
+    """Declare `redact` and `scan`."""
+    about = "remove from snapshots what today's rules and a policy find"
+    redact_verb = verbs.add("redact", redact, about, policy=True)
+    what = "snapshots, pending runs, or folders"
+    redact_verb.add_argument("files", nargs="+", type=Path, metavar="FILE", help=what)
+    redact_verb.add_argument("--reason", default="", metavar="WHY", help="kept in the files")
+    redact_verb.add_argument("--dry-run", action="store_true", help="only print what would change")
+    scan_verb = verbs.add("scan", scan, "print what the rules and a policy find in any file", json=True, policy=True)
+    scan_verb.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files, or folders")
+
+
+def check_policy(file: Path, baseline: Path | None, paths: list[Path]) -> int:
+    """`agentreplay lint POLICY [--baseline OTHER] [PATH...]`."""
     from pytest_agentreplay.policies.difference import difference, rules
     from pytest_agentreplay.redact import chosen_policy as policies
 
-    read = policies.load(options.file)
+    read = policies.load(file)
     counts = Counter(rule.key for rule in rules(read))
-    say(
-        f"{format_path(options.file)}: {'adds to the shipped rules' if counts else 'adds nothing to the shipped rules'}"
-    )
+    say(f"{format_path(file)}: {'adds to the shipped rules' if counts else 'adds nothing to the shipped rules'}")
     for rule in rules(read):
         say(f"  {rule}")
-    would_change(snapshots_in(options.paths or [root_above(Path.cwd())]), read)
-    if options.baseline is None:
+    would_change(snapshots_in(paths or [root_above(Path.cwd())]), read)
+    if baseline is None:
         return SAME
-    changes = difference(read, policies.load(options.baseline))
+    changes = difference(read, policies.load(baseline))
     weaker = [change for change in changes if change.weaker]
-    say(f"against {format_path(options.baseline)}: {'the same' if not changes else ''}".rstrip())
+    say(f"against {format_path(baseline)}: {'the same' if not changes else ''}".rstrip())
     for change in changes:
         say(f"  {'+' if change.added else '-'} {change.rule}{'   weaker' if change.weaker else ''}")
     if not weaker:
         return SAME
-    return complain(
-        f"{format_path(options.file)}: is weaker than {format_path(options.baseline)}: {weaker[0].rule}", DIVERGED
-    )
+    return complain(f"{format_path(file)}: is weaker than {format_path(baseline)}: {weaker[0].rule}", DIVERGED)
 
 
 def would_change(snapshots: Iterable[Path], read: Policy) -> None:

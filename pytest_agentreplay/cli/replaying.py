@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_agentreplay.cases_run.command_line_run import CommandLineRun
+    from pytest_agentreplay.cli.verb_table import Verbs
     from pytest_agentreplay.conftests import Hooks
     from pytest_agentreplay.core.clusters import RecordedFailure
     from pytest_agentreplay.report.verdict import Verdict
@@ -43,11 +44,47 @@ GREEN = frozenset({"fixed", "robust", "not reproduced"})
 """Verdicts on the last half of a case that say that its failure is gone."""
 
 
+def add_verbs(verbs: Verbs) -> None:
+    """Declare `replay` and `cluster`."""
+    about = "run the test that a snapshot belongs to, offline; or replay cases"
+    replay_verb = verbs.add("replay", replay, about, json=True, failure=CANNOT)
+    replay_verb.set_defaults(command=[])
+    replay_verb.add_argument("--runner-cmd", metavar="CMD", help='or a command: "python agent.py"')
+    limit = "seconds that either may take (default: agentreplay_timeout, 120)"
+    replay_verb.add_argument("--timeout", type=seconds, metavar="S", help=limit)
+    replay_verb.add_argument("--live", action="store_true", help="ask the real model; of cases, those that say so")
+    replay_verb.add_argument("file", nargs="+", type=Path, metavar="FILE", help="a snapshot, or cases: their folders")
+    about = "group kept failures by their cause, and count which are gone after a fix"
+    cluster_verb = verbs.add("cluster", cluster, about, json=True)
+    where = "cases, snapshots, folders (default: all)"
+    cluster_verb.add_argument("paths", nargs="*", type=Path, metavar="PATH", help=where)
+    cluster_verb.add_argument("--replay", type=cluster_number, metavar="N|all", help="replay cluster N after a fix")
+    cluster_verb.set_defaults(runner_cmd=None, timeout=None, live=False)
+    for verb in (replay_verb, cluster_verb):
+        verb.add_argument(
+            "--runner", metavar="KEY", help="the runner of both halves of a case, whatever the case names"
+        )
+
+
+def cluster_number(text: str) -> int:
+    """A number of a cluster, 0 for "all". Raises ValueError."""
+    if text != "all" and int(text) < 1:
+        raise ValueError
+    return 0 if text == "all" else int(text)
+
+
+def seconds(text: str) -> float:
+    """A time of more than 0 seconds. Raises ValueError."""
+    if not 0 < (value := float(text)) < 1_000_000:
+        raise ValueError
+    return value
+
+
 def split(words: list[str]) -> tuple[list[str], list[str]]:
-    """What is ours of `replay ...`, and what is pytest's: all that follows a snapshot."""
-    snapshot = words[1:2] and not words[1].startswith("-") and not stored_case.is_case(Path(words[1]))
-    ours = [word for word in words[2:] if word == "--live"]
-    return ([*words[:2], *ours], [word for word in words[2:] if word not in ours]) if snapshot else (words, [])
+    """Return what is ours of what follows `replay`, and what is pytest's: all that follows a snapshot."""
+    snapshot = words[:1] and not words[0].startswith("-") and not stored_case.is_case(Path(words[0]))
+    ours = [word for word in words[1:] if word == "--live"]
+    return ([*words[:1], *ours], [word for word in words[1:] if word not in ours]) if snapshot else (words, [])
 
 
 def replay(options: argparse.Namespace) -> int:

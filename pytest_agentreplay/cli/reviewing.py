@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.saying import NOTHING, SAME, complain, say, say_data, width
 from pytest_agentreplay.store.display_path import format_path
@@ -12,12 +12,13 @@ from pytest_agentreplay.store.display_path import format_path
 if TYPE_CHECKING:
     import argparse
 
+    from pytest_agentreplay.cli.verb_table import Verbs
     from pytest_agentreplay.runs.pending_review import ReviewedRun
 
 KEYS = "a accept  A accept all of this kind  s skip  d whole difference  q quit  ? help"
 
 
-def add_verbs(verbs: Any) -> None:
+def add_verbs(verbs: Verbs) -> None:
     """Declare `review`."""
     review_verb = verbs.add("review", review, "look at what waits, turn by turn, and accept or leave it by a key")
     review_verb.add_argument(

@@ -26,11 +26,31 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
+    from pytest_agentreplay.cli.verb_table import Verbs
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.model import Run
 
 PYTEST_CODES = {0: SAME, 1: DIVERGED, 2: DIVERGED, 3: DIVERGED, 4: USAGE, 5: NOTHING}
 REASONS = {2: "pytest was interrupted", 3: "pytest met an internal error", 4: "pytest knows no such test or flag"}
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """Declare `demo`, `show` and `diff`."""
+    about = "record, replay and diverge on an embedded model, without a key"
+    demo_verb = verbs.add("demo", demo, about, failure=CANNOT)
+    demo_verb.add_argument("--dir", type=Path, default=Path("agentreplay-demo"), help="folder for the demo's files")
+    demo_verb.add_argument("--force", action="store_true", help="write over what you edited in that folder")
+    show_verb = verbs.add("show", show, "print a snapshot as a readable transcript", json=True)
+    show_verb.add_argument("file", type=Path, metavar="FILE")
+    ways = show_verb.add_mutually_exclusive_group()
+    ways.add_argument("--turn", type=int, help="only this turn")
+    ways.add_argument("--step", action="store_true", help="walk it turn by turn, forward and back")
+    ways.add_argument("--kit", action="store_true", help="what a full replay needs, what of it is there, and a grade")
+    ways.add_argument("--textconv", action="store_true", help="for git diff: without times, ids and counts of tokens")
+    diff_verb = verbs.add("diff", diff, "print every place where two snapshots differ", json=True)
+    for name in ("a", "b"):
+        diff_verb.add_argument(name, type=Path, metavar=name.upper())
+    diff_verb.add_argument("--first", action="store_true", help="only the first divergent turn")
 
 
 def demo(options: argparse.Namespace) -> int:
@@ -45,10 +65,19 @@ def demo(options: argparse.Namespace) -> int:
 
 
 def show(options: argparse.Namespace) -> int:
-    """`agentreplay show FILE [--turn N | --textconv]`."""
+    """`agentreplay show FILE [--turn N | --step | --kit [--json] | --textconv]`."""
+    if options.kit:
+        from pytest_agentreplay.cli.sealed import kit
+
+        return kit(options)
+    if options.json:
+        return complain("--json: a run is printed as plain data with --kit alone", USAGE)
     if options.textconv:
         return textconv(options.file)
+    if options.step:
+        from pytest_agentreplay.cli.stepping import step
 
+        return step(options)
     snapshot = reading.load(options.file)
     numbers = sorted({turn.number for turn in turns(snapshot.run, READER)})
     if options.turn is not None and options.turn not in numbers:
@@ -89,14 +118,9 @@ def parted(first: Path, second: Path) -> tuple[Divergence, ...]:
 
 
 def diff(options: argparse.Namespace) -> int:
-    """`agentreplay diff A B`."""
-    return tell(parted(options.a, options.b), options.a, options.b, as_json=options.json)
-
-
-def bisect(options: argparse.Namespace) -> int:
-    """`agentreplay bisect BASELINE FAILING`."""
-    found = parted(options.baseline, options.failing)[:1]
-    return tell(found, options.baseline, options.failing, as_json=options.json)
+    """`agentreplay diff A B [--first] [--json]`."""
+    differences = parted(options.a, options.b)[: 1 if options.first else None]
+    return tell(differences, options.a, options.b, as_json=options.json)
 
 
 def tell(found: tuple[Divergence, ...], first: Path, second: Path, *, as_json: bool) -> int:

@@ -1,4 +1,4 @@
-"""The verbs about files: what they hold, sealing edits, recovering journals, listing rules."""
+"""What files hold, sealing edits, recovering journals, listing rules: parts of `show`, `accept` and `audit`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from pytest_agentreplay.store.projects import root_above
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
 
 def kit(options: argparse.Namespace) -> int:
-    """`agentreplay kit FILE`."""
+    """`agentreplay show FILE --kit [--json]`."""
     from pytest_agentreplay.core.kit import kit_of
     from pytest_agentreplay.dialects import READER
     from pytest_agentreplay.report import transcript as told
@@ -36,9 +37,8 @@ def kit(options: argparse.Namespace) -> int:
     return SAME if found.grade.replays else CANNOT
 
 
-def reseal(options: argparse.Namespace) -> int:
-    """`agentreplay reseal FILE --reason WHY`."""
-    file, reason = options.file, options.reason.strip()
+def reseal(file: Path, reason: str) -> int:
+    """`agentreplay accept FILE --edited --reason WHY`."""
     if not reason:
         return complain("--reason: say why the file was edited; it is kept in the file", USAGE)
     if not reason.isprintable():
@@ -53,15 +53,15 @@ def reseal(options: argparse.Namespace) -> int:
     return SAME
 
 
-def recover(options: argparse.Namespace) -> int:
-    """`agentreplay recover [--policy FILE] [JOURNAL]`."""
+def recover(journals: Sequence[Path], policies: Sequence[str]) -> int:
+    """`agentreplay accept --recover [--policy FILE] [JOURNAL]`."""
     from pytest_agentreplay.core.redaction.policy import joined
     from pytest_agentreplay.redact import chosen_policy
     from pytest_agentreplay.runs import accept
 
     root = root_above(Path.cwd())
-    policy = joined(chosen_policy.of_words(options.policy or ()), chosen_policy.of_project(root))
-    chosen = [options.journal] if options.journal is not None else accept.list_refused(root) if options.policy else []
+    policy = joined(chosen_policy.of_words(policies), chosen_policy.of_project(root))
+    chosen = journals or (accept.list_refused(root) if policies else [])
     for file in chosen:
         say(accept.recover(file.absolute(), os.environ, policy))
     if chosen:
@@ -73,7 +73,7 @@ def recover(options: argparse.Namespace) -> int:
 
 
 def rules(options: argparse.Namespace) -> int:
-    """`agentreplay rules`."""
+    """`agentreplay audit --rules [--json]`."""
     from pytest_agentreplay.runs.key_audit_run import list_project_rules
 
     every = list_project_rules(root_above(Path.cwd()))

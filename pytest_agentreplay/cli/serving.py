@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE, complain, width
@@ -19,7 +20,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import FrameType
 
+    from pytest_agentreplay.cli.verb_table import Verbs
     from pytest_agentreplay.runs.snapshot_server import SnapshotServer
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """Declare `serve`."""
+    about = "answer any process, in whatever language, from a snapshot"
+    serve_verb = verbs.add("serve", serve, about, failure=CANNOT)
+    port = "listen on this port of 127.0.0.1 (default: a free one)"
+    serve_verb.add_argument("--port", type=int, default=0, help=port)
+    serve_verb.add_argument("file", type=Path, metavar="FILE")
+    serve_verb.add_argument("command", nargs="*", metavar="-- COMMAND", help="run this with the variables set")
 
 
 def serve(options: argparse.Namespace) -> int:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from pytest_agentreplay.cli.verb_table import Verbs
+
 SHOWN = 3  # files of one reason that are named
 STEPS = {
     "gone": "agentreplay prune --dry-run",
@@ -30,6 +32,14 @@ STEPS = {
     "dead": "agentreplay lint",
 }
 RECORD = "pytest --snapshot-record, for the tests that should go on"
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """Declare `stale`."""
+    about = "print what of snapshots and cases is out of date: age, models, SDKs, tools"
+    stale_verb = verbs.add("stale", stale, about, json=True)
+    where = "files, or folders (default: the project)"
+    stale_verb.add_argument("paths", nargs="*", type=Path, metavar="PATH", help=where)
 
 
 def stale(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`agentreplay step`: a frozen run walked in a terminal by single keys, or by lines where there is none."""
+"""`agentreplay show --step`: a frozen run walked in a terminal by single keys, or by lines where there is none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WITH_TEXT = {"g": "go to turn ", "/": "/"}
 
 
 def step(options: argparse.Namespace) -> int:
-    """`agentreplay step SNAPSHOT`."""
+    """`agentreplay show FILE --step`."""
     stepper = Stepper(reading.load(options.file).run, width=width())
     if not stepper.count:
         return complain(f"{format_path(options.file)}: it has no turn", NOTHING)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.saying import DAMAGED, SAME, say, say_data
 from pytest_agentreplay.errors import CaseError, SnapshotError
@@ -15,13 +15,14 @@ from pytest_agentreplay.store.projects import ini_lines, root_above
 if TYPE_CHECKING:
     import argparse
 
+    from pytest_agentreplay.cli.verb_table import Verbs
     from pytest_agentreplay.core.live.budget import Prices
     from pytest_agentreplay.core.model import JsonObject, Run
     from pytest_agentreplay.report.pull_request import RevisionComparison
     from pytest_agentreplay.store.git_revisions import Repository
 
 
-def add_verbs(verbs: Any) -> None:
+def add_verbs(verbs: Verbs) -> None:
     """Declare `summarize`."""
     about = "what a branch changes in recorded runs, for its pull request"
     summarize_verb = verbs.add("summarize", summarize, about)

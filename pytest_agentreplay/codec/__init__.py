@@ -121,7 +121,9 @@ def restated(text: str | bytes, test: str, *, file: str) -> str:
     data = parsing.encoded(text)
     snapshot = loads(data, file=file)
     if not snapshot.sealed:
-        message = f"was edited after it was sealed; if the edit is meant: agentreplay reseal {file} --reason WHY"
+        message = (
+            f"was edited after it was sealed; if the edit is meant: agentreplay accept {file} --edited --reason WHY"
+        )
         raise SnapshotEdited(message, file=file)
     if snapshot.version == v0_9.VERSION:
         return dumps(replace(snapshot.run, header=replace(snapshot.run.header, test=test)))

@@ -1,7 +1,7 @@
 """A test in other orders of answers: items beside the plain one, one for each, so that xdist and shards share them.
 
-`@pytest.mark.agentreplay(orders=120)` asks for them; so does `agentreplay orders`, by a file that says of which test.
-They are collected from the snapshot, in replays alone, and share it with the plain item: `get_nodeid` gives its id.
+`@pytest.mark.agentreplay(orders=120)` asks for them; so does `agentreplay fuzz --orders`, by a file that says of which
+test. They are collected from the snapshot, in replays alone, and share it with the plain item: `get_nodeid` has its id.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def repeat_item(item: pytest.Function, test: str, word: str) -> pytest.Function:
 
 
 def order_items(item: Any) -> Iterator[Any]:
-    """Yield the item and its orders; for `agentreplay orders` those of its test alone, the recorded one first."""
+    """Yield the item and its orders; for `fuzz --orders` those of its test alone, the recorded one first."""
     wish = read_wish(item.config)
     if wish is None:
         yield item
@@ -110,7 +110,7 @@ def make_trial_item(
 
 
 def read_wish(config: pytest.Config) -> dict[str, Any] | None:
-    """Return what `agentreplay orders` asks for: test, limit, seed, only, again, and into which file to write."""
+    """Return what `fuzz --orders` asks for: test, limit, seed, only, again, and into which file to write."""
     file = config.option.agentreplay_trials
     if file is None:
         return None
@@ -156,7 +156,7 @@ def remember_end(item: pytest.Item, run_session: RunSession, ended: EndedRun) ->
 
 
 class Trials:
-    """Hands what the orders of one test have told to `agentreplay orders`."""
+    """Hands what the orders of one test have told to `agentreplay fuzz --orders`."""
 
     def __init__(self, config: pytest.Config) -> None:
         wish = read_wish(config) or {}

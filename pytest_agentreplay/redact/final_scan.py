@@ -50,7 +50,7 @@ def next_step(pending: str) -> str:
     """What to do about a refused write whose rest is kept."""
     return (
         "Pass the value as it appears to agentreplay.secret(...) and record again, or take the rest:\n"
-        f"agentreplay recover --policy FILE {quoted(pending)}"
+        f"agentreplay accept --recover --policy FILE {quoted(pending)}"
     )
 
 

@@ -36,7 +36,7 @@ def reviewed(file: Path, data: bytes, policy: Policy, environ: Mapping[str, str]
     """The snapshot whose text is `data`, and its run, redacted again. Raises SnapshotEdited for one that was edited."""
     snapshot = codec.loads(data, file=format_path(file))
     if not snapshot.sealed:
-        how = f"agentreplay reseal {quoted(format_path(file))} --reason WHY"
+        how = f"agentreplay accept {quoted(format_path(file))} --edited --reason WHY"
         raise SnapshotEdited(f"was edited after it was sealed; if the edit is meant: {how}", file=format_path(file))
     return snapshot, Review(snapshot.run, data, policy, environ)
 

@@ -204,10 +204,10 @@ def format_recording_verdict(
             yield from (f"          {line}" for line in more)
             if recording.rest:
                 rest = quoted(near(Path(recording.rest), here))
-                yield f"          the rest is kept:   agentreplay recover --policy FILE {rest}"
+                yield f"          the rest is kept:   agentreplay accept --recover --policy FILE {rest}"
             if recording.journal:
                 journal = quoted(near(Path(recording.journal), here))
-                yield f"          to keep what it saw:   agentreplay recover {journal}"
+                yield f"          to keep what it saw:   agentreplay accept --recover {journal}"
 
 
 def format_uncompared(arguments: Sequence[UncomparedArgument]) -> Iterator[str]:
@@ -255,7 +255,7 @@ def make_lock_notices(differing: Mapping[str, Sequence[str]], *, here: Path, fai
         name, folder = near(Path(lock), here), near(Path(lock).parent, here)
         head = f"locked    {name}: {format_count(len(changes), 'snapshot')} not as locked"
         rows = [f"          {escape_line(change)}" for change in changes]
-        command = f"          if that is meant:   agentreplay lock {quoted(folder)}"
+        command = f"          if that is meant:   agentreplay verify {quoted(folder)} --lock"
         yield Notice(Severity.ERROR, (head, *shorten_rows(rows), command), verbose=(head, *rows, command))
     if differing and fails:
         yield make_error("          the session fails for it: CI is set, or the mode was typed")

@@ -165,7 +165,7 @@ def make_edited_notices(replays: Replays, here: Path) -> Iterator[Notice]:
     for summary, replay in replays:
         if replay.edited:
             path = near(Path(summary.file), here)
-            command = f"agentreplay reseal {quoted(path)} --reason WHY"
+            command = f"agentreplay accept {quoted(path)} --edited --reason WHY"
             yield make_error(
                 f"edited    {path}: {', '.join(replay.edited)} was edited after it was sealed",
                 f"          if that is meant (CI refuses it till then):   {command}",
@@ -286,7 +286,7 @@ def make_process_notices(facts: ProcessSummary, *, recording: bool = False) -> I
     for test in facts.crashed:
         lines = [f"incomplete: the worker process crashed in {test}, which told nothing"]
         if recording:
-            lines.append("          to see what it had recorded by then:   agentreplay recover")
+            lines.append("          to see what it had recorded by then:   agentreplay accept --recover")
         yield make_error(*lines)
     for call in facts.late:
         yield make_error(

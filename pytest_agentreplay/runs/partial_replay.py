@@ -2,8 +2,8 @@
 
 `agentreplay accept FILE --requests` runs a test on its old replies and keeps its changed requests (AdoptingSession).
 `pytest --snapshot-record --replay-until=TURN` serves the recorded replies before a turn and calls the real model from
-there on, into a pending run; the snapshot stays as it is (ForkSession). `agentreplay orders` replays a test in another
-order of answers: whether that changes how it ends, what it asks or what it does; nothing is written (OrderExploration).
+there on, into a pending run; the snapshot stays as it is (ForkSession). `agentreplay fuzz --orders` replays a test in
+another order of answers: whether that changes how it ends, what it asks or does; nothing is written (OrderExploration).
 """
 
 from __future__ import annotations

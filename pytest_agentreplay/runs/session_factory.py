@@ -118,7 +118,7 @@ def describe_unusable(error: SnapshotError, test: str, suite: Callable[[], Suite
     match error:
         case SnapshotEdited():
             hints: tuple[str, ...] = (
-                f"if the edit is meant: agentreplay reseal {file} --reason WHY",
+                f"if the edit is meant: agentreplay accept {file} --edited --reason WHY",
                 f"else take the committed one: git restore {file}",
             )
         case SnapshotMisplaced() if not suite().has(error.test):

@@ -3,8 +3,8 @@
     <sha256>  <path from the folder>  <exchanges>
 
 Sorted by path, ended by LF, so that branches merge line by line. The sha256 is that of the snapshot's seal. Paths are
-compared with those that are found; none is opened because it stands here. Only `agentreplay lock` writes the file: what
-records and renames snapshots would race for it, and say so instead.
+compared with those that are found; none is opened because it stands here. Only `agentreplay verify --lock` writes
+the file: what records and renames snapshots would race for it, and say so instead.
 """
 
 from __future__ import annotations
@@ -107,12 +107,14 @@ def parsed(data: bytes, file: str) -> dict[str, LockEntry]:
         if not line and number == len(lines):
             break
         if line.startswith(_CONFLICT):
-            raise _refused("unresolved merge conflict; settle the snapshots, then type: agentreplay lock", file, number)
+            raise _refused(
+                "unresolved merge conflict; settle the snapshots, then type: agentreplay verify --lock", file, number
+            )
         one = _LINE.fullmatch(line) if len(line) <= LONGEST else None
         if one is None or not below(one[2]):
             raise _refused("no line of a lock: sha256, path below this folder, exchanges", file, number)
         if one[2] in entries:
-            raise _refused("the path of an earlier line; type: agentreplay lock", file, number)
+            raise _refused("the path of an earlier line; type: agentreplay verify --lock", file, number)
         entries[one[2]] = LockEntry(one[1], int(one[3]))
     return entries
 

@@ -52,7 +52,7 @@ def signer(lock: Path, signers: Path) -> str:
         given = files.read(signature)
     except SnapshotMissing:
         raise SnapshotMissing(
-            "the lock is not signed; sign it: agentreplay lock --sign KEY", file=format_path(signature)
+            "the lock is not signed; sign it: agentreplay verify --lock --sign KEY", file=format_path(signature)
         ) from None
     if not given.startswith(BEGINS) or len(given) > LARGEST:
         raise SnapshotUnreadable("is no ssh signature", file=format_path(signature))

@@ -131,7 +131,7 @@ def test_a_rule_without_a_reason_is_refused_by_every_verb_that_reads_it(root, ty
     put(root, "test_one", [ask(1, "hi")])
     (root / "pytest.ini").write_text("[pytest]\nagentreplay_ignore =\n    $.user\n", encoding="utf-8")
     why = "agentreplay: pytest.ini: agentreplay_ignore: say why $.user may differ: $.user = the reason\n"
-    assert typed("audit") == typed("rules") == (USAGE, "", why)
+    assert typed("audit") == typed("audit", "--rules") == (USAGE, "", why)
     (root / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     (root / "agentreplay-rules.json").write_text('[{"path": "$.user", "reason": " "}]', encoding="utf-8")
     told = typed("audit")

@@ -91,11 +91,11 @@ def test_what_people_wrote_is_kept_and_told(typed):
 
 @pytest.mark.usefixtures("scaffolded")
 def test_a_case_of_another_run_is_left_whole(typed):
-    typed("bundle", CASE, "-o", "refund.zip")
+    typed("export", "--to", "bundle", CASE, "-o", "refund.zip")
     shutil.rmtree(CASE)
     typed("scaffold", ANOTHER, "--out", CASE)
     before = contents(CASE)
-    opening = ("bundle", "--open", "refund.zip", "--out")
+    opening = ("scaffold", "refund.zip", "--out")
     for refused in (typed("scaffold", REFUND, "--out", CASE), typed(*opening, CASE)):
         assert refused.code == 2
         assert "cases/refund: another run is kept there; name another folder" in refused.err
@@ -171,12 +171,12 @@ def test_many_files_at_once_where_some_cannot_be_read(typed):
 @pytest.mark.usefixtures("scaffolded")
 def test_a_bundle_is_the_same_bytes_and_opens_to_the_same_files(typed):
     (CASE / "scratch.txt").write_text("mine", encoding="utf-8")
-    packed_one = typed("bundle", CASE, "-o", "one.zip")
+    packed_one = typed("export", "--to", "bundle", CASE, "-o", "one.zip")
     assert packed_one.code == 0
     assert "cases/refund/scratch.txt: is no file of a case, and stays out" in packed_one.out
-    assert typed("bundle", CASE, "-o", "two.zip").code == 0
+    assert typed("export", "--to", "bundle", CASE, "-o", "two.zip").code == 0
     assert Path("one.zip").read_bytes() == Path("two.zip").read_bytes()
-    assert typed("bundle", "--open", "one.zip", "--out", "cases/theirs").code == 0
+    assert typed("scaffold", "one.zip", "--out", "cases/theirs").code == 0
     (CASE / "scratch.txt").unlink()
     assert contents(Path("cases/theirs")) == contents(CASE)
 
@@ -184,10 +184,10 @@ def test_a_bundle_is_the_same_bytes_and_opens_to_the_same_files(typed):
 def test_an_id_of_a_trace_that_resembles_a_card_is_none(typed):
     typed("scaffold", ANOTHER, "--out", CASE)
     assert b'"spanId":"6985697013347470"' in contents(CASE)["source-trace.jsonl"]
-    assert typed("bundle", CASE, "-o", "refund.zip").code == 0
+    assert typed("export", "--to", "bundle", CASE, "-o", "refund.zip").code == 0
     assert typed("lint", "--policy", "pii").code == 0
     (CASE / "notes.md").write_text('"spanId":"6985697013347470"', encoding="utf-8")
-    refused = typed("bundle", CASE, "-o", "refund.zip")
+    refused = typed("export", "--to", "bundle", CASE, "-o", "refund.zip")
     assert (refused.code, "notes.md:1:11: credit-card" in refused.err) == (1, True)
 
 
@@ -200,15 +200,15 @@ def test_a_bundle_of_what_must_not_be_shared_is_refused_or_with_a_policy_redacte
     (CASE / "notes.md").write_text("Ask ada@example.org\nor eve@example.org\n", encoding="utf-8")
     before = contents(CASE)
 
-    refused = typed("bundle", CASE, "-o", "one.zip")
+    refused = typed("export", "--to", "bundle", CASE, "-o", "one.zip")
     assert (refused.code, "ada@" in refused.err, Path("one.zip").exists()) == (1, False, False)
     assert "notes.md:1:5: email" in refused.err
-    assert "agentreplay bundle cases/refund -o one.zip --policy pii" in refused.err
+    assert "agentreplay export cases/refund --to bundle -o one.zip --policy pii" in refused.err
 
-    done = typed("bundle", CASE, "-o", "one.zip", "--policy", "pii")
+    done = typed("export", "--to", "bundle", CASE, "-o", "one.zip", "--policy", "pii")
     assert (done.code, "ada@" in done.out, contents(CASE) == before) == (0, False, True)
     assert "cases/refund/notes.md:1:5: email, redacted in the bundle\n" in done.out
-    assert typed("bundle", "--open", "one.zip", "--out", "theirs/refund").code == 0
+    assert typed("scaffold", "one.zip", "--out", "theirs/refund").code == 0
     theirs = contents(Path("theirs/refund"))
     assert not any(b"@example.org" in data for data in theirs.values())
     assert theirs["notes.md"] == b"Ask user1@redacted.invalid\nor user2@redacted.invalid\n"
@@ -227,9 +227,9 @@ def test_a_run_in_a_bundle_is_redacted_and_sealed_again(typed):
     header = Header("test_x.py::test_x", recorded="2026-11-20T10:00:00+00:00", outcome={"status": "failed"})
     snapshot.write_text(codec.dumps(Run(header, (Exchange(call, reply, start=1, finish=2),))), encoding="utf-8")
     assert typed("scaffold", snapshot, "--out", "cases/x").code == 0
-    assert typed("bundle", "cases/x", "-o", "x.zip").code == 1
-    assert typed("bundle", "cases/x", "-o", "x.zip", "--policy", "pii").code == 0
-    assert typed("bundle", "--open", "x.zip", "--out", "theirs/x").code == 0
+    assert typed("export", "--to", "bundle", "cases/x", "-o", "x.zip").code == 1
+    assert typed("export", "--to", "bundle", "cases/x", "-o", "x.zip", "--policy", "pii").code == 0
+    assert typed("scaffold", "x.zip", "--out", "theirs/x").code == 0
     theirs = codec.loads(Path("theirs/x/run.snapshot.json").read_bytes(), file="run.snapshot.json")
     assert (theirs.sealed, theirs.revisions[-1]["reason"]) == (True, "redacted for a bundle")
     assert b"user1@redacted.invalid" in theirs.run.exchanges[0].call.body.data
@@ -264,7 +264,7 @@ def zipped(members, linked=""):
 
 @pytest.mark.usefixtures("scaffolded")
 def test_a_hostile_or_changed_bundle_writes_nothing(typed):
-    typed("bundle", CASE, "-o", "good.zip")
+    typed("export", "--to", "bundle", CASE, "-o", "good.zip")
     with zipfile.ZipFile("good.zip") as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     bad = {f"the name {name}": packed({**members, name: b"x"}) for name in HOSTILE.split()}
@@ -277,31 +277,32 @@ def test_a_hostile_or_changed_bundle_writes_nothing(typed):
     before = contents(Path())
     for what, data in bad.items():
         Path("good.zip").write_bytes(data)
-        told = typed("bundle", "--open", "good.zip", "--out", "cases/theirs")
-        assert (told.code, contents(Path()) == before | {"good.zip": data}) == (4, True), what
+        told = typed("scaffold", "good.zip", "--out", "cases/theirs")
+        code = 2 if what == "no archive" else 4
+        assert (told.code, contents(Path()) == before | {"good.zip": data}) == (code, True), what
         assert "nothing was written" in told.err or not what.startswith("the name"), what
 
 
 def test_cold_cases_say_what_to_capture_next_and_a_broken_case_hides_no_other(typed, scaffolded):
     shutil.rmtree("cases")
-    assert typed("cold").code == 5
-    gone = typed("cold", "cases/gone")
+    assert typed("stats", "--cold").code == 5
+    gone = typed("stats", "--cold", "cases/gone")
     assert (gone.code, gone.err.endswith("there is no cases/gone\n")) == (2, True)
     typed("scaffold", REFUND, "--out", "cases/warm")
     for name in ("one", "two"):
         typed("scaffold", NO_CONTENT, "--out", f"cases/{name}", "--cold")
-    said = typed("cold", "--by", "model")
+    said = typed("stats", "--cold", "--by", "model")
     assert said.code == 0
     begin = "2 of 3 cases cannot be replayed\n  cases/one  grade cold\n  cases/two  grade cold\n"
     assert said.out.startswith(begin)
     assert "1. messages of model calls: missing in 2 cases" in said.out
     assert "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT" in said.out
     assert "by model\n  unknown: 2 of 2 cases cold\n  gpt-4o-mini: 0 of 1 case cold" in said.out
-    told = json.loads(typed("cold", "--json", "--by", "hour").out)
+    told = json.loads(typed("stats", "--cold", "--json", "--by", "hour").out)
     assert (told["cases"], len(told["cold"]), told["capture"][0]["cases"]) == (3, 2, ["cases/one", "cases/two"])
     assert told["by"]["13:00 UTC"] == {"cases": 1, "cold": 0}
     Path("cases/two/case.yaml").write_text("id: [", encoding="utf-8")
-    broken = typed("cold")
+    broken = typed("stats", "--cold")
     assert (broken.code, "1 of 2 cases cannot be replayed" in broken.out) == (0, True)
     assert "cases/two/case.yaml" in broken.err
 

@@ -132,7 +132,7 @@ def test_what_a_killed_process_left_is_no_case_and_goes_with_the_next_run(tmp_pa
     assert not is_our_case(names[0] / "case.yaml", tmp_path), "pytest takes it for none, whatever norecursedirs says"
     assert files.below(tmp_path, "case.yaml") == []
     assert [*locks.snapshots(tmp_path)] == []
-    assert main(["cold", "cases"]) == 5
+    assert main(["stats", "--cold", "cases"]) == 5
     assert main(["lint", "cases"]) != 0, "there is no case"
     capsys.readouterr()
     assert main(["scaffold", str(REFUND), "--out", "cases/x"]) == 0

@@ -1,4 +1,4 @@
-"""`agentreplay freeze`: the failing run that a test has just had, as a case, with the real agent and plugin."""
+"""`agentreplay scaffold`: the failing run that a test has just had, as a case, with the real agent and plugin."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def case_in(folder):
 
 
 def test_a_failing_run_becomes_a_case_that_is_true_of_it(project, typed):
-    done = typed("freeze", SORRY, "--runner", "refunds")
+    done = typed("scaffold", SORRY, "--runner", "refunds")
     assert done.code == 0, done.err
     folder = project.root / "cases/test_sorry"
     case, run = case_in(folder)
@@ -82,11 +82,11 @@ def test_a_failing_run_becomes_a_case_that_is_true_of_it(project, typed):
 
 
 def test_a_passing_run_is_taken_with_a_word_and_of_two_the_one_that_waits_and_was_just_seen(project, typed):
-    done = typed("freeze", REFUND, "--out", "cases/passed")
+    done = typed("scaffold", REFUND, "--out", "cases/passed")
     assert (done.code, "its test has passed" in done.err) == (0, True)
     project.edit("test_shop.py", 'assert "refund" in', 'assert "refunded at last" in')
     assert project.record("test_shop.py", "-k", "refund").returncode == 1
-    done = typed("freeze", REFUND, "--out", "cases/last")
+    done = typed("scaffold", REFUND, "--out", "cases/last")
     assert (done.code, "has passed" in done.err) == (0, False)
     assert case_in(project.root / "cases/last")[1].header.outcome["status"] == "failed"
 
@@ -101,25 +101,25 @@ WITHOUT_RUN = {
     "test_inherits.py::TestShop::test_of_base": NO_RUN,
     f"{LATE}ly": f"there is no such test; near are {LATE}, without a run: pytest --snapshot-record {LATE}",
     "nowhere.py::test_nothing": ALL,
-    "nothing": ALL,
-    "test_shop.py::test_refunds": f"there is no such test; near are {REFUND}, {SORRY}: agentreplay freeze {REFUND}",
+    "nothing.py": ALL,
+    "test_shop.py::test_refunds": f"there is no such test; near are {REFUND}, {SORRY}: agentreplay scaffold {REFUND}",
 }
 
 
 def test_a_test_without_a_run_is_told_by_a_command_that_works(project, typed):
     for node, said in WITHOUT_RUN.items():
-        assert typed("freeze", node) == (2, "", f"agentreplay: {node}: {said.format(node=node)}\n")
-    assert "test_shop.py: is no test by itself: name " in typed("freeze", "test_shop.py").err
+        assert typed("scaffold", node) == (2, "", f"agentreplay: {node}: {said.format(node=node)}\n")
+    assert "test_shop.py: is no test by itself: name " in typed("scaffold", "test_shop.py").err
     project.write(test_shop="def test_refunds(agentreplay): pass\n")
-    said = typed("freeze", "test_shop.py::test_refunds").err
-    assert "record it: pytest --snapshot-record test_shop.py::test_refunds; or freeze one that is near: " in said
-    assert said.endswith(f"agentreplay freeze {REFUND}\n")
+    said = typed("scaffold", "test_shop.py::test_refunds").err
+    assert "record it: pytest --snapshot-record test_shop.py::test_refunds; or take one that is near: " in said
+    assert said.endswith(f"agentreplay scaffold {REFUND}\n")
     assert not (project.root / "cases").exists()
 
 
 def test_an_edited_snapshot_is_no_evidence(project, typed):
     file = next(project.root.rglob("test_sorry.snapshot.json"))
     file.write_text(file.read_text(encoding="utf-8").replace("18.5", "81.5"), encoding="utf-8")
-    done = typed("freeze", SORRY)
-    assert (done.code, "agentreplay reseal" in done.err) == (4, True)
+    done = typed("scaffold", SORRY)
+    assert (done.code, "agentreplay accept" in done.err) == (4, True)
     assert not (project.root / "cases").exists()

@@ -80,3 +80,15 @@ def test_a_hook_fails_and_names_the_file(committed, root):
         told = committed(name)
         assert told.code != 0, name
         assert file.relative_to(root).as_posix() in told.out + told.err
+
+
+def test_cases_and_a_policy_are_checked_together_in_any_order(committed, root, typed):
+    policy = root / "agentreplay-policy.yaml"
+    policy.write_text("schemaVersion: '1.0'\n", encoding="utf-8")
+    files = chosen(HOOKS["agentreplay-lint"], root)
+    assert files[0] == policy.name
+    assert typed("lint", *files).code == typed("lint", *reversed(files)).code == 0
+    policy.write_text("no: policy\n", encoding="utf-8")
+    told = typed("lint", *reversed(files))
+    assert told.code != 0
+    assert policy.name in told.err

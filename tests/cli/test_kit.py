@@ -1,4 +1,4 @@
-"""`agentreplay kit FILE`: every field of a snapshot, in any width, as plain data, and by its exit code."""
+"""`agentreplay show FILE --kit`: every field of a snapshot, in any width, as plain data, and by its exit code."""
 
 import json
 from dataclasses import replace
@@ -29,7 +29,7 @@ def file(recorded, root):
 def test_it_fits_the_terminal_and_gives_plain_data(file, typed, monkeypatch):
     for columns in (80, 120):
         monkeypatch.setenv("COLUMNS", str(columns))
-        told = typed("kit", file)
+        told = typed("show", "--kit", file)
         rows = told.out.splitlines()
         assert (told.code, rows[1]) == (0, "grade A: replays as it was recorded")
         assert max(map(len, rows)) <= columns
@@ -38,7 +38,7 @@ def test_it_fits_the_terminal_and_gives_plain_data(file, typed, monkeypatch):
         for row in ("requests             5 calls", "model asked          m-1", "the run's input      Where is A-17?"):
             assert f"  captured  {row}" in told.out
         assert "sk-live" not in told.out
-    said = json.loads(typed("kit", file, "--json").out)
+    said = json.loads(typed("show", "--kit", file, "--json").out)
     assert (said["grade"], said["reasons"], said["file"]) == ("A", [], file.name)
     assert {field["status"] for field in said["fields"]} <= {status.value for status in Status}
     assert {"group": "calls", "name": "replies", "status": "captured", "value": "5 of 5"} in said["fields"]
@@ -48,10 +48,10 @@ def test_the_exit_code_says_whether_it_replays(file, typed):
     stored = json.loads(file.read_text(encoding="utf-8"))
     stored["header"]["outcome"] = {}
     file.write_text(json.dumps(stored), encoding="utf-8")
-    told = typed("kit", file)
+    told = typed("show", "--kit", file)
     assert (told.code, "grade C" in told.out) == (125, True)
     file.write_text(json.dumps(stored | {"exchanges": []}), encoding="utf-8")
-    told = typed("kit", file)
+    told = typed("show", "--kit", file)
     assert (told.code, "grade cold: cannot be replayed" in told.out) == (125, True)
     file.write_text("{", encoding="utf-8")
-    assert (typed("kit", file).code, typed("kit", "nothing.snapshot.json").code) == (4, 2)
+    assert (typed("show", "--kit", file).code, typed("show", "--kit", "nothing.snapshot.json").code) == (4, 2)

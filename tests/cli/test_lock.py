@@ -1,4 +1,4 @@
-"""`agentreplay lock` and `verify`: what they print, their exit codes, and signatures of the real ssh-keygen."""
+"""`agentreplay verify` and `verify --lock`: what they print, their exit codes, and signatures of the real ssh-keygen."""
 
 from __future__ import annotations
 
@@ -44,53 +44,55 @@ def edit(file, old='"value": "1"', new='"value": "3"'):
     file.write_text(text.replace(old, new, 1), encoding="utf-8", newline="")
 
 
-def test_lock_writes_check_compares_and_verify_does_both(root, typed):
-    assert typed("lock", "--check") == (DAMAGED, "", "agentreplay: agentreplay.lock: there is no such file\n")
-    assert typed("lock") == typed("lock") == LOCKED
+def test_verify_compares_with_the_lock_that_lock_writes(root, typed):
+    assert typed("verify", "--lock") == typed("verify", "--lock") == LOCKED
     fits = "agentreplay.lock: the snapshots are those that were locked\n"
-    assert typed("lock", "--check") == (SAME, fits, "")
-    verified = typed("verify", ".")
+    verified = typed("verify")
+    assert verified == typed("verify", ".")
     assert (verified.code, verified.out.endswith(fits)) == (SAME, True)
     (root / HERE / "test_two.snapshot.json").unlink()
     verified = typed("verify", ".")
     assert verified.code == DAMAGED
     assert f"agentreplay: agentreplay.lock: {HERE}/test_two.snapshot.json: is gone\n" in verified.err
-    assert verified.err.endswith("agentreplay: if that is meant: agentreplay lock .\n")
-    assert typed("lock", "--check")[::2] == (DAMAGED, verified.err)
-    assert typed("lock").code == typed("lock", "--check").code == SAME
+    assert verified.err.endswith("agentreplay: if that is meant: agentreplay verify . --lock\n")
+    assert typed("verify")[::2] == (DAMAGED, verified.err)
+    assert typed("verify", "--lock").code == typed("verify").code == SAME
 
 
 def test_a_folder_of_its_own_and_from_another_place(root, typed, monkeypatch):
     monkeypatch.chdir(root / "tests")
-    assert typed("lock").out == f"{root.as_posix()}/agentreplay.lock: 2 snapshots locked\n"
-    assert typed("lock", "__agent_snapshots__").out == "__agent_snapshots__/agentreplay.lock: 2 snapshots locked\n"
+    assert typed("verify", "--lock").out == f"{root.as_posix()}/agentreplay.lock: 2 snapshots locked\n"
+    told = typed("verify", "__agent_snapshots__", "--lock")
+    assert told.out == "__agent_snapshots__/agentreplay.lock: 2 snapshots locked\n"
     (root / HERE / "test_two.snapshot.json").unlink()
     assert typed("verify", root).err.count("is gone") == 2, "the lock in the folder and the one above it"
 
 
 def test_an_edited_or_broken_snapshot_is_not_locked_and_where_there_is_nothing_to_lock_it_is_said(root, typed):
     edit(root / ONE)
-    told = typed("lock")
+    told = typed("verify", "--lock")
     assert (told.code, told.out, (root / "agentreplay.lock").exists()) == (DAMAGED, "", False)
     assert f"{ONE}: was edited after it was sealed" in told.err
-    assert "agentreplay reseal FILE --reason WHY" in told.err
+    assert "agentreplay accept FILE --edited --reason WHY" in told.err
     (root / ONE).write_text("{", encoding="utf-8")
-    assert typed("lock").code == DAMAGED
+    assert typed("verify", "--lock").code == DAMAGED
     shutil.rmtree(root / "tests")
-    assert typed("lock").code == NOTHING
-    assert typed("lock", "nowhere").code == typed("lock", "--check", "--sign", "key").code == USAGE
+    assert typed("verify", "--lock").code == NOTHING
+    for words in (["nowhere", "--lock"], ["--sign", "key"], [".", ".", "--lock"], ["--lock", "--signers", "file"]):
+        assert typed("verify", *words).code == USAGE
     (root / "agentreplay.lock").write_text(f"{'a' * 64}  x.snapshot.json  1\n", encoding="utf-8")
     told = typed("verify", ".")
     assert (told.code, "x.snapshot.json: is gone" in told.err) == (DAMAGED, True)
-    assert typed("lock") == (SAME, "agentreplay.lock: 0 snapshots locked\n", "")
+    assert typed("verify", "--lock") == (SAME, "agentreplay.lock: 0 snapshots locked\n", "")
 
 
 def test_verify_shows_who_has_resealed_and_why(root, typed):
     edit(root / ONE)
-    assert typed("reseal", ONE, "--reason", "the carrier\x1b[31m").code == USAGE, "a reason is one line of plain text"
-    assert typed("reseal", ONE, "--reason", "  the carrier changed its words ").code == SAME
+    told = typed("accept", "--edited", ONE, "--reason", "the carrier\x1b[31m")
+    assert told.code == USAGE, "a reason is one line of plain text"
+    assert typed("accept", "--edited", ONE, "--reason", "  the carrier changed its words ").code == SAME
     edit(root / ONE, '"value": "3"', '"value": "4"')
-    assert typed("reseal", ONE, "--reason", "and again").code == SAME
+    assert typed("accept", "--edited", ONE, "--reason", "and again").code == SAME
     told = typed("verify", ONE)
     resealed = r"    resealed \d{4}-\d\d-\d\d: "
     wanted = rf"{re.escape(ONE)}: whole and sealed\n{resealed}the carrier changed its words\n{resealed}and again\n"
@@ -112,13 +114,13 @@ def test_no_reason_or_name_of_a_file_writes_lines_of_its_own(root, typed):
     (told,) = [line for line in typed("verify", HERE).out.splitlines() if "stop-commands" in line]
     assert told.startswith("    resealed: x\\n")
     assert told.endswith("y\\x1b[2J")
-    assert typed("lock").code == SAME
+    assert typed("verify", "--lock").code == SAME
     if os.name == "nt":
         return
     shutil.copy(file, file.with_name("a\n::error::b.snapshot.json"))
-    for words in (["verify", "."], ["lock"], ["lock", "--check"]):
+    for words in (["verify"], ["verify", "--lock"]):
         said = typed(*words)
-        assert said.code != SAME or words[0] == "verify"
+        assert said.code != SAME
         assert not any(line.startswith("::") for line in (*said.err.splitlines(), *said.out.splitlines())), words
 
 
@@ -131,7 +133,7 @@ def test_a_snapshot_that_changes_meanwhile_is_not_resealed_over(root, typed, mon
         return reseal(*words, **more)
 
     monkeypatch.setattr(codec, "reseal", slow)
-    told = typed("reseal", ONE, "--reason", "why not")
+    told = typed("accept", "--edited", ONE, "--reason", "why not")
     assert (told.code, "nothing was written" in told.err) == (USAGE, True)
     assert '"value": "5"' in (root / ONE).read_text("utf-8")
 
@@ -159,7 +161,7 @@ def keys(tmp_path_factory):
 @needs_ssh
 def test_a_lock_is_signed_and_the_signature_is_held_against_the_signers(root, typed, keys):
     signed = "agentreplay.lock: 2 snapshots locked\nagentreplay.lock.sig: signed\n"
-    assert typed("lock", "--sign", keys["ours"]) == (SAME, signed, "")
+    assert typed("verify", "--lock", "--sign", keys["ours"]) == (SAME, signed, "")
     told = typed("verify", ".", "--signers", keys["signers"])
     assert (told.code, told.err) == (SAME, "")
     assert told.out.endswith("agentreplay.lock: signed by ci@example.com\n")
@@ -179,7 +181,7 @@ UNSIGNED = {
     "a stranger's": "is signed by nobody in",
     "of a namespace": "is no signature of this lock",
     "of other content": "is no signature of this lock",
-    "none": "sign it: agentreplay lock --sign KEY",
+    "none": "sign it: agentreplay verify --lock --sign KEY",
     "garbage": "is signed by nobody in",
     "empty": "is no ssh signature",
     "huge": "is no ssh signature",
@@ -189,10 +191,10 @@ UNSIGNED = {
 
 @needs_ssh
 def test_what_is_not_signed_by_a_signer_is_damaged(root, typed, keys):
-    assert typed("lock", "--sign", keys["theirs"]).code == SAME
+    assert typed("verify", "--lock", "--sign", keys["theirs"]).code == SAME
     lock, signature = root / "agentreplay.lock", root / "agentreplay.lock.sig"
     theirs = signature.read_bytes()
-    assert typed("lock", "--sign", keys["ours"]).code == SAME
+    assert typed("verify", "--lock", "--sign", keys["ours"]).code == SAME
     ours = signature.read_bytes()
     data = {"a stranger's": theirs, "of a namespace": other_namespace(lock, keys["ours"]), "garbage": GARBAGE}
     data |= {"empty": b"", "huge": ours + b"\n" * 100_000}
@@ -201,7 +203,8 @@ def test_what_is_not_signed_by_a_signer_is_damaged(root, typed, keys):
         match what:
             case "of other content":  # an edit, resealed and locked again, under the old signature
                 edit(root / ONE)
-                assert typed("reseal", ONE, "--reason", "why not").code == typed("lock").code == SAME
+                for words in (["accept", ONE, "--edited", "--reason", "why not"], ["verify", "--lock"]):
+                    assert typed(*words).code == SAME
             case "none":
                 signature.unlink()
             case "of no lock":
@@ -213,7 +216,7 @@ def test_what_is_not_signed_by_a_signer_is_damaged(root, typed, keys):
 
 @needs_ssh
 def test_signers_come_from_outside_of_what_they_vouch_for_and_a_key_that_does_not_sign_is_said(root, typed, keys):
-    assert typed("lock", "--sign", keys["ours"]).code == SAME
+    assert typed("verify", "--lock", "--sign", keys["ours"]).code == SAME
     shutil.copy(keys["signers"], root / "tests" / "signers")
     told = typed("verify", ".", "--signers", "tests/signers")
     assert (told.code, "a pull request cannot change" in told.err) == (USAGE, True)
@@ -221,17 +224,17 @@ def test_signers_come_from_outside_of_what_they_vouch_for_and_a_key_that_does_no
     assert typed("verify", ONE, "--signers", keys["signers"]).code == USAGE
     (root / "agentreplay.lock.sig").unlink()
     for key in ("gone", "pytest.ini"):
-        told = typed("lock", "--sign", key)
+        told = typed("verify", "--lock", "--sign", key)
         assert told.code == USAGE
         assert re.fullmatch(rf"agentreplay: agentreplay\.lock: not signed with {key}: .+\n", told.err)
     assert not (root / "agentreplay.lock.sig").exists()
 
 
 def test_without_ssh_keygen_it_is_said_in_words(root, typed, monkeypatch, tmp_path):
-    assert typed("lock").code == SAME
+    assert typed("verify", "--lock").code == SAME
     (tmp_path / "signers").touch()
     (root / "agentreplay.lock.sig").write_text("-----BEGIN SSH SIGNATURE-----\n", encoding="utf-8")
     monkeypatch.setenv("PATH", str(tmp_path))
-    for words in (["lock", "--sign", "key"], ["verify", ".", "--signers", tmp_path / "signers"]):
+    for words in (["verify", "--lock", "--sign", "key"], ["verify", ".", "--signers", tmp_path / "signers"]):
         told = typed(*words)
         assert (told.code, "ssh-keygen, which is not installed here: install OpenSSH" in told.err) == (USAGE, True)

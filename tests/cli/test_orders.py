@@ -1,4 +1,4 @@
-"""`agentreplay orders`: what it says, and how it ends."""
+"""`agentreplay fuzz --orders`: what it says, and how it ends."""
 
 import re
 
@@ -97,10 +97,10 @@ def snapshot(project, name):
 
 @pytest.fixture
 def orders(recorded):
-    """Gives what `agentreplay orders` printed on its two ends for a snapshot, having ended with `code`."""
+    """Gives what `agentreplay fuzz --orders` printed on its two ends for a snapshot, having ended with `code`."""
 
     def run(name, *words, code=SAME):
-        done = recorded.command("orders", snapshot(recorded, name), *words)
+        done = recorded.command("fuzz", "--orders", snapshot(recorded, name), *words)
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout, done.stderr
 
@@ -123,7 +123,7 @@ LAST = """\
                 of 5
 
   this order again:
-    agentreplay orders __agent_snapshots__/test_shop/test_last.snapshot.json --order 2
+    agentreplay fuzz __agent_snapshots__/test_shop/test_last.snapshot.json --order 2
 """
 
 
@@ -139,16 +139,16 @@ def test_the_first_order_that_changes_something_is_told_and_can_be_run_again(ord
     assert 'side effects recorded tool book {"city":"Rome"} now (not made)' in flat
     assert flat.count("now first") == 2
     file = snapshot(recorded, "test_last")
-    said, _ = orders("test_last", "--limit", "3", "--seed", "5", code=DIVERGED)
-    assert said.endswith(f"agentreplay orders {file} --limit 3 --seed 5 --order 2\n"), "a drawn one names both"
+    said, _ = orders("test_last", "--budget", "3", "--seed", "5", code=DIVERGED)
+    assert said.endswith(f"agentreplay fuzz {file} --budget 3 --seed 5 --order 2\n"), "a drawn one names both"
 
 
 def test_what_has_no_race_is_the_same_under_all_orders_or_under_as_many_as_are_tried(orders, recorded):
     three, six = (snapshot(recorded, name) for name in ("three", "six"))
     for words in ([], ["--", "test_shop.py::test_fine[three]", "-p", "xdist", "-n", "2"]):
         assert orders("three", *words) == (f"same under all 5 other orders of its answers: {three}\n", "")
-    more = f"same under 7 other orders of its answers (there are more: --limit, --seed): {six}\n"
-    assert orders("six", "--limit", "7", "--seed", "3")[0] == more
+    more = f"same under 7 other orders of its answers (there are more: --budget, --seed): {six}\n"
+    assert orders("six", "--budget", "7", "--seed", "3")[0] == more
     said, _ = orders("test_stamps")
     assert said == (
         f"same under 1 of 1 other orders of its answers: {snapshot(recorded, 'test_stamps')}\n"
@@ -172,8 +172,8 @@ def test_what_cannot_be_ordered_is_said(orders, recorded, typed, monkeypatch):
     assert orders("three", "--", "test_shop.py::test_last", code=USAGE)[1] == belongs
     unknown = "agentreplay: pytest knows no such test or flag: test_shop.py::test_fine[three]\n"
     assert orders("three", "--", "--no-such-flag", code=USAGE)[1] == unknown
-    assert typed("orders", file, "--order", "6").err == f"agentreplay: {file}: there is no order 6; it has 1 to 5\n"
-    assert typed("orders", "gone.json").code == typed("orders", file, "--limit", "0").code == USAGE
+    assert typed("fuzz", file, "--order", "6").err == f"agentreplay: {file}: there is no order 6; it has 1 to 5\n"
+    assert typed("fuzz", "--orders", "gone.json").code == typed("fuzz", "--orders", file, "--budget", "0").code == USAGE
     (recorded.root / "half.json").write_bytes((recorded.root / file).read_bytes()[:300])
-    told = typed("orders", "half.json")
+    told = typed("fuzz", "--orders", "half.json")
     assert (told.code, told.err.startswith("agentreplay: half.json: ")) == (DAMAGED, True)

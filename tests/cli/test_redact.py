@@ -133,7 +133,7 @@ def test_all_or_none(root, typed, monkeypatch):
     text = both[0].read_text("utf-8").replace("tests/test_a.py::test_a", "tests/test_a.py::test_x")
     both[0].write_text(text, "utf-8")
     refused = typed("redact", ".", *UNDER)
-    assert (refused.code, "agentreplay reseal" in refused.err) == (DAMAGED, True)
+    assert (refused.code, "agentreplay accept" in refused.err) == (DAMAGED, True)
     assert (both[0].read_text("utf-8"), both[1].read_bytes()) == (text, before[1])
 
 

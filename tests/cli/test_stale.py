@@ -53,7 +53,7 @@ def make_older(shop, days):
         data["header"]["recorded"] = when.isoformat(timespec="seconds")
         data["header"]["clock"] = int(when.timestamp() * 1e9)
         file.write_text(json.dumps(data), encoding="utf-8")
-        assert shop.command("reseal", str(file), "--reason", "test").returncode == 0
+        assert shop.command("accept", "--edited", str(file), "--reason", "test").returncode == 0
 
 
 def test_what_is_stale_is_named_by_reason_with_its_files(shop):

@@ -1,4 +1,4 @@
-"""`agentreplay step` by lines and by keys, and `--replay-break` in sync and async agents."""
+"""`agentreplay show --step` by lines and by keys, and `--replay-break` in sync and async agents."""
 
 import os
 import sys
@@ -57,14 +57,14 @@ def snapshot(shop):
 
 
 def test_lines_are_commands_where_there_is_no_terminal(shop):
-    done = shop.child("pytest_agentreplay", "step", snapshot(shop), given="n\n/first\ng 9\nq\nn\n")
+    done = shop.child("pytest_agentreplay", "show", "--step", snapshot(shop), given="n\n/first\ng 9\nq\nn\n")
     assert done.returncode == 0, done.stderr
     places = [line.partition(" ")[0] for line in done.stdout.splitlines() if line.startswith("[")]
     assert places == ["[1/2]", "[2/2]", "[1/2]"]
     assert "there is no turn 9; this run has 1 to 2" in done.stdout
-    done = shop.child("pytest_agentreplay", "step", snapshot(shop), given="n")
+    done = shop.child("pytest_agentreplay", "show", "--step", snapshot(shop), given="n")
     assert "[2/2]" in done.stdout
-    assert shop.child("pytest_agentreplay", "step", "gone.json").returncode == 2
+    assert shop.child("pytest_agentreplay", "show", "--step", "gone.json").returncode == 2
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pseudo terminals are POSIX")
@@ -74,7 +74,7 @@ def test_single_keys_are_commands_in_a_terminal(shop):
     import subprocess
 
     leader, follower = pty.openpty()
-    command = [sys.executable, "-m", "pytest_agentreplay", "step", str(snapshot(shop))]
+    command = [sys.executable, "-m", "pytest_agentreplay", "show", "--step", str(snapshot(shop))]
     process = subprocess.Popen(command, stdin=follower, stdout=subprocess.PIPE, env=shop.surroundings(), cwd=shop.root)
     os.write(leader, b"n\x1b[Dnq")
     text = process.communicate(timeout=60)[0].decode()

@@ -8,7 +8,8 @@ import pytest_agentreplay
 from pytest_agentreplay import settings
 from pytest_agentreplay.cases.turn import ToolCallView, TurnView
 from pytest_agentreplay.cases.view import RunView
-from pytest_agentreplay.cli import build_parser, saying
+from pytest_agentreplay.cli import saying
+from pytest_agentreplay.cli.verb_table import HELP, load_verbs
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.rules import MATCHED_HEADERS
 from pytest_agentreplay.dialects import all_dialects

@@ -125,17 +125,17 @@ def of_the_commands(run: Run) -> Iterator[tuple[str, str]]:
         for words in (
             ["show", one],
             ["diff", one, two],
-            ["bisect", one, two],
-            ["kit", one],
+            ["diff", "--first", one, two],
+            ["show", "--kit", one],
             ["verify", one, bad],
             ["replay", one],
-            ["orders", one],
+            ["fuzz", "--orders", one],
             ["mv", run.header.test.replace("\0", ""), "tests/test_x.py::test_y"],
-            ["recover", one],
+            ["accept", "--recover", one],
             ["accept", one],
             ["show", Path(name) / (re.sub(r"[/\0\ud800-\udfff]", "", text)[:80] or "x")],
             ["diff", "--json", one, two],
-            ["kit", "--json", one],
+            ["show", "--kit", "--json", one],
         ):
             out = io.StringIO()
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out), contextlib.suppress(SystemExit):

@@ -240,7 +240,7 @@ def test_a_run_that_was_cut_short_or_killed_tells_none(made):
     stopped = made.record(*made.words, WAY="interrupt")
     assert stopped.returncode == 2
     assert any(name.endswith(".jsonl") for name in searched(made, stopped))
-    listed = made.command("recover")
+    listed = made.command("accept", "--recover")
     taken = passed(made.command(*re.search(r"agentreplay (recover \S+)", listed.stdout)[1].split()))
     searched(made, listed, taken)
     made.record(*made.words, WAY="killed")
@@ -252,7 +252,7 @@ def test_a_run_that_was_cut_short_or_killed_tells_none(made):
 
 
 def test_the_command_line_tells_none(made):
-    for words in (["show"], ["kit"], ["kit", "--json"], ["verify"]):
+    for words in (["show"], ["show", "--kit"], ["show", "--kit", "--json"], ["verify"]):
         searched(made, passed(made.command(*words, made.files[0])))
 
 

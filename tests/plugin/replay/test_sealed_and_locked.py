@@ -26,7 +26,7 @@ def made(shared_project):
     project = shared_project()
     project.furnish(TESTS)
     assert len(recorded(project).files) == 3
-    passed(project.command("lock"))
+    passed(project.command("verify", "--lock"))
     shutil.rmtree(project.root / ".pytest_agentreplay")
     project.lock = project.root / "agentreplay.lock"
     project.kept = {file: file.read_bytes() for file in (*project.files, project.lock)}
@@ -79,7 +79,7 @@ def test_an_unsealed_edit_is_told_at_home_refused_where_it_is_strict_and_sealed_
         assert "[AR-UNREADABLE]" in done.stdout
         told = flat(done).replace("snapshot cannot be used: ", f"{name}: ")
         assert f"{name}: exchange 5 was edited after it was sealed" in told
-        assert f"agentreplay reseal {name} --reason WHY" in told
+        assert f"agentreplay accept {name} --edited --reason WHY" in told
     passed(unlocked.command(*command.split()))
     assert "edited" not in passed(unlocked.run(CI="1")).stdout
     assert [revision["reason"] for file in unlocked.snapshots for revision in file.revisions] == ["WHY"]
@@ -120,7 +120,7 @@ def test_a_strict_session_fails_once_for_what_is_not_as_locked(locked):
     assert done.stdout.count("not as locked") == 1
     assert "locked    agentreplay.lock: 1 snapshot not as locked" in done.stdout
     assert "added.snapshot.json: is new" in done.stdout
-    assert "if that is meant:   agentreplay lock ." in done.stdout
+    assert "if that is meant:   agentreplay verify . --lock" in done.stdout
     assert "the session fails for it" in done.stdout
 
 
@@ -156,11 +156,11 @@ def test_what_writes_snapshots_says_that_the_lock_no_longer_fits_and_fails_nothi
     done = passed(locked.record("test_shop.py", "-k", "three"))
     locked.live = locked.ledger, locked.server.hits
     assert "locked    agentreplay.lock: 1 snapshot not as locked" in done.stdout
-    assert "agentreplay lock ." in done.stdout
+    assert "agentreplay verify . --lock" in done.stdout
     assert locked.run("test_shop.py", "-k", "one", CI="1").returncode == 1
-    passed(locked.command("lock"))
-    done = passed(locked.command("reseal", edit(locked), "--reason", "as the shop says it now"))
-    assert "agentreplay.lock: no longer fits; to lock what is there: agentreplay lock ." in done.stdout
-    passed(locked.command("lock"))
+    passed(locked.command("verify", "--lock"))
+    done = passed(locked.command("accept", "--edited", edit(locked), "--reason", "as the shop says it now"))
+    assert "agentreplay.lock: no longer fits; to lock what is there: agentreplay verify . --lock" in done.stdout
+    passed(locked.command("verify", "--lock"))
     passed(locked.run("test_shop.py", "-k", "one", CI="1"))
     shutil.rmtree(locked.root / ".pytest_agentreplay", ignore_errors=True)

@@ -346,7 +346,7 @@ def test_what_cannot_be_compared_is_reported_with_the_line_to_paste(project):
     assert "$.value of send_on (list) holds more than 10,000 objects" in said
     lines = re.findall(r"say what they are compared by: +(agentreplay\.codec\(.*\))$", said, re.MULTILINE)
     assert len(lines) == 5
-    kit = project.command("kit", project.files[0]).stdout
+    kit = project.command("show", "--kit", project.files[0]).stdout
     assert "grade B" in kit
     assert "$.value of tool send_on" in kit
     project.edit("test_gaps.py", "    agentreplay.tool(send_on)\n", f"    agentreplay.tool(send_on)\n    {lines[0]}\n")

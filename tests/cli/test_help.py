@@ -1,0 +1,40 @@
+"""`agentreplay --help`: every verb on one screen, by what a person wants to do; and words that are no verb."""
+
+from pathlib import Path
+
+import pytest
+
+from pytest_agentreplay.cli.verb_table import HELP, MODULES, load_verbs
+
+SCREEN = Path(__file__).with_name("help.txt")
+
+
+def test_the_help_is_one_screen_and_what_the_command_alone_prints(typed):
+    told = typed("--help")
+    rows = told.out.splitlines()
+    assert told == (0, SCREEN.read_text(encoding="utf-8"), "")
+    assert (len(rows) <= 24, max(map(len, rows)) <= 80) == (True, True)
+    assert typed() == (2, told.out, "")
+
+
+def test_every_verb_has_one_place_in_the_help_and_its_own_help(typed):
+    listed = [verb for _, verbs, _, _ in HELP for verb in verbs.split()]
+    assert listed == [*MODULES] == [*load_verbs()]
+    for verb in listed:
+        told = typed(verb, "--help")
+        assert (told.code, told.out.startswith(f"usage: agentreplay {verb} ")) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("word", "advice"),
+    [
+        ("shwo", "the nearest: show"),
+        ("bisec", "the nearest: diff --first"),
+        ("--json", "agentreplay --help lists all"),
+        ("a\x1b[2Jb", "agentreplay --help lists all"),
+    ],
+)
+def test_an_unknown_verb_is_one_line_that_names_the_nearest(typed, word, advice):
+    told = typed(word, "x")
+    assert (told.code, told.out) == (2, "")
+    assert told.err == f"agentreplay: there is no verb {word!r}; {advice}\n"
