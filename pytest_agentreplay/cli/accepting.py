@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
+import os
 from collections import defaultdict
+from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay import codec
+from pytest_agentreplay.cli.locking import remind
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, NOTHING, SAME, USAGE, complain, say
-from pytest_agentreplay.cli.sealed import recover, reseal
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import AgentReplayError, SettingsError, SnapshotError, SnapshotMissing
+from pytest_agentreplay.store import files, reading
 from pytest_agentreplay.store.display_path import format_path
+from pytest_agentreplay.store.projects import root_above
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pytest_agentreplay.cli.verb_table import Verbs
 
 WANTED = 'agentreplay accept FILE --requests --reason "why every reply still holds"'
@@ -29,11 +37,11 @@ def add_verbs(verbs: Verbs) -> None:
     verb = verbs.add("accept", accept, about, policy=True)
     what = "snapshots or pending runs: their files, folders, or the ids of tests"
     verb.add_argument("what", nargs="*", metavar="WHAT", help=what)
-    verb.add_argument("--all", action="store_true", help="those of the whole project")
+    verb.flag("--all", "those of the whole project")
     only = "only where all changes are of this kind, AR-PROMPT for example; may be given several times"
     verb.add_argument("--code", action="append", default=[], type=code, metavar="CODE", help=only)
-    verb.add_argument("--dry-run", action="store_true", help="only say what would be taken")
-    verb.add_argument("--rule", metavar="PATH=REASON", help="leave a body field out of the comparison, everywhere")
+    verb.flag("--dry-run", "only say what would be taken")
+    verb.value("--rule", "PATH=REASON", "leave a body field out of the comparison, everywhere")
     ways = verb.add_mutually_exclusive_group()
     ways.add_argument("--requests", action="store_true", help="take changed requests under the recorded replies")
     ways.add_argument("--edited", action="store_true", help="seal snapshots that were edited on purpose")
@@ -54,7 +62,6 @@ def code(text: str) -> str:
 def accept(options: argparse.Namespace) -> int:
     """`agentreplay accept [WHAT...] [--all] [--code CODE] [--requests | --edited | --recover] [--rule ...]`."""
     from pytest_agentreplay.runs import accept as accepting
-    from pytest_agentreplay.store.projects import root_above
 
     if options.policy and not options.recover:
         return complain("--policy is for recordings that were refused: add --recover", USAGE)
@@ -83,9 +90,43 @@ def accept(options: argparse.Namespace) -> int:
     return SAME if waiting else complain(AgentReplayError(f"no run is pending in {root}"), NOTHING)
 
 
+def reseal(file: Path, reason: str) -> int:
+    """`agentreplay accept FILE --edited --reason WHY`."""
+    if not reason:
+        return complain("--reason: say why the file was edited; it is kept in the file", USAGE)
+    if not reason.isprintable():
+        return complain("--reason: say it in one line of plain text; it is kept in the file", USAGE)
+    text = reading.data(file)
+    if codec.loads(text, file=format_path(file)).sealed:
+        return complain(f"{format_path(file)}: is sealed as it stands", NOTHING)
+    new = codec.reseal(text, reason, file=format_path(file), at=f"{datetime.now(UTC):%Y-%m-%d}")
+    files.write_if_unchanged(file, new, hashlib.sha256(text).hexdigest())
+    say(f"{format_path(file)}: sealed again: {reason}")
+    remind([file])
+    return SAME
+
+
+def recover(journals: Sequence[Path], policies: Sequence[str]) -> int:
+    """`agentreplay accept --recover [--policy FILE] [JOURNAL]`."""
+    from pytest_agentreplay.core.redaction.policy import joined
+    from pytest_agentreplay.redact import chosen_policy
+    from pytest_agentreplay.runs import accept as accepting
+
+    root = root_above(Path.cwd())
+    policy = joined(chosen_policy.of_words(policies), chosen_policy.of_project(root))
+    chosen = journals or (accepting.list_refused(root) if policies else [])
+    for file in chosen:
+        say(accepting.recover(file.absolute(), os.environ, policy))
+    if chosen:
+        return SAME
+    lines = accepting.list_journals(root)
+    for line in lines:
+        say(line)
+    return SAME if lines else complain(f"no recording was interrupted in {root}", NOTHING)
+
+
 def runs(options: argparse.Namespace) -> int:
     """Take pending runs: each whole or not at all. What cannot be taken is told, and the others are taken."""
-    from pytest_agentreplay.cli.locking import remind
     from pytest_agentreplay.runs.accept import Pending, are_all_chosen, read_pending
     from pytest_agentreplay.runs.snapshot_selection import select_pending
 
@@ -157,7 +198,6 @@ def adopt(root: Path, tests: list[str], options: argparse.Namespace) -> int:
     """Run these tests of one project; returns the exit code."""
     from pytest_agentreplay.cli.runs import run_pytest
     from pytest_agentreplay.core.paths import typed
-    from pytest_agentreplay.store import files
 
     reason = options.reason.strip() or "dry run"
     with TemporaryDirectory() as folder:

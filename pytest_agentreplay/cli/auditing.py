@@ -28,16 +28,14 @@ VALUES = 4
 def add_verbs(verbs: Verbs) -> None:
     """Declare `audit`."""
     audit_verb = verbs.add("audit", audit, "find fields that are not compared and yet decide on replies", json=True)
-    audit_verb.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="snapshots, or folders (default: all)")
-    audit_verb.add_argument("--rules", action="store_true", help="print the fields that are not compared, and why")
+    audit_verb.paths("snapshots, or folders (default: all)")
+    audit_verb.flag("--rules", "print the fields that are not compared, and why")
 
 
 def audit(options: argparse.Namespace) -> int:
     """`agentreplay audit [PATH...] [--json]`, `agentreplay audit --rules`."""
     if options.rules:
-        from pytest_agentreplay.cli.sealed import rules
-
-        return rules(options)
+        return print_rules(options)
     from pytest_agentreplay.runs.key_audit_run import audit_snapshots
 
     root = root_above(Path.cwd())
@@ -58,6 +56,20 @@ def audit(options: argparse.Namespace) -> int:
         return DAMAGED
     flagged = any(separator.verdict == "flagged" for separator in audited.separators)
     return DIVERGED if flagged or audited.faults else SAME
+
+
+def print_rules(options: argparse.Namespace) -> int:
+    """`agentreplay audit --rules [--json]`."""
+    from pytest_agentreplay.runs.key_audit_run import list_project_rules
+
+    every = list_project_rules(root_above(Path.cwd()))
+    if options.json:
+        say_data([asdict(rule) for rule in every])
+        return SAME
+    for rule in every:
+        path = f"{rule.path} ~ {rule.pattern}" if rule.pattern else rule.path
+        say(f"{rule.action:5}  {rule.scope:16} {rule.part:6} {path}\n       {rule.reason}  ({rule.source})")
+    return SAME
 
 
 def format_audit(audited: ProjectAudit) -> Iterator[str]:

@@ -42,12 +42,11 @@ def add_verbs(verbs: Verbs) -> None:
     verb.add_argument("--from", dest="format", default="", metavar="FORMAT", help="read traces as this format")
     one_run = "the run to take, where a file holds several"
     verb.add_argument("--run", dest="wanted", default="", metavar="ID", help=one_run)
-    all_runs = "take every run of every file, each into a folder below DIR"
-    verb.add_argument("--all", action="store_true", help=all_runs)
-    verb.add_argument("--cold", action="store_true", help="keep as a cold case what was not captured")
-    verb.add_argument("--out", type=Path, metavar="DIR", help="the case's folder (default: cases/NAME)")
-    verb.add_argument("--runner", default="", metavar="KEY", help="the runner of the case, by its key")
-    verb.add_argument("--force", action="store_true", help="write over files that are not what would be written")
+    verb.flag("--all", "take every run of every file, each into a folder below DIR")
+    verb.flag("--cold", "keep as a cold case what was not captured")
+    verb.value("--out", "DIR", "the case's folder (default: cases/NAME)", type=Path)
+    verb.value("--runner", "KEY", "the runner of the case, by its key", default="")
+    verb.flag("--force", "write over files that are not what would be written")
 
 
 def is_test(word: str) -> bool:

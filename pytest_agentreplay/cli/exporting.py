@@ -25,11 +25,10 @@ def add_verbs(verbs: Verbs) -> None:
     """Declare `export`."""
     about = "write a case for another tool: pytest, promptfoo, OpenAI Evals, OTLP; or as one file to share"
     export_verb = verbs.add("export", export, about, policy=True)
-    export_verb.add_argument("case", type=Path, metavar="CASE", help="a case's folder, or its case.yaml")
+    export_verb.value("case", "CASE", "a case's folder, or its case.yaml", type=Path)
     export_verb.add_argument("--to", required=True, choices=[*TARGETS, "bundle"], help="the tool, or one file to share")
-    where = "the file, or a folder (default: this one)"
-    export_verb.add_argument("-o", "--out", type=Path, metavar="FILE", help=where)
-    export_verb.add_argument("--force", action="store_true", help="write over a file that holds something else")
+    export_verb.add_argument("-o", "--out", type=Path, metavar="FILE", help="the file, or a folder (default: this one)")
+    export_verb.flag("--force", "write over a file that holds something else")
 
 
 def export(options: argparse.Namespace) -> int:

@@ -50,17 +50,15 @@ def add_verbs(verbs: Verbs) -> None:
     about = "try a test or case on neighbours of its recording, keep what breaks; or try other orders of its answers"
     fuzz_verb = verbs.add("fuzz", fuzz, about, json=True)
     fuzz_verb.add_argument("--seed", type=int, default=0, metavar="N", help="draw others (default: 0)")
-    budget = f"trials ({BUDGET}; of orders {LIMIT}), or a time"
-    fuzz_verb.add_argument("--budget", default="", metavar="N|60s", help=budget)
+    fuzz_verb.value("--budget", "N|60s", f"trials ({BUDGET}; of orders {LIMIT}), or a time", default="")
     fuzz_verb.add_argument("--dir", type=Path, default=Path("cases"), help="where failures are kept (default: cases)")
     orders = "only other orders of answers that were waited for at once, up to the first that matters"
-    fuzz_verb.add_argument("--orders", action="store_true", help=orders)
-    fuzz_verb.add_argument("--order", type=int, metavar="N", help="only this order, as a report has named it")
+    fuzz_verb.flag("--orders", orders)
+    fuzz_verb.value("--order", "N", "only this order, as a report has named it", type=int)
     vacuity_verb = verbs.add("vacuity", vacuity, "print which replies of the model no assertion depends on", json=True)
     for verb in (fuzz_verb, vacuity_verb):
-        verb.add_argument("what", metavar="NODEID|SNAPSHOT|CASE", help="a test, its snapshot, or a case")
-    pytests = "with --orders: handed to pytest"
-    fuzz_verb.add_argument("command", nargs="*", metavar="-- PYTEST-ARGUMENTS", help=pytests)
+        verb.value("what", "NODEID|SNAPSHOT|CASE", "a test, its snapshot, or a case")
+    fuzz_verb.add_argument("command", nargs="*", metavar="-- PYTEST-ARGUMENTS", help="with --orders: handed to pytest")
 
 
 class FuzzTarget(NamedTuple):

@@ -24,9 +24,9 @@ TEXTCONV = 'git config diff.agentreplay.textconv "agentreplay show --textconv"'
 def add_verbs(verbs: Verbs) -> None:
     """Declare `init`."""
     init_verb = verbs.add("init", init, "write the settings that a project needs, once they are shown")
-    init_verb.add_argument("--yes", action="store_true", help="write without asking")
-    init_verb.add_argument("--dry-run", action="store_true", help="only show what would be written")
-    init_verb.add_argument("--no-workflow", action="store_true", help="leave out the workflow that replays the tests")
+    init_verb.flag("--yes", "write without asking")
+    init_verb.flag("--dry-run", "only show what would be written")
+    init_verb.flag("--no-workflow", "leave out the workflow that replays the tests")
 
 
 def init(options: argparse.Namespace) -> int:

@@ -29,7 +29,7 @@ def add_verbs(verbs: Verbs) -> None:
     for name, about in (("old", "the former node id, or test file"), ("new", "the node id, or test file, of today")):
         mv_verb.add_argument(name, metavar=name.upper(), help=about)
     prune_verb = verbs.add("prune", prune, "run all tests offline, then delete the snapshots that none used")
-    prune_verb.add_argument("--dry-run", action="store_true", help="only list them")
+    prune_verb.flag("--dry-run", "only list them")
 
 
 def mv(options: argparse.Namespace) -> int:

@@ -22,10 +22,9 @@ def add_verbs(verbs: Verbs) -> None:
     about = "print what is wrong with cases: contradictions, dead fixtures, secrets; or check a policy"
     lint_verb = verbs.add("lint", lint, about, json=True, policy=True)
     what = "cases, or folders of them (default: cases); or a policy file, and snapshots to look at (default: all)"
-    lint_verb.add_argument("paths", nargs="*", type=Path, metavar="PATH", help=what)
-    lint_verb.add_argument("--schema", action="store_true", help="print the JSON Schema of case.yaml, for editors")
-    weaker = "fail where the policy is weaker than this one"
-    lint_verb.add_argument("--baseline", type=Path, metavar="FILE", help=weaker)
+    lint_verb.paths(what)
+    lint_verb.flag("--schema", "print the JSON Schema of case.yaml, for editors")
+    lint_verb.value("--baseline", "FILE", "fail where the policy is weaker than this one", type=Path)
 
 
 def is_policy(path: Path) -> bool:

@@ -44,26 +44,24 @@ def add_verbs(verbs: Verbs) -> None:
     compare_verb = verbs.add("compare", compare, about, json=True)
     change = "as --replay-set; again for more"
     compare_verb.add_argument("--set", action="append", required=True, metavar="NAME=VALUE", help=change)
-    compare_verb.add_argument("--runs", default="10", metavar="N", help="live runs of each test (default: 10), or auto")
-    compare_verb.add_argument("--budget", default="", metavar="LIMITS", help='of all together: "calls=100 usd=2.00"')
+    compare_verb.value("--runs", "N", "live runs of each test (default: 10), or auto", default="10")
+    compare_verb.value("--budget", "LIMITS", 'of all together: "calls=100 usd=2.00"', default="")
     for form in ("--csv", "--html"):
         compare_verb.add_argument(form, type=Path, metavar="FILE", help="write the table there, too")
     compare_verb.add_argument("paths", nargs="+", metavar="PATH", help="tests, cases, or folders of them")
     about = "find which layer makes a run drift: prompt, tool, model, loop code"
     lineup_verb = verbs.add("lineup", lineup, about, json=True)
-    lineup_verb.add_argument("--runs", default="auto", metavar="N", help="live runs of each cell (default: auto)")
-    limits = 'of all runs: "calls=100 tokens=50000 usd=2.00"'
-    lineup_verb.add_argument("--budget", default="", metavar="LIMITS", help=limits)
-    lineup_verb.add_argument("what", metavar="NODEID|SNAPSHOT|CASE", help="the test, its snapshot, or a case of it")
+    lineup_verb.value("--runs", "N", "live runs of each cell (default: auto)", default="auto")
+    lineup_verb.value("--budget", "LIMITS", 'of all runs: "calls=100 tokens=50000 usd=2.00"', default="")
+    lineup_verb.value("what", "NODEID|SNAPSHOT|CASE", "the test, its snapshot, or a case of it")
     lineup_verb.add_argument("other", nargs="?", type=Path, metavar="SNAPSHOT", help="compare two recordings instead")
     about = "print what live runs gave over time, by day and model: a table and a plot"
     drift_verb = verbs.add("drift", drift, about, json=True)
-    drift_verb.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="histories (default: the project's)")
-    drift_verb.add_argument("--test", default="", metavar="ID", help="only tests whose id holds this")
+    drift_verb.paths("histories (default: the project's)")
+    drift_verb.value("--test", "ID", "only tests whose id holds this", default="")
     drift_verb.add_argument("--by", default="", choices=["model", "date"], help="one row for each model, or each day")
-    judge_help = "judge all runs of each test together: ends with 0, 1 or 3"
-    drift_verb.add_argument("--judge", action="store_true", help=judge_help)
-    drift_verb.add_argument("--html", type=Path, metavar="FILE", help="write a page, too")
+    drift_verb.flag("--judge", "judge all runs of each test together: ends with 0, 1 or 3")
+    drift_verb.value("--html", "FILE", "write a page, too", type=Path)
 
 
 def compare(options: argparse.Namespace) -> int:

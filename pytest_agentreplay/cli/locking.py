@@ -26,13 +26,11 @@ def add_verbs(verbs: Verbs) -> None:
     """Declare `verify`."""
     about = "check that snapshots are whole, sealed, as locked, and restore to exact bytes; or lock them"
     verb = verbs.add("verify", verify, about)
-    paths = "files, or folders with what is below them and their locks (default: the project)"
-    verb.add_argument("paths", nargs="*", type=Path, metavar="PATH", help=paths)
+    verb.paths("files, or folders with what is below them and their locks (default: the project)")
     signers = "these keys alone may have signed the lock of each folder (ssh-keygen's allowed signers)"
-    verb.add_argument("--signers", type=Path, metavar="FILE", help=signers)
-    locks_help = "list all snapshots below the folder with their digests in its lock"
-    verb.add_argument("--lock", action="store_true", help=locks_help)
-    verb.add_argument("--sign", type=Path, metavar="KEY", help="with --lock: sign it with this ssh key, by ssh-keygen")
+    verb.value("--signers", "FILE", signers, type=Path)
+    verb.flag("--lock", "list all snapshots below the folder with their digests in its lock")
+    verb.value("--sign", "KEY", "with --lock: sign it with this ssh key, by ssh-keygen", type=Path)
 
 
 def tell(text: str) -> None:

@@ -23,12 +23,10 @@ if TYPE_CHECKING:
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `redact` and `scan`."""
-    about = "remove from snapshots what today's rules and a policy find"
-    redact_verb = verbs.add("redact", redact, about, policy=True)
-    what = "snapshots, pending runs, or folders"
-    redact_verb.add_argument("files", nargs="+", type=Path, metavar="FILE", help=what)
-    redact_verb.add_argument("--reason", default="", metavar="WHY", help="kept in the files")
-    redact_verb.add_argument("--dry-run", action="store_true", help="only print what would change")
+    redact_verb = verbs.add("redact", redact, "remove from snapshots what today's rules and a policy find", policy=True)
+    redact_verb.add_argument("files", nargs="+", type=Path, metavar="FILE", help="snapshots, pending runs, or folders")
+    redact_verb.value("--reason", "WHY", "kept in the files", default="")
+    redact_verb.flag("--dry-run", "only print what would change")
     scan_verb = verbs.add("scan", scan, "print what the rules and a policy find in any file", json=True, policy=True)
     scan_verb.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files, or folders")
 

@@ -49,16 +49,15 @@ def add_verbs(verbs: Verbs) -> None:
     about = "run the test that a snapshot belongs to, offline; or replay cases"
     replay_verb = verbs.add("replay", replay, about, json=True, failure=CANNOT)
     replay_verb.set_defaults(command=[])
-    replay_verb.add_argument("--runner-cmd", metavar="CMD", help='or a command: "python agent.py"')
+    replay_verb.value("--runner-cmd", "CMD", 'or a command: "python agent.py"')
     limit = "seconds that either may take (default: agentreplay_timeout, 120)"
-    replay_verb.add_argument("--timeout", type=seconds, metavar="S", help=limit)
-    replay_verb.add_argument("--live", action="store_true", help="ask the real model; of cases, those that say so")
+    replay_verb.value("--timeout", "S", limit, type=seconds)
+    replay_verb.flag("--live", "ask the real model; of cases, those that say so")
     replay_verb.add_argument("file", nargs="+", type=Path, metavar="FILE", help="a snapshot, or cases: their folders")
     about = "group kept failures by their cause, and count which are gone after a fix"
     cluster_verb = verbs.add("cluster", cluster, about, json=True)
-    where = "cases, snapshots, folders (default: all)"
-    cluster_verb.add_argument("paths", nargs="*", type=Path, metavar="PATH", help=where)
-    cluster_verb.add_argument("--replay", type=cluster_number, metavar="N|all", help="replay cluster N after a fix")
+    cluster_verb.paths("cases, snapshots, folders (default: all)")
+    cluster_verb.value("--replay", "N|all", "replay cluster N after a fix", type=cluster_number)
     cluster_verb.set_defaults(runner_cmd=None, timeout=None, live=False)
     for verb in (replay_verb, cluster_verb):
         verb.add_argument(

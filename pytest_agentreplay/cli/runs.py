@@ -39,7 +39,7 @@ def add_verbs(verbs: Verbs) -> None:
     about = "record, replay and diverge on an embedded model, without a key"
     demo_verb = verbs.add("demo", demo, about, failure=CANNOT)
     demo_verb.add_argument("--dir", type=Path, default=Path("agentreplay-demo"), help="folder for the demo's files")
-    demo_verb.add_argument("--force", action="store_true", help="write over what you edited in that folder")
+    demo_verb.flag("--force", "write over what you edited in that folder")
     show_verb = verbs.add("show", show, "print a snapshot as a readable transcript", json=True)
     show_verb.add_argument("file", type=Path, metavar="FILE")
     ways = show_verb.add_mutually_exclusive_group()
@@ -50,7 +50,7 @@ def add_verbs(verbs: Verbs) -> None:
     diff_verb = verbs.add("diff", diff, "print every place where two snapshots differ", json=True)
     for name in ("a", "b"):
         diff_verb.add_argument(name, type=Path, metavar=name.upper())
-    diff_verb.add_argument("--first", action="store_true", help="only the first divergent turn")
+    diff_verb.flag("--first", "only the first divergent turn")
 
 
 def demo(options: argparse.Namespace) -> int:
@@ -67,9 +67,7 @@ def demo(options: argparse.Namespace) -> int:
 def show(options: argparse.Namespace) -> int:
     """`agentreplay show FILE [--turn N | --step | --kit [--json] | --textconv]`."""
     if options.kit:
-        from pytest_agentreplay.cli.sealed import kit
-
-        return kit(options)
+        return print_kit(options)
     if options.json:
         return complain("--json: a run is printed as plain data with --kit alone", USAGE)
     if options.textconv:
@@ -92,6 +90,19 @@ def show(options: argparse.Namespace) -> int:
             f"agentreplay verify {format_path(options.file)} says where"
         )
     return SAME
+
+
+def print_kit(options: argparse.Namespace) -> int:
+    """`agentreplay show FILE --kit [--json]`."""
+    from pytest_agentreplay.core.kit import kit_of
+
+    snapshot = reading.load(options.file)
+    kit = kit_of(snapshot.run, READER, digest=snapshot.digest, sealed=snapshot.sealed)
+    if options.json:
+        say_data({"file": format_path(options.file), **transcript.dump_kit(kit)})
+    else:
+        say(f"{format_path(options.file)}\n{transcript.format_kit(kit, width=width())}")
+    return SAME if kit.grade.replays else CANNOT
 
 
 def textconv(file: Path) -> int:

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `serve`."""
-    about = "answer any process, in whatever language, from a snapshot"
-    serve_verb = verbs.add("serve", serve, about, failure=CANNOT)
+    serve_verb = verbs.add("serve", serve, "answer any process, in whatever language, from a snapshot", failure=CANNOT)
     port = "listen on this port of 127.0.0.1 (default: a free one)"
     serve_verb.add_argument("--port", type=int, default=0, help=port)
     serve_verb.add_argument("file", type=Path, metavar="FILE")

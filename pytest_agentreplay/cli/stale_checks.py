@@ -38,8 +38,7 @@ def add_verbs(verbs: Verbs) -> None:
     """Declare `stale`."""
     about = "print what of snapshots and cases is out of date: age, models, SDKs, tools"
     stale_verb = verbs.add("stale", stale, about, json=True)
-    where = "files, or folders (default: the project)"
-    stale_verb.add_argument("paths", nargs="*", type=Path, metavar="PATH", help=where)
+    stale_verb.paths("files, or folders (default: the project)")
 
 
 def stale(options: argparse.Namespace) -> int:

@@ -22,8 +22,7 @@ def add_verbs(verbs: Verbs) -> None:
     about = "count what cases that cannot be replayed lack, and rank what to capture next"
     stats_verb = verbs.add("stats", count_cold, about, json=True)
     stats_verb.add_argument("--cold", action="store_true", required=True, help="cases that cannot be replayed")
-    where = "cases, or folders (default: cases)"
-    stats_verb.add_argument("paths", nargs="*", type=Path, metavar="PATH", help=where)
+    stats_verb.paths("cases, or folders (default: cases)")
     stats_verb.add_argument("--by", choices=["model", "hour", "tenant", "tool"], help="count them by this, too")
 
 

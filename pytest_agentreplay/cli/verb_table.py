@@ -8,13 +8,16 @@ from __future__ import annotations
 import argparse
 from difflib import get_close_matches
 from importlib import import_module
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cli.old_names import OLD_NAMES
 from pytest_agentreplay.cli.saying import USAGE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    Run = Callable[[argparse.Namespace], int]
 
 USAGE_LINE = "usage: agentreplay VERB ... | --version   agentreplay VERB --help: its arguments"
 HELP = (  # group, verbs, what they do (at most 48 characters), their modules
@@ -41,33 +44,36 @@ HELP = (  # group, verbs, what they do (at most 48 characters), their modules
 MODULES = {verb: modules for _, verbs, _, modules in HELP for verb in verbs.split()}
 
 
-class Verbs(dict[str, argparse.ArgumentParser]):
+class Verb(argparse.ArgumentParser):
+    """The parser of a verb, with short words for the usual kinds of arguments."""
+
+    def flag(self, name: str, about: str) -> None:
+        """Add an option without a value."""
+        self.add_argument(name, action="store_true", help=about)
+
+    def value(self, name: str, metavar: str, about: str, **more: Any) -> None:
+        """Add an argument with a value."""
+        self.add_argument(name, metavar=metavar, help=about, **more)
+
+    def paths(self, about: str, **more: Any) -> None:
+        """Add the paths that it works on, `options.paths`; none need to be given unless `nargs` says so."""
+        self.add_argument("paths", **{"nargs": "*", "type": Path, "metavar": "PATH", "help": about, **more})
+
+
+class Verbs(dict[str, Verb]):
     """The parsers of verbs, by their names."""
 
-    def add(
-        self,
-        name: str,
-        run: Callable[[argparse.Namespace], int],
-        about: str,
-        *,
-        json: bool = False,
-        policy: bool = False,
-        failure: int = USAGE,
-    ) -> argparse.ArgumentParser:
-        """Add a verb; `failure` is its exit code for what is not right with its input or settings."""
-        parser = argparse.ArgumentParser(prog=f"agentreplay {name}", description=f"{about[0].upper()}{about[1:]}.")
-        parser.set_defaults(run=run, verb=name, failure=failure)
+    def add(self, name: str, run: Run, about: str, *, json: bool = False, policy: bool = False, **more: Any) -> Verb:
+        """Add a verb; `more` are its defaults: `failure` is its exit code where input or settings are not right."""
+        parser = Verb(prog=f"agentreplay {name}", description=f"{about[0].upper()}{about[1:]}.")
+        parser.set_defaults(run=run, verb=name, **{"failure": USAGE, **more})
         if json:
-            parser.add_argument("--json", action="store_true", help="print plain data")
+            parser.flag("--json", "print plain data")
         if policy:
-            add_policy(parser)
+            about = "pii, strict or a file, beside the project's"
+            parser.add_argument("--policy", action="append", metavar="WHAT", help=about)
         self[name] = parser
         return parser
-
-
-def add_policy(parser: argparse.ArgumentParser) -> None:
-    """Add `--policy`."""
-    parser.add_argument("--policy", action="append", metavar="WHAT", help="pii, strict or a file, beside the project's")
 
 
 def load_verbs(names: Iterable[str] = MODULES) -> Verbs:
