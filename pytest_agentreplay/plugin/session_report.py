@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from pytest_agentreplay.settings import Settings
 
 
+ANNOTATOR = "pytest_github_actions_annotate_failures"
+
+
 def is_tried_again(report: pytest.TestReport) -> bool:
     """Return whether the test is run once more because of this report: pytest-rerunfailures has a word for it."""
     # https://github.com/pytest-dev/pytest-rerunfailures/blob/master/src/pytest_rerunfailures.py
@@ -147,7 +150,11 @@ class SessionReport:
         hide = get_redaction(self.config).hide
         cause = replace(cause, test=hide(cause.test), headline=hide(cause.headline))
         place = report.location[0], (report.location[1] or 0) + 1
-        self.diverged.append(make_diverged_test(cause, dict(report.user_properties), place))
+        names = (name for name, plugin in self.config.pluginmanager.list_name_plugin() if plugin is not None)
+        # It annotates what fails in its body, and nothing that fails before.
+        is_annotated = report.when == "call" and any(name.startswith(ANNOTATOR) for name in names)
+        facts = dict(report.user_properties)
+        self.diverged.append(make_diverged_test(cause, facts, place, is_annotated=is_annotated))
 
     def report_to_github(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Annotate the call sites of tests that diverged, and add a table of them to the summary of the step."""
@@ -155,14 +162,12 @@ class SessionReport:
         from pytest_agentreplay.report.github import format_annotation, format_step_summary
         from pytest_agentreplay.store.files import append_text
 
-        names = (name for name, plugin in self.config.pluginmanager.list_name_plugin() if plugin is not None)
-        beside_another = any(name.startswith("pytest_github_actions_annotate_failures") for name in names)
         top = Path(os.environ.get("GITHUB_WORKSPACE") or self.config.rootpath)
         below = self.config.rootpath.relative_to(top).parts if self.config.rootpath.is_relative_to(top) else ()
         folder = "".join(f"{part}/" for part in below)
         terminalreporter.ensure_newline()
         for diverged in self.diverged:
-            if line := format_annotation(diverged, beside_another=beside_another, folder=folder):
+            if line := format_annotation(diverged, folder):
                 terminalreporter.line(line)
         replayed = sum(summary.mode == "replay" and summary.fixture is None for summary in self.summaries)
         if file := os.environ.get("GITHUB_STEP_SUMMARY"):

@@ -30,34 +30,39 @@ TITLES = {kind.code: kind.title for kind in Kind}
 
 @dataclass(frozen=True, slots=True)
 class DivergedTest:
-    """A test that failed by a finding: its cause, the turn ("4/7" or ""), the agent's call site, its file and line."""
+    """A test that failed by a finding: its cause, the turn ("4/7" or ""), the agent's call site, its file and line.
+
+    `is_annotated` says that another plugin has annotated the test itself.
+    """
 
     cause: Cause
     turn: str
     origin: str
     place: tuple[str, int]
+    is_annotated: bool = False
 
 
-def make_diverged_test(cause: Cause, properties: Mapping[str, object], place: tuple[str, int]) -> DivergedTest:
+def make_diverged_test(
+    cause: Cause, properties: Mapping[str, object], place: tuple[str, int], *, is_annotated: bool = False
+) -> DivergedTest:
     """Return a test that diverged; `properties` are those of its report, `place` is file and line of the test."""
     turn, turns, origin = (str(properties.get(f"agentreplay.{name}", "")) for name in ("turn", "turns", "origin"))
-    return DivergedTest(cause, turn and turns and f"{turn}/{turns}", origin, place)
+    return DivergedTest(cause, turn and turns and f"{turn}/{turns}", origin, place, is_annotated)
 
 
-def format_annotation(diverged: DivergedTest, *, beside_another: bool = False, folder: str = "") -> str:
+def format_annotation(diverged: DivergedTest, folder: str = "") -> str:
     """Return the command that annotates the call site, "" for none.
 
-    `beside_another` says that another plugin has annotated the test; `folder` leads from the repository's top to the
-    folder that paths are relative to, "packages/shop/".
+    `folder` leads from the repository's top to the folder that paths are relative to, "packages/shop/".
     """
     place = _ORIGIN.fullmatch(diverged.origin)
-    if place is None and beside_another:
+    if place is None and diverged.is_annotated:
         return ""
     file, line = (place["file"], place["line"]) if place else diverged.place
     title = f"{diverged.cause.code}{diverged.turn and f' turn {diverged.turn}'} {diverged.cause.test}"
     facts = {"file": folder + file.replace("\\", "/"), "line": str(line), "title": title}
     told = ",".join(f"{name}={escape_property(value)}" for name, value in facts.items())
-    return f"::{'notice' if beside_another else 'error'} {told}::{escape_data(diverged.cause.headline)}"
+    return f"::{'notice' if diverged.is_annotated else 'error'} {told}::{escape_data(diverged.cause.headline)}"
 
 
 def escape_data(text: str) -> str:

@@ -73,7 +73,7 @@ class ReviewedRun:
         if self.run is not None:
             parts.append(f"test {self.run.header.outcome.get('status', 'unknown')}")
             parts.append(
-                f"changes: {', '.join(codes)}" if codes else "no snapshot before" if self.is_new else "no change"
+                f"changes: {', '.join(codes)}" if codes else "no readable snapshot" if self.is_new else "no change"
             )
         return f"{self.state:8}  {format_path(self.home)}: {', '.join(parts)}"
 
@@ -83,7 +83,7 @@ class ReviewedRun:
             return ""
         if self.pending is not None:
             return f"agentreplay accept {quoted(format_path(self.pending.file))}"
-        return f"git {'rm --cached' if self.is_new else 'restore'} {quoted(format_path(self.home))}"
+        return "" if self.is_new else f"git restore {quoted(format_path(self.home))}"
 
     def take(self) -> str:
         """Accept it. Return the line to print. Raises CannotWrite."""

@@ -23,7 +23,8 @@ class Repository:
     def __init__(self, folder: Path) -> None:
         """Raises AgentReplayError where there is no repository, or no git."""
         self.top = folder
-        self.top = Path(os.fsdecode(self._git("rev-parse", "--show-toplevel").rstrip(b"\r\n")))
+        up = os.fsdecode(self._git("rev-parse", "--show-cdup").rstrip(b"\r\n"))
+        self.top = Path(os.path.normpath(folder / up))  # --show-toplevel would follow links, which people did not type
 
     def read_range(self, words: str) -> tuple[str, str]:
         """Return the two commits of "BASE..HEAD"; of "BASE...HEAD" where they forked and HEAD; "" for the files here.

@@ -1,6 +1,7 @@
 """What GitHub Actions is told: annotations that no text can end, and the table of a step."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -24,7 +25,7 @@ def diverged(
 
 
 def test_an_annotation_stands_where_the_agent_made_the_call():
-    assert format_annotation(diverged(), folder="packages/shop/") == (
+    assert format_annotation(diverged(), "packages/shop/") == (
         "::error file=packages/shop/shop/agent.py,line=88,title=AR-ARGS turn 4/7 test_a.py%3A%3Atest_b"
         "::[AR-ARGS] turn 4/7: tool f: $.a changed"
     )
@@ -32,8 +33,8 @@ def test_an_annotation_stands_where_the_agent_made_the_call():
 
 
 def test_beside_the_plugin_that_annotates_tests_it_is_a_notice_and_only_at_another_place():
-    assert format_annotation(diverged(), beside_another=True).startswith("::notice file=shop/agent.py,line=88,")
-    assert format_annotation(diverged(origin=""), beside_another=True) == ""
+    assert format_annotation(replace(diverged(), is_annotated=True)).startswith("::notice file=shop/agent.py,line=88,")
+    assert format_annotation(replace(diverged(origin=""), is_annotated=True)) == ""
 
 
 def test_data_and_properties_are_escaped_as_github_asks():

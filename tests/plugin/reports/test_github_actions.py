@@ -9,6 +9,13 @@ import agent, pytest
 def test_refund(order, agentreplay):
     assert "refund" in agent.answer(f"Where is {order}?")
 
+@pytest.fixture
+def asked(agentreplay):
+    return agent.answer("Where is B-1?")
+
+def test_set_up(asked):
+    assert asked
+
 def test_fine(agentreplay):
     assert agent.ask([{"role": "user", "content": "Hello"}], tools=[])
 """
@@ -44,20 +51,20 @@ def test_each_diverged_test_is_annotated_at_the_call_site_and_stands_in_the_tabl
     lines, summary, _ = on_github(*words, GITHUB_WORKSPACE=str(shop.root.parent))
     file = f"{shop.root.name}/agent.py"
     assert sorted(lines) == [
-        f"::error file={file},line=26,title=AR-PROMPT turn 1/3 test_shop.py%3A%3Atest_refund[A-1{last}]"
+        f"::error file={file},line=26,title=AR-PROMPT turn 1/3 test_shop.py%3A%3A{test}"
         "::[AR-PROMPT] turn 1/3: model m-1: system text $.messages[0].content changed, line 2: brief -> short"
-        for last in (7, 8)
+        for test in ("test_refund[A-17]", "test_refund[A-18]", "test_set_up")
     ]
-    assert summary.startswith("**agentreplay: 2 of 3 tests diverged**: 2 AR-PROMPT (prompt changed)\n")
+    assert summary.startswith("**agentreplay: 3 of 4 tests diverged**: 3 AR-PROMPT (prompt changed)\n")
     assert summary.count("\n| `test_shop.py::test_refund[A-1") == 2
 
 
 @pytest.mark.env("main")
-def test_beside_the_plugin_that_annotates_failures_it_is_a_notice(shop):
+def test_beside_the_plugin_that_annotates_failures_it_is_a_notice_where_that_one_speaks(shop):
     _, done = shop.diverged("-q", "-p", ANNOTATES, GITHUB_ACTIONS="true")
-    assert done.stdout.count("\n::notice file=agent.py,line=26,") == 2
-    assert "::error" not in done.stdout
     assert done.stderr.count("::error file=test_shop.py,line=4::") == 2, "that plugin prints its own, at the test"
+    assert done.stdout.count("\n::notice file=agent.py,line=26,") == 2
+    assert done.stdout.count("\n::error file=agent.py,line=26,") == 1, "it prints none for what fails in a fixture"
 
 
 def test_elsewhere_and_where_nothing_diverged_nothing_is_said(on_github, shop, tmp_path):
@@ -71,4 +78,4 @@ def test_a_summary_that_cannot_be_written_is_a_line_and_steps_add_to_one(on_gith
     told = on_github(GITHUB_STEP_SUMMARY=str(tmp_path))[2]
     assert f"{tmp_path.as_posix()}: cannot be written" in told
     (tmp_path / "summary.md").write_text("of another tool\n", encoding="utf-8")
-    assert on_github()[1].startswith("of another tool\n**agentreplay: 2 of 3")
+    assert on_github()[1].startswith("of another tool\n**agentreplay: 3 of 4")
