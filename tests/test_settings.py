@@ -79,7 +79,7 @@ def test_a_fork_is_a_recording_from_a_turn_on():
     ):
         refused("--replay-until=3 ", "add --snapshot-record", agentreplay_replay_until="3", **other)
     refused("--replay=live and --snapshot-record", agentreplay_replay="live", **fork)
-    refused("--replay-tools=verify", "the mode is record", agentreplay_replay_tools="verify", **fork)
+    refused("--replay-tools=checked", "the mode is record", agentreplay_replay_tools="checked", **fork)
 
 
 def test_what_cannot_be_is_refused_with_its_place_and_the_nearest_word():

@@ -165,6 +165,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def resolve_settings(config: pytest.Config) -> Settings:
     """Return the settings of the session, with the files of policies and tolerances. Raises SettingsError."""
+    if config.option.agentreplay_replay_tools == "verify":
+        config.option.agentreplay_replay_tools = "checked"
+        now = "--replay-tools=verify is now --replay-tools=checked; the old word is removed in 0.2"
+        config.issue_config_time_warning(pytest.PytestDeprecationWarning(now), stacklevel=2)
     settings = knobs.resolve(
         options=vars(config.option),
         ini={key: config.getini(key) for key, _ in knobs.INI},

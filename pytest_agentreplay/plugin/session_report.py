@@ -236,7 +236,7 @@ class SessionReport:
         if self.crashed and (self.summaries or is_recording(self.base)):
             facts["crashed"] = (*self.crashed,)
         verified = any(summary.replay is not None and summary.replay.verified for summary in self.summaries)
-        self.nothing_verified = self.base.replay_tools == "verify" and not verified
+        self.nothing_verified = self.base.replay_tools == "checked" and not verified
         if self.nothing_verified and not self.is_worker:
             fail_session(session, pytest.ExitCode.USAGE_ERROR)
         self.compare_locks(session)

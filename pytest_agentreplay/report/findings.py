@@ -61,8 +61,8 @@ def describe_divergence(divergence: Divergence, test: str, facts: Mapping[str, J
         lines.append(_make_accept_step(divergence, file, accepting=facts.get("mode") == "adopt"))
     lines.append(make_record_step(test, "keep the new behaviour"))
     # Without the flag the same command would pass, since no tool runs.
-    verify = "--replay-tools=verify " if facts.get("replay_tools") == "verify" else ""
-    lines.append(Line("next", f"pytest -vv {verify}{selecting(test)}", "see all of it"))
+    how = "--replay-tools=checked " if facts.get("replay_tools") == "checked" else ""
+    lines.append(Line("next", f"pytest -vv {how}{selecting(test)}", "see all of it"))
     return _make_finding(divergence, test, [*lines, *_make_call_lines(divergence)])
 
 

@@ -38,7 +38,7 @@ STAND_INS = frozenset(
 )
 
 NOTHING_VERIFIED = make_error(
-    "ERROR: --replay-tools=verify had nothing to verify: no tool that reads was called in the selected tests",
+    "ERROR: --replay-tools=checked had nothing to check: no tool that reads was called in the selected tests",
     "          declare those that change nothing, by agentreplay.tool(lookup, effects='read') or in the settings:",
     "          agentreplay_tools = shop.tools.lookup_order = read",
     "          and for tools of frameworks:   agentreplay_read_tools = lookup_order",

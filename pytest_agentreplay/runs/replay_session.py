@@ -51,7 +51,7 @@ class ReplaySession(OfflineSession):
         """Index the snapshot; nothing is restored yet. `edited` names what is not as it was sealed."""
         recorded = snapshot.run
         matching = make_matching(place, settings)
-        verifies = settings.model == "frozen" and settings.replay_tools == "verify"
+        verifies = settings.model == "frozen" and settings.replay_tools == "checked"
         self.verifier = make_verifier(recorded, matching, settings) if verifies else None
         self.replayer = self.verifier or self.make_backend(recorded, matching)
         self.snapshot = snapshot

@@ -222,7 +222,7 @@ class Settings(NamedTuple):
         return self._replace(model="live" if cell[0] == "L" else "frozen", replay_tools=tools)
 
     def live_parts(self) -> list[str]:
-        """Return what a replay asks for real, and gives to the agent; verified tools are only compared."""
+        """Return what a replay asks for real, and gives to the agent; checked tools are only compared."""
         return ["the model"] * (self.model == "live") + ["tools that read"] * (self.replay_tools == "live")
 
     def headline(self) -> str:
@@ -237,7 +237,7 @@ class Settings(NamedTuple):
                 return "agentreplay: OFF, everything runs LIVE and nothing is recorded"
             case "replay":
                 hosts = f", open to {', '.join(self.allow_hosts)}" if self.allow_hosts else ""
-                tools = {"frozen": "tools frozen", "verify": "read tools VERIFIED"}.get(
+                tools = {"frozen": "tools frozen", "checked": "read tools CHECKED"}.get(
                     self.replay_tools, "read tools LIVE"
                 )
                 live = sum(how.partition(" ")[0] == "live" for _, how in self.tools)

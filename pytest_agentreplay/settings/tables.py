@@ -35,7 +35,7 @@ OPTIONS: tuple[Row, ...] = (
     option("--agentreplay-mode", "MODE",
            "the same as --replay, for when another plugin owns that flag; also takes record"),
     option("--replay-tools", "HOW",
-           "frozen: tool results from the snapshot (the default); verify: read tools run too, results compared; "
+           "frozen: tool results from the snapshot (the default); checked: read tools run too, results compared; "
            "live: the agent gets what read tools return now, compared as well"),
     option("--replay-set", "NAME=VALUE",
            "with --replay=live, change one thing in each request to a model: model=NAME, temperature=0, prompt=@FILE; "

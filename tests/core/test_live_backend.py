@@ -22,7 +22,7 @@ RUN = run(
     (ask(), say("It is late.")),
 )
 MODEL = ask()
-AXES = [Axes(model, tools) for model in ("frozen", "live") for tools in ("frozen", "verify", "live")]
+AXES = [Axes(model, tools) for model in ("frozen", "live") for tools in ("frozen", "checked", "live")]
 
 
 def backend(axes, *policies, tolerances=()):
@@ -67,7 +67,7 @@ def test_what_goes_to_the_world_is_what_the_axes_say(axes):
     assert isinstance(made.decide(MODEL, Moment("main", 0)), PassThrough if axes.model == "live" else Replayed)
     read = called(made, "look_up", "A-17", reads=True)
     assert isinstance(read, PassThrough) == (axes.tools == "live")
-    assert (getattr(read, "compare", None) is not None) == (axes.tools == "verify")
+    assert (getattr(read, "compare", None) is not None) == (axes.tools == "checked")
     assert called(made, "refund", "A-17").exchange.outcome == ToolReply("refunded")
 
 

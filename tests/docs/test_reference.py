@@ -9,6 +9,7 @@ from pytest_agentreplay import settings
 from pytest_agentreplay.cases.turn import ToolCallView, TurnView
 from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.cli import saying
+from pytest_agentreplay.cli.old_names import OLD_NAMES
 from pytest_agentreplay.cli.verb_table import HELP, load_verbs
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.rules import MATCHED_HEADERS
@@ -77,16 +78,25 @@ def test_every_marker_keyword():
     assert [keyword for keyword in settings.MARKER if f"{keyword}=" not in text] == []
 
 
-def test_every_verb_with_its_arguments():
-    verbs = next(a for a in build_parser()._actions if isinstance(a, argparse._SubParsersAction)).choices
-    shown = {}
-    for row in table("command-line.md", "The command line"):
-        verb, _, rest = code(row[0]).partition(" ")
-        shown.setdefault(verb, set()).update(re.findall(r"--[a-z][a-z-]*", rest))
-    assert list(shown) == list(verbs)
-    for verb, parser in verbs.items():
+def test_every_verb_with_its_arguments_in_the_groups_of_the_help():
+    groups, shown = {}, {}
+    for group, verbs, _, _ in HELP:
+        groups[group or [*groups][-1]] = [*groups.get(group or [*groups][-1], []), *verbs.split()]
+    for group, verbs in groups.items():
+        here = {}
+        for row in table("command-line.md", group.capitalize()):
+            verb, _, rest = code(row[0]).partition(" ")
+            here.setdefault(verb, set()).update(re.findall(r"--[a-z][a-z-]*", rest))
+        assert list(here) == verbs, group
+        shown |= here
+    for verb, parser in load_verbs().items():
         there = {flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")}
         assert shown[verb] == there - {"--help"}, verb
+
+
+def test_every_old_name_of_a_verb_has_its_new_one():
+    text = section("command-line.md", "Old names")
+    assert [old for old, _, _ in OLD_NAMES if not re.search(rf"`{old}[ `]", text)] == []
 
 
 def test_every_exit_code():

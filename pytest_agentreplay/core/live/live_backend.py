@@ -2,8 +2,8 @@
 
     model        live: every request goes to the real model; frozen: the recorded replies of each lane, in their order
     tools        by their arguments: each recorded answer once; a tool that reads gives its last one again, when it is
-                 asked the very same once more. With "verify" what reads runs too and is compared, with "live" the
-                 agent gets what it returns now. Over a connection (MCP) "live" is "verify"
+                 asked the very same once more. With "checked" what reads runs too and is compared, with "live" the
+                 agent gets what it returns now. Over a connection (MCP) "live" is "checked"
     other calls  the recorded ones only
 
 A call that the snapshot cannot answer is off script. It is counted, and the policy of its tool decides: "stop" refuses
@@ -68,7 +68,7 @@ class LiveBackend(CaseBackend, VerifyBackend):
         verdict = super().decide(call, moment if is_tool else replace(moment, reads=False))
         if isinstance(verdict, Refused) and self.divergence is None and verdict.divergence.kind is not Kind.LIVE:
             verdict = self._leave_script(call, moment, verdict)
-        compares = is_tool and moment.reads and (self.axes.tools == "verify" or self._is_released(call))
+        compares = is_tool and moment.reads and (self.axes.tools == "checked" or self._is_released(call))
         if compares and isinstance(verdict, Replayed) and verdict.exchange.start >= 0:
             with self._guard:
                 self.verified += 1

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 Word: TypeAlias = Literal["same", "drifted", "inconclusive"]
 ModelAxis: TypeAlias = Literal["frozen", "live"]
-ToolsAxis: TypeAlias = Literal["frozen", "verify", "live"]
+ToolsAxis: TypeAlias = Literal["frozen", "checked", "live"]
 WRITES = "writes:"
 
 
@@ -20,10 +20,10 @@ WRITES = "writes:"
 class Axes:
     """One cell of the matrix: is the model asked for real, and do tools that only read run for real.
 
-    `tools` is "frozen" (recorded results), "verify" (read tools run too, the agent gets the recorded results) or "live"
-    (the agent gets what read tools return now). A tool that writes never runs in any cell. `released` are the layers
-    that a line-up releases in this run ("model", "prompt", "tool:NAME", "retrieval", "clock", "random"), None in any
-    other run.
+    `tools` is "frozen" (recorded results), "checked" (read tools run too, the agent gets the recorded results) or
+    "live" (the agent gets what read tools return now). A tool that writes never runs in any cell. `released` are the
+    layers that a line-up releases in this run ("model", "prompt", "tool:NAME", "retrieval", "clock", "random"), None in
+    any other run.
     """
 
     model: ModelAxis = "frozen"
@@ -32,7 +32,7 @@ class Axes:
 
     @property
     def cell(self) -> str:
-        """Return the name of the cell: "FF", "FL", "LF" or "LL", the model first; "verify" counts as live tools."""
+        """Return the name of the cell: "FF", "FL", "LF" or "LL", the model first; "checked" counts as live tools."""
         return ("L" if self.model == "live" else "F") + ("F" if self.tools == "frozen" else "L")
 
     def releases(self, layer: str) -> bool:

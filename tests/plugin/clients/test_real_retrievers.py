@@ -92,12 +92,12 @@ def test_langchain(project):
     recorded(project, "-W", "ignore")
     done, ran, embedded = replayed(project)
     assert (done.returncode, ran, embedded) == (0, [], 0), done.stdout
-    done, ran, embedded = replayed(project, "--replay-tools=verify")
+    done, ran, embedded = replayed(project, "--replay-tools=checked")
     assert (done.returncode, ran) == (0, ["look_up"]), done.stdout
     assert embedded == 3, "the three retrievals ran, the model did not"
     (project.root / "status.txt").write_text("lost", encoding="utf-8")
     project.edit("shop.py", "Orders ship in two days.", "Shoes. Orders. Shoes.")
-    done, ran, _ = replayed(project, "--replay-tools=verify")
+    done, ran, _ = replayed(project, "--replay-tools=checked")
     for said in (
         "tool look_up: result changed, $ late -> lost",
         "retrieval scored: chunk doc-17: score",

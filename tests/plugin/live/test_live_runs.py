@@ -311,7 +311,7 @@ def test_tools_that_read_run_and_are_compared_and_the_agent_gets_what_they_retur
     assert "[AR-DRIFT] a tool drifted: turn 1/2: tool lookup: result changed, $.status shipped -> lost" in flat(done)
     assert "agentreplay_tolerances = lookup $.status = ignore" in done.stdout
     assert [drift["layer"] for drift in runs["plain"]["drifts"]] == ["tool"]
-    for how, cell in (("verify", "LL"), ("live", "LL")):
+    for how, cell in (("checked", "LL"), ("live", "LL")):
         done, runs = live(shop, "--replay=live", f"--replay-tools={how}", "-k", "plain")
         assert "[AR-DRIFT] TOOL DRIFT in 1 of 1 live runs: " in flat(done)
         assert runs["plain"]["cell"] == cell

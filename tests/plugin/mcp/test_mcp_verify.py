@@ -1,4 +1,4 @@
-"""`--replay-tools=verify` for MCP tools: read ones are asked of the real server, all others of the snapshot."""
+"""`--replay-tools=checked` for MCP tools: read ones are asked of the real server, all others of the snapshot."""
 
 import json
 
@@ -71,7 +71,7 @@ def project(shared_project):
 def verified(project, *words):
     """A run with verify, and what servers did meanwhile."""
     before = len(project.ledger)
-    done = project.run("-q", "--replay-tools=verify", *words)
+    done = project.run("-q", "--replay-tools=checked", *words)
     return done, [line for line in project.ledger[before:] if not line.startswith("session ")]
 
 

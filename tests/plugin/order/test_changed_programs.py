@@ -261,8 +261,8 @@ def test_a_change_is_told_and_what_has_not_changed_replays(play, name):
     ("name", "settings"),
     [
         ("not_made", {"order": "free"}),
-        *(("cancelled", settings) for settings in ({"order": "free"}, {"replay_tools": "verify"})),
-        ("slow", {"replay_tools": "verify"}),
+        *(("cancelled", settings) for settings in ({"order": "free"}, {"replay_tools": "checked"})),
+        ("slow", {"replay_tools": "checked"}),
     ],
 )
 def test_a_wait_that_never_ends_is_reported_where_no_order_is_kept(play, name, settings, monkeypatch):

@@ -101,7 +101,7 @@ def test_accepting_requests_needs_no_key_and_tools_that_run_for_real_are_given_n
     with edited(keyed, "agent.py", "Where is A-17?", "Where is A-18?"):
         done = keyed.command("accept", file, "--requests", "--reason", "the same question of another order")
     assert "accepted  " in passed(done).stdout
-    done = keyed.replay("--replay-tools=verify", "test_keys.py::test_in_the_test")
+    done = keyed.replay("--replay-tools=checked", "test_keys.py::test_in_the_test")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "api_key" in done.stdout
 

@@ -212,7 +212,7 @@ def test_a_recorded_test_that_diverges_or_cannot_be_read_is_not_missing(grown):
         ({"record": True}, {}, {}, "--snapshot-record-missing and --snapshot-record ask for different things"),
         ({"replay": "model"}, {}, {}, "--snapshot-record-missing and --replay ask for different things"),
         ({"mode": "off"}, {}, {}, "--snapshot-record-missing and --agentreplay-mode ask for different things"),
-        ({"replay_tools": "verify"}, {}, {}, "the mode is record"),
+        ({"replay_tools": "checked"}, {}, {}, "the mode is record"),
         ({"sandbox": "require"}, {}, {}, "the mode is record"),
     ],
 )

@@ -1,4 +1,4 @@
-"""`--replay-tools=verify`: read tools run beside their recorded results, everything else stays frozen."""
+"""`--replay-tools=checked`: read tools run beside their recorded results, everything else stays frozen."""
 
 import json
 import time
@@ -169,7 +169,7 @@ def nothing_ran(shop):
 
 
 def verified(shop, *words):
-    return shop.run("--replay-tools=verify", *words)
+    return shop.run("--replay-tools=checked", *words)
 
 
 def test_read_tools_run_and_agree_while_the_model_and_the_other_tools_stay_frozen(shop):
@@ -177,7 +177,7 @@ def test_read_tools_run_and_agree_while_the_model_and_the_other_tools_stay_froze
     assert shop.ledger == [], "frozen is the default"
     hits = shop.server.hits
     done = passed(verified(shop))
-    assert "model frozen, read tools VERIFIED" in done.stdout
+    assert "model frozen, read tools CHECKED" in done.stdout
     assert "verified live" in done.stdout
     read = ("look_up", "rows", "look_up_later", "promised", "pages", "pages_later", "search", "risky", "service")
     assert {*shop.ledger} == {*read, "nested", "today"}
@@ -285,9 +285,15 @@ def test_verifying_nothing_is_a_usage_error(shop, words):
     with read, edited(shop, "pytest.ini", "agentreplay_retrievals = agent.search = bge", ""):
         done = verified(shop, "test_shop.py::test_plain", *words)
     assert done.returncode == 4, done.stdout
-    assert "--replay-tools=verify had nothing to verify" in done.stdout
+    assert "--replay-tools=checked had nothing to check" in done.stdout
     assert "agentreplay_read_tools" in done.stdout
     assert shop.ledger == []
+
+
+def test_the_old_word_works_and_warns_with_the_new_one(shop):
+    done = passed(shop.run("--replay-tools=verify", "-k", "plain"))
+    assert "read tools CHECKED" in done.stdout
+    assert done.stdout.count("--replay-tools=verify is now --replay-tools=checked; the old word is removed in 0.2") == 1
 
 
 def test_verifying_a_recording_is_a_usage_error(shop):
