@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_agentreplay.codec import lines, streams
 from pytest_agentreplay.codec.decode import headers_in
-from pytest_agentreplay.codec.dedup_reader import Items, unspliced
-from pytest_agentreplay.codec.styles import BlobReader, BlobWriter, Style, guess, style, wrapped
+from pytest_agentreplay.codec.dedup_reader import Items, Unshared, unspliced
+from pytest_agentreplay.codec.styles import BlobReader, BlobWriter, Style, guess, join_pieces, style, wrapped
 from pytest_agentreplay.codec.values import (
     Malformed,
     NestedTooDeep,
@@ -36,6 +36,7 @@ from pytest_agentreplay.codec.values import (
     reveal_text,
     unbase64,
 )
+from pytest_agentreplay.core.canonical_json import parse
 from pytest_agentreplay.core.content_coding import LIMIT, bomb
 from pytest_agentreplay.core.model import Body
 from pytest_agentreplay.errors import SnapshotUnreadable
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pytest_agentreplay.codec.dedup_writer import Interner
+    from pytest_agentreplay.core.model import JoinedTexts
 
 Stored = dict[str, Any]
 
@@ -147,7 +149,7 @@ class BodyReader:
             case {"json": content}:
                 manner = style(stored.get("style", "c"))
                 if number:
-                    return self._all_items().text(content, manner, self._before[number]).encode()
+                    return join_pieces(self._all_items().pieces(content, manner, self._before[number])).encode()
                 return (manner.dumps(reveal(content, self.blobs)) + "\n" * manner.newline).encode()
             case {"events": list()}:
                 return streams.text_of(stored, self.blobs).encode()
@@ -161,6 +163,17 @@ class BodyReader:
                 return unbase64(reveal_text(blob, self.blobs))
             case _:
                 raise Malformed(f"a body of no known kind ({', '.join(stored)[:60]})")
+
+    def tree(self, number: int) -> dict[str, Any]:
+        """Return the value of the request of exchange `number`. Raises Unshared, Malformed and their kin."""
+        self.blobs.spent = 0
+        return self._all_items().tree(self.requests[number]["json"], self._before[number])
+
+    def pieces(self, number: int) -> list[str | JoinedTexts]:
+        """Return the text of the request of exchange `number`. Raises Malformed and its kin."""
+        self.blobs.spent = 0
+        stored = self.requests[number]
+        return self._all_items().pieces(stored["json"], style(stored.get("style", "c")), self._before[number])
 
     def _all_items(self) -> Items:
         if self._items is None:
@@ -227,7 +240,12 @@ class LazyBody(NamedTuple):
 
     def asleep(self, number: int, place: str, message: Stored) -> Body:
         """A body that is restored when it is read."""
-        return Body(sha256=sha256_of(message), restore=partial(self.proven, number, place, message))
+        is_shared = place == "request" and isinstance(message["body"].get("json"), dict)
+        return Body(
+            sha256=sha256_of(message),
+            restore=partial(self.proven, number, place, message),
+            shared=SharedRequest(self, number, message) if is_shared else None,
+        )
 
     def proven(self, number: int, place: str, message: Stored) -> bytes:
         """The bytes of a body, as they were recorded. Raises SnapshotUnreadable."""
@@ -248,6 +266,32 @@ class LazyBody(NamedTuple):
         except DAMAGE as error:
             raise unreadable(self.file, told(error), f"exchange {number}, {place}") from None
         return data
+
+
+class SharedRequest(NamedTuple):
+    """The body of a request that names its messages, tools and texts."""
+
+    bodies: LazyBody
+    number: int
+    message: Stored
+
+    def tree(self) -> dict[str, Any]:
+        """Return the JSON value. Raises SnapshotUnreadable."""
+        try:
+            return self.bodies.reader.tree(self.number)
+        except Unshared:
+            value = parse(self.bodies.proven(self.number, "request", self.message), exact=True)
+            assert isinstance(value, dict)
+            return value
+        except DAMAGE as error:
+            raise unreadable(self.bodies.file, told(error), f"exchange {self.number}, request") from None
+
+    def pieces(self) -> list[str | JoinedTexts]:
+        """Return the text in pieces. Raises SnapshotUnreadable."""
+        try:
+            return self.bodies.reader.pieces(self.number)
+        except DAMAGE as error:
+            raise unreadable(self.bodies.file, told(error), f"exchange {self.number}, request") from None
 
 
 def sha256_of(message: Stored) -> str:

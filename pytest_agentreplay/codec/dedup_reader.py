@@ -17,14 +17,16 @@ import re
 from bisect import bisect_left
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from pytest_agentreplay.codec.values import Malformed, joined, pieces, protect, reveal, reveal_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pytest_agentreplay.codec.styles import BlobReader, BlobWriter, Style
+    from pytest_agentreplay.core.model import JoinedTexts
 
 _ID = re.compile(r"([a-z])([1-9][0-9]{0,8})(?:\.([1-9][0-9]{0,8}))?", re.ASCII)
 _RUN = re.compile(r"([a-z])([1-9][0-9]{0,8})\.\.\1([1-9][0-9]{0,8})(~?)", re.ASCII)
@@ -67,16 +69,14 @@ def _run(ids: Sequence[str], at: int, newest: Mapping[str, str]) -> tuple[int, s
     return max(end, at + 1), "" if plain else "~"
 
 
-def expand(text: str) -> Iterator[tuple[str, bool]]:
-    """The ids that `text` names, each with whether its newest version is meant. Raises ValueError."""
-    if is_id(text):
-        yield text, False
-        return
-    found = _RUN.fullmatch(text)
-    if found is None:
+def parse_run(text: str) -> tuple[str, int, int, bool]:
+    """Return the letter, the first and the last number of a run of ids, and whether the newest versions are meant.
+
+    Raises ValueError.
+    """
+    if (run := _RUN.fullmatch(text)) is None:
         raise ValueError(f"{text[:40]!r} is neither an id nor a run of ids")
-    for number in range(int(found[2]), int(found[3]) + 1):
-        yield f"{found[1]}{number}", bool(found[4])
+    return run[1], int(run[2]), int(run[3]), bool(run[4])
 
 
 _FEW_LINES = 3
@@ -192,8 +192,43 @@ def _at_the_place(value: Any, change: dict[str, Any], blobs: BlobReader) -> Any:
             raise Malformed("an edit of a `$like` says neither `now` nor `lines` nor `gone`")
 
 
-_NAMING = 256
-"""What naming an item costs of the budget, however short it is: a run of ids names thousands in a few letters."""
+_NAMING = 32
+"""What naming an item costs of the budget, however short it is: a run of ids names thousands in a few letters.
+
+A separator and the reference of a list take less. With more, a run of 1,000 turns would be beyond the budget by the
+names of its messages alone.
+"""
+
+
+class Unshared(ValueError):
+    """A body holds a number that no Python value writes back: its text alone says what it is."""
+
+
+T = TypeVar("T")
+
+
+class _Shelf(Generic[T]):
+    """What `make` gives for items, made once; a run of first versions is cut out of a list."""
+
+    def __init__(self, make: Callable[[str], T]) -> None:
+        self._make = make
+        self._firsts: dict[str, list[T]] = {}
+        self._others: dict[str, T] = {}
+
+    def item(self, ident: str) -> T:
+        """Return that of one item."""
+        if "." not in ident and (number := int(ident[1:])) <= len(self._firsts.get(ident[0], ())) + 1:
+            return self.between(ident[0], number, number)[0]
+        if ident not in self._others:
+            self._others[ident] = self._make(ident)
+        return self._others[ident]
+
+    def between(self, prefix: str, low: int, high: int) -> list[T]:
+        """Return those of the first versions `low` to `high`."""
+        firsts = self._firsts.setdefault(prefix, [])
+        while len(firsts) < high:
+            firsts.append(self._make(f"{prefix}{len(firsts) + 1}"))
+        return firsts[low - 1 : high]
 
 
 @dataclass(slots=True)
@@ -205,7 +240,11 @@ class Items:
     _born: dict[str, int] = field(default_factory=dict)
     _versions: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     _values: dict[str, Any] = field(default_factory=dict)
-    _texts: dict[tuple[str, Style, int], str] = field(default_factory=dict)
+    _trees: _Shelf[Any] = field(init=False)
+    _texts: dict[tuple[Style, int], _Shelf[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._trees = _Shelf(self._tree)
 
     def define(self, body: dict[str, Any]) -> int:
         """Take in what `body` defines; gives how many items stood before it. Raises Malformed."""
@@ -220,25 +259,44 @@ class Items:
                 self._versions.setdefault(base(ident), []).append((self._born[ident], ident))
         return before
 
-    def text(self, body: dict[str, Any], style: Style, before: int) -> str:
-        """The JSON text of a stored body, `before` being what `define` gave for it. Raises Malformed and its kin."""
+    def pieces(self, body: dict[str, Any], style: Style, before: int) -> list[str | JoinedTexts]:
+        """Return the JSON text of a stored body in pieces, `before` being what `define` gave for it.
+
+        Raises Malformed and its kin.
+        """
         fields: list[tuple[str, str | list[str]]] = []
         for key, stored in body.items():
             name = key[1:] if key[:1] == "$" else key
             if isinstance(stored, list):
-                fields.append((name, list(self._array(stored, style, before))))
+                texts = self._list(stored, before, self._shelf(style, 2))
+                self.blobs.spend(sum(map(len, texts)) + _NAMING * len(texts))
+                fields.append((name, texts))
                 before += sum(isinstance(entry, dict) for entry in stored)
             else:
                 fields.append((name, self._whole(stored, style)))
                 before += isinstance(stored, dict) and isinstance(stored.get("$item"), dict)
-        return style.compose(fields)
+        return list(style.pieces(fields))
+
+    def tree(self, body: dict[str, Any], before: int) -> dict[str, Any]:
+        """Return the value of a stored body; its items are shared. Raises Unshared, Malformed and their kin."""
+        fields: dict[str, Any] = {}
+        for key, stored in body.items():
+            name = key[1:] if key[:1] == "$" else key
+            if isinstance(stored, list):
+                fields[name] = self._list(stored, before, self._trees)
+                self.blobs.spend(_NAMING * len(fields[name]))
+                before += sum(isinstance(entry, dict) for entry in stored)
+            else:
+                fields[name] = self._whole_tree(stored)
+                before += isinstance(stored, dict) and isinstance(stored.get("$item"), dict)
+        return fields
 
     def _whole(self, stored: Any, style: Style) -> str:
         match stored:
-            case {"$item": str(ident)}:
-                return self._item(ident, style, 1)
-            case {"$item": dict(definition)} if len(definition) == 1:
-                return self._item(next(iter(definition)), style, 1)
+            case {"$item": named}:
+                text = self._shelf(style, 1).item(_named(named))
+                self.blobs.spend(len(text) + _NAMING)
+                return text
             case {"$raw": raw}:
                 return reveal_text(raw, self.blobs)
             case {"$list": list(items)}:
@@ -246,34 +304,59 @@ class Items:
             case _:
                 return style.dumps(reveal(stored, self.blobs), 1)
 
-    def _array(self, entries: list[Any], style: Style, before: int) -> Iterator[str]:
+    def _whole_tree(self, stored: Any) -> Any:
+        match stored:
+            case {"$item": named}:
+                return self._trees.item(_named(named))
+            case {"$raw": _}:
+                raise Unshared
+            case {"$list": list(items)}:
+                return reveal(items, self.blobs)
+            case _:
+                return reveal(stored, self.blobs)
+
+    def _list(self, entries: list[Any], before: int, shelf: _Shelf[T]) -> list[T]:
+        """Return what the shelf has for the elements of an array."""
+        elements: list[T] = []
         for entry in entries:
             if isinstance(entry, dict):
                 before += 1
-                yield self._item(next(iter(entry)), style, 2)
+                elements.append(shelf.item(next(iter(entry))))
             elif isinstance(entry, str):
-                for ident, newest in expand(entry):
-                    yield self._item(self._newest(ident, before) if newest else ident, style, 2)
+                if is_id(entry):
+                    elements.append(shelf.item(entry))
+                    continue
+                prefix, low, high, newest = parse_run(entry)
+                if newest:
+                    elements += [shelf.item(self._newest(f"{prefix}{n}", before)) for n in range(low, high + 1)]
+                else:
+                    elements += shelf.between(prefix, low, high)
             else:
                 raise Malformed(f"an array of items holds {entry!r:.40}")
+        return elements
 
     def _newest(self, first: str, before: int) -> str:
         versions = self._versions.get(first, [])
         at = bisect_left(versions, (before,))
         return versions[at - 1][1] if at else first
 
-    def _item(self, ident: str, style: Style, depth: int) -> str:
-        name = (ident, style, depth if style.indent else 0)
-        found = self._texts.get(name)
-        if found is None:
-            stored = self._known(ident)
-            if isinstance(stored, dict) and "$raw" in stored:
-                found = reveal_text(stored["$raw"], self.blobs)
-            else:
-                found = style.dumps(self.value(ident), depth)
-            self._texts[name] = found
-        self.blobs.spend(len(found) + _NAMING)
-        return found
+    def _shelf(self, style: Style, depth: int) -> _Shelf[str]:
+        """Return the texts of items in a style, `depth` levels down."""
+        name = style, depth if style.indent else 0
+        if name not in self._texts:
+            self._texts[name] = _Shelf(partial(self._text, style, depth))
+        return self._texts[name]
+
+    def _text(self, style: Style, depth: int, ident: str) -> str:
+        stored = self._known(ident)
+        if isinstance(stored, dict) and "$raw" in stored:
+            return reveal_text(stored["$raw"], self.blobs)
+        return style.dumps(self.value(ident), depth)
+
+    def _tree(self, ident: str) -> Any:
+        if isinstance(stored := self._known(ident), dict) and "$raw" in stored:
+            raise Unshared
+        return self.value(ident)
 
     def value(self, ident: str) -> Any:
         """The value of an item, through all that it is like."""
@@ -301,6 +384,15 @@ class Items:
             return self._stored[ident]
         except KeyError:
             raise Malformed(f"item {ident} is not defined in the file") from None
+
+
+def _named(stored: Any) -> str:
+    """Return the id of an item that is named, or defined and named at once."""
+    if isinstance(stored, str) and is_id(stored):
+        return stored
+    if isinstance(stored, dict) and len(stored) == 1:
+        return str(next(iter(stored)))
+    raise Malformed(f"an item is named {stored!r:.40}")
 
 
 def _entries(body: dict[str, Any]) -> Iterable[Any]:

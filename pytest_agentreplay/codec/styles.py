@@ -17,8 +17,10 @@ from functools import lru_cache
 from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pytest_agentreplay.core.model import JoinedTexts
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 SMALLEST = 4096
 """Characters from which on base64 is worth a place of its own."""
@@ -158,23 +160,31 @@ class Style(NamedTuple):
         return encode_basestring_ascii(key) if self.escape else encode_basestring(key)
 
     def compose(self, fields: Sequence[tuple[str, str | Sequence[str]]]) -> str:
-        """An object from its keys and the texts of their values; a list of texts is an array of these elements."""
+        """Return an object made of keys and the texts of values; a list of texts is an array of these elements."""
+        return join_pieces(self.pieces(fields))
+
+    def pieces(self, fields: Sequence[tuple[str, str | Sequence[str]]]) -> Iterator[str | JoinedTexts]:
+        """Yield the same in pieces, in which each array is left as its elements."""
         comma, colon = (", ", ": ") if self.layout == "p" else (",", ": " if self.indent else ":")
         pad = "\n" + self.indent if self.indent else ""
-        parts = []
+        lead = "{" + pad
         for key, value in fields:
-            text = value if isinstance(value, str) else _listed(value, comma, pad, self.indent)
-            parts.append(f"{self.key(key)}{colon}{text}")
-        end = "\n" * self.newline
-        if not parts:
-            return "{}" + end
-        return f"{{{pad}{f'{comma}{pad}'.join(parts)}{pad[:1]}}}{end}"
+            yield f"{lead}{self.key(key)}{colon}"
+            if isinstance(value, str):
+                yield value
+            elif value:
+                yield f"[{pad}{self.indent}"
+                yield JoinedTexts(value, f"{comma}{pad}{self.indent}")
+                yield f"{pad}]"
+            else:
+                yield "[]"
+            lead = f"{comma}{pad}"
+        yield ("{" if not fields else pad[:1]) + "}" + "\n" * self.newline
 
 
-def _listed(texts: Sequence[str], comma: str, pad: str, indent: str) -> str:
-    if not texts:
-        return "[]"
-    return f"[{pad}{indent if pad else ''}{f'{comma}{pad}{indent}'.join(texts)}{pad}]"
+def join_pieces(pieces: Iterable[str | JoinedTexts]) -> str:
+    """Return the text that `pieces` make."""
+    return "".join(piece if isinstance(piece, str) else piece.separator.join(piece.texts) for piece in pieces)
 
 
 @lru_cache(maxsize=64)

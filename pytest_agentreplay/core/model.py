@@ -9,20 +9,40 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 JsonObject: TypeAlias = "dict[str, Json]"
 Headers: TypeAlias = tuple[tuple[str, str], ...]
 
 
+class JoinedTexts(NamedTuple):
+    """Texts that stand one after the other in a body, with a separator between them."""
+
+    texts: Sequence[str]
+    separator: str
+
+
+class SharedBody(Protocol):
+    """A JSON body whose parts are shared with other bodies: an agent sends its whole history with each request.
+
+    Restoring and parsing each of a thousand such bodies would take time that grows with the square of the turns.
+    """
+
+    def tree(self) -> JsonObject:
+        """Return the JSON value; equal parts of two bodies are one object. Do not change it."""
+
+    def pieces(self) -> Sequence[str | JoinedTexts]:
+        """Return the text in pieces; a text that two bodies share is one object."""
+
+
 class Body:
     """The exact bytes of one body. Restored when first read, hashed when first asked; equal when the bytes are."""
 
-    __slots__ = ("_data", "_restore", "_sha256")
+    __slots__ = ("_data", "_restore", "_sha256", "shared")
 
     def __init__(
         self,
@@ -30,14 +50,19 @@ class Body:
         *,
         sha256: str | None = None,
         restore: Callable[[], bytes] | None = None,
+        shared: SharedBody | None = None,
     ) -> None:
-        """Take the bytes, or a `restore` function that gives them later with the `sha256` they must have."""
+        """Take the bytes, or a `restore` function that gives them later with the `sha256` they must have.
+
+        `shared` is the quick way to the value of a JSON object, where its parts are at hand.
+        """
         if data is None and (restore is None or sha256 is None):
             msg = "a Body needs its bytes, or restore= and sha256="
             raise TypeError(msg)
         self._data = data
         self._sha256 = sha256
         self._restore = restore
+        self.shared = shared
 
     @property
     def data(self) -> bytes:

@@ -22,5 +22,10 @@ def load(path: str | Path) -> Snapshot:
 def data(path: str | Path) -> bytes:
     """The bytes of a snapshot, as many as its project allows. Raises SnapshotError."""
     file = Path(path)
-    limit = ini_value(root_above(file.absolute().parent), "agentreplay_largest") or ""
-    return files.read(file, int(limit) if limit.isdecimal() else None)
+    return files.read(file, find_limit(root_above(file.absolute().parent)))
+
+
+def find_limit(root: Path) -> int | None:
+    """Return the size of the largest snapshot that the project at `root` reads; None for the default."""
+    limit = ini_value(root, "agentreplay_largest") or ""
+    return int(limit) if limit.isdecimal() else None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 from pytest_agentreplay import codec
+from pytest_agentreplay.codec.styles import join_pieces
+from pytest_agentreplay.core.canonical_json import canonical, parse
 from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
 
 
@@ -44,9 +46,18 @@ def comes_back(run):
     snapshot = codec.loads(text.encode(), file="f")
     assert snapshot.run == run
     assert bodies(snapshot.run) == bodies(run)
+    assert_shared_bodies_are_their_bytes(snapshot.run)
     assert snapshot.sealed
     assert snapshot.notes == ()
     return text
+
+
+def assert_shared_bodies_are_their_bytes(run):
+    """What is read without restoring a body is what its bytes say."""
+    for body in (x.call.body for x in run.exchanges if isinstance(x.call, HttpCall)):
+        if body.shared is not None:
+            assert canonical(body.shared.tree()) == canonical(parse(body.data, exact=True))
+            assert join_pieces(body.shared.pieces()).encode() == body.data
 
 
 def first_stored(run):

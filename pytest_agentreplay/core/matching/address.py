@@ -166,7 +166,8 @@ class MatchContent(NamedTuple):
 
     `tree` is the JSON value; for a form each name with its value (a list where it is repeated); for a multipart its
     parts `{"headers", "body"}` between the texts before and after them, where a body that is no text is `{"sha256",
-    "bytes"}`; for bytes None. Trees are shared: read them, do not change them. `data` is the decoded body.
+    "bytes"}`; for bytes None. Trees are shared: read them, do not change them. `data` is the decoded body, empty for
+    JSON, whose tree says it all.
     """
 
     kind: Literal["json", "form", "multipart", "bytes"]
@@ -186,10 +187,12 @@ def content(headers: Headers, body: Body) -> MatchContent:
 
 @lru_cache(maxsize=4)
 def _content(body: Body, content_type: str, encoding: str) -> MatchContent:
+    kind = content_type.partition(";")[0].strip().lower()
+    if body.shared is not None and not is_coded(encoding) and not kind.startswith("multipart/"):
+        return MatchContent("json", body.shared.tree(), b"")
     data, whole = decoded(body.data, encoding)
     if not whole:
         return MatchContent("bytes", None, body.data)
-    kind = content_type.partition(";")[0].strip().lower()
     if kind == "application/x-www-form-urlencoded" and _FORM.fullmatch(data):
         return MatchContent("form", _form(data), data)
     if kind.startswith("multipart/"):
@@ -198,7 +201,7 @@ def _content(body: Body, content_type: str, encoding: str) -> MatchContent:
     if "json" in kind or data[:64].lstrip()[:1] in {b"{", b"["}:
         tree = parse(data, exact=True)
         if not isinstance(tree, NotJson):
-            return MatchContent("json", tree, data)
+            return MatchContent("json", tree, b"")
     return MatchContent("bytes", None, data)
 
 

@@ -1,0 +1,223 @@
+"""What a project has recorded: one `Entry` for each snapshot, pending run and case, for `ls`, `stats` and pages.
+
+Nothing of the project is run. A file that cannot be read is an entry, too: its `problem` says why.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_agentreplay import codec
+from pytest_agentreplay.cases.case import FILE, RUN
+from pytest_agentreplay.cases.schema import parse
+from pytest_agentreplay.core.canonical_json import canonical
+from pytest_agentreplay.core.kit import graded
+from pytest_agentreplay.core.live.budget import NANO, PricedReader
+from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.core.turns import tool_of, turns
+from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.errors import AgentReplayError, CaseError, SnapshotError
+from pytest_agentreplay.runs import pause_garbage_collection
+from pytest_agentreplay.runs.accept import list_pending
+from pytest_agentreplay.settings.live_runs import price_of
+from pytest_agentreplay.settings.parsers import pairs
+from pytest_agentreplay.store import files, layout, projects, reading, snapshots
+from pytest_agentreplay.store.display_path import format_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pytest_agentreplay.core.model import Exchange, Json, Run
+
+BILLED = frozenset({"model", "embeddings", "rerank"})
+"""The kinds of calls that a provider bills by tokens."""
+KINDS = ("snapshot", "pending", "case")
+PRICES = "agentreplay_prices"
+
+
+class ModelUse(NamedTuple):
+    """What one model was asked in a run. `cost` is in dollars: None without a price, or where a reply has no tokens."""
+
+    model: str
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = 0.0
+
+
+def sum_uses(model: str, uses: Iterable[ModelUse]) -> ModelUse:
+    """Return all uses together, under the name `model`; their cost is None where that of one is."""
+    uses = [*uses]
+    cost = None if any(use.cost is None for use in uses) else sum(use.cost or 0 for use in uses)
+    read, written = sum(use.input_tokens for use in uses), sum(use.output_tokens for use in uses)
+    return ModelUse(model, sum(use.calls for use in uses), read, written, cost)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One snapshot, pending run or case, as lists show it.
+
+    `path` is the file; of a case its case.yaml. `kind` is "snapshot", "pending" or "case". `name` is the id of the test
+    from the root of the project, or the id of the case. `test` is the id of the test that the file states, `state` what
+    a case expects ("reproduces", "fixed", "cold"; "" for others), `outcome` how the recorded test ended. `calls` counts
+    all calls, those inside of tools too. `seconds` is how long the run took, `recorded` when, in ISO 8601. `grade` is
+    that of the kit ("A", "B", "C", "cold"). `cold` lists what a cold case lacks. `cost` is in dollars, None where it is
+    not known; `uses` has it for each model. `tools` are names with the number of their calls, `content` is a digest
+    over calls and outcomes, equal for copies of one run.
+    """
+
+    path: Path
+    kind: str
+    name: str
+    test: str = ""
+    state: str = ""
+    outcome: str = ""
+    turns: int = 0
+    calls: int = 0
+    models: tuple[str, ...] = ()
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = None
+    seconds: float = 0.0
+    bytes: int = 0
+    recorded: str = ""
+    grade: str = ""
+    cold: tuple[str, ...] = ()
+    problem: str = ""
+    uses: tuple[ModelUse, ...] = ()
+    tools: tuple[tuple[str, int], ...] = ()
+    content: str = field(default="", repr=False)
+
+
+def read_inventory(root: Path, paths: Sequence[Path] = ()) -> list[Entry]:
+    """Return what the project at `root` has recorded, by kind and name; only that at or below `paths`, if any.
+
+    Costs come from `agentreplay_prices` of the project. Raises SettingsError for prices that are none.
+    """
+    lines, file = projects.ini_lines(root, PRICES)
+    rows = pairs(lines, f"{file}: {PRICES}")
+    reader = PricedReader(READER, {}, [(model, price_of(text, model, f"{file}: {PRICES}")) for model, text in rows])
+    largest = reading.find_limit(root)
+    with pause_garbage_collection():
+        entries = [read_entry(path, kind, root, reader, largest) for path, kind in list_recorded(root, paths)]
+    return sorted(entries, key=lambda entry: (KINDS.index(entry.kind), entry.name, entry.path))
+
+
+def list_recorded(root: Path, paths: Sequence[Path] = ()) -> Iterator[tuple[Path, str]]:
+    """Yield the file and the kind of all that is recorded, each once. A snapshot beside a case is that case's."""
+    recorded: dict[Path, str] = {}
+    for path in map(Path, map(os.path.abspath, paths or [root])):
+        for file in walk_recorded(path) if path.is_dir() else [path]:
+            case = file.with_name(FILE)
+            if file.name == FILE or (file.name == RUN and files.exists(case)):
+                recorded[case] = "case"
+            else:
+                recorded[file] = "pending" if layout.home_path(file) else "snapshot"
+        for pending in list_pending(root):
+            if any(place.is_relative_to(path) for place in (pending, layout.home_path(pending) or pending)):
+                recorded[pending] = "pending"
+    yield from recorded.items()
+
+
+def walk_recorded(folder: Path) -> Iterator[Path]:
+    """Yield the snapshots and cases below `folder`, without those in folders that pytest does not enter either."""
+    for here, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not snapshots.skipped(name))
+        for file in (Path(here) / name for name in sorted(names)):
+            if file.name.endswith(layout.SUFFIX) or (file.name == FILE and is_case_file(file)):
+                yield file
+
+
+def is_case_file(file: Path) -> bool:
+    """Return whether a case.yaml has the form of a case, as far as its first bytes say: other tools have such files."""
+    try:
+        return b"schemaVersion" in files.head(file, 4096)
+    except SnapshotError:
+        return True  # the entry says why it cannot be read
+
+
+def read_entry(path: Path, kind: str, root: Path, reader: PricedReader, largest: int | None = None) -> Entry:
+    """Return the entry of one file."""
+    entry = Entry(path, kind, format_path(path.parent if kind == "case" else path))
+    try:
+        if kind == "case":
+            case = parse.read(files.read(path), file=format_path(path), folder=path.parent, words=None)
+            size = path.stat().st_size
+            entry = replace(entry, name=case.id, state=case.expect, cold=case.missing, bytes=size)
+            if not files.exists(path.with_name(RUN)) and (case.base or case.expect == "cold"):
+                return replace(entry, grade="" if case.base else "cold")
+        file = path.with_name(RUN) if kind == "case" else path
+        data = files.read(file, largest)
+        snapshot = codec.loads(data, file=format_path(file))
+        entry = replace(entry, bytes=entry.bytes + len(data))
+        return describe_run(entry, snapshot.run, root, reader, sealed=snapshot.sealed)
+    except AgentReplayError as error:
+        place = f"{error.file}: " if isinstance(error, CaseError | SnapshotError) else ""
+        return replace(entry, problem=str(error).removeprefix(place))
+
+
+def describe_run(entry: Entry, run: Run, root: Path, reader: PricedReader, *, sealed: bool) -> Entry:
+    """Return `entry` with what its run shows. Raises SnapshotError where a body cannot be restored."""
+    uses: dict[str, ModelUse] = {}
+    tools: Counter[str] = Counter()
+    for x in run.exchanges:
+        if use := read_use(x, reader):
+            uses[use.model] = sum_uses(use.model, (uses.get(use.model, ModelUse(use.model)), use))
+        elif tool := tool_of(x.call, READER):
+            tools[tool.name] += 1
+    ends = (x.timing.start if x.timing.end is None else x.timing.end for x in run.exchanges)
+    total = sum_uses("", uses.values())
+    test, grade = run.header.test, graded(run, sealed=sealed)[0].name
+    home = layout.home_path(entry.path) or entry.path
+    return replace(
+        entry,
+        name=entry.name if entry.kind == "case" else projects.todays_id(root, home, test),
+        test=test,
+        outcome=str(run.header.outcome.get("status", "")),
+        turns=sum(turn.model is not None for turn in turns(run, READER)),
+        calls=len(run.exchanges),
+        models=tuple(uses),
+        input_tokens=total.input_tokens,
+        output_tokens=total.output_tokens,
+        cost=total.cost,
+        seconds=max(ends, default=0) / NANO,
+        recorded=run.header.recorded,
+        grade=grade if len(grade) == 1 else grade.lower(),
+        uses=tuple(uses.values()),
+        tools=tuple(tools.items()),
+        content=digest_calls(run.exchanges),
+    )
+
+
+def read_use(x: Exchange, reader: PricedReader) -> ModelUse | None:
+    """Return what a call to a model used, None for any other call. A call that failed is free unless it says tokens."""
+    call = READER.read_call(x.call)
+    if call.kind not in BILLED:
+        return None
+    usage, model = READER.read_reply(x.call, x.outcome).usage, call.model or call.name
+    tokens = usage.get("input_tokens", 0), usage.get("output_tokens", 0)
+    failed = not isinstance(x.outcome, HttpReply | ToolReply | FramesReply) or getattr(x.outcome, "status", 0) >= 400
+    cost = reader.cost(model, *tokens) if usage else 0 if failed else None
+    return ModelUse(model, 1, *tokens, None if cost is None else cost / NANO)
+
+
+def digest_calls(exchanges: Iterable[Exchange]) -> str:
+    """Return a digest over what was called and what came back, without times, lanes and the order of ends."""
+    digest = hashlib.sha256()
+    for x in exchanges:
+        called = [x.call.name, x.call.arguments] if isinstance(x.call, ToolCall) else [x.call.url, x.call.body.sha256]
+        came: Json
+        match x.outcome:
+            case HttpReply(body=body) | FramesReply(body=body):
+                came = [getattr(x.outcome, "status", None), body.sha256]
+            case ToolReply(value=value, items=items):
+                came = [value, list(items or ())]
+            case outcome:
+                came = [repr(outcome), getattr(outcome, "message", "")]
+        digest.update(canonical([*called, came]).encode("utf-8", "surrogatepass") + b"\n")
+    return digest.hexdigest()
