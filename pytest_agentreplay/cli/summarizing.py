@@ -10,13 +10,12 @@ from pytest_agentreplay.cli.saying import DAMAGED, SAME, say, say_data
 from pytest_agentreplay.errors import CaseError, SnapshotError
 from pytest_agentreplay.store import files, layout
 from pytest_agentreplay.store.display_path import format_path
-from pytest_agentreplay.store.projects import ini_lines, root_above
+from pytest_agentreplay.store.projects import root_above
 
 if TYPE_CHECKING:
     import argparse
 
     from pytest_agentreplay.cli.verb_table import Verbs
-    from pytest_agentreplay.core.live.budget import Prices
     from pytest_agentreplay.core.model import JsonObject, Run
     from pytest_agentreplay.report.pull_request import RevisionComparison
     from pytest_agentreplay.store.git_revisions import Repository
@@ -58,6 +57,7 @@ def compare_revisions(repository: Repository, words: str) -> RevisionComparison:
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.dialects import READER, RULES
     from pytest_agentreplay.report.pull_request import RevisionComparison, compare_runs, list_case_changes
+    from pytest_agentreplay.runs.inventory import read_prices
     from pytest_agentreplay.runs.offline_session import list_accepted_rules
 
     root = root_above(Path.cwd())
@@ -100,13 +100,3 @@ def read_case(data: bytes | None, path: str) -> JsonObject | None:
         return None
     value = strict_yaml.load(data, file=path, error=CaseError).value
     return value if isinstance(value, dict) else {"the whole": value}
-
-
-def read_prices(root: Path) -> Prices:
-    """Return the prices of the project. Raises SettingsError."""
-    from pytest_agentreplay.settings.live_runs import price_of
-    from pytest_agentreplay.settings.parsers import pairs
-
-    lines, file = ini_lines(root, "agentreplay_prices")
-    name = f"{file}: agentreplay_prices"
-    return tuple((model, price_of(text, model, name)) for model, text in pairs(lines, name))
