@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,8 +13,6 @@ from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import root_above
 
 if TYPE_CHECKING:
-    import argparse
-
     from pytest_agentreplay.case_files.case_linting import Linted
     from pytest_agentreplay.cli.verb_table import Verbs
 
@@ -45,6 +44,11 @@ def lint(options: argparse.Namespace) -> int:
     from pytest_agentreplay.live.tolerance_file import project_tolerances
     from pytest_agentreplay.runs.key_audit_run import list_project_rules
 
+    cases = [path for path in options.paths if path.name == "case.yaml"]
+    policies = [path for path in options.paths if is_policy(path)]
+    if cases and policies and len(options.paths) == len(cases) + len(policies):  # as pre-commit hands files over
+        parts = [cases, *([policy] for policy in policies)]
+        return max(lint(argparse.Namespace(**{**vars(options), "paths": part})) for part in parts)
     if options.baseline is not None or (options.paths and is_policy(options.paths[0])):
         if options.json or not options.paths:
             return complain("a policy is checked alone, for people: agentreplay lint POLICY [--baseline FILE]", USAGE)

@@ -19,12 +19,16 @@ if TYPE_CHECKING:
     import warnings
     from collections.abc import Callable, Iterator, Sequence
 
-    from pytest_agentreplay.report.finding import SharedCauses
+    from pytest_agentreplay.report.finding import Cause, SharedCauses
+    from pytest_agentreplay.report.github import DivergedTest
     from pytest_agentreplay.report.notices import Notice
     from pytest_agentreplay.report.summary import CollectedSnapshots, ProcessSummary, SessionSummary, UnusedSnapshots
     from pytest_agentreplay.report.verdict import CaseSummary
     from pytest_agentreplay.runs.run_session import RunSession
     from pytest_agentreplay.settings import Settings
+
+
+ANNOTATOR = "pytest_github_actions_annotate_failures"
 
 
 def is_tried_again(report: pytest.TestReport) -> bool:
@@ -41,6 +45,7 @@ class SessionReport:
         self.summaries: list[SessionSummary] = []
         self.neighbours: list[SessionSummary] = []
         self.shared_causes: SharedCauses | None = None
+        self.diverged: list[DivergedTest] = []  # for GitHub Actions
         self.cases: dict[str, CaseSummary] = {}
         self.processes: list[ProcessSummary] = []  # of the workers of xdist, and of this process
         self.crashed: list[str] = []
@@ -134,9 +139,45 @@ class SessionReport:
 
         if self.shared_causes is None:
             self.shared_causes = SharedCauses()
-        self.shared_causes.add(
-            restore_plain(Cause, plain), format_failure(report), shorten=self.config.get_verbosity() < 2
-        )
+        cause = restore_plain(Cause, plain)
+        self.shared_causes.add(cause, format_failure(report), shorten=self.config.get_verbosity() < 2)
+        if os.environ.get("GITHUB_ACTIONS") and self.config.option.agentreplay_proof is None:
+            self.keep_for_github(report, cause)
+
+    def keep_for_github(self, report: pytest.TestReport, cause: Cause) -> None:
+        """Keep what GitHub Actions is told of a test that diverged."""
+        from pytest_agentreplay.report.github import make_diverged_test
+
+        hide = get_redaction(self.config).hide
+        cause = replace(cause, test=hide(cause.test), headline=hide(cause.headline))
+        place = report.location[0], (report.location[1] or 0) + 1
+        names = (name for name, plugin in self.config.pluginmanager.list_name_plugin() if plugin is not None)
+        # It annotates what fails in its body, and nothing that fails before.
+        is_annotated = report.when == "call" and any(name.startswith(ANNOTATOR) for name in names)
+        facts = dict(report.user_properties)
+        self.diverged.append(make_diverged_test(cause, facts, place, is_annotated=is_annotated))
+
+    def report_to_github(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Annotate the call sites of tests that diverged, and add a table of them to the summary of the step."""
+        from pytest_agentreplay.errors import CannotWrite
+        from pytest_agentreplay.report.github import format_annotation, format_step_summary
+        from pytest_agentreplay.store.files import append_text
+
+        top = Path(os.environ.get("GITHUB_WORKSPACE") or self.config.rootpath)
+        below = self.config.rootpath.relative_to(top).parts if self.config.rootpath.is_relative_to(top) else ()
+        folder = "".join(f"{part}/" for part in below)
+        terminalreporter.ensure_newline()
+        for diverged in self.diverged:
+            if line := format_annotation(diverged, folder):
+                terminalreporter.line(line)
+        replayed = sum(summary.mode == "replay" and summary.fixture is None for summary in self.summaries)
+        if file := os.environ.get("GITHUB_STEP_SUMMARY"):
+            try:
+                append_text(Path(file), format_step_summary(self.diverged, replayed))
+            except CannotWrite as error:
+                from pytest_agentreplay.report.escape import escape_line, escape_output
+
+                terminalreporter.line(escape_output(escape_line(str(error))))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_warning_recorded(self, warning_message: warnings.WarningMessage, nodeid: str) -> None:
@@ -295,7 +336,9 @@ class SessionReport:
         return unused
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-        """Print the footer: only when there is something to say."""
+        """Print the footer, and what GitHub Actions is told: only when there is something to say."""
+        if self.diverged:
+            self.report_to_github(terminalreporter)
         if not (self.summaries or self.neighbours or self.cases or self.nothing_verified or any(self.processes)):
             return
         from pytest_agentreplay.report.escape import escape_line, escape_output

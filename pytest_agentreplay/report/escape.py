@@ -4,7 +4,8 @@ It cannot speak to a CI server either, whose commands are lines of a log, nor to
 
     escape_text, escape_line   for a terminal or a file
     escape_output              as it leaves for a log, which CI may read
-    escape_markdown            for Markdown
+    escape_markdown            for Markdown, as a block
+    escape_code                for Markdown, within a line or a cell of a table
     escape_html                for HTML, in text and in quoted attributes
 """
 
@@ -25,6 +26,7 @@ _SUSPECT = re.compile(r"[^\x20-\x7e\n\t]")
 # GitHub takes `::name` behind any white space; it and Azure take `##[name]` and `##vso[name]` wherever they stand.
 _COMMAND = re.compile(r"^([^\S\n]*):(?=:[a-z])|()#(?=#[a-z]*\[)", re.IGNORECASE | re.MULTILINE)
 _MARKER = re.compile(r"^([^\S\n]*)([:#])(?=\2)", re.MULTILINE)
+_BAR = re.compile(r"(\\*)\|")
 _CI = ("CI", "GITHUB_ACTIONS", "TF_BUILD")
 
 
@@ -53,6 +55,15 @@ def escape_markdown(text: str) -> str:
     seen = escape_text(text)
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", seen)), default=0))
     return f"{fence}text\n{seen}\n{fence}"
+
+
+def escape_code(text: str, *, cell: bool = False) -> str:
+    """`text` as Markdown code within a line, or in the `cell` of a table: no link, mention or markup comes of it."""
+    seen = escape_line(text)
+    if cell:  # a renderer reads a bar behind backslashes in one of two ways
+        seen = _BAR.sub(lambda match: f"{match[1]}\\x7c" if match[1] else r"\|", seen)
+    ticks = max(map(len, re.findall("`+", seen)), default=0)
+    return f"{'`' * (ticks + 1)} {seen} {'`' * (ticks + 1)}" if ticks else f"`{seen or ' '}`"
 
 
 def escape_html(text: str) -> str:

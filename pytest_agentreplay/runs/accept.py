@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.codec import Snapshot
+    from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.model import Exchange, Json, JsonObject, Run
 
 
@@ -57,10 +58,15 @@ def accept_rule(root: Path, path: str, reason: str) -> str:
     return f"{format_path(file)}: {path} is told as drift and no longer compared: {reason}"
 
 
+def list_divergences(old: Run, new: Run, root: Path, rules: tuple[Rule, ...] = ()) -> tuple[Divergence, ...]:
+    """Return every place where `new` parts from `old`, by the rules that the project at `root` has accepted."""
+    matching = Matching(READER, (*RULES, *list_accepted_rules(root), *rules))
+    return divergences(old, new, READER, matching=matching)
+
+
 def count_codes(old: Run, new: Run, root: Path, rules: tuple[Rule, ...] = ()) -> dict[str, int]:
     """Return how often each code of a divergence is a change from `old` to `new`, most important first."""
-    matching = Matching(READER, (*RULES, *list_accepted_rules(root), *rules))
-    counts = Counter(divergence.kind.code for divergence in divergences(old, new, READER, matching=matching))
+    counts = Counter(divergence.kind.code for divergence in list_divergences(old, new, root, rules))
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 

@@ -99,13 +99,18 @@ def read_inventory(root: Path, paths: Sequence[Path] = ()) -> list[Entry]:
 
     Costs come from `agentreplay_prices` of the project. Raises SettingsError for prices that are none.
     """
-    lines, file = projects.ini_lines(root, PRICES)
-    rows = pairs(lines, f"{file}: {PRICES}")
-    reader = PricedReader(READER, {}, [(model, price_of(text, model, f"{file}: {PRICES}")) for model, text in rows])
+    reader = PricedReader(READER, {}, read_prices(root))
     largest = reading.find_limit(root)
     with pause_garbage_collection():
         entries = [read_entry(path, kind, root, reader, largest) for path, kind in list_recorded(root, paths)]
     return sorted(entries, key=lambda entry: (KINDS.index(entry.kind), entry.name, entry.path))
+
+
+def read_prices(root: Path) -> list[tuple[str, tuple[float, float]]]:
+    """Return the prices of the project at `root`, by pattern of model names. Raises SettingsError."""
+    lines, file = projects.ini_lines(root, PRICES)
+    name = f"{file}: {PRICES}"
+    return [(model, price_of(text, model, name)) for model, text in pairs(lines, name)]
 
 
 def list_recorded(root: Path, paths: Sequence[Path] = ()) -> Iterator[tuple[Path, str]]:

@@ -112,6 +112,16 @@ def write_whole(path: Path, text: str | bytes) -> None:
     sync_folder(path)
 
 
+def append_text(path: Path, text: str) -> None:
+    """Add `text` to a file that others add to as well. Raises CannotWrite."""
+    with refusals(path):
+        handle = os.open(taken(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND | NOFOLLOW | BINARY, 0o666)
+        try:
+            write_all(handle, text.encode())
+        finally:
+            os.close(handle)
+
+
 def put(path: Path, text: str | bytes) -> None:
     """`write_whole` without waiting for the folder: a power cut may bring back what stood there."""
     with refusals(path), locked(path) as token:

@@ -38,7 +38,7 @@ from pytest_agentreplay.cli import parse_words, verb_table
 from pytest_agentreplay.demo.script import Ask, default_script
 from pytest_agentreplay.settings import former_names
 from tests.support import forking
-from tests.support.project import Project
+from tests.support.project import ON_CI, Project
 from tests.support.tables import words
 
 ROOT = Path(__file__).parents[2]
@@ -134,7 +134,8 @@ class PlayedPage:
         self.server = server
         self.flags = flags
         self.pending = []
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "AGENTREPLAY", "COV")) and k != "CI"}
+        ours = ("PYTEST", "AGENTREPLAY", "COV")
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(ours) and k not in ON_CI}
         self.environ = kept | {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
@@ -147,6 +148,11 @@ class PlayedPage:
             "COLUMNS": "80",
             "NO_COLOR": "1",
             "GIT_CONFIG_GLOBAL": os.devnull,
+            **{
+                f"GIT_{who}_{what}": "you@example.invalid"
+                for who in ("AUTHOR", "COMMITTER")
+                for what in ("NAME", "EMAIL")
+            },
         }
 
     def play(self):

@@ -70,6 +70,8 @@ agentreplay_tools =
 """
 
 
+ON_CI = {"CI", "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY", "GITHUB_WORKSPACE"}
+"""Variables by which the plugin knows that a CI service runs it."""
 NOBODY = "http://127.0.0.1:9"
 """Where no server listens; the port of a loopback host is not compared."""
 
@@ -138,7 +140,7 @@ class Project:
     def surroundings(self, **environ):
         """The environment of a child: nothing of ours but what is said."""
         ours = ("PYTEST", "AGENTREPLAY", "COV")
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(ours) and k != "CI"}
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(ours) and k not in ON_CI}
         kept |= {} if self.autoload else {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         # Byte code knows its source by size and second, and a test may edit a line twice in one.
         kept |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "utf-8", "MODEL_URL": self.server.url}

@@ -1,0 +1,296 @@
+"""What two revisions record otherwise, in words: plain data, and a comment for a pull request in Markdown.
+
+Rules of this module:
+- Whatever a run, a path or the id of a test says is shown as code: nothing in a comment links, mentions or loads.
+- A change that several runs share is told once, with the runs behind it.
+- A comment has at most `LONGEST` characters, in whole blocks, and says what it leaves out. The verdict comes first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.core.align import divergences
+from pytest_agentreplay.core.canonical_json import canonical
+from pytest_agentreplay.core.diff import diff
+from pytest_agentreplay.core.diff.texts import brief, excerpt
+from pytest_agentreplay.core.divergence import Kind
+from pytest_agentreplay.core.live.observation import observe
+from pytest_agentreplay.core.turns import is_model
+from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.report.escape import escape_code, escape_line, escape_markdown
+from pytest_agentreplay.report.finding import find_cause
+from pytest_agentreplay.report.findings import describe_comparison
+from pytest_agentreplay.report.transcript_writer import get_tool_name, read_system_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from pytest_agentreplay.core.live.budget import Prices
+    from pytest_agentreplay.core.matching import Matching
+    from pytest_agentreplay.core.model import Json, Run
+    from pytest_agentreplay.report.finding import Finding
+
+LONGEST = 60_000  # characters; GitHub takes 65,536
+SIDE = 300  # characters of one side of a difference
+MOST_NAMES = 5  # runs that are named behind one change
+MOST_DIFFERENCES = 3  # of one change
+TITLES = {kind.code: kind.title for kind in Kind}
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """What a run comes to. `tokens` and `cost` (dollars) are None where no reply, or no price, says them."""
+
+    test: str
+    outcome: str
+    turns: int
+    models: tuple[str, ...]
+    tokens: int | None
+    cost: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRun:
+    """A run at two revisions: `changes` are its own in words, `codes` say of which kinds they are."""
+
+    file: str
+    before: RunFacts
+    after: RunFacts
+    changes: tuple[str, ...]
+    codes: tuple[str, ...]
+    former: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedChange:
+    """One change, as the first test with it shows it, and all tests behind it."""
+
+    finding: Finding
+    tests: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class RevisionComparison:
+    """What differs between two revisions. `renamed` are files with the same run under another name."""
+
+    base: str
+    head: str
+    new: dict[str, RunFacts] = field(default_factory=dict)
+    removed: dict[str, RunFacts] = field(default_factory=dict)
+    renamed: dict[str, str] = field(default_factory=dict)
+    changed: list[ChangedRun] = field(default_factory=list)
+    shared: list[SharedChange] = field(default_factory=list)
+    cases: dict[str, list[str]] = field(default_factory=dict)
+    unreadable: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def verdict(self) -> str:
+        """Return one line that says what changed; it holds no recorded text."""
+        kinds = Counter(code for run in self.changed for code in dict.fromkeys(run.codes))
+        why = ", ".join(f"{TITLES.get(code, code)} in {count}" for code, count in kinds.most_common())
+        counts = {f"changed{why and f' ({why})'}": len(self.changed), "new": len(self.new)}
+        counts |= {"removed": len(self.removed), "renamed": len(self.renamed)}
+        parts = [f"{count} {word}" for word, count in counts.items() if count]
+        if parts:
+            parts[0] = parts[0].replace(" ", " recorded run " if parts[0].startswith("1 ") else " recorded runs ", 1)
+        parts += [f"{len(self.cases)} case{'s' * (len(self.cases) != 1)} changed"] if self.cases else []
+        parts += [f"{len(self.unreadable)} cannot be read"] if self.unreadable else []
+        return ", ".join(parts) or "no recorded run changed"
+
+
+def compare_runs(
+    comparison: RevisionComparison, old: Mapping[str, Run], new: Mapping[str, Run], matching: Matching, prices: Prices
+) -> None:
+    """Add to `comparison` what differs between the runs of two revisions, by their files."""
+    prices = tuple(prices)
+    former = match_renamed(
+        {file: run for file, run in old.items() if file not in new},
+        {file: run for file, run in new.items() if file not in old},
+    )
+    causes: dict[str, list[tuple[Finding, str]]] = {}
+    for file, run in sorted(new.items()):
+        before = old.get(file) or old.get(former.get(file, ""))
+        if before is None:
+            comparison.new[file] = read_facts(run, prices)
+            continue
+        if file in former and before.exchanges == run.exchanges:
+            comparison.renamed[file] = former[file]
+            continue
+        findings = [describe_comparison(each, "", "") for each in divergences(before, run, READER, matching=matching)]
+        for finding in findings:
+            causes.setdefault(find_cause(finding, file).digest, []).append((finding, run.header.test))
+        facts = read_facts(before, prices), read_facts(run, prices)
+        (old_prompt, old_tools), (new_prompt, new_tools) = read_offers(before), read_offers(run)
+        prompt_changes = list_prompt_changes(old_prompt, new_prompt)
+        tool_changes = list_tool_changes(old_tools, new_tools)
+        # A request that differs in several ways is one finding, under the code that counts most.
+        codes = [Kind.PROMPT.code] * bool(prompt_changes) + [Kind.SCHEMA.code] * bool(tool_changes)
+        codes = [*dict.fromkeys([*codes, *(finding.code for finding in findings)])]
+        changes = (*prompt_changes, *tool_changes, *list_fact_changes(*facts))
+        comparison.changed.append(ChangedRun(file, *facts, changes, tuple(codes), former.get(file, "")))
+    comparison.removed = {
+        file: read_facts(run, prices)
+        for file, run in sorted(old.items())
+        if file not in new and file not in former.values()
+    }
+    several = sorted(causes.values(), key=lambda group: -len(group))
+    comparison.shared = [
+        SharedChange(group[0][0], tuple(dict.fromkeys(test for _, test in group))) for group in several
+    ]
+
+
+def match_renamed(removed: Mapping[str, Run], added: Mapping[str, Run]) -> dict[str, str]:
+    """Return the former file of each new one that has its run, or is of a test with its name."""
+    left = dict(removed)
+    former: dict[str, str] = {}
+
+    def match(is_same: Callable[[Run, Run], bool]) -> None:
+        for file, run in added.items():
+            same = next((old for old, before in left.items() if file not in former and is_same(before, run)), None)
+            if same is not None:
+                former[file] = same
+                del left[same]
+
+    # Equal runs first: a test may have been renamed while another one took its name.
+    match(lambda before, run: before.exchanges == run.exchanges)
+    match(lambda before, run: before.header.test.rpartition("::")[2] == run.header.test.rpartition("::")[2])
+    return former
+
+
+def read_facts(run: Run, prices: Prices) -> RunFacts:
+    """Return what a run comes to."""
+    seen: dict[str, Any] = observe(run, READER, run.header.outcome, prices)
+    usage = seen["usage"]
+    counts = [usage[name] for name in ("input_tokens", "output_tokens") if usage[name] is not None]
+    models = dict.fromkeys(turn["model"] for turn in seen["turns"] if turn["model"])
+    status = str(run.header.outcome.get("status", "unknown"))
+    return RunFacts(
+        run.header.test, status, len(seen["turns"]), tuple(models), sum(counts) if counts else None, usage["cost"]
+    )
+
+
+def read_offers(run: Run) -> tuple[str, dict[str, Json]]:
+    """Return the prompts of a run, each once, and the tools that it offers its models, by name."""
+    models = [READER.read_call(x.call) for x in run.exchanges if is_model(x.call, READER)]
+    prompts = dict.fromkeys(read_system_text(text) for reading in models for text in reading.system)
+    return "\n".join(prompts), {get_tool_name(tool): tool for reading in models for tool in reading.tools}
+
+
+def list_prompt_changes(before: str, after: str) -> list[str]:
+    """Return in words how two prompts differ; recorded text in it is code."""
+    return [] if before == after else [f"system text {escape_code(brief(before, after))}"]
+
+
+def list_fact_changes(before: RunFacts, after: RunFacts) -> list[str]:
+    """Return in words what two runs come to otherwise; recorded text in it is code."""
+    changes = []
+    if before.outcome != after.outcome:
+        changes.append(f"test {escape_code(before.outcome)} -> {escape_code(after.outcome)}")
+    if before.turns != after.turns:
+        changes.append(f"turns {before.turns} -> {after.turns}")
+    if before.models != after.models:
+        sides = (", ".join(map(escape_code, facts.models)) or "none" for facts in (before, after))
+        changes.append(f"model {' -> '.join(sides)}")
+    if before.tokens != after.tokens:
+        sides = (f"{facts.tokens:,}" if facts.tokens is not None else "unknown" for facts in (before, after))
+        changes.append(f"tokens {' -> '.join(sides)}")
+        costs = ["unknown" if facts.cost is None else f"USD {facts.cost:.4f}" for facts in (before, after)]
+        why = " (no price in `agentreplay_prices`)" if "unknown" in costs else ""
+        changes.append(f"cost {' -> '.join(dict.fromkeys(costs))}{why}")
+    return changes
+
+
+def list_tool_changes(before: Mapping[str, Json], after: Mapping[str, Json]) -> list[str]:
+    """Return in words which offered tools came, went, and have another schema; recorded text in it is code."""
+    changes = [f"tool {escape_code(name)} added" for name in after if name not in before]
+    changes += [f"tool {escape_code(name)} removed" for name in before if name not in after]
+    for name in before:
+        if name in after and canonical(before[name]) != canonical(after[name]):
+            first, *more = diff(before[name], after[name])
+            where = escape_code(f"{first.path} {first.note}".rstrip())
+            changes.append(f"schema of {escape_code(name)} changed: {where}{f' and {len(more)} more' if more else ''}")
+    return changes
+
+
+def list_case_changes(before: Mapping[str, Json] | None, after: Mapping[str, Json] | None) -> list[str]:
+    """Return in words what two revisions of a case file say otherwise; recorded text in it is code."""
+    if before is None or after is None:
+        return ["new" if before is None else "removed"]
+    names = [name for name in (*before, *after) if canonical(before.get(name)) != canonical(after.get(name))]
+    return [
+        f"{escape_code(name)} {escape_code(format_field(before, name))} -> {escape_code(format_field(after, name))}"
+        for name in dict.fromkeys(names)
+    ]
+
+
+def format_field(document: Mapping[str, Json], name: str) -> str:
+    """Return a value of a case file in a few words."""
+    text = canonical(document[name]) if name in document else "(absent)"
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def format_comment(comparison: RevisionComparison, command: str) -> str:
+    """Return the comment; `command` prints all of it as data, and is named where blocks are left out."""
+    blocks = [f"**agentreplay: {comparison.verdict}.**", *list_blocks(comparison)]
+    kept: list[str] = []
+    room = LONGEST - 500  # for the last line, which says what is left out
+    for block in blocks:
+        room -= len(block) + 2
+        if room < 0:
+            break
+        kept.append(block)
+    if left := len(blocks) - len(kept):
+        rest = f"{left} more part{'s are' if left > 1 else ' is'} left out, because a comment has an end. All of it:"
+        kept.append(f"{rest} {escape_code(command)}" if len(command) < 300 else rest.removesuffix(" All of it:"))
+    return "\n\n".join(kept) + "\n"
+
+
+def list_blocks(comparison: RevisionComparison) -> Iterable[str]:
+    """Yield the blocks of a comment, the most important first."""
+    for file, why in comparison.unreadable.items():
+        yield f"- cannot be read: {escape_code(file)}\n\n{escape_markdown(why)}"
+    for change in comparison.shared:
+        yield format_shared_change(change)
+    if comparison.changed:
+        yield "**What changed in each run**"
+    for run in comparison.changed:
+        about = [*run.changes] or ["" if run.codes else "the agent does the same"]
+        was = f" (was {escape_code(run.former)})" if run.former else ""
+        codes = ", ".join(f"{TITLES.get(code, code)}" for code in dict.fromkeys(run.codes))
+        yield f"- {escape_code(run.after.test)}{was}: {'; '.join(filter(None, [codes, *about]))}"
+    for word, files in (("New", comparison.new), ("Removed", comparison.removed)):
+        for file, facts in files.items():
+            yield f"- {word}: {escape_code(facts.test)} in {escape_code(file)}, {describe_facts(facts)}"
+    for file, former in comparison.renamed.items():
+        yield f"- Renamed, with the same run: {escape_code(former)} -> {escape_code(file)}"
+    for file, changes in comparison.cases.items():
+        yield f"- Case {escape_code(file)}: {'; '.join(changes) or 'written in another form'}"
+
+
+def format_shared_change(change: SharedChange) -> str:
+    """Return one change as a block: its title, the tests behind it, what differs in a fence."""
+    names = ", ".join(map(escape_code, change.tests[:MOST_NAMES]))
+    more = len(change.tests) - MOST_NAMES
+    where = f"the same change in {len(change.tests)} runs" if len(change.tests) > 1 else "in 1 run"
+    headline, differences = change.finding.headline, [x for x in change.finding.lines if x.what == "difference"]
+    rows = [escape_line(headline)]
+    for line in differences[:MOST_DIFFERENCES]:
+        before, now = map(escape_line, excerpt(line.recorded, line.now, SIDE))
+        place = line.text if line.label in headline else f"{line.text}   {line.label}"
+        rows += ["", escape_line(place), f"  before  {before}", f"  now     {now}"]
+    if (left := len(differences) - MOST_DIFFERENCES) > 0:
+        rows += ["", f"and {left} more difference{'s' * (left > 1)}"]
+    kind = TITLES.get(change.finding.code, change.finding.code)
+    title = f"**{kind[0].upper()}{kind[1:]}**, {where}: {names}{f' and {more} more' if more > 0 else ''}"
+    return f"{title}\n\n" + escape_markdown("\n".join(rows))
+
+
+def describe_facts(facts: RunFacts) -> str:
+    """Return what a run comes to, in a few words; recorded text in it is code."""
+    parts = [f"{facts.turns} turn{'s' * (facts.turns != 1)}", f"test {escape_code(facts.outcome)}"]
+    parts += [f"{facts.tokens:,} tokens"] if facts.tokens is not None else []
+    parts.append("no known price" if facts.cost is None else f"USD {facts.cost:.4f}")
+    return ", ".join([*parts, *map(escape_code, facts.models)])

@@ -1,0 +1,140 @@
+"""`agentreplay summarize BASE..HEAD`: recorded runs of two revisions of a real repository, in words and as data."""
+
+import json
+
+import pytest
+
+from tests.support.git_projects import commit, git
+
+pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
+
+SAME, USAGE, DAMAGED = 0, 2, 4
+FOLDER = "__agent_snapshots__/test_shop"
+TESTS = """
+import agent, pytest
+
+@pytest.mark.parametrize("order", ["A-17", "A-18", "A-19"])
+def test_refund(order, agentreplay):
+    assert "refund" in agent.answer(f"Where is {order}?")
+
+def test_old(agentreplay):
+    assert "refund" in agent.answer("Where is B-1?")
+
+def test_kept(agentreplay):
+    assert agent.ask([{"role": "user", "content": "Hello"}], model="m-9", tools=[])["tool_calls"]
+"""
+CASE = "schemaVersion: '1.0'\nexpect: reproduces\n"
+SCHEMA = '{"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {}}}}'
+
+
+@pytest.fixture(scope="module")
+def shop(shared_project):
+    """A repository of three commits: recorded; another prompt and tools, a new and a gone test; a file that moved."""
+    project = shared_project()
+    project.furnish(TESTS, ini="agentreplay_prices =\n    m-1 = 1000 in, 2000 out\n")
+    (project.root / ".gitignore").write_text("ledger.txt\n__pycache__\n", encoding="utf-8")
+    (project.root / "cases" / "a").mkdir(parents=True)
+    project.put(project.root / "cases" / "a" / "case.yaml", CASE)
+    assert project.record("test_shop.py").returncode == SAME
+    git(project.root, "init", "-q")
+    project.commits = [commit(project.root, "recorded")]
+    project.edit("agent.py", "Be brief.", "Be short.")
+    project.edit("agent.py", "\ndef ask(", 'SCHEMAS[0]["function"]["description"] = "Find it."\n'
+                 'SCHEMAS.append({"type": "function", "function": {"name": "cancel"}})\n\ndef ask(')  # fmt: skip
+    project.edit("test_shop.py", "test_old", "test_new")
+    project.edit("test_shop.py", "Where is B-1?", "Where is C-2?")
+    project.edit("cases/a/case.yaml", "reproduces", "fixed")
+    (project.root / FOLDER / "test_old.snapshot.json").unlink()
+    assert project.record("test_shop.py").returncode == SAME
+    project.commits.append(commit(project.root, "another prompt"))
+    git(project.root, "mv", f"{FOLDER}/test_kept.snapshot.json", f"{FOLDER}/test_moved.snapshot.json")
+    project.commits.append(commit(project.root, "moved"))
+    return project
+
+
+@pytest.fixture
+def summarize(shop, typed, monkeypatch):
+    """Summarize revisions of the repository, given by number; nothing is checked out."""
+    monkeypatch.chdir(shop.root)
+
+    def run(words, *more):
+        revisions = "..".join(shop.commits[int(number)] for number in words.split(".."))
+        return typed("summarize", revisions, *more)
+
+    return run
+
+
+def test_a_prompt_that_changed_in_several_runs_is_told_once_and_the_verdict_comes_first(summarize):
+    told = summarize("0..1")
+    assert told.code == SAME, told.err
+    lines = told.out.splitlines()
+    assert lines[0] == (
+        "**agentreplay: 3 recorded runs changed (prompt changed in 3, tool schema changed in 3, model reply changed in 3),"
+        " 1 new, 1 removed, 1 case changed.**"
+    )
+    assert told.out.count("Tool schema changed") == 1
+    assert told.out.count("system text `line 2: brief -> short`") == 3
+    assert "the same change in 3 runs: `test_shop.py::test_refund[A-17]`" in told.out
+    assert "line 2: brief -> short" in told.out
+    assert "tool `cancel` added" in told.out
+    assert "schema of `lookup_order` changed: `$.function.description" in told.out
+    assert f"- New: `test_shop.py::test_new` in `{FOLDER}/test_new.snapshot.json`, 3 turns, test `passed`" in told.out
+    assert ", USD 0." in told.out, "the model has a price"
+    assert f"- Removed: `test_shop.py::test_old` in `{FOLDER}/test_old.snapshot.json`, 3 turns" in told.out
+    assert '- Case `cases/a/case.yaml`: `expect` `"reproduces"` -> `"fixed"`' in told.out
+    assert "test_kept" not in told.out, "what did not change is not named"
+
+
+def test_the_same_as_data_and_to_a_file(summarize, tmp_path):
+    data = json.loads(summarize("0..1", "--json").out)
+    assert {"verdict", "new", "removed", "renamed", "changed", "shared", "cases", "unreadable"} <= data.keys()
+    assert len(data["changed"]) == 3
+    (request,) = [shared for shared in data["shared"] if shared["finding"]["code"] == "AR-SCHEMA"]
+    assert len(request["tests"]) == 3
+    file = tmp_path / "comment.md"
+    told = summarize("0..1", "--out", file)
+    assert (told.code, told.out.startswith(f"{file.as_posix()}: 3 recorded runs changed")) == (SAME, True)
+    assert file.read_text(encoding="utf-8") == summarize("0..1").out
+
+
+def test_a_file_that_moved_is_renamed_and_nothing_to_compare_is_said(summarize, shop):
+    assert summarize("1..2").out == (
+        "**agentreplay: 1 recorded run renamed.**\n\n- Renamed, with the same run: "
+        f"`{FOLDER}/test_kept.snapshot.json` -> `{FOLDER}/test_moved.snapshot.json`\n"
+    )
+    assert summarize("2..2").out == "**agentreplay: no recorded run changed.**\n"
+    assert summarize("2").out == "**agentreplay: no recorded run changed.**\n"
+
+
+def test_one_revision_is_compared_with_the_files_here_those_that_git_does_not_know_too(summarize, shop):
+    new = shop.root / FOLDER / "test_untracked.snapshot.json"
+    new.write_bytes((shop.root / FOLDER / "test_new.snapshot.json").read_bytes())
+    broken = shop.root / FOLDER / "test_new.snapshot.json"
+    kept = broken.read_bytes()
+    try:
+        broken.write_bytes(kept[:-40])
+        told = summarize("2")
+    finally:
+        broken.write_bytes(kept)
+        new.unlink()
+    assert told.code == DAMAGED
+    assert told.out.startswith("**agentreplay: 1 recorded run new, 1 cannot be read.**")
+    assert f"- cannot be read: `{FOLDER}/test_new.snapshot.json`" in told.out
+
+
+def test_three_dots_compare_with_where_the_branches_forked(shop, typed, monkeypatch):
+    monkeypatch.chdir(shop.root)
+    git(shop.root, "branch", "-f", "side", shop.commits[1])
+    told = typed("summarize", f"{shop.commits[2]}...side")
+    assert told.out == "**agentreplay: no recorded run changed.**\n"
+
+
+def test_what_is_no_revision_and_what_is_no_repository_is_usage(shop, typed, monkeypatch, tmp_path):
+    monkeypatch.chdir(shop.root)
+    for words in ("nope..HEAD", "HEAD..nope", "--output=x", "HEAD:agent.py"):
+        told = typed("summarize", "--", words)
+        assert (told.code, told.out) == (USAGE, "")
+        assert "git knows no such revision here" in told.err
+    monkeypatch.chdir(tmp_path)
+    told = typed("summarize", "HEAD")
+    assert (told.code, "not a git repository" in told.err) == (USAGE, True)

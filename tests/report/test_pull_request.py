@@ -1,0 +1,105 @@
+"""The comment on a pull request: what is known of cost, what is left out, and the hostile corpus as recorded text."""
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+from markdown_it import MarkdownIt
+
+from pytest_agentreplay.core.matching import Matching
+from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.dialects import READER, RULES
+from pytest_agentreplay.report.escape import escape_code
+from pytest_agentreplay.report.pull_request import (
+    LONGEST,
+    RevisionComparison,
+    RunFacts,
+    compare_runs,
+    format_comment,
+    list_case_changes,
+    list_fact_changes,
+)
+from tests.support.dead_text import TEXTS, list_alive
+
+
+def run_of(text, answer="fine"):
+    """A run in which `text` is the prompt, a tool, the model, and the id of the test."""
+    tool = {"type": "function", "function": {"name": text, "description": text, "parameters": {}}}
+    request = {"model": text, "messages": [{"role": "system", "content": text}], "tools": [tool]}
+    reply = json.dumps({"model": text, "choices": [{"message": {"content": answer + text}}]}).encode()
+    call = HttpCall("POST", "http://127.0.0.1:1/v1/chat/completions", (), Body(json.dumps(request).encode()))
+    answered = HttpReply(200, body=Body(reply), cuts=(len(reply),))
+    exchanges = (Exchange(call, answered, 0, 1), Exchange(ToolCall(text, {"a": text}), ToolReply(text), 2, 3))
+    return Run(Header(f"test_a.py::test_b[{text}]", outcome={"status": text}), exchanges)
+
+
+def compared(old, new):
+    comparison = RevisionComparison("a" * 40, "b" * 40)
+    compare_runs(comparison, old, new, Matching(READER, RULES), ())
+    return comparison
+
+
+@pytest.mark.parametrize("row", TEXTS, ids=lambda row: row["id"])
+def test_recorded_text_is_dead_wherever_it_stands(row):
+    text = row["payload"]
+    old, new = run_of("hello"), run_of(text, "fine, ")
+    comparison = compared({"a": old, "gone" + text: old}, {"a": new, "new" + text: replace(new, exchanges=())})
+    comparison.unreadable[text] = text
+    comparison.cases[text] = list_case_changes({"title": text}, {"title": "x", text: text})
+    comment = format_comment(comparison, f"agentreplay summarize {text} --json")
+    assert list_alive(comment) == []
+    assert all(char.isprintable() or char == "\n" for char in comment)
+    assert not [line for line in comment.splitlines() if line.startswith(("::", "##"))]
+
+
+def test_the_check_of_dead_text_sees_what_is_alive():
+    for text in ("[a](http://b)", "![a](http://b)", "<b>", "@all", "closes #1", "# title", "https://a.example"):
+        assert list_alive(text), text
+
+
+@pytest.mark.parametrize("text", ["a|b", "a\\|b", "``a`|b", "`", "", "a\\", "||", "@x|@y"])
+def test_code_in_a_table_is_one_cell(text):
+    table = f"| x | y |\n| --- | --- |\n| {escape_code(text, cell=True)} | end |\n"
+    cells = [token for token in MarkdownIt("commonmark").enable("table").parse(table) if token.type == "td_open"]
+    assert len(cells) == 2
+    assert list_alive(table) == []
+
+
+def test_a_comment_has_an_end_and_says_what_it_leaves_out():
+    runs = {str(number): run_of(f"{number} " + "word " * 200) for number in range(300)}
+    comment = format_comment(compared({}, runs), "agentreplay summarize a..b --json")
+    assert len(comment) <= LONGEST
+    assert re.search(r"\d+ more parts are left out, .* `agentreplay summarize a\.\.b --json`\n$", comment)
+    assert comment.startswith("**agentreplay: 300 recorded runs new.**")
+
+
+def test_what_a_run_comes_to_and_what_has_no_price():
+    before = RunFacts("t", "passed", 7, ("m",), 1200, 0.015)
+    assert list_fact_changes(before, before) == []
+    unpriced = RunFacts("t", "passed", 7, ("m",), 1, None)
+    assert list_fact_changes(unpriced, RunFacts("t", "passed", 7, ("m",), None, None)) == [
+        "tokens 1 -> unknown",
+        "cost unknown (no price in `agentreplay_prices`)",
+    ]
+    assert list_fact_changes(before, RunFacts("t", "failed", 8, ("n",), 1300, None)) == [
+        "test `passed` -> `failed`",
+        "turns 7 -> 8",
+        "model `m` -> `n`",
+        "tokens 1,200 -> 1,300",
+        "cost USD 0.0150 -> unknown (no price in `agentreplay_prices`)",
+    ]
+
+
+def test_the_same_change_in_many_runs_is_one_and_a_run_under_another_name_is_renamed():
+    old = {str(number): replace(run_of("hello"), header=Header(f"t.py::t{number}")) for number in range(12)}
+    new = {name: replace(run, exchanges=run.exchanges[:1]) for name, run in old.items()}
+    (shared,) = compared(old, new).shared
+    assert len(shared.tests) == 12
+    comment = format_comment(compared(old, new), "x")
+    assert "**A recorded call was not made**, the same change in 12 runs: `t.py::t0`, `t.py::t1`" in comment
+    assert " and 7 more\n" in comment
+    moved = compared({"a": old["1"]}, {"b": replace(old["1"], header=Header("u.py::t9"))})
+    assert (moved.renamed, moved.new, moved.removed) == ({"b": "a"}, {}, {})
+    changed = compared({"a": old["1"]}, {"b": replace(new["1"], header=Header("u.py::t1"))})
+    assert [(run.file, run.former) for run in changed.changed] == [("b", "a")]
