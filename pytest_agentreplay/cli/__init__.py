@@ -1,6 +1,7 @@
 """The command line. `agentreplay VERB ...`, also `python -m pytest_agentreplay`.
 
-    runs     demo show diff bisect                      sealed      kit reseal recover rules
+    showing  show           listing  ls                 stats       stats
+    runs     demo diff bisect                           sealed      kit reseal recover rules
     accepting   accept                                  auditing    audit
     saying   what is printed, and the exit codes        leftovers   mv prune        serving     serve
     exploring   orders      fuzzing   fuzz vacuity      redacting   policy redact scan
@@ -32,6 +33,7 @@ from pytest_agentreplay.cli import (
     initializing,
     leftovers,
     linting,
+    listing,
     live_commands,
     locking,
     redacting,
@@ -40,7 +42,9 @@ from pytest_agentreplay.cli import (
     sealed,
     serving,
     sharing,
+    showing,
     stale_checks,
+    stats,
     stepping,
 )
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, INTERRUPTED, SAME, USAGE, complain, say
@@ -141,10 +145,21 @@ def build_parser() -> argparse.ArgumentParser:
     demo = everyday("demo", runs.demo, "record, replay and diverge on an embedded model, without a key")
     demo.add_argument("--dir", type=Path, default=Path("agentreplay-demo"), help="folder for the demo's files")
     demo.add_argument("--force", action="store_true", help="write over what you edited in that folder")
-    show = everyday("show", runs.show, "print a snapshot as a readable transcript")
+    show = everyday("show", showing.show, "print a snapshot as a readable transcript")
     show.add_argument("file", type=Path)
-    show.add_argument("--turn", type=int, help="only this turn")
+    show.add_argument("--turn", type=int, help="only this turn, in full; -1 is the last")
+    show.add_argument("--raw", action="store_true", help="with --turn: requests and replies, byte for byte")
+    show.add_argument("--json", action="store_true", help="print plain data")
+    show.add_argument("--plain", action="store_true", help="for screen readers: each line complete on its own")
+    show.add_argument("--no-pager", action="store_true", help="never page a run that is longer than the terminal")
     show.add_argument("--textconv", action="store_true", help="for git diff: without times, ids and counts of tokens")
+    ls = everyday("ls", listing.ls, "list snapshots, pending runs and cases, with their totals")
+    ls.add_argument("--plain", action="store_true", help="for screen readers: one entry a line, in words")
+    stats_of = everyday("stats", stats.stats, "totals of what is recorded: by model, by tool, by age")
+    for listed in (ls, stats_of):
+        listed.add_argument("paths", nargs="*", type=Path, metavar="PATH", help="files, folders (default: the project)")
+    stats_of.add_argument("--cold", action="store_true", help="what cases that cannot be replayed lack")
+    stats_of.add_argument("--by", choices=["model", "hour", "tenant", "tool"], help="with --cold: count by this, too")
     step = everyday("step", stepping.step, "walk a snapshot turn by turn, forward and back")
     step.add_argument("file", type=Path, metavar="SNAPSHOT")
     diff = everyday("diff", runs.diff, "every place where two snapshots part")
@@ -294,6 +309,8 @@ def build_parser() -> argparse.ArgumentParser:
     export.add_argument("-o", "--out", type=Path, metavar="FILE", help="the file, or a folder (default: this one)")
     export.add_argument("--force", action="store_true", help="write over a file that holds something else")
     for one in (
+        ls,
+        stats_of,
         diff,
         bisect,
         compare,

@@ -11,11 +11,9 @@ from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE
 from pytest_agentreplay.core.align import divergences
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.paths import typed
-from pytest_agentreplay.core.turns import turns
 from pytest_agentreplay.dialects import READER, RULES
-from pytest_agentreplay.errors import RunnerError, SnapshotError, SnapshotMissing
-from pytest_agentreplay.report import findings, transcript
-from pytest_agentreplay.report.escape import escape_output
+from pytest_agentreplay.errors import RunnerError
+from pytest_agentreplay.report import findings
 from pytest_agentreplay.report.finding import format_finding
 from pytest_agentreplay.runs.offline_session import list_accepted_rules
 from pytest_agentreplay.store import reading
@@ -42,38 +40,6 @@ def demo(options: argparse.Namespace) -> int:
 
     fine = walk(options.dir.resolve(), show_line, width=max(60, width() - 5), force=options.force)
     return SAME if fine else DIVERGED
-
-
-def show(options: argparse.Namespace) -> int:
-    """`agentreplay show FILE [--turn N | --textconv]`."""
-    if options.textconv:
-        return textconv(options.file)
-
-    snapshot = reading.load(options.file)
-    numbers = sorted({turn.number for turn in turns(snapshot.run, READER)})
-    if options.turn is not None and options.turn not in numbers:
-        there = f"it has {numbers[0]} to {numbers[-1]}" if numbers else "it has none"
-        return complain(f"{format_path(options.file)}: there is no turn {options.turn}; {there}", USAGE)
-    say(transcript.show_run(snapshot.run, turn=options.turn, width=width()))
-    for note in snapshot.notes:
-        say(f"note: {note}")
-    if not snapshot.sealed:
-        say(
-            "note: this snapshot was edited after it was sealed; "
-            f"agentreplay verify {format_path(options.file)} says where"
-        )
-    return SAME
-
-
-def textconv(file: Path) -> int:
-    """Print a snapshot for `git diff`. One that cannot be read is printed as it is: git shows no diff if this fails."""
-    try:
-        sys.stdout.write(escape_output(transcript.write_textconv(reading.load(file).run)))
-    except SnapshotMissing:
-        raise
-    except SnapshotError:
-        sys.stdout.write(escape_output(reading.data(file).decode(errors="replace")))
-    return SAME
 
 
 def read_pair(first: Path, second: Path) -> tuple[Run, Run, Matching]:

@@ -72,9 +72,9 @@ class TranscriptWriter:
                 continue
             reading = READER.read_call(x.call)
             yield f"{whose}turn {turn.number}  {reading.name}{self._note(x)}"
-            yield from indent_rows(self.format_model(x, reading, self._format_context(turn, x, reading)))
+            yield from indent_rows(self.format_model(x, reading, self.find_context(turn, x, reading)))
 
-    def _format_context(self, turn: Turn, x: Exchange, now: CallReading) -> LaneContext:
+    def find_context(self, turn: Turn, x: Exchange, now: CallReading) -> LaneContext:
         """Return what was said before a model call: a child process has its own, unless it goes on with another."""
         key = turn.lane, next((lane for lane in self._apart if f"{x.lane}.".startswith(f"{lane}.")), "")
         if (context := self._contexts.get(key)) is None:

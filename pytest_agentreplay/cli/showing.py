@@ -1,0 +1,70 @@
+"""`agentreplay show`: a run as a transcript in a terminal, a fact a line, as data, or byte for byte."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.cli.saying import SAME, USAGE, complain, say, say_data, say_drawn
+from pytest_agentreplay.core.paths import quoted
+from pytest_agentreplay.errors import SnapshotError, SnapshotMissing
+from pytest_agentreplay.report import run_view, transcript
+from pytest_agentreplay.report.escape import escape_output
+from pytest_agentreplay.report.run_data import describe_run
+from pytest_agentreplay.report.terminal import open_console
+from pytest_agentreplay.store import reading
+from pytest_agentreplay.store.display_path import format_path
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+def show(options: argparse.Namespace) -> int:
+    """`agentreplay show FILE [--turn N [--raw]] [--json | --plain | --textconv] [--no-pager]`."""
+    if options.textconv:
+        return textconv(options.file)
+    path = format_path(options.file)
+    if options.raw and options.turn is None:
+        return complain(f"--raw prints one turn; type: agentreplay show {quoted(path)} --turn 1 --raw", USAGE)
+    snapshot = reading.load(options.file)
+    notes = [*snapshot.notes]
+    if not snapshot.sealed:
+        notes.append(f"this snapshot was edited after it was sealed; agentreplay verify {path} says where")
+    try:
+        if options.raw:
+            write_raw(run_view.list_raw(snapshot.run, options.turn))
+        elif options.json:
+            data = describe_run(snapshot.run, options.turn)
+            say_data({"file": path, "format": snapshot.version, "sealed": snapshot.sealed, "notes": notes, **data})
+        elif options.plain:
+            say("\n".join([*run_view.spell_run(snapshot.run, options.turn), *(f"note: {note}" for note in notes)]))
+        else:
+            console = open_console()
+            lines = run_view.format_run(snapshot.run, console, options.turn)
+            say_drawn(console, *lines, *(f"\nnote: {note}" for note in notes), pages=not options.no_pager)
+    except LookupError as error:
+        return complain(f"{path}: {error}", USAGE)
+    return SAME
+
+
+def write_raw(parts: Iterable[bytes]) -> None:
+    """Write bytes as they are, or to a terminal what is safe to show of them."""
+    data = b"".join(parts)
+    if sys.stdout.isatty() or not hasattr(sys.stdout, "buffer"):
+        say(data.decode("utf-8", "backslashreplace"))
+    else:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+
+
+def textconv(file: Path) -> int:
+    """Print a snapshot for `git diff`. One that cannot be read is printed as it is: git shows no diff if this fails."""
+    try:
+        sys.stdout.write(escape_output(transcript.write_textconv(reading.load(file).run)))
+    except SnapshotMissing:
+        raise
+    except SnapshotError:
+        sys.stdout.write(escape_output(reading.data(file).decode(errors="replace")))
+    return SAME

@@ -1,0 +1,122 @@
+"""A run as plain data, for programs: what `agentreplay show --json` prints. Keys are only ever added."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.core.diagnose.results import read_result
+from pytest_agentreplay.core.matching.address import content
+from pytest_agentreplay.core.model import Failure, FramesReply, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.core.tool_uses import arguments_of
+from pytest_agentreplay.core.turns import function_of, turns
+from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.report.run_view import select_turns
+from pytest_agentreplay.report.transcript_writer import TranscriptWriter, count_kept, format_frame, get_tool_name
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.core.model import Body, Exchange, Headers, Json, JsonObject, Run
+    from pytest_agentreplay.core.turns import Turn
+
+
+def describe_run(run: Run, number: int | None = None) -> dict[str, Any]:
+    """Return the facts of the header and the turns, or those of a number, each with what it added to its lane.
+
+    Raises LookupError where there is no such turn.
+    """
+    chosen = select_turns(run, number)
+    header, writer = run.header, TranscriptWriter(run)
+    numbers = {x.start: number for number, x in enumerate(run.exchanges, 1)}
+    facts = {"test": header.test, "recorded": header.recorded, "outcome": header.outcome, "calls": len(run.exchanges)}
+    facts |= {name: header.kit.get(name, default) for name, default in (("models", []), ("packages", {}))}
+    described = [(turn, describe_turn(run, turn, writer, numbers)) for turn in turns(run, READER)]
+    return {"facts": facts, "turns": [data for turn, data in described if turn in chosen]}
+
+
+def describe_turn(run: Run, turn: Turn, writer: TranscriptWriter, numbers: dict[int, int]) -> dict[str, Any]:
+    """Return one turn; `writer` knows what its lane was told before."""
+    inside = {x.start for x in turn.exchanges}
+    calls = []
+    for x in run.exchanges:
+        if x.start in inside or x.parent in inside:
+            inside.add(x.start)
+            calls += [describe_call(x, numbers)] if turn.model is None or x.start != turn.model.start else []
+    # Every turn has every key, so that programs need not ask.
+    data: dict[str, Any] = {"turn": turn.number, "lane": turn.lane, "agent": turn.agent, "kind": "start", "call": None}
+    data |= {"model": "", "provider": "", "system": [], "tools": [], "messages": [], "text": "", "tool_uses": []}
+    data |= {"finish_reasons": [], "tokens": {}, "error": ""}
+    if (model := turn.model) is not None:
+        reading, reply = READER.read_call(model.call), READER.read_reply(model.call, model.outcome)
+        context = writer.find_context(turn, model, reading)
+        before, context.request = context.request, reading
+        data |= {
+            "kind": "model",
+            "call": numbers[model.start],
+            "model": reading.model or reading.name,
+            "provider": reading.provider,
+            "system": [*reading.system],
+            "tools": [get_tool_name(tool) for tool in reading.tools],
+            "messages": [*reading.messages[count_kept(before, reading) :]],
+            "text": reply.text,
+            "tool_uses": [{"id": use.id, "name": use.name, "arguments": arguments_of(use)} for use in reply.tool_uses],
+            "finish_reasons": [*reply.finish_reasons],
+            "tokens": reply.usage,
+            "error": reply.error,
+            **describe_ending(model),
+        }
+    else:
+        data |= dict.fromkeys(("status", "raised", "started_ms", "first_ms", "duration_ms", "chunks"))
+    return data | {"calls": calls}
+
+
+def describe_call(x: Exchange, numbers: dict[int, int]) -> dict[str, Any]:
+    """Return a call that is not the model call of its turn, with its result."""
+    reading, function = READER.read_call(x.call), function_of(x.call, READER)
+    arguments: Json = function.arguments if function is not None else None
+    if arguments is None:
+        arguments = x.call.arguments if isinstance(x.call, ToolCall) else read_body(x.call.headers, x.call.body)
+    return {
+        "call": numbers[x.start],
+        "kind": x.call.boundary if isinstance(x.call, ToolCall) else reading.kind,
+        "name": function.name if function is not None else reading.name,
+        "lane": x.lane,
+        "agent": x.agent,
+        "attempt": x.attempt,
+        "parent": None if x.parent is None else numbers.get(x.parent),
+        "arguments": arguments,
+        "result": read_answer(x),
+        **describe_ending(x),
+    }
+
+
+def describe_ending(x: Exchange) -> JsonObject:
+    """Return how a call ended, and when, in milliseconds since the run began."""
+    failure = x.outcome if isinstance(x.outcome, Failure) else getattr(x.outcome, "failure", None)
+    first, end = (None if at is None else at / 1e6 for at in (x.timing.first, x.timing.end))
+    return {
+        "status": x.outcome.status if isinstance(x.outcome, HttpReply) else None,
+        "raised": {"type": failure.type, "message": failure.message} if failure is not None else None,
+        "started_ms": x.timing.start / 1e6,
+        "first_ms": first,
+        "duration_ms": None if end is None else round(end - x.timing.start / 1e6, 6),
+        "chunks": len(x.outcome.cuts) if isinstance(x.outcome, HttpReply) else None,
+    }
+
+
+def read_answer(x: Exchange) -> Json:
+    """Return what a call gave: a value, what a body holds as JSON or text, or the messages of a connection."""
+    match x.outcome:
+        case ToolReply():
+            return read_result(x.outcome)
+        case HttpReply(headers=headers, body=body):
+            result = READER.read_reply(x.call, x.outcome).result
+            return result if result is not None else read_body(headers, body)
+        case FramesReply():
+            return [format_frame(frame) for frame in x.outcome.frames()]
+        case _:
+            return None
+
+
+def read_body(headers: Headers, body: Body) -> Json:
+    """Return what a body holds: JSON or a form as data, else its text."""
+    decoded = content(headers, body)
+    return decoded.data.decode("utf-8", "replace") if decoded.kind == "bytes" else decoded.tree

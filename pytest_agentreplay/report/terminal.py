@@ -1,0 +1,106 @@
+"""What rich draws: text and tables in the width of a terminal, in colour where that is wanted, and progress.
+
+Text must have passed `escape` before it comes here. Nothing in it is taken for markup, emoji or a link.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING
+
+from pytest_agentreplay.report.escape import escape_line, escape_output
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from rich.console import Console, RenderableType
+
+FEW = 20
+"""Steps that go by without a bar."""
+FIRST = 24
+"""Columns that the first column of a table needs."""
+
+
+def open_console(file: IO[str] | None = None, *, width: int | None = None) -> Console:
+    """Return the console that writes to `file` (stdout): without style under NO_COLOR, in CI, where it is dumb."""
+    from rich.console import Console
+
+    size = shutil.get_terminal_size((80, 24))
+    plain = any(os.environ.get(name) for name in ("NO_COLOR", "CI")) or os.environ.get("TERM") in {"dumb", "unknown"}
+    return Console(
+        file=file or sys.stdout,
+        width=width or size.columns,
+        height=size.lines,
+        color_system=None if plain else "auto",
+        markup=False,
+        emoji=False,
+        highlight=False,
+        legacy_windows=False,  # it writes past `file`, and every console of Windows 10 takes escapes
+    )
+
+
+def render(console: Console, *parts: RenderableType) -> str:
+    """Return the parts as `console` shows them. Where it has no style, no line is a command to a CI server."""
+    with console.capture() as captured:
+        for part in parts:
+            console.print(part, soft_wrap=isinstance(part, str))
+    # Tables fill each line with spaces up to the width, which nobody wants in a file.
+    text = "\n".join(line.rstrip() for line in captured.get().split("\n"))
+    return text if console.color_system else escape_output(text)
+
+
+def make_text(text: str) -> RenderableType:
+    """Return a sentence that goes on in the next line, at a space."""
+    from rich.text import Text
+
+    return Text(escape_line(text))
+
+
+def make_table(head: Sequence[str], rows: Iterable[Sequence[object]], width: int, *, left: int = 1) -> RenderableType:
+    """Return a table without lines, whose first `left` columns are texts; the first one goes on below itself.
+
+    Where `width` columns do not take it, each row is its first cell, and below that the others with their names.
+    """
+    from rich.cells import cell_len
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    cells = [[escape_line(str(cell)) for cell in row] for row in rows]
+    first, *others = [max(map(cell_len, column)) for column in zip(head, *cells, strict=True)]
+    # Cells beside the first are never cut: a number without its end is another number.
+    if sum(others) + 2 * len(others) + min(first, FIRST) > width:
+        parts: list[RenderableType] = []
+        for name, *facts in cells:
+            text = ", ".join(f"{label} {fact}" for label, fact in zip(head[1:], facts, strict=True) if fact)
+            parts += [Text(name, "bold", overflow="fold"), Padding(Text(text, overflow="fold"), (0, 0, 0, 2))]
+        return Group(*parts)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for at, name in enumerate(head):
+        table.add_column(name, justify="left" if at < left else "right", no_wrap=at > 0, overflow="fold")
+    for row in cells:
+        table.add_row(*map(Text, row))
+    return table
+
+
+@contextmanager
+def show_progress(total: float | None, *, few: int = FEW) -> Iterator[Callable[[float, str], None]]:
+    """Show a bar on stderr for the block, if that is a terminal and there is much to do.
+
+    Gives a function of how much is done, and a text beside the bar.
+    """
+    if not sys.stderr.isatty() or (total is not None and total <= few):
+        yield lambda *_: None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    bar = Progress(
+        TextColumn("{task.description}", markup=False), BarColumn(), console=open_console(sys.stderr), transient=True
+    )
+    with bar:
+        task = bar.add_task("", total=total)
+        yield lambda done, text: bar.update(task, completed=done, description=escape_line(text))
