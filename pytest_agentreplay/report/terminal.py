@@ -18,18 +18,17 @@ if TYPE_CHECKING:
 
     from rich.console import Console, RenderableType
 
-FEW = 20
-"""Steps that go by without a bar."""
+WIDE = 10_000
 FIRST = 24
 """Columns that the first column of a table needs."""
 
 
-def open_console(file: IO[str] | None = None, *, width: int | None = None) -> Console:
-    """Return the console that writes to `file` (stdout): without style under NO_COLOR, in CI, where it is dumb."""
+def open_console(file: IO[str] | None = None, *, width: int | None = None, plain: bool = False) -> Console:
+    """Return the console that writes to `file` (stdout): no style if `plain`, under NO_COLOR, in CI, where dumb."""
     from rich.console import Console
 
     size = shutil.get_terminal_size((80, 24))
-    plain = any(os.environ.get(name) for name in ("NO_COLOR", "CI")) or os.environ.get("TERM") in {"dumb", "unknown"}
+    plain |= any(os.environ.get(name) for name in ("NO_COLOR", "CI")) or os.environ.get("TERM") in {"dumb", "unknown"}
     return Console(
         file=file or sys.stdout,
         width=width or size.columns,
@@ -87,20 +86,24 @@ def make_table(head: Sequence[str], rows: Iterable[Sequence[object]], width: int
     return table
 
 
-@contextmanager
-def show_progress(total: float | None, *, few: int = FEW) -> Iterator[Callable[[float, str], None]]:
-    """Show a bar on stderr for the block, if that is a terminal and there is much to do.
+def draw_rows(head: Sequence[str], rows: Iterable[Sequence[object]], *, left: int = 1) -> list[str]:
+    """Return the lines of such a table, however wide and without style: one for the head, and one for each row."""
+    console = open_console(width=WIDE, plain=True)
+    return render(console, make_table(head, rows, WIDE, left=left)).splitlines()
 
-    Gives a function of how much is done, and a text beside the bar.
+
+@contextmanager
+def show_progress(total: float, *, few: int = 0) -> Iterator[Callable[[float, str], None]]:
+    """Show a bar on stderr for the block, if that is a terminal and there are more than `few` steps.
+
+    Gives a function that takes how much is done, and a text beside the bar.
     """
-    if not sys.stderr.isatty() or (total is not None and total <= few):
+    if total <= few or not sys.stderr.isatty():
         yield lambda *_: None
         return
     from rich.progress import BarColumn, Progress, TextColumn
 
-    bar = Progress(
-        TextColumn("{task.description}", markup=False), BarColumn(), console=open_console(sys.stderr), transient=True
-    )
-    with bar:
+    text = TextColumn("{task.description}", markup=False)
+    with Progress(BarColumn(20), text, console=open_console(sys.stderr), transient=True) as bar:
         task = bar.add_task("", total=total)
         yield lambda done, text: bar.update(task, completed=done, description=escape_line(text))
