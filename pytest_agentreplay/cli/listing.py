@@ -32,7 +32,8 @@ def ls(options: argparse.Namespace) -> int:
     if options.json:
         say_data({"entries": [describe_entry(entry) for entry in entries], "totals": count_totals(entries)})
     elif options.plain:
-        say("\n".join([*(f"{name}: {facts}" for name, facts in map(spell_entry, entries)), spell_totals(entries)]))
+        rows = ((name, terminal.spell_cells(HEAD[1:], facts)) for name, *facts in map(make_row, entries))
+        say("\n".join([*(f"{escape_line(name)}: {facts}" for name, facts in rows), spell_totals(entries)]))
     else:
         console = terminal.open_console()
         table = terminal.make_table(HEAD, map(make_row, entries), console.width, left=5)
@@ -78,33 +79,14 @@ def spell_totals(entries: Iterable[Entry]) -> str:
     return f"{kinds}: {amounts}, {totals['tokens']:,} tokens, {told_size(totals['bytes'])}{unread}"
 
 
-def name_entry(entry: Entry) -> str:
-    """Return the test of a snapshot or pending run, or the folder of a case: what other verbs take."""
-    return escape_line(format_path(entry.path.parent) if entry.kind == "case" else entry.name)
-
-
-def spell_entry(entry: Entry) -> tuple[str, str]:
-    """Return the name of an entry, and its facts in words."""
-    kind = f"{KINDS[entry.kind]} {entry.state}".rstrip()
-    if entry.problem:
-        return name_entry(entry), f"{kind}, cannot be read: {escape_line(entry.problem)}"
-    facts = [kind, entry.outcome, f"{plural(len(entry.cold), 'input')} missing" * bool(entry.cold)]
-    if entry.calls:
-        tokens = f"{entry.input_tokens + entry.output_tokens:,} tokens"
-        facts += [plural(entry.turns, "turn"), plural(entry.calls, "call"), *entry.models, tokens]
-    facts += [told_size(entry.bytes), f"{age} old" if (age := format_age(entry.recorded)) else ""]
-    facts += [f"grade {entry.grade}" * bool(entry.grade)]
-    return name_entry(entry), escape_line(", ".join(filter(None, facts)))
-
-
-def make_row(entry: Entry) -> list[object]:
+def make_row(entry: Entry) -> list[str]:
     """Return the row of an entry in the table; what cannot be read has its reason behind its name."""
-    name = name_entry(entry)
+    name = format_path(entry.path.parent) if entry.kind == "case" else entry.name  # what other verbs take
     kind = " ".join(filter(None, (entry.kind, entry.state)))
     if entry.problem:
         return [f"{name}: {entry.problem}", kind, "", "unreadable", *[""] * 6]
     models = ", ".join(entry.models[:1]) + f" +{len(entry.models) - 1}" * (len(entry.models) > 1)
-    counts = entry.turns, entry.calls, f"{entry.input_tokens + entry.output_tokens:,}"
+    counts = str(entry.turns), str(entry.calls), f"{entry.input_tokens + entry.output_tokens:,}"
     held = counts if entry.calls else [""] * 3
     facts = name, kind, models, entry.outcome, entry.grade, *held
     return [*facts, told_size(entry.bytes), format_age(entry.recorded)]

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.cases.case import FILE, RUN
 from pytest_agentreplay.cli.saying import SAME, USAGE, complain, say, say_data, say_drawn
 from pytest_agentreplay.core.paths import quoted
-from pytest_agentreplay.errors import SnapshotError, SnapshotMissing
+from pytest_agentreplay.errors import SettingsError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.report import run_view, transcript
 from pytest_agentreplay.report.escape import escape_output
 from pytest_agentreplay.report.run_data import describe_run
 from pytest_agentreplay.report.terminal import open_console
-from pytest_agentreplay.store import reading
+from pytest_agentreplay.runs.snapshot_selection import select_snapshots
+from pytest_agentreplay.store import files, reading
 from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
-    from pathlib import Path
 
 
 def show(options: argparse.Namespace) -> int:
-    """`agentreplay show FILE [--turn N [--raw]] [--json | --plain | --textconv] [--no-pager]`."""
+    """`agentreplay show FILE|CASE|NODEID [--turn N [--raw]] [--json | --plain | --textconv] [--no-pager]`."""
+    options.file = find_run(options.file)
     if options.textconv:
         return textconv(options.file)
     path = format_path(options.file)
@@ -47,6 +50,21 @@ def show(options: argparse.Namespace) -> int:
     except LookupError as error:
         return complain(f"{path}: {error}", USAGE)
     return SAME
+
+
+def find_run(path: Path) -> Path:
+    """Return the file that a path means: itself, the run of a case's folder, or the snapshot of a test by its id.
+
+    Raises SettingsError for an id that none or several have.
+    """
+    if files.exists(path / FILE):
+        return path / RUN
+    if "::" not in str(path) or files.exists(path):
+        return path
+    chosen = select_snapshots([path.as_posix()], Path.cwd())
+    if len(chosen) > 1:
+        raise SettingsError(f"{path} is {len(chosen)} snapshots; name one: {', '.join(map(format_path, chosen))}")
+    return chosen[0]
 
 
 def write_raw(parts: Iterable[bytes]) -> None:

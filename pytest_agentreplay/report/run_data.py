@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.core.diagnose.results import read_result
 from pytest_agentreplay.core.matching.address import content
 from pytest_agentreplay.core.model import Failure, FramesReply, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.core.reading import CallReading, ReplyReading
 from pytest_agentreplay.core.tool_uses import arguments_of
 from pytest_agentreplay.core.turns import function_of, turns
 from pytest_agentreplay.dialects import READER
@@ -33,39 +34,37 @@ def describe_run(run: Run, number: int | None = None) -> dict[str, Any]:
 
 
 def describe_turn(run: Run, turn: Turn, writer: TranscriptWriter, numbers: dict[int, int]) -> dict[str, Any]:
-    """Return one turn; `writer` knows what its lane was told before."""
-    inside = {x.start for x in turn.exchanges}
-    calls = []
+    """Return one turn; `writer` knows what its lane was told before. Every turn has every key."""
+    reading, reply, added, model = CallReading("start", ""), ReplyReading(), 0, turn.model
+    if model is not None:
+        reading, reply = READER.read_call(model.call), READER.read_reply(model.call, model.outcome)
+        context = writer.find_context(turn, model, reading)
+        added, context.request = count_kept(context.request, reading), reading
+    # What ran inside a call starts after it, so that its parent has been seen.
+    inside, others = {x.start for x in turn.exchanges}, []
     for x in run.exchanges:
         if x.start in inside or x.parent in inside:
             inside.add(x.start)
-            calls += [describe_call(x, numbers)] if turn.model is None or x.start != turn.model.start else []
-    # Every turn has every key, so that programs need not ask.
-    data: dict[str, Any] = {"turn": turn.number, "lane": turn.lane, "agent": turn.agent, "kind": "start", "call": None}
-    data |= {"model": "", "provider": "", "system": [], "tools": [], "messages": [], "text": "", "tool_uses": []}
-    data |= {"finish_reasons": [], "tokens": {}, "error": ""}
-    if (model := turn.model) is not None:
-        reading, reply = READER.read_call(model.call), READER.read_reply(model.call, model.outcome)
-        context = writer.find_context(turn, model, reading)
-        before, context.request = context.request, reading
-        data |= {
-            "kind": "model",
-            "call": numbers[model.start],
-            "model": reading.model or reading.name,
-            "provider": reading.provider,
-            "system": [*reading.system],
-            "tools": [get_tool_name(tool) for tool in reading.tools],
-            "messages": [*reading.messages[count_kept(before, reading) :]],
-            "text": reply.text,
-            "tool_uses": [{"id": use.id, "name": use.name, "arguments": arguments_of(use)} for use in reply.tool_uses],
-            "finish_reasons": [*reply.finish_reasons],
-            "tokens": reply.usage,
-            "error": reply.error,
-            **describe_ending(model),
-        }
-    else:
-        data |= dict.fromkeys(("status", "raised", "started_ms", "first_ms", "duration_ms", "chunks"))
-    return data | {"calls": calls}
+            others += [] if model is not None and x.start == model.start else [describe_call(x, numbers)]
+    return {
+        "turn": turn.number,
+        "lane": turn.lane,
+        "agent": turn.agent,
+        "kind": reading.kind if model is None else "model",
+        "call": None if model is None else numbers[model.start],
+        "model": reading.model or reading.name,
+        "provider": reading.provider,
+        "system": [*reading.system],
+        "tools": [get_tool_name(tool) for tool in reading.tools],
+        "messages": [*reading.messages[added:]],
+        "text": reply.text,
+        "tool_uses": [{"id": use.id, "name": use.name, "arguments": arguments_of(use)} for use in reply.tool_uses],
+        "finish_reasons": [*reply.finish_reasons],
+        "tokens": reply.usage,
+        "error": reply.error,
+        **describe_ending(model),
+        "calls": others,
+    }
 
 
 def describe_call(x: Exchange, numbers: dict[int, int]) -> dict[str, Any]:
@@ -88,17 +87,18 @@ def describe_call(x: Exchange, numbers: dict[int, int]) -> dict[str, Any]:
     }
 
 
-def describe_ending(x: Exchange) -> JsonObject:
-    """Return how a call ended, and when, in milliseconds since the run began."""
-    failure = x.outcome if isinstance(x.outcome, Failure) else getattr(x.outcome, "failure", None)
-    first, end = (None if at is None else at / 1e6 for at in (x.timing.first, x.timing.end))
+def describe_ending(x: Exchange | None) -> JsonObject:
+    """Return how a call ended, and when, in milliseconds since the run began; of no call nothing."""
+    outcome, timing = (x.outcome, x.timing) if x is not None else (None, None)
+    failure = outcome if isinstance(outcome, Failure) else getattr(outcome, "failure", None)
+    start, first, end = (timing.start, timing.first, timing.end) if timing is not None else (None, None, None)
+    took = end - start if end is not None and start is not None else None
+    times = zip(("started_ms", "first_ms", "duration_ms"), (start, first, took), strict=True)
     return {
-        "status": x.outcome.status if isinstance(x.outcome, HttpReply) else None,
+        "status": outcome.status if isinstance(outcome, HttpReply) else None,
         "raised": {"type": failure.type, "message": failure.message} if failure is not None else None,
-        "started_ms": x.timing.start / 1e6,
-        "first_ms": first,
-        "duration_ms": None if end is None else round(end - x.timing.start / 1e6, 6),
-        "chunks": len(x.outcome.cuts) if isinstance(x.outcome, HttpReply) else None,
+        **{name: None if at is None else at / 1e6 for name, at in times},
+        "chunks": len(outcome.cuts) if isinstance(outcome, HttpReply) else None,
     }
 
 

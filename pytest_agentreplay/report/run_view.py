@@ -28,6 +28,7 @@ STYLES = (
     (re.compile(r" +\.\.\. \d+ more lines; .*"), "dim"),
     (re.compile(r" *(?:ran|asks for|retrieved|tried|[\w.-][\w .-]{0,40}:)(?= |$)"), "cyan"),
 )
+# Number, duration, chunks and lane stand behind three spaces, which no name of a model or tool ends with.
 NOTE = re.compile(r"   #\d+  .*$")
 LABEL = re.compile(r"(?:(?:ran|asks for|retrieved) [^( ]+|[^:,({]+)")
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
 WIDE = 10_000
+STYLES = {"passed": "green", "failed": "red", "unreadable": "red", "not known": "dim"}
+"""Cells that stand out."""
 FIRST = 24
 """Columns that the first column of a table needs."""
 
@@ -51,6 +53,11 @@ def render(console: Console, *parts: RenderableType) -> str:
     return text if console.color_system else escape_output(text)
 
 
+def spell_cells(head: Iterable[str], cells: Iterable[object]) -> str:
+    """Return the cells of a row in words: "turns 3, calls 5"."""
+    return ", ".join(f"{name} {escape_line(str(cell))}" for name, cell in zip(head, cells, strict=True) if cell != "")
+
+
 def make_text(text: str) -> RenderableType:
     """Return a sentence that goes on in the next line, at a space."""
     from rich.text import Text
@@ -69,20 +76,21 @@ def make_table(head: Sequence[str], rows: Iterable[Sequence[object]], width: int
     from rich.table import Table
     from rich.text import Text
 
+    # Escaped here, whatever the caller has done: escaping twice changes nothing.
     cells = [[escape_line(str(cell)) for cell in row] for row in rows]
     first, *others = [max(map(cell_len, column)) for column in zip(head, *cells, strict=True)]
     # Cells beside the first are never cut: a number without its end is another number.
     if sum(others) + 2 * len(others) + min(first, FIRST) > width:
         parts: list[RenderableType] = []
         for name, *facts in cells:
-            text = ", ".join(f"{label} {fact}" for label, fact in zip(head[1:], facts, strict=True) if fact)
-            parts += [Text(name, "bold", overflow="fold"), Padding(Text(text, overflow="fold"), (0, 0, 0, 2))]
+            text = Text(spell_cells(head[1:], facts), overflow="fold")
+            parts += [Text(name, "bold", overflow="fold"), Padding(text, (0, 0, 0, 2))]
         return Group(*parts)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for at, name in enumerate(head):
         table.add_column(name, justify="left" if at < left else "right", no_wrap=at > 0, overflow="fold")
     for row in cells:
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(cell, STYLES.get(cell, "")) for cell in row))
     return table
 
 

@@ -59,11 +59,12 @@ def test_it_is_readable_in_any_terminal(typed, shop, monkeypatch, verb, width):
 def test_plain_is_an_entry_a_line_in_words(typed, shop):
     shown = typed("ls", "--plain").out
     assert not [char for char in shown if char == "\x1b" or "BOX" in unicodedata.name(char, "")]
+    facts = "models m-1 +1, outcome failed, grade B, turns 2, calls 2, tokens 24, size 2.6 kB"
     assert shown.splitlines()[1:] == [
-        "tests/test_shop.py::test_b: snapshot, failed, 2 turns, 2 calls, m-1, gpt-5, 24 tokens, 2.6 kB, 30 days old, grade B",
-        "tests/test_shop.py::test_b: pending run, failed, 2 turns, 2 calls, m-1, gpt-5, 24 tokens, 2.6 kB, 8 days old, grade B",
-        "cases/lost: case cold, 1 input missing, 117 bytes, grade cold",
-        "cases/refund: case reproduces, 3 turns, 5 calls, gpt-5, 36 tokens, 4.6 kB, 372 days old, grade C",
+        f"tests/test_shop.py::test_b: kind snapshot, {facts}, age 30 days",
+        f"tests/test_shop.py::test_b: kind pending, {facts}, age 8 days",
+        "cases/lost: kind case cold, grade cold, size 117 bytes",
+        "cases/refund: kind case reproduces, models gpt-5, grade C, turns 3, calls 5, tokens 36, size 4.6 kB, age 372 days",
         "2 snapshots, 1 pending run, 2 cases: 10 turns, 14 calls, 120 tokens, 14.7 kB",
     ]
 
@@ -103,6 +104,20 @@ def test_an_empty_project_says_what_to_type_and_a_path_that_is_not_there_is_usag
     assert (shown.code, shown.out) == (NOTHING, "")
     assert shown.err.endswith("to record its tests: pytest --snapshot-record\n")
     assert typed(verb, "gone") == (USAGE, "", "agentreplay: there is no gone\n")
+
+
+def test_show_takes_the_names_that_ls_prints(typed, shop):
+    for name in ("tests/test_shop.py::test_b", "cases/refund"):
+        shown = typed("show", name, "--turn", "-1")
+        assert (shown.code, shown.err, shown.out.startswith("turn ")) == (SAME, "", True), name
+    put(shop, f"{FOLDER}/c.snapshot.json", refund(), "tests/test_shop.py::test_b[x]")
+    several = typed("show", "tests/test_shop.py::test_b")
+    assert (
+        several.code,
+        several.err.startswith("agentreplay: tests/test_shop.py::test_b is 2 snapshots; name one: "),
+    ) == (USAGE, True)
+    gone = typed("show", "tests/test_shop.py::test_d")
+    assert (gone.code, "; the nearest: " in gone.err) == (USAGE, True)
 
 
 def test_cold_is_about_cases_that_cannot_be_replayed(typed, shop):
