@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 import os
 import pydoc
+import re
 import sys
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
 
-from pytest_agentreplay import cli
+from pytest_agentreplay import cli, codec
+from pytest_agentreplay.core.model import Header
+from pytest_agentreplay.report.escape import escape_text
 from pytest_agentreplay.store import reading
+from tests.support.chat_runs import ask, run, say, tool
 
 GOLDEN = Path(__file__).with_name("golden")
 RUN = GOLDEN / "two_lanes.snapshot.json"
@@ -85,6 +90,22 @@ def test_a_terminal_gets_colours_unless_it_is_not_wanted(typed, at_terminal, env
     assert ("\x1b[" in typed("show", RUN).out) is styled
 
 
+EVIL = ["\x1b[2Jgone", "a\u202eb", "a\rb", "\x9b31m", "[red]a[/red]", "[link=http://a.example]b[/link]", ":smile:"]
+
+
+@pytest.mark.parametrize("evil", EVIL, ids=ascii)
+def test_recorded_texts_are_neither_commands_to_a_terminal_nor_markup(typed, at_terminal, root, evil):
+    made = run((ask({"role": "user", "content": f"{evil} " * 9}), say(evil, (evil, {"x": evil}))), tool(evil, evil))
+    Path("evil.snapshot.json").write_text(codec.dumps(replace(made, header=Header(evil))), encoding="utf-8")
+    at_terminal()
+    for words in (["show"], ["show", "--turn", "1", "--raw"], ["show", "--plain"], ["ls"], ["stats"]):
+        shown = re.sub(r"\x1b\[[0-9;]*m", "", typed(*words, "evil.snapshot.json").out)
+        assert not [char for char in shown if unicodedata.category(char) in {"Cc", "Cf", "Cs"} and char != "\n"]
+        if words != ["stats"]:
+            whole = re.sub(r"\s+", "", shown)
+            assert re.sub(r"\s+", "", escape_text(evil)) in whole, words
+
+
 def test_a_long_run_is_paged_at_a_terminal_alone(typed, at_terminal, monkeypatch):
     paged = at_terminal(lines=20)
     assert typed("show", RUN).out == ""
@@ -99,12 +120,12 @@ def test_a_long_run_is_paged_at_a_terminal_alone(typed, at_terminal, monkeypatch
 
 
 def test_raw_prints_the_recorded_bytes_of_a_turn(monkeypatch, tmp_path):
-    run = reading.load(RUN).run
+    recorded = reading.load(RUN).run
     target = tmp_path / "raw"
     with target.open("w", encoding="utf-8") as out, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", out)
         assert cli.main(["show", str(RUN), "--turn", "-1", "--raw"]) == SAME
-    data, last = target.read_bytes(), run.exchanges[5]
+    data, last = target.read_bytes(), recorded.exchanges[5]
     assert data == (
         f"POST {last.call.url}\n".encode()
         + b"".join(f"{name}: {value}\n".encode() for name, value in last.call.headers)
