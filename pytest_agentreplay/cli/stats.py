@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 AGES = {"up to 7 days": 7.0, "up to 30 days": 30.0, "up to 180 days": 180.0, "older": float("inf")}
+SHOWN = 3  # files of one content that are named; --json has all
 TOKENS = ("input_tokens", "output_tokens")
 
 
@@ -110,7 +111,8 @@ def draw(data: dict[str, Any], totals: str, width: int) -> Iterator[Any]:
     for paths in data["duplicates"]:
         yield make_text("")
         yield make_text(f"{plural(len(paths), 'file')} with the same calls and replies:")
-        yield from (f"  {escape_line(path)}" for path in paths)
+        yield from (f"  {escape_line(path)}" for path in paths[:SHOWN])
+        yield from [f"  and {len(paths) - SHOWN} more"] * (len(paths) > SHOWN)
 
 
 def format_amount(name: str, amount: Any) -> str:

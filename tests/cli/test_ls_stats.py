@@ -136,3 +136,5 @@ def test_a_thousand_snapshots_take_seconds(typed, root, monkeypatch):
     monkeypatch.setattr(inventory.projects, "configured", lambda *words: opened.append("ini") or configured(*words))
     assert typed("ls").code == SAME
     assert (opened.count("file"), opened.count("ini") <= 3) == (50, True)
+    lines = typed("stats").out.splitlines()
+    assert (lines[-5], lines[-1]) == ("50 files with the same calls and replies:", "  and 47 more")
