@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -15,12 +13,13 @@ from pytest_agentreplay.cli.redacting import chosen_policy
 from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, complain, say
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import AgentReplayError, CaseError, SettingsError
+from pytest_agentreplay.report.terminal import show_progress
 from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import root_above
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable
 
     from pytest_agentreplay.case_files.scaffold import Scaffold, ScaffoldOptions
     from pytest_agentreplay.case_files.trace_import import Import
@@ -128,8 +127,8 @@ def choose(traces: Iterable[Trace], wanted: str) -> int:
 def every(options: argparse.Namespace, policy: Policy) -> int:
     """A case of each run in each file. A file that cannot be read is told, and keeps no other from being read."""
     made = failed = 0
-    with progress(len(options.traces)) as step:
-        for path in options.traces:
+    with show_progress(len(options.traces), few=MANY) as advance:
+        for number, path in enumerate(options.traces, 1):
             try:
                 for one in cases_of(path, options, policy):
                     put(one, options, quiet=len(options.traces) > MANY)
@@ -137,7 +136,7 @@ def every(options: argparse.Namespace, policy: Policy) -> int:
             except AgentReplayError as error:
                 failed += 1
                 complain(error, DIVERGED)
-            step()
+            advance(number, "reading")
     cases, of = f"{made} case{'s' * (made != 1)}", f"{len(options.traces)} file{'s' * (len(options.traces) != 1)}"
     say(
         f"{cases} of {of} in {format_path(options.out or Path(CASES))}"
@@ -280,17 +279,3 @@ def summary(written: tuple[str, ...], same: tuple[str, ...]) -> str:
         return f"wrote {', '.join(sorted(written))}"
     others = sorted(set(written) - set(fixtures))
     return f"wrote {', '.join((*others, f'{len(fixtures)} files in fixtures/'))}"
-
-
-@contextmanager
-def progress(total: int) -> Iterator[Callable[[], None]]:
-    """A bar on a terminal where there is much to do; returns what counts one more."""
-    if total <= MANY or not sys.stderr.isatty():
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading", total=total)
-        yield lambda: bar.advance(task)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +22,7 @@ from pytest_agentreplay.fuzz.shrinking import FuzzFailure, group_failures, shrin
 from pytest_agentreplay.fuzz.trials import Trial
 from pytest_agentreplay.report.escape import wrap_text
 from pytest_agentreplay.report.notices import format_count
+from pytest_agentreplay.report.terminal import show_progress
 from pytest_agentreplay.runs.partial_replay import list_orders
 from pytest_agentreplay.runs.snapshot_selection import select_snapshots
 from pytest_agentreplay.store import reading
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.fuzz.plan import PlanResult
     from pytest_agentreplay.fuzz.trials import TrialResult
 
-BAR = 20  # characters
 BUDGET = 200
 BUDGET_FORM = re.compile(r"(?P<trials>[0-9]{1,6})|(?P<seconds>[0-9]{1,5}(?:\.[0-9]+)?)s")
 MOST_DRAWN = 10_000
@@ -125,9 +124,16 @@ def fuzz(options: argparse.Namespace) -> int:
         return complain(f"{options.what}: no call of it can be changed", NOTHING)
     plain = Trial(0, (), "fuzz", target.invariants)
     trials = [plain, *(plain._replace(number=number, neighbour=each) for number, each in enumerate(neighbours, 1))]
-    bar = Bar(len(neighbours), seconds)
-    done = run_trials(target.root, target.test, trials, seconds=seconds, show=bar.show)
-    bar.clear()
+    with show_progress(seconds or len(neighbours)) as advance:
+
+        def show_trials(results: Sequence[TrialResult], spent: float) -> None:
+            tried = [result for result in results if result.trial.number]
+            failed = format_count(sum(bool(each.violations) for each in tried), "failure")
+            left = f"{max(seconds - spent, 0):.0f} s" if seconds else str(len(neighbours) - len(tried))
+            text = f"{format_count(len(tried), 'trial')}, {failed}, {left} left"
+            advance(spent if seconds else len(tried), text)
+
+        done = run_trials(target.root, target.test, trials, seconds=seconds, show=show_trials)
     if (why := explain_unfounded(done)) is not None:
         return complain(f"{options.what}: {why}", CANNOT)
     tried = [result for result in done.results if result.trial.number]
@@ -188,32 +194,6 @@ def format_fuzz(
         served = SERVED[weakest_label(failure.neighbour)]
         yield from wrap_text(f"served {served}: this is about what the agent does, not its answer", width(), "  ")
         yield f"  kept:  pytest {quoted(format_path(file))}"
-
-
-class Bar:
-    """A line on a terminal: trials, failures, and what is left of the budget."""
-
-    def __init__(self, total: int, seconds: float) -> None:
-        """Show nothing yet, and nothing at all where stderr is no terminal."""
-        self.total, self.seconds, self.is_terminal = total, seconds, sys.stderr.isatty()
-
-    def show(self, results: Sequence[TrialResult], spent: float) -> None:
-        """Draw the line anew; `spent` are the seconds since the trials began."""
-        tried = [result for result in results if result.trial.number]
-        done = spent / self.seconds if self.seconds else len(tried) / self.total
-        left = f"{max(self.seconds - spent, 0):.0f} s left" if self.seconds else f"{self.total - len(tried)} left"
-        counts = (
-            format_count(len(tried), "trial"),
-            format_count(sum(bool(each.violations) for each in tried), "failure"),
-        )
-        if self.is_terminal:
-            text = f"fuzz [{'#' * round(BAR * min(done, 1)):{BAR}}] {', '.join((*counts, left))}"
-            print(f"\r{text:78}", end="", file=sys.stderr, flush=True)
-
-    def clear(self) -> None:
-        """Take the line away."""
-        if self.is_terminal:
-            print(f"\r{'':78}\r", end="", file=sys.stderr, flush=True)
 
 
 def vacuity(options: argparse.Namespace) -> int:

@@ -11,11 +11,9 @@ from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE
 from pytest_agentreplay.core.align import divergences
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.paths import typed
-from pytest_agentreplay.core.turns import turns
 from pytest_agentreplay.dialects import READER, RULES
-from pytest_agentreplay.errors import RunnerError, SnapshotError, SnapshotMissing
-from pytest_agentreplay.report import findings, transcript
-from pytest_agentreplay.report.escape import escape_output
+from pytest_agentreplay.errors import RunnerError
+from pytest_agentreplay.report import findings
 from pytest_agentreplay.report.finding import format_finding
 from pytest_agentreplay.runs.offline_session import list_accepted_rules
 from pytest_agentreplay.store import reading
@@ -35,18 +33,11 @@ REASONS = {2: "pytest was interrupted", 3: "pytest met an internal error", 4: "p
 
 
 def add_verbs(verbs: Verbs) -> None:
-    """Declare `demo`, `show` and `diff`."""
+    """Declare `demo` and `diff`."""
     about = "record, replay and diverge on an embedded model, without a key"
     demo_verb = verbs.add("demo", demo, about, failure=CANNOT)
     demo_verb.add_argument("--dir", type=Path, default=Path("agentreplay-demo"), help="folder for the demo's files")
     demo_verb.flag("--force", "write over what you edited in that folder")
-    show_verb = verbs.add("show", show, "print a snapshot as a readable transcript", json=True)
-    show_verb.add_argument("file", type=Path, metavar="FILE")
-    ways = show_verb.add_mutually_exclusive_group()
-    ways.add_argument("--turn", type=int, help="only this turn")
-    ways.add_argument("--step", action="store_true", help="walk it turn by turn, forward and back")
-    ways.add_argument("--kit", action="store_true", help="what a full replay needs, what of it is there, and a grade")
-    ways.add_argument("--textconv", action="store_true", help="for git diff: without times, ids and counts of tokens")
     diff_verb = verbs.add("diff", diff, "print every place where two snapshots differ", json=True)
     for name in ("a", "b"):
         diff_verb.add_argument(name, type=Path, metavar=name.upper())
@@ -62,58 +53,6 @@ def demo(options: argparse.Namespace) -> int:
 
     fine = walk(options.dir.resolve(), show_line, width=max(60, width() - 5), force=options.force)
     return SAME if fine else DIVERGED
-
-
-def show(options: argparse.Namespace) -> int:
-    """`agentreplay show FILE [--turn N | --step | --kit [--json] | --textconv]`."""
-    if options.kit:
-        return print_kit(options)
-    if options.json:
-        return complain("--json: a run is printed as plain data with --kit alone", USAGE)
-    if options.textconv:
-        return textconv(options.file)
-    if options.step:
-        from pytest_agentreplay.cli.stepping import step
-
-        return step(options)
-    snapshot = reading.load(options.file)
-    numbers = sorted({turn.number for turn in turns(snapshot.run, READER)})
-    if options.turn is not None and options.turn not in numbers:
-        there = f"it has {numbers[0]} to {numbers[-1]}" if numbers else "it has none"
-        return complain(f"{format_path(options.file)}: there is no turn {options.turn}; {there}", USAGE)
-    say(transcript.show_run(snapshot.run, turn=options.turn, width=width()))
-    for note in snapshot.notes:
-        say(f"note: {note}")
-    if not snapshot.sealed:
-        say(
-            "note: this snapshot was edited after it was sealed; "
-            f"agentreplay verify {format_path(options.file)} says where"
-        )
-    return SAME
-
-
-def print_kit(options: argparse.Namespace) -> int:
-    """`agentreplay show FILE --kit [--json]`."""
-    from pytest_agentreplay.core.kit import kit_of
-
-    snapshot = reading.load(options.file)
-    kit = kit_of(snapshot.run, READER, digest=snapshot.digest, sealed=snapshot.sealed)
-    if options.json:
-        say_data({"file": format_path(options.file), **transcript.dump_kit(kit)})
-    else:
-        say(f"{format_path(options.file)}\n{transcript.format_kit(kit, width=width())}")
-    return SAME if kit.grade.replays else CANNOT
-
-
-def textconv(file: Path) -> int:
-    """Print a snapshot for `git diff`. One that cannot be read is printed as it is: git shows no diff if this fails."""
-    try:
-        sys.stdout.write(escape_output(transcript.write_textconv(reading.load(file).run)))
-    except SnapshotMissing:
-        raise
-    except SnapshotError:
-        sys.stdout.write(escape_output(reading.data(file).decode(errors="replace")))
-    return SAME
 
 
 def read_pair(first: Path, second: Path) -> tuple[Run, Run, Matching]:

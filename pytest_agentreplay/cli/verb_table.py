@@ -23,10 +23,10 @@ USAGE_LINE = "usage: agentreplay VERB ... | --version   agentreplay VERB --help:
 HELP = (  # group, verbs, what they do (at most 48 characters), their modules
     ("start", "init", "write the settings that a project needs", "initializing"),
     ("", "demo", "record, replay and diverge, without a key", "runs"),
-    ("look at runs", "show", "one run: transcript, turn by turn, replay kit", "runs"),
+    ("look at runs", "ls stats", "what is recorded: a list; tokens, cost and age", "listing stats"),
+    ("", "show", "one run: transcript, turn by turn, replay kit", "showing"),
     ("", "diff", "where two runs differ: everywhere, or first", "runs"),
     ("", "html", "a page: a run, two runs, or all of a project", "viewing"),
-    ("", "stats", "what cases that cannot be replayed lack", "stats"),
     ("review changes", "accept review", "take pending runs, requests, edits; walk them", "accepting reviewing"),
     ("", "summarize audit", "what a branch changes; which fields are ignored", "summarizing auditing"),
     ("run again", "replay", "the test of a snapshot, or cases, offline", "replaying"),

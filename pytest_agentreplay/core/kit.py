@@ -316,7 +316,7 @@ def plural(count: int, noun: str, more: str = "") -> str:
 
 def told_size(size: int) -> str:
     """Bytes as people read them."""
-    return f"{size} bytes" if size < 1000 else f"{size / 1000:.1f} kB"
+    return f"{size} bytes" if size < 1000 else f"{size / 1000:.1f} kB" if size < 1e6 else f"{size / 1e6:.1f} MB"
 
 
 def hours(offset: Json) -> str:

@@ -11,7 +11,7 @@ from pytest_agentreplay.core.align import divergences, pair_exchanges
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.live import history
-from pytest_agentreplay.report import findings, live_reports, run_data
+from pytest_agentreplay.report import findings, live_reports, page_data
 from pytest_agentreplay.report.viewer import GENERATOR, render_page
 from pytest_agentreplay.runs.inventory import read_inventory
 from pytest_agentreplay.runs.offline_session import list_accepted_rules
@@ -46,8 +46,8 @@ def render_run(file: Path, finding: Finding | None = None) -> str:
         "kind": "run",
         "files": [format_path(file)],
         "notes": list(notes),
-        "runs": [run_data.describe_run(snapshot.run)],
-        "findings": [] if finding is None else [run_data.describe_finding(finding, snapshot.run)],
+        "runs": [page_data.describe_run(snapshot.run)],
+        "findings": [] if finding is None else [page_data.describe_finding(finding, snapshot.run)],
     }
     return render_page(snapshot.run.header.test, data)
 
@@ -61,7 +61,7 @@ def render_pair(first: Path, second: Path) -> str:
         (divergence, findings.describe_comparison(divergence, *names))
         for divergence in divergences(a, b, READER, matching=matching)
     ]
-    data = run_data.describe_pair(a, b, pair_exchanges(a, b, READER, matching=matching), parted)
+    data = page_data.describe_pair(a, b, pair_exchanges(a, b, READER, matching=matching), parted)
     return render_page(f"{names[0]} and {names[1]}", {**data, "files": list(names)})
 
 
@@ -90,7 +90,7 @@ def render_index(
         "live": _describe_live(root),
         "cold": [list(pair) for pair in lacking.most_common()],
         "findings": [
-            {**run_data.plain_finding(finding), "page": pages.get(file, "") if file is not None else ""}
+            {**page_data.plain_finding(finding), "page": pages.get(file, "") if file is not None else ""}
             for finding, file in failed
         ],
     }

@@ -17,6 +17,7 @@ from pytest_agentreplay.core.paths import selecting
 from pytest_agentreplay.report.escape import escape_html, escape_line
 from pytest_agentreplay.report.finding import Finding, Line, find_file
 from pytest_agentreplay.report.notices import format_count
+from pytest_agentreplay.report.terminal import draw_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -46,11 +47,7 @@ ALPHA = 0.05
 # Pairs of runs from which on a difference can be shown at all: 2 / 2**6 is below `ALPHA`.
 FEWEST = 6
 FROZEN = "left out: it is not as recorded even with a frozen model"
-_LAYOUT = "  {:22.22} {:>8} {:>9} {:>6} {:>9} {:>7} {:>6}"
 HEADER = ("date", "model", "passed", "rate [interval]", "tokens", "cost", "seconds")
-ROW = "{:10}  {:{width}} {:>7}  {:>17} {:>7} {:>7} {:>7}"
-# Columns of a row of runs over time beside the model.
-COLUMNS = 63
 PAGE = """<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>{title}</title>
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
 <style>body{{font:14px sans-serif}}td{{padding:2px 8px;border-bottom:1px solid #ccc;white-space:nowrap}}</style>
@@ -199,15 +196,19 @@ def _compare_runs(runs: Sequence[LiveResult], first: Mapping[tuple[str, int], bo
 
 
 def format_comparison(rows: Sequence[ComparisonRow]) -> str:
-    """Return the rows in 80 columns, each test's under its name."""
-    lines, test = [_LAYOUT.format("setting", "passed", "+ - =", "p", "cost", "tokens", "time")], None
+    """Return the rows of each test under its name."""
+    cells = []
     for row in rows:
-        lines += [escape_line(row["test"]) or "all tests"] if row["test"] != test else []
-        test, cost = row["test"], "" if row["cost"] is None else f"${row['cost']:.5f}"
+        cost = "" if row["cost"] is None else f"${row['cost']:.5f}"
         pairs = ("{wins} {losses} {ties}".format_map(row), f"{row['p']:.3f}") if row["verdict"] else ("", "")
         amounts = cost, f"{row['tokens']:.0f}", f"{row['seconds']:.2f}s"
-        lines.append(_LAYOUT.format(escape_line(row["setting"]), "{passes}/{runs}".format_map(row), *pairs, *amounts))
-        lines += [f"    {escape_line(row[why])}" for why in ("verdict", "stopped") if row[why]]
+        cells.append([f"  {row['setting'][:22]}", "{passes}/{runs}".format_map(row), *pairs, *amounts])
+    head, *drawn = draw_rows(("  setting", "passed", "+ - =", "p", "cost", "tokens", "time"), cells)
+    lines, test = [head], None
+    for row, line in zip(rows, drawn, strict=True):
+        lines += [escape_line(row["test"]) or "all tests"] if row["test"] != test else []
+        test = row["test"]
+        lines += [line, *(f"    {escape_line(row[why])}" for why in ("verdict", "stopped") if row[why])]
     return "\n".join(lines)
 
 
@@ -272,19 +273,21 @@ def format_trend(rows: list[dict[str, Any]], width: int, encoding: str) -> list[
     """Return the table, and below it, behind an empty line, a plot of the pass rates in their intervals."""
     inside, point = "░█" if encoding.lower().startswith("utf") else "-#"
     table = [[*HEADER], *map(_format_cells, rows)]
-    column = max(5, min(width - COLUMNS, max(len(cells[1]) for cells in table)))
+    dates, longest, *others = [max(map(len, column)) for column in zip(*table, strict=True)]
+    column = max(5, min(longest, width - dates - sum(others) - 2 * len(table[0]) + 2))
     for cells in table:
         cells[1] = cells[1] if len(cells[1]) <= column else f"{cells[1][: column - 1]}~"
-    size = max(20, width - column - 16)
-    lines, plot = [ROW.format(*table[0], width=column)], ["", f"{'pass rate':{column + 12}}  0{'1':>{size}}"]
-    for row, cells in zip(rows, table[1:], strict=True):
-        lines.append(ROW.format(*cells, width=column))
+    size = max(20, width - column - dates - 6)
+    head, *drawn = draw_rows(table[0], table[1:], left=2)
+    lines, plot = [head], ["", f"{'pass rate':{column + dates + 2}}  0{'1':>{size}}"]
+    for row, cells, line in zip(rows, table[1:], drawn, strict=True):
+        lines.append(line)
         for change in row["changes"]:
             lines += textwrap.wrap(escape_line(change), width, initial_indent="  ^ ", subsequent_indent="    ")
         low, high = (edge * size for edge in row["interval"])
         bar = [inside if low - 1 < cell < high else " " for cell in range(size)]
         bar[min(size - 1, int(row["rate"] * size))] = point
-        plot.append(f"{cells[0]:10}  {cells[1]:{column}}  |{''.join(bar)}|")
+        plot.append(f"{cells[0]:{dates}}  {cells[1]:{column}}  |{''.join(bar)}|")
     return lines + plot
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.diff.texts import shorten
+from pytest_agentreplay.core.model import HttpReply
 from pytest_agentreplay.core.turns import turns
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.report.escape import escape_line, wrap_text
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.kit import Kit
     from pytest_agentreplay.core.model import Exchange, JsonObject, Run
+    from pytest_agentreplay.core.turns import Turn
 # Facts of a header that differ though the agent does the same, or that follow from the turns.
 INCIDENTAL = frozenset({"recorded", "exchanges"})
 STATUS, NAME = 10, 21  # columns of a field's status and name
@@ -59,34 +61,32 @@ def write_turns(run: Run, writer: TranscriptWriter) -> str:
     return "\n\n".join(first) + "\n"
 
 
-def show_run(run: Run, *, turn: int | None = None, width: int = 80) -> str:
-    """Return a run with the facts of its header, numbers, lanes, attempts and durations of exchanges; or a turn of it.
+def list_blocks(run: Run, *, spelled: bool = False) -> tuple[list[str], list[tuple[Turn, list[str]]]]:
+    """Return the lines of the facts of a run, and each turn with its lines: numbers, lanes, attempts and durations.
 
-    Lines longer than `width` columns are cut. Raises LookupError when there is no such turn.
+    `spelled` asks for words where signs stand else: "call 2" for "#2".
     """
-    facts, blocks = format_blocks(run, width)
-    chosen = [text for number, text in blocks if turn in {None, number}]
-    if turn is None:
-        chosen.insert(0, facts)
-    elif not chosen:
-        there = ", ".join(str(number) for number, _ in blocks) or "none"
-        msg = f"there is no turn {turn}; the turns of this run: {there}"
-        raise LookupError(msg)
-    return "\n\n".join(chosen) + "\n"
-
-
-def format_blocks(run: Run, width: int) -> tuple[str, list[tuple[int, str]]]:
-    """Return the facts of a run, and each turn by its number, in lines of at most `width` columns."""
     numbers = {x.start: number for number, x in enumerate(run.exchanges, 1)}
 
     def note(x: Exchange) -> str:
-        attempt = f"  attempt {x.attempt}" if x.attempt > 1 else ""
-        lane = f"  {x.lane}" if x.lane != "main" else ""
-        return f"   #{numbers[x.start]}  {format_duration(x)}{attempt}{lane}"
+        number = f"call {numbers[x.start]}" if spelled else f" #{numbers[x.start]}"
+        attempt = f"attempt {x.attempt}" * (x.attempt > 1)
+        chunks = len(x.outcome.cuts) if isinstance(x.outcome, HttpReply) else 0
+        lane = f"{'lane ' * spelled}{x.lane}" * (x.lane != "main")
+        notes = [number, format_duration(x), f"{chunks} chunks" * (chunks > 1), attempt, lane]
+        sign = ", " if spelled else "  "
+        return sign + sign.join(filter(None, notes))
 
     writer = TranscriptWriter(run, note, inner=True)
-    facts = "\n".join(clip_rows(map(escape_row, (row for _, row in format_facts(run))), width))
-    return facts, [(turn.number, "\n".join(clip_rows(writer.format_turn(turn), width))) for turn in turns(run, READER)]
+    facts = [escape_row(row) for _, row in format_facts(run)]
+    return facts, [(turn, [*writer.format_turn(turn)]) for turn in turns(run, READER)]
+
+
+def format_blocks(run: Run, width: int) -> tuple[str, list[tuple[int, str]]]:
+    """Return the facts of a run, and each turn by its number, in lines cut to `width` columns."""
+    facts, blocks = list_blocks(run)
+    cut = [(turn.number, "\n".join(clip_rows(rows, width))) for turn, rows in blocks]
+    return "\n".join(clip_rows(facts, width)), cut
 
 
 def clip_rows(rows: Iterable[str], width: int) -> Iterator[str]:

@@ -9,10 +9,11 @@ import hashlib
 import os
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_agentreplay import codec
+from pytest_agentreplay import clocks, codec
 from pytest_agentreplay.cases.case import FILE, RUN
 from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.core.canonical_json import canonical
@@ -209,6 +210,16 @@ def read_use(x: Exchange, reader: PricedReader) -> ModelUse | None:
     failed = not isinstance(x.outcome, HttpReply | ToolReply | FramesReply) or getattr(x.outcome, "status", 0) >= 400
     cost = reader.cost(model, *tokens) if usage else 0 if failed else None
     return ModelUse(model, 1, *tokens, None if cost is None else cost / NANO)
+
+
+def days_since(recorded: str) -> float | None:
+    """Return the days since an ISO 8601 time; None for what is none."""
+    try:
+        then = datetime.fromisoformat(recorded)
+    except ValueError:
+        return None
+    then = then if then.tzinfo else then.replace(tzinfo=UTC)
+    return (clocks.wall() - then.timestamp()) / 86400
 
 
 def digest_calls(exchanges: Iterable[Exchange]) -> str:

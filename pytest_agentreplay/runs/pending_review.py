@@ -17,7 +17,7 @@ from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import SettingsError, SnapshotError
 from pytest_agentreplay.report.finding import format_finding
 from pytest_agentreplay.report.findings import describe_comparison
-from pytest_agentreplay.report.transcript import show_run
+from pytest_agentreplay.report.transcript import format_blocks
 from pytest_agentreplay.runs.accept import count_calls, list_divergences, list_pending, read_pending
 from pytest_agentreplay.runs.snapshot_selection import select_files
 from pytest_agentreplay.store import layout, reading
@@ -205,7 +205,10 @@ class ReviewWalk:
         reviewed = self._runs[self._at]
         if reviewed.findings:
             return "\n\n".join(format_finding(each, width=self._width, verbosity=2) for each in reviewed.findings)
-        return show_run(reviewed.run, width=self._width) if reviewed.run is not None else reviewed.problem
+        if reviewed.run is None:
+            return reviewed.problem
+        facts, turns = format_blocks(reviewed.run, self._width)
+        return "\n\n".join([facts, *(text for _, text in turns)])
 
     def _accept(self) -> str:
         if problem := self._runs[self._at].problem:

@@ -20,6 +20,7 @@ from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, Http
 from pytest_agentreplay.core.redaction.policy import Policy
 from pytest_agentreplay.interchange.archives import packed
 from pytest_agentreplay.redact.redaction_factory import redaction_for
+from pytest_agentreplay.report import terminal
 from tests.support.kept_files import contents
 
 pytestmark = pytest.mark.usefixtures("root")  # an empty project, as the working directory
@@ -308,17 +309,18 @@ def test_cold_cases_say_what_to_capture_next_and_a_broken_case_hides_no_other(ty
 
 
 def test_a_bar_goes_with_many_files_on_a_terminal_alone(monkeypatch):
-    terminal = io.StringIO()
-    terminal.isatty = lambda: True
+    watched = io.StringIO()
+    watched.isatty = lambda: True
     monkeypatch.setenv("TERM", "xterm")
-    for stream, total, there in ((terminal, 25, True), (io.StringIO(), 25, False), (terminal, 2, False)):
+    for stream, total, there in ((watched, 25, True), (io.StringIO(), 25, False), (watched, 2, False)):
         stream.seek(0)
         stream.truncate()
         monkeypatch.setattr("sys.stderr", stream)
-        with casework.progress(total) as step:
-            for _ in range(total):
-                step()
-        assert ("reading" in stream.getvalue()) == there
+        with terminal.show_progress(total, few=casework.MANY) as advance:
+            for number in range(total):
+                advance(number, "[red]reading\x1b[2J")
+        shown = stream.getvalue()
+        assert ("[red]reading\\x1b[2J" in shown, "\x1b[2J" in shown) == (there, False)
 
 
 def test_of_many_fixtures_the_number_is_told():

@@ -67,7 +67,7 @@ def test_the_version_is_that_of_the_distribution(typed):
 
 
 def test_words_that_are_no_command_are_usage(typed):
-    for words in ("show", "show x --colour", "show x --step --kit", "diff one", "stats", "lint --colour"):
+    for words in ("show", "show x --colour", "show x --step --kit", "diff one", "stats --colour", "lint --colour"):
         told = typed(*words.split())
         assert (told.code, "usage: agentreplay" in told.err) == (USAGE, True), words
 
@@ -123,7 +123,7 @@ def test_show_prints_the_run_turn_by_turn_or_one_turn_and_says_that_a_file_was_e
     assert "note:" not in told.out
     told = typed("show", SNAPSHOT, "--turn", "2").out
     assert [word in told for word in ("refund", "turn 1", "turn 3")] == [True, False, False]
-    for number in ("0", "4", "-1"):
+    for number in ("0", "4", "-4"):
         said = f"agentreplay: {SNAPSHOT}: there is no turn {number}; it has 1 to 3\n"
         assert typed("show", SNAPSHOT, f"--turn={number}") == (USAGE, "", said)
     edit_snapshot(recorded)

@@ -20,8 +20,9 @@ from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Run
 from pytest_agentreplay.dialects import READER, RULES
 from pytest_agentreplay.errors import AgentReplayError
+from pytest_agentreplay.report import run_data, run_view, terminal
 from pytest_agentreplay.report import transcript as kits
-from pytest_agentreplay.report.transcript import show_run, write_transcript
+from pytest_agentreplay.report.transcript import write_transcript
 
 SAMPLES = Path(__file__).parents[1] / "codec" / "samples"
 TEXTS = [file.read_text(encoding="utf-8") for file in sorted(SAMPLES.glob("*.json"))]
@@ -156,7 +157,9 @@ def spelled(run: Run) -> str:
 def looked_at(run: Run) -> None:
     """What people do with a run."""
     write_transcript(run)
-    show_run(run)
+    run_view.format_run(run, terminal.open_console(width=80))
+    list(run_view.spell_run(run))
+    run_data.describe_run(run)
     kits.format_kit(kit_of(run, READER))
     divergences(run, run, READER, matching=Matching(READER, RULES))
 

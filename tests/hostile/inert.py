@@ -46,7 +46,7 @@ def through(text: str) -> None:
 ARMED: list[bool] = []
 SEEN: list[str] = []
 text = json.load(sys.stdin)
-through("warm")  # whatever is imported when it is first needed
+through("wärm 字 " * 30)  # whatever is imported when it is first needed
 sys.addaudithook(closed)
 ARMED.append(True)
 through(text)

@@ -18,7 +18,7 @@ from pytest_agentreplay.core.align import divergences
 from pytest_agentreplay.core.kit import kit_of
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.dialects import READER, RULES
-from pytest_agentreplay.report import escape, findings, other_findings, session_notices
+from pytest_agentreplay.report import escape, findings, other_findings, run_view, session_notices, terminal
 from pytest_agentreplay.report import transcript as kits
 from pytest_agentreplay.report.finding import format_finding
 from pytest_agentreplay.report.notices import format_footer
@@ -34,7 +34,7 @@ from pytest_agentreplay.report.summary import (
     UnfrozenTool,
     VirtualClockUse,
 )
-from pytest_agentreplay.report.transcript import show_run, write_transcript
+from pytest_agentreplay.report.transcript import write_transcript
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,8 +65,10 @@ def everything_shown(run: Run) -> Iterator[tuple[str, str]]:
 
 def of_the_printers(run: Run) -> Iterator[tuple[str, str]]:
     yield "transcript", escape.escape_output(write_transcript(run))
-    yield "show", escape.escape_output(show_run(run, width=100))
-    yield "show, wide", escape.escape_output(show_run(run, width=1000))
+    for width in (40, 100, 1000):
+        console = terminal.open_console(width=width)
+        yield f"show, {width} columns", terminal.render(console, *run_view.format_run(run, console))
+    yield "show --plain", escape.escape_output("\n".join(run_view.spell_run(run)))
     yield "kit", escape.escape_output(kits.format_kit(kit_of(run, READER)))
     text = run.exchanges[1].call.name
     test = run.header.test
@@ -124,6 +126,9 @@ def of_the_commands(run: Run) -> Iterator[tuple[str, str]]:
         bad.write_text(codec.dumps(run).replace('"schemaVersion"', '"x-y": 1, "schemaVersioN"'), encoding="utf-8")
         for words in (
             ["show", one],
+            *(["show", one, *words.split()] for words in ("--turn -1", "--turn -1 --raw", "--json")),
+            *([verb, *words, name] for verb in ("ls", "stats") for words in ([], ["--json"])),
+            ["ls", "--plain", name],
             ["diff", one, two],
             ["diff", "--first", one, two],
             ["show", "--kit", one],

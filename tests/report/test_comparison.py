@@ -105,20 +105,20 @@ def test_the_table_of_a_terminal():
     }
     text = format_comparison(compare_settings(results))
     assert text.splitlines() == [
-        "  setting                  passed     + - =      p      cost  tokens   time",
+        "  setting  passed  + - =      p      cost  tokens   time",
         "tests/test_shop.py::test_refund[x]",
-        "  model=a                    9/10                   $0.01000     120  1.00s",
-        "  model=b                    1/10     0 8 2  0.008               120  1.00s",
+        "  model=a    9/10                $0.01000     120  1.00s",
+        "  model=b    1/10  0 8 2  0.008               120  1.00s",
         "    worse",
         "tests/test_shop.py::test_\\x1b[31m",
-        "  model=a                     1/1                   $0.01000     120  1.00s",
+        "  model=a     1/1                $0.01000     120  1.00s",
         "    budget: calls=3",
-        "  model=b                     2/2     0 0 1  1.000  $0.01000     120  1.00s",
+        "  model=b     2/2  0 0 1  1.000  $0.01000     120  1.00s",
         "    inconclusive",
         "all tests",
-        "  model=a                   10/11                   $0.01000     120  1.00s",
+        "  model=a   10/11                $0.01000     120  1.00s",
         "    budget: calls=3",
-        "  model=b                    3/12     0 8 3  0.008               120  1.00s",
+        "  model=b    3/12  0 8 3  0.008               120  1.00s",
         "    worse",
     ]
     assert all(len(line) <= 80 for line in text.splitlines())

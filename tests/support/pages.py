@@ -294,7 +294,8 @@ class PlayedPage:
             (r"\d{4}-\d\d-\d\d(T[\d:]+\+00:00)?", "DATE"),
             (r"\d+\.\d+s\b", "0.00s"),
             (r"\b\d+ ms\b", "0 ms"),
-            (r"(?m)^packages: .*$", "packages: what is installed"),
+            (r"\b\d+\.\d (kB|s)\b", r"0.0 \1"),
+            (r"(?m)^packages: .*(?:\n  .*)*$", "packages: what is installed"),
             (r", all (replay|end as recorded)\)", ")"),  # what is proved, the other form of this line shows
             (r"={3,}", "==="),
             (r"-{3,}", "---"),

@@ -11,7 +11,7 @@ import pytest
 from pytest_agentreplay import codec, pages
 from pytest_agentreplay.core.model import Body, HttpCall
 from pytest_agentreplay.errors import SnapshotMissing
-from pytest_agentreplay.report.run_data import describe_run
+from pytest_agentreplay.report.page_data import describe_run
 from tests.support.shown_runs import RunBuilder, bookshop_run, write_run
 
 

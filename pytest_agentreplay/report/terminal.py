@@ -1,0 +1,117 @@
+"""What rich draws: text and tables in the width of a terminal, in colour where that is wanted, and progress.
+
+Text must have passed `escape` before it comes here. Nothing in it is taken for markup, emoji or a link.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from contextlib import contextmanager
+from typing import IO, TYPE_CHECKING
+
+from pytest_agentreplay.report.escape import escape_line, escape_output
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from rich.console import Console, RenderableType
+
+WIDE = 10_000
+STYLES = {"passed": "green", "failed": "red", "unreadable": "red", "not known": "dim"}
+"""Cells that stand out."""
+FIRST = 24
+"""Columns that the first column of a table needs."""
+
+
+def open_console(file: IO[str] | None = None, *, width: int | None = None, plain: bool = False) -> Console:
+    """Return the console that writes to `file` (stdout): no style if `plain`, under NO_COLOR, in CI, where dumb."""
+    from rich.console import Console
+
+    size = shutil.get_terminal_size((80, 24))
+    plain |= any(os.environ.get(name) for name in ("NO_COLOR", "CI")) or os.environ.get("TERM") in {"dumb", "unknown"}
+    return Console(
+        file=file or sys.stdout,
+        width=width or size.columns,
+        height=size.lines,
+        color_system=None if plain else "auto",
+        markup=False,
+        emoji=False,
+        highlight=False,
+        legacy_windows=False,  # it writes past `file`, and every console of Windows 10 takes escapes
+    )
+
+
+def render(console: Console, *parts: RenderableType) -> str:
+    """Return the parts as `console` shows them. Where it has no style, no line is a command to a CI server."""
+    with console.capture() as captured:
+        for part in parts:
+            console.print(part, soft_wrap=isinstance(part, str))
+    # Tables fill each line with spaces up to the width, which nobody wants in a file.
+    text = "\n".join(line.rstrip() for line in captured.get().split("\n"))
+    return text if console.color_system else escape_output(text)
+
+
+def spell_cells(head: Iterable[str], cells: Iterable[object]) -> str:
+    """Return the cells of a row in words: "turns 3, calls 5"."""
+    return ", ".join(f"{name} {escape_line(str(cell))}" for name, cell in zip(head, cells, strict=True) if cell != "")
+
+
+def make_text(text: str) -> RenderableType:
+    """Return a sentence that goes on in the next line, at a space."""
+    from rich.text import Text
+
+    return Text(escape_line(text))
+
+
+def make_table(head: Sequence[str], rows: Iterable[Sequence[object]], width: int, *, left: int = 1) -> RenderableType:
+    """Return a table without lines, whose first `left` columns are texts; the first one goes on below itself.
+
+    Where `width` columns do not take it, each row is its first cell, and below that the others with their names.
+    """
+    from rich.cells import cell_len
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    # Escaped here, whatever the caller has done: escaping twice changes nothing.
+    cells = [[escape_line(str(cell)) for cell in row] for row in rows]
+    first, *others = [max(map(cell_len, column)) for column in zip(head, *cells, strict=True)]
+    # Cells beside the first are never cut: a number without its end is another number.
+    if sum(others) + 2 * len(others) + min(first, FIRST) > width:
+        parts: list[RenderableType] = []
+        for name, *facts in cells:
+            text = Text(spell_cells(head[1:], facts), overflow="fold")
+            parts += [Text(name, "bold", overflow="fold"), Padding(text, (0, 0, 0, 2))]
+        return Group(*parts)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for at, name in enumerate(head):
+        table.add_column(name, justify="left" if at < left else "right", no_wrap=at > 0, overflow="fold")
+    for row in cells:
+        table.add_row(*(Text(cell, STYLES.get(cell, "")) for cell in row))
+    return table
+
+
+def draw_rows(head: Sequence[str], rows: Iterable[Sequence[object]], *, left: int = 1) -> list[str]:
+    """Return the lines of such a table, however wide and without style: one for the head, and one for each row."""
+    console = open_console(width=WIDE, plain=True)
+    return render(console, make_table(head, rows, WIDE, left=left)).splitlines()
+
+
+@contextmanager
+def show_progress(total: float, *, few: int = 0) -> Iterator[Callable[[float, str], None]]:
+    """Show a bar on stderr for the block, if that is a terminal and there are more than `few` steps.
+
+    Gives a function that takes how much is done, and a text beside the bar.
+    """
+    if total <= few or not sys.stderr.isatty():
+        yield lambda *_: None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    text = TextColumn("{task.description}", markup=False)
+    with Progress(BarColumn(20), text, console=open_console(sys.stderr), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda done, text: bar.update(task, completed=done, description=escape_line(text))
