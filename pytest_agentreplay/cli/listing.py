@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.cli.verb_table import Verbs
 
 HEAD = ("name", "kind", "models", "outcome", "grade", "turns", "calls", "tokens", "size", "age")
+SPARE = ("models", "calls", "size", "grade")
+"""Columns that a narrow terminal does without."""
 KINDS = {"snapshot": "snapshot", "pending": "pending run", "case": "case"}
 
 
@@ -45,7 +47,7 @@ def ls(options: argparse.Namespace) -> int:
         say("\n".join([*(f"{escape_line(name)}: {facts}" for name, facts in rows), spell_totals(entries)]))
     else:
         console = terminal.open_console()
-        table = terminal.make_table(HEAD, map(make_row, entries), console.width, left=5)
+        table = terminal.make_table(HEAD, map(make_row, entries), console.width, left=5, spare=SPARE)
         say_drawn(console, table, "", terminal.make_text(spell_totals(entries)))
     return DAMAGED if any(entry.problem for entry in entries) else SAME
 

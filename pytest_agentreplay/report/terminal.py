@@ -65,10 +65,13 @@ def make_text(text: str) -> RenderableType:
     return Text(escape_line(text))
 
 
-def make_table(head: Sequence[str], rows: Iterable[Sequence[object]], width: int, *, left: int = 1) -> RenderableType:
+def make_table(
+    head: Sequence[str], rows: Iterable[Sequence[object]], width: int, *, left: int = 1, spare: Sequence[str] = ()
+) -> RenderableType:
     """Return a table without lines, whose first `left` columns are texts; the first one goes on below itself.
 
-    Where `width` columns do not take it, each row is its first cell, and below that the others with their names.
+    Where `width` columns do not take it, the `spare` columns are left out, one after the other; where that is not
+    enough, each row is its first cell, and below that all others with their names.
     """
     from rich.cells import cell_len
     from rich.console import Group
@@ -78,20 +81,27 @@ def make_table(head: Sequence[str], rows: Iterable[Sequence[object]], width: int
 
     # Escaped here, whatever the caller has done: escaping twice changes nothing.
     cells = [[escape_line(str(cell)) for cell in row] for row in rows]
-    first, *others = [max(map(cell_len, column)) for column in zip(head, *cells, strict=True)]
+    widths = {name: max(map(cell_len, (name, *column))) for name, *column in zip(head, *cells, strict=True)}
+    first = min(widths.pop(head[0]), FIRST)
     # Cells beside the first are never cut: a number without its end is another number.
-    if sum(others) + 2 * len(others) + min(first, FIRST) > width:
+    while (too_wide := sum(widths.values()) + 2 * len(widths) + first > width) and any(map(widths.get, spare)):
+        del widths[next(name for name in spare if name in widths)]
+    if too_wide:
         parts: list[RenderableType] = []
         for name, *facts in cells:
             text = Text(spell_cells(head[1:], facts), overflow="fold")
             parts += [Text(name, "bold", overflow="fold"), Padding(text, (0, 0, 0, 2))]
         return Group(*parts)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for at, name in enumerate(head):
-        table.add_column(name, justify="left" if at < left else "right", no_wrap=at > 0, overflow="fold")
+    columns = [at for at, name in enumerate(head) if at == 0 or name in widths]
+    for at in columns:
+        table.add_column(head[at], justify="left" if at < left else "right", no_wrap=at > 0, overflow="fold")
     for row in cells:
-        table.add_row(*(Text(cell, STYLES.get(cell, "")) for cell in row))
-    return table
+        table.add_row(*(Text(row[at], STYLES.get(row[at], "")) for at in columns))
+    if len(columns) == len(head):
+        return table
+    omitted = ", ".join(name for at, name in enumerate(head) if at not in columns)
+    return Group(table, Text(f"not shown in {width} columns: {omitted}", "dim"))
 
 
 def draw_rows(head: Sequence[str], rows: Iterable[Sequence[object]], *, left: int = 1) -> list[str]:
