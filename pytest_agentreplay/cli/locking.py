@@ -29,6 +29,7 @@ def add_verbs(verbs: Verbs) -> None:
     verb.paths("files, or folders with what is below them and their locks (default: the project)", exist=False)
     signers = "these keys alone may have signed the lock of each folder (ssh-keygen's allowed signers)"
     verb.value("--signers", "FILE", signers, type=Path)
+    verb.flag("--locked", "fail where a folder has no lock, too")
     verb.flag("--lock", "list all snapshots below the folder with their digests in its lock")
     verb.value("--sign", "KEY", "with --lock: sign it with this ssh key, by ssh-keygen", type=Path)
 
@@ -58,6 +59,12 @@ def verify(options: argparse.Namespace) -> int:
     if not (targets or guards or options.signers):
         return warn(f"there is no *.snapshot.json below {', '.join(map(format_path, paths))}", NOTHING)
     worst = max([SAME, *map(verified, targets), *map(compared, guards)])
+    for folder in folders if options.locked else ():
+        if not files.exists(folder / projects.LOCK):
+            name = format_path(folder)
+            worst = warn(
+                f"{name}: has no {projects.LOCK}; to write it: agentreplay verify {quoted(name)} --lock", DAMAGED
+            )
     if options.signers is not None:
         worst = max([worst, *(signed(folder / projects.LOCK, options.signers) for folder in folders)])
     return worst

@@ -18,7 +18,7 @@ OLD_NAMES: tuple[tuple[str, str, Mapping[str, str]], ...] = (  # old, with its f
     ("cold", "stats --cold", {}),
     ("bundle --open", "scaffold", {"--open": ""}),
     ("bundle", "export --to bundle", {}),
-    ("lock --check", "verify", {"--check": ""}),
+    ("lock --check", "verify --locked", {"--check": ""}),
     ("lock", "verify --lock", {}),
     ("reseal", "accept --edited", {}),
     ("recover", "accept --recover", {}),

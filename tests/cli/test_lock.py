@@ -59,6 +59,15 @@ def test_verify_compares_with_the_lock_that_lock_writes(root, typed):
     assert typed("verify", "--lock").code == typed("verify").code == SAME
 
 
+def test_a_folder_whose_lock_is_gone_fails_where_locks_are_asked_for(root, typed):
+    assert typed("verify").code == SAME
+    done = typed("verify", "--locked")
+    assert done.code == DAMAGED
+    assert "has no agentreplay.lock; to write it: agentreplay verify . --lock" in done.err
+    typed("verify", "--lock")
+    assert typed("verify", "--locked").code == SAME
+
+
 def test_a_folder_of_its_own_and_from_another_place(root, typed, monkeypatch):
     monkeypatch.chdir(root / "tests")
     assert typed("verify", "--lock").out == f"{root.as_posix()}/agentreplay.lock: 2 snapshots locked\n"

@@ -25,7 +25,7 @@ SAME_COMMANDS = {  # by old name: what was typed, what is typed now, and how bot
     "bundle": ("bundle cases/kept -o out.zip", "export cases/kept --to bundle -o out.zip", 0),
     "bundle --open": ("bundle --open=kept.zip --out cases/x", "scaffold kept.zip --out cases/x", 0),
     "lock": ("lock tests", "verify tests --lock", 0),
-    "lock --check": ("lock --check tests", "verify tests", 0),
+    "lock --check": ("lock --check tests", "verify tests --locked", 4),
     "reseal": (f"reseal {TWO} --reason why", f"accept {TWO} --edited --reason why", 0),
     "recover": ("recover", "accept --recover", 5),
     "rules": ("rules --json", "audit --rules --json", 0),
