@@ -1,5 +1,7 @@
 """What the site does beyond the pages of docs/: mkdocs runs this module (`hooks` in mkdocs.yml).
 
+`<!-- api: name -->`, which GitHub does not show, becomes the documentation of that Python name.
+
 The pages are read on GitHub too, where a link may lead to any file of the repository: the README, a case, an example.
 Here each file that a page links to outside of the site becomes a page of its own below `project/`: Markdown as it is, and
 other text as one block of code. A link to a folder without a README becomes plain text.
@@ -17,6 +19,7 @@ from pymdownx.slugs import slugify
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(!?)\[([^\]]+)\]\(([^)\s]+)\)")
 FENCE = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
+API = re.compile(r"^<!-- api: (\S+) -->$", re.MULTILINE)
 LANGUAGES = {".jsonl": "json", ".json": "json", ".py": "python", ".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}
 
 pages: dict[str, str] = {}
@@ -71,8 +74,9 @@ def show_file(path: str) -> str:
 
 
 def on_page_markdown(markdown, page, **_):
-    """Lead links of a page to where the site has their target."""
+    """Lead links of a page to where the site has their target, and have the API of the names on it written there."""
     here = page.file.src_uri
+    page.meta.update({"hide": ["navigation"]} if here == "index.md" else {})
     source = next(path for path, uri in pages.items() if uri == here)
 
     def replace(match: re.Match[str]) -> str:
@@ -86,5 +90,6 @@ def on_page_markdown(markdown, page, **_):
         anchor = target.partition("#")[2]
         return f"{mark}[{text}]({uri}{'#' if anchor else ''}{anchor})"
 
+    markdown = API.sub(r"::: \1", markdown)
     parts = FENCE.split(markdown)
     return "".join(part if FENCE.fullmatch(part) else LINK.sub(replace, part) for part in parts)

@@ -43,7 +43,7 @@ def test_a_page_has_the_lists_tables_headings_and_blocks_that_commonmark_reads(s
     commonmark = MarkdownIt("commonmark").enable("table")
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        if "\n::: " in text:  # the API is written by mkdocstrings
+        if "<!-- api: " in text:  # the rest of the page is written by mkdocstrings
             continue
         expected = Counter(TAGS[token.type] for token in commonmark.parse(text) if token.type in TAGS)
         html = article(site, page)
@@ -61,3 +61,13 @@ def test_links_out_of_the_folder_of_pages_lead_to_pages_of_the_site(site):
     case = site / "project/cases/order-lookup-privacy/fixtures/lookup_orders-1.yaml/index.html"
     assert "lookup_orders" in case.read_text(encoding="utf-8")
     assert 'href="../../project/SECURITY/"' in (site / "how-to/secrets/index.html").read_text(encoding="utf-8")
+
+
+def test_every_name_of_the_api_has_its_documentation(site):
+    names = re.findall(
+        r"^<!-- api: (\S+) -->$", (ROOT / "docs/reference/api.md").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    html = article(site, ROOT / "docs/reference/api.md")
+    documented = set(re.findall(r'<h3 id="([\w.]+)"', html))
+    assert documented >= set(names)
+    assert len(re.findall(r'<div class="doc doc-contents', html)) >= len(names)

@@ -1,0 +1,205 @@
+"""Make every picture of the documentation from the real program.
+
+    python docs/make_pictures.py                # all of them, into docs/images
+    python docs/make_pictures.py session        # those whose name begins so
+
+A terminal picture is the output of commands that run here, in a project made of the blocks of the README, against the
+model server of `agentreplay demo`. A picture whose text is the same as before is left as it is, so that a new date or
+duration changes no file. A screenshot is taken by Chromium (CHROMIUM, or `chromium` on PATH), without a network.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from html import escape, unescape
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.append(str(ROOT))
+
+from rich.console import Console
+from rich.terminal_theme import TerminalTheme
+from rich.text import Text
+
+from pytest_agentreplay.demo.server import ModelServer
+from tests.support.pages import PLUGINS, blocks_of, model
+
+IMAGES = ROOT / "docs" / "images"
+COLUMNS = 80
+HEADER = re.compile(r"(?:platform|cachedir|rootdir|configfile|plugins|asyncio|using |Using ).*")
+"""Lines of pytest's header that differ from machine to machine."""
+THEME = TerminalTheme(
+    (13, 17, 23),
+    (201, 209, 217),
+    [(72, 79, 88), (255, 123, 114), (63, 185, 80), (210, 153, 34), (88, 166, 255), (188, 140, 255), (57, 197, 207), (177, 186, 196)],
+    [(110, 118, 129), (255, 161, 152), (86, 211, 100), (227, 179, 65), (121, 192, 255), (210, 168, 255), (86, 212, 221), (240, 246, 252)],
+)  # fmt: skip
+SVG = """\
+<svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg">
+<desc>DESCRIPTION</desc>
+<style>
+.{unique_id}-matrix {{ font: {char_height}px/{line_height}px ui-monospace, Menlo, Consolas, "DejaVu Sans Mono", monospace; }}
+.{unique_id}-title {{ font: 18px sans-serif; }}
+{styles}
+</style>
+<defs><clipPath id="{unique_id}-clip-terminal"><rect width="{terminal_width}" height="{terminal_height}"/></clipPath>
+{lines}</defs>
+{chrome}
+<g transform="translate({terminal_x}, {terminal_y})" clip-path="url(#{unique_id}-clip-terminal)">
+{backgrounds}
+<g class="{unique_id}-matrix">
+{matrix}
+</g></g></svg>
+"""
+"""Rich's own form names a font of another host."""
+
+
+@dataclass(frozen=True)
+class Session:
+    """A terminal picture: its title, the commands that are typed, and a text that must be in their output."""
+
+    title: str
+    commands: tuple[str, ...]
+    shows: str
+
+
+SNAPSHOT = "__agent_snapshots__/test_shop/test_late_order.snapshot.json"
+EDIT = "sed -i 's/brief and kind/brief and strict/' shop.py"
+PICTURES = {
+    "session": Session("record, change the prompt, replay", ("pytest --snapshot-record", EDIT, "pytest"), "AR-PROMPT"),
+    "show": Session("what a snapshot holds", ("pytest -q --snapshot-record", f"agentreplay show {SNAPSHOT}"), "turn 3"),
+}
+
+
+class Project:
+    """The README's project in a folder of its own, beside the model server."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.folder = folder
+        for block in blocks_of(ROOT / "README.md"):
+            if block.kind == "file":
+                (folder / block.title).write_text(block.text, encoding="utf-8")
+        kept = {
+            k: v
+            for k, v in os.environ.items()
+            if not k.startswith(("PYTEST", "AGENTREPLAY", "COV")) and k not in {"CI", "NO_COLOR"}
+        }
+        self.environ = kept | {
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            "PYTEST_PLUGINS": ",".join(PLUGINS),
+            "PYTEST_ADDOPTS": "-p no:cacheprovider",
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "OPENAI_BASE_URL": f"{url}/v1",
+            "OPENAI_API_KEY": "sk-desk-0123456789abcdef",
+            "COLUMNS": str(COLUMNS),
+            "FORCE_COLOR": "1",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+        }
+
+    def run(self, command: str) -> str:
+        """Return what a command prints, colours included."""
+        done = subprocess.run(
+            shlex.split(command),
+            cwd=self.folder,
+            env=self.environ,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=120,
+            check=False,
+        )
+        text = (done.stdout + done.stderr).replace(str(self.folder), "/home/you/shop").strip("\n")
+        lines = []
+        for line in text.splitlines():
+            line = "..." if HEADER.fullmatch(Text.from_ansi(line).plain) else line
+            if lines[-1:] != ["..."] or line != "...":
+                lines.append(line)
+        return "".join(f"{line}\n" for line in lines)
+
+
+def run_session(session: Session) -> str:
+    """Return the text of a terminal picture, colours included."""
+    with tempfile.TemporaryDirectory() as folder, ModelServer(model) as server:
+        project = Project(Path(folder), server.url)
+        parts = [f"\x1b[1;32m$\x1b[0m \x1b[1m{command}\x1b[0m\n{project.run(command)}" for command in session.commands]
+    text = "\n".join(parts)
+    assert session.shows in Text.from_ansi(text).plain, f"{session.shows!r} is not in\n{text}"
+    return text
+
+
+def fold(text: str) -> Text:
+    """Return a text whose long lines go on in the next one, as in a terminal."""
+    rows = [row for line in Text.from_ansi(text).split() for row in line.divide(range(COLUMNS, len(line), COLUMNS))]
+    return Text("\n").join(rows)
+
+
+def plain(text: str) -> str:
+    """Return a text without what differs from run to run: colours, dates, durations, versions."""
+    text = "\n".join(line.rstrip() for line in Text.from_ansi(text).plain.splitlines())
+    for pattern, instead in (
+        (r"\d{4}-\d\d-\d\d(T[\d:]+\+00:00)?", "DATE"),
+        (r"\d+\.\d+s\b", "0.00s"),
+        (r"\b\d+ ms\b", "0 ms"),
+        (r"(?m)^packages: .*$", "packages: what is installed"),
+    ):
+        text = re.sub(pattern, instead, text)
+    return re.sub(r"={3,}|-{3,}|_{3,}", lambda match: match[0][:3], text)
+
+
+def description(svg: Path) -> str:
+    """Return the text that a terminal picture was made of, or "" where there is none yet."""
+    match = re.search(r"<desc>(.*?)</desc>", svg.read_text(encoding="utf-8"), re.DOTALL) if svg.exists() else None
+    return unescape(match[1]) if match else ""
+
+
+def draw(name: str, session: Session) -> bool:
+    """Write the picture of a session; return whether its text was another before."""
+    text = run_session(session)
+    file = IMAGES / f"{name}.svg"
+    if plain(description(file)) == plain(text):
+        return False
+    console = Console(record=True, width=COLUMNS, file=io.StringIO(), force_terminal=True, highlight=False)
+    console.print(fold(text))
+    form = SVG.replace("DESCRIPTION", escape(Text.from_ansi(text).plain).replace("{", "{{").replace("}", "}}"))
+    svg = console.export_svg(title=session.title, theme=THEME, code_format=form, unique_id=name)
+    IMAGES.mkdir(exist_ok=True)
+    file.write_text("\n".join(line.rstrip() for line in svg.splitlines()) + "\n", encoding="utf-8")
+    return True
+
+
+def take_screenshot(html: Path, png: Path, *, width: int = 1280, height: int = 800, dark: bool = False) -> None:
+    """Have Chromium draw a local HTML file, with nothing loaded from elsewhere, into a PNG file.
+
+    Wide pictures are 1280 pixels wide, narrow ones 400. Keep each below 150 kB: crop by `height`.
+    """
+    program = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
+    if not program:
+        raise SystemExit("no Chromium here: install it, or set CHROMIUM to its path")
+    with tempfile.TemporaryDirectory() as profile:
+        command = [program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+        command += ["--disable-component-update", "--disable-sync", "--no-first-run", f"--user-data-dir={profile}"]
+        command += ["--hide-scrollbars", f"--window-size={width},{height}", f"--screenshot={png}"]
+        command += [
+            "--host-resolver-rules=MAP * ~NOTFOUND",
+            f"--blink-settings=preferredColorScheme={0 if dark else 1}",
+        ]
+        subprocess.run([*command, html.resolve().as_uri()], check=True, capture_output=True, timeout=120)
+
+
+def main(prefixes: list[str]) -> None:
+    """Make the pictures whose names begin with one of `prefixes`, or all."""
+    for name, session in PICTURES.items():
+        if not prefixes or name.startswith(tuple(prefixes)):
+            print(f"{name}.svg: {'written' if draw(name, session) else 'as before'}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
