@@ -79,6 +79,21 @@ PICTURES = {
 }
 
 
+@dataclass(frozen=True)
+class Screenshot:
+    """A picture of an HTML file that commands write: the commands, the file, the size of the window, its colours."""
+
+    commands: tuple[str, ...]
+    html: str
+    width: int = 1280
+    height: int = 800
+    dark: bool = False
+
+
+SCREENSHOTS: dict[str, Screenshot] = {}
+"""The pictures in PNG files. `width=400` is a telephone; `height` cuts a picture to less than 150 kB."""
+
+
 class Project:
     """The README's project in a folder of its own, beside the model server."""
 
@@ -176,10 +191,7 @@ def draw(name: str, session: Session) -> bool:
 
 
 def take_screenshot(html: Path, png: Path, *, width: int = 1280, height: int = 800, dark: bool = False) -> None:
-    """Have Chromium draw a local HTML file, with nothing loaded from elsewhere, into a PNG file.
-
-    Wide pictures are 1280 pixels wide, narrow ones 400. Keep each below 150 kB: crop by `height`.
-    """
+    """Have Chromium draw a local HTML file, with nothing loaded from elsewhere, into a PNG file."""
     program = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
     if not program:
         raise SystemExit("no Chromium here: install it, or set CHROMIUM to its path")
@@ -194,11 +206,27 @@ def take_screenshot(html: Path, png: Path, *, width: int = 1280, height: int = 8
         subprocess.run([*command, html.resolve().as_uri()], check=True, capture_output=True, timeout=120)
 
 
+def photograph(name: str, picture: Screenshot) -> None:
+    """Run the commands of a screenshot in the README's project, and write its PNG file."""
+    with tempfile.TemporaryDirectory() as folder, ModelServer(model) as server:
+        project = Project(Path(folder), server.url)
+        texts = [project.run(command) for command in picture.commands]
+        html = Path(folder, picture.html)
+        assert html.is_file(), "\n".join(texts)
+        IMAGES.mkdir(exist_ok=True)
+        size = {"width": picture.width, "height": picture.height}
+        take_screenshot(html, IMAGES / f"{name}.png", **size, dark=picture.dark)
+
+
 def main(prefixes: list[str]) -> None:
     """Make the pictures whose names begin with one of `prefixes`, or all."""
     for name, session in PICTURES.items():
         if not prefixes or name.startswith(tuple(prefixes)):
             print(f"{name}.svg: {'written' if draw(name, session) else 'as before'}")
+    for name, picture in SCREENSHOTS.items():
+        if not prefixes or name.startswith(tuple(prefixes)):
+            photograph(name, picture)
+            print(f"{name}.png: written")
 
 
 if __name__ == "__main__":

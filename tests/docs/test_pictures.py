@@ -1,6 +1,9 @@
 """The pictures of the pages are of the program as it is: made by one command, small, and without anything from elsewhere."""
 
+import os
 import re
+import shutil
+import struct
 
 import make_pictures
 import pytest
@@ -21,7 +24,8 @@ def test_a_terminal_picture_shows_what_the_commands_print(name):
 @pytest.mark.parametrize("image", IMAGES, ids=lambda image: image.name)
 def test_a_picture_is_small_is_made_by_the_script_and_is_shown(image):
     assert image.stat().st_size < 150_000
-    assert image.suffix == ".png" or image.stem in make_pictures.PICTURES
+    made = {f"{name}.svg" for name in make_pictures.PICTURES} | {f"{name}.png" for name in make_pictures.SCREENSHOTS}
+    assert image.name in made
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     assert any(f"images/{image.name})" in page.read_text(encoding="utf-8") for page in pages)
 
@@ -37,3 +41,18 @@ def test_every_picture_of_a_page_is_there():
     for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
         for target in re.findall(r"!\[[^\]]+\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).is_file(), f"{page.name}: {target}"
+
+
+@pytest.mark.process
+@pytest.mark.skipif(not (shutil.which("chromium") or os.environ.get("CHROMIUM")), reason="there is no Chromium here")
+def test_a_screenshot_has_the_size_and_the_colours_that_are_asked_for(tmp_path):
+    page = tmp_path / "page.html"
+    page.write_text("<style>body{background:#fff} @media (prefers-color-scheme: dark) {body{background:#000}}</style>")
+    sizes = {}
+    for dark in (False, True):
+        png = tmp_path / f"{dark}.png"
+        make_pictures.take_screenshot(page, png, width=400, height=300, dark=dark)
+        data = png.read_bytes()
+        assert struct.unpack(">II", data[16:24]) == (400, 300)
+        sizes[dark] = data
+    assert sizes[False] != sizes[True]
