@@ -77,19 +77,24 @@ TABLE = [
         "agentsnap", "replay, tools too", ("agentsnap",), "agentsnap", names=(r"\[ARGS\] llm_call\[(\d)\]", "calls {}")
     ),
 ]
-COLUMNS = {
-    "prompt": "prompt edited",
-    "report": "the third turn edited: what is named",
-    "fewer": "one call fewer",
-    "extra": "one call more",
-    "order": "two parallel calls start in the other order",
-    "tools": "tools run again",
-    "stream": "stream",
-    "secrets": "in the files",
-    "size": "200 turns, kB",
-    "cost": "replay of a turn, ms CPU",
-    "whole": "the whole replay, s CPU",
-}
+TABLES = (
+    {
+        "prompt": "prompt edited",
+        "report": "third turn edited: named",
+        "fewer": "one call fewer",
+        "extra": "one call more",
+        "order": "parallel calls in the other order",
+        "tools": "tools run again",
+    },
+    {
+        "stream": "stream",
+        "secrets": "secrets in the files",
+        "size": "200 turns, kB",
+        "cost": "replay of a turn, ms CPU",
+        "whole": "the whole replay, s CPU",
+    },
+)
+COLUMNS = TABLES[0] | TABLES[1]
 
 
 class Model(BaseHTTPRequestHandler):
@@ -366,19 +371,18 @@ def table_of(results: dict) -> str:
     versions = {}
     for row in rows:
         versions |= {name: version for name, version in row["versions"].items() if name not in {"openai", "pytest"}}
-    lines = [
-        "| | " + " | ".join(f"{row['name']}<br>{row['settings']}" for row in rows) + " |",
-        "| --- |" + " --- |" * len(rows),
-    ]
-    for column, title in COLUMNS.items():
-        lines.append(f"| {title} | " + " | ".join(row["cells"].get(column, "not tried") for row in rows) + " |")
+    lines = []
+    for columns in TABLES:
+        lines += [f"| | {' | '.join(columns.values())} |", "| --- |" + " --- |" * len(columns)]
+        for row in rows:
+            cells = " | ".join(row["cells"][column] for column in columns)
+            lines.append(f"| **{row['name']}** {row['settings']} | {cells} |")
+        lines.append("")
     floor = next(row for row in results["rows"] if row["name"] == PLAIN.name)
     dates = sorted({row["date"] for row in results["rows"]})
     named = ", ".join(f"{name} {version}" for name, version in versions.items())
-    lines += [
-        "",
-        f"Tried on {' and '.join(dates)} with {named}, openai {floor['versions']['openai']}, pytest {floor['versions']['pytest']};",
-    ]
+    sdk, pytest = (floor["versions"][name] for name in ("openai", "pytest"))
+    lines.append(f"Tried on {' and '.join(dates)} with {named}, openai {sdk}, pytest {pytest};")
     cost, whole = floor["cells"]["cost"], floor["cells"]["whole"]
     lines.append(f"{results['on']}. Without a recorder a turn costs {cost} ms of CPU, and the whole run {whole} s.")
     return "\n".join(lines)

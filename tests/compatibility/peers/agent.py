@@ -16,13 +16,13 @@ LEDGER = pathlib.Path(__file__).with_name("ledger.txt")
 
 
 def lookup(order_id: str) -> str:
-    with LEDGER.open("a") as file:
+    with LEDGER.open("a", encoding="utf-8") as file:
         file.write(f"lookup {order_id}\n")
     return f"{order_id} is late"
 
 
 def refund(order_id: str) -> str:
-    with LEDGER.open("a") as file:
+    with LEDGER.open("a", encoding="utf-8") as file:
         file.write(f"refund {order_id}\n")
     return f"{order_id} is paid back"
 

@@ -25,10 +25,10 @@ def test_parallel(recorder):
 def test_stream(recorder):
     pieces = agent.stream(recorder.base_url)
     recorder.output = "".join(pieces)
-    OUT.write_text(json.dumps(pieces))
+    OUT.write_text(json.dumps(pieces), encoding="utf-8")
 
 
 def test_chat(recorder):
     begin = time.process_time()
     recorder.output = agent.chat(recorder.base_url, 200)
-    OUT.write_text(json.dumps(time.process_time() - begin))
+    OUT.write_text(json.dumps(time.process_time() - begin), encoding="utf-8")
