@@ -62,9 +62,11 @@ class LiveRefused(SettingsError):
 
 
 class PolicyError(SettingsError):
-    """A redaction policy, or a file of tolerances, that cannot be read or meant.
+    """A redaction policy, or a file of tolerances, that cannot be read or is invalid.
 
-    `file` and `place` (line:column) say where.
+    Attributes:
+        file: The file, as shown to people.
+        place: Line and column, where they are known.
     """
 
     def __init__(self, message: str, *, file: str, place: str = "") -> None:
@@ -76,7 +78,12 @@ class PolicyError(SettingsError):
 
 
 class SnapshotError(AgentReplayError):
-    """A snapshot that cannot be used. `file` and `place` say where."""
+    """A snapshot that cannot be used.
+
+    Attributes:
+        file: The file, as shown to people.
+        place: An offset, exchange or key, where one is known.
+    """
 
     def __init__(self, message: str, *, file: str, place: str = "") -> None:
         """Keep `file` (as shown to people) and `place` (offset, exchange or key) beside the message."""
@@ -103,7 +110,11 @@ class SnapshotEdited(SnapshotError):
 
 
 class SnapshotMisplaced(SnapshotError):
-    """The snapshot of another test. `test` says of which."""
+    """The snapshot of another test.
+
+    Attributes:
+        test: The test that the file states.
+    """
 
     def __init__(self, message: str, *, file: str, test: str = "") -> None:
         """Keep the `test` that the file states beside the message."""
@@ -112,9 +123,11 @@ class SnapshotMisplaced(SnapshotError):
 
 
 class CaseError(AgentReplayError):
-    """A case, or a file of one, that cannot be read or meant.
+    """A case, or a file of one, that cannot be read or is invalid.
 
-    `file` and `place` (line:column) say where.
+    Attributes:
+        file: The file, as shown to people.
+        place: Line and column, where they are known.
     """
 
     def __init__(self, message: str, *, file: str, place: str = "") -> None:
@@ -126,11 +139,16 @@ class CaseError(AgentReplayError):
 
 
 class RunnerError(AgentReplayError):
-    """The runner of a case hung, crashed, wrote nothing, or wrote what is no result."""
+    """The runner of a case hung, crashed, or wrote no result."""
 
 
 class TraceError(AgentReplayError):
-    """A trace that cannot be imported. `file` and `place` (row, span or key) say where."""
+    """A trace that cannot be imported.
+
+    Attributes:
+        file: The file, as shown to people.
+        place: A row, span or key, where one is known.
+    """
 
     def __init__(self, message: str, *, file: str, place: str = "") -> None:
         """Keep `file` (as shown to people) and `place` beside the message."""
@@ -141,7 +159,7 @@ class TraceError(AgentReplayError):
 
 
 class TraceUnknown(TraceError):
-    """No format that we know, or several that fit."""
+    """A trace in no format that is known, or one that several formats fit."""
 
 
 class TraceIncomplete(TraceError):
@@ -149,7 +167,7 @@ class TraceIncomplete(TraceError):
 
 
 class CannotWrite(AgentReplayError):
-    """A file could not be written whole; whatever stood there before is intact."""
+    """A file could not be written whole. The one that was there before is intact."""
 
 
 class CannotSign(AgentReplayError):
@@ -157,7 +175,12 @@ class CannotSign(AgentReplayError):
 
 
 class CannotFreeze(AgentReplayError):
-    """A value that would not come back equal and of the same type. `path` and `kind` say which."""
+    """A value that would not come back equal and of the same type.
+
+    Attributes:
+        path: The JSON path inside the value.
+        kind: The name of the type.
+    """
 
     def __init__(self, message: str, *, path: str, kind: str) -> None:
         """Keep the JSON path inside the value and the type's name beside the message."""
@@ -175,10 +198,13 @@ class Leak(AgentReplayError):
 
 
 class ReplayDiverged(BaseException):
-    """The run left its recording; raised at the interception, and again at the end of the test.
+    """The run does something else than its recording. Raised at the interception, and again at the end of the test.
 
-    Derives from BaseException because retry loops and agents eat Exceptions. The backend has latched the
-    divergence already: whoever swallows this signal does not change the verdict.
+    Derives from BaseException because retry loops and agents catch Exceptions. The backend keeps the divergence: code
+    that catches this exception does not change the verdict.
+
+    Attributes:
+        divergence: The `Divergence`.
     """
 
     outcome: ClassVar[type[ReplayDiverged] | None] = None

@@ -47,12 +47,31 @@ def run_of(value: Run | HoldsRun) -> Run:
 
 
 def first_divergence(a: Run | HoldsRun, b: Run | HoldsRun) -> Divergence | None:
-    """The first place where run `b` parts from run `a`, None when they behave alike. Pure."""
+    """Compare two runs, and return the first place where the second differs.
+
+    Reads nothing and writes nothing.
+
+    Args:
+        a: A run, `agentreplay.run` or a loaded snapshot.
+        b: The run that is compared with it.
+
+    Returns:
+        The divergence, or None where both behave alike: same prompts, calls and results, whatever ids and times they
+        have.
+    """
     return align.first_divergence(run_of(a), run_of(b), READER, matching=Matching(READER, RULES))
 
 
 def assert_same_run(a: Run | HoldsRun, b: Run | HoldsRun) -> None:
-    """Assert that run `b` behaves as run `a` did. Raises AssertionError with the first divergence."""
+    """Assert that a run behaves as another did.
+
+    Args:
+        a: A run, `agentreplay.run` or a loaded snapshot.
+        b: The run that is compared with it.
+
+    Raises:
+        AssertionError: It does not. The message is the first divergence.
+    """
     divergence = first_divergence(a, b)
     if divergence is not None:
         raise AssertionError("\n".join(told(divergence)))

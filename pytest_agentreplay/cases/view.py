@@ -41,12 +41,13 @@ def said(*, equals: object = UNSAID, **words: Any) -> dict[str, Any]:
 
 
 class RunView:
-    """A run as far as it has come. Each property reads it anew, so a view taken early sees what happens later.
+    """A run as far as it has come: what `agentreplay.run` is.
 
-    Two views are equal when the runs behave alike: same prompts, calls and results, whatever ids and times they have.
+    Each property reads the run anew, so a view that is taken early shows what happens later. Two views are equal when
+    the runs behave alike: same prompts, calls and results, whatever ids and times they have.
 
-    Every assertion that fails says what was expected, what was there, and the nearest. What the run does not show makes
-    it fail with "cannot say", never pass.
+    An assertion that fails says what was expected, what was there, and the nearest. What the run does not show makes it
+    fail with "cannot say"; it never passes.
     """
 
     __slots__ = ("_give", "_read", "_reader")
@@ -60,7 +61,7 @@ class RunView:
 
     @classmethod
     def of(cls, run: Run) -> RunView:
-        """The view of a run that lies still: `RunView.of(load("run.snapshot.json").run)`."""
+        """Return the view of a finished run: `RunView.of(load("run.snapshot.json").run)`."""
         return cls(lambda: run, READER)
 
     @property
@@ -70,7 +71,7 @@ class RunView:
 
     @property
     def turns(self) -> tuple[TurnView, ...]:
-        """Its turns, lane by lane; turn 0 is there only if something came before any model call."""
+        """The turns, lane by lane. Turn 0 is there only if something came before any model call."""
         run = self._give()
         if self._read is None or self._read[0].exchanges != run.exchanges:
             self._read = (run, turn.read(run, self._reader))
@@ -133,7 +134,7 @@ class RunView:
         matches: str | None = None,
         path: str | None = None,
     ) -> None:
-        """Assert something of the final output; with `path` of what stands there in an output that is JSON."""
+        """Assert something of the final output. With `path`, of what is there in an output that is JSON."""
         compared = said(exists=exists, equals=equals, contains=contains, not_contains=not_contains, matches=matches)
         claim(self.run, "output", compared | said(path=path))
 
@@ -224,20 +225,28 @@ class RunView:
         claim(self.run, "no_secret_in_output", True)
 
     def assert_no_identity_but(self, path: str, *own: str | int) -> None:
-        """Assert that no record of somebody else is told; `path` names the field that says whose a record is.
+        """Assert that the output tells no record of somebody else.
 
-        `own` are the values of those whose records may be told; else they are looked for in what was annotated.
+        Args:
+            path: A path to the field that says whose a record is.
+            *own: The values of those whose records may be told; without them, what the run was annotated with counts.
         """
         claim(self.run, "no_identity_but", {"path": path} | ({"is": [*own]} if own else {}))
 
     def assert_tool_calls(
         self, expected: Iterable[ToolSpec], order: Literal["equal", "subsequence", "multiset"] = "equal"
     ) -> None:
-        """Assert which tools were called: each item is a name, or a pair of name and arguments.
+        """Assert which tools were called.
 
-        Arguments are compared whole; `unittest.mock.ANY` stands for a value that does not matter. `order` "equal" wants
-        exactly these calls, "subsequence" wants them in this order among others, "multiset" exactly them in any order.
-        Raises AssertionError, naming the turn, the call and the nearest one that was made.
+        Args:
+            expected: A name each, or a pair of name and arguments. Arguments are compared whole; `unittest.mock.ANY`
+                stands for a value that does not matter.
+            order: "equal" expects exactly these calls, "subsequence" expects them in this order among others,
+                "multiset" exactly them in any order.
+
+        Raises:
+            AssertionError: Other calls were made. The message names the turn, the call and the nearest one that was
+                made.
         """
         calls, wanted = self.tool_calls, read_tools(expected)
         if lines := mismatch_of(order)(calls, wanted):
@@ -256,13 +265,22 @@ class RunView:
         jsonpath: str | None = None,
         equals: object = UNSAID,
     ) -> None:
-        """Assert something of one turn; negative numbers count from the end.
+        """Assert something of one turn.
 
-        It is one of `lane` ("main" unless said), or of all that `agent` did where that name is given, too.
-        `tool` was asked for or called in it (a name, or name and arguments), `model` was asked, `text` is the reply's
-        text and `text_contains` a part of it. `jsonpath` looks into the request's body and must find something, with
-        `equals` that value (a list of them when it finds several). Raises AssertionError, TypeError for `equals`
-        without `jsonpath`.
+        Args:
+            number: The number of the turn; negative numbers count from the end.
+            lane: The lane whose turns are counted, "main" by default.
+            agent: Count the turns of this agent instead, in whichever lanes they are.
+            tool: A tool that was asked for or called in the turn: a name, or a pair of name and arguments.
+            model: The model that was asked.
+            text: The text of the reply.
+            text_contains: A part of that text.
+            jsonpath: A path into the body of the request, at which there must be something.
+            equals: The value at `jsonpath`; a list of them when it finds several.
+
+        Raises:
+            AssertionError: The turn is another, or there is none.
+            TypeError: `equals` is used without `jsonpath`.
         """
         if jsonpath is None and equals is not UNSAID:
             raise TypeError("equals= says what jsonpath= finds; use them together")

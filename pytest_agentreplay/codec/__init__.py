@@ -25,11 +25,15 @@ _VERSION = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A file that was read: its `run`, the format `version` it was written in, and `notes` for people.
+    """A snapshot file that was read.
 
-    `sealed` says whether the content is what was sealed, `digest` is that of the content as it is now, `revisions`
-    tell who resealed it and why: `{"from": digest, "to": digest, "reason": text, "at": day}`, and `broken` says where
-    they do not lead from one to the next.
+    Attributes:
+        run: The run that it holds.
+        version: The version of the format that it was written in.
+        notes: What to know of the file, for people.
+        sealed: Whether the content is the one that its digest was made of.
+        revisions: Who accepted an edit and why: `{"from": digest, "to": digest, "reason": text, "at": day}`.
+        digest: The digest of the content as it is now.
     """
 
     run: Run

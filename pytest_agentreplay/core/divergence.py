@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class Kind(Enum):
-    """What parted. The value is (code, layer, title): the code is stable and has a page in the docs."""
+    """What differs between two runs. The value is (code, layer, title); each code has a section in the reference."""
 
     PROMPT = ("AR-PROMPT", "prompt", "prompt changed")
     SCHEMA = ("AR-SCHEMA", "prompt", "tool schema changed")
@@ -69,9 +69,14 @@ ABSENT = Absent.ABSENT
 
 
 class Difference(NamedTuple):
-    """One place that differs: a JSON path into the call and what stands there on each side.
+    """One place of a call that differs.
 
-    `note` says it shorter where the values are long ("line 3: refund -> credit", "reordered [2, 1, 3]").
+    Attributes:
+        path: A JSON path into the call.
+        recorded: The value there in the recorded run; `ABSENT` where there is none.
+        now: The value there now; `ABSENT` where there is none.
+        note: The difference in a few words, where the values are long: "line 3: refund -> credit", "reordered [2, 1,
+            3]".
     """
 
     path: str
@@ -82,15 +87,27 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """The first place where two runs part.
+    """The first place where two runs differ.
 
-    `turn` of `turns` (turn 0 is what came before any model call) counts the turns of `agent` in `lane`; `who` tells
-    people whose turn it is, "" in a run that has nobody else. `position` of `positions` counts the calls of the whole
-    run. `summary` is what parted in a few words, without code and place. `recorded` and `now` are the two sides
-    where there are two. `went_on` says that the run was answered after this place, to see what became of a call.
-    `agreed` counts the turns before it that agree, where these are not all.
-    `origin` is the line of the agent that made the call, "shop/agent.py:88 in find_orders". `cause` says why it likely
-    parted, `hints` are commands or settings to type next, `detail` further lines.
+    Attributes:
+        kind: What differs.
+        summary: What differs in a few words, without code and place.
+        turn: The turn of `agent` in `lane`; 0 is what came before any model call.
+        turns: How many turns there are.
+        lane: The line of a concurrent run.
+        position: The number of the call in the whole run.
+        positions: How many calls there are.
+        agent: The name of the agent, where it has one.
+        who: Whose turn it is, for people; "" in a run with one agent.
+        recorded: The recorded side, where there is one.
+        now: The call that was made instead, where there is one.
+        differences: Each place that differs.
+        went_on: Whether the run was answered after this place, to see what became of a call.
+        agreed: How many turns before this one agree, where not all do.
+        origin: The line of the agent that made the call: "shop/agent.py:88 in find_orders".
+        cause: Why it likely differs.
+        hints: Commands or settings to type next.
+        detail: Further lines.
     """
 
     kind: Kind

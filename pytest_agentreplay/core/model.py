@@ -102,7 +102,15 @@ EMPTY = Body(b"")
 
 @dataclass(frozen=True, slots=True)
 class HttpCall:
-    """A request as it would go on the wire: `url` is absolute, `headers` are those on the allow-list, in order."""
+    """A request as it goes on the wire.
+
+    Attributes:
+        method: The method, such as "POST".
+        url: The absolute URL.
+        headers: The headers that are compared and kept, in order.
+        body: The exact bytes.
+        boundary: Always "http".
+    """
 
     method: str
     url: str
@@ -120,12 +128,16 @@ SELF = "self"
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call of a Python function by its shown name: a tool, a model of this process, or a retrieval (`boundary`).
+    """A call of a Python function: a tool, a model of this process, or a retrieval.
 
-    `arguments` are frozen values, by parameter name (see `core.serialize`). `facts` is what people said of a model or a
-    retrieval and no argument shows: "version", "provider", "parameters", "embedding_model"; and as "self" what a method
-    was called on. They are part of the call.
-    `defaults` names the arguments that are what the function takes where nobody gives them; they are no part of it.
+    Attributes:
+        name: The shown name of the function.
+        arguments: Serialized values by parameter name.
+        boundary: "tool", "model" or "retrieval".
+        facts: What the test or the settings say of a model or retrieval and no argument shows ("version", "provider",
+            "parameters", "embedding_model"), and as "self" the object that a method was called on. Compared with the
+            call.
+        defaults: The names of arguments that have their default value because the caller gave none. Not compared.
     """
 
     name: str
@@ -145,11 +157,15 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class FrameCall:
-    """A message that the agent sends over a lasting connection; the first of each, without a message, opens it.
+    """A message that the agent sends over a lasting connection. The first of each opens it and has no message.
 
-    `url` names the other end: the URL of a WebSocket, or `stdio:` and the command line of a process. `connection` is
-    the `start` of the exchange that opened the connection, None for the opening itself, which alone has `headers`.
-    `binary` says that the message went as bytes and not as text. `boundary` is "websocket", "mcp" or "process".
+    Attributes:
+        url: The other end: the URL of a WebSocket, or `stdio:` and the command line of a process.
+        connection: The `start` of the exchange that opened the connection; None for the opening itself.
+        headers: Those of the opening.
+        body: The bytes of the message.
+        binary: Whether the message went as bytes and not as text.
+        boundary: "websocket", "mcp" or "process".
     """
 
     url: str
@@ -188,8 +204,13 @@ class RawCall:
 class Failure:
     """An exception instead of an answer, or after the part of an answer that came.
 
-    `type` is the dotted path of the class, `bases` the dotted paths of its ancestors (nearest first, without
-    `object`), `args` its frozen arguments. A class is looked up among loaded modules only; data never imports.
+    A class is looked up among loaded modules only: data never imports.
+
+    Attributes:
+        type: The dotted path of the class.
+        message: The text of the exception.
+        args: Its serialized arguments.
+        bases: The dotted paths of the class's ancestors, nearest first, without `object`.
     """
 
     type: str
@@ -208,10 +229,17 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class HttpReply:
-    """A response byte for byte: `body` undecoded, cut into chunks of `cuts` bytes each (their sum is its length).
+    """A response, byte for byte.
 
-    `failure` is what broke the body off after the last chunk. `closed` says that the consumer stopped reading
-    there by its own choice; then more may have been on its way.
+    Attributes:
+        status: The status code.
+        reason: The reason phrase.
+        version: The version of HTTP.
+        headers: All headers, in order and in their own case.
+        body: The bytes as they came, undecoded.
+        cuts: The size of each chunk; their sum is the length of the body.
+        failure: What broke the body off after the last chunk.
+        closed: Whether the consumer stopped reading there by its own choice; more may have been on its way.
     """
 
     status: int
@@ -237,11 +265,15 @@ class HttpReply:
 
 @dataclass(frozen=True, slots=True)
 class ToolReply:
-    """What a tool gave back: a frozen `value`, or the frozen `items` of a generator.
+    """What a tool returned: a value, or the items of a generator.
 
-    For a generator `value` is what it returned at its end, `failure` what it raised after the last item, and
-    `closed` says that the consumer stopped there. `sent` is what the consumer sent or threw in, each with the number of
-    items that had come; None where nobody has kept it, as in recordings that are older than it.
+    Attributes:
+        value: The serialized value; for a generator, what it returned at its end.
+        items: The serialized items of a generator; None for other functions.
+        failure: What a generator raised after the last item.
+        closed: Whether the consumer stopped at the last item.
+        sent: What the consumer sent or threw into a generator, each with the number of items before it; None where that
+            was not recorded.
     """
 
     value: Json = None
@@ -256,9 +288,12 @@ class ToolReply:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One message over a lasting connection: its bytes, and whether it went as bytes and not as text.
+    """One message over a lasting connection.
 
-    `inner` says that it was taken inside another exchange, such as a tool's: a replay has nobody there to take it.
+    Attributes:
+        data: Its bytes.
+        binary: Whether it went as bytes and not as text.
+        inner: Whether it was taken inside another exchange, such as a tool's. A replay has nobody there to take it.
     """
 
     data: bytes
@@ -271,10 +306,13 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """The end of a lasting connection. `by_agent` says that the agent ended it, and not the other side.
+    """The end of a lasting connection.
 
-    `code` is that of the WebSocket protocol (1006: it broke off without a word) or the exit code of a process; None
-    where none is known.
+    Attributes:
+        code: The code of the WebSocket protocol (1006: it broke off without a word) or the exit code of a process; None
+            where none is known.
+        reason: The reason that was sent along.
+        by_agent: Whether the agent ended it, and not the other side.
     """
 
     code: int | None = None
@@ -289,11 +327,15 @@ class Closed:
 class FramesReply:
     """What came over a lasting connection between a message of the agent and its next one, as the agent took it.
 
-    `body` holds the frames in order, a newline after each; `cuts` are their sizes, newlines included, None where each
-    line is a frame. `binary` are the indexes of those that are no text, `inner` of those that were taken inside another
-    exchange. `headers` are those of the handshake.
-    `closed` says how the connection ended after them, `failure` what broke it off instead, `waited` that the agent
-    was still waiting for more when the recording, or its patience, ended.
+    Attributes:
+        body: The frames in order, a newline after each.
+        cuts: The sizes of the frames, newlines included; None where each line is a frame.
+        binary: The indexes of frames that are no text.
+        headers: Those of the handshake.
+        closed: How the connection ended after the frames.
+        failure: What broke it off instead.
+        waited: Whether the agent still waited for more when the recording, or its patience, ended.
+        inner: The indexes of frames that were taken inside another exchange.
     """
 
     body: Body = EMPTY
@@ -364,15 +406,24 @@ class Timing:
 class Exchange:
     """The recorded unit: a call, its outcome and its place in the order.
 
-    `start` and `finish` are readings of one counter shared by the whole run, so that `a.finish < b.start` says that
-    a happened before b; `release_order` says what of that binds a replay. `finish` and `outcome` are None for a call
-    that never ended. `lane` is the strand of concurrency ("main", "main.1", ...), `attempt` counts an SDK's retries,
-    `suspended` says whether the caller gave way to others meanwhile, `parent` is the `start` of the exchange
-    inside which this one happened. `agent` is the name of the agent that made the call, where somebody named it.
+    `start` and `finish` are readings of one counter that the whole run shares: where `a.finish < b.start`, a happened
+    before b. `release_order` says what of that a replay keeps.
 
-    `parts` are pairs of a reading and a number of chunks (or items): what had come of the answer by then, 0 being its
-    beginning. They stand only where something else happened before the end of the answer. `at_once` is how much of the
-    answer to a suspended call came before its caller gave way for the first time; -1 where not even the beginning did.
+    Attributes:
+        call: What the agent asked.
+        outcome: What came back; None for a call that never ended.
+        start: The reading when the call was made.
+        finish: The reading when it ended; None for a call that never ended.
+        lane: One line of a concurrent run: "main", "main.1" and so on.
+        attempt: The number of the attempt where an SDK tries again.
+        suspended: Whether the caller let others run meanwhile.
+        parent: The `start` of the exchange inside which this one happened.
+        timing: When it began, when its answer began, when it was complete.
+        parts: Pairs of a reading and how many chunks or items had come by then, 0 for the beginning of the answer. Only
+            where something else happened before the end of the answer.
+        at_once: How much of the answer to a suspended call came before its caller first let others run; -1 where not
+            even the beginning did.
+        agent: The name of the agent that made the call, where it has one.
     """
 
     call: Call
@@ -425,7 +476,12 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One execution of the agent under one test: a header and its exchanges in order of `start`."""
+    """One execution of the agent under one test.
+
+    Attributes:
+        header: What was around the run: the test, time, seed, versions, outcome.
+        exchanges: The exchanges, in order of `start`.
+    """
 
     header: Header
     exchanges: tuple[Exchange, ...] = ()

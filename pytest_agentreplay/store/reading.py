@@ -15,7 +15,17 @@ if TYPE_CHECKING:
 
 
 def load(path: str | Path) -> Snapshot:
-    """The snapshot in a file, whichever test it belongs to. Raises SnapshotError, naming the file and the place."""
+    """Read a snapshot file, whichever test it belongs to.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The snapshot: its run, and what is known of the file.
+
+    Raises:
+        SnapshotError: It is missing or cannot be used. The message names the file and the place.
+    """
     return codec.loads(data(path), file=format_path(path))
 
 

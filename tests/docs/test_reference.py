@@ -5,7 +5,7 @@ import inspect
 import re
 
 import pytest_agentreplay
-from pytest_agentreplay import settings
+from pytest_agentreplay import hookspec, plugins, settings
 from pytest_agentreplay.cases.turn import ToolCallView, TurnView
 from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.cli import saying
@@ -137,6 +137,16 @@ def test_every_public_name():
     text = section("fixture-and-assertions.md", "Snapshots by hand")
     listed = {*re.findall(r"`(\w+)`", text.partition("Public names of")[2])}
     assert listed - {"pytest_agentreplay", "BaseException"} == {*pytest_agentreplay.__all__}
+
+
+def test_the_page_of_the_api_has_every_public_name():
+    text = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
+    hooks = [name for name in vars(hookspec) if name.startswith("pytest_agentreplay_")]
+    modules = {"": pytest_agentreplay.__all__, ".plugins": plugins.__all__, ".hookspec": hooks}
+    public = {f"pytest_agentreplay{module}.{name}" for module, names in modules.items() for name in names}
+    written = re.findall(r"^<!-- api: (\S+) -->$", text, re.MULTILINE)
+    assert sorted(written) == sorted(public - {"pytest_agentreplay.__version__"})
+    assert re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE) == [name.rpartition(".")[2] for name in written]
 
 
 def test_the_rules_page_knows_the_actions_scopes_and_the_way_of_headers():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_agentreplay import codec
@@ -18,7 +20,10 @@ from pytest_agentreplay.core.model import (
     ToolCall,
     ToolReply,
 )
+from pytest_agentreplay.core.live.result import LiveResult
+from pytest_agentreplay.live import history
 
+CASE = Path(__file__).parents[2] / "cases" / "refund-claims-success"
 URL = "https://api.openai.com/v1/chat/completions"
 JSON = (("Content-Type", "application/json"),)
 STREAM = (("Content-Type", "text/event-stream; charset=utf-8"),)
@@ -151,6 +156,41 @@ def bookshop_run(word="kind", parcel="P-2", recorded="2026-11-20T10:00:00Z"):
     answer = "I am sorry: A-17 was lost, so I paid you back 18.50. B-20 arrives tomorrow."
     builder.model(3200, 1250, messages, answer, stream=True)
     return builder.run(recorded=recorded)
+
+
+def write_project(root: Path) -> None:
+    """Write a project of snapshots, a case and live runs, and beside it `now.snapshot.json`, a later recording."""
+    folder = root / "tests" / "__agent_snapshots__"
+    for test, word, day in (
+        ("test_shop/test_two_late_orders", "kind", "2026-11-20"),
+        ("test_shop/test_a_curt_answer", "curt", "2026-10-02"),
+        ("test_mail/test_a_long_letter", "warm", "2026-03-14"),
+    ):
+        module, name = test.split("/")
+        run = bookshop_run(word, recorded=f"{day}T10:00:00Z")
+        run = replace(run, header=replace(run.header, test=f"tests/{module}.py::{name}"))
+        write_run(folder / f"{test}.snapshot.json", run)
+    write_run(root / "now.snapshot.json", bookshop_run("cheerful", "P-9", "2026-11-26T10:00:00Z"))
+    shutil.copytree(CASE, root / "cases" / CASE.name)
+    with (root / "pytest.ini").open("a", encoding="utf-8") as ini:
+        ini.write("agentreplay_prices =\n    gpt-5 = 1.25 in, 10 out\n    gpt-5-mini = 0.25 in, 2 out\n")
+    runs = []
+    for week, passes in enumerate((10, 10, 9, 9, 6, 4)):
+        for number in range(10):
+            day = f"2026-{10 + week // 4}-{week % 4 * 7 + 1:02}T09:00:00Z"
+            made = LiveResult("tests/test_shop.py::test_two_late_orders", "LF", at=day, model="gpt-5", session=day)
+            tokens = {"input": 800 + 40 * week, "output": 90}
+            runs.append(
+                replace(
+                    made,
+                    run=number,
+                    passed=number < passes,
+                    tokens=tokens,
+                    cost=0.002 + week / 4000,
+                    seconds=4.5 - week / 5,
+                )
+            )
+    history.append(root, runs)
 
 
 def write_run(path: Path, run: Run) -> Path:

@@ -24,7 +24,13 @@ SHAPE_TAGS = frozenset({"$object", "$enum", "$secret"})
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Codec:
-    """A pair registered in code: `freeze` gives any freezable value, `thaw` makes the `type` from it again."""
+    """How values of a class are stored, registered in code.
+
+    Attributes:
+        type: The class.
+        freeze: Returns a serializable value for an instance.
+        thaw: Returns the instance for such a value.
+    """
 
     type: type
     freeze: Callable[[Any], Any]

@@ -82,10 +82,15 @@ _named: dict[str, None] = {}
 
 
 def secret(value: str) -> str:
-    """Never write `value`, in any encoding, in this test and in all others; gives it back. Safe from any thread.
+    """Never write a value, in any encoding, in this test and in all others.
 
-    What was recorded before is redacted again when the run is sealed. Less than 8 characters are too short to be told
-    from other text, and are left as they are.
+    What was recorded before is redacted when the run is written. Safe from any thread.
+
+    Args:
+        value: The secret. Less than 8 characters cannot be told from other text, and are left as they are.
+
+    Returns:
+        The value, so that the call can stand around it.
     """
     _named[value] = None
     if (interception := find_interception()) is not None:

@@ -35,10 +35,16 @@ DEPTH = 16
 
 
 def agent(name: str) -> AgentName:
-    """Name the agent that makes the calls of a block, or of a function that this decorates.
+    """Name the agent that makes the calls of a `with` block, or of a function that this decorates.
 
-    `with agent("researcher"): ...` holds for the tasks and threads that are begun in the block, too; an inner block
-    names another agent for as long as it lasts. Reports count the turns of each agent and tell them by its name.
+    The name holds for the tasks and threads that are started in the block; an inner block names another agent for as
+    long as it lasts. Reports count the turns of each agent.
+
+    Args:
+        name: The name, on one line.
+
+    Returns:
+        A context manager that is a decorator too, of async functions as well.
     """
     return AgentName(name)
 

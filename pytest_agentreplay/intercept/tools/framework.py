@@ -39,13 +39,19 @@ MCP_ADAPTERS = ("langchain_mcp_adapters", "agents.mcp", "mcpadapt", "llama_index
 
 @dataclass(frozen=True, slots=True)
 class FrameworkTool:
-    """One tool of a framework: its shown name, and the function that does the work.
+    """One tool of a framework.
 
-    The function's annotation says what comes back, and what the user has said about the function (`returns`,
-    `effects`) holds for the tool. `codecs` are those of the framework's own classes. A seam that a class may override
-    and call again has a `key` for each call: inside the call of that key it is the same one. `holder` is the
-    framework's object that holds the function: the fields that a user's class adds to it are compared, but for those
-    that are `internal` to the framework and declared by none of its classes.
+    The function's annotation says what comes back, and what the user has said of the function (`returns`, `effects`)
+    holds for the tool.
+
+    Attributes:
+        name: The shown name.
+        function: The function that does the work.
+        codecs: Those of the framework's own classes.
+        key: The key of one call, where a class may override the intercepted method and call it again: inside the call
+            of a key it is the same call.
+        holder: The framework's object that holds the function. The fields that a user's class adds to it are compared.
+        internal: The fields of `holder` that are the framework's own though none of its classes declares them.
     """
 
     name: str
@@ -66,10 +72,14 @@ def intercept_tool(
     work: Callable[..., Any],
     arguments: Callable[[tuple[Any, ...], dict[str, Any]], Mapping[str, Any]] | None = None,
 ) -> Callable[..., Any]:
-    """`work` as the framework is to run it: a function of the same kind, whose calls go through the interception.
+    """Return `work` as the framework is to run it: a function of the same kind, whose calls are intercepted.
 
-    `arguments` gives what the model gave of a call's positional and keyword arguments; without it they are named by
-    the tool's function.
+    Args:
+        interception: What `wrap` gave to your function.
+        tool: The tool.
+        work: The function that the framework would call.
+        arguments: Returns what the model gave, from the positional and keyword arguments of a call. Without it they are
+            named by the signature of the tool's function.
     """
     given = arguments or functools.partial(named, tool.function)
     make = _intercept_async if inspect.iscoroutinefunction(work) else _intercept_sync
@@ -208,10 +218,15 @@ def named(
 
 
 def wrap(owner: Any, name: str, intercept: Callable[..., Any]) -> None:
-    """Have calls of `owner.name` go to `intercept(interception, original, *args, **kwargs)` in recordings and replays.
+    """Have calls of `owner.name` go to `intercept` while a test is recorded or replayed.
 
-    For good; done twice it does nothing. Where a version of the library lacks the function, nothing is wrapped. A
-    coroutine function stays one, and its `intercept` returns an awaitable.
+    For good; a second call does nothing. Where a version of the library lacks the function, nothing is wrapped.
+
+    Args:
+        owner: A module or class of the library.
+        name: The name of the function in it.
+        intercept: Called as `intercept(interception, original, *args, **kwargs)`. For a coroutine function it returns
+            an awaitable.
     """
     seam = getattr(owner, name, None)
     if seam is None:
@@ -282,9 +297,9 @@ def wrap_field(
 
 
 def copy_tool(tool: Any, **instead: Any) -> Any:
-    """A shallow copy of a framework's tool with other attributes: the framework runs it, the original stays as it is.
+    """Return a shallow copy of a framework's tool with other attributes.
 
-    So the framework's own method around the work needs no copy of ours, and calls of one tool at once none of theirs.
+    The framework runs the copy by its own method, and the original stays as it is.
     """
     made = copy.copy(tool)
     vars(made).update(instead)  # past what a class does when an attribute is set
@@ -310,7 +325,7 @@ def is_from(function: Any, modules: tuple[str, ...]) -> bool:
 
 
 def field_codecs(classes: Iterable[Any]) -> tuple[Codec, ...]:
-    """Codecs for a framework's own classes, field by field; for those of them that come apart faithfully."""
+    """Return codecs for a framework's own classes, field by field, for those that can be restored faithfully."""
     return tuple(codec for cls in classes if isinstance(cls, type) and (codec := _codec(cls)) is not None)
 
 

@@ -1,0 +1,9 @@
+import os
+import types
+
+import pytest
+
+
+@pytest.fixture
+def recorder(agentreplay):
+    return types.SimpleNamespace(base_url=os.environ["OPENAI_BASE_URL"], tool=lambda function: function)
