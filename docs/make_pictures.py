@@ -97,7 +97,7 @@ RECORDED, NOW = "tests/__agent_snapshots__/test_shop/test_two_late_orders.snapsh
 SCREENSHOTS = {
     "viewer": Screenshot((f"agentreplay html {RECORDED} --out run.html",), "run.html"),
     "viewer-comparison": Screenshot(
-        (f"agentreplay html {RECORDED} {NOW} --out pair.html",), "pair.html", height=1000, fragment="#turn-1-in-main.2"
+        (f"agentreplay html {RECORDED} {NOW} --out pair.html",), "pair.html", height=760, fragment="#turn-1-in-main.2"
     ),
     "viewer-index": Screenshot(("agentreplay html --out index.html",), "index.html", height=1000),
 }

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_agentreplay import codec
+from pytest_agentreplay.core.live.result import LiveResult
 from pytest_agentreplay.core.model import (
     Body,
     Exchange,
@@ -20,7 +21,6 @@ from pytest_agentreplay.core.model import (
     ToolCall,
     ToolReply,
 )
-from pytest_agentreplay.core.live.result import LiveResult
 from pytest_agentreplay.live import history
 
 CASE = Path(__file__).parents[2] / "cases" / "refund-claims-success"
