@@ -81,7 +81,7 @@ def render_index(
     today = dt.datetime.now(dt.UTC).date()
     entries = read_inventory(root, paths)
     lacking = Counter(field for entry in entries for field in entry.cold)
-    title = ", ".join(map(format_path, paths)) or root.name
+    title = ", ".join(format_path(path) for path in paths if path != root) or root.name
     data: JsonObject = {
         "kind": "index",
         "title": title,

@@ -158,6 +158,19 @@ def bookshop_run(word="kind", parcel="P-2", recorded="2026-11-20T10:00:00Z"):
     return builder.run(recorded=recorded)
 
 
+def long_run(turns):
+    """Return a run of so many turns, each with a tool; each request holds all messages before it."""
+    builder = RunBuilder()
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Look all orders up."}]
+    for number in range(turns):
+        use = "lookup_order", {"order_id": f"A-{number}"}
+        messages = builder.model(number * 100, 80, messages, f"Now order {number}.", uses=[use])
+        messages = builder.tool(
+            number * 100 + 81, 9, messages, use, {"order_id": number, "note": f"fact {number} " * 20}
+        )
+    return builder.run()
+
+
 def write_project(root: Path) -> None:
     """Write a project of snapshots, a case and live runs, and beside it `now.snapshot.json`, a later recording."""
     folder = root / "tests" / "__agent_snapshots__"

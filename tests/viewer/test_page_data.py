@@ -12,7 +12,7 @@ from pytest_agentreplay import codec, pages
 from pytest_agentreplay.core.model import Body, HttpCall
 from pytest_agentreplay.errors import SnapshotMissing
 from pytest_agentreplay.report.page_data import describe_run
-from tests.support.shown_runs import RunBuilder, bookshop_run, write_run
+from tests.support.shown_runs import RunBuilder, bookshop_run, long_run, write_run
 
 
 def unpack(described):
@@ -25,18 +25,6 @@ def restore(body, texts):
     if isinstance(body, dict):
         return base64.b64decode(body["base64"])
     return "".join(p if isinstance(p, str) else p[2].join(texts[p[0] : p[1] + 1]) for p in body).encode()
-
-
-def long_run(turns):
-    builder = RunBuilder()
-    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Look all orders up."}]
-    for number in range(turns):
-        use = "lookup_order", {"order_id": f"A-{number}"}
-        messages = builder.model(number * 100, 80, messages, f"Now order {number}.", uses=[use])
-        messages = builder.tool(
-            number * 100 + 81, 9, messages, use, {"order_id": number, "note": f"fact {number} " * 20}
-        )
-    return builder.run()
 
 
 def stored(run):
