@@ -132,9 +132,9 @@ def list_recorded(root: Path, paths: Sequence[Path] = ()) -> Iterator[tuple[Path
 
 def walk_recorded(folder: Path) -> Iterator[Path]:
     """Yield the snapshots and cases below `folder`, without those in folders that pytest does not enter either."""
-    for here, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not snapshots.skipped(name))
-        for file in (Path(here) / name for name in sorted(names)):
+    for here, names in snapshots.walk(folder):
+        for file in (here / name for name in names):
+            # Other tools have files of this name, and reading the first bytes of each tells them apart.
             if file.name.endswith(layout.SUFFIX) or (file.name == FILE and is_case_file(file)):
                 yield file
 

@@ -97,9 +97,15 @@ def around(root: Path, place: Path, directory: str) -> list[Path]:
 
 def everywhere(root: Path, directory: str) -> Iterator[Path]:
     """All snapshots of a project, folder by folder."""
-    for here, folders, _ in os.walk(root):
+    for here, _ in walk(root):
+        yield from snapshots_in(here / directory, root)
+
+
+def walk(root: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Yield each folder at or below `root` with the names of its files, sorted; none that pytest does not enter."""
+    for here, folders, names in os.walk(root):
         folders[:] = sorted(name for name in folders if not skipped(name))
-        yield from snapshots_in(Path(here) / directory, root)
+        yield Path(here), sorted(names)
 
 
 def named_by(root: Path, pattern: str) -> list[Path]:

@@ -77,6 +77,7 @@ PLUGINS = (
     Row("freezegun", ("freezegun",), test="freezegun", shown=("freezegun",)),
     Row("time-machine, in the test", ("time-machine",), test="time_machine", shown=("time-machine",)),
     Row("pyinstrument", ("pyinstrument",), test="pyinstrument", shown=("pyinstrument",)),
+    plugin("pytest-github-actions-annotate-failures", "-p pytest_github_actions_annotate_failures.plugin"),
     plugin("langsmith", "-p langsmith.pytest_plugin"),
     plugin("pytest-replay", "-p pytest_replay", note="it owns `--replay`: type `--agentreplay-mode`"),
     plugin("cassetteai", "-p cassetteai.plugin", note="it owns `--replay`: type `--agentreplay-mode`"),

@@ -348,6 +348,8 @@ def check_settings(block):
     types = former_names.ALL_TYPES
     ini = {}
     for key, value in ours.items():
+        if key not in types:  # refused as one that is written
+            continue
         if types.get(key) == "linelist" and isinstance(value, str):
             value = [row.strip() for row in value.splitlines() if row.strip()]
         elif types.get(key) == "bool" and isinstance(value, str):
