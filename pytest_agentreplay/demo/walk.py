@@ -63,7 +63,7 @@ def walk(folder: Path, say: Callable[[str], None], *, width: int = 80, force: bo
     diverged = run(folder, server.url, "--replay=model", width=width)
     say(report(diverged))
     say(f"5  go on by hand: the agent, its test and the snapshot are in {folder}")
-    say(f'   set "{OLD_LINE}" again, and it is green; swap two tools, and read what it says')
+    say(f'   set "{OLD_LINE}" again, and it is green; swap two lines of SCHEMAS, and read what it says')
     fine = recorded.returncode == 0 and replayed.returncode == 0 and untouched
     return fine and diverged.returncode == 1 and "AR-PROMPT" in diverged.stdout
 

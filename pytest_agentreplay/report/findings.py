@@ -159,7 +159,7 @@ def _describe_unreadable(divergence: Divergence, test: str, facts: Mapping[str, 
     file = str(facts.get("file") or "")
     summary, *more = divergence.summary.removeprefix(f"{file}: ").splitlines() or [""]
     lines = [Line("text", text) for text in more]
-    lines.append(Line("cause", "a snapshot that cannot be read is never taken for absent, and never recorded over"))
+    lines.append(Line("text", "a snapshot that cannot be read is never taken for absent, and never recorded over"))
     lines += [*make_snapshot_lines(facts), *_make_hint_lines(divergence)]
     if (file := find_file(facts)) and not divergence.hints:
         lines.append(Line("next", f"agentreplay verify {quoted(file)}", "see what is wrong with it"))

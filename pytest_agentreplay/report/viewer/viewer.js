@@ -259,7 +259,7 @@ function drawFacts(run) {
     [plural(run.turns.filter((turn) => turn.call !== undefined).length, "turn")],
     [plural(run.calls.length, "call")],
     [tokensText([sum(run.turns.map((turn) => tokens(turn)[0])), sum(run.turns.map((turn) => tokens(turn)[1]))])],
-    [duration(Math.max(0, ...run.calls.map((call) => call.end ?? call.start)))],
+    [run.calls.length ? duration(Math.max(...run.calls.map((call) => call.end ?? call.start)) - Math.min(...run.calls.map((call) => call.start))) : ""],
     [run.recorded.slice(0, 10), "recorded"],
     [[...new Set(run.turns.map((turn) => turn.model).filter(Boolean))].join(", ")],
   ];
