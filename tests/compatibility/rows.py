@@ -62,7 +62,7 @@ PLUGINS = (
     Row("unittest.TestCase", test="unittest", shown=("pytest",)),
     Row("subtests", test="subtests", shown=("pytest",)),
     plugin(
-        "hypothesis", "-p _hypothesis_pytestplugin", note="plain tests; a test under `@given` is refused with advice"
+        "hypothesis", "-p _hypothesis_pytestplugin", note="plain tests; a test under `@given` is refused, with advice"
     ),
     plugin("pytest-icdiff", "-p pytest_icdiff"),
     plugin("pytest-clarity", "-p pytest_clarity.plugin"),
@@ -72,20 +72,22 @@ PLUGINS = (
     plugin("inline-snapshot", "-p inline_snapshot.pytest_plugin", test="inline"),
     plugin("syrupy", "-p syrupy", test="transcript"),
     Row("without syrupy and time-machine", words="-p no:syrupy -p no:time_machine", shown=("pytest",)),
-    plugin("pytest-snapshot", "-p pytest_snapshot.plugin -p no:syrupy", note="`-p no:syrupy`: the two clash"),
+    plugin(
+        "pytest-snapshot", "-p pytest_snapshot.plugin -p no:syrupy", note="with `-p no:syrupy`, because the two clash"
+    ),
     Row("blockbuster", ("blockbuster", "pytest-asyncio", "trio"), LOOP, "blockbuster", shown=("blockbuster",)),
     Row("freezegun", ("freezegun",), test="freezegun", shown=("freezegun",)),
     Row("time-machine, in the test", ("time-machine",), test="time_machine", shown=("time-machine",)),
     Row("pyinstrument", ("pyinstrument",), test="pyinstrument", shown=("pyinstrument",)),
     plugin("pytest-github-actions-annotate-failures", "-p pytest_github_actions_annotate_failures.plugin"),
     plugin("langsmith", "-p langsmith.pytest_plugin"),
-    plugin("pytest-replay", "-p pytest_replay", note="it owns `--replay`: type `--agentreplay-mode`"),
-    plugin("cassetteai", "-p cassetteai.plugin", note="it owns `--replay`: type `--agentreplay-mode`"),
+    plugin("pytest-replay", "-p pytest_replay", note="it owns `--replay`: type `--agentreplay-mode=model`"),
+    plugin("cassetteai", "-p cassetteai.plugin", note="it owns `--replay`: type `--agentreplay-mode=model`"),
     plugin(
         "pytest-agentreplay",
         "-p no:agentreplay",
         python="3.12",
-        note="the unrelated project of that name owns the fixture: `-p no:agentreplay -p pytest_agentreplay`",
+        note="an unrelated project that owns the fixture `agentreplay`: with `-p no:agentreplay -p pytest_agentreplay`",
     ),
 )
 
@@ -95,7 +97,7 @@ PLUGINS += (
         tuple(dict.fromkeys(need for row in PLUGINS if not row.clashes for need in row.needs)),
         f"AUTOLOAD -n 2 {LOOP.partition('plugin ')[2]}",
         shown=("pytest",),
-        note="but those that clash",
+        note="except plugins that clash",
     ),
 )
 
@@ -103,7 +105,7 @@ CLIENTS = (
     *("google-genai", "mistralai", "cohere", "groq", "ollama", "huggingface_hub"),
     *("boto3", "requests", "urllib3", "aiohttp"),
 )
-FRAMEWORKS = "tests/plugin/test_framework_tools.py"
+FRAMEWORKS = "tests/plugin/tools/test_framework_tools.py"
 AGENTS = ("langgraph", "openai-agents", "pydantic-ai-slim", "smolagents")
 
 VERSIONS = (
@@ -126,10 +128,15 @@ VERSIONS = (
     version("openai 3", "openai>=3"),
     version("anthropic 0.x", "anthropic<1", agent="anthropic"),
     version("anthropic, newest", "anthropic", agent="anthropic"),
-    Row("litellm", env="litellm", module="tests/plugin/test_litellm.py", shown=("litellm", "openai")),
-    Row("crewai", env="crewai", module="tests/plugin/test_crewai.py", shown=("crewai", "openai")),
-    Row("clients of model APIs, newest", env="clients", module="tests/plugin/test_clients.py", shown=CLIENTS),
-    Row("clients of model APIs, a year old", env="lastyear", module="tests/plugin/test_clients.py", shown=CLIENTS),
+    Row("litellm", env="litellm", module="tests/plugin/clients/test_litellm.py", shown=("litellm", "openai")),
+    Row("crewai", env="crewai", module="tests/plugin/clients/test_crewai.py", shown=("crewai", "openai")),
+    Row("clients of model APIs, newest", env="clients", module="tests/plugin/clients/test_clients.py", shown=CLIENTS),
+    Row(
+        "clients of model APIs, a year old",
+        env="lastyear",
+        module="tests/plugin/clients/test_clients.py",
+        shown=CLIENTS,
+    ),
     Row("agent frameworks, newest", env="frameworks", module=FRAMEWORKS, shown=AGENTS),
     Row("agent frameworks, a year old", env="lastyear", module=FRAMEWORKS, shown=(*AGENTS, "llama-index-core")),
     Row(
@@ -138,9 +145,14 @@ VERSIONS = (
         module="tests/plugin/tools/test_named_framework_tools.py",
         shown=("strands-agents", "autogen-agentchat", "google-adk"),
     ),
-    Row("MCP SDK 1", env="lastyear", module="tests/plugin/test_mcp.py", shown=("mcp",)),
-    Row("MCP SDK 2", env="frameworks", module="tests/plugin/test_mcp.py", shown=("mcp",)),
-    Row("Claude Agent SDK", env="frameworks", module="tests/plugin/test_claude_agent.py", shown=("claude-agent-sdk",)),
+    Row("MCP SDK 1", env="lastyear", module="tests/plugin/mcp/test_mcp.py", shown=("mcp",)),
+    Row("MCP SDK 2", env="frameworks", module="tests/plugin/mcp/test_mcp.py", shown=("mcp",)),
+    Row(
+        "Claude Agent SDK",
+        env="frameworks",
+        module="tests/plugin/clients/test_claude_agent.py",
+        shown=("claude-agent-sdk",),
+    ),
     version("the lowest of everything", shown="pytest pydantic openai", env="lowest"),
     version("installed from the wheel", shown="frozen-agentreplay", editable=False),
     version("installed as editable", shown="frozen-agentreplay"),

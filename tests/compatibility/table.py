@@ -95,11 +95,11 @@ def tried(row: Row, folder: Path) -> dict[str, object]:
 
 def rendered(results: dict[str, dict[str, object]], rows: tuple[Row, ...]) -> str:
     """A table in Markdown; no cell is empty."""
-    lines = ["| beside | record | replay | divergence report | tried with |", "| --- | --- | --- | --- | --- |"]
+    lines = ["| with | record | replay | divergence report | tested versions |", "| --- | --- | --- | --- | --- |"]
     for row in rows:
         found = results.get(row.name)
         if found is None:
-            marks, told = ["not yet"] * 3, f"in {row.elsewhere}; no run of it is kept here"
+            marks, told = ["not yet"] * 3, f"only in {row.elsewhere}"
         else:
             marks = ["yes" if found[step] else "NO" for step in STEPS]
             told = f"{found['with']}, Python {found['python']}, {found['system']}, {found['on']}"

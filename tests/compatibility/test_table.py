@@ -39,7 +39,7 @@ def test_a_row_that_fell_short_says_no_and_one_that_was_not_tried_says_so(table)
     steps = {"record": True, "replay": False, "divergence": True}
     shown = table.rendered({"a": {"with": "x 1", "python": "3", "system": "S", "on": "D", **steps}}, rows)
     assert "| a | yes | NO | yes | x 1, Python 3, S, D |" in shown
-    assert "| b | not yet | not yet | not yet | in CI's matrix; no run of it is kept here |" in shown
+    assert "| b | not yet | not yet | not yet | only in CI's matrix |" in shown
 
 
 def test_every_plugin_and_environment_of_the_suite_has_a_row(table):

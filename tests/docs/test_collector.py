@@ -33,6 +33,7 @@ def test_what_is_wrong_fails(page):
         block("json", "{'a': 1}\n"),
         block("python", "assert 1 == 2\n"),
         block("python", "def broken(:\n", "shop.py"),
+        block("python", "def broken(:\n", reason="it needs a library"),
         block("diff", "-old\n+new\n", "shop.py"),
         block("diff", "-old\n+new\n"),
         block("console", "$ false\n"),

@@ -10,7 +10,7 @@ A block is known by the language of its fence, and by a title:
     ```ini, ```toml               settings, resolved strictly
     ```yaml, ```json              parsed; the `run:` steps of a workflow are checked as sh
 
-`<!-- not run: reason -->` right above a fence leaves it out, `<!-- in a checkout -->` runs it in a copy of this
+`<!-- not run: reason -->` right above a fence leaves it out (Python is compiled all the same), `<!-- in a checkout -->` runs it in a copy of this
 repository, `<!-- the model drifts -->` has the model ask for no refund while its commands run. `<!-- starts from: page.md -->` lays the files of another page out first, `<!-- brings: file -->` a file that
 the repository ships. Whatever is none of these fails.
 """
@@ -111,7 +111,7 @@ def model(body, number):
     plan = [Ask("lookup_order", {"order_id": order})] if "lookup_order" in offered else []
     if "refund" in offered and "money back" in question:
         plan.append(Ask("refund", {"order_id": "A-17", "amount": 18.5}))
-    done = sum(message["role"] == "tool" for message in said)
+    done = sum(message["role"] == "tool" or "tool_result" in str(message["content"]) for message in said)
     if done < len(plan):
         return plan[done]
     if not plan:
@@ -144,6 +144,8 @@ class PlayedPage:
             "PYTEST_ADDOPTS": "-p no:cacheprovider -W error -W ignore::ResourceWarning --strict-config --strict-markers",
             "OPENAI_BASE_URL": f"{server.url}/v1",
             "OPENAI_API_KEY": "sk-desk-0123456789abcdef",
+            "ANTHROPIC_BASE_URL": server.url,
+            "ANTHROPIC_API_KEY": "sk-ant-desk-0123456789abcdef",
             "MODEL_URL": server.url,
             "COLUMNS": "80",
             "NO_COLOR": "1",
@@ -173,6 +175,8 @@ class PlayedPage:
         match block.kind:
             case "left out":
                 assert len(block.reason) > 10, f"{block.where}: say why it is not run"
+                if block.language == "python":
+                    compile(block.text, block.where, "exec")
             case "file":
                 self.lay(block)
             case "edit":
