@@ -111,7 +111,7 @@ def model(body, number):
     plan = [Ask("lookup_order", {"order_id": order})] if "lookup_order" in offered else []
     if "refund" in offered and "money back" in question:
         plan.append(Ask("refund", {"order_id": "A-17", "amount": 18.5}))
-    done = sum(message["role"] == "tool" or "tool_result" in str(message["content"]) for message in said)
+    done = sum(message["role"] == "tool" or "tool_result" in str(message.get("content")) for message in said)
     if done < len(plan):
         return plan[done]
     if not plan:
