@@ -230,7 +230,7 @@ def redacted_copies(contents: Mapping[str, bytes], policy: Policy, environ: Mapp
 def resealed(snapshot: Snapshot, review: Review) -> bytes:
     """Return the file of the redacted run, with the revision that says so. Raises SnapshotEdited."""
     if not snapshot.sealed:
-        raise SnapshotEdited("was edited after it was sealed; agentreplay verify says where", file=RUN)
+        raise SnapshotEdited("was edited after it was recorded; agentreplay verify says where", file=RUN)
     digest = codec.loads(codec.dumps(review.run), file=RUN).digest
     revision: JsonObject = {"from": snapshot.digest, "to": digest, "reason": REASON}
     return codec.dumps(review.run, revisions=[*snapshot.revisions, revision]).encode()

@@ -54,7 +54,7 @@ def read(file: Path, words: Collection[str] | None = ()) -> Case:
 
 
 def frozen(case: Case, *, strict: bool, largest: int = files.LARGEST) -> codec.Snapshot:
-    """The run that is frozen beside a case. `strict` refuses one that was edited after it was sealed.
+    """The run that is frozen beside a case. `strict` refuses one that was edited after it was recorded.
 
     Raises SnapshotError, CaseError where there is none.
     """
@@ -69,5 +69,5 @@ def frozen(case: Case, *, strict: bool, largest: int = files.LARGEST) -> codec.S
         raise CaseError(advice, file=case.file) from None
     snapshot = codec.loads(content, file=format_path(file))
     if strict and not snapshot.sealed:
-        raise SnapshotEdited("was edited after it was sealed; agentreplay verify says where", file=format_path(file))
+        raise SnapshotEdited("was edited after it was recorded; agentreplay verify says where", file=format_path(file))
     return snapshot

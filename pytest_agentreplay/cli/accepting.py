@@ -98,7 +98,7 @@ def reseal(file: Path, reason: str) -> int:
         return complain("--reason: say it in one line of plain text; it is kept in the file", USAGE)
     text = reading.data(file)
     if codec.loads(text, file=format_path(file)).sealed:
-        return complain(f"{format_path(file)}: is sealed as it stands", NOTHING)
+        return complain(f"{format_path(file)}: was not edited after it was recorded", NOTHING)
     new = codec.reseal(text, reason, file=format_path(file), at=f"{datetime.now(UTC):%Y-%m-%d}")
     files.write_if_unchanged(file, new, hashlib.sha256(text).hexdigest())
     say(f"{format_path(file)}: sealed again: {reason}")

@@ -1,4 +1,4 @@
-"""The verbs about whole folders of snapshots: whether they are whole and sealed, locking them, signing the lock."""
+"""The verbs about whole folders of snapshots: whether they are whole and unedited, locking them, signing the lock."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def verify(options: argparse.Namespace) -> int:
 
 
 def verified(file: Path) -> int:
-    """Say whether one snapshot is whole and sealed, and who has resealed it."""
+    """Say whether one snapshot is whole and unedited, and who has resealed it."""
     try:
         data = reading.data(file)
         snapshot = codec.loads(data, file=format_path(file))
@@ -80,10 +80,10 @@ def verified(file: Path) -> int:
     except SnapshotError as error:
         return warn(error, USAGE if isinstance(error, SnapshotMissing) else DAMAGED)
     if edited:
-        return warn(f"{format_path(file)}: edited after it was sealed: {', '.join(edited)}", DAMAGED)
+        return warn(f"{format_path(file)}: edited after it was recorded: {', '.join(edited)}", DAMAGED)
     if snapshot.broken:
         return warn(f"{format_path(file)}: {snapshot.broken}; restore the file from git", DAMAGED)
-    tell(f"{format_path(file)}: whole and sealed")
+    tell(f"{format_path(file)}: whole and unedited")
     for revision in snapshot.revisions:
         day = f" {revision['at']}" if revision.get("at") else ""
         tell(f"    resealed{day}: {revision.get('reason', '')}")

@@ -63,7 +63,7 @@ def show(options: argparse.Namespace) -> int:
     snapshot = reading.load(options.file)
     notes = [*snapshot.notes]
     if not snapshot.sealed:
-        notes.append(f"this snapshot was edited after it was sealed; agentreplay verify {path} says where")
+        notes.append(f"this snapshot was edited after it was recorded; agentreplay verify {path} says where")
     try:
         if options.raw:
             write_raw(run_view.list_raw(snapshot.run, options.turn))

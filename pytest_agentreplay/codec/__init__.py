@@ -126,7 +126,7 @@ def restated(text: str | bytes, test: str, *, file: str) -> str:
     snapshot = loads(data, file=file)
     if not snapshot.sealed:
         message = (
-            f"was edited after it was sealed; if the edit is meant: agentreplay accept {file} --edited --reason WHY"
+            f"was edited after it was recorded; if the edit is meant: agentreplay accept {file} --edited --reason WHY"
         )
         raise SnapshotEdited(message, file=file)
     if snapshot.version == v0_9.VERSION:

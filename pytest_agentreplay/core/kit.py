@@ -249,7 +249,7 @@ def about(run: Run, digest: str, *, sealed: bool) -> Iterator[KitField]:
     yield fitting(group, "trace", f"{trace.get('trace_id')}, span {trace.get('span_id')}", trace)
     taken = table(table(kit, "redactions"), "placeholders")
     yield fitting(group, "redacted", ", ".join(f"{what} {count}" for what, count in taken.items()), taken)
-    seal = f"sha256 {digest[:12]}" if sealed else "edited after it was sealed"
+    seal = f"sha256 {digest[:12]}" if sealed else "edited after it was recorded"
     yield KitField(group, "digest", Status.CAPTURED if sealed and digest else Status.ABSENT, seal if digest else "")
 
 
@@ -373,7 +373,7 @@ def graded(run: Run, *, sealed: bool) -> tuple[Grade, list[str]]:
         return Grade.COLD, ["no call came back" if run.exchanges else "no call was recorded"]
     if "status" not in run.header.outcome:
         return Grade.C, ["it does not say how the test ended: the recording was cut short, or comes from elsewhere"]
-    reasons = [] if sealed else ["it was edited after it was sealed"]
+    reasons = [] if sealed else ["it was edited after it was recorded"]
     reasons += [
         f"tool {text_of(one, 'tool')} ran unseen, and runs again: freeze it" for one in entries(kit, "unfrozen")
     ]

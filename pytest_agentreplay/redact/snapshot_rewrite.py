@@ -37,7 +37,7 @@ def reviewed(file: Path, data: bytes, policy: Policy, environ: Mapping[str, str]
     snapshot = codec.loads(data, file=format_path(file))
     if not snapshot.sealed:
         how = f"agentreplay accept {quoted(format_path(file))} --edited --reason WHY"
-        raise SnapshotEdited(f"was edited after it was sealed; if the edit is meant: {how}", file=format_path(file))
+        raise SnapshotEdited(f"was edited after it was recorded; if the edit is meant: {how}", file=format_path(file))
     return snapshot, Review(snapshot.run, data, policy, environ)
 
 

@@ -133,7 +133,7 @@ def count_recordings(recorded: Sequence[tuple[SessionSummary, RecordingSummary]]
     counts = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
     failed = sum(recording.outcome == "failed" for _, recording in recorded)
     counts += f", {failed} failed" if failed else ""
-    proven = all(recording.proof for _, recording in recorded if recording.verdict != "nothing crossed")
+    proven = all(recording.proof for _, recording in recorded if recording.verdict != "without calls")
     replays = f", {'these' if others else 'all'} {'end as recorded' if failed else 'replay'}" if proven else ""
     tests = count_tests([summary for summary, _ in recorded])
     return f"recorded {tests} ({counts}{replays})" + (", and others:" if others else "")
@@ -194,7 +194,7 @@ def format_recording_verdict(
                 yield f"          to see what differs:   agentreplay diff {quoted(file)} {quoted(pending)}"
         case "kept":
             pass  # another process was first: `make_differing_notices`
-        case "nothing crossed":
+        case "without calls":
             # Without a line: it looks at what a fixture has done, or was run only because it has no snapshot.
             if recording.gaps or not (summary.uses or recording.missing):
                 yield f"recorded  nothing: {summary.test} made no call that a boundary knows{proof}"

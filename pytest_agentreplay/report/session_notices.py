@@ -167,7 +167,7 @@ def make_edited_notices(replays: Replays, here: Path) -> Iterator[Notice]:
             path = near(Path(summary.file), here)
             command = f"agentreplay accept {quoted(path)} --edited --reason WHY"
             yield make_error(
-                f"edited    {path}: {', '.join(replay.edited)} was edited after it was sealed",
+                f"edited    {path}: {', '.join(replay.edited)} was edited after it was recorded",
                 f"          if that is meant (CI refuses it till then):   {command}",
             )
 

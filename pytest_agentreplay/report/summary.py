@@ -13,7 +13,7 @@ T = TypeVar("T")
 # In the metadata of a field, the dataclass of its value or of each of its values.
 KIND = "kind"
 
-RecordingVerdict: TypeAlias = Literal["created", "replaced", "pending", "kept", "nothing crossed", "not written"]
+RecordingVerdict: TypeAlias = Literal["created", "replaced", "pending", "kept", "without calls", "not written"]
 AdoptionVerdict: TypeAlias = Literal["adopted", "to be adopted", "left", "nothing changed", "not written"]
 
 
@@ -99,7 +99,7 @@ class RecordingSummary:
     @property
     def is_new(self) -> bool:
         """Whether a replay has to show what comes of it: a new snapshot, or only what no boundary took."""
-        return self.verdict in {"created", "replaced"} or (self.verdict == "nothing crossed" and bool(self.gaps))
+        return self.verdict in {"created", "replaced"} or (self.verdict == "without calls" and bool(self.gaps))
 
     @property
     def went_well(self) -> bool:
@@ -146,7 +146,7 @@ class ReplaySummary:
         vanished: Calls that were begun and given up when recorded, and are not made now.
         changed: Files that the test depends on and that changed.
         without_content: Calls that an older release recorded by the classes of their arguments.
-        edited: Sections of the snapshot that were edited after it was sealed.
+        edited: Sections of the snapshot that were edited after it was recorded.
         recurs: The date of the recording, of a test that fails as it did then.
         expect: How a test that keeps its failure ended.
         written: Tools that change something and whose code did not run.

@@ -54,7 +54,7 @@ def write_turns(run: Run, writer: TranscriptWriter) -> str:
     lanes: dict[str, list[str]] = {}
     for turn in turns(run, READER):
         lanes.setdefault(turn.lane, []).append("\n".join(writer.format_turn(turn)))
-    first, *others = list(lanes.values()) or [["(nothing crossed a boundary)"]]
+    first, *others = list(lanes.values()) or [["(no call was intercepted)"]]
     for number, texts in enumerate(sorted(others), 2):
         for head, newline, rest in (text.partition("\n") for text in texts):
             first.append(f"{head}  lane {number}{newline}{rest}")

@@ -141,7 +141,7 @@ def read_changed(file: Path, before: bytes | None) -> ReviewedRun:
     try:
         snapshot = reading.load(file)
         if not snapshot.sealed:
-            return ReviewedRun(file, None, problem=f"edited after it was sealed: agentreplay verify {quoted(name)}")
+            return ReviewedRun(file, None, problem=f"edited after it was recorded: agentreplay verify {quoted(name)}")
         old = None if before is None else codec.loads(before, file=f"HEAD:{name}").run
     except SnapshotError as error:
         return ReviewedRun(file, None, problem=str(error).removeprefix(f"{name}: "))

@@ -126,7 +126,7 @@ class RecordingSession(RunSession):
             self._keep_journal(False)
         elif not self.recorder.list_exchanges():
             gaps = tuple(entry.line() for entry in self.watch.ledger)
-            self.note(verdict="nothing crossed", gaps=gaps, outcome=str(ended.outcome()["status"]))
+            self.note(verdict="without calls", gaps=gaps, outcome=str(ended.outcome()["status"]))
             self._keep_journal(False)
         else:
             try:
@@ -370,7 +370,7 @@ class FixtureRecording(RecordingSession):
             if not self._is_kept_by_another():
                 raise
             return self.find_late_calls()
-        if self.recording.verdict == "nothing crossed":
+        if self.recording.verdict == "without calls":
             models = [entry.line() for entry in self.watch.ledger if is_model_host(entry.target.partition(":")[0])]
             self.note(gaps=(*models,))
             self.summary = replace(self.summary, silent=not models)

@@ -65,7 +65,7 @@ def choose_session(
         snapshot = store.load(place.snapshot, place.test)
         edited = [] if snapshot.sealed else store.edited(place.snapshot)  # reads the file again: rarely needed
         if edited and (settings.strict or settings.adopt):
-            reason = f"{', '.join(edited)} was edited after it was sealed"
+            reason = f"{', '.join(edited)} was edited after it was recorded"
             raise SnapshotEdited(reason, file=format_path(place.snapshot))
     except SnapshotMissing:
         if settings.record_missing and settings.trial is None:

@@ -57,7 +57,7 @@ class FolderContents:
         return [*self.unreadable.values(), *(f"{path}: {EDITED}" for path in edited)]
 
 
-EDITED = "was edited after it was sealed"
+EDITED = "was edited after it was recorded"
 
 
 def look(folder: Path) -> FolderContents:

@@ -386,24 +386,24 @@ def test_a_rule_that_cannot_be_meant_is_usage_and_rules_that_cannot_be_read_are_
 def test_verify_looks_at_files_and_folders_and_names_what_was_edited(typed, recorded):
     for words in ([SNAPSHOT], ["."], ["__agent_snapshots__", SNAPSHOT]):
         told = typed("verify", *words)
-        assert (told.code, f"{SNAPSHOT}: whole and sealed\n" in told.out) == (SAME, True)
+        assert (told.code, f"{SNAPSHOT}: whole and unedited\n" in told.out) == (SAME, True)
     (recorded.root / "empty").mkdir()
     none = typed("verify", "empty")
     assert (none.code, "no *.snapshot.json below empty" in none.err) == (NOTHING, True)
     edit_snapshot(recorded)
-    edited = f"agentreplay: {SNAPSHOT}: edited after it was sealed: exchange 5\n"
+    edited = f"agentreplay: {SNAPSHOT}: edited after it was recorded: exchange 5\n"
     assert typed("verify", SNAPSHOT) == (DAMAGED, "", edited)
     recorded.home.with_name("test_z.snapshot.json").write_bytes(recorded.kept[SNAPSHOT])
     recorded.home.write_bytes(recorded.kept[SNAPSHOT][:-200])
     told = typed("verify", ".")
-    assert (told.code, "test_z.snapshot.json: whole and sealed" in told.out) == (DAMAGED, True)
+    assert (told.code, "test_z.snapshot.json: whole and unedited" in told.out) == (DAMAGED, True)
     assert told.err.startswith(f"agentreplay: {SNAPSHOT}: ")
 
 
 def test_reseal_keeps_the_reason_and_does_nothing_twice(typed, recorded):
     reseal = ("accept", SNAPSHOT, "--edited", "--reason")
     again = typed(*reseal, WHY)
-    assert (again.code, "is sealed as it stands" in again.err) == (NOTHING, True)
+    assert (again.code, "was not edited after it was recorded" in again.err) == (NOTHING, True)
     edit_snapshot(recorded)
     unsaid = typed(*reseal, " ")
     assert (unsaid.code, "--reason" in unsaid.err) == (USAGE, True)

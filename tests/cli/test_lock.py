@@ -81,7 +81,7 @@ def test_an_edited_or_broken_snapshot_is_not_locked_and_where_there_is_nothing_t
     edit(root / ONE)
     told = typed("verify", "--lock")
     assert (told.code, told.out, (root / "agentreplay.lock").exists()) == (DAMAGED, "", False)
-    assert f"{ONE}: was edited after it was sealed" in told.err
+    assert f"{ONE}: was edited after it was recorded" in told.err
     assert "agentreplay accept FILE --edited --reason WHY" in told.err
     (root / ONE).write_text("{", encoding="utf-8")
     assert typed("verify", "--lock").code == DAMAGED
@@ -104,11 +104,11 @@ def test_verify_shows_who_has_resealed_and_why(root, typed):
     assert typed("accept", "--edited", ONE, "--reason", "and again").code == SAME
     told = typed("verify", ONE)
     resealed = r"    resealed \d{4}-\d\d-\d\d: "
-    wanted = rf"{re.escape(ONE)}: whole and sealed\n{resealed}the carrier changed its words\n{resealed}and again\n"
+    wanted = rf"{re.escape(ONE)}: whole and unedited\n{resealed}the carrier changed its words\n{resealed}and again\n"
     assert told.code == SAME
     assert re.fullmatch(wanted, told.out)
     edit(root / ONE, "and again", "and again by Bob")
-    assert typed("verify", ONE) == (DAMAGED, "", f"agentreplay: {ONE}: edited after it was sealed: the revisions\n")
+    assert typed("verify", ONE) == (DAMAGED, "", f"agentreplay: {ONE}: edited after it was recorded: the revisions\n")
     doc = json.loads((root / ONE).read_text("utf-8"))
     sealed = seal_digest.sealed(doc, doc.pop("integrity")["revisions"][::-1])
     (root / ONE).write_text(sealed, encoding="utf-8", newline="")

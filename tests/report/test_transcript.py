@@ -79,7 +79,7 @@ def test_a_run_reads_turn_by_turn_and_another_result_changes_its_lines_alone_ids
     other = order_run("zz", recorded="2026-11-20T10:00:00Z", clock=5, seed=9)
     other = replace(other, exchanges=tuple(replace(x, timing=Timing(1, 2, 99 + x.start)) for x in other.exchanges))
     assert write_transcript(other) == GOLDEN
-    assert write_transcript(Run(Header("t"))) == "(nothing crossed a boundary)\n"
+    assert write_transcript(Run(Header("t"))) == "(no call was intercepted)\n"
     lost = write_transcript(order_run(status="lost"))
     assert [pair for pair in zip(GOLDEN.splitlines(), lost.splitlines(), strict=True) if pair[0] != pair[1]] == [
         ('    {"status":"shipped"}', '    {"status":"lost"}'),

@@ -95,7 +95,7 @@ def reseal(folder):
         (lambda f: shutil.copy(f / "a/x/three.snapshot.json", f / "a/four.snapshot.json"), ["a/four.snapshot.json: is new"]),
         (rename, ["b/x/one.snapshot.json: was renamed to b/x/uno.snapshot.json"]),
         (swap, [f"{ONE}: holds what was locked as {TWO}", f"{TWO}: holds what was locked as {ONE}"]),
-        (edit, ["b/x/one.snapshot.json: was edited after it was sealed"]),
+        (edit, ["b/x/one.snapshot.json: was edited after it was recorded"]),
         (reseal, ["b/x/one.snapshot.json: is another one"]),
         (put(snapshot("test_b/x/one.py::test", "9", "9")), ["b/x/one.snapshot.json: is another one"]),
         (put("{"), ["one.snapshot.json: 1:2: not JSON any more"]),

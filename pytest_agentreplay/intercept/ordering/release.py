@@ -458,7 +458,7 @@ class ReleaseQueue(AnswerOrder):
         return None if missing is None else ReleaseEvent(missing.start, missing.start, END, missing.timing.start)
 
     def _hand_over(self, event: ReleaseEvent, waiter: Waiter) -> None:
-        # A task gets its answer part by part also where nothing crossed in between: other tasks may have run.
+        # A task gets its answer part by part also where no other call was made in between: other tasks may have run.
         if waiter.idle is not None and waiter.chunks < event.chunks:
             event = event._replace(chunks=waiter.chunks)
         self.schedule.come(event)

@@ -341,7 +341,7 @@ def test_secrets_are_not_shown_and_a_frozen_run_that_was_edited_is_no_evidence_o
     plain = 'return "The refund failed." if'
     with edited(docket.project, "shop.py", plain, 'return "Here is your refund " + os.environ["MODEL_API_KEY"] if'):
         done = docket.pytest("-vv", "-rA", agent="fixed", CI="1", COLUMNS="200")
-    told = "FAILED edited edited - cases/edited/run.snapshot.json: was edited after it was sealed"
+    told = "FAILED edited edited - cases/edited/run.snapshot.json: was edited after it was recorded"
     assert missing(done, told) == [], done.stdout
     assert "[[redacted:" in done.stdout
     assert docket.project.environ["MODEL_API_KEY"] not in done.stdout + done.stderr

@@ -70,7 +70,7 @@ def edit(project, test="two"):
 def test_an_unsealed_edit_is_told_at_home_refused_where_it_is_strict_and_sealed_by_a_command(unlocked):
     name = edit(unlocked)
     home = passed(unlocked.run())
-    assert f"edited    {name}: exchange 5 was edited after it was sealed" in home.stdout
+    assert f"edited    {name}: exchange 5 was edited after it was recorded" in home.stdout
     command = re.search(rf"agentreplay (accept {re.escape(name)} --edited --reason \S+)", home.stdout)[1]
     for words, environ in ((["--replay=model"], {}), ([], {"CI": "1"})):
         done = unlocked.run(*words, **environ)
@@ -78,7 +78,7 @@ def test_an_unsealed_edit_is_told_at_home_refused_where_it_is_strict_and_sealed_
         assert "1 failed, 2 passed" in done.stdout
         assert "[AR-UNREADABLE]" in done.stdout
         told = flat(done).replace("snapshot cannot be used: ", f"{name}: ")
-        assert f"{name}: exchange 5 was edited after it was sealed" in told
+        assert f"{name}: exchange 5 was edited after it was recorded" in told
         assert f"agentreplay accept {name} --edited --reason WHY" in told
     passed(unlocked.command(*command.split()))
     assert "edited" not in passed(unlocked.run(CI="1")).stdout
@@ -96,7 +96,7 @@ def test_without_a_seal_or_with_another_header_a_snapshot_counts_as_edited(unloc
     file.write_text(json.dumps(doc, indent=1), encoding="utf-8")
     refused = unlocked.run("-k", "two", CI="1")
     assert refused.returncode == 1
-    assert "was edited after it was sealed" in flat(refused)
+    assert "was edited after it was recorded" in flat(refused)
     warned = passed(unlocked.run("-q", "-k", "two"))
     assert f"edited    {file.relative_to(unlocked.root).as_posix()}: {said}" in warned.stdout
 

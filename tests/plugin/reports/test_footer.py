@@ -129,7 +129,7 @@ def test_a_test_whose_only_contact_no_boundary_takes_is_listed_and_shown_not_to_
     project.write(test_shop=UNSEEN)
     done = passed(project.record("-q"))
     lines = [re.sub(r":[0-9]+ from", ":0 from", line) for line in done.stdout.splitlines()]
-    assert "recorded 1 test (1 nothing crossed, these replay), and others:" in lines
+    assert "recorded 1 test (1 without calls, these replay), and others:" in lines
     for test, gap in {
         "child": "1 child process true from test_shop.py:5 in test_child",
         "socket": "1 connect to 127.0.0.1:0 from test_shop.py:9 in test_socket",
