@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_agentreplay.errors import SettingsError
+from pytest_agentreplay.runs.fixture_handle import AgentReplay
 from pytest_agentreplay.settings import MARKER, Settings, resolve
 from pytest_agentreplay.settings.former_names import INI_TYPES, KEYWORDS
 from tests.support.small_projects import furnished, passed
@@ -160,3 +161,8 @@ def test_pytest_reads_former_names_without_a_complaint_and_says_once_what_to_wri
         at = rows.index(f"renamed   {name} works until 0.2; write instead:")
         assert rows[at + 1] == f"          {line}"
         assert sum(name in row for row in rows) == 1
+
+
+def test_the_former_name_of_keep_file_warns_and_works(tmp_path):
+    with pytest.warns(DeprecationWarning, match="is now agentreplay.keep_file"):
+        assert AgentReplay(None, tmp_path).fixture_file("x.json") == tmp_path / "x.json"

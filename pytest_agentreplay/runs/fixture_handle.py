@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
@@ -160,9 +161,18 @@ class AgentReplay:
         if self._run_session is not None:
             self._run_session.annotations.update(facts)
 
+    def keep_file(self, path: str | PathLike[str]) -> Path:
+        """Keep the hash of a file that the run depends on; a replay reports its change. Return its path.
+
+        Args:
+            path: The path from the project's root.
+        """
+        return self._root / path if self._run_session is None else self._run_session.keep_file(path)
+
     def fixture_file(self, path: str | PathLike[str]) -> Path:
-        """A file that the run depends on, from the project's root: its hash is kept, and a replay tells its change."""
-        return self._root / path if self._run_session is None else self._run_session.fixture_file(path)
+        """Return `keep_file(path)`: the former name, removed in 0.2."""
+        warnings.warn("agentreplay.fixture_file is now agentreplay.keep_file", DeprecationWarning, stacklevel=2)
+        return self.keep_file(path)
 
     def secret(self, value: str) -> str:
         """Never write `value`, in any encoding; gives it back."""

@@ -379,7 +379,7 @@ class RunSession:
     def media(self, near: Near) -> None:
         """Let `near` say which pictures, sounds and files of requests are near enough; only a replay calls it."""
 
-    def fixture_file(self, path: str | PathLike[str]) -> Path:
+    def keep_file(self, path: str | PathLike[str]) -> Path:
         """Keep the hash of a file that the test depends on. Return its path."""
         file = self.place.root / path
         self.fixtures |= declared.digests(self.place.root, [str(path)])

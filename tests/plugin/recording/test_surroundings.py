@@ -85,7 +85,7 @@ def test_traced(agentreplay):
 
 def test_sorts(agentreplay):
     agentreplay.annotate(new_prompt=False, tenant="acme")
-    assert agentreplay.fixture_file("data/rates.json").read_text() != ""
+    assert agentreplay.keep_file("data/rates.json").read_text() != ""
     agent.ask(agent.PROMPT)
 
 def test_real_time_is_back():
@@ -234,7 +234,7 @@ def test_a_green_replay_tells_of_changed_files(made, elsewhere):
     assert "kept file data/orders-3.json is new" in done.stdout
 
 
-def test_in_mode_off_a_fixture_file_is_where_it_was(made, tmp_path):
+def test_in_mode_off_a_kept_file_is_where_it_was(made, tmp_path):
     passed(made.child("pytest", *made.options, "--replay=off", "-k", "sorts", made.root, cwd=tmp_path))
 
 
