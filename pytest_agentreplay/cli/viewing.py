@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay import pages
 from pytest_agentreplay.cli.saying import SAME, USAGE, complain, say
+from pytest_agentreplay.cli.showing import find_run
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import root_above
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 def add_verbs(verbs: Verbs) -> None:
     """Declare `html`."""
     html_verb = verbs.add("html", html, "a page that shows a run, two runs side by side, or all of a project")
-    html_verb.paths("a snapshot, two of them, or a folder (default: the project)", exist=False)
+    html_verb.paths("snapshots, cases or ids of tests, one or two; or a folder (default: the project)", exist=False)
     out = Path("agentreplay.html")
     html_verb.value("--out", "PAGE", "the file to write (default: agentreplay.html)", type=Path, default=out)
     html_verb.flag("--force", "write over a file that is no page of agentreplay")
@@ -28,7 +29,7 @@ def add_verbs(verbs: Verbs) -> None:
 
 def html(options: argparse.Namespace) -> int:
     """`agentreplay html FILE | A B | DIR [--out PAGE.html] [--force]`."""
-    paths: list[Path] = options.paths or [root_above(Path.cwd())]
+    paths: list[Path] = [find_run(path) for path in options.paths] or [root_above(Path.cwd())]
     folders = [path for path in paths if path.is_dir()]
     if (folders and len(paths) > 1) or len(paths) > 2:
         return complain("a page shows one file, two files side by side, or one folder", USAGE)

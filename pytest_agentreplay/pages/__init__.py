@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from pytest_agentreplay.core.align import divergences, pair_exchanges
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.dialects import READER, RULES
+from pytest_agentreplay.errors import CannotWrite, SnapshotError
 from pytest_agentreplay.live import history
 from pytest_agentreplay.report import findings, live_reports, page_data
-from pytest_agentreplay.report.viewer import GENERATOR, render_page
+from pytest_agentreplay.report.viewer import GENERATOR, SESSION, render_page
 from pytest_agentreplay.runs.inventory import read_inventory
 from pytest_agentreplay.runs.offline_session import list_accepted_rules
 from pytest_agentreplay.store import files, layout, reading
@@ -20,9 +22,9 @@ from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import root_above
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping, Sequence
 
+    from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.inventory import Entry
@@ -37,24 +39,22 @@ PLOTS = (
 
 
 def render_run(file: Path, finding: Finding | None = None) -> str:
-    """Return the page of the snapshot in `file`, and of what diverged from it. Raises SnapshotError."""
+    """Return the page of the snapshot in `file`, and of what diverged from it in a session. Raises SnapshotError."""
     snapshot = reading.load(file)
-    notes = list(snapshot.notes)
-    if not snapshot.sealed:
-        notes.append(f"edited after it was recorded; agentreplay verify {format_path(file)} names the place")
     data: JsonObject = {
         "kind": "run",
         "files": [format_path(file)],
-        "notes": list(notes),
+        "notes": list(list_notes(file, snapshot)),
         "runs": [page_data.describe_run(snapshot.run)],
         "findings": [] if finding is None else [page_data.describe_finding(finding, snapshot.run)],
     }
-    return render_page(snapshot.run.header.test, data)
+    return render_page(snapshot.run.header.test, data, origin="command" if finding is None else "session")
 
 
 def render_pair(first: Path, second: Path) -> str:
     """Return the page that shows two snapshots side by side. Raises SnapshotError."""
-    a, b = reading.load(first).run, reading.load(second).run
+    snapshots = reading.load(first), reading.load(second)
+    a, b = (snapshot.run for snapshot in snapshots)
     matching = Matching(READER, (*RULES, *list_accepted_rules(root_above(first.absolute().parent))))
     names = format_path(first), format_path(second)
     parted = [
@@ -62,7 +62,15 @@ def render_pair(first: Path, second: Path) -> str:
         for divergence in divergences(a, b, READER, matching=matching)
     ]
     data = page_data.describe_pair(a, b, pair_exchanges(a, b, READER, matching=matching), parted)
-    return render_page(f"{names[0]} and {names[1]}", {**data, "files": list(names)})
+    notes = [note for pair in zip((first, second), snapshots, strict=True) for note in list_notes(*pair)]
+    return render_page(f"{names[0]} and {names[1]}", {**data, "files": list(names), "notes": list(notes)})
+
+
+def list_notes(file: Path, snapshot: Snapshot) -> Iterator[str]:
+    """Yield what a reader of a snapshot should know of its file."""
+    yield from snapshot.notes
+    if not snapshot.sealed:
+        yield f"{format_path(file)} was edited after it was recorded; agentreplay verify names the place"
 
 
 def render_index(
@@ -70,55 +78,69 @@ def render_index(
     paths: Sequence[Path] = (),
     *,
     pages: Mapping[Path, str] | None = None,
-    failed: Sequence[tuple[Finding, Path | None]] = (),
+    failed: Sequence[tuple[Finding, Path | None]] | None = None,
 ) -> str:
     """Return the page over all that the project at `root` has recorded, or only that at or below `paths`.
 
-    `pages` are addresses of pages by the file that each shows, `failed` what has diverged just now, with its snapshot.
-    Raises SettingsError.
+    `pages` are addresses of pages by the file that each shows. `failed` is what has diverged in a session, with its
+    snapshot; None for a page that no session writes. Raises SettingsError.
     """
     pages = pages or {}
     today = dt.datetime.now(dt.UTC).date()
     entries = read_inventory(root, paths)
     lacking = Counter(field for entry in entries for field in entry.cold)
-    title = ", ".join(format_path(path) for path in paths if path != root) or root.name
+    title = ", ".join(format_path(path) for path in paths if path.absolute() != root) or root.name
+    notes: list[Json] = []
+    try:
+        live = _describe_live(root)
+    except SnapshotError as error:  # one damaged line of the history takes its plots, and nothing else
+        live, notes = [], [str(error)]
     data: JsonObject = {
         "kind": "index",
         "title": title,
         "about": f"What agentreplay has recorded here, as of {today}",
+        "notes": notes,
         "entries": [_describe_entry(entry, today, pages.get(entry.path, "")) for entry in entries],
-        "live": _describe_live(root),
+        "live": live,
         "cold": [list(pair) for pair in lacking.most_common()],
         "findings": [
             {**page_data.plain_finding(finding), "page": pages.get(file, "") if file is not None else ""}
-            for finding, file in failed
+            for finding, file in failed or ()
         ],
     }
-    return render_page(title, data)
+    return render_page(title, data, origin="command" if failed is None else "session")
 
 
 def write_pages(folder: Path, root: Path, failed: Sequence[tuple[Finding, Path | None]]) -> Path:
     """Write a page for each test that has diverged from its snapshot, and the index; return the path of that.
 
-    Pages of an earlier session are removed: a test of theirs may hold by now. Raises CannotWrite, SnapshotError.
+    Pages of an earlier session are removed: a test of theirs may hold by now. Raises CannotWrite, SettingsError.
     """
-    for name in files.names_in(folder):
-        if name.endswith(".html") and is_page(folder / name):
-            files.remove(folder / name)
+    index = folder / "index.html"
+    if files.exists(index) and not is_page(index, SESSION):
+        raise CannotWrite(f"{format_path(index)} is there and no page of a session; name another folder")
     addresses: dict[Path, str] = {}
     for finding, file in failed:
-        if file is not None and files.exists(file):
-            name = f"{layout.slug(finding.test.rpartition('/')[2], finding.test, 80, whole=False)}.html"
-            files.write_whole(folder / name, render_run(file, finding))
+        path, _, rest = finding.test.partition("::")
+        name = f"{layout.slug(f'{Path(path).name}-{rest}', finding.test, 80, whole=False)}.html"
+        try:
+            page = render_run(file, finding) if file is not None and files.exists(file) else ""
+        except SnapshotError:  # the index shows the finding, and why its snapshot cannot be read
+            page = ""
+        if page and file is not None:
+            files.write_whole(folder / name, page)
             addresses[file] = quote(name)
-    index = folder / "index.html"
     files.write_whole(index, render_index(root, pages=addresses, failed=failed))
+    current = {index.name, *map(unquote, addresses.values())}
+    for name in files.names_in(folder):
+        if name.endswith(".html") and name not in current and is_page(folder / name, SESSION):
+            files.remove(folder / name)
     return index
 
 
-def is_page(path: Path) -> bool:
-    """Return whether a file is a page that this module has written."""
-    return GENERATOR.encode() in files.head(path, 2048)
+def is_page(path: Path, mark: str = GENERATOR) -> bool:
+    """Return whether a file is a page that this module has written, or one with the mark of a session."""
+    return mark.encode() in files.head(path, 2048)
 
 
 def _describe_entry(entry: Entry, today: dt.date, page: str) -> JsonObject:

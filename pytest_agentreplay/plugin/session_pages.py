@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_agentreplay import pages
-from pytest_agentreplay.errors import CannotWrite, SnapshotError
+from pytest_agentreplay.errors import CannotWrite, SettingsError
 from pytest_agentreplay.plugin.reports import get_summary
 from pytest_agentreplay.report.escape import escape_line
 from pytest_agentreplay.report.finding import restore_finding
@@ -27,9 +27,11 @@ class HtmlPages:
         self.findings: dict[str, Finding] = {}
         self.files: dict[str, Path] = {}
         self.line = ""
+        self.has_run = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Take the finding of a test that has failed, and where its snapshot is."""
+        self.has_run = True
         if (plain := getattr(report, "agentreplay_finding", None)) is not None:
             self.findings[report.nodeid] = restore_finding(plain)
         if report.nodeid in self.findings and (summary := get_summary(report)) is not None and summary.file:
@@ -37,14 +39,20 @@ class HtmlPages:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
-        """Write the pages; one that cannot be written is said in the summary and fails nothing."""
+        """Write the pages; what stands in the way is said in the summary and fails nothing.
+
+        A session that ran no test (`--collect-only`, an error of collection) says nothing about pages that are there.
+        """
+        if not self.has_run:
+            return
         try:
             failed = [(finding, self.files.get(test)) for test, finding in self.findings.items()]
             index = pages.write_pages(self.folder, self.config.rootpath, failed)
             self.line = f"pages     {format_path(index)}   {len(failed)} diverged"
-        except (CannotWrite, SnapshotError) as error:
-            self.line = f"pages     not written: {error}"
+        except (CannotWrite, SettingsError) as error:
+            self.line = f"pages     not written: {str(error).partition(chr(10))[0]}"
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Say where the pages are."""
-        terminalreporter.write_line(escape_line(self.line))
+        if self.line:
+            terminalreporter.write_line(escape_line(self.line))

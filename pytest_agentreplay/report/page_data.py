@@ -16,6 +16,7 @@ from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.report.transcript import list_header_facts
 from pytest_agentreplay.report.transcript_writer import (
     TranscriptWriter,
+    format_end,
     format_frame,
     format_outcome,
     format_value,
@@ -230,14 +231,21 @@ class BodyTable:
         }
 
     def _describe_came(self, x: Exchange, readings: dict[int, int]) -> Json:
+        described: JsonObject
         reply = x.outcome
+        if isinstance(reply, FramesReply):
+            # Each message is followed by a newline, as the file keeps them.
+            head = _format_head("\n".join(format_end(reply)), reply.headers).strip()
+            described = {"head": head, "body": self._list_pieces(reply.body)}
+            return described | {"cuts": [*reply.sizes], "times": [None for _ in reply.sizes], "unit": "message"}
         if not isinstance(reply, HttpReply):
             return {"head": "", "body": ["\n".join(format_outcome(reply))]}
         head = _format_head(f"{reply.version} {reply.status} {reply.reason}".strip(), reply.headers)
-        described: JsonObject = {"head": head, "body": self._list_pieces(reply.body)}
+        described = {"head": head, "body": self._list_pieces(reply.body)}
         if len(reply.cuts) > 1:
             described["cuts"] = list(reply.cuts)
             described["times"] = list(_list_chunk_times(x, len(reply.cuts), readings))
+            described["unit"] = "chunk"
         return described
 
     def _list_pieces(self, body: Body) -> Json:

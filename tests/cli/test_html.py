@@ -1,9 +1,10 @@
 """`agentreplay html`: one page for a file, two files or a folder, and what stands in its way."""
 
 import re
+import shutil
 
 from pytest_agentreplay.cli.saying import DAMAGED, SAME, USAGE
-from tests.support.shown_runs import bookshop_run, write_run
+from tests.support.shown_runs import CASE, bookshop_run, write_run
 
 
 def kind(page):
@@ -17,6 +18,17 @@ def test_a_file_two_files_and_a_folder_are_three_kinds_of_pages(root, typed):
         done = typed("html", *words, "--out", page)
         assert (done.code, done.err, kind(page)) == (SAME, "", expected)
         assert re.fullmatch(r"wrote page\.html \(0\.\d\d MB\)\n", done.out)
+
+
+def test_a_case_is_shown_as_its_run_and_an_edited_file_is_said_to_be_one(root, typed):
+    shutil.copytree(CASE, root / "cases" / "refund")
+    page = root / "page.html"
+    assert typed("html", root / "cases" / "refund", "--out", page).code == SAME
+    assert kind(page) == "run"
+    a, b = (write_run(root / name, bookshop_run()) for name in ("a.snapshot.json", "b.snapshot.json"))
+    b.write_text(b.read_text(encoding="utf-8").replace("Be brief and kind", "Be brief and bold"), encoding="utf-8")
+    assert typed("html", a, b, "--out", page).code == SAME
+    assert "b.snapshot.json was edited after it was recorded" in page.read_text(encoding="utf-8")
 
 
 def test_a_file_that_is_no_page_is_not_written_over(root, typed):

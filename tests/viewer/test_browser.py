@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from pytest_agentreplay import pages
+from pytest_agentreplay.core.model import Body
 from pytest_agentreplay.live import history
 from tests.cli.test_drift import HISTORY
-from tests.support.shown_runs import RunBuilder, bookshop_run, write_run
+from tests.support.shown_runs import RunBuilder, bookshop_run, long_run, write_run
 
 CORPUS = Path(__file__).parents[1] / "corpus" / "hostile_corpus.jsonl"
 CONTRAST = """(() => {
@@ -117,6 +118,83 @@ def test_a_search_leaves_the_turns_that_hold_the_text(browser, run_page):
     browser.press("Enter")
     assert heading(browser) == "turn 1 of lane main.1"
     assert browser.value("document.querySelectorAll('.turns li:not([hidden])').length") == 2
+
+
+def test_a_search_looks_at_texts_and_not_at_the_names_of_fields(browser, run_page, index_page):
+    browser.open(run_page)
+    browser.press("/", *"attempt")
+    assert browser.text("[role=status]") == "0 of 7 turns"
+    browser.open(index_page)
+    browser.press("/", *"problem")
+    assert browser.text("[role=status]").startswith("0 of ")
+
+
+def test_keys_keep_the_chosen_row_in_sight_and_a_page_opens_at_its_top(browser, tmp_path):
+    page = tmp_path / "long.html"
+    page.write_text(pages.render_run(write_run(tmp_path / "a.snapshot.json", long_run(60))), encoding="utf-8")
+    for width in (1280, 400):
+        browser.resize(width)
+        browser.open(page, "#turn-50")
+        assert browser.value("scrollY") == 0
+        seen = []
+        for _ in range(8):
+            browser.press("k")
+            seen.append(
+                browser.value(
+                    "(() => { const r = document.activeElement.getBoundingClientRect(), n = document.querySelector('nav').getBoundingClientRect();"
+                    " return r.top >= Math.max(0, n.top) - 1 && r.bottom <= Math.min(innerHeight, n.bottom) + 1; })()"
+                )
+            )
+        assert seen == [True] * 8
+
+
+def test_characters_stay_whole_in_a_comparison_and_nothing_that_differs_is_folded(browser, tmp_path):
+    lines = "\n".join(f"line {number}" for number in range(60))
+    files = [
+        write_run(tmp_path / f"{at}.snapshot.json", bookshop_run(f"{lines}\n{face}")) for at, face in enumerate("😀😁")
+    ]
+    page = tmp_path / "pair.html"
+    page.write_text(pages.render_pair(*files), encoding="utf-8")
+    browser.open(page)
+    assert set(browser.value("[...document.querySelectorAll('mark')].map((mark) => mark.textContent)")) == {"😀", "😁"}
+    hidden = "[...document.querySelectorAll('article mark')].filter((mark) => mark.getBoundingClientRect().bottom > mark.closest('pre').getBoundingClientRect().bottom)"
+    assert browser.value(f"{hidden}.length") == 0
+
+
+def test_long_names_do_not_widen_a_page(browser, tmp_path):
+    builder = RunBuilder()
+    name = "arn:aws:bedrock:" + "x" * 300
+    builder.model(0, 9, [{"role": "user", "content": "?"}], "yes", model=name, lane=f"main.{name}")
+    builder.model(0, 9, [{"role": "user", "content": "?"}], "yes", model=name)
+    page = tmp_path / "page.html"
+    page.write_text(pages.render_run(write_run(tmp_path / "a.snapshot.json", builder.run(test=f"t.py::test[{name}]"))))
+    for width in (400, 1280):
+        browser.resize(width)
+        browser.open(page)
+        browser.value("document.querySelectorAll('details').forEach((details) => { details.open = true; })")
+        assert browser.value("document.documentElement.scrollWidth") <= width
+
+
+def test_bytes_that_are_no_text_are_spelled(browser, tmp_path):
+    builder = RunBuilder()
+    builder.model(0, 9, [{"role": "user", "content": "?"}], "yes", stream=True)
+    run = builder.run()
+    body = "日本".encode()
+    object.__setattr__(run.exchanges[0].outcome, "body", Body(body))
+    object.__setattr__(run.exchanges[0].outcome, "cuts", (2, 4))
+    page = tmp_path / "page.html"
+    page.write_text(pages.render_run(write_run(tmp_path / "a.snapshot.json", run)), encoding="utf-8")
+    browser.open(page)
+    browser.press("b")
+    assert (
+        browser.value(
+            "(async () => { while (!document.querySelector('details.bytes table')) await new Promise((r) => setTimeout(r, 10)); })()"
+        )
+        is None
+    )
+    chunks = browser.value("[...document.querySelectorAll('details.bytes td code')].map((code) => code.textContent)")
+    assert chunks == ["\\xe6\\x97", "\\xa5\\xe6\\x9c\\xac"]
+    assert browser.value("document.querySelectorAll('details.bytes pre')[1].textContent").endswith("日本")
 
 
 def test_bytes_are_shown_to_the_byte_and_streams_as_chunks_with_their_times(browser, run_page):

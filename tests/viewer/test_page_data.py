@@ -9,7 +9,7 @@ import zlib
 import pytest
 
 from pytest_agentreplay import codec, pages
-from pytest_agentreplay.core.model import Body, HttpCall
+from pytest_agentreplay.core.model import Body, Exchange, Frame, FrameCall, FramesReply, Header, HttpCall, Run
 from pytest_agentreplay.errors import SnapshotMissing
 from pytest_agentreplay.report.page_data import describe_run
 from tests.support.shown_runs import RunBuilder, bookshop_run, long_run, write_run
@@ -46,6 +46,17 @@ def test_bytes_that_are_no_text_come_back_too():
     run = builder.run()
     object.__setattr__(run.exchanges[0].outcome, "body", Body(b"\xff\x00"))
     assert unpack(describe_run(run))[0][1] == b"\xff\x00"
+
+
+def test_messages_of_a_connection_come_back_to_the_byte():
+    frames = FramesReply.of([Frame(b'{"z": 1,  "a": 2}'), Frame(b"\xff\x00", binary=True)])
+    calls = (
+        Exchange(FrameCall("ws://a/b"), frames, 1, 2),
+        Exchange(FrameCall("ws://a/b", 1, body=Body(b"x y")), None, 3, None),
+    )
+    described = describe_run(stored(Run(Header("t"), calls)))
+    assert unpack(described)[0][1] == frames.body.data
+    assert unpack(described)[1][0] == b"x y"
 
 
 def test_a_turn_says_what_it_added_and_what_came_of_it():

@@ -53,7 +53,8 @@ function block(text, other) {
   // `other` is the text on the other side of a comparison: null where that side has none, undefined without one.
   const lines = text.split("\n").length;
   const pre = make("pre", { class: other === undefined || other === text ? "" : "differs" }, other ? changed(text, other) : text);
-  if (lines <= 24 && text.length <= 2400) return pre;
+  // What differs may stand below a fold.
+  if ((lines <= 24 && text.length <= 2400) || (other && other !== text)) return pre;
   pre.classList.add("folded");
   const button = make("button", { class: "more", "aria-expanded": "false" }, `Show all ${plural(lines, "line")}`);
   button.addEventListener("click", () => {
@@ -131,21 +132,29 @@ function restore(body, texts) {
   return body.map((piece) => (typeof piece === "string" ? piece : texts.slice(piece[0], piece[1] + 1).join(piece[2]))).join("");
 }
 
+function spell(bytes) {
+  // Bytes that are no text, a chunk that ends inside a character among them, stand as escapes.
+  try {
+    return new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
+  } catch {
+    return Array.from(bytes, (byte) => (byte > 31 && byte < 127 ? String.fromCharCode(byte) : "\\x" + byte.toString(16).padStart(2, "0"))).join("");
+  }
+}
+
 function drawSide(name, side, texts) {
   const body = restore(side.body, texts);
   const bytes = typeof body === "string" ? new TextEncoder().encode(body) : body;
-  const decoder = new TextDecoder();
-  const shown = typeof body === "string" ? body : decoder.decode(body);
+  const shown = typeof body === "string" ? body : spell(body);
   const rows = [make("h4", null, `${name}, ${size(bytes.length)}`), make("pre", null, side.head ? `${side.head}\n\n${shown}` : shown)];
   if (side.cuts) {
     let at = 0;
     const chunks = side.cuts.map((length, number) => {
-      const chunk = decoder.decode(bytes.subarray(at, (at += length)));
+      const chunk = spell(bytes.subarray(at, (at += length)));
       const time = side.times[number];
       return make("tr", null, make("td", { class: "number" }, number + 1), make("td", { class: "number" }, time === null ? "" : duration(time)), make("td", null, make("code", null, chunk)));
     });
-    const head = make("tr", null, make("th", { class: "number" }, "chunk"), make("th", { class: "number" }, "came by"), make("th", null, "bytes"));
-    rows.push(make("details", null, make("summary", null, plural(side.cuts.length, "chunk")), make("div", { class: "scroll" }, make("table", null, head, chunks))));
+    const head = make("tr", null, make("th", { class: "number" }, side.unit), make("th", { class: "number" }, "came by"), make("th", null, "bytes"));
+    rows.push(make("details", null, make("summary", null, plural(side.cuts.length, side.unit)), make("div", { class: "scroll" }, make("table", null, head, chunks))));
   }
   return rows;
 }
@@ -224,7 +233,15 @@ function drawTimeLine(run, turnOf, name) {
 
 function mark() {
   for (const bar of document.querySelectorAll(".time rect")) bar.classList.toggle("chosen", Number(bar.dataset.turn) === state.chosen);
-  document.querySelector(".time rect.chosen")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  for (const line of document.querySelectorAll(".time")) reveal(line.querySelector("rect.chosen"), line);
+}
+
+function reveal(item, holder) {
+  // Scrolls the holder alone: the window stays where the reader is.
+  if (!item) return;
+  const own = item.getBoundingClientRect(), box = holder.getBoundingClientRect();
+  if (own.top < box.top || own.bottom > box.bottom) holder.scrollTop += own.top < box.top ? own.top - box.top : own.bottom - box.bottom;
+  if (own.left < box.left || own.right > box.right) holder.scrollLeft += own.left - box.left - box.width / 3;
 }
 
 // Findings ---------------------------------------------------------------------------------------------------------
@@ -234,9 +251,12 @@ function changed(text, other) {
   const most = Math.min(text.length, other.length);
   let start = 0;
   while (start < most && text[start] === other[start]) start++;
+  if (start && /[\ud800-\udbff]/.test(text[start - 1])) start--; // no half of a character stays on the other side
   let end = 0;
   while (end < most - start && text.at(-1 - end) === other.at(-1 - end)) end++;
-  return [text.slice(0, start), make("mark", null, text.slice(start, text.length - end)), text.slice(text.length - end)];
+  if (end && /[\udc00-\udfff]/.test(text.at(-end))) end--;
+  const between = text.slice(start, text.length - end);
+  return [text.slice(0, start), between ? make("mark", null, between) : null, text.slice(text.length - end)];
 }
 
 function drawFinding(finding, title) {
@@ -298,12 +318,14 @@ function switchTheme() {
   document.documentElement.dataset.theme = dark ? "light" : "dark";
 }
 
+const listTexts = (value) => (value !== null && typeof value === "object" ? Object.values(value).flatMap(listTexts) : typeof value === "string" ? [value] : []);
+
 function filter(text, count) {
   const wanted = text.toLowerCase();
   state.shown = [];
   state.entries.forEach((entry, at) => {
-    entry.words ??= JSON.stringify(entry.data()).toLowerCase();
-    const fits = !wanted || entry.words.includes(JSON.stringify(wanted).slice(1, -1));
+    entry.words ??= listTexts(entry.data()).join("\n").toLowerCase();
+    const fits = !wanted || entry.words.includes(wanted);
     entry.item.hidden = !fits;
     if (fits) state.shown.push(at);
   });
@@ -316,11 +338,11 @@ function choose(at, focus) {
   state.chosen = at;
   const entry = state.entries[at];
   entry.button.setAttribute("aria-current", "true");
-  entry.button.scrollIntoView({ block: "nearest" });
+  reveal(entry.item, entry.item.closest("nav"));
   state.pane.replaceChildren(...[entry.draw()].flat(Infinity).filter(Boolean));
   mark();
   if (location.hash !== entry.link) history.replaceState(null, "", entry.link);
-  if (focus) entry.button.focus({ preventScroll: true });
+  if (focus) entry.button.focus();
 }
 
 function step(by, wanted = () => true) {
@@ -409,7 +431,8 @@ function showPair() {
   const first = data.findings[0];
   const verdict = first ? drawFinding(first) : make("p", { class: "same" }, "Both files hold the same run.");
   const sides = make("div", { class: "sides" }, data.runs.map((run, side) => make("section", null, make("b", null, ["recorded", "now"][side]), drawFacts(run), drawMore(run))));
-  const list = begin(make("h1", null, recorded.test), [verdict, sides], lines);
+  const notes = data.notes.map((note) => make("p", { class: "muted" }, note));
+  const list = begin(make("h1", null, recorded.test), [verdict, notes, sides], lines);
   const where = data.runs.map(listTurns);
   data.pairs.forEach(([x, y]) => {
     const at = state.entries.length;
@@ -474,7 +497,7 @@ function showIndex() {
   let order = 0, ascending = true;
   const fillTable = () => {
     const value = COLUMNS[order][2], wanted = search.value.toLowerCase();
-    const fitting = rows.filter((row) => !wanted || JSON.stringify(row).toLowerCase().includes(wanted));
+    const fitting = rows.filter((row) => !wanted || listTexts(row).join("\n").toLowerCase().includes(wanted));
     fitting.sort((a, b) => { const [x, y] = [value(a) ?? -1, value(b) ?? -1]; return (x < y ? -1 : x > y ? 1 : 0) * (ascending ? 1 : -1); });
     body.replaceChildren(...fitting.map((row) => make("tr", null, COLUMNS.map(([name, kind, value, format]) => {
       const shown = (format || ((cell) => (typeof cell === "number" ? cell.toLocaleString("en") : cell)))(value(row));
@@ -486,12 +509,13 @@ function showIndex() {
   };
   const heads = COLUMNS.map(([name, kind], at) => make("th", { class: kind, scope: "col" }, make("button", { onclick: () => { ascending = at === order ? !ascending : true; order = at; fillTable(); } }, name)));
   search.addEventListener("input", fillTable);
+  search.addEventListener("keydown", (event) => { if (event.key === "Escape") search.blur(); });
   state.keys = { "/": () => search.focus(), t: switchTheme };
   const live = data.live.length ? [make("h3", null, "Live runs"), make("div", { class: "plots" }, data.live.map((each) => plot(each.title, each.series, FORMATS[each.format], each.format === "rate")))] : null;
   const cold = data.cold.length ? [make("h3", null, "What cold cases lack"), make("table", null, data.cold.map(([name, number]) => make("tr", null, make("td", null, name), make("td", { class: "number" }, plural(number, "case")))))] : null;
   const failed = data.findings.map((finding) => drawFinding(finding, finding.page ? make("a", { href: finding.page }, finding.test) : finding.test));
   fill(main, null, [
-    make("header", null, make("h1", null, data.title), make("p", { class: "muted" }, data.about)), failed.length ? [make("h3", null, "Diverged"), failed] : null,
+    make("header", null, make("h1", null, data.title), make("p", { class: "muted" }, data.about), data.notes.map((note) => make("p", { class: "differs" }, note))), failed.length ? [make("h3", null, "Diverged"), failed] : null,
     make("div", { class: "tiles" }, tiles.map(([name, value, format]) => make("div", null, make("b", null, format ? format(value) : value.toLocaleString("en")), name))), live, cold,
     make("h3", null, "Snapshots and cases"), make("div", { class: "bar" }, search, count, make("button", { onclick: switchTheme }, "Light or dark")),
     make("div", { class: "scroll" }, make("table", null, make("thead", null, make("tr", null, heads)), body)),

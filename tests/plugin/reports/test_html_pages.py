@@ -22,6 +22,41 @@ def test_a_divergence_has_a_page_until_it_is_gone(project, words):
     assert list(pages.glob("*.html")) == [index]
 
 
+def test_only_pages_of_a_session_are_replaced_and_only_by_a_session_that_ran_tests(project):
+    recorded(project)
+    folder = project.root / "pages"
+    folder.mkdir()
+    (folder / "mine.html").write_text("mine")
+    project.command("html", project.files[0], "--out", folder / "kept.html")
+    with edited(project, "agent.py", "Be brief", "Be curt"):
+        project.replay("--agentreplay-html=pages")
+    names = sorted(file.name for file in folder.glob("*.html"))
+    assert len(names) == 4
+    project.run("--collect-only", "--agentreplay-html=pages")
+    assert sorted(file.name for file in folder.glob("*.html")) == names
+    project.replay("--agentreplay-html=pages")
+    assert sorted(file.name for file in folder.glob("*.html")) == ["index.html", "kept.html", "mine.html"]
+    (folder / "index.html").write_text("mine")
+    done = project.replay("--agentreplay-html=pages")
+    assert (
+        "pages     not written: pages/index.html is there and no page of a session; name another folder" in done.stdout
+    )
+    assert (folder / "index.html").read_text() == "mine"
+
+
+def test_a_damaged_history_and_a_damaged_snapshot_cost_their_part_of_the_page_alone(project):
+    recorded(project)
+    history = project.root / ".agentreplay" / "live"
+    history.mkdir(parents=True)
+    (history / "history.jsonl").write_text("{\n")
+    project.files[0].write_text("{")
+    done = project.replay("--agentreplay-html=pages")
+    assert "pages     pages/index.html   1 diverged" in done.stdout
+    index = (project.root / "pages" / "index.html").read_text(encoding="utf-8")
+    assert "AR-UNREADABLE" in index
+    assert "history.jsonl" in index
+
+
 def test_a_page_holds_no_secret_that_the_report_hides(project):
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     recorded(project)
