@@ -154,7 +154,7 @@ def describe_changes(home: Path, old: Run, new: Run) -> tuple[Finding, ...]:
     """Return a finding for each turn in which two runs part; `ReviewWalk` says what to type."""
     differing = list_divergences(old, new, root_above(home.parent))
     findings = [describe_comparison(divergence, "", "") for divergence in differing]
-    return tuple(replace(each, lines=tuple(line for line in each.lines if line.what != "next")) for each in findings)
+    return tuple(replace(each, test=new.header.test or format_path(home)) for each in findings)
 
 
 class ReviewWalk:

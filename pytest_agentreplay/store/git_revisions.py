@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from pathlib import Path, PurePosixPath
 
+from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import AgentReplayError, SnapshotUnreadable
 from pytest_agentreplay.store import files, layout
 
@@ -36,8 +37,19 @@ class Repository:
         first = self.resolve(base or "HEAD")
         last = self.resolve(head or "HEAD") if mark else ""
         if mark == "...":
-            first = self._git("merge-base", first, last).decode().strip()
+            first = self._find_fork(words, first, last)
         return first, last
+
+    def _find_fork(self, words: str, first: str, last: str) -> str:
+        """Return the last commit that two commits have in common. Raises AgentReplayError where there is none here."""
+        try:
+            return self._git("merge-base", first, last).decode().strip()
+        except AgentReplayError:
+            if self._git("rev-parse", "--is-shallow-repository").strip() == b"true":
+                advice = "a shallow clone lacks older ones: git fetch --unshallow"
+            else:
+                advice = f"compare the two as they are: agentreplay summarize {quoted(words.replace('...', '..'))}"
+            raise AgentReplayError(f"{words}: git knows no commit here that both began from; {advice}") from None
 
     def resolve(self, revision: str) -> str:
         """Return the id of a commit. Raises AgentReplayError."""

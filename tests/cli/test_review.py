@@ -78,6 +78,9 @@ def test_without_a_terminal_it_lists_what_waits_and_what_to_type(waiting, typed)
     data = json.loads(typed("review", "--json").out)["runs"]
     assert [run["state"] for run in data] == ["new", "pending", "pending", "pending"]
     assert data[1]["divergences"][0]["properties"]["path"] == "$.messages[0].content"
+    for finding in data[1]["divergences"]:
+        assert finding["test"] == "test_shop.py::test_refund[A-17]"
+        assert not [line for line in finding["lines"] if line["what"] == "next"], "command says what to type"
     assert len(json.loads(typed("review", "test_shop.py::test_refund[A-17]", "--json").out)["runs"]) == 1
     assert typed("review", "test_shop.py::test_gone").code == USAGE
     assert changed(waiting) == []
