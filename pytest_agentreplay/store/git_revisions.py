@@ -101,11 +101,11 @@ class Repository:
         return done.stdout
 
 
-def find_repository(folder: Path) -> Repository | None:
-    """Return the repository around `folder`; None where there is none, no git, or no commit yet."""
+def explain_no_head(folder: Path) -> str:
+    """Return why there is no commit to compare the files of `folder` with; "" where there is one."""
     try:
-        repository = Repository(folder)
-        repository.resolve("HEAD")
-    except AgentReplayError:
-        return None
-    return repository
+        Repository(folder).resolve("HEAD")
+    except AgentReplayError as error:
+        text = str(error)
+        return "this repository has no commit yet" if text.startswith("HEAD: ") else text
+    return ""

@@ -171,6 +171,24 @@ def test_nothing_waits(waiting, typed):
     assert json.loads(typed("review", "--json").out) == {"runs": []}
 
 
+def test_without_git_or_a_repository_it_says_that_nothing_is_compared_and_lists_what_is_pending(
+    waiting, typed, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    told = typed("review", "--json")
+    assert len(json.loads(told.out)["runs"]) == 4
+    assert told.err == (
+        "agentreplay: snapshots are not compared with git's HEAD: git is not installed, or not on the PATH\n"
+    )
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    told = typed("review")
+    assert (told.code, told.out, "not a git repository" in told.err) == (NOTHING, "", True)
+    git(tmp_path, "init", "-q")
+    assert typed("review").err.endswith("compared with git's HEAD: this repository has no commit yet\n")
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="pseudo terminals are POSIX")
 @pytest.mark.real_process
 def test_single_keys_in_a_terminal(waiting):
