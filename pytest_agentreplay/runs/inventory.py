@@ -164,8 +164,8 @@ def read_entry(path: Path, kind: str, root: Path, reader: PricedReader, largest:
         entry = replace(entry, bytes=entry.bytes + len(data))
         return describe_run(entry, snapshot.run, root, reader, sealed=snapshot.sealed)
     except AgentReplayError as error:
-        place = f"{error.file}: " if isinstance(error, CaseError | SnapshotError) else ""
-        return replace(entry, problem=str(error).removeprefix(place))
+        place = f"{error.file}:" if isinstance(error, CaseError | SnapshotError) else ""
+        return replace(entry, problem=str(error).removeprefix(place).lstrip())
 
 
 def describe_run(entry: Entry, run: Run, root: Path, reader: PricedReader, *, sealed: bool) -> Entry:

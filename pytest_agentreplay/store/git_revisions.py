@@ -107,5 +107,7 @@ def explain_no_head(folder: Path) -> str:
         Repository(folder).resolve("HEAD")
     except AgentReplayError as error:
         text = str(error)
-        return "this repository has no commit yet" if text.startswith("HEAD: ") else text
+        if text.startswith("HEAD: "):
+            return "this repository has no commit yet"
+        return "there is no git repository here" if "not a git repository" in text else text
     return ""

@@ -184,7 +184,7 @@ def test_without_git_or_a_repository_it_says_that_nothing_is_compared_and_lists_
     monkeypatch.chdir(tmp_path)
     (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     told = typed("review")
-    assert (told.code, told.out, "not a git repository" in told.err) == (NOTHING, "", True)
+    assert (told.code, told.out, "there is no git repository here" in told.err) == (NOTHING, "", True)
     git(tmp_path, "init", "-q")
     assert typed("review").err.endswith("compared with git's HEAD: this repository has no commit yet\n")
 
