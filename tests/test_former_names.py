@@ -120,6 +120,14 @@ def test_a_former_key_that_says_the_default_is_to_be_left_out():
 
 
 @pytest.mark.parametrize(
+    ("key", "value"), [("stale_days", "abc"), ("retired_models", ["m = soon"]), ("largest", "1 MB")], ids=str
+)
+def test_a_wrong_value_of_a_former_key_is_refused_by_the_name_that_is_written(key, value):
+    with pytest.raises(SettingsError, match=f"^pytest.ini: agentreplay_{key}"):
+        resolved(**{key: value})
+
+
+@pytest.mark.parametrize(
     ("ini", "names"),
     [
         ({"env": ["A"], "keep": ["env:B"]}, ("agentreplay_env", "agentreplay_keep")),
@@ -166,3 +174,11 @@ def test_pytest_reads_former_names_without_a_complaint_and_says_once_what_to_wri
 def test_the_former_name_of_keep_file_warns_and_works(tmp_path):
     with pytest.warns(DeprecationWarning, match="is now agentreplay.keep_file"):
         assert AgentReplay(None, tmp_path).fixture_file("x.json") == tmp_path / "x.json"
+
+
+@pytest.mark.parametrize("key", ["agentreplay_waits", "agentreplay_places"])
+def test_what_is_no_truth_value_is_refused_with_its_key_and_file(project, key):
+    (project.root / "pytest.ini").write_text(f"[pytest]\n{key} = maybe\n", encoding="utf-8")
+    refused = project.run()
+    assert refused.returncode == 4
+    assert f"pytest.ini: {key}: invalid truth value 'maybe'; write true or false" in refused.stderr

@@ -24,6 +24,7 @@ Service: TypeAlias = Literal["strict", "position", "arguments", "live"]
 MOST_ITEMS = 500
 """Of a list or a mapping in a case file."""
 
+FOLDER = "cases"
 FILE = "case.yaml"
 RUN = "run.snapshot.json"
 FIXTURES = "fixtures"

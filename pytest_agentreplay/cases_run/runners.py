@@ -63,15 +63,20 @@ def unknown(key: str, known: Mapping[str, object]) -> str:
 def imported(key: str, path: str, kind: str = "runner") -> Callable[..., Any]:
     """The function at "module:function" (attributes of attributes too). Raises RunnerError with what is not there."""
     module, _, names = path.partition(":")
+    advice = f"name the function in agentreplay_{kind}s: {key} = {EXAMPLE}"
     try:
         found: Any = importlib.import_module(module)
     except Exception as error:  # whatever the user's module does when it is loaded
-        raise RunnerError(f"{kind} {key} = {path}: {module} cannot be imported: {error!r}") from error
+        if not (isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")):
+            advice = f'to see where: python -c "import {module}"'
+        raise RunnerError(f"{kind} {key} = {path}: {module} cannot be imported: {error!r}; {advice}") from error
     for name in names.split("."):
         try:
             found = getattr(found, name)
         except AttributeError:
-            raise RunnerError(f"{kind} {key} = {path}: there is no {name} in {module}") from None
+            close = get_close_matches(name, vars(found), n=1) if hasattr(found, "__dict__") else []
+            likely = f": did you mean {close[0]}?" if close else ";"
+            raise RunnerError(f"{kind} {key} = {path}: there is no {name} in {module}{likely} {advice}") from None
     if not callable(found):
-        raise RunnerError(f"{kind} {key} = {path}: is {type(found).__name__}, and no function")
+        raise RunnerError(f"{kind} {key} = {path}: is {type(found).__name__}, and no function; {advice}")
     return found  # type: ignore[no-any-return]

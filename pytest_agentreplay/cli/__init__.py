@@ -6,6 +6,7 @@ printed alike and the exit codes. Each verb takes the parsed options and returns
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = ["main", "parse_words", "script"]
+
+DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
+"""What a disk answers that does not take the output. Errors of the files of a command name the file."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,8 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return complain(error, CANNOT)
     except AgentReplayError as error:
         return complain(error, options.failure)
-    except BrokenPipeError:  # the reader of `agentreplay show | head` has left, and Python's last flush would complain
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader of `agentreplay show | head` has left
+        drop_output()
         return SAME
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -81,4 +85,18 @@ def script() -> NoReturn:
     """The console script. What a console cannot show (a Windows code page) is shown escaped."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    sys.exit(main())
+    try:
+        code = main()
+        sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in DISK_ERRORS or error.filename is not None:
+            raise
+        drop_output()
+        words = os.strerror(error.errno).lower()
+        code = complain(f"the output cannot be written: {words}; write it to another disk, or free some space", USAGE)
+    sys.exit(code)
+
+
+def drop_output() -> None:
+    """Let what is left of the output go nowhere: Python's last flush would complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

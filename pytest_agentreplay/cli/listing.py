@@ -37,30 +37,30 @@ def add_verbs(verbs: Verbs) -> None:
 
 def ls(options: argparse.Namespace) -> int:
     """`agentreplay ls [PATH...] [--json | --plain]`."""
-    entries = find_entries(options.paths)
-    if isinstance(entries, int):
-        return entries
-    if options.json:
+    entries, code = find_entries(options.paths)
+    if options.json and code != USAGE:
         say_data({"entries": [describe_entry(entry) for entry in entries], "totals": count_totals(entries)})
-    elif options.plain:
+    if options.json or not entries:
+        return code
+    if options.plain:
         rows = ((name, terminal.spell_cells(HEAD[1:], facts)) for name, *facts in map(make_row, entries))
         say("\n".join([*(f"{escape_line(name)}: {facts}" for name, facts in rows), spell_totals(entries)]))
     else:
         console = terminal.open_console()
         table = terminal.make_table(HEAD, map(make_row, entries), console.width, left=5, spare=SPARE)
         say_drawn(console, table, "", terminal.make_text(spell_totals(entries)))
-    return DAMAGED if any(entry.problem for entry in entries) else SAME
+    return code
 
 
-def find_entries(paths: Sequence[Path]) -> list[Entry] | int:
-    """Return what is recorded in the project, or below the paths; else the exit code of the complaint."""
+def find_entries(paths: Sequence[Path]) -> tuple[list[Entry], int]:
+    """Return what is recorded in the project, or below the paths, and the exit code; complain of nothing at all."""
     if missing := [path for path in paths if not os.path.lexists(path)]:
-        return complain(f"there is no {format_path(missing[0])}", USAGE)
+        return [], complain(f"there is no {format_path(missing[0])}", USAGE)
     root = root_above(Path.cwd())
     if entries := read_inventory(root, paths):
-        return entries
+        return entries, DAMAGED if any(entry.problem for entry in entries) else SAME
     where = ", ".join(map(format_path, paths or [root]))
-    return complain(f"nothing is recorded in {where}; to record its tests: pytest --snapshot-record", NOTHING)
+    return [], complain(f"nothing is recorded in {where}; to record its tests: pytest --snapshot-record", NOTHING)
 
 
 def describe_entry(entry: Entry) -> dict[str, Any]:

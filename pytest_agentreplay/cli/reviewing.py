@@ -31,13 +31,18 @@ def add_verbs(verbs: Verbs) -> None:
 def review(options: argparse.Namespace) -> int:
     """`agentreplay review [PATH...] [--list | --json]`."""
     from pytest_agentreplay.runs.pending_review import list_reviewed
+    from pytest_agentreplay.store.git_revisions import explain_no_head
 
-    runs = list_reviewed(options.what, Path.cwd())
+    runs, why = list_reviewed(options.what, Path.cwd()), explain_no_head(Path.cwd())
+    uncompared = f"snapshots are not compared with git's HEAD: {why}"
+    if why and runs:
+        complain(uncompared, SAME)
     if options.json:
         say_data({"runs": [as_data(reviewed) for reviewed in runs]})
         return SAME if runs else NOTHING
     if not runs:
-        return complain("nothing waits: no run is pending, and no snapshot differs from git's HEAD", NOTHING)
+        rest = uncompared if why else "no snapshot differs from git's HEAD"
+        return complain(f"nothing waits: no run is pending, and {rest}", NOTHING)
     if not options.list and sys.stdin.isatty() and sys.stdout.isatty():
         return walk(runs)
     for reviewed in runs:

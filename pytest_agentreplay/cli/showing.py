@@ -95,12 +95,14 @@ def print_kit(options: argparse.Namespace) -> int:
 
 
 def find_run(path: Path) -> Path:
-    """Return the file that a path means: itself, the run of a case's folder, or the snapshot of a test by its id.
+    """Return the file that a path means: itself, the run of a case by its folder or file, or a snapshot by a test's id.
 
     Raises SettingsError for an id that none or several have.
     """
     if files.exists(path / FILE):
         return path / RUN
+    if path.name == FILE:
+        return path.with_name(RUN)
     if "::" not in str(path) or files.exists(path):
         return path
     chosen = select_snapshots([path.as_posix()], Path.cwd())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cli.casework import CASES
 from pytest_agentreplay.cli.listing import count_totals, find_entries, spell_totals
-from pytest_agentreplay.cli.saying import DAMAGED, NOTHING, SAME, complain, say, say_data, say_drawn
+from pytest_agentreplay.cli.saying import DAMAGED, NOTHING, SAME, USAGE, complain, say, say_data, say_drawn
 from pytest_agentreplay.core.kit import plural, told_size
 from pytest_agentreplay.core.live.budget import UNPRICED
 from pytest_agentreplay.report.escape import escape_line
@@ -39,9 +39,9 @@ def stats(options: argparse.Namespace) -> int:
     """`agentreplay stats [PATH...] [--json]`, `agentreplay stats --cold [PATH...] [--by WAY] [--json]`."""
     if options.cold:
         return count_cold(options)
-    entries = find_entries(options.paths)
-    if isinstance(entries, int):
-        return entries
+    entries, code = find_entries(options.paths)
+    if code == USAGE or not (entries or options.json):
+        return code
     data = summarize(entries)
     if options.json:
         say_data(data)
@@ -51,7 +51,7 @@ def stats(options: argparse.Namespace) -> int:
     for entry in entries:
         if entry.problem:
             complain(f"{format_path(entry.path)}: {entry.problem}", DAMAGED)
-    return DAMAGED if any(entry.problem for entry in entries) else SAME
+    return code
 
 
 def count_cold(options: argparse.Namespace) -> int:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_agentreplay.codec import lines, streams
 from pytest_agentreplay.codec.decode import headers_in
 from pytest_agentreplay.codec.dedup_reader import Items, Unshared, unspliced
+from pytest_agentreplay.codec.parsing import advise_restoring
 from pytest_agentreplay.codec.styles import BlobReader, BlobWriter, Style, guess, join_pieces, style, wrapped
 from pytest_agentreplay.codec.values import (
     Malformed,
@@ -304,8 +305,7 @@ def sha256_of(message: Stored) -> str:
 
 def unreadable(file: str, message: str, place: str) -> SnapshotUnreadable:
     """The error for a file that does not say what it should."""
-    hint = "restore the file from git, or record again with --snapshot-record"
-    return SnapshotUnreadable(f"{message}; {hint}", file=file, place=place)
+    return SnapshotUnreadable(f"{message}; {advise_restoring(file)}", file=file, place=place)
 
 
 def told(error: Exception) -> str:

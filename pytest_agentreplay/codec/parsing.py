@@ -19,8 +19,10 @@ from dataclasses import dataclass, field
 from itertools import accumulate, islice
 from typing import Any, NoReturn
 
+from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import SnapshotUnreadable
 
+RUN_OF_CASE = "run.snapshot.json"
 DEEPEST = 64
 """Levels of nesting in a file. What a run holds beyond its share of them is stored as text."""
 
@@ -86,13 +88,20 @@ def parsed(data: bytes, file: str) -> dict[str, Any]:
         found = _decoder.decode(text)
     except json.JSONDecodeError as error:
         _refuse_conflict(text, file)
-        msg = f"not JSON any more ({error.msg}); restore the file from git, or record again with --snapshot-record"
+        msg = f"not JSON any more ({error.msg}); {advise_restoring(file)}"
         raise SnapshotUnreadable(msg, file=file, place=f"{error.lineno}:{error.colno}") from None
     except (ValueError, RecursionError):
         _refuse_content(data, file)
     if not isinstance(found, dict):
         raise SnapshotUnreadable("a snapshot is a JSON object; this is something else", file=file, place="1:1")
     return found
+
+
+def advise_restoring(file: str) -> str:
+    """Return what to do about a damaged snapshot. That of a case is no test's, so no recording writes it."""
+    if file.replace("\\", "/").rpartition("/")[2] == RUN_OF_CASE:
+        return f"restore it: git restore {quoted(file)}, or make the case again with agentreplay scaffold"
+    return "restore the file from git, or record again with --snapshot-record"
 
 
 def _decoded(data: bytes, file: str) -> str:
@@ -109,7 +118,7 @@ def _decoded(data: bytes, file: str) -> str:
         msg = "the file begins with a byte order mark; save it as UTF-8 without one"
         raise SnapshotUnreadable(msg, file=file, place="1:1")
     if not text or text.isspace():
-        msg = "the file is empty; restore it from git, or delete it and record again with --snapshot-record"
+        msg = f"the file is empty; {advise_restoring(file)}"
         raise SnapshotUnreadable(msg, file=file)
     if text.startswith(LFS):
         msg = "this is a Git LFS pointer, not the snapshot; fetch it with: git lfs pull"

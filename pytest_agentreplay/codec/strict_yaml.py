@@ -12,6 +12,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pytest_agentreplay.core.paths import quoted
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -30,6 +32,9 @@ HINTS = {
     "found character '\\t' that cannot start any token": "; indent with spaces",  # in the words of the pure parser
     "did not find expected key": "; lines of one list or mapping begin in one column",
 }
+EMPTY = "is empty"
+DAMAGES = (EMPTY, "is no YAML", "is not UTF-8")
+"""How a refusal begins of a file that something has happened to; others say what to write instead."""
 WORDS = {"true": True, "false": False, "null": None, "": None}
 
 
@@ -50,7 +55,14 @@ class Document:
 
 def load(data: bytes, *, file: str, error: Refusal) -> Document:
     """The one document in `data`. Raises `error` for all else, with the line and column."""
-    return YamlParser(file, error).document(decoded(data, file, error))
+
+    def refuse(message: str, *, file: str, place: str = "") -> Exception:
+        if message.startswith(DAMAGES):
+            repair = "" if message == EMPTY else "fix this line, or " if place else "fix it, or "
+            message += f"; {repair}restore the file: git restore {quoted(file)}"
+        return error(message, file=file, place=place)
+
+    return YamlParser(file, refuse).document(decoded(data, file, refuse))
 
 
 def decoded(data: bytes, file: str, error: Refusal) -> str:
@@ -111,7 +123,7 @@ class YamlParser:
             next(events)  # the stream begins
             first = next(events)
             if isinstance(first, yaml.StreamEndEvent):
-                raise self._refused("is empty", first)
+                raise self._refused(EMPTY, first)
             if first.version or first.tags:
                 raise self._refused("directives (%YAML, %TAG) are not taken", first)
             value = self._value(next(events), events, ())

@@ -181,7 +181,7 @@ def resolve_settings(config: pytest.Config) -> Settings:
     written = list_ini_keys(config)
     settings = knobs.resolve(
         options=vars(config.option),
-        ini={key: config.getini(key) for key in [*dict(knobs.INI), *knobs.types_of_former(written)]},
+        ini={key: read_ini_key(config, key) for key in [*dict(knobs.INI), *knobs.types_of_former(written)]},
         environ=os.environ,
         written=written,
         file=str(config.inipath or ""),
@@ -230,6 +230,16 @@ def list_ini_keys(config: pytest.Config) -> list[str]:
     written = vars(config).get("_inicfg")
     typed = [word.partition("=")[0] for word in config.known_args_namespace.override_ini or ()]
     return list(dict.fromkeys([*(config.inicfg if written is None else written), *typed]))
+
+
+def read_ini_key(config: pytest.Config, key: str) -> Any:
+    """Return the value of an ini key of ours. Raises SettingsError, since pytest names neither the key nor the file."""
+    try:
+        return config.getini(key)
+    except (TypeError, ValueError, pytest.UsageError) as error:  # by the release of pytest
+        where = f"{config.inipath}: " if config.inipath else ""
+        instead = "; write true or false" * str(error).startswith("invalid truth value")
+        raise SettingsError(f"{where}{key}: {error}{instead}") from None
 
 
 def read_ini_list(config: pytest.Config, key: str) -> list[str]:

@@ -7,7 +7,7 @@ import functools
 import os
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cases.case import FILE
+from pytest_agentreplay.cases.case import FILE, FOLDER
 from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.collect import CaseFile
 from pytest_agentreplay.errors import RunnerError
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.cases_run.evaluation import CaseEvaluator
     from pytest_agentreplay.fuzz.trials import Trial
 
-FOLDER = "cases"
 MOST_ENTRIES = 200  # entries of cases/ that are looked at for one that is a case
 
 

@@ -102,10 +102,14 @@ def add_waiting(finding: Finding, line: str, *, refused: bool) -> Finding:
 
 
 def describe_comparison(divergence: Divergence, first: str, second: str) -> Finding:
-    """Return the finding of two snapshot files that part; `first` is told as recorded, `second` as now."""
-    lines = [*make_difference_lines(divergence), *_make_cause_lines(divergence)]
-    lines += [_make_show_step(first, divergence, "see recorded"), _make_show_step(second, divergence, "see now")]
-    return _make_finding(divergence, f"{first} .. {second}", [*lines, *_make_call_lines(divergence)])
+    """Return the finding of two snapshot files that part; `first` is told as recorded, `second` as now.
+
+    "" stands for a run that no file of today holds, such as that of a commit: no step shows it.
+    """
+    named = ((first, "see recorded"), (second, "see now"))
+    steps = [_make_show_step(file, divergence, label) for file, label in named if file]
+    lines = [*make_difference_lines(divergence), *_make_cause_lines(divergence), *steps, *_make_call_lines(divergence)]
+    return _make_finding(divergence, " .. ".join(filter(None, (first, second))), lines)
 
 
 def _make_finding(divergence: Divergence, test: str, lines: Iterable[Line]) -> Finding:

@@ -9,7 +9,7 @@ Rules of this module:
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.align import divergences
@@ -119,7 +119,9 @@ def compare_runs(
         if file in former and before.exchanges == run.exchanges:
             comparison.renamed[file] = former[file]
             continue
-        findings = [describe_comparison(each, "", "") for each in divergences(before, run, READER, matching=matching)]
+        differing = divergences(before, run, READER, matching=matching)
+        # The file here need not be as either revision has it, so no step shows it.
+        findings = [replace(describe_comparison(each, "", ""), test=run.header.test or file) for each in differing]
         for finding in findings:
             causes.setdefault(find_cause(finding, file).digest, []).append((finding, run.header.test))
         facts = read_facts(before, prices), read_facts(run, prices)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay import clocks, codec
-from pytest_agentreplay.cases.case import FILE, RUN
+from pytest_agentreplay.cases.case import FILE, FOLDER, RUN
 from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.kit import graded
@@ -118,7 +118,7 @@ def list_recorded(root: Path, paths: Sequence[Path] = ()) -> Iterator[tuple[Path
     """Yield the file and the kind of all that is recorded, each once. A snapshot beside a case is that case's."""
     recorded: dict[Path, str] = {}
     for path in map(Path, map(os.path.abspath, paths or [root])):
-        for file in walk_recorded(path) if path.is_dir() else [path]:
+        for file in walk_recorded(path, root) if path.is_dir() else [path]:
             case = file.with_name(FILE)
             if file.name == FILE or (file.name == RUN and files.exists(case)):
                 recorded[case] = "case"
@@ -130,19 +130,20 @@ def list_recorded(root: Path, paths: Sequence[Path] = ()) -> Iterator[tuple[Path
     yield from recorded.items()
 
 
-def walk_recorded(folder: Path) -> Iterator[Path]:
+def walk_recorded(folder: Path, root: Path) -> Iterator[Path]:
     """Yield the snapshots and cases below `folder`, without those in folders that pytest does not enter either."""
     for here, names in snapshots.walk(folder):
         for file in (here / name for name in names):
-            # Other tools have files of this name, and reading the first bytes of each tells them apart.
-            if file.name.endswith(layout.SUFFIX) or (file.name == FILE and is_case_file(file)):
+            if file.name.endswith(layout.SUFFIX) or (file.name == FILE and is_our_case(file, root)):
                 yield file
 
 
-def is_case_file(file: Path) -> bool:
-    """Return whether a case.yaml has the form of a case, as far as its first bytes say: other tools have such files."""
+def is_our_case(file: Path, root: Path) -> bool:
+    """Return whether a case.yaml lies below a folder `cases`, or its first bytes name the form of a case."""
+    # Other tools have files of this name. pytest collects by the same rule: what fails there is a row here.
+    below = file.is_relative_to(root) and FOLDER in file.relative_to(root).parts[:-1]
     try:
-        return b"schemaVersion" in files.head(file, 4096)
+        return below or b"schemaVersion" in files.head(file, 4096)
     except SnapshotError:
         return True  # the entry says why it cannot be read
 
@@ -163,8 +164,8 @@ def read_entry(path: Path, kind: str, root: Path, reader: PricedReader, largest:
         entry = replace(entry, bytes=entry.bytes + len(data))
         return describe_run(entry, snapshot.run, root, reader, sealed=snapshot.sealed)
     except AgentReplayError as error:
-        place = f"{error.file}: " if isinstance(error, CaseError | SnapshotError) else ""
-        return replace(entry, problem=str(error).removeprefix(place))
+        place = f"{error.file}:" if isinstance(error, CaseError | SnapshotError) else ""
+        return replace(entry, problem=str(error).removeprefix(place).lstrip())
 
 
 def describe_run(entry: Entry, run: Run, root: Path, reader: PricedReader, *, sealed: bool) -> Entry:

@@ -22,7 +22,7 @@ from pytest_agentreplay.runs.accept import count_calls, list_divergences, list_p
 from pytest_agentreplay.runs.snapshot_selection import select_files
 from pytest_agentreplay.store import layout, reading
 from pytest_agentreplay.store.display_path import format_path
-from pytest_agentreplay.store.git_revisions import find_repository
+from pytest_agentreplay.store.git_revisions import Repository, explain_no_head
 from pytest_agentreplay.store.projects import root_above
 
 if TYPE_CHECKING:
@@ -111,9 +111,9 @@ def list_reviewed(words: Iterable[str], here: Path) -> list[ReviewedRun]:
 
 def list_changed(here: Path) -> Iterator[tuple[Path, bytes | None]]:
     """Yield each snapshot below the project's root that is not as HEAD has it, with what it has."""
-    root, repository = root_above(here), find_repository(here)
-    if repository is None:
+    if explain_no_head(here):
         return
+    root, repository = root_above(here), Repository(here)
     head = repository.resolve("HEAD")
     for path in repository.list_changed(head):
         file = repository.top / path
@@ -154,7 +154,7 @@ def describe_changes(home: Path, old: Run, new: Run) -> tuple[Finding, ...]:
     """Return a finding for each turn in which two runs part; `ReviewWalk` says what to type."""
     differing = list_divergences(old, new, root_above(home.parent))
     findings = [describe_comparison(divergence, "", "") for divergence in differing]
-    return tuple(replace(each, lines=tuple(line for line in each.lines if line.what != "next")) for each in findings)
+    return tuple(replace(each, test=new.header.test or format_path(home)) for each in findings)
 
 
 class ReviewWalk:

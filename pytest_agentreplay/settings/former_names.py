@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pytest_agentreplay.errors import SettingsError
-from pytest_agentreplay.settings.parsers import pairs, texts
+from pytest_agentreplay.settings.parsers import number, pairs, stale_of, texts
 from pytest_agentreplay.settings.tables import INI
 
 if TYPE_CHECKING:
@@ -51,6 +51,17 @@ def declare_read(value: object, name: str) -> list[Any]:
     return [f"{shown.replace('.', '*')} = read" for shown in texts(value, name)]
 
 
+def check_retired(value: Any, name: str) -> list[Any]:
+    """Return the lines of retired models as they are. Raises SettingsError by the name that is written."""
+    stale_of(value, name)
+    return list(value)
+
+
+def check_numbers(value: str, name: str) -> list[Any]:
+    """Return whole numbers, each as it is. Raises SettingsError by the name that is written."""
+    return [word for word in value.split() if number(word, name) is not None]
+
+
 FORMER: Mapping[str, FormerName] = {
     "read_tools": FormerName("linelist", "tools", declare_read),
     "models": FormerName("linelist", "tools", declare("model")),
@@ -64,9 +75,11 @@ FORMER: Mapping[str, FormerName] = {
     "ci_live": FormerName("bool", "ci", say("live")),
     "waits": FormerName("bool", "clock", say("paced")),
     "budget": FormerName("string", "live", lambda value, _: value.split()),
-    "stale_days": FormerName("string", "stale", lambda value, _: [f"days = {value}"]),
-    "retired_models": FormerName("linelist", "stale", lambda value, _: value),
-    "largest": FormerName("string", "max_bytes", lambda value, _: value.split()),
+    "stale_days": FormerName("string", "stale", lambda value, name: [f"days = {number(value, name) or 0}"]),
+    "retired_models": FormerName("linelist", "stale", check_retired),
+    "largest": FormerName(
+        "string", "max_bytes", lambda value, name: [str(number(word, name)) for word in value.split()]
+    ),
     "sandbox": FormerName("string", "sandbox", lambda value, _: [f"--agentreplay-sandbox={value}"] * (value != "off")),
     "orders": FormerName("", "permutations", lambda value, _: [value]),
     "places": FormerName("", "places", lambda value, _: [bool(value)]),

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 from pathlib import Path, PurePosixPath
 
+from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import AgentReplayError, SnapshotUnreadable
 from pytest_agentreplay.store import files, layout
 
@@ -36,8 +37,19 @@ class Repository:
         first = self.resolve(base or "HEAD")
         last = self.resolve(head or "HEAD") if mark else ""
         if mark == "...":
-            first = self._git("merge-base", first, last).decode().strip()
+            first = self._find_fork(words, first, last)
         return first, last
+
+    def _find_fork(self, words: str, first: str, last: str) -> str:
+        """Return the last commit that two commits have in common. Raises AgentReplayError where there is none here."""
+        try:
+            return self._git("merge-base", first, last).decode().strip()
+        except AgentReplayError:
+            if self._git("rev-parse", "--is-shallow-repository").strip() == b"true":
+                advice = "a shallow clone lacks older ones: git fetch --unshallow"
+            else:
+                advice = f"compare the two as they are: agentreplay summarize {quoted(words.replace('...', '..'))}"
+            raise AgentReplayError(f"{words}: git knows no commit here that both began from; {advice}") from None
 
     def resolve(self, revision: str) -> str:
         """Return the id of a commit. Raises AgentReplayError."""
@@ -89,11 +101,13 @@ class Repository:
         return done.stdout
 
 
-def find_repository(folder: Path) -> Repository | None:
-    """Return the repository around `folder`; None where there is none, no git, or no commit yet."""
+def explain_no_head(folder: Path) -> str:
+    """Return why there is no commit to compare the files of `folder` with; "" where there is one."""
     try:
-        repository = Repository(folder)
-        repository.resolve("HEAD")
-    except AgentReplayError:
-        return None
-    return repository
+        Repository(folder).resolve("HEAD")
+    except AgentReplayError as error:
+        text = str(error)
+        if text.startswith("HEAD: "):
+            return "this repository has no commit yet"
+        return "there is no git repository here" if "not a git repository" in text else text
+    return ""

@@ -94,3 +94,10 @@ def test_a_price_that_is_none_is_refused(root):
     put(root, "pytest.ini", INI.replace("1.25 in", "cheap"))
     with pytest.raises(SettingsError, match=r"pytest\.ini: agentreplay_prices: 'gpt-5' has no price"):
         read_inventory(root)
+
+
+def test_a_damaged_case_without_a_run_is_an_entry_as_it_is_a_test_for_pytest(root):
+    put(root, "cases/refund/case.yaml", "<<<<<<< HEAD\n")
+    put(root, "tests/case.yaml", "<<<<<<< HEAD\n")
+    (case,) = read_inventory(root)
+    assert (case.kind, case.name.endswith("cases/refund"), case.problem[:6]) == ("case", True, "1:1: a")

@@ -161,7 +161,7 @@ def test_what_cannot_be_meant_is_refused_with_its_place():
 
 
 NO_CASE = [
-    (b"", ("is empty",)),
+    (b"", ("is empty; restore the file: git restore case.yaml",)),
     (b"[]", ("a case is keys and values",)),
     (b"id: a\n", (":1:1", "begin with schemaVersion")),
     (b"schemaVersion: 1.0\nid: a\n", (":1:1", "in quotes")),
@@ -171,7 +171,7 @@ NO_CASE = [
     (b'schemaVersion: "1.0"\nid: ../a\n', (":2:1", "the name of the folder")),
     (b"id: \xff", ("is not UTF-8",)),
     (b"a: 1\n" * 300_000, ("larger than",)),
-    (b"a: b: c", ("is no YAML", "stands in quotes")),
+    (b"a: b: c", ("is no YAML", "stands in quotes; fix this line, or restore the file: git restore case.yaml")),
 ]
 
 

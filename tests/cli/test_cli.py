@@ -1,6 +1,7 @@
 """Every verb of the command, as a person types it: what it does, what it says, its exit code."""
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -445,3 +446,14 @@ def test_nothing_that_only_looks_writes(typed, recorded):
         assert typed(*words).code in {SAME, NOTHING}
     ended(recorded.command("replay", SNAPSHOT), SAME)
     assert contents(recorded.root) == before
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+@pytest.mark.real_process
+@pytest.mark.parametrize("words", [("show", "--json", SNAPSHOT), ("ls",), ("--help",)], ids=str)
+def test_output_that_a_full_disk_does_not_take_is_one_line(recorded, words):
+    command = [sys.executable, "-m", "pytest_agentreplay", *words]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert done.returncode == USAGE
+    assert re.fullmatch(r"agentreplay: the output cannot be written: no space left on device; .*\n", done.stderr)

@@ -103,11 +103,14 @@ def test_an_empty_project_says_what_to_type_and_a_path_that_is_not_there_is_usag
     shown = typed(verb)
     assert (shown.code, shown.out) == (NOTHING, "")
     assert shown.err.endswith("to record its tests: pytest --snapshot-record\n")
-    assert typed(verb, "gone") == (USAGE, "", "agentreplay: there is no gone\n")
+    data = typed(verb, "--json")
+    assert (data.code, data.err, json.loads(data.out)["totals"]["calls"]) == (NOTHING, shown.err, 0)
+    for words in ([verb, "gone"], [verb, "gone", "--json"]):
+        assert typed(*words) == (USAGE, "", "agentreplay: there is no gone\n")
 
 
 def test_show_takes_the_names_that_ls_prints(typed, shop):
-    for name in ("tests/test_shop.py::test_b", "cases/refund"):
+    for name in ("tests/test_shop.py::test_b", "cases/refund", "cases/refund/case.yaml"):
         shown = typed("show", name, "--turn", "-1")
         assert (shown.code, shown.err, shown.out.startswith("turn ")) == (SAME, "", True), name
     put(shop, f"{FOLDER}/c.snapshot.json", refund(), "tests/test_shop.py::test_b[x]")

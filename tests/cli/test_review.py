@@ -78,6 +78,9 @@ def test_without_a_terminal_it_lists_what_waits_and_what_to_type(waiting, typed)
     data = json.loads(typed("review", "--json").out)["runs"]
     assert [run["state"] for run in data] == ["new", "pending", "pending", "pending"]
     assert data[1]["divergences"][0]["properties"]["path"] == "$.messages[0].content"
+    for finding in data[1]["divergences"]:
+        assert finding["test"] == "test_shop.py::test_refund[A-17]"
+        assert not [line for line in finding["lines"] if line["what"] == "next"], "command says what to type"
     assert len(json.loads(typed("review", "test_shop.py::test_refund[A-17]", "--json").out)["runs"]) == 1
     assert typed("review", "test_shop.py::test_gone").code == USAGE
     assert changed(waiting) == []
@@ -166,6 +169,24 @@ def test_nothing_waits(waiting, typed):
     told = typed("review")
     assert (told.code, told.out, told.err.count("\n")) == (NOTHING, "", 1)
     assert json.loads(typed("review", "--json").out) == {"runs": []}
+
+
+def test_without_git_or_a_repository_it_says_that_nothing_is_compared_and_lists_what_is_pending(
+    waiting, typed, monkeypatch, tmp_path
+):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    told = typed("review", "--json")
+    assert len(json.loads(told.out)["runs"]) == 4
+    assert told.err == (
+        "agentreplay: snapshots are not compared with git's HEAD: git is not installed, or not on the PATH\n"
+    )
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    told = typed("review")
+    assert (told.code, told.out, "there is no git repository here" in told.err) == (NOTHING, "", True)
+    git(tmp_path, "init", "-q")
+    assert typed("review").err.endswith("compared with git's HEAD: this repository has no commit yet\n")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pseudo terminals are POSIX")

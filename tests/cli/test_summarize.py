@@ -91,6 +91,9 @@ def test_the_same_as_data_and_to_a_file(summarize, tmp_path):
     assert len(data["changed"]) == 3
     (request,) = [shared for shared in data["shared"] if shared["finding"]["code"] == "AR-SCHEMA"]
     assert len(request["tests"]) == 3
+    for finding, tests in ((shared["finding"], shared["tests"]) for shared in data["shared"]):
+        assert finding["test"] in tests
+        assert not [line for line in finding["lines"] if line["what"] == "next"], "no file of today is a revision's"
     file = tmp_path / "comment.md"
     told = summarize("0..1", "--out", file)
     assert (told.code, told.out.startswith(f"{file.as_posix()}: 3 recorded runs changed")) == (SAME, True)
@@ -127,6 +130,18 @@ def test_three_dots_compare_with_where_the_branches_forked(shop, typed, monkeypa
     git(shop.root, "branch", "-f", "side", shop.commits[1])
     told = typed("summarize", f"{shop.commits[2]}...side")
     assert told.out == "**agentreplay: no recorded run changed.**\n"
+
+
+def test_three_dots_without_a_common_commit_say_what_to_type(shop, typed, monkeypatch, tmp_path):
+    monkeypatch.chdir(shop.root)
+    unrelated = git(shop.root, "commit-tree", "-m", "unrelated", f"{shop.commits[2]}^{{tree}}")
+    told = typed("summarize", f"{unrelated}...HEAD")
+    assert (told.code, told.out, "agentreplay summarize" in told.err) == (USAGE, "", True)
+    assert typed("summarize", *told.err.split()[-1:]).out == "**agentreplay: no recorded run changed.**\n"
+    git(tmp_path, "clone", "-q", "--depth", "1", shop.root.as_uri(), "shallow")
+    monkeypatch.chdir(tmp_path / "shallow")
+    unrelated = git(tmp_path / "shallow", "commit-tree", "-m", "unrelated", "HEAD^{tree}")
+    assert typed("summarize", f"{unrelated}...HEAD").err.endswith(": git fetch --unshallow\n")
 
 
 def test_what_is_no_revision_and_what_is_no_repository_is_usage(shop, typed, monkeypatch, tmp_path):

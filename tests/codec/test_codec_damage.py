@@ -143,6 +143,15 @@ def test_a_damaged_file_is_named_with_its_place():
             assert says in str(error)
 
 
+@pytest.mark.parametrize("text", ["", TEXT[:-40], TEXT.replace('"exchanges": [', '"exchanges": [1,', 1)], ids=len)
+def test_the_run_of_a_case_is_restored_or_made_again_and_no_recording_writes_it(text):
+    with pytest.raises(SnapshotUnreadable) as caught:
+        bodies(codec.loads(text, file="cases/a b/run.snapshot.json").run)
+    assert str(caught.value).endswith(
+        'restore it: git restore "cases/a b/run.snapshot.json", or make the case again with agentreplay scaffold'
+    )
+
+
 def test_a_reader_that_runs_out_of_stack_says_so(monkeypatch):
     def exhausted(*_):
         raise RecursionError

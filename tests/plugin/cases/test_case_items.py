@@ -214,12 +214,14 @@ def test_what_people_are_told(docket, agent, words):
 
 def test_what_is_no_runner_is_told(docket):
     docket.case()
+    name = "name the function in agentreplay_runners: refunds = shop.cases:run_refund"
     for path, said in {
-        "shop:gone": "there is no gone in shop",
-        "gone:run": "gone cannot be imported",
-        "shop:PROMPT": "is str, and no function",
+        "shop:gone": f"there is no gone in shop; {name}",
+        "shop:PROMPTS": f"there is no PROMPTS in shop: did you mean PROMPT? {name}",
+        "gone:run": f"gone cannot be imported: ModuleNotFoundError(\"No module named 'gone'\"); {name}",
+        "shop:PROMPT": f"is str, and no function; {name}",
     }.items():
-        done = docket.pytest("-rA", "-o", f"agentreplay_runners=refunds = {path}", COLUMNS="200")
+        done = docket.pytest("-rA", "-o", f"agentreplay_runners=refunds = {path}", COLUMNS="300")
         assert said in "\n".join(told(done))
     done = docket.pytest("-o", "agentreplay_runners=refunds = shop.run")
     assert done.returncode == 4

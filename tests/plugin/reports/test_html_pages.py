@@ -26,7 +26,7 @@ def test_only_pages_of_a_session_are_replaced_and_only_by_a_session_that_ran_tes
     recorded(project)
     folder = project.root / "pages"
     folder.mkdir()
-    (folder / "mine.html").write_text("mine")
+    (folder / "mine.html").write_text("mine", encoding="utf-8")
     project.command("html", project.files[0], "--out", folder / "kept.html")
     with edited(project, "agent.py", "Be brief", "Be curt"):
         project.replay("--agentreplay-html=pages")
@@ -36,20 +36,20 @@ def test_only_pages_of_a_session_are_replaced_and_only_by_a_session_that_ran_tes
     assert sorted(file.name for file in folder.glob("*.html")) == names
     project.replay("--agentreplay-html=pages")
     assert sorted(file.name for file in folder.glob("*.html")) == ["index.html", "kept.html", "mine.html"]
-    (folder / "index.html").write_text("mine")
+    (folder / "index.html").write_text("mine", encoding="utf-8")
     done = project.replay("--agentreplay-html=pages")
     assert (
         "pages     not written: pages/index.html is there and no page of a session; name another folder" in done.stdout
     )
-    assert (folder / "index.html").read_text() == "mine"
+    assert (folder / "index.html").read_text(encoding="utf-8") == "mine"
 
 
 def test_a_damaged_history_and_a_damaged_snapshot_cost_their_part_of_the_page_alone(project):
     recorded(project)
     history = project.root / ".agentreplay" / "live"
     history.mkdir(parents=True)
-    (history / "history.jsonl").write_text("{\n")
-    project.files[0].write_text("{")
+    (history / "history.jsonl").write_text("{\n", encoding="utf-8")
+    project.files[0].write_text("{", encoding="utf-8")
     done = project.replay("--agentreplay-html=pages")
     assert "pages     pages/index.html   1 diverged" in done.stdout
     index = (project.root / "pages" / "index.html").read_text(encoding="utf-8")
