@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.cases.case import Case, Check
     from pytest_agentreplay.core.model import JsonObject
 
-WAYS = ("model", "hour", "tenant", "tool")
 NUMBERED = re.compile(r"^\d+ |,? call \d+|(?<=model call)(?= \d)| \d+$")
 UNKNOWN = "unknown"
 

@@ -63,9 +63,9 @@ def describe_run(run: Run) -> JsonObject:
 def describe_finding(finding: Finding, run: Run) -> JsonObject:
     """Return a finding about `run` as JSON, with the index of its "turn" in `describe_run`."""
     number, lane = int(finding.properties.get("turn", 0)), finding.properties.get("lane", "")
-    fits = [at for at, turn in enumerate(turns(run, READER)) if turn.number == number]
-    in_lane = [at for at in fits if turns(run, READER)[at].lane == lane]
-    return {**plain_finding(finding), "turn": next(iter(in_lane or fits), 0)}
+    numbered = {at: turn.lane for at, turn in enumerate(turns(run, READER)) if turn.number == number}
+    in_lane = [at for at, turn_lane in numbered.items() if turn_lane == lane]
+    return {**plain_finding(finding), "turn": next(iter(in_lane or numbered), 0)}
 
 
 def describe_pair(
@@ -80,7 +80,7 @@ def describe_pair(
     rows: list[tuple[int | None, int | None]] = []
     for pair in pairs:
         # A turn stands where its model call does; turn 0, which has none, where its first call does.
-        row = [_find_begun(x, sides[side], turn_of[side]) for side, x in enumerate(pair)]
+        row = [_find_opened_turn(x, sides[side], turn_of[side]) for side, x in enumerate(pair)]
         if row != [None, None]:
             rows.append((row[0], row[1]))
     for side, turns_of_side in enumerate(sides):
@@ -104,7 +104,7 @@ def describe_pair(
     }
 
 
-def _find_begun(x: Exchange | None, all_turns: tuple[Turn, ...], turn_of: dict[int, int]) -> int | None:
+def _find_opened_turn(x: Exchange | None, all_turns: tuple[Turn, ...], turn_of: dict[int, int]) -> int | None:
     """Return the index of the turn that begins with `x`; None for any other call."""
     if x is None:
         return None

@@ -57,11 +57,6 @@ def check_retired(value: Any, name: str) -> list[Any]:
     return list(value)
 
 
-def check_numbers(value: str, name: str) -> list[Any]:
-    """Return whole numbers, each as it is. Raises SettingsError by the name that is written."""
-    return [word for word in value.split() if number(word, name) is not None]
-
-
 FORMER: Mapping[str, FormerName] = {
     "read_tools": FormerName("linelist", "tools", declare_read),
     "models": FormerName("linelist", "tools", declare("model")),

@@ -3,7 +3,7 @@
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const main = document.getElementById("content");
-const state = { entries: [], shown: [], chosen: -1, draw: null };
+const state = { entries: [], shown: [], chosen: -1 };
 
 // The same characters that report/escape.py escapes: those that act on the page, hide, or reorder what is read.
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Cn}\p{Zl}\p{Zp}\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0d\uffa0\u{e0100}-\u{e01ef}]/gu;
