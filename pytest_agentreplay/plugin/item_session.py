@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 INTERRUPTS = (KeyboardInterrupt, SystemExit, pytest.exit.Exception, bdb.BdbQuit)
 
 TOO_LATE = (
-    "this test asked for agentreplay while it ran: what it did before ran for real, in a replay too.\n"
+    "[AR-UNFROZEN] this test asked for agentreplay while it ran: what it did before ran for real, in a replay too.\n"
     "Name the fixture among its arguments, or mark it: @pytest.mark.agentreplay"
 )
 
@@ -59,11 +59,13 @@ def begin_session(item: pytest.Item) -> RunSession | None:
     try:
         run_session = make_session(item)
         if run_session is not None:
+            late = not is_opted_in(item)
+            if late and run_session.mode == "replay":
+                raise SettingsError(TOO_LATE)
             add_patches_of_plugins(item.config)
             hold_seeds(item)
             run_session.open()
-            if not is_opted_in(item):
-                run_session.summary = replace(run_session.summary, late=True)
+            run_session.summary = replace(run_session.summary, late=late)
     except AgentReplayError as error:
         item.stash[keys.RUN_SESSION] = None
         raise make_unfit_failure(item, error) from None
@@ -86,8 +88,6 @@ def make_session(item: pytest.Item) -> RunSession | None:
         settings = settings._replace(trial=orders.get_trial(item))
     if keys.LIVE in item.stash:
         settings = settings.in_cell(item.stash[keys.LIVE][0])
-    if settings.mode == "replay" and item.stash.get(keys.BODY, False) and not is_opted_in(item):
-        raise SettingsError(TOO_LATE)
     if settings.mode == "off" or is_left_out(item):
         return None
     from pytest_agentreplay.runs import pause_garbage_collection

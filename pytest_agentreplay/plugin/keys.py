@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
-from pytest_agentreplay.errors import SettingsError
+from pytest_agentreplay.errors import SettingsError, SnapshotError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,9 +86,26 @@ def is_opted_in(item: pytest.Item) -> bool:
             "agentreplay" in getattr(item, "fixturenames", ())
             or item.get_closest_marker("agentreplay") is not None
             or item.config.stash[SETTINGS].covers(item.path, item.config.rootpath)
+            or is_recorded_late(item)
         )
         item.stash[OPTED_IN] = opted_in
     return opted_in
+
+
+def is_recorded_late(item: pytest.Item) -> bool:
+    """Return whether the test was recorded from where it asked for the fixture on: a replay then begins before it.
+
+    So what the test does before, which was not recorded, is refused and does not run.
+    """
+    settings, place = item.config.stash[SETTINGS], item.path
+    # Asked first: without snapshots of its file the store is not loaded.
+    if settings.mode != "replay" or not (place.parent / settings.directory / place.stem).is_dir():
+        return False
+    try:
+        snapshot = store_of(item.config).load(store_of(item.config).path_of(place, get_nodeid(item)), get_nodeid(item))
+    except SnapshotError:
+        return False
+    return snapshot.run.header.kit.get("late") is True
 
 
 def get_settings(node: pytest.Item | pytest.Collector, *, proving: bool = False) -> Settings:

@@ -160,7 +160,7 @@ class ProofInProcess:
 
 def is_running_tools_again(summary: SessionSummary) -> bool:
     """Return whether a replay would run a tool that is not frozen."""
-    return summary.late or (summary.recording is not None and bool(summary.recording.unfrozen))
+    return summary.recording is not None and bool(summary.recording.unfrozen)
 
 
 def replay_recording(

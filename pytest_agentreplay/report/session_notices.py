@@ -198,8 +198,9 @@ def make_late_fixture_notices(summary: SessionSummary) -> Iterator[Notice]:
     """Yield a test that asked for the fixture by `request.getfixturevalue`: nobody intercepted what it did before."""
     if summary.late:
         yield make_warning(
-            f"late      {summary.test} asked for agentreplay while it ran: its calls before that run for real",
-            "          name the fixture among its arguments, or mark it: @pytest.mark.agentreplay",
+            f"late      {summary.test} asked for agentreplay while it ran: its calls before that were not recorded",
+            "          a replay refuses them; name the fixture among its arguments, or mark it:   "
+            "@pytest.mark.agentreplay",
         )
 
 

@@ -298,6 +298,7 @@ class RecordingSession(RunSession):
             "keys": [[*group] for group in key_variables(self.place.environ, self.redaction.was_sent)],
             "annotations": self.annotations,
             "gaps": list(gaps),
+            "late": self.summary.late or None,
             "unfrozen": missed,
             "around": {path: code in observed.callers for path, code in watch.functions.values() if path},
             "live": [*sorted(tools.live)],

@@ -50,6 +50,11 @@ if TYPE_CHECKING:
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.settings import Settings
 
+RECORDED_LATE = (
+    "recorded from where the test asked for agentreplay on: "
+    "name the fixture among its arguments, or mark it, and record again"
+)
+
 F = TypeVar("F", bound="Callable[..., Any]")
 T = TypeVar("T")
 
@@ -304,6 +309,8 @@ class RunSession:
                 self.place.test, self.watch.ledger, function=function, calls=calls
             )
         else:
+            if self._kit.get("late"):
+                divergence = replace(divergence, hints=(RECORDED_LATE, *divergence.hints))
             if self._other_policy:
                 again = f"agentreplay redact {quoted(format_path(self.place.snapshot))}"
                 how = again if redacted_by(self.settings.redacted) else "give the --redact of its recording again"

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from tests.support.asking_tool import AGENT, INI, asked
-from tests.support.small_projects import furnished, passed, recorded, summary
+from tests.support.small_projects import flat, furnished, passed, recorded, summary
 
 pytestmark = pytest.mark.env("main")
 
@@ -220,31 +220,60 @@ def test_a_test_that_is_skipped_before_it_calls_leaves_nothing(made):
 
 
 LATE = """
-import agent
+import agent, pytest
 
-def test_late(request):
+@pytest.fixture(scope="module")
+def shared():
+    agent.ask("shared")
+
+@pytest.fixture
+def late(request):
+    agent.ask("unheard")
+    return request.getfixturevalue("agentreplay")
+
+@pytest.fixture
+def first(request):
+    return request.getfixturevalue("agentreplay")
+
+def test_body(request):
     agent.ask("unheard")
     request.getfixturevalue("agentreplay")
     agent.ask("heard")
 
-def test_late_and_swallowed(request):
-    request.getfixturevalue("agentreplay")
-    try:
-        agent.ask("swallowed")
-    except BaseException:
-        pass
+def test_fixture(late):
+    agent.ask("heard")
+
+def test_shared(shared, first):
+    agent.ask("heard")
+
+def test_same_call(late):
+    agent.ask("unheard")
+
+def test_nothing_before(first):
+    agent.ask("heard")
+
+def test_without_calls(late):
+    pass
 """
 
 
-def test_who_asks_for_the_fixture_at_run_time_is_recorded_from_there_and_fails_in_a_replay(made):
+def test_what_a_test_does_before_it_asks_for_the_fixture_is_refused_in_a_replay(made):
     made.write(test_late=LATE)
     made.proves = True
     done = made.record("test_late.py")
-    told = "late      test_late.py::test_late asked for agentreplay while it ran: its calls before that run for real"
+    told = (
+        "late      test_late.py::test_body asked for agentreplay while it ran: its calls before that were not recorded"
+    )
     assert told in done.stdout, done.stdout
-    assert [asked(s) for s in made.snapshots if "test_late.py" in s.run.header.test] == [["heard"], ["swallowed"]]
-    assert done.stdout.count("not replayed: a tool would run again") == 2
-    done = made.replay("test_late.py")
-    assert "2 failed" in done.stdout
-    assert done.stdout.count("asked for agentreplay while it ran: what it did before ran for real") >= 2
-    assert "Name the fixture among its arguments, or mark it: @pytest.mark.agentreplay" in done.stdout
+    late = [asked(s) for s in made.snapshots if "test_late.py" in s.run.header.test]
+    assert late == [["heard"], ["heard"], ["heard"], ["unheard"], ["heard"]]
+    assert (done.stdout.count("   does not replay: [AR-"), done.stdout.count("   replays\n")) == (4, 1)
+    done = made.offline("test_late.py", "-k", "not without_calls")
+    assert "1 passed, 1 deselected" in done.stdout, "one did nothing before it asked"
+    assert summary(done)["same_call"].startswith("[AR-EXTRA]")
+    assert flat(done).count("name the fixture among its arguments, or mark it, and record again") == 2
+    assert "the same change in 2 tests: test_late.py::test_body, test_late.py::test_fixture" in done.stdout
+    told = (
+        "[AR-UNFROZEN] this test asked for agentreplay while it ran: what it did before ran for real, in a replay too."
+    )
+    assert told in flat(made.replay("test_late.py", "-k", "without_calls"))
