@@ -202,6 +202,7 @@ class InProcessRun(ReplaySession):
     def _play(self, runner: Runner, given: Json) -> Any:
         asked = given if isinstance(given, dict) else {}
         arguments = asked.get("arguments")
+        self.check_start()
         with self.overtime.call_from(sys._getframe()):
             if "messages" in asked:
                 result = runner(asked["messages"])

@@ -99,7 +99,8 @@ def make_row(entry: Entry) -> list[str]:
     models = ", ".join(entry.models[:1]) + f" +{len(entry.models) - 1}" * (len(entry.models) > 1)
     counts = str(entry.turns), str(entry.calls), f"{entry.input_tokens + entry.output_tokens:,}"
     held = counts if entry.calls else [""] * 3
-    facts = name, kind, models, entry.outcome, entry.grade, *held
+    outcome = "; runs for real: ".join(filter(None, (entry.outcome, ", ".join(entry.unfrozen))))
+    facts = name, kind, models, outcome, entry.grade, *held
     return [*facts, told_size(entry.bytes), format_age(entry.recorded)]
 
 

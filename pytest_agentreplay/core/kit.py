@@ -100,6 +100,11 @@ def list_models(kit: JsonObject) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name.removeprefix("models/") for name in names if name))
 
 
+def list_unfrozen(kit: JsonObject) -> tuple[str, ...]:
+    """Return the tools that ran unseen while recording: they run for real in each replay."""
+    return tuple(text_of(entry, "tool") for entry in entries(kit, "unfrozen"))
+
+
 def table(kit: JsonObject, name: str) -> JsonObject:
     """One entry of a kit that is an object; a file may hold anything there."""
     found = kit.get(name)
@@ -143,7 +148,7 @@ def calls(run: Run, told: list[tuple[Exchange, CallReading]]) -> Iterator[KitFie
     schemas = {canonical(tool) for _, reading in told for tool in reading.tools}
     lanes = {x.lane for x in top_level(run)}
     retries = sum(x.attempt > 1 for x, _ in told)
-    unseen = [text_of(one, "tool") for one in entries(kit, "unfrozen")]
+    unseen = list_unfrozen(kit)
     gaps = [gap for gap in entries(kit, "gaps") if isinstance(gap, str)]
     by_class = [f"{text_of(one, 'tool')} {text_of(one, 'path')}" for one in entries(kit, "uncompared")]
     group = "calls"
@@ -374,9 +379,7 @@ def graded(run: Run, *, sealed: bool) -> tuple[Grade, list[str]]:
     if "status" not in run.header.outcome:
         return Grade.C, ["it does not say how the test ended: the recording was cut short, or comes from elsewhere"]
     reasons = [] if sealed else ["it was edited after it was recorded"]
-    reasons += [
-        f"tool {text_of(one, 'tool')} ran unseen, and runs again: freeze it" for one in entries(kit, "unfrozen")
-    ]
+    reasons += [f"tool {tool} ran unseen, and runs again: freeze it" for tool in list_unfrozen(kit)]
     reasons += [
         f"{text_of(one, 'path')} of tool {text_of(one, 'tool')} ({text_of(one, 'kind')}) {text_of(one, 'why')}"
         for one in entries(kit, "uncompared")

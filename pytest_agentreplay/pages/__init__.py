@@ -161,6 +161,7 @@ def _describe_entry(entry: Entry, today: dt.date, page: str) -> JsonObject:
         "bytes": entry.bytes,
         "age": age,
         "grade": entry.grade,
+        "unfrozen": list(entry.unfrozen),
         "models": list(entry.models),
         "problem": entry.problem,
         "page": page,

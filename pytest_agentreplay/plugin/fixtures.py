@@ -232,6 +232,7 @@ class SharedSetUp:
         failure = None
         fixtures.enter(self.run_session)
         try:
+            self.run_session.check_start()
             yield
         except BaseException as raised:  # raised again below
             failure = raised

@@ -70,6 +70,8 @@ def begin_session(item: pytest.Item) -> RunSession | None:
         item.stash[keys.RUN_SESSION] = None
         raise make_unfit_failure(item, error) from None
     item.stash[keys.RUN_SESSION] = item.config.stash[keys.OPEN] = run_session
+    if run_session is not None:
+        run_session.check_start()
     return run_session
 
 

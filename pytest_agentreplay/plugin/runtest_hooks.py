@@ -67,7 +67,7 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
         if not item.config.option.setupplan and not item_session.will_be_skipped(item):
             try:
                 item_session.begin_session(item)  # whatever its fixtures do, in whatever order, belongs to the test
-            except pytest.fail.Exception as unfit:
+            except (pytest.fail.Exception, ReplayDiverged) as unfit:
                 item.stash[keys.UNFIT] = unfit
     try:
         return (yield)

@@ -166,10 +166,14 @@ def format_recording(summary: SessionSummary, recording: RecordingSummary, here:
     for tool in recording.unfrozen:
         where = "unseen" if tool.path else "in a child process"
         yield f"[AR-UNFROZEN] tool {tool.tool} ran {where} and will run again in a replay"
-        if tool.path:
-            yield f"          add to agentreplay_tools:   {tool.path}"
-        else:
-            yield "          a child's own tools are not frozen: give it a test account"
+        yield format_freezing(tool.path)
+
+
+def format_freezing(path: str) -> str:
+    """Return the line that says how the tool at an import path is frozen; "" is one of a child process."""
+    if path:
+        return f"          add to agentreplay_tools:   {path}"
+    return "          a child's own tools are not frozen: give it a test account"
 
 
 def format_recording_verdict(

@@ -17,6 +17,7 @@ from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.diff import diff
 from pytest_agentreplay.core.diff.texts import brief, excerpt
 from pytest_agentreplay.core.divergence import Kind
+from pytest_agentreplay.core.kit import list_unfrozen
 from pytest_agentreplay.core.live.observation import observe
 from pytest_agentreplay.core.turns import is_model
 from pytest_agentreplay.dialects import READER
@@ -42,7 +43,10 @@ TITLES = {kind.code: kind.title for kind in Kind}
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What a run comes to. `tokens` and `cost` (dollars) are None where no reply, or no price, says them."""
+    """What a run comes to. `tokens` and `cost` (dollars) are None where no reply, or no price, says them.
+
+    `unfrozen` are the tools that run for real in a replay.
+    """
 
     test: str
     outcome: str
@@ -50,6 +54,7 @@ class RunFacts:
     models: tuple[str, ...]
     tokens: int | None
     cost: float | None
+    unfrozen: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +174,8 @@ def read_facts(run: Run, prices: Prices) -> RunFacts:
     counts = [usage[name] for name in ("input_tokens", "output_tokens") if usage[name] is not None]
     models = dict.fromkeys(turn["model"] for turn in seen["turns"] if turn["model"])
     status = str(run.header.outcome.get("status", "unknown"))
-    return RunFacts(
-        run.header.test, status, len(seen["turns"]), tuple(models), sum(counts) if counts else None, usage["cost"]
-    )
+    tokens, unfrozen = sum(counts) if counts else None, list_unfrozen(run.header.kit)
+    return RunFacts(run.header.test, status, len(seen["turns"]), tuple(models), tokens, usage["cost"], unfrozen)
 
 
 def read_offers(run: Run) -> tuple[str, dict[str, Json]]:
@@ -202,7 +206,12 @@ def list_fact_changes(before: RunFacts, after: RunFacts) -> list[str]:
         costs = ["unknown" if facts.cost is None else f"USD {facts.cost:.4f}" for facts in (before, after)]
         why = " (no price in `agentreplay_prices`)" if "unknown" in costs else ""
         changes.append(f"cost {' -> '.join(dict.fromkeys(costs))}{why}")
-    return changes
+    return [*changes, *list_unfrozen_tools(after)]
+
+
+def list_unfrozen_tools(facts: RunFacts) -> list[str]:
+    """Return in words which tools of a run are not frozen; recorded text in it is code."""
+    return [f"tool {escape_code(tool)} runs for real in a replay ({Kind.UNFROZEN.code})" for tool in facts.unfrozen]
 
 
 def list_tool_changes(before: Mapping[str, Json], after: Mapping[str, Json]) -> list[str]:
@@ -295,4 +304,4 @@ def describe_facts(facts: RunFacts) -> str:
     parts = [f"{facts.turns} turn{'s' * (facts.turns != 1)}", f"test {escape_code(facts.outcome)}"]
     parts += [f"{facts.tokens:,} tokens"] if facts.tokens is not None else []
     parts.append("no known price" if facts.cost is None else f"USD {facts.cost:.4f}")
-    return ", ".join([*parts, *map(escape_code, facts.models)])
+    return ", ".join([*parts, *map(escape_code, facts.models), *list_unfrozen_tools(facts)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.diagnose.results import read_result
+from pytest_agentreplay.core.kit import list_unfrozen
 from pytest_agentreplay.core.matching.address import content
 from pytest_agentreplay.core.model import Failure, FramesReply, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.core.reading import CallReading, ReplyReading
@@ -29,6 +30,7 @@ def describe_run(run: Run, number: int | None = None) -> dict[str, Any]:
     numbers = {x.start: number for number, x in enumerate(run.exchanges, 1)}
     facts = {"test": header.test, "recorded": header.recorded, "outcome": header.outcome, "calls": len(run.exchanges)}
     facts |= {name: header.kit.get(name, default) for name, default in (("models", []), ("packages", {}))}
+    facts["unfrozen"] = [*list_unfrozen(header.kit)]
     described = [(turn, describe_turn(run, turn, writer, numbers)) for turn in turns(run, READER)]
     return {"facts": facts, "turns": [data for turn, data in described if turn in chosen]}
 

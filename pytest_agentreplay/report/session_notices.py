@@ -13,6 +13,7 @@ from pytest_agentreplay.report.notices import (
     Severity,
     count_tests,
     format_count,
+    format_freezing,
     make_error,
     make_info,
     make_recording_notices,
@@ -53,6 +54,7 @@ def make_session_notices(summaries: Iterable[SessionSummary], here: Path) -> Ite
     every = list(summaries)
     replays = [(summary, summary.replay) for summary in every if summary.replay is not None]
     yield from make_replay_notices(replays)
+    yield from make_unfrozen_notices(replays)
     yield from make_edited_notices(replays, here)
     yield from make_clock_notices(replays)
     for summary in every:
@@ -86,6 +88,17 @@ def make_replay_notices(replays: Replays) -> Iterator[Notice]:
         yield make_warning(f"{tests} as recorded on {date}; nothing went live")
 
 
+def make_unfrozen_notices(replays: Replays) -> Iterator[Notice]:
+    """Yield each tool that ran for real since it was recorded unseen, with the tests that recorded it so."""
+    tests: dict[tuple[str, str], list[str]] = {}
+    for test, tool in ((summary.test, tool) for summary, replay in replays for tool in replay.unfrozen):
+        tests.setdefault((tool.tool, tool.path), []).append(test)
+    for (name, path), (first, *others) in tests.items():
+        more = f" and {format_count(len(others), 'other')}" if others else ""
+        text = f"tool {name} runs for real in a replay: it ran unseen when {first}{more} recorded it"
+        yield make_error(f"[AR-UNFROZEN] {text}", format_freezing(path))
+
+
 def make_neighbour_notices(summaries: Sequence[SessionSummary]) -> Iterator[Notice]:
     """Yield on how many neighbours of their recordings tests were tried, and on how many all invariants hold."""
     if summaries:
@@ -102,6 +115,8 @@ def count_replays(replays: Replays) -> str:
     live = f"{verified} verified live" if verified else "0 live"
     if tools := sorted({tool for summary, _ in replays for tool in summary.live}):
         live = f"{format_count(len(tools), 'tool')} declared live: {', '.join(tools)}"
+    if unfrozen := {tool.tool for _, replay in replays for tool in replay.unfrozen}:
+        live += f", {len(unfrozen)} not frozen"
     if runs := [replay.live_run for _, replay in replays if replay.live_run is not None]:
         model_calls = format_count(sum(run["calls"] for run in runs if run["cell"].startswith("L")), "model call")
         live = f"{model_calls} and {format_count(verified, 'tool call')} live"

@@ -138,6 +138,7 @@ class ReplaySummary:
         turns: Turns of the model that were served.
         exchanges: Calls that were served.
         verified: Tools that ran beside their recorded answer.
+        unfrozen: Tools that ran unseen when recorded, and run for real now.
         network: How closed the network was ("L1", "L3"); "" where nothing closed it.
         unheard: By library in C that the agent loaded by hand, the line that did.
         drift: Fields that differ and are not compared.
@@ -163,6 +164,7 @@ class ReplaySummary:
     turns: int = 0
     exchanges: int = 0
     verified: int = 0
+    unfrozen: tuple[UnfrozenTool, ...] = field(default=(), metadata={KIND: UnfrozenTool})
     network: str = ""
     unheard: dict[str, str] = field(default_factory=dict)
     drift: tuple[FieldDrift, ...] = field(default=(), metadata={KIND: FieldDrift})

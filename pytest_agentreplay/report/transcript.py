@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.diff.texts import shorten
+from pytest_agentreplay.core.kit import list_unfrozen
 from pytest_agentreplay.core.model import HttpReply
 from pytest_agentreplay.core.turns import turns
 from pytest_agentreplay.dialects import READER
@@ -42,7 +43,7 @@ def write_textconv(run: Run) -> str:
     Without times, ids and counts of tokens, which differ in every recording.
     """
     rows = [row for name, row in format_facts(run) if name not in INCIDENTAL]
-    for kind in ("gaps", "unfrozen", "adopted"):
+    for kind in ("gaps", "adopted"):
         entries = run.header.kit.get(kind)
         rows += [f"{kind}: {canonical(entry)}" for entry in (entries if isinstance(entries, list) else ())]
     writer = TranscriptWriter(run, inner=True, review=True)
@@ -128,6 +129,8 @@ def list_header_facts(run: Run) -> Iterator[tuple[str, str]]:
     packages = header.kit.get("packages")
     if isinstance(packages, dict):
         yield "packages", ", ".join(f"{name} {version}" for name, version in packages.items())
+    if unfrozen := list_unfrozen(header.kit):
+        yield "not frozen", f"{', '.join(unfrozen)} (runs for real in a replay)"
     yield "exchanges", str(len(run.exchanges))
 
 

@@ -17,7 +17,7 @@ from pytest_agentreplay import clocks, codec
 from pytest_agentreplay.cases.case import FILE, FOLDER, RUN
 from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.kit import graded
+from pytest_agentreplay.core.kit import graded, list_unfrozen
 from pytest_agentreplay.core.live.budget import NANO, PricedReader
 from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.core.turns import tool_of, turns
@@ -67,9 +67,9 @@ class Entry:
     from the root of the project, or the id of the case. `test` is the id of the test that the file states, `state` what
     a case expects ("reproduces", "fixed", "cold"; "" for others), `outcome` how the recorded test ended. `calls` counts
     all calls, those inside of tools too. `seconds` is how long the run took, `recorded` when, in ISO 8601. `grade` is
-    that of the kit ("A", "B", "C", "cold"). `cold` lists what a cold case lacks. `cost` is in dollars, None where it is
-    not known; `uses` has it for each model. `tools` are names with the number of their calls, `content` is a digest
-    over calls and outcomes, equal for copies of one run.
+    that of the kit ("A", "B", "C", "cold"), `unfrozen` are tools that run for real in a replay. `cold` lists what a
+    cold case lacks. `cost` is in dollars, None where it is not known; `uses` has it for each model. `tools` are names
+    with the number of their calls, `content` is a digest over calls and outcomes, equal for copies of one run.
     """
 
     path: Path
@@ -88,6 +88,7 @@ class Entry:
     bytes: int = 0
     recorded: str = ""
     grade: str = ""
+    unfrozen: tuple[str, ...] = ()
     cold: tuple[str, ...] = ()
     problem: str = ""
     uses: tuple[ModelUse, ...] = ()
@@ -195,6 +196,7 @@ def describe_run(entry: Entry, run: Run, root: Path, reader: PricedReader, *, se
         seconds=max(ends, default=0) / NANO,
         recorded=run.header.recorded,
         grade=grade if len(grade) == 1 else grade.lower(),
+        unfrozen=list_unfrozen(run.header.kit),
         uses=tuple(uses.values()),
         tools=tuple(tools.items()),
         content=digest_calls(run.exchanges),

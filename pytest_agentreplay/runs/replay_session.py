@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay import clocks
 from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.divergence import ABSENT, Kind
-from pytest_agentreplay.core.kit import drift, entries, files, list_models, table, texts
+from pytest_agentreplay.core.divergence import ABSENT, Divergence, Kind
+from pytest_agentreplay.core.kit import drift, entries, files, list_models, list_unfrozen, table, text_of, texts
 from pytest_agentreplay.core.model import Header, Run, ToolCall
 from pytest_agentreplay.core.paths import quoted, selecting
 from pytest_agentreplay.core.redaction.placeholders import variables_in
@@ -22,7 +22,7 @@ from pytest_agentreplay.intercept.network import in_process, sandbox
 from pytest_agentreplay.intercept.ordering.pausing import Pausing
 from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
 from pytest_agentreplay.intercept.session.pending_call import AnswerOrder, describe
-from pytest_agentreplay.report.summary import FieldDrift, VirtualClockUse
+from pytest_agentreplay.report.summary import FieldDrift, UnfrozenTool, VirtualClockUse
 from pytest_agentreplay.runs.offline_session import OfflineSession, make_matching, make_schedule
 from pytest_agentreplay.store.display_path import format_path
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.backends.verify import VerifyBackend
-    from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.matching import Matching, Near
     from pytest_agentreplay.core.model import Call, Exchange, JsonObject
     from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
@@ -82,6 +81,36 @@ class ReplaySession(OfflineSession):
         self._complete = False
         if edited:
             self.note(edited=(*edited,))
+
+    def open(self) -> None:
+        """Open it. Where `CI` is set, a run whose tools would run for real is refused before it begins."""
+        super().open()
+        unfrozen = self._list_unfrozen()
+        self.note(unfrozen=unfrozen)
+        if unfrozen and self.settings.on_ci:
+            refused = Divergence(
+                Kind.UNFROZEN,
+                f"tool {unfrozen[0].tool} ran unseen when recorded, and would run for real in this replay",
+                cause="where CI is set that is an error, unless agentreplay_tools says that the tool is live",
+                hints=tuple(
+                    f"freeze it and record again, in agentreplay_tools: {tool.path}" for tool in unfrozen if tool.path
+                ),
+            )
+            self.interception.latch(refused, "")
+
+    def _list_unfrozen(self) -> tuple[UnfrozenTool, ...]:
+        """Return the tools that ran unseen when recorded, without those that are frozen or live by now."""
+        recorded = self.snapshot.run.header.kit
+        if not list_unfrozen(recorded):
+            return ()
+        from pytest_agentreplay.runs import replay_kit
+
+        seen = self.interception.tools.seen | self.tools.list_names()
+        # The rule of today: an older release took answers of a model for tools.
+        missed = replay_kit.find_unfrozen(self.list_recorded(), str(self.place.root), seen)
+        names = {text_of(tool, "tool") for tool in missed}
+        tools = (UnfrozenTool(text_of(tool, "tool"), text_of(tool, "path")) for tool in entries(recorded, "unfrozen"))
+        return tuple(tool for tool in tools if tool.tool in names)
 
     def make_backend(self, recorded: Run, matching: Matching) -> ReplayBackend:
         """Return the backend that answers from the recording."""

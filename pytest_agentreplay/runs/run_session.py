@@ -16,6 +16,7 @@ from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.core.redaction.secret_names import CATEGORY, secret_environment
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import is_declared
+from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.environment import debuggers
 from pytest_agentreplay.intercept.environment.clock import Clock, ClockAndSeeds
@@ -266,6 +267,11 @@ class RunSession:
             self.summary = replace(self.summary, strays=strays)
         if self.watch.imports:
             self.summary = replace(self.summary, imports={**self.watch.imports})
+
+    def check_start(self) -> None:
+        """Raise ReplayDiverged where the run was refused before it began."""
+        if (refused := self.interception.ending.refused) is not None:
+            raise ReplayDiverged(refused.summary)
 
     def discard(self) -> None:
         """Close it as if it had not been opened: the test was skipped."""

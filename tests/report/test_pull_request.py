@@ -16,6 +16,7 @@ from pytest_agentreplay.report.pull_request import (
     RevisionComparison,
     RunFacts,
     compare_runs,
+    describe_facts,
     format_comment,
     list_case_changes,
     list_fact_changes,
@@ -89,6 +90,9 @@ def test_what_a_run_comes_to_and_what_has_no_price():
         "tokens 1,200 -> 1,300",
         "cost USD 0.0150 -> unknown (no price in `agentreplay_prices`)",
     ]
+    told = "tool `refund` runs for real in a replay (AR-UNFROZEN)"
+    assert list_fact_changes(before, replace(before, unfrozen=("refund",))) == [told]
+    assert told in describe_facts(replace(before, unfrozen=("refund",)))
 
 
 def test_the_same_change_in_many_runs_is_one_and_a_run_under_another_name_is_renamed():

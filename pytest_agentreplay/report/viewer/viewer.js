@@ -501,7 +501,7 @@ function showIndex() {
     fitting.sort((a, b) => { const [x, y] = [value(a) ?? -1, value(b) ?? -1]; return (x < y ? -1 : x > y ? 1 : 0) * (ascending ? 1 : -1); });
     body.replaceChildren(...fitting.map((row) => make("tr", null, COLUMNS.map(([name, kind, value, format]) => {
       const shown = (format || ((cell) => (typeof cell === "number" ? cell.toLocaleString("en") : cell)))(value(row));
-      if (name === "name") return make("td", { class: "name" }, row.page ? make("a", { href: row.page }, shown) : shown, row.problem ? make("p", { class: "differs" }, row.problem) : null);
+      if (name === "name") return make("td", { class: "name" }, row.page ? make("a", { href: row.page }, shown) : shown, [row.problem, row.unfrozen.length ? `not frozen: ${row.unfrozen.join(", ")}` : ""].filter(Boolean).map((text) => make("p", { class: "differs" }, text)));
       return make("td", { class: kind + (name === "state" ? ` ${row.problem ? "failed" : row.state ? "" : row.outcome}` : "") }, shown);
     }))));
     count.textContent = wanted ? `${fitting.length} of ${rows.length}` : "";

@@ -2,7 +2,11 @@
 
 import pytest
 
+from pytest_agentreplay.cli.listing import make_row
 from pytest_agentreplay.demo.script import Ask
+from pytest_agentreplay.pages import render_index
+from pytest_agentreplay.report import page_data
+from pytest_agentreplay.runs.inventory import read_inventory
 from tests.support.project import NOBODY
 from tests.support.small_projects import edited, flat, furnished, passed, recorded, runs, summary
 
@@ -62,6 +66,25 @@ def test_a_tool_that_ran_unseen_is_told_with_the_line_to_add(shared_project):
     (missed,) = runs(project)["unseen"].header.kit["unfrozen"]
     assert missed["tool"] == "find_parcel"
     assert "agent.find_parcel" in missed["path"]
+    before = len(project.ledger)
+    replayed = passed(project.replay())
+    told = "tool find_parcel runs for real in a replay: it ran unseen when test_tools.py::test_unseen recorded it"
+    assert f"[AR-UNFROZEN] {told}" in replayed.stdout
+    assert "add to agentreplay_tools:   agent.find_parcel" in replayed.stdout
+    assert "0 live, 1 not frozen)" in replayed.stdout
+    assert len(project.ledger) == before + 1
+    on_ci = project.offline(CI="true")
+    assert "1 passed, 1 error" in on_ci.stdout, "what the other test gives is frozen"
+    assert "[AR-UNFROZEN] tool find_parcel ran unseen when recorded, and would run for real" in flat(on_ci)
+    assert "freeze it and record again, in agentreplay_tools: agent.find_parcel" in flat(on_ci)
+    with edited(project, "pytest.ini", "[pytest]", "[pytest]\nagentreplay_tools = agent.find_parcel = live"):
+        assert "AR-UNFROZEN" not in passed(project.replay("-k", "unseen", CI="true")).stdout
+    recorded_unseen, given = read_inventory(project.root)[::-1]
+    assert (recorded_unseen.unfrozen, given.unfrozen) == (("find_parcel",), ())
+    assert "passed; runs for real: find_parcel" in make_row(recorded_unseen)
+    facts = page_data.describe_run(runs(project)["unseen"])["facts"]
+    assert ["not frozen", "find_parcel (runs for real in a replay)"] in facts
+    assert '"unfrozen":["find_parcel"]' in render_index(project.root).replace('": ', '":')
     # What it says to paste is what mends it.
     recorded(furnished(project, "agentreplay_tools =\n    agent.find_parcel\n"))
     assert "AR-UNFROZEN" not in passed(project.offline()).stdout
