@@ -65,6 +65,10 @@ def missed(call, *recorded, served=(), **options):
     )
 
 
+def get(url):
+    return HttpCall("GET", url, (), Body(b""))
+
+
 def posted(url, **body):
     return HttpCall("POST", url, JSON, Body(json.dumps(body).encode()))
 
@@ -159,11 +163,11 @@ DIFFER = {
         "tool stock was not called before model gpt-x"),
     "two tools left out": (lambda s, chat: chat(s.closing(stock=None)), 1, Kind.MISSING, 1, 1,
         "not called either: turn 1, tool stock"),
-    "guard": (lambda s, chat: chat([GUARD, SAFE], tools=...), 0, Kind.EXTRA, 1, 0, EXTRA),
+    "guard": (lambda s, chat: chat([GUARD, SAFE], tools=...), 0, Kind.EXTRA, 0, 0, EXTRA),
     "guard in the middle": (lambda s, chat: chat([GUARD, SAFE], tools=...), 3, Kind.EXTRA, 1, 3, EXTRA),
     "guard of the same text": (lambda s, chat: chat([GUARD, s.opening()[1]], tools=...), 3, Kind.EXTRA, 1, 3, EXTRA),
     "the text alone": (lambda s, chat: chat([s.opening()[1]], tools=...), 3, Kind.EXTRA, 1, 3, EXTRA),
-    "title": (lambda s, chat: chat([SAFE], tools=..., model="small"), 0, Kind.EXTRA, 1, 0, EXTRA),
+    "title": (lambda s, chat: chat([SAFE], tools=..., model="small"), 0, Kind.EXTRA, 0, 0, EXTRA),
 }  # fmt: skip
 
 
@@ -403,6 +407,50 @@ def test_requests_to_no_model_are_told_by_what_differs_and_by_its_hash_where_it_
     words = missed(posted("https://a.test/v1/embeddings", model="e", input=["old orders"]), *recorded)
     assert (words.kind, paths(words)) == (Kind.REQUEST, ["$.input[0]"]), "words that are embedded are no prompt"
     assert words.summary.startswith("embeddings e: ")
+
+
+API, SHOP = "https://api.openai.com/v1", "https://shop.test/v1"
+INSERTED = {
+    "moderation": posted(f"{API}/moderations", model="omni", input="q"),
+    "embeddings": posted(f"{API}/embeddings", model="e", input=["q"]),
+    "file": posted(f"{API}/files", purpose="batch"),
+    "tokens": posted(f"{API}/chat/completions/count", model="gpt-x", messages=[ASK]),
+    "models": get(f"{API}/models"),
+    "health": get("https://api.openai.com/health"),
+}
+
+
+@pytest.mark.parametrize("name", INSERTED)
+def test_a_request_of_another_kind_before_a_model_call_was_put_in(name):
+    call, more = INSERTED[name], chat([ASK, HM, SAFE])
+    first, middle, last = (missed(call, chat([ASK]), more, served=served) for served in ((), (0,), (0, 1)))
+    assert [(each.kind, each.turn) for each in (first, middle, last)] == [
+        (Kind.EXTRA, 0),
+        (Kind.EXTRA, 1),
+        (Kind.EXTRA, 2),
+    ]
+    assert [EXTRA in each.summary for each in (first, middle, last)] == [True, True, False]
+    assert missed(call, chat([ASK]), replace(call, body=Body(b'{"input": "a"}')), served=()).kind is Kind.EXTRA
+
+
+ENDPOINTS = {
+    "another API": (chat([ASK]), posted(f"{API}/responses", model="gpt-x", input=[ASK]), Kind.MODEL),
+    "another base path": (chat([ASK]), chat([ASK], url="https://proxy.test/openai/chat/completions"), Kind.MODEL),
+    "a path that nobody reads": (*(posted(f"https://m.test/{path}", model="m", messages=[ASK]) for path in ("api/chat", "chat")),
+        Kind.MODEL),
+    "another id": (get(f"{SHOP}/orders/7"), get(f"{SHOP}/orders/8"), Kind.REQUEST),
+    "another version": (get(f"{SHOP}/orders"), get("https://shop.test/v2/orders"), Kind.REQUEST),
+    "another host": (get(f"{SHOP}/orders"), get("https://other.test/v1/orders"), Kind.REQUEST),
+    "another method": (posted(f"{SHOP}/orders", n=1), replace(posted(f"{SHOP}/orders", n=1), method="PUT"), Kind.REQUEST),
+    "a tool's health check": (get(f"{SHOP}/orders/7"), get(f"{SHOP}/health"), Kind.EXTRA),
+    "a tool's list": (posted(f"{SHOP}/orders", n=1), get(f"{SHOP}/orders"), Kind.EXTRA),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ENDPOINTS)
+def test_an_address_that_changed_is_no_request_that_was_put_in(name):
+    recorded, now, kind = ENDPOINTS[name]
+    assert missed(now, recorded).kind is kind
 
 
 def test_ids_that_a_client_makes_are_no_differences(writing):
@@ -665,10 +713,6 @@ def headline(recorded, now):
     book = Book()
     first, second = (book.add(call, completion("ok")) for call in (recorded, now))
     return diagnose.explain_order(ReplayProgress(book.run(), READER, ()), second.call, second, came=first).summary
-
-
-def get(url):
-    return HttpCall("GET", url, (), Body(b""))
 
 
 def test_two_calls_of_one_name_are_told_by_the_first_place_that_differs():

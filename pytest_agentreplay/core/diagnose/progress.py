@@ -6,6 +6,7 @@ It also finds the earlier reply or tool result from which a text of the recordin
 from __future__ import annotations
 
 import json
+import re
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -150,7 +151,7 @@ class ReplayProgress:
         return None
 
     def is_alike(self, recorded: Call, now: Call) -> bool:
-        """Whether one may stand for the other: both ask a model, or go to one host or path, or over one connection."""
+        """Whether one may stand for the other: both ask a model, use one connection, or ask one host for the like."""
         if isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
             return recorded.boundary == now.boundary == "model"
         # A message over a connection stands for messages over the same one alone.
@@ -159,7 +160,16 @@ class ReplayProgress:
         if self.is_model_call(recorded) and self.is_model_call(now):
             return True
         here, there = _split_host(recorded.url), _split_host(now.url)
-        return here[0] == there[0] or here[1] == there[1]
+        if recorded.method != now.method and (recorded.body != now.body or not len(now.body)):
+            return False
+        if here[1] == there[1] or here[0] != there[0]:
+            return here[1] == there[1]
+        kinds = {(reading.kind, reading.operation) for reading in map(self.reader.read_call, (recorded, now))}
+        words, others = (
+            [part for part in path.split("/") if not _VERSION.fullmatch(part)] for _, path in (here, there)
+        )
+        # An endpoint of another kind is another request, unless the way to it is all that has changed.
+        return words[-1:] == others[-1:] if len(kinds) > 1 else words == others or not {*words}.isdisjoint(others)
 
     def is_foreign(self, call: Call, due: Exchange, lane: str) -> bool:
         """Whether a model call is none of the conversation that the due one goes on with, or not that call at all."""
@@ -386,6 +396,8 @@ class CachingReader:
         """As the reader reads them."""
         return self._reader.read_chunks(outcome)
 
+
+_VERSION = re.compile(r"(?:api|v\d[\w.]*)?")  # parts of a path that many endpoints of a host have
 
 WORD = 6  # characters from which on a changed word is looked up by itself
 AROUND = 10  # characters on both sides that a shorter one is looked up with
