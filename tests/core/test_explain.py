@@ -65,6 +65,14 @@ def missed(call, *recorded, served=(), **options):
     )
 
 
+def get(url):
+    return HttpCall("GET", url, (), Body(b""))
+
+
+def posted(url, **body):
+    return HttpCall("POST", url, JSON, Body(json.dumps(body).encode()))
+
+
 def asking(text):
     return chat([{"role": "user", "content": text}])
 
@@ -155,11 +163,11 @@ DIFFER = {
         "tool stock was not called before model gpt-x"),
     "two tools left out": (lambda s, chat: chat(s.closing(stock=None)), 1, Kind.MISSING, 1, 1,
         "not called either: turn 1, tool stock"),
-    "guard": (lambda s, chat: chat([GUARD, SAFE], tools=...), 0, Kind.EXTRA, 1, 0, EXTRA),
+    "guard": (lambda s, chat: chat([GUARD, SAFE], tools=...), 0, Kind.EXTRA, 0, 0, EXTRA),
     "guard in the middle": (lambda s, chat: chat([GUARD, SAFE], tools=...), 3, Kind.EXTRA, 1, 3, EXTRA),
     "guard of the same text": (lambda s, chat: chat([GUARD, s.opening()[1]], tools=...), 3, Kind.EXTRA, 1, 3, EXTRA),
     "the text alone": (lambda s, chat: chat([s.opening()[1]], tools=...), 3, Kind.EXTRA, 1, 3, EXTRA),
-    "title": (lambda s, chat: chat([SAFE], tools=..., model="small"), 0, Kind.EXTRA, 1, 0, EXTRA),
+    "title": (lambda s, chat: chat([SAFE], tools=..., model="small"), 0, Kind.EXTRA, 0, 0, EXTRA),
 }  # fmt: skip
 
 
@@ -273,6 +281,88 @@ def test_noise_in_arguments_is_told_as_such():
     assert (real.kind, paths(real)[0]) == (Kind.ARGS, "$.tags[0]")
 
 
+UUIDS = ANN, BOB, EVE = [f"{digit * 8}-0000-4000-8000-00000000000{digit}" for digit in "abe"]
+COMMITS = "3f2a9c1d" * 5, "9d1c2f3a" * 5
+AZURE = "https://x.openai.azure.com/openai/deployments"
+
+
+def header(name, value):
+    return HttpCall("GET", "https://notes.test/v1/pages", ((name, value),), Body(b""))
+
+
+# name: both calls, and the kind of what differs between them
+SETTINGS = {
+    "model": (chat([ASK], model="gpt-4o-2024-08-06"), chat([ASK], model="gpt-4o-2024-05-13"), Kind.MODEL),
+    "deployment": (*(chat([ASK], url=f"{AZURE}/{uuid}/chat/completions") for uuid in UUIDS[:2]), Kind.MODEL),
+    "version in the query": (*(chat([ASK], url=f"{AZURE}/x/chat/completions?api-version={day}")
+        for day in ("2024-10-21", "2025-01-01-preview")), Kind.MODEL),
+    "port of a host": (*(chat([ASK], url=f"https://m.test:{port}/v1/chat/completions") for port in (8443, 9443)), Kind.MODEL),
+    "version in the path": (*(posted(f"https://lambda.test/{day}/functions/f", n=1) for day in ("2015-03-31", "2014-11-11")),
+        Kind.REQUEST),
+    "version in a header": (header("openai-version", "2025-09-03"), header("openai-version", "2022-06-28"), Kind.REQUEST),
+    "version of a model's API": (*(chat([ASK], headers=(*JSON, ("anthropic-version", day)))
+        for day in ("2023-06-01", "2023-01-01")), Kind.MODEL),
+    "version in the body": (*(chat([ASK], anthropic_version=f"bedrock-{day}") for day in ("2023-05-31", "2024-05-31")),
+        Kind.MODEL),
+    "version in JSON in a text": (*(asking(f'{{"apiVersion": "{day}"}}') for day in ("2023-05-31", "2024-05-31")), Kind.PROMPT),
+    "a model's name in a text": (*(asking(f"Ask gpt-4o-{day}") for day in ("2024-08-06", "2024-05-13")), Kind.PROMPT),
+    "model of a tool": (*(ToolCall("ask", {"judge": {"model": f"ep-{name}"}}) for name in ("a1b2c3d4e5f6g7", "h1b2c3d4e5f6g7")),
+        Kind.ARGS),
+    "commit": (*(ToolCall("checkout", {"ref": commit}) for commit in COMMITS), Kind.ARGS),
+    "short commit": (*(asking(f"Review commit {commit[:8]}") for commit in COMMITS), Kind.PROMPT),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_setting_is_no_noise(name):
+    recorded, now, kind = SETTINGS[name]
+    matching = Matching(READER, RULES, also={"openai-version", "anthropic-version"})
+    book = Book()
+    book.add(recorded, completion("ok"))
+    found = diagnose.explain_miss(ReplayProgress(book.run(), READER, (), matching), now, "main")
+    assert (found.kind, [hint for hint in found.hints if "ignore" in hint]) == (kind, [])
+
+
+def refund(customer):
+    return posted("https://shop.test/refund", customer=customer)
+
+
+# name: what was recorded before, the recorded call and that of now; kind, and a word of the cause
+IN_THE_RUN = {
+    "both in a request": (asking(f"{ANN} or {BOB}"), refund(ANN), refund(BOB), Kind.REQUEST, "another value of this run"),
+    "both in a reply": ((asking("Who?"), completion(f"{ANN} or {BOB}")), refund(ANN), refund(BOB), Kind.REQUEST, "of this run"),
+    "both in a tool's result": ((ToolCall("list"), ToolReply([{"id": ANN}, {"id": BOB}])), refund(ANN), refund(BOB),
+        Kind.REQUEST, "of this run"),
+    "only the recorded one": (asking(f"{ANN}"), refund(ANN), refund(EVE), Kind.REQUEST, "occurs earlier in this run"),
+    "in a prompt": (asking(f"{ANN} or {BOB}"), asking(f"Refund {ANN}"), asking(f"Refund {BOB}"), Kind.PROMPT, "of this run"),
+    "an id that a reply minted": ((asking("Who?"), completion("", [("call_a1b2c3d4e5f6", "a", {}), ("call_f6e5d4c3b2a1", "b", {})])),
+        refund("call_a1b2c3d4e5f6"), refund("call_f6e5d4c3b2a1"), Kind.REQUEST, "of this run"),
+    "dates": (asking("From 2025-01-10 to 2025-01-12"), ToolCall("book", {"on": "2025-01-10"}),
+        ToolCall("book", {"on": "2025-01-12"}), Kind.ARGS, "your code"),
+    "none": (asking("Hi"), refund(ANN), refund(BOB), Kind.NOISE, "a uuid"),
+    "the recorded one later": (asking("Hi"), asking(f"run {ANN}"), asking(f"run {BOB}"), Kind.NOISE, "a uuid"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IN_THE_RUN)
+def test_a_value_that_occurred_before_in_the_run_is_no_noise(name):
+    before, recorded, now, kind, cause = IN_THE_RUN[name]
+    found = missed(now, before, recorded, (asking("bye"), completion(ANN)), served=(0,))
+    assert (found.kind, cause in found.cause) == (kind, True), found.cause
+    assert any("ignore" in hint for hint in found.hints) == (kind is Kind.NOISE and recorded == refund(ANN))
+
+
+def test_what_is_not_compared_makes_no_value_known():
+    matching = Matching(READER, [*RULES, Rule("http", "body", "$.metadata.run", "drop", "changes")])
+    book = Book()
+    first = book.add(chat([ASK], metadata={"run": ANN}), completion("ok"))
+    book.add(asking(f"run {ANN}"), completion("ok"))
+    found = diagnose.explain_miss(
+        ReplayProgress(book.run(), READER, {first.start}, matching), asking(f"run {BOB}"), "main"
+    )
+    assert found.kind is Kind.NOISE
+
+
 def test_the_nearest_call_of_that_name_is_the_counterpart_and_nobody_asked_for_it():
     far, near, now = (ToolCall("put", dict(zip("abc", values, strict=True))) for values in ("123", "567", "568"))
     found = missed(now, far, near)
@@ -304,10 +394,6 @@ def test_a_left_out_model_call(writing):
     assert (found.kind, found.recorded) == (Kind.MISSING, models[2])
 
 
-def posted(url, **body):
-    return HttpCall("POST", url, JSON, Body(json.dumps(body).encode()))
-
-
 def test_requests_to_no_model_are_told_by_what_differs_and_by_its_hash_where_it_is_binary():
     rates, files = posted("https://rates.test/v1", n=1), HttpCall("GET", "https://files.test/a", (), Body(b"\xff\x00"))
     embedded = posted("https://a.test/v1/embeddings", model="e", input=["late orders"])
@@ -321,6 +407,50 @@ def test_requests_to_no_model_are_told_by_what_differs_and_by_its_hash_where_it_
     words = missed(posted("https://a.test/v1/embeddings", model="e", input=["old orders"]), *recorded)
     assert (words.kind, paths(words)) == (Kind.REQUEST, ["$.input[0]"]), "words that are embedded are no prompt"
     assert words.summary.startswith("embeddings e: ")
+
+
+API, SHOP = "https://api.openai.com/v1", "https://shop.test/v1"
+INSERTED = {
+    "moderation": posted(f"{API}/moderations", model="omni", input="q"),
+    "embeddings": posted(f"{API}/embeddings", model="e", input=["q"]),
+    "file": posted(f"{API}/files", purpose="batch"),
+    "tokens": posted(f"{API}/chat/completions/count", model="gpt-x", messages=[ASK]),
+    "models": get(f"{API}/models"),
+    "health": get("https://api.openai.com/health"),
+}
+
+
+@pytest.mark.parametrize("name", INSERTED)
+def test_a_request_of_another_kind_before_a_model_call_was_put_in(name):
+    call, more = INSERTED[name], chat([ASK, HM, SAFE])
+    first, middle, last = (missed(call, chat([ASK]), more, served=served) for served in ((), (0,), (0, 1)))
+    assert [(each.kind, each.turn) for each in (first, middle, last)] == [
+        (Kind.EXTRA, 0),
+        (Kind.EXTRA, 1),
+        (Kind.EXTRA, 2),
+    ]
+    assert [EXTRA in each.summary for each in (first, middle, last)] == [True, True, False]
+    assert missed(call, chat([ASK]), replace(call, body=Body(b'{"input": "a"}')), served=()).kind is Kind.EXTRA
+
+
+ENDPOINTS = {
+    "another API": (chat([ASK]), posted(f"{API}/responses", model="gpt-x", input=[ASK]), Kind.MODEL),
+    "another base path": (chat([ASK]), chat([ASK], url="https://proxy.test/openai/chat/completions"), Kind.MODEL),
+    "a path that nobody reads": (*(posted(f"https://m.test/{path}", model="m", messages=[ASK]) for path in ("api/chat", "chat")),
+        Kind.MODEL),
+    "another id": (get(f"{SHOP}/orders/7"), get(f"{SHOP}/orders/8"), Kind.REQUEST),
+    "another version": (get(f"{SHOP}/orders"), get("https://shop.test/v2/orders"), Kind.REQUEST),
+    "another host": (get(f"{SHOP}/orders"), get("https://other.test/v1/orders"), Kind.REQUEST),
+    "another method": (posted(f"{SHOP}/orders", n=1), replace(posted(f"{SHOP}/orders", n=1), method="PUT"), Kind.REQUEST),
+    "a tool's health check": (get(f"{SHOP}/orders/7"), get(f"{SHOP}/health"), Kind.EXTRA),
+    "a tool's list": (posted(f"{SHOP}/orders", n=1), get(f"{SHOP}/orders"), Kind.EXTRA),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ENDPOINTS)
+def test_an_address_that_changed_is_no_request_that_was_put_in(name):
+    recorded, now, kind = ENDPOINTS[name]
+    assert missed(now, recorded).kind is kind
 
 
 def test_ids_that_a_client_makes_are_no_differences(writing):
@@ -583,10 +713,6 @@ def headline(recorded, now):
     book = Book()
     first, second = (book.add(call, completion("ok")) for call in (recorded, now))
     return diagnose.explain_order(ReplayProgress(book.run(), READER, ()), second.call, second, came=first).summary
-
-
-def get(url):
-    return HttpCall("GET", url, (), Body(b""))
 
 
 def test_two_calls_of_one_name_are_told_by_the_first_place_that_differs():

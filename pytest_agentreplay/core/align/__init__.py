@@ -19,7 +19,6 @@ from pytest_agentreplay.core.align.answers import answer
 from pytest_agentreplay.core.align.local import lanes, minted, renamed
 from pytest_agentreplay.core.align.pairing import align, moves, unordered
 from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.diagnose.classify import ContentChange, classify_change
 from pytest_agentreplay.core.diagnose.progress import CachingReader, ReplayProgress, explain_arguments, format_line
 from pytest_agentreplay.core.diagnose.results import describe_moved_chunks
 from pytest_agentreplay.core.diagnose.sections import find_message_indexes, find_owner, find_role, is_below
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.align.local import Item
     from pytest_agentreplay.core.align.pairing import Pair
+    from pytest_agentreplay.core.diagnose.classify import ContentChange
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Call, Exchange, Run
     from pytest_agentreplay.core.reading import Reader
@@ -146,11 +146,7 @@ class _RunComparison:
         call = self.translated(x, y)
         found = self.recorded.compare(x.exchange.call, call)
         mine = tuple(one for one in found if not _inherited(one, x, y, state))
-        return (
-            self.told(classify_change(x.exchange.call, call, self.reader, mine, frozen=self.recorded.is_frozen), x, y)
-            if mine
-            else None
-        )
+        return self.told(self.recorded.explain_change(x.exchange, call, mine), x, y) if mine else None
 
     def tool(self, x: Item, y: Item, state: _State) -> tuple[Divergence | None, ...]:
         """Two calls of one tool, or two requests that no dialect knows."""
@@ -162,9 +158,7 @@ class _RunComparison:
             if changes and state.reply and (x.sort != "tool" or self.asked_for(x, y)):
                 return ()
             if changes:
-                frozen = self.recorded.is_frozen
-                change = classify_change(x.exchange.call, y.exchange.call, self.reader, changes, frozen=frozen)
-                found = self.told(change, x, y)
+                found = self.told(self.recorded.explain_change(x.exchange, y.exchange.call, changes), x, y)
         answers = diff(answer(x.exchange, self.reader), answer(y.exchange, self.reader))
         if not answers:
             return (found,)

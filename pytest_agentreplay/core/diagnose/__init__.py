@@ -268,20 +268,21 @@ def _explain_repeat(progress: ReplayProgress, call: Call, twin: Exchange, lane: 
 
 def _explain_extra(progress: ReplayProgress, call: Call, lane: str, pending: list[Exchange], cause: str) -> Divergence:
     following = pending[0] if pending else None
-    where = progress.find_last(lane) or following
+    last = progress.find_last(lane)
     sides = format_lines(progress, following.call, call) if following else (ABSENT, format_line(call, progress.reader))
-    return progress.make_divergence(
+    divergence = progress.make_divergence(
         Kind.EXTRA,
         f"{progress.name(call)} called, which is not recorded here"
         if following
         else f"one call more than recorded, {progress.name(call)}",
-        where,
+        last or following,
         lane=lane,
         recorded=following,
         now=call,
         differences=(Difference("call", *sides),),
         cause=cause,
     )
+    return divergence if last is not None else replace(divergence, turn=0)
 
 
 def _explain_missing_call(
@@ -347,18 +348,16 @@ def _explain_request(progress: ReplayProgress, call: Call, lane: str, pending: l
     # A call that was given up when recorded stands for this one only where no other does.
     targets = [x for x in alike if not x.abandoned] or alike
     ahead = [x for x in targets[:AHEAD] if not progress.is_foreign(call, x, lane)]
-    if not ahead:
+    target = progress.find_nearest(ahead, call) if ahead else None
+    until = target.start if target is not None else 0
+    skipped = [x for x in pending if x is not target and not x.abandoned and x.made is not None and x.made < until]
+    asks_model = progress.is_model_call(call)
+    # A plain request has no conversation by which one behind a model call could be the better match.
+    if target is None or (skipped and not asks_model and progress.is_model(skipped[0])):
         cause = "the recorded conversation does not hold it: a new helper call, a retry, or one more round of the loop"
         return _explain_extra(progress, call, lane, pending, cause)
-    # Plain HTTP has no conversation by which a later request could be the better match.
-    if not progress.is_model_call(call):
-        return _explain_change(progress, progress.explain_change(ahead[0], call), ahead[0], call)
-    target = progress.find_nearest(ahead, call)
     change = progress.explain_change(target, call)
-    skipped = [
-        x for x in pending if x is not target and not x.abandoned and x.made is not None and x.made < target.start
-    ]
-    if skipped:
+    if skipped and asks_model:
         return _explain_missing_call(progress, skipped[0], (*skipped[1:],), change.differences, call)
     return _explain_change(progress, change, target, call)
 

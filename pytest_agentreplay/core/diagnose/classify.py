@@ -5,7 +5,8 @@ Rules of this module:
 - A cause is a guess from structure alone; it says "likely" in the report, and nothing is ever ignored because of it.
 - Noise are spans that change on every run whatever the agent does: times, random ids, temporary places, the order of a
   set. Two values whose only difference is such spans are likely the same value, and the report says "likely". Bytes are
-  never noise: another picture, sound or file is a change, also where it is written as digits.
+  never noise: another picture, sound or file is a change, also where it is written as digits. Neither are settings (the
+  name of a model, a version, a commit), nor values that occur elsewhere in the run.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_agentreplay.core import media
 from pytest_agentreplay.core.canonical_json import NotJson, canonical, parse
@@ -24,9 +25,10 @@ from pytest_agentreplay.core.diagnose.sections import (
     find_section,
     find_tool_name,
     is_below,
+    is_setting,
 )
 from pytest_agentreplay.core.diff import texts
-from pytest_agentreplay.core.divergence import ABSENT, Absent, Difference, Kind
+from pytest_agentreplay.core.divergence import ABSENT, Difference, Kind
 from pytest_agentreplay.core.turns import function_of, label
 
 if TYPE_CHECKING:
@@ -37,11 +39,16 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.reading import Reader
 
 
+Differences: TypeAlias = "tuple[Difference, ...]"
+IsFrozen: TypeAlias = "Callable[[Json], bool]"
+ExplainValue: TypeAlias = "Callable[[str, str], str]"
+
 CLOCK, UUID, PLACE, PORT, IDENT, ORDER = "a clock", "a uuid", "a place", "a port", "a random id", "the order of a set"
 
 _MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*"
 _NAMES = {"clock": CLOCK, "uuid": UUID, "place": PLACE, "port": PORT, "id": IDENT}
+# Forty hex digits are a commit, which is no random id.
 _SPAN = re.compile(
     r"(?P<uuid>\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b)"
     r"|(?P<clock>\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
@@ -54,7 +61,7 @@ _SPAN = re.compile(
     r"|\{\{(?:real|link)?tempdir(?::[a-z0-9-]+)?\}\}[^\s\"'<>,;:]*"
     r"|/(?:home|Users)/[^\s\"'<>,;:]+|[A-Za-z]:\\+(?:Users|Temp)\\[^\s\"'<>,;:]+)"
     r"|(?P<port>(?<=[A-Za-z0-9\]]):\d{4,5}\b)"
-    r"|(?P<id>\b0x[0-9a-fA-F]{6,}\b|\b(?=[0-9a-f-]{0,99}\d)(?=[0-9a-f-]{0,99}[a-f])[0-9a-f]{8,64}\b"
+    r"|(?P<id>\b0x[0-9a-fA-F]{6,}\b|\b(?=[0-9a-f-]{0,99}\d)(?=[0-9a-f-]{0,99}[a-f])(?!\w{40}\b)[0-9a-f]{8,64}\b"
     r"|\b[A-Za-z]{2,12}[_-](?=[A-Za-z0-9]*\d)(?=[A-Za-z0-9]*[A-Za-z])[A-Za-z0-9]{12,}\b)"
 )
 _WORD = re.compile(r"[\w.@/-]+")
@@ -66,16 +73,37 @@ _SEPARATOR = re.compile("[,;|]")
 _EPOCH = ((1.4e9, 2.1e9), (1.4e12, 2.1e12), (1.4e15, 2.1e15), (1.4e18, 2.1e18))
 
 
-def describe_noise(difference: Difference) -> str:
-    """What the two sides likely differ in, "a clock and a uuid"; "" when they really differ."""
+def describe_noise(difference: Difference, explain: ExplainValue) -> str:
+    """What the two sides likely differ in, "a clock and a uuid"; "" when they really differ.
+
+    `explain` says of a recorded value and the one of now why they are not both new in their runs; "" when they are.
+    """
     recorded, now = difference.recorded, difference.now
-    if isinstance(recorded, Absent) or isinstance(now, Absent):
-        return ""
-    if isinstance(recorded, str) and isinstance(now, str):
-        return "" if media.is_mark(recorded) or media.is_mark(now) else _describe_text_noise(recorded, now)
     if isinstance(recorded, list) and isinstance(now, list):
         return ORDER if _is_permuted(recorded, now) else ""
-    return CLOCK if _is_epoch(recorded) and _is_epoch(now) else ""
+    if _is_epoch(recorded) and _is_epoch(now):
+        recorded, now = str(recorded), str(now)
+    if not isinstance(recorded, str) or not isinstance(now, str) or media.is_mark(recorded) or media.is_mark(now):
+        return ""
+    if not (pairs := _pair_spans(recorded, now)):
+        return _describe_text_noise(recorded, now)
+    if any(is_setting(difference.path, recorded, *old.span()) or explain(old[0], new[0]) for old, new in pairs):
+        return ""
+    return " and ".join(dict.fromkeys(_NAMES[str(old.lastgroup)] for old, _ in pairs))
+
+
+def _pair_spans(recorded: str, now: str) -> list[tuple[re.Match[str], re.Match[str]]]:
+    """Return the spans that differ, as recorded and now; none where another part of the texts differs."""
+    if _SPAN.sub(_mark, recorded) != _SPAN.sub(_mark, now):
+        return []
+    pairs = zip(_SPAN.finditer(recorded), _SPAN.finditer(now), strict=True)
+    return [(old, new) for old, new in pairs if old[0] != new[0]]
+
+
+def _explain_values(difference: Difference, explain: ExplainValue) -> str:
+    """Return why the spans in which the two sides differ are not all new in their runs; "" where they are."""
+    pairs = _pair_spans(str(difference.recorded), str(difference.now))
+    return next(filter(None, (explain(old[0], new[0]) for old, new in pairs)), "")
 
 
 def is_only_noise(difference: Difference) -> bool:
@@ -85,10 +113,6 @@ def is_only_noise(difference: Difference) -> bool:
 
 
 def _describe_text_noise(recorded: str, now: str) -> str:
-    if _SPAN.sub(_mark, recorded) == _SPAN.sub(_mark, now):
-        pairs = zip(_SPAN.finditer(recorded), _SPAN.finditer(now), strict=True)
-        kinds = {_NAMES[str(old.lastgroup)]: None for old, new in pairs if old[0] != new[0]}
-        return " and ".join(kinds)
     if _is_place_for_mark(recorded, now) or _is_place_for_mark(now, recorded):
         return PLACE
     # In JSON that is sent as a text an order may mean something; only in prose it is taken for that of a printed set.
@@ -128,7 +152,7 @@ def _is_permuted(recorded: list[Json], now: list[Json]) -> bool:
     return Counter(map(canonical, recorded)) == Counter(map(canonical, now))
 
 
-def _is_epoch(value: Json) -> bool:
+def _is_epoch(value: object) -> bool:
     return type(value) in {int, float} and any(low < value < high for low, high in _EPOCH)  # type: ignore[operator]
 
 
@@ -150,14 +174,15 @@ def blame_tools(change: ContentChange) -> ContentChange:
 
 
 def classify_change(
-    recorded: Call, now: Call, reader: Reader, differences: tuple[Difference, ...], *, frozen: Callable[[Json], bool]
+    recorded: Call, now: Call, reader: Reader, differences: Differences, *, frozen: IsFrozen, explain: ExplainValue
 ) -> ContentChange:
     """What `differences`, the differences of two calls of one boundary, amount to.
 
     `frozen` says of a message that holds a tool's result whether that tool was recorded: then it cannot have changed.
+    `explain` is that of `describe_noise`.
     """
     # Noise alone is reported as noise. Beside a real change it is no news, and is put last.
-    names = {difference.path: name for difference in differences if (name := describe_noise(difference))}
+    names = {each.path: name for each in differences if (name := describe_noise(each, explain))}
     if differences and len(names) == len(differences):
         return _classify_noise(label(recorded, reader), differences, names)
     if function_of(recorded, reader) is not None:
@@ -170,10 +195,12 @@ def classify_change(
     kinds = {reading.kind, current.kind}
     # These have no prompt and no history that could be told apart.
     if kinds <= {"embeddings", "rerank"} or (kinds <= {"http", "mcp"} and not (reading.messages or reading.system)):
-        return _classify_request(label(recorded, reader), differences)
-    return _classify_model(
-        label(recorded, reader), (reading, current), _sort_noise_last(differences, names), frozen=frozen
-    )
+        change = _classify_request(label(recorded, reader), differences)
+    else:
+        differences = _sort_noise_last(differences, names)
+        change = _classify_model(label(recorded, reader), (reading, current), differences, frozen=frozen)
+    is_guess = change.kind in {Kind.REQUEST, Kind.PROMPT} and differences
+    return replace(change, cause=(is_guess and _explain_values(change.differences[0], explain)) or change.cause)
 
 
 def _classify_model(

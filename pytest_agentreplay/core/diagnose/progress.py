@@ -6,7 +6,8 @@ It also finds the earlier reply or tool result from which a text of the recordin
 from __future__ import annotations
 
 import json
-from functools import cached_property
+import re
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canonical_json import canonical
@@ -14,6 +15,7 @@ from pytest_agentreplay.core.diagnose.classify import ContentChange, blame_tools
 from pytest_agentreplay.core.diagnose.sections import compare_calls, is_inserted, walk_strings
 from pytest_agentreplay.core.diff import texts
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
+from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.matching.address import content
 from pytest_agentreplay.core.model import FrameCall, ToolCall, ToolReply
 from pytest_agentreplay.core.rules import MATCHED_HEADERS, compile_path, show
@@ -33,7 +35,6 @@ from pytest_agentreplay.core.turns import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Call, Exchange, Json, Outcome, Run
     from pytest_agentreplay.core.reading import CallReading, Chunk, Reader, ReplyReading, ToolUse
 
@@ -109,14 +110,37 @@ class ReplayProgress:
         tree = content(call.headers, call.body).tree
         return {show(place) for path in paths for place, _ in compile_path(path).find(tree)}
 
-    def explain_change(self, recorded: Exchange, now: Call) -> ContentChange:
-        """What made the recorded call another one."""
-        change = classify_change(
-            recorded.call, now, self.reader, self.compare(recorded.call, now), frozen=self.is_frozen
-        )
+    def explain_change(self, recorded: Exchange, now: Call, differing: tuple[Difference, ...] = ()) -> ContentChange:
+        """What made the recorded call another one; `differing` is all that differs unless given."""
+        differing, explain = differing or self.compare(recorded.call, now), partial(self.explain_value, recorded)
+        change = classify_change(recorded.call, now, self.reader, differing, frozen=self.is_frozen, explain=explain)
         # A tool that was answered from the snapshot did not run: a state that it changed may be missing in the prompt.
         earlier = (x for x in self._top if x.start in self.served and x.start < recorded.start)
         return blame_tools(change) if any(self.find_tool(x.call) is not None for x in earlier) else change
+
+    def explain_value(self, target: Exchange, recorded: str, now: str) -> str:
+        """Return why two values in which a call differs from `target` are not both new; "" where they are.
+
+        What is not compared does not count: the values there may be new in each run.
+        """
+        if any(now in text for text in self._first_seen):
+            return "your code sends another value of this run here: the recording has it elsewhere"
+        if any(recorded in text and at < target.start for text, at in self._first_seen.items()):
+            return "the recorded value occurs earlier in this run, and your code sends another one here"
+        return ""
+
+    @cached_property
+    def _first_seen(self) -> dict[str, int]:
+        """The texts of calls and answers, each with its first place in the order of the run."""
+        matching = self._matching or Matching(self.reader)
+        first: dict[str, int] = {}
+        for x in self.run.exchanges:
+            reading = self.reader.read_call(x.call)
+            sent = walk_strings([*reading.system, *reading.messages]) if self.is_model(x) else [matching.text(x.call)]
+            for at, texts_there in ((x.start, sent), (x.finish or 0, list_spoken_texts(x, self.reader))):
+                for text in texts_there:
+                    first[text] = min(at, first.get(text, at))
+        return first
 
     def find_answered(self, call: Call, lane: str) -> Exchange | None:
         """The latest answered exchange of the lane that is this very call."""
@@ -127,7 +151,7 @@ class ReplayProgress:
         return None
 
     def is_alike(self, recorded: Call, now: Call) -> bool:
-        """Whether one may stand for the other: both ask a model, or go to one host or path, or over one connection."""
+        """Whether one may stand for the other: both ask a model, use one connection, or ask one host for the like."""
         if isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
             return recorded.boundary == now.boundary == "model"
         # A message over a connection stands for messages over the same one alone.
@@ -136,7 +160,16 @@ class ReplayProgress:
         if self.is_model_call(recorded) and self.is_model_call(now):
             return True
         here, there = _split_host(recorded.url), _split_host(now.url)
-        return here[0] == there[0] or here[1] == there[1]
+        if recorded.method != now.method and (recorded.body != now.body or not len(now.body)):
+            return False
+        if here[1] == there[1] or here[0] != there[0]:
+            return here[1] == there[1]
+        kinds = {(reading.kind, reading.operation) for reading in map(self.reader.read_call, (recorded, now))}
+        words, others = (
+            [part for part in path.split("/") if not _VERSION.fullmatch(part)] for _, path in (here, there)
+        )
+        # An endpoint of another kind is another request, unless the way to it is all that has changed.
+        return words[-1:] == others[-1:] if len(kinds) > 1 else words == others or not {*words}.isdisjoint(others)
 
     def is_foreign(self, call: Call, due: Exchange, lane: str) -> bool:
         """Whether a model call is none of the conversation that the due one goes on with, or not that call at all."""
@@ -364,6 +397,8 @@ class CachingReader:
         return self._reader.read_chunks(outcome)
 
 
+_VERSION = re.compile(r"(?:api|v\d[\w.]*)?")  # parts of a path that many endpoints of a host have
+
 WORD = 6  # characters from which on a changed word is looked up by itself
 AROUND = 10  # characters on both sides that a shorter one is looked up with
 SENTENCE = 24  # characters of a prompt's text that are looked up: a word of it that a reply says too is no news
@@ -390,6 +425,7 @@ def list_spoken_texts(exchange: Exchange, reader: Reader) -> Iterator[str]:
     if exchange.call.boundary != "tool":
         reading = reader.read_reply(exchange.call, exchange.outcome)
         yield reading.text
+        yield from reading.ids
         for use in reading.tool_uses:
             yield use.arguments if isinstance(use.arguments, str) else json.dumps(use.arguments, ensure_ascii=False)
     if isinstance(exchange.outcome, ToolReply):

@@ -55,6 +55,15 @@ KNOBS = frozenset(
     }
 )
 
+# A value, marked by \0 and \1, is a setting behind such a name, as the date of a name ("gpt-4o-2024-08-06"), and as the
+# host or the dated version in an address.
+_SETTING = re.compile(
+    r"(?:(?<![A-Za-z])|(?=[A-Z]))(?i:model|engine|deployment|v|ver|version|commit|revision|rev|release|sha\d*)s?"
+    r"(?:[._-]?(?i:id|name|sha|hash))?[^\w\0]{1,6}[\w.:-]*\0"
+    r"|\w[-@]\0\d{4}-\d\d-\d\d\x01(?![\w.])"
+    r"|^url=(?:\w+://[^/]*\0|[^?]*/\0\d{4}-\d\d-\d\d\x01/)"
+)
+NEAR = 200  # characters before a value in which the name of a setting is looked for
 _INDEX = re.compile(r"\[(\d+)(?:\.\.(\d+))?\]")
 
 
@@ -159,7 +168,7 @@ def find_section(difference: Difference, recorded: CallReading, now: CallReading
             return ReportSection.SCHEMA
         if reading.system_at and is_below(difference.path, reading.system_at):
             return ReportSection.PROMPT
-    if difference.path in {"url", "method"} or is_below(difference.path, "call"):
+    if difference.path in {"url", "method"} or is_below(difference.path, "call") or is_setting(difference.path):
         return ReportSection.MODEL
     if not difference.path.startswith("$"):
         return ReportSection.WIRE
@@ -177,6 +186,12 @@ def _find_message_section(difference: Difference, recorded: CallReading, now: Ca
         return ReportSection.RESULT
     moved = difference.note.startswith(("reordered", "too different"))
     return ReportSection.HISTORY if who == "assistant" or moved else ReportSection.PROMPT
+
+
+def is_setting(path: str, text: str = "", start: int = 0, end: int = 0) -> bool:
+    """Whether what stands from `start` to `end` in the `text` of a place is a model's name, a version or a commit."""
+    before = f"{_INDEX.sub('', path)}={text[max(0, start - NEAR) : start]}"
+    return _SETTING.search(f"{before}\0{text[start:end]}\1{text[end : end + 1]}") is not None
 
 
 def find_message_indexes(difference: Difference, reading: CallReading) -> range | None:
