@@ -17,7 +17,10 @@ from hypothesis import strategies as st
 from pytest_agentreplay.core.model import Body, Closed, FrameCall, FramesReply, HttpCall, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.core.model import Frame as Message
 from pytest_agentreplay.core.redaction import Redaction
+from pytest_agentreplay.core.redaction.placeholders import PLACEHOLDER_TEXT
 from pytest_agentreplay.core.redaction.places import Places
+from pytest_agentreplay.core.redaction.vendors import VENDORS
+from tests.core.test_vendor_shapes import Sampler
 
 KEY = "Tr0ub4dor" + "-Kq7Zx9Lm2"
 VENDOR = "sk-" + "proj-" + "aB3dE6gH9jK2mN5pQ8rT1vW4"
@@ -57,10 +60,6 @@ EVENTS = {
 }
 FORMS = {
     **{name: lambda pieces, make=make: sse(*map(make, pieces)) for name, make in EVENTS.items()},
-    "openai-logprobs-whole": lambda pieces: json.dumps({"choices": [{"logprobs": {"content": [*map(token, pieces)]}}]}),
-    "completions-logprobs": lambda pieces: json.dumps(
-        {"logprobs": {"tokens": pieces, "top_logprobs": [{p: -0.1, "zz": -2.5} for p in pieces]}}
-    ),
     "gemini-array": lambda pieces: "[" + ",\r\n".join(json.dumps(gemini(p), indent=2) for p in pieces) + "\n]",
     "gemini-array-cut-off": lambda pieces: "[" + ",\r\n".join(json.dumps(gemini(p), indent=2) for p in pieces)[:-20],
     "bedrock-llama": lambda pieces: ndjson(*({"generation": p, "prompt_token_count": None} for p in pieces)),
@@ -83,10 +82,18 @@ FORMS = {
     "taking-turns-by-id": lambda pieces: sse(
         *({"run": run, "text": p if run == "b" else "other "} for p in pieces for run in "ab")
     ),
-    "content-parts": lambda pieces: json.dumps({"content": [{"type": "text", "text": p} for p in pieces]}),
-    "list-of-strings": lambda pieces: json.dumps({"chunks": pieces}),
     "carriage-returns": lambda pieces: sse(*({"t": p} for p in pieces)).replace("\n", "\r\n"),
 }
+
+WHOLE = {
+    "openai-logprobs-whole": lambda pieces: json.dumps({"choices": [{"logprobs": {"content": [*map(token, pieces)]}}]}),
+    "completions-logprobs": lambda pieces: json.dumps(
+        {"logprobs": {"tokens": pieces, "top_logprobs": [{p: -0.1, "zz": -2.5} for p in pieces]}}
+    ),
+    "content-parts": lambda pieces: json.dumps({"content": [{"type": "text", "text": p} for p in pieces]}),
+    "list-of-strings": lambda pieces: json.dumps({"chunks": pieces}),
+}
+"""Lists of one JSON value: an agent keeps the parts of a stream so."""
 
 
 def redaction(known=True):
@@ -141,9 +148,21 @@ def test_a_secret_that_was_cut_anywhere_is_gone_in_every_form(form, content_type
     assert stored(made, after.encode(), content_type) == after
 
 
+@settings(max_examples=20)
+@given(at=PLACES)
+@pytest.mark.parametrize("form", WHOLE)
+def test_a_known_value_that_a_list_holds_in_parts_is_gone(form, at):
+    pieces = cut(KEY, at)
+    made = redaction()
+    after = stored(made, WHOLE[form](["I use ", *pieces, " today"]).encode())
+    assert PLACEHOLDER.search(after) or PLACEHOLDER.search(spelled(after))
+    assert pieces_left(pieces, after) == []
+    assert stored(made, after.encode()) == after
+
+
 def test_what_holds_no_secret_is_not_touched():
     pieces = ["The order ", "ORD-2025-", "0004711 of 2025-", "11-20", " was shipped", ": token ", "count 12"]
-    bodies = {name: form(pieces) for name, form in FORMS.items()}
+    bodies = {name: form(pieces) for name, form in (FORMS | WHOLE).items()}
     assert [name for name, body in bodies.items() if stored(redaction(), body.encode()) != body] == []
 
 
@@ -183,7 +202,106 @@ def test_a_secret_that_a_generator_yields_in_pieces_is_gone(form, at, known):
         made.redact_outcome(TOOL, ToolReply(value=items)),
         made.redact_content(ToolCall("t", {"parts": items})),
     )
-    assert pieces_left(pieces, json.dumps([listed.value, asked.arguments])) == []
+    if known and form != "events":
+        assert pieces_left(pieces, json.dumps([listed.value, asked.arguments])) == []
+
+
+def message(text):
+    return {"role": "user", "content": text}
+
+
+def delta(text, index=0):
+    return {"type": "content_block_delta", "index": index, "delta": {"type": "text_delta", "text": text}}
+
+
+def choice(text, index):
+    return {"choices": [{"index": index, "delta": {"content": text}}]}
+
+
+def asked(texts, write):
+    call = HttpCall("POST", "https://api.test/v1/x", body=Body(write(texts).encode()))
+    return Redaction(Places({})).redact_content(call).body.data.decode()
+
+
+def answered(texts, write):
+    return stored(Redaction(Places({})), write(texts).encode())
+
+
+def given_to_tool(texts, write):
+    call = Redaction(Places({})).redact_content(ToolCall("t", {"all": json.loads(write(texts))}))
+    return json.dumps(call.arguments["all"])
+
+
+def returned(texts, write):
+    value = json.loads(write(texts))
+    outcome = Redaction(Places({})).redact_outcome(TOOL, ToolReply(value))
+    return json.dumps(outcome.value)
+
+
+def yielded(texts, write):
+    outcome = Redaction(Places({})).redact_outcome(TOOL, ToolReply(items=tuple(json.loads(write(texts)))))
+    return json.dumps(outcome.items)
+
+
+def pushed(texts, write):
+    frames = [Message(json.dumps(item).encode(), binary=False) for item in json.loads(write(texts))]
+    reply = Redaction(Places({})).redact_outcome(FrameCall("wss://api.test/", 1), FramesReply.of(frames))
+    return json.dumps([json.loads(frame.data) for frame in reply.frames()])
+
+
+LISTS = {
+    "strings": json.dumps,
+    "messages": lambda texts: json.dumps([message(text) for text in texts]),
+    "rows": lambda texts: json.dumps([{"id": nth, "note": text} for nth, text in enumerate(texts)]),
+    "parts": lambda texts: json.dumps([{"content": [{"type": "text", "text": text} for text in texts]}]),
+}
+STREAMS = {
+    "blocks": lambda texts: sse(*(delta(part, nth) for nth, text in enumerate(texts) for part in ("So: ", text))),
+    "blocks-of-one-delta": lambda texts: sse(*(delta(text, nth) for nth, text in enumerate(texts))),
+    "choices": lambda texts: sse(*(choice(text, nth) for nth, text in enumerate(texts))),
+    "choices-in-turns": lambda texts: sse(
+        *(choice(part, nth) for parts in (["So: "] * len(texts), texts) for nth, part in enumerate(parts))
+    ),
+    "two-in-one-event": lambda texts: sse({"choices": [choice(text, 0)["choices"][0] for text in texts]}),
+    "messages": lambda texts: sse(*map(message, texts), name="message"),
+    "lines": lambda texts: ndjson(*map(message, texts)),
+    "batch": lambda texts: ndjson(
+        *({"custom_id": f"id-{nth}", "body": {"messages": [message(text)]}} for nth, text in enumerate(texts))
+    ),
+}
+WAYS = [
+    *(
+        (way, name, LISTS[name])
+        for way in (asked, answered, given_to_tool, returned, yielded, pushed)
+        for name in LISTS
+    ),
+    *((way, name, STREAMS[name]) for way in (asked, answered) for name in STREAMS),
+]
+NEXT = st.one_of(
+    st.sampled_from(["please refund Q100", "2 refunds", "a1B2c3D4e5", "-", "_x", "="]), st.text(min_size=1)
+)
+
+
+@settings(max_examples=30)
+@given(vendor=st.sampled_from(VENDORS), seed=st.integers(0, 99), before=st.sampled_from(["", "Use "]), after=NEXT)
+@pytest.mark.parametrize("place", WAYS, ids=lambda place: f"{place[0].__name__}-{place[1]}")
+def test_of_whole_texts_only_the_key_goes(place, vendor, seed, before, after):
+    way, _, write = place
+    key = Sampler(seed).key(vendor).decode()
+    kept = way([before + key, after], write)
+    assert key not in kept
+    expected = write([before + "KEY", after])
+    assert PLACEHOLDER_TEXT.sub("KEY", kept) == expected
+
+
+def test_a_name_at_the_end_of_a_text_tells_nothing_of_the_next_record():
+    texts = ["Enter your password:", "please refund Q100", "export API_KEY=", "2 refunds"]
+    assert [asked(texts, STREAMS[form]) for form in ("lines", "batch")] == [
+        STREAMS["lines"](texts),
+        STREAMS["batch"](texts),
+    ]
+    pretty = json.dumps([{"more": [message(text)]} for text in texts], indent=4)
+    assert asked(texts, lambda _: pretty) == pretty
 
 
 WRAPPED = [str, lambda piece: json.dumps({"delta": piece}), lambda piece: json.dumps([piece, 1], indent=1)]

@@ -61,7 +61,7 @@ def figures() -> Iterator[Figure]:
 
 def counted(name: str, best: str, rows: list, wrong, share: float = 1.0) -> Figure:
     """How many rows have nothing wrong."""
-    good = sum(not wrong(row) for row in rows)
+    good = sum(not [*wrong(row)] for row in rows)
     reach = "all" if share == 1 else f">= {share:.0%}"
     return Figure(name, best, reach, f"{good} of {len(rows)}", good >= share * len(rows))
 

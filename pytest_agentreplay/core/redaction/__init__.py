@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall, ToolReply, WireCall
 from pytest_agentreplay.core.redaction import headers as header_rules
-from pytest_agentreplay.core.redaction.channels import gathered, inner_stream, shape_of
+from pytest_agentreplay.core.redaction.channels import gathered, shape_of
 from pytest_agentreplay.core.redaction.detecting import REACH, Detector, by_rule, certain, united
 from pytest_agentreplay.core.redaction.encodings import as_bytes, as_text
 from pytest_agentreplay.core.redaction.headers import ENCODED, is_ticket, redact_url
@@ -35,7 +35,7 @@ from pytest_agentreplay.core.redaction.placeholders import (
     whole_digest,
 )
 from pytest_agentreplay.core.redaction.policy import PERSONAL, PLAIN, broken
-from pytest_agentreplay.core.redaction.rewriting import Rewriting, borders, find_joined, may_hold_marks, torn
+from pytest_agentreplay.core.redaction.rewriting import Rewriting, StreamFinders, find_joined, may_hold_marks, torn
 from pytest_agentreplay.core.redaction.secret_names import CATEGORY, is_stand_in, strength
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.redaction.placeholders import Span
     from pytest_agentreplay.core.redaction.places import Places
     from pytest_agentreplay.core.redaction.policy import Policy
+    from pytest_agentreplay.core.redaction.rewriting import SpanFinder
 
 MEMO = 256
 LEARNT = 256
@@ -431,41 +432,46 @@ class Redaction:
     ) -> list[Span]:
         """What is found in joined text, and then what stands in one piece and is no part of it."""
         records, tree = shape_of(data) if isinstance(pieces, str) else (pieces, None)
-        if records is not None:
-            joined = find_joined(data, records, find, self._places.part)
+        if records is not None and (tree is None or pieces == "any"):
+            joined = find_joined(data, records, self._finders(find))
             taken = [(start, end) for start, end, _ in joined.interception]
             return disjoint(joined.interception, find(data, taken) if taken else find(data), joined.inside)
         spans = grown(data)
-        interception = [] if tree is None else self._between(data, tree)
+        interception = [] if tree is None else self._scattered(data, tree)
         if not interception:
             return spans
         return disjoint(interception, find(data, [(start, end) for start, end, _ in interception]))
 
     def _joined(self, data: bytes, records: Records | None, *, find: Callable[..., list[Span]]) -> list[Span]:
-        """What only the joined text of several strings shows, or one member of another."""
-        tree: Any = None
-        members: list[Span] = []
-        if records is None:
-            records, tree = shape_of(data)
-            found = list(by_rule(data, find_arranged))
-            self._learns(found)
-            members = [self._span(data, hit) for hit in united([found])]
+        """What only the joined text of the items of a stream shows, or in one value one member of another."""
         if records is not None:
-            joined = find_joined(data, records, find, self._places.part)
-            return disjoint(joined.interception, joined.inside, members)
-        return disjoint([] if tree is None else self._between(data, tree), members)
+            joined = find_joined(data, records, self._finders(find))
+            return disjoint(joined.interception, joined.inside)
+        found = list(by_rule(data, find_arranged))
+        self._learns(found)
+        return disjoint(self._scattered(data, json.loads(data)), [self._span(data, hit) for hit in united([found])])
 
-    def _between(self, data: bytes, tree: Json) -> list[Span]:
-        """Known values and keys of vendors that stand in several strings of one JSON value, at the same path."""
-        secrets = [secret.raw for secret in self._known.secrets]
+    def _scattered(self, data: bytes, tree: Json) -> list[Span]:
+        """Known values that stand in several strings of one JSON value at the same path, as an agent keeps a stream.
+
+        Nothing else that its strings show together: they are whole. A list of bytes is a text that no other rule reads.
+        """
+        scattered = False
         for texts in gathered(tree):
             together = as_bytes("".join(texts))
-            if together.startswith((b"data:", b"event:")) and inner_stream(together) is not None:
-                joined = find_joined(data, [(0, len(data))], self._found, self._places.part)
-                return disjoint(joined.interception, joined.inside)
-            if any(secret in together for secret in secrets) or any(any(certain(text)) for text in borders(texts)):
-                return find_joined(data, [(0, len(data))], self._certain, self._places.part).interception
-        return []
+            if not texts[0]:
+                self._learns([*by_rule(as_bytes("\n".join(texts)), certain)])
+            scattered = scattered or any(secret.raw in together for secret in self._known.secrets)
+        if not scattered:
+            return []
+        return find_joined(data, [(0, len(data))], self._finders(None)).interception
+
+    def _finders(self, find: SpanFinder | None) -> StreamFinders:
+        exact, sure = (
+            lambda text, look=look: [self._span(text, hit) for hit in look(text)]
+            for look in (self._detector.known, self._detector.sure)
+        )
+        return StreamFinders(find, exact, sure, self._places.part)
 
     def _both(self, data: bytes, taken: Iterable[tuple[int, int]] = ()) -> list[Span]:
         spans, marks = self._found(data, taken), self._places.marks_in(data)

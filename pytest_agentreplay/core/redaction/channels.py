@@ -1,9 +1,13 @@
 r"""Channels: text that arrives in pieces, found by the shape of what carries it and by no list of fields.
 
 A body is cut into records: server-sent events, lines of JSON, JSON values one after the other, the messages of a
-connection, or the one value that it is. The strings that stand at the same path of successive records, or of the items
-of a list, are the pieces of one channel. Where channels take turns, what tells them apart (`index`, `id`, the position
-in a list) is a value beside a piece that comes back after another one has stood there.
+connection, or the one value that it is. The strings that stand at the same path of successive records may be the pieces
+of one channel. What tells channels apart is a value beside a piece: an index, an id, the position in a list, or any
+that comes back after another one has stood there.
+
+Records may as well be whole: rows, log lines, the messages of a chat. The pieces of a channel are parts of one text if
+a name says so ("delta"). They are taken for such, too, if words end where pieces do: whole texts seldom begin or end
+with a space.
 
 A piece is a string as it stands, still escaped; a list of bytes (`[115, 107]`), which is the text that it spells; or a
 name whose value is a fraction, as some log probabilities are written.
@@ -13,8 +17,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 from pytest_agentreplay.core.redaction.encodings import View, unescaped_view
@@ -27,8 +33,11 @@ if TYPE_CHECKING:
 Records: TypeAlias = Sequence[tuple[int, int]]
 """Where each record of a body begins and ends."""
 
-Pieces: TypeAlias = Literal["none", "any"] | Records
-"""Whether text may stand in pieces: not in a single text; in a body, by its shape; in records that are known."""
+Pieces: TypeAlias = Literal["none", "whole", "any"] | Records
+"""Whether text may stand in pieces: not in a single text; in a body, by its shape; in records that are known.
+
+In a "whole" body, that of a request, a list is no stream.
+"""
 
 Piece = TypeVar("Piece")
 
@@ -45,6 +54,13 @@ _WHOLE = re.compile(rb"^[ \t,\x1e\0]*(?:[\w.-]{0,32}:)?[ \t]*[\[{\"][^\r\n]*[\]}
 _LONGEST_LABEL = 64
 _PRINTABLE = frozenset((*b"\t\n\r", *range(32, 127), *range(128, 256)))
 _DEEPEST = 64
+_PARTS = re.compile(rb"(?:\A|[._-])(?:delta|DELTA)\Z|[a-z]Delta\Z|\Acandidates\Z")
+"""A member, or the type of an event, whose texts are parts: `delta`, `content_block_delta`, Gemini's `candidates`."""
+_OF_CHANNEL = re.compile(rb"index\Z|(?<!event_)id\Z", re.IGNORECASE)
+"""A label that may tell channels apart: the place of a choice or block, the id of an item."""
+_SPACED = re.compile(rb"(?:[ \r\n]|\\[nr])\0|\0(?:[ \r\n]|\\[nr])")
+_WORD = 16
+"""What is longer is a key, and no word."""
 
 
 @dataclass(slots=True)
@@ -97,16 +113,22 @@ class ChannelPiece:
 
 Channel: TypeAlias = Sequence[ChannelPiece]
 
+Labelled: TypeAlias = tuple[ChannelPiece, dict[Any, Any]]
+"""A piece, and the labels beside and above it."""
+
 
 class ChannelShape(NamedTuple):
-    """How a body is read: by the records of a stream, or as the one JSON value that it is; neither where it is text."""
+    """How a body is read: by the records of a stream, or as the one JSON value that it is; neither where it is text.
+
+    A list of objects may be either.
+    """
 
     records: Records | None = None
     tree: Any = None
 
 
 def shape_of(data: bytes) -> ChannelShape:
-    """How a body is read. A list of objects is a stream, too: some come as one."""
+    """Return how a body is read."""
     if _EVENTS.match(data) is not None:
         return ChannelShape(list(events(data)))
     if data.lstrip()[:1] in (b"{", b"["):
@@ -120,11 +142,22 @@ def _of_json(data: bytes) -> ChannelShape:
         tree = json.loads(data)
     except json.JSONDecodeError as error:
         by_line = is_json(data.lstrip().partition(b"\n")[0])
-        return ChannelShape(list(lines(data)) if by_line else [(0, len(data))] if error.pos else None)
+        return ChannelShape(list(lines(data) if by_line else objects(data)) if error.pos else None)
     except (ValueError, RecursionError):
         return ChannelShape([(0, len(data))])
     several = isinstance(tree, list) and len(tree) > 1 and all(isinstance(item, dict) for item in tree)
-    return ChannelShape([(0, len(data))]) if several else ChannelShape(tree=tree)
+    return ChannelShape(list(objects(data)) if several else None, tree)
+
+
+def objects(data: bytes) -> Iterator[tuple[int, int]]:
+    """Where each object begins and ends that stands in a list, or behind another one; the last may be cut off."""
+    text, end = data.decode("latin-1"), 0
+    while (start := text.find("{", end)) >= 0:
+        try:
+            end = json.JSONDecoder(strict=False).raw_decode(text, start)[1]
+        except (ValueError, RecursionError):
+            end = len(text)
+        yield start, end
 
 
 def is_json(data: bytes) -> bool:
@@ -152,8 +185,8 @@ def lines(data: bytes) -> Iterator[tuple[int, int]]:
     return (line.span() for line in _LINE.finditer(data))
 
 
-def channels(data: bytes, records: Records) -> Iterator[Channel]:
-    """The channels of a body, each in the order of its pieces; those that take turns together and apart."""
+def channels(data: bytes, records: Records) -> Iterator[tuple[Channel, bool]]:
+    """Return the channels of a body, those that take turns together and apart; and whether each is one text."""
     reader = ChannelReader()
     for start, end in records:
         reader.record(data, start, end)
@@ -163,24 +196,42 @@ def channels(data: bytes, records: Records) -> Iterator[Channel]:
             continue
         if len(pieces) > 1 and all(piece.text == pieces[0].text for piece in pieces):
             continue
-        yield pieces
-        if len(pieces) > 2:
-            yield from apart(pieces)
+        labelled = [(piece, labels_of(piece)) for piece in pieces]
+        several = list(apart(labelled))
+        yield pieces, not several and is_one_text(labelled)
+        yield from (([piece for piece, _ in channel], is_one_text(channel)) for channel in several)
 
 
-def apart(pieces: Channel) -> Iterator[Channel]:
-    """The channels that take turns at one path; nothing where there is only one."""
-    told = [labels_of(piece) for piece in pieces]
-    telling = [key for key in {key: None for labels in told for key in labels} if comes_back(key, told)]
+def apart(labelled: list[Labelled]) -> Iterator[list[Labelled]]:
+    """The channels that take turns or follow each other at one path; nothing where there is only one."""
+    told = [labels for _, labels in labelled]
+    every = [*dict.fromkeys(key for labels in told for key in labels)]
     done: set[frozenset[Any]] = set()
-    for keys in (telling, [key for key in telling if isinstance(key[1], int) or b"index" in key[1].lower()]):
-        if not keys or frozenset(keys) in done:
-            continue
+    for tells in (is_of_channel, comes_back):
+        keys = [key for key in every if tells(key, told)]
+        split: dict[tuple[Any, ...], list[Labelled]] = {}
+        for piece, labels in labelled if keys and frozenset(keys) not in done else ():
+            split.setdefault(tuple(labels.get(key) for key in keys), []).append((piece, labels))
         done.add(frozenset(keys))
-        split: dict[tuple[Any, ...], list[ChannelPiece]] = {}
-        for piece, labels in zip(pieces, told, strict=True):
-            split.setdefault(tuple(labels.get(key) for key in keys), []).append(piece)
         yield from (channel for channel in split.values() if len(channel) > 1)
+
+
+def is_one_text(labelled: list[Labelled]) -> bool:
+    """Return whether the pieces of a channel are parts of one text."""
+    pieces, told = [piece for piece, _ in labelled], [labels for _, labels in labelled]
+    if any(isinstance(name, bytes) and _PARTS.search(name) for name in (pieces[0].name, *told[0].values())):
+        every = {key for labels in told for key in labels}
+        return not any(is_of_channel(key, told, least=1) for key in every)
+    spaced = others = at = 0
+    text = b"".join(piece.text for piece in pieces)
+    for piece, after in pairwise(pieces):
+        at += len(piece.text)
+        if (end := _SPACED.search(piece.text[-2:] + b"\0" + after.text[:2])) is not None:
+            spaced += b" " in end[0]
+        else:
+            head, tail = text[max(0, at - _WORD) : at].split(), text[at : at + _WORD].split()
+            others += len(head[-1]) + len(tail[0]) < _WORD
+    return spaced > max(others, 1)
 
 
 def labels_of(piece: ChannelPiece) -> dict[tuple[int, Any], Any]:
@@ -193,6 +244,17 @@ def labels_of(piece: ChannelPiece) -> dict[tuple[int, Any], Any]:
         scope, depth = scope.above, depth + 1
     labels.pop((0, piece.name), None)
     return labels
+
+
+def is_of_channel(key: Any, told: Iterable[dict[Any, Any]], least: int = 2) -> bool:
+    """Whether a label says by its name or place which channel a piece is of, and has several values, one `least` times.
+
+    One that has another value beside each piece counts the pieces.
+    """
+    if not isinstance(key[1], int) and _OF_CHANNEL.search(key[1]) is None:
+        return False
+    counts = Counter(labels[key] for labels in told if key in labels)
+    return len(counts) > 1 and max(counts.values()) >= least
 
 
 def comes_back(key: Any, told: Iterable[dict[Any, Any]]) -> bool:
@@ -259,7 +321,7 @@ class ChannelReader:
             if found is None or found["name"] in (b"data", b""):
                 values.append(line.span() if found is None else found.span("value"))
             elif len(found["value"]) <= _LONGEST_LABEL:
-                scope.labels[found["name"]] = found["value"]
+                scope.labels[found["name"] + b":"] = found["value"]
         if not values:
             return
         first, last = values[0][0], values[-1][1]
@@ -305,7 +367,8 @@ class ChannelReader:
             elif sign in b"}]" and skipped:
                 skipped -= 1
             elif sign in b"{[":
-                member, scope = top.member(text, key), Scope(top.scope)
+                name = b"" if key is None else text[key[0] : key[1]]
+                member, scope = top.member(text, key), Scope(top.scope, {b"": name})
                 stack.append(_Open(member, scope, is_object=sign == 0x7B, positions=top.inside()))
             elif sign in b"}]":
                 if len(stack) > 1:

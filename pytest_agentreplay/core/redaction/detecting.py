@@ -83,6 +83,10 @@ class Detector:
         """Where known values stand, and what the rules find, in order."""
         return united(self._looked(data, self._shapes, self._own if self._projects else None))
 
+    def sure(self, data: bytes) -> list[Detection]:
+        """Where known values stand, and shapes that are nothing but secrets, in order."""
+        return united(self._looked(data, certain, None))
+
     def last(self, data: bytes) -> list[Detection]:
         """What may not be written: known values in every guise, and shapes that are nothing but secrets."""
         return united(self._looked(data, certain, self._projects_shapes if self._policy.shapes else None))

@@ -24,7 +24,7 @@ import json
 import operator
 import struct
 import zlib
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple, cast
@@ -38,7 +38,6 @@ from pytest_agentreplay.core.redaction.channels import lines as lines_in
 from pytest_agentreplay.core.redaction.encodings import as_bytes, as_text
 from pytest_agentreplay.core.redaction.headers import DIGESTS
 from pytest_agentreplay.core.redaction.placeholders import disjoint, divided, recut, splice
-from pytest_agentreplay.core.redaction.vendors import SHORTEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -179,7 +178,7 @@ class Rewriting(NamedTuple):
 
     def call_body(self, call: WireCall) -> WireCall:
         """A request with its body alone rewritten."""
-        body, _, kept = self.body(call.body, (len(call.body),), call.headers, request=True)
+        body, _, kept = self.body(call.body, (len(call.body),), call.headers, "whole", request=True)
         return call if body is call.body else replace(call, headers=kept, body=body)
 
     def outcome(self, outcome: Outcome) -> Outcome:
@@ -253,7 +252,7 @@ class Rewriting(NamedTuple):
 
     def _scattered(self, tree: Json) -> Json:
         """A tree without what only several of its strings together show."""
-        if self.joined is None or not is_composite(tree):
+        if self.joined is None or not isinstance(tree, dict | list):
             return tree
         tree = self._opened(tree)
         data = as_bytes(json.dumps(tree, ensure_ascii=False))
@@ -341,7 +340,7 @@ class Rewriting(NamedTuple):
         coding = named.get("content-encoding", "")
         if content_coding.is_coded(coding):
             nested = content_coding.layers(coding) if self.undo and request else []
-            changed = self._nested(data, nested) if nested else self._coded(data, cuts, coding)
+            changed = self._nested(data, nested) if nested else self._coded(data, cuts, coding, pieces)
         elif is_framed(named.get("content-type", "")):
             spans, found = find_framed(data, self.find)
             self.applied(found)
@@ -370,10 +369,12 @@ class Rewriting(NamedTuple):
         except content_coding.Opaque:
             text = self.opaque(data) if self.opaque is not None else data
         else:
-            text = self._put(text, self._spans(text, "any"))
+            text = self._put(text, self._spans(text, "whole"))
         return text, (len(text),), False
 
-    def _coded(self, data: bytes, cuts: tuple[int, ...], coding: str) -> tuple[bytes, tuple[int, ...], bool] | None:
+    def _coded(
+        self, data: bytes, cuts: tuple[int, ...], coding: str, pieces: Pieces
+    ) -> tuple[bytes, tuple[int, ...], bool] | None:
         """The rewritten coded body, its cuts, and whether the coding still holds; None when nothing changes."""
         try:
             decoded = content_coding.decode(coding, data, cuts)
@@ -382,7 +383,7 @@ class Rewriting(NamedTuple):
                 return None
             text = self.opaque(data)
             return text, whole(cuts, text), False
-        spans = self._spans(decoded.text, "any", decoded.cuts)
+        spans = self._spans(decoded.text, pieces, decoded.cuts)
         # What broke off, and may have been no coded body at all, is kept as far as it was read.
         if not spans and (decoded.complete or coding.strip().lower() not in UNMARKED):
             return None
@@ -425,17 +426,6 @@ def refit(headers: Headers, grown: int, *, keeps_coding: bool) -> Headers:
         else:
             kept.append((name, value))
     return tuple(kept)
-
-
-def is_composite(tree: Json) -> bool:
-    """Whether strings of a tree may tell of one another: items of one list, or members of one object."""
-    match tree:
-        case list():
-            return len(tree) > 1 or any(map(is_composite, tree))
-        case dict():
-            return len(tree) > 1 or any(map(is_composite, tree.values()))
-        case _:
-            return False
 
 
 def tag_of(tree: Json) -> str:
@@ -514,24 +504,52 @@ class Joined(NamedTuple):
     inside: list[Span]
 
 
-def find_joined(data: bytes, records: Records, find: SpanFinder, part: Part, depth: int = 0) -> Joined:
-    """What `find` finds in the joined text of each channel, as spans of `data`; `part` as in `placeholders.divided`."""
+class StreamFinders(NamedTuple):
+    """What is looked for in joined text: of parts `all` there is, of what may be whole what is `exact` or `sure`.
+
+    What is `exact` has a fixed length; a key that is `sure` may be of any, and would run on into the next text. Without
+    `all` nothing is parts of one text, and only what is `exact` is looked for. `part`: see `placeholders.divided`.
+    """
+
+    all: SpanFinder | None
+    exact: SpanFinder
+    sure: SpanFinder
+    part: Part
+
+
+def find_joined(data: bytes, records: Records, finders: StreamFinders, depth: int = 0) -> Joined:
+    """What stands in the joined text of each channel, as spans of `data`."""
+    find, exact, sure, part = finders
     interception: list[Span] = []
     inside: list[Span] = []
-    for channel in channels(data, records):
+    for channel, is_one_text in channels(data, records):
         starts = [0]
         for piece in channel:
             starts.append(starts[-1] + len(piece.text))
         text = b"".join(piece.text for piece in channel)
-        hits = find(text)
-        if depth < DEEPEST and (again := inner_stream(text)) is not None:
+        if find is not None and is_one_text:
+            hits = find(text)
+        else:
+            open_ended = [] if find is None else [hit for hit in sure(text) if not runs_on(channel, starts, hit, sure)]
+            hits = [hit for hit in disjoint(exact(text), open_ended) if crosses(channel, starts, hit)]
+        if find is not None and depth < DEEPEST and (again := inner_stream(text)) is not None:
             view, within = again
-            inner = find_joined(view.text, within, find, part, depth + 1)
+            inner = find_joined(view.text, within, finders, depth + 1)
             hits = [*hits, *((*view.back(start, end), new) for start, end, new in (*inner.interception, *inner.inside))]
         for hit in hits:
             spans = list(carried(channel, starts, hit, part))
             (interception if len(spans) > 1 or crosses(channel, starts, hit) else inside).extend(spans)
     return Joined(merged(interception), merged(inside))
+
+
+def runs_on(channel: Channel, starts: list[int], hit: Span, sure: SpanFinder) -> bool:
+    """Whether a hit crosses the border of a piece that alone holds a key there."""
+    first, after = bisect_right(starts, hit[0]) - 1, bisect_left(starts, hit[1])
+    return after - first > 1 and any(
+        hit[0] < starts[nth] + end and starts[nth] + start < hit[1]
+        for nth in range(first, after)
+        for start, end, _ in sure(channel[nth].text)
+    )
 
 
 def crosses(channel: Channel, starts: list[int], hit: Span) -> bool:
@@ -577,21 +595,3 @@ def merged(spans: Iterable[Span]) -> list[Span]:
         else:
             found.append((start, end, text))
     return found
-
-
-def borders(texts: Iterable[str]) -> Iterator[bytes]:
-    """The words that run over the borders between texts, where they are long enough to be a key."""
-    word: list[str] = []
-    size = 0
-    for text in texts:
-        head = text.find(" ")
-        if head < 0:
-            word.append(text)
-            size += len(text)
-            continue
-        if size + head >= SHORTEST and len(word) + (head > 0) > 1:
-            yield as_bytes("".join(word) + text[:head])
-        word = [text[text.rfind(" ") + 1 :]]
-        size = len(word[0])
-    if size >= SHORTEST and len(word) > 1:
-        yield as_bytes("".join(word))

@@ -255,9 +255,15 @@ def is_generated(value: bytes) -> bool:
     return any(piece not in (piece.lower(), piece.upper()) for piece in pieces)
 
 
+_SYNTAX = re.compile(rb"(?:[\s{}\[\],:]|\\[nrt])+(?:(?:true|false|null|[0-9.]+)(?:[\s{}\[\],:]|\\[nrt])+)*")
+"""What JSON has between two strings: where a text ends in `password:`, the quote behind it opens no value."""
+
+
 def believed(said: Strength, value: bytes, *, quoted: bool) -> bool:
     """Whether `value`, under a name that says `said`, is taken for a secret."""
     if len(value) < (4 if said == "digits" else SHORTEST_VALUE) or is_stand_in(value):
+        return False
+    if quoted and _SYNTAX.fullmatch(value) is not None:
         return False
     if len(set(value)) < FEWEST and not value.isdigit():
         return False
