@@ -51,6 +51,36 @@ def test_a_line_of_base64_that_begins_like_a_key_of_a_vendor_blocks_nothing():
         assert sealed(redaction(), POST, reply(body)).body.data == body
 
 
+@pytest.mark.parametrize(
+    "period",
+    [b"\0", b"\x80", b"\xff", b"\x01", b" ", b"\\", b'"', b"\0\0\x10'", bytes(range(256)), b"\0" * 999 + b"\xff"],
+)
+def test_equal_or_periodic_bytes_block_nothing(period):
+    sound = (period * 8_000)[:8_000]
+    for data in (sound, sound + b"\1" + sound, b"RIFF\x24\xf0\0\0WAVEfmt \x10\0\0\0" + sound):
+        text = base64.b64encode(data).decode()
+        form = b"--B\r\nContent-Disposition: form-data; name=f; filename=a.wav\r\n\r\n" + data + b"\r\n--B--\r\n"
+        for body in (
+            data,
+            form,
+            json.dumps({"audio": text}).encode(),
+            json.dumps({"raw": data.decode("latin-1")}).encode(),
+        ):
+            call = HttpCall("POST", "https://api.test/v1/x", body=Body(body))
+            assert redaction().redact_content(call) == call
+            assert sealed(redaction(), call, reply(body)) == reply(body)
+        result = ToolReply({"$bytes": [text]})
+        assert sealed(redaction(), ToolCall("t"), result) == result
+
+
+def test_what_is_escaped_too_often_to_be_read_blocks_a_file():
+    text = json.dumps({"k": "a key"})
+    for _ in range(9):
+        text = json.dumps([text])
+    assert redaction().leaks(text.encode()) == ("opaque",)
+    assert redaction().leaks(json.dumps("\\" * 5000).encode()) == ()
+
+
 def test_a_known_value_that_the_lines_of_a_blob_would_cut_is_found():
     data = b"\xff" * (COLUMNS * 3 // 4 - 6) + KEY.encode() + b"\xfe" * 4000
     raw = Run(Header("t"), (Exchange(POST, reply(data), 1, 2),))

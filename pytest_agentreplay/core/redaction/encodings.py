@@ -233,6 +233,8 @@ _PLAIN = {b"\\" + letter: text for letter, text in _SHORT.items()} | {b"\\" + ma
 _UNITS = re.compile(rb"\\u[dD][89abAB][0-9A-Fa-f]{2}\\u[dD][c-fC-F][0-9A-Fa-f]{2}|\\u[0-9A-Fa-f]{4}|\\x[0-9A-Fa-f]{2}")
 _ESCAPE = re.compile(_UNITS.pattern + rb"|\\[\\\"/'ntrbf]")
 _LETTERS = re.compile(rb"\\(?:[ux/]|\\{31})")
+_ESCAPED_QUOTE = re.compile(rb'(?<!\\)\\(?:\\\\){127,}"')
+"""A quote that is escaped so often; behind an even number of backslashes it is none, and ends a text of them."""
 _PERCENT = re.compile(rb"%[0-9A-Fa-f]{2}")
 _FORM = re.compile(rb"%[0-9A-Fa-f]{2}|\+")
 _ENTITY = re.compile(rb"&(?:#[0-9]{1,7}|#[xX][0-9A-Fa-f]{1,6}|amp|lt|gt|quot|apos);")
@@ -339,7 +341,7 @@ def below(data: bytes) -> Iterator[View]:
             return
         view = View(text, view, _ESCAPE, _unit)
         yield view
-    if _UNITS.search(view.text) or b'\\"' in view.text:
+    if _UNITS.search(view.text) or (b'\\"' in view.text and _ESCAPED_QUOTE.search(data)):
         raise ViewTooDeep(*_deepest(view))
 
 
@@ -463,7 +465,7 @@ def nothing(_: bytes) -> bytes:
 def unescaped(text: bytes) -> bytes:
     """One layer of backslashes undone everywhere; what is no escape stays."""
     # A byte that JSON text cannot hold keeps the doubled backslashes apart; in other text it is looked at one by one.
-    if b"\0" in text:
+    if b"\0" in text or b"\\u0000" in text or b"\\x00" in text:
         return _ESCAPE.sub(lambda found: _unit(found[0]), text)
     text = text.replace(b"\\\\", b"\0")
     if b"\\" in text:
