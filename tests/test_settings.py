@@ -163,8 +163,13 @@ def test_one_key_names_tools_of_frameworks_and_models_and_retrievers():
     settings = made({"agentreplay_tools": lines})
     assert settings.declared("read", "write") == (("shop.tools.refund", "write"),)
     assert settings.read_tools == ("lookup_order", "get_*")
+    named = made({"agentreplay_tools": ["lookup_order = live"]})
+    assert (named.read_tools, named.declared("live"), "but 1 LIVE" in named.headline()) == ((), (), True)
     assert settings.declared("model") == (("shop.llm.ask", "model my-model@2"), ("shop.llm.old", "model"))
     assert settings.declared("retrieval") == (("shop.store.search", "retrieval bge-small-en"),)
+    for line in ("shop:refund", "shop:refund = read", "shop.tools:refund = live"):
+        right = line.partition(" ")[0].replace(":", ".")
+        refused("an import path has dots alone", f"write {right}", ini={"agentreplay_tools": [line]})
     near = settings.for_test([{"tools": {"shop.llm.ask": "read", "search": "read"}}])
     assert near.declared("model") == (("shop.llm.old", "model"),), "what a marker says of a function is all of it"
     assert near.declared("read", "write") == (("shop.tools.refund", "write"), ("shop.llm.ask", "read"))

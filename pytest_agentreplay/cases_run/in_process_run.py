@@ -10,9 +10,11 @@ import asyncio
 import copy
 import inspect
 import math
+import re
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_agentreplay import clocks
@@ -21,8 +23,12 @@ from pytest_agentreplay.cases.evidence import CaseEvidence, frozen, meets_tools
 from pytest_agentreplay.cases_run.case_backend import gate_of, serving_of
 from pytest_agentreplay.codec import Snapshot
 from pytest_agentreplay.core.divergence import Divergence, Kind
+from pytest_agentreplay.core.kit import table
 from pytest_agentreplay.core.model import Header, Run, ToolCall, ToolReply
+from pytest_agentreplay.core.turns import top_level
+from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import ReplayDiverged
+from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.environment.machine import find_places
 from pytest_agentreplay.intercept.ordering.overtime import Deadline, end_process
 from pytest_agentreplay.intercept.session import lanes
@@ -48,6 +54,11 @@ if TYPE_CHECKING:
 
 Runner: TypeAlias = Callable[..., Any]
 """Calls an agent: with the messages of the case's input, or with its arguments by name; may give an awaitable."""
+
+CLIENTS = {"anthropic": "anthropic", "google": "gcp"}
+"""SDKs that call tools in loops of their own, with a word in the names of the providers whose API they ask."""
+CALLS_TOOLS = re.compile(r"\.(?:tools|mcp)\.|^(?!pytest_agentreplay\.)")
+"""The modules that patch what calls tools: ours for frameworks and MCP, and those of other plugins."""
 
 ITS_OWN = (Exception, ReplayDiverged, SystemExit, asyncio.CancelledError)
 """What an agent raises; anything else comes from whoever runs it."""
@@ -144,6 +155,17 @@ class InProcessRun(ReplaySession):
     def make_order(self) -> Order | None:
         """The answers come in the recorded order only where that is known, and kept."""
         return None if self.casting.policy.any_order else super().make_order()
+
+    def list_functions(self) -> JsonObject:
+        """Return the recorded tools that are functions: nobody gives a runner its tools.
+
+        A run that does not say which are functions has none where a framework may be in use, which calls its own tools.
+        """
+        run = self.snapshot.run
+        functions = table(run.header.kit, "functions")
+        if functions or self.settings.children or may_have_framework(run):
+            return functions
+        return {x.call.name: "" for x in top_level(run) if isinstance(x.call, ToolCall) and x.call.boundary == "tool"}
 
     def run(self) -> Run:
         """The run of now: the calls as they were made, with what was served."""
@@ -261,6 +283,14 @@ class InProcessRun(ReplaySession):
         kind = type(failure)
         name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
         return name, self.redaction.redact_text(str(failure))
+
+
+def may_have_framework(run: Run) -> bool:
+    """Return whether a library is installed that calls tools itself, and is intercepted; an SDK for its API alone."""
+    providers = " ".join(READER.read_call(x.call).provider for x in run.exchanges)
+    modules = {library.partition(".")[0]: module for library, module in registry.ACTIVE_PATCHES.items()}
+    libraries = [name for name, module in modules.items() if CALLS_TOOLS.search(module)]
+    return any(find_spec(name) is not None for name in libraries if CLIENTS.get(name, "") in providers)
 
 
 def finite(value: Any) -> Any:

@@ -126,22 +126,18 @@ def describe_unfreezable(test: str, problems: Sequence[Exception]) -> Finding:
     return Finding(test, FREEZE, f"[{FREEZE}] {first[0]}", tuple(lines), {"code": FREEZE, "kind": "freeze"})
 
 
-def describe_not_run(test: str, written: Sequence[tuple[str, str]]) -> Finding:
-    """Return the finding of a test that failed by itself after the tools of `written` were answered; it has no code.
-
-    Each is a name and the ini line that lets the tool run for real.
-    """
-    names = ", ".join(name for name, _ in written)
+def describe_not_run(test: str, written: Sequence[str]) -> Finding:
+    """Return the finding of a test that failed by itself after the tools of `written` were answered; it has no code."""
     what, whose = ("tools {} were", "their") if len(written) > 1 else ("tool {} was", "its")
     text = (
-        f"{what.format(names)} answered from the snapshot: {whose} code did not run, so what it changes elsewhere "
-        "(a database, a file, an object) is as it was before"
+        f"{what.format(', '.join(written))} answered from the snapshot: {whose} code did not run, so what it changes "
+        "elsewhere (a database, a file, an object) is as it was before"
     )
-    label = "if it may run for real in tests, in agentreplay_tools"
-    return Finding(test, "", text, tuple(Line("next", line, label) for _, line in written[:2]))
+    asserts = (f'agentreplay.run.assert_tool_called("{name}")' for name in written[:2])
+    return Finding(test, "", text, tuple(Line("next", line, "assert on the call instead") for line in asserts))
 
 
-def add_not_run(finding: Finding, written: Sequence[tuple[str, str]]) -> Finding:
+def add_not_run(finding: Finding, written: Sequence[str]) -> Finding:
     """Return `finding` with what `describe_not_run` says, where tools were `written`."""
     if not written:
         return finding

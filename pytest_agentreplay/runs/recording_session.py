@@ -266,6 +266,7 @@ class RecordingSession(RunSession):
         gaps = [entry.line() for entry in watch.ledger]
         missed = replay_kit.find_unfrozen(exchanges, str(self.place.root), tools.seen, self.children.gateway_lanes)
         imported = [*sorted(observed.importing)]
+        paths = {name: path for path, tool in self.tools.frozen for name in (tool.name, path)}
         uncompared = replay_kit.describe_uncompared(tools.uncompared, self.redaction.redact_text)
         recorded = {up for x in exchanges for up in (x.lane, *above(x.lane))}
         apart = (*self.children.gateway_lanes, *(lane for lane in self.children.lanes if lane in recorded))
@@ -303,6 +304,7 @@ class RecordingSession(RunSession):
             "around": {path: code in observed.callers for path, code in watch.functions.values() if path},
             "live": [*sorted(tools.live)],
             "signatures": self.tools.describe_signatures(),
+            "functions": {name: paths.get(name, "") for name in sorted(tools.functions)},
             "importing": [*imported],
             "arguments": BY_CONTENT,
             "uncompared": list(uncompared),

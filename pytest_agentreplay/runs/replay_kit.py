@@ -10,12 +10,14 @@ import importlib.metadata
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 from operator import itemgetter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Failure, FramesReply, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.core.tool_uses import ran_for
@@ -28,10 +30,10 @@ from pytest_agentreplay.intercept.tools.tool_paths import functions_behind
 from pytest_agentreplay.store.dependency_hashes import locks
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from pytest_agentreplay.core.model import Exchange, Json, JsonObject, Run
+    from pytest_agentreplay.core.model import Call, Exchange, Json, JsonObject, Run
     from pytest_agentreplay.core.reading import CallReading, ToolUse
 
 # The fields of a live result for who served the models, with the names in the kit.
@@ -42,6 +44,8 @@ STOPS = {Kind.LIVE, Kind.CHANGE}
 PLUGIN_SEPARATOR = "-"
 # Stands before the name of a tool that no function of the project seems to be.
 UNKNOWN_MODULE = "your.module."
+# The parameters by which a request makes a model call a tool.
+TOOL_CHOICES = {"tool_choice", "function_call", "toolConfig", "tool_config"}
 # What a function or method of a module or class is there; anything else is a registry or an object that holds one.
 PLAIN_FUNCTIONS = (FunctionType, staticmethod, classmethod)
 # How one writes classes that cannot be imported by their names.
@@ -203,16 +207,17 @@ def find_unfrozen(
 ) -> list[Json]:
     """Return the tools that a model asked for and that ran unseen, with the import path that would freeze each.
 
-    A tool ran when a later request carries a result under its call's id, or under its name where the API gives no ids;
-    it was seen when a recorded tool call bears its name, when a frozen function stands under it in a registry, when a
-    boundary has `seen` it and let it be (another agent, an answer that has a tool's form), or, where no function of the
-    project bears its name, when a call of its arguments was recorded in between. One that ran in a child process, whose
-    lane is one of `children`, has no such path ("").
+    A tool ran when a later request carries a result under its call's id, or under its name where the API gives no ids,
+    and it is no answer (`_is_answer`). It was seen when a recorded tool call bears its name, when a frozen function
+    stands under it in a registry, when a boundary has `seen` it and let it be (another agent, an answer that has a
+    tool's form), or, where no function of the project bears its name, when a call of its arguments was recorded in
+    between. One that ran in a child process, whose lane is one of `children`, has no such path ("").
     """
     below = tuple(f"{lane}." for lane in children)
     tools = [tool.name for x in exchanges if (tool := function_of(x.call, READER)) is not None]
     seen_names = {*seen, *tools, *(name.rpartition(".")[2] for name in tools)}
     uses: dict[str, ToolUse] = {}
+    calls: dict[str, Call] = {}  # by the id of each use, the call that brought it
     others: list[ToolCall] = []
     missed: dict[str, Json] = {}
     for x in exchanges:
@@ -234,13 +239,33 @@ def find_unfrozen(
             if not ((use.name in results_by_name) if identity == use.name else (identity.encode() in body)):
                 continue
             path = guess_tool_line(use.name, root)
-            if use.name in seen_names or _is_frozen_line(use, path, root, others):
+            is_answer = path.startswith(UNKNOWN_MODULE) and _is_answer(use.name, root, calls[identity], x.call)
+            if is_answer or use.name in seen_names or _is_frozen_line(use, path, root, others):
                 seen_names.add(use.name)
             else:
                 missed[use.name] = {"tool": use.name, "path": "" if f"{x.lane}.".startswith(below) else path}
         if isinstance(x.outcome, HttpReply | FramesReply | ToolReply):
-            uses |= {use.id or use.name: use for use in READER.read_reply(x.call, x.outcome).tool_uses}
+            brought = {use.id or use.name: use for use in READER.read_reply(x.call, x.outcome).tool_uses}
+            uses |= brought
+            calls |= dict.fromkeys(brought, x.call)
     return list(missed.values())
+
+
+def _is_answer(name: str, root: str, asking: Call, answering: Call) -> bool:
+    """Return whether `asking` forced a tool that is the model's answer: no function is called so, nor as its class is.
+
+    Who validates answers forces the same tool again in `answering`, which says what is wrong.
+    """
+    if not is_forced(name, asking) or find_candidates(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower(), root):
+        return False
+    return is_forced(name, answering) or any(isinstance(module.get(name), type) for module in list_modules(root))
+
+
+def is_forced(name: str, call: Call) -> bool:
+    """Return whether a request of a model makes it call the tool `name`: by its name, or as the only one there is."""
+    reading = READER.read_call(call)
+    choice = canonical({key: value for key, value in reading.parameters.items() if key in TOOL_CHOICES})
+    return f'"{name}"' in choice or (len(reading.tools) == 1 and choice != "{}" and '"auto"' not in choice.lower())
 
 
 def _is_frozen_line(use: ToolUse, path: str, root: str, calls: list[ToolCall]) -> bool:
@@ -300,12 +325,6 @@ def guess_tool_line(name: str, root: str) -> str:
     return paths[0] if paths else f"{UNKNOWN_MODULE}{short if owner and short.isidentifier() else name}"
 
 
-def format_live_tool(name: str, root: str) -> str:
-    """Return the line of the settings that lets tool `name` run for real."""
-    path, _, _ = guess_tool_line(name, root).partition(" = ")
-    return f"{path} = live" if path.rpartition(".")[2] == name else f"{path} = live as {name}"
-
-
 def format_tool_line(name: str, function: FunctionType) -> str:
     """Return the line of the settings that freezes a function as tool `name`."""
     path = f"{function.__module__}.{function.__qualname__}"
@@ -319,11 +338,7 @@ def find_candidates(name: str, root: str) -> list[tuple[int, FunctionType]]:
     bears the name. 1: a function that is called so. 2: a method that is called so.
     """
     ranked: list[tuple[int, FunctionType]] = []
-    for _, module in sorted(sys.modules.items()):  # sorted: the same line is proposed whatever was imported first
-        names = getattr(module, "__dict__", {})
-        file = str(names.get("__file__"))
-        if not file.startswith(root) or "site-packages" in file:  # a virtual environment in the project is not its code
-            continue
+    for names in list_modules(root):
         # type() and not isinstance(): Django's lazy settings are set up by a look at their __class__.
         kinds = [kind for kind in names.values() if issubclass(type(kind), type)]
         for value in [*names.values(), *(value for kind in kinds for value in vars(kind).values())]:
@@ -336,6 +351,17 @@ def find_candidates(name: str, root: str) -> list[tuple[int, FunctionType]]:
                 if "<" not in function.__qualname__ and function.__code__.co_filename.startswith(root)
             ]
     return sorted(ranked, key=itemgetter(0))
+
+
+def list_modules(root: str) -> Iterator[dict[str, Any]]:
+    """Yield what stands in each module of the project at `root`."""
+    for _, module in sorted(sys.modules.items()):  # sorted: the same line is proposed whatever was imported first
+        names = getattr(module, "__dict__", {})
+        file = str(names.get("__file__"))
+        if (
+            file.startswith(root) and "site-packages" not in file
+        ):  # a virtual environment in the project is not its code
+            yield names
 
 
 def _list_names(value: object) -> set[object]:

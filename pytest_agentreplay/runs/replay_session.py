@@ -83,34 +83,58 @@ class ReplaySession(OfflineSession):
             self.note(edited=(*edited,))
 
     def open(self) -> None:
-        """Open it. Where `CI` is set, a run whose tools would run for real is refused before it begins."""
+        """Open it. A run is refused before it begins where a frozen tool would run for real; on CI, where any would."""
         super().open()
         unfrozen = self._list_unfrozen()
         self.note(unfrozen=unfrozen)
-        if unfrozen and self.settings.on_ci:
-            refused = Divergence(
-                Kind.UNFROZEN,
-                f"tool {unfrozen[0].tool} ran unseen when recorded, and would run for real in this replay",
-                cause="where CI is set that is an error, unless agentreplay_tools says that the tool is live",
-                hints=tuple(
-                    f"freeze it and record again, in agentreplay_tools: {tool.path}" for tool in unfrozen if tool.path
-                ),
-            )
-            self.interception.latch(refused, "")
+        if undeclared := self._list_undeclared():
+            self._refuse_start(undeclared, "was frozen when recorded, and is not any more: no setting names it")
+        elif unfrozen and self.settings.on_ci:
+            self._refuse_start(unfrozen, "ran unseen when recorded: where CI is set, freeze it or declare it live")
+
+    def _refuse_start(self, tools: Sequence[UnfrozenTool], what: str) -> None:
+        """Refuse the run, whose tools are not frozen."""
+        cause = "no call of it is answered from the snapshot: it would run for real"
+        hints = tuple(f"freeze it, in agentreplay_tools: {tool.path}" for tool in tools if tool.path)
+        refused = Divergence(Kind.UNFROZEN, f"tool {tools[0].tool} {what}", cause=cause, hints=hints)
+        self.interception.latch(refused, "")
+
+    def list_functions(self) -> JsonObject:
+        """Return the recorded tools that are functions of the settings, with their import paths."""
+        return {name: path for name, path in table(self.snapshot.run.header.kit, "functions").items() if path}
+
+    def _list_undeclared(self) -> list[UnfrozenTool]:
+        """Return the recorded functions that nothing intercepts by now, under whatever name."""
+        names, paths = self.tools.list_names(), {path for path, _ in self.tools.frozen}
+        functions, seen = self.list_functions(), names | self.interception.tools.seen
+        missing = {name: path for name, path in functions.items() if name not in seen and path not in paths}
+        if not missing:
+            return []
+        from pytest_agentreplay.intercept.tools.tool import is_redirected
+        from pytest_agentreplay.runs import replay_kit
+
+        root, undeclared = str(self.place.root), []
+        new = names - functions.keys() - table(self.snapshot.run.header.kit, "signatures").keys()
+        for name, path in missing.items():
+            candidates = [function for _, function in replay_kit.find_candidates(name, root)]
+            # It may be frozen under a new name: then no function has the old one, and a declared one is new.
+            if not any(map(is_redirected, candidates)) and (candidates or not new):
+                line = replay_kit.guess_tool_line(name, root) if candidates or not path else str(path)
+                undeclared.append(UnfrozenTool(name, line))
+        return undeclared
 
     def _list_unfrozen(self) -> tuple[UnfrozenTool, ...]:
         """Return the tools that ran unseen when recorded, without those that are frozen or live by now."""
-        recorded = self.snapshot.run.header.kit
-        if not list_unfrozen(recorded):
+        kit = self.snapshot.run.header.kit
+        if not (recorded := list_unfrozen(kit)):
             return ()
-        from pytest_agentreplay.runs import replay_kit
+        from pytest_agentreplay.runs.replay_kit import find_unfrozen
 
-        seen = self.interception.tools.seen | self.tools.list_names()
-        # The rule of today: an older release took answers of a model for tools.
-        missed = replay_kit.find_unfrozen(self.list_recorded(), str(self.place.root), seen)
-        names = {text_of(tool, "tool") for tool in missed}
-        tools = (UnfrozenTool(text_of(tool, "tool"), text_of(tool, "path")) for tool in entries(recorded, "unfrozen"))
-        return tuple(tool for tool in tools if tool.tool in names)
+        seen, children = self.interception.tools.seen | self.tools.list_names(), texts(table(kit, "order").get("apart"))
+        # By the rules of today: an older release took answers of a model for tools.
+        missed = find_unfrozen(self.list_recorded(), str(self.place.root), seen, children)
+        tools = (UnfrozenTool(text_of(tool, "tool"), text_of(tool, "path")) for tool in missed)
+        return tuple(tool for tool in tools if tool.tool in recorded)
 
     def make_backend(self, recorded: Run, matching: Matching) -> ReplayBackend:
         """Return the backend that answers from the recording."""
@@ -221,19 +245,16 @@ class ReplaySession(OfflineSession):
         if (early := self.replayer.find_divergence()) is not None:
             return findings.describe_divergence(early, self.place.test, self.collect_facts(early.kind))
         written = [] if self.replay.recurs else self._list_tools_not_run()
-        self.note(written=tuple(name for name, _ in written))
+        self.note(written=tuple(written))
         if (divergence := self.replayer.explain_stop(self._body)) is None:
             return other_findings.describe_not_run(self.place.test, written) if written else None
         finding = findings.describe_early_stop(divergence, self.place.test, self.collect_facts(divergence.kind))
         return other_findings.add_not_run(finding, written)
 
-    def _list_tools_not_run(self) -> list[tuple[str, str]]:
-        """Return the tools that change something and were answered, each with the ini line that lets it run."""
-        from pytest_agentreplay.runs import replay_kit
-
+    def _list_tools_not_run(self) -> list[str]:
+        """Return the tools that change something and were answered."""
         calls = [x.call for x in self.replayer.list_made() if self._is_writing(x.call)]
-        names = dict.fromkeys(call.name for call in calls if isinstance(call, ToolCall) and call.boundary == "tool")
-        return [(name, replay_kit.format_live_tool(name, str(self.place.root))) for name in names]
+        return [*dict.fromkeys(call.name for call in calls if isinstance(call, ToolCall) and call.boundary == "tool")]
 
     def find_expected_failure(self) -> Finding | None:
         """Compare the run as if it had passed: nobody else reports a failure that was expected."""

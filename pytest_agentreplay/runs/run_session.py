@@ -151,6 +151,7 @@ class RunSession:
             backend, self.redaction, steps=ClockAndSeeds(self.clock, self.chance), root=str(place.root), count=count
         )
         self.interception.tools.read_tools = settings.read_tools
+        self.interception.tools.live.update(name for name, how in settings.tools if "." not in name and how == "live")
         self.interception.scope.hosts = DeclaredHosts(settings.allow_hosts)
         self.overtime = Overtime(self.interception)
         self.stalls: StallWatch | None = None

@@ -72,7 +72,9 @@ class SessionTools:
             return
         redirection = self._redirect(tool)
         self.frozen.append(("", tool))
-        if not name:
+        if name:
+            self._registry.seen.add(short)  # the model may know the tool so
+        else:
             self.names.add(redirection, short)
 
     def _let_live(self, tools: Iterable[Tool]) -> None:

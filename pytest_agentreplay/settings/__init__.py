@@ -70,9 +70,9 @@ class Settings(NamedTuple):
 
     `strict` refuses edited snapshots. `typed` names what the command line or the environment has set, which no marker
     changes. `tools` holds (import path, "read", "write" or "live" and perhaps " as " and the shown name, or "model" or
-    "retrieval" and the name of a model) and (shown name, "read"), `runners` (key, "module:function"), `timeout` the
-    seconds that each of these may take, `tolerances` (tool and place,
-    what may differ), `off_script` (tool, what a live run does with calls that are not recorded), `changes` (what a live
+    "retrieval" and the name of a model) and (shown name, "read" or "live"), `runners` (key, "module:function"),
+    `timeout` the seconds that each of these may take, `tolerances` (tool and place, what may differ), `off_script`
+    (tool, what a live run does with calls that are not recorded), `changes` (what a live
     run changes in requests to models, "NAME=VALUE"), `ignored` (what may differ, reason). `released` are the layers
     that a line-up releases in this run (see `Axes`). `adopt` is the reason for taking changed requests under old
     replies, `adopt_codes` the kinds of changes that are taken (all where it is empty), `adopt_dry` writes nothing.
@@ -148,7 +148,7 @@ class Settings(NamedTuple):
     @property
     def read_tools(self) -> tuple[str, ...]:
         """The tools of frameworks that change nothing, by shown name."""
-        return tuple(name for name, _ in self.tools if "." not in name)
+        return tuple(name for name, how in self.tools if "." not in name and how == "read")
 
     def declared(self, *words: str) -> tuple[tuple[str, str], ...]:
         """Return the functions that `tools` declares by one of these words, and all that it says of each."""

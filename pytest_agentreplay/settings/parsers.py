@@ -82,11 +82,13 @@ def tools_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
     tools = []
     for path, declared in pairs(value, name):
         where = f"{name}: {path}"
+        if ":" in path:
+            raise SettingsError(f"{where}: an import path has dots alone: write {path.replace(':', '.')}")
         effects, shown_as, tool = f" {declared} ".partition(" as ")
         effects = effects.strip() or "write"
         word = effects.partition(" ")[0]
         if path and "." not in path and declared:
-            refuse_unknown(where, declared, ("read",))
+            refuse_unknown(where, declared, ("read",) if "*" in path else ("read", "live"))
         elif "." not in path or not all(part.isidentifier() or part == "*" for part in path.split(".")):
             raise SettingsError(
                 f"{name}: {path!r} is no import path; write a function like shop.tools.lookup_order = read, and a tool "

@@ -40,13 +40,24 @@ PATHS = {
 }
 
 
-def run(tool, *between, arguments="{}"):
-    """A model asks for `tool`, and is told a result of it."""
+ANSWERS = """
+class UserDetail: ...
+
+class GetOrder: ...
+
+def get_order(order): ...
+
+def look_up(order): ...
+"""
+
+
+def run(tool, *between, arguments="{}", choices=({}, {})):
+    """A model asks for `tool`, and is told a result of it; `choices` are fields of the two requests."""
     said = {"role": "assistant", "content": None, "tool_calls": [exchanges.chat_use("call_0001", tool, arguments)]}
     answer = {"id": "c", "model": "m", "choices": [{"message": said, "finish_reason": "tool_calls"}]}
-    first = exchanges.call({"model": "m", "messages": [{"role": "user", "content": "Where?"}]})
+    first = exchanges.call({"model": "m", "messages": [{"role": "user", "content": "Where?"}]} | choices[0])
     told = {"role": "tool", "tool_call_id": "call_0001", "content": "here"}
-    last = exchanges.call({"model": "m", "messages": [said, told]})
+    last = exchanges.call({"model": "m", "messages": [said, told]} | choices[1])
     calls = [(first, exchanges.reply(answer)), *between, (last, None)]
     return tuple(Exchange(call, outcome, 2 * n, 2 * n + 1) for n, (call, outcome) in enumerate(calls))
 
@@ -128,3 +139,25 @@ def test_a_tool_that_no_registry_shows_is_the_frozen_call_that_had_its_arguments
     assert missed((ToolCall("_find", {"order_id": "A-2"}), reply))
     assert missed((ToolCall("_find", {"limit": 3}), reply), arguments="{}")
     assert not missed((ToolCall("_find", {"limit": 3}, defaults=frozenset({"limit"})), reply), arguments="{}")
+
+
+def test_an_answer_that_has_the_form_of_a_tool_is_none(tmp_path, monkeypatch):
+    (tmp_path / "answers_shop.py").write_text(ANSWERS, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    __import__("answers_shop")
+
+    def unfrozen(tool, *choices):
+        return [missed["tool"] for missed in replay_kit.find_unfrozen(run(tool, choices=choices), str(tmp_path))]
+
+    def forced(name):
+        return {"tool_choice": {"type": "function", "function": {"name": name}}}
+
+    alone = {"tools": [{"type": "function", "function": {"name": "made_up"}}], "tool_choice": "required"}
+    # Asked for again, as instructor does with an answer that is not valid; or a class, and the conversation goes on.
+    for tool, again in (("UserDetail", forced("UserDetail")), ("made_up", forced("made_up")), ("UserDetail", {})):
+        assert unfrozen(tool, forced(tool), again) == []
+    assert unfrozen("made_up", alone, alone) == []
+    for tool in ("look_up", "GetOrder"):
+        assert unfrozen(tool, forced(tool), forced(tool)) == [tool], "a function does what the tool says"
+    assert unfrozen("made_up", forced("made_up"), {}) == ["made_up"]
+    assert unfrozen("UserDetail", {"tool_choice": "auto"}, {"tool_choice": "auto"}) == ["UserDetail"]

@@ -6,6 +6,7 @@ import asyncio
 import functools
 import inspect
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -14,6 +15,7 @@ import pytest
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.demo.server import ModelServer
 from pytest_agentreplay.errors import CaseError
+from pytest_agentreplay.intercept import registry
 from tests.application.shop import (
     CLIENTS,
     MESSAGES,
@@ -139,12 +141,23 @@ def test_the_same_body_is_the_same_call_to_another_host(tmp_path):
     assert other.divergence.kind is Kind.PROMPT
 
 
-def test_a_tool_that_nobody_has_named_is_told(tmp_path, monkeypatch):
+@pytest.mark.parametrize("half", ["observed", "desired"])
+@pytest.mark.parametrize("said", ["functions", "nothing", "a framework"])
+def test_a_recorded_tool_that_nobody_names_any_more_does_not_run(tmp_path, monkeypatch, half, said):
+    """Of a run that does not say so, what a framework may intercept by itself is known only when it has run."""
     ran, run = [], run_of()
+    kit = {name: value for name, value in run.header.kit.items() if name != "functions"}
+    if said == "functions":
+        kit["functions"] = {"lookup_order": "shop.lookup_order"}
+    if said == "a framework":
+        monkeypatch.setitem(registry.ACTIVE_PATCHES, "pytest", "their_package.patches")
+    run = replace(run, header=replace(run.header, kit=kit))
     monkeypatch.setitem(Shop.call.__globals__["TOOLS"], "lookup_order", lambda order_id: ran.append(order_id) or "gone")
-    evidence = tried(tmp_path, run, agent(), half="desired", given={"tools": ()})
-    assert (evidence.divergence.kind, ran) == (Kind.UNFROZEN, ["A-17"])
-    assert "agentreplay_tools" in evidence.divergence.hints[0]
+    evidence = tried(tmp_path, run, agent(), half=half, given={"tools": ()})
+    assert ran == (["A-17"] if said == "a framework" else [])
+    assert evidence.divergence.kind is (Kind.MISSING if (half, said) == ("observed", "a framework") else Kind.UNFROZEN)
+    if evidence.divergence.kind is Kind.UNFROZEN:
+        assert "agentreplay_tools" in evidence.divergence.hints[0]
 
 
 def test_a_fixed_agent_may_refuse_what_the_model_asks_for(tmp_path, monkeypatch):

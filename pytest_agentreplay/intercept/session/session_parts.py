@@ -126,6 +126,7 @@ class ToolRegistry:
         codecs: Those that the test has registered.
         uncompared: What of recorded arguments is compared by class alone: by tool, path and class, why.
         seen: Names of tools that a patch intercepts, whether they were called or not.
+        functions: Names of tools that were called as functions: no framework intercepts them.
         live: Shown names of tools that run for real, in a replay too.
         read_tools: Shown names of tools that change nothing; "*" stands for any letters.
     """
@@ -134,6 +135,7 @@ class ToolRegistry:
         self.codecs: list[Codec] = []
         self.uncompared: dict[tuple[str, str, str], str] = {}
         self.seen: set[str] = set()
+        self.functions: set[str] = set()
         self.live: set[str] = set()
         self.read_tools: tuple[str, ...] = ()
 
@@ -148,6 +150,7 @@ class ToolRegistry:
     def clear(self) -> None:
         """Forget what another run has seen."""
         self.seen.clear()
+        self.functions.clear()
         self.uncompared.clear()
 
 

@@ -293,6 +293,7 @@ class PatchedFunction:
         call = ToolCall(tool.name, frozen.arguments, tool.boundary, facts, self._arguments.defaults(arguments))
         intercepted = interception.enter(RawCall(call), reads=tool.effects == "read")
         if intercepted.forward:
+            interception.tools.functions.add(tool.name)
             frozen.watch(interception, intercepted, tool.name)
         entered = handle_call(interception, intercepted, redirection.results, awaitable=self.seam.awaitable)
         if not intercepted.open:

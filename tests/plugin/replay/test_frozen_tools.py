@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.small_projects import flat, passed, recorded, sections, summary
+from tests.support.small_projects import flat, passed, recorded, summary
 
 TESTS = """
 import agent, pytest
@@ -18,6 +18,16 @@ def test_reads(agentreplay):
 
 def test_answer(agentreplay):
     assert "refund" in agent.answer("Where is A-17?")
+
+@pytest.fixture(scope="module")
+def looked_up():
+    return agent.lookup_order("A-17")
+
+def test_shared(looked_up, agentreplay):
+    pass
+
+def test_given(agentreplay):
+    agentreplay.tool(agent.lookup_order, effects="read")("A-17")
 """
 NOT_RUN = "tool refund was answered from the snapshot: its code did not run, so what it changes elsewhere"
 
@@ -30,7 +40,8 @@ def test_a_test_that_asserts_on_what_a_frozen_tool_changes_is_told_that_its_code
     passed(project.record("-k", "reads", COLUMNS="200", AGENTREPLAY_PROVE="false"))
     failed = project.offline("-k", "status or reads")
     assert NOT_RUN in flat(failed)
-    assert "if it may run for real in tests, in agentreplay_tools: agent.refund = live" in flat(failed)
+    assert 'assert on the call instead: agentreplay.run.assert_tool_called("refund")' in flat(failed)
+    assert "= live" not in failed.stdout, "it writes"
     assert flat(failed).count("answered from the snapshot") == 1, "a tool that reads has changed nothing"
     assert summary(failed)["status"] == "assert False", "the short summary stays the test's own error"
 
@@ -38,15 +49,15 @@ def test_a_test_that_asserts_on_what_a_frozen_tool_changes_is_told_that_its_code
 def test_a_tool_that_no_setting_names_any_more_is_not_said_to_be_left_out(shared_project):
     project = shared_project()
     project.furnish(TESTS)
-    recorded(project, "-k", "answer")
+    recorded(project, "-k", "answer or shared or given")
     project.edit("pytest.ini", "    agent.lookup_order = read\n", "")
-    done = project.replay("-k", "answer", COLUMNS="200")
+    done = project.offline("-k", "answer or shared or given", COLUMNS="200")
+    assert "1 passed" in done.stdout, "one is given its tool by the test"
+    assert summary(done)["shared"].startswith("[AR-UNFROZEN] fixture looked_up: tool lookup_order was frozen")
     told = summary(done)["answer"]
-    assert told.startswith(
-        "[AR-MISSING] turn 1/3: tool lookup_order was frozen when recorded, and is not any more: no "
-    )
-    assert "freeze it again: add to agentreplay_tools: agent.lookup_order" in sections(done)["answer"]
-    assert "went on without it" not in done.stdout
+    assert told.startswith("[AR-UNFROZEN] tool lookup_order was frozen when recorded, and is not any more: no setting")
+    assert "freeze it, in agentreplay_tools: agent.lookup_order" in flat(done)
+    assert "1 call served" in done.stdout, "the others are refused before they begin"
     project.edit("pytest.ini", "agentreplay_tools =\n", "agentreplay_tools =\n    agent.lookup_order = live\n")
     assert "the settings let it run for real (live)" in summary(project.replay("-k", "answer", COLUMNS="200"))["answer"]
     project.edit("pytest.ini", "agent.lookup_order = live", "agent.lookup_order = read")
