@@ -15,7 +15,7 @@ import sys
 from os import sep
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agentreplay.core.serialize import ArgumentContent
 from pytest_agentreplay.core.serialize.objects import shape_of
@@ -79,7 +79,7 @@ def content(value: Any) -> ArgumentContent | None:
 
 def content_in_closure(value: Any) -> ArgumentContent | None:
     """As `content`; objects of installed packages (agents, indexes), which have ids and histories, by class alone."""
-    known, kind = content(value), type(value)
+    known, kind = content(value), cast("Any", type(value))
     if _reader_of(kind) is _generator:
         return _service(value)  # seeded by the machine where nobody has seeded it
     if known is None and is_framework(kind) and builtin_of(kind) is None and not issubclass(kind, enum.Enum):

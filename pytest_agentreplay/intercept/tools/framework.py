@@ -165,8 +165,8 @@ def _frozen(tool: FrameworkTool, arguments: Mapping[str, Any], codecs: Sequence[
     function, held = tool.function, getattr(tool.holder, "func", None)  # a method of the framework calls what it holds
     cells = factories.list_cells([*functions_behind(function), *functions_behind(held)])
     while isinstance(function, functools.partial):
-        bound = {**dict(enumerate(function.args)), **function.keywords}
-        cells |= {str(name): CellType(value) for name, value in bound.items()}
+        bound = {str(place): value for place, value in enumerate(function.args)} | function.keywords
+        cells |= {name: CellType(value) for name, value in bound.items()}
         function = function.func
     if hidden is None:
         return ArgumentFreezing(arguments, receiver, tool.function, codecs, cells)
