@@ -78,8 +78,14 @@ def near(nodeid: str, tests: list[str]) -> list[str]:
     return get_close_matches(nodeid, tests, n=MOST_NAMED, cutoff=0.8) or same[:MOST_NAMED]
 
 
-def from_snapshot(file: Path, told: ScaffoldOptions, policy: Policy, environ: Mapping[str, str]) -> Scaffold:
-    """The case of the run in a snapshot, redacted again by today's rules.
+def from_snapshot(
+    file: Path,
+    told: ScaffoldOptions,
+    policy: Policy,
+    environ: Mapping[str, str],
+    outcome: Mapping[str, str] | None = None,
+) -> Scaffold:
+    """The case of the run in a snapshot, redacted again by today's rules. `outcome` is how its test ends by now.
 
     Raises SnapshotError, SnapshotEdited for one that was edited, Leak.
     """
@@ -90,6 +96,7 @@ def from_snapshot(file: Path, told: ScaffoldOptions, policy: Policy, environ: Ma
     source = CaseSource(
         id=run.header.test, fidelity=fidelity, imported=told.today, losses=tuple(texts(stated.get("losses")))
     )
-    run = replace(run, header=replace(run.header, test=told.test))
+    ended = {name: review.redaction.redact_text(text) for name, text in (outcome or {}).items()}
+    run = replace(run, header=replace(run.header, test=told.test, outcome=ended or run.header.outcome))
     missing = (*texts(stated.get("missing")), *texts(run.header.kit.get(CUT)))
     return scaffold(run, source, told, review.redaction, missing=missing)

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
 
 from pytest_agentreplay.cli.redacting import chosen_policy
+from pytest_agentreplay.cli.runs import find_test
 from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, complain, say
-from pytest_agentreplay.core.paths import quoted
-from pytest_agentreplay.errors import AgentReplayError, CaseError, SettingsError
+from pytest_agentreplay.core.paths import quoted, typed
+from pytest_agentreplay.errors import AgentReplayError, CaseError, RunnerError, SettingsError
 from pytest_agentreplay.report.terminal import show_progress
 from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.projects import root_above
@@ -180,12 +186,31 @@ def of_test(nodeid: str, options: argparse.Namespace, policy: Policy) -> Scaffol
 
     file = latest(root_above(Path.cwd()), nodeid)
     test, bracket, parameters = nodeid.partition("[")
-    folder = folder_of(options, test.rpartition("::")[2] + bracket + parameters)
-    made = from_snapshot(file, told(folder, options), policy, os.environ)
-    if made.run.header.outcome.get("status") == "passed":
+    folder = told(folder_of(options, test.rpartition("::")[2] + bracket + parameters), options)
+    made = from_snapshot(file, folder, policy, os.environ)
+    if made.run.header.outcome.get("status") == "passed" and (failure := find_failure(file)):
+        made = from_snapshot(file, folder, policy, os.environ, failure)
+    elif made.run.header.outcome.get("status") == "passed":
         why = "its test has passed; what is wrong with the run is for you to say in `observed`"
         complain(f"{format_path(file)}: {why}", SAME)
     return made
+
+
+def find_failure(file: Path) -> dict[str, str]:
+    """Return how the test of a snapshot fails in a replay, with the recorded requests; empty where it does not."""
+    with TemporaryDirectory() as folder, suppress(RunnerError):
+        root, test = find_test(file)
+        report = Path(folder, "report.xml")
+        words = [typed(test), "--agentreplay-mode=model", f"--junitxml={report}"]
+        subprocess.run([sys.executable, "-m", "pytest", *words], cwd=root, capture_output=True, check=False)  # noqa: S603  a test of the user's
+        failure = ET.parse(report).find(".//failure") if report.is_file() else None  # noqa: S314  written by pytest
+        line = "" if failure is None else failure.get("message", "").partition("\n")[0]
+        if line and not line.startswith("[AR-"):
+            kind, colon, message = line.partition(": ")
+            if not colon or " " in kind:  # pytest leaves the class of a plain assertion out
+                kind, message = "AssertionError", line
+            return {"status": "failed", "type": kind, "message": message}
+    return {}
 
 
 def of_snapshot(file: Path, options: argparse.Namespace, policy: Policy) -> Scaffold:

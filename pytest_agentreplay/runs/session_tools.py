@@ -14,7 +14,6 @@ from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_agentreplay.core.model import ToolCall
@@ -153,15 +152,11 @@ def shorten_paths(paths: Iterable[str]) -> dict[str, str]:
 
 
 def list_closure_values(redirection: Redirection) -> Json:
-    """Return what the closure of a tool holds, as a receiver is compared; None where it holds nothing."""
-    function = redirection.held()
-    if not function.__closure__:
-        return None
+    """Return what the closure of a tool holds, as a call of it is compared; None where it holds nothing."""
     from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing
-    from pytest_agentreplay.intercept.tools.factories import content
+    from pytest_agentreplay.intercept.tools.factories import list_cells
 
-    contents = zip(function.__code__.co_freevars, map(content, function.__closure__), strict=True)
-    return ArgumentFreezing({}, SimpleNamespace(**dict(contents)), function, redirection.codecs).receiver
+    return ArgumentFreezing({}, codecs=redirection.codecs, cells=list_cells([redirection.held()])).receiver
 
 
 class ToolNames:

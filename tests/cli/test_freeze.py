@@ -56,6 +56,8 @@ def project(shop, monkeypatch):
     """Recorded, with a test that passes and one that fails; commands are typed in its root."""
     put_back(shop.root, shop.kept)
     monkeypatch.chdir(shop.root)
+    for name, value in shop.surroundings(PYTEST_ADDOPTS=" ".join(shop.options)).items():
+        monkeypatch.setenv(name, value)
     return shop
 
 
@@ -85,6 +87,19 @@ def test_a_passing_run_is_taken_with_a_word_and_of_two_the_one_that_waits_and_wa
     done = typed("scaffold", REFUND, "--out", "cases/passed")
     assert (done.code, "its test has passed" in done.err) == (0, True)
     project.edit("test_shop.py", 'assert "refund" in', 'assert "refunded at last" in')
+    assert project.offline("test_shop.py", "-k", "refund").returncode == 1
+    done = typed("scaffold", REFUND, "--out", "cases/replayed")
+    assert (done.code, "has passed" in done.err) == (0, False)
+    case, run = case_in(project.root / "cases/replayed")
+    assert run.header.outcome["type"] == "AssertionError"
+    assert "refunded at last" in run.header.outcome["message"]
+    assert ("output", {"contains": "refunded at last"}) in [(check.word, check.wanted) for check in case.desired]
+    project.edit("test_shop.py", 'assert "refunded at last"', '1 / 0; assert "refunded at last"')
+    assert project.offline("test_shop.py", "-k", "refund").returncode == 1
+    assert typed("scaffold", REFUND, "--out", "cases/raised").code == 0
+    outcome = case_in(project.root / "cases/raised")[1].header.outcome
+    assert outcome == {"status": "failed", "type": "ZeroDivisionError", "message": "division by zero"}
+    project.edit("test_shop.py", "1 / 0; assert", "assert")
     assert project.record("test_shop.py", "-k", "refund").returncode == 1
     done = typed("scaffold", REFUND, "--out", "cases/last")
     assert (done.code, "has passed" in done.err) == (0, False)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.core.serialize import freeze, freeze_arguments, load, same
-from pytest_agentreplay.core.serialize.fitting import fitted
+from pytest_agentreplay.core.serialize.fitting import CLOSURE, fitted
 from pytest_agentreplay.core.serialize.plain import plain
 from pytest_agentreplay.errors import CannotFreeze
 
@@ -183,6 +183,36 @@ def test_what_a_tool_has_changed_is_left_out_on_either_side():
     first = call({"owner": "ada", "balance": 100})
     assert fitted(first, call({"owner": "ada"}, {"changed": ["balance"]}), older=False) == first
     assert fitted(first, call({"owner": "ada", "balance": 90}), older=False) != first
+
+
+def test_what_older_releases_left_out_of_a_closure_is_not_compared():
+    def call(receiver: Any = None) -> ToolCall:
+        return ToolCall("t", facts={} if receiver is None else {"self": receiver})
+
+    def closure(**held: Any) -> Any:
+        return {"$state": [CLOSURE, held]}
+
+    desk = {"$state": ["shop.Desk", {"owner": "ada"}]}
+    assert fitted(call(), call(closure(user="ada")), older=False) == call(), "nothing of it"
+    assert fitted(call(desk), call(closure(user="ada", self=desk)), older=False) == call(desk), "the receiver alone"
+    assert fitted(call(), call(closure(user="ada", self=desk)), older=False) == call(), "a variable that is called self"
+    some = call(closure(currency="EUR"))
+    assert fitted(some, call(closure(currency="EUR", user="ada")), older=False) == some, "what differed alone"
+    for other in (closure(currency="USD"), closure(money="EUR"), None):
+        assert fitted(some, call(other), older=False) != some
+
+
+def test_the_port_of_a_local_service_is_another_one_in_each_process():
+    def call(host: str, port: int, of: str = "port") -> ToolCall:
+        held = {of: port, "url": f"http://{host}:{port}/orders", "address": {"$tuple": [host, port]}}
+        return ToolCall("t", facts={"self": {"$state": ["shop.Desk", held]}})
+
+    for host in ("127.0.0.1", "localhost", "[::1]"):
+        assert fitted(call(host, 4000), call(host, 4001), older=False) == call(host, 4000)
+    assert fitted(call("shop.example", 4000), call("shop.example", 4001), older=False) != call("shop.example", 4000)
+    assert fitted(call("localhost", 4000, "support"), call("localhost", 4001, "support"), older=False) != call(
+        "localhost", 4000, "support"
+    )
 
 
 # Results: what derives from a built-in class comes back with all that it has

@@ -23,7 +23,7 @@ from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.encodings import secret_guises
 from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.core.redaction.secret_names import allowed_environment, looks_secret, secret_environment
-from pytest_agentreplay.core.serialize import freeze, load
+from pytest_agentreplay.core.serialize import freeze, freeze_arguments, load
 
 standard_zstd = importlib.import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
 
@@ -473,3 +473,10 @@ def test_what_the_agent_calls_secret_is_never_stored_however_short():
     call = redactor.redact_content(ToolCall("t", {"key": {"$secret": "1234"}}))
     assert call.arguments == {"key": {"$secret": "[[redacted:secret:1]]"}}
     assert isinstance(load({"$secret": "x"}, hint=SecretStr), SecretStr)
+    unnamed = freeze_arguments({"pin": SecretStr("1234"), "raw": SecretBytes(b"ab")})
+    call = redactor.redact_content(ToolCall("t", unnamed, facts=unnamed))
+    assert call.facts == call.arguments
+    assert [value["$secret"][1] for value in call.arguments.values()] == [
+        "[[redacted:secret:1]]",
+        {"$bytes": "[[redacted:secret:3]]"},
+    ], "of a class that no annotation names"

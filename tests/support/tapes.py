@@ -8,6 +8,7 @@ from dataclasses import replace
 from pytest_agentreplay.core.backends.backend import PassThrough, Refused, Replayed
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Exchange, Failure, Timing, ToolCall, ToolReply
+from pytest_agentreplay.core.serialize.fitting import fitted
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.session import interceptions, lanes, pending_call
 
@@ -78,10 +79,16 @@ class Player(Tape):
         with self.lock:
             self.count += 1
             for number, exchange in enumerate(self.left):
-                if exchange.parent is None and identity(exchange.call) == identity(call):
+                if exchange.parent is None and is_same(exchange.call, call):
                     return Replayed(self.left.pop(number), self.count)
             none = Divergence(Kind.EXTRA, f"nothing for {pending_call.describe(call)}", now=call)
             return Refused(self.latched or none)
+
+
+def is_same(recorded, call):
+    if isinstance(recorded, ToolCall) and isinstance(call, ToolCall):
+        return fitted(recorded, call, older=False) == recorded
+    return identity(recorded) == identity(call)
 
 
 def identity(call):

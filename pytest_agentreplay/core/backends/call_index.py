@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, cast
 from pytest_agentreplay.core.matching import NearMatches
 from pytest_agentreplay.core.matching.address import Authorities, authority
 from pytest_agentreplay.core.matching.wiring import PlaceholderMatch, Tokens
-from pytest_agentreplay.core.model import ToolCall
+from pytest_agentreplay.core.model import SELF, ToolCall
 from pytest_agentreplay.core.redaction.placeholders import OPAQUE, has_header_digests, lacks_body_digests
 from pytest_agentreplay.core.release_order import Precedence, requests_served
 
@@ -196,11 +196,11 @@ class CallIndex:
         return alike and not self._tokens.swapped(recorded, call)
 
     def _find_without_content(self, call: Call, lane: str) -> Exchange | None:
-        """The first exchange that an older release recorded by the classes of its arguments."""
-        if not self._older or not isinstance(call, ToolCall):
+        """The first exchange that an older release recorded by the classes of its arguments, or without its closure."""
+        if not isinstance(call, ToolCall) or not (self._older or SELF in call.facts):
             return None
         match = self._find_fitting(call, lane)
-        if match is not None and "clock" in self._kit:  # a trace of another tool has no such entry
+        if match is not None and self._older and "clock" in self._kit:  # a trace of another tool has no such entry
             self.without_content.append(match)
         return match
 

@@ -209,8 +209,9 @@ class Redaction:
     def redact_content(self, call: Call) -> Call:
         """Return the call as it may be stored; its headers have been through `headers` already."""
         if isinstance(call, ToolCall):
-            veiled = self._veiled(call.arguments)
-            return self._inward.call(call if veiled is call.arguments else replace(call, arguments=veiled))
+            arguments, facts = self._veiled(call.arguments), self._veiled(call.facts)
+            is_veiled = arguments is not call.arguments or facts is not call.facts
+            return self._inward.call(replace(call, arguments=arguments, facts=facts) if is_veiled else call)
         if (call.url, call.headers, self._known.generation) in self._clean:
             return self._inward.call_body(call)
         stored = self._inward.call(self._url(call))
@@ -385,6 +386,8 @@ class Redaction:
         match tree:
             case {"$secret": str(value)}:
                 return {"$secret": self._instead("secret", value)}
+            case {"$secret": [str(kind), value]}:  # of a class that no annotation names
+                return {"$secret": [kind, self._veiled({"$secret": value})["$secret"]]}
             case {"$secret": {"$bytes": str(value) | [str(value)]}}:  # as text, or as base64
                 return {"$secret": {"$bytes": self._instead("secret", value)}}
         fields = {name: self._veiled(value) for name, value in tree.items()}

@@ -1,15 +1,17 @@
 """A call of now beside a recorded one: without what the recording does not compare.
 
-That is what frozen tools had changed in an object by then ("changed"). In a file without the entry "arguments" in its
-kit it is also what older releases left out: the content of most objects ({"$opaque": "shop.Order"}), the value of enum
-members, and the receiver.
+That is what frozen tools had changed in an object by then ("changed"), and what older releases left out: the closure of
+a function, or some of it; in a file without the entry "arguments" in its kit also the content of most objects
+({"$opaque": "shop.Order"}), the value of enum members, and the receiver.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.model import SELF
 
 if TYPE_CHECKING:
@@ -17,6 +19,12 @@ if TYPE_CHECKING:
 
 BY_CONTENT = "content"
 """The entry "arguments" of the kit of a run whose arguments were recorded by content."""
+
+CLOSURE = "types.SimpleNamespace"
+"""The class that a receiver is written with where it is what the closure of a function holds."""
+
+_PORTS = re.compile(r'((?:127\.0\.0\.1|0\.0\.0\.0|localhost|::1\]?)(?::|",)|["_]port":)\d+')
+"""Ports of local services, which are others in each process, in the text of a receiver."""
 
 _STATEFUL = frozenset({"$state", "$object"})
 
@@ -28,10 +36,21 @@ def fitted(recorded: ToolCall, now: ToolCall, *, older: bool) -> ToolCall:
     """
     arguments = cast("JsonObject", _fit(recorded.arguments, now.arguments, older))
     facts = now.facts
+    closure = _read_closure(facts.get(SELF))
+    if closure is not None and _read_closure(recorded.facts.get(SELF)) is None:  # recorded by an older release
+        facts = {name: closure.get(SELF) if name == SELF else fact for name, fact in facts.items()}
+        facts = {name: fact for name, fact in facts.items() if name != SELF or SELF in recorded.facts}
     if SELF in facts and (SELF in recorded.facts or older):
         kept = {SELF: _fit(recorded.facts[SELF], facts[SELF], older)} if SELF in recorded.facts else {}
+        if kept and _PORTS.sub(r"\1", canonical(kept)) == _PORTS.sub(r"\1", canonical({SELF: recorded.facts[SELF]})):
+            kept = {SELF: recorded.facts[SELF]}
         facts = {**{name: fact for name, fact in facts.items() if name != SELF}, **kept}
     return replace(now, arguments=arguments, facts=facts)
+
+
+def _read_closure(receiver: Json) -> JsonObject | None:
+    node = _node(receiver)
+    return cast("JsonObject", node[1][1]) if node is not None and node[1][0] == CLOSURE else None
 
 
 def has_changes(call: ToolCall) -> bool:
@@ -71,6 +90,8 @@ def _fit(recorded: Json, now: Json, older: bool) -> Json:
 def _fit_instance(recorded: list[Any], now: list[Any], older: bool) -> list[Any]:
     """Both states without what has changed on either side: that stands in both as it was recorded."""
     changed = {name for side in (recorded, now) for name in _changed(side)}
+    if recorded[0] == CLOSURE:  # older releases wrote of a closure only what was new in it
+        changed |= now[1].keys() - recorded[1].keys()
     if older:  # what it did not write, and what it wrote of a row of SQLAlchemy's
         changed |= {"__items__", "__identity__"} - recorded[1].keys()
         changed.add("_sa_instance_state")

@@ -5,16 +5,20 @@ from __future__ import annotations
 import dis
 import functools
 import re
-from types import FunctionType, ModuleType
-from typing import TYPE_CHECKING, Any
+from types import FunctionType, ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
+from pytest_agentreplay.core.model import SELF
 from pytest_agentreplay.core.serialize import freeze_call
+from pytest_agentreplay.core.serialize.fitting import CLOSURE
 from pytest_agentreplay.intercept.environment.clock import is_reading
-from pytest_agentreplay.intercept.tools.argument_values import content, is_framework
+from pytest_agentreplay.intercept.tools import factories
+from pytest_agentreplay.intercept.tools.argument_values import content, content_in_closure, is_framework
 from pytest_agentreplay.intercept.tools.state import CHANGED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
+    from types import CellType
 
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.core.serialize import Codec, FrozenCall
@@ -28,22 +32,32 @@ _INDEX = re.compile(r"\[\d+\]")
 class ArgumentFreezing:
     """One call as it is compared."""
 
-    __slots__ = ("_codecs", "_frozen", "_given", "_hidden", "_holder")
+    __slots__ = ("_cells", "_closure", "_codecs", "_frozen", "_given", "_hidden", "_holder")
 
-    def __init__(
+    def __init__(  # noqa: PLR0917  as it is known of a call
         self,
         arguments: Mapping[str, Any],
         receiver: Any = None,
         function: Any = None,
         codecs: Sequence[Codec] = (),
+        cells: Mapping[str, CellType] | None = None,
         hidden: Collection[str] = (),
     ) -> None:
-        """`function` is the method that the `receiver` is called by; `hidden` of its attributes are not compared."""
+        """`function` is the method that the `receiver` is called by; `hidden` of its attributes are not compared.
+
+        `cells` are what the closures of the tool hold.
+        """
         self._hidden = hidden
         self._given = arguments, receiver
         self._codecs = codecs
         self._holder = _holder(function)
+        self._cells, self._closure = cells or {}, _Closure()
         self._frozen = self._read()
+        for call in [*_RUNNING] if self._cells else ():
+            call.compare()  # a call beside this one: what it has changed so far has just been read
+        if changed := {name for name, cell in self._cells.items() if any(map(CHANGED.of, _list_holders(cell)))}:
+            CHANGED.add(self._closure, changed)
+            self._frozen = self._read()
 
     @property
     def arguments(self) -> JsonObject:
@@ -52,9 +66,11 @@ class ArgumentFreezing:
 
     @property
     def receiver(self) -> Json:
-        """The receiver; None where it says no more than the tool's own name."""
-        written = self._frozen.receiver
-        nothing = [[self._holder, {}], ["type", {"class": self._holder}]]
+        """The receiver and the closure; None where they say no more than the tool's own name."""
+        return self._unless_empty(self._frozen.receiver)
+
+    def _unless_empty(self, written: Json) -> Json:
+        nothing = [[self._holder, {}], ["type", {"class": self._holder}], [CLOSURE, {}]]
         if isinstance(written, dict) and any(part in nothing for part in written.values()):
             return None
         return written
@@ -64,22 +80,51 @@ class ArgumentFreezing:
         for gap in self._frozen.gaps:
             interception.tools.uncompared.setdefault((tool, _INDEX.sub("[*]", gap.path), gap.kind), gap.why)
         if self._frozen.instances:
-            intercepted.settled = self._compare
+            intercepted.settled = self.settle
+            _RUNNING.update({self: None} if self._cells else {})
 
-    def _compare(self) -> None:
+    def settle(self) -> None:
+        """Keep what the call has changed."""
+        _RUNNING.pop(self, None)
+        self.compare()
+
+    def compare(self) -> None:
+        """Keep what has changed since the call began."""
         CHANGED.compare(self._frozen, self._read())
+        for name in CHANGED.of(self._closure):
+            for holder in _list_holders(self._cells[name]):
+                CHANGED.add(holder, (name,))
 
     def _read(self) -> FrozenCall:
+        read = functools.partial(freeze_call, codecs=self._codecs, changed=CHANGED.of, is_reading=is_reading)
         arguments, receiver = self._given
-        return freeze_call(
-            arguments,
-            receiver,
-            codecs=self._codecs,
-            content=content,
-            changed=CHANGED.of,
-            is_reading=is_reading,
-            hidden=self._hidden,
-        )
+        frozen = read(arguments, receiver, content=content, hidden=self._hidden)
+        if self._cells:
+            vars(self._closure).update({name: factories.content(cell) for name, cell in self._cells.items()})
+            closure = read({}, self._closure, content=content_in_closure)
+            if (written := self._unless_empty(frozen.receiver)) is not None:
+                cast("Any", closure.receiver)["$state"][1][SELF] = written
+            frozen.receiver = closure.receiver
+            frozen.gaps += [gap for gap in closure.gaps if gap.kind != "function"]
+            frozen.instances += closure.instances
+        return frozen
+
+
+class _Closure(SimpleNamespace):
+    """What a closure holds. It can be referred to weakly, and is written as its base."""
+
+
+_Closure.__module__, _Closure.__qualname__ = CLOSURE.split(".")
+
+_RUNNING: dict[ArgumentFreezing, None] = {}
+"""Calls under way of tools with closures, while they are recorded."""
+
+
+def _list_holders(cell: CellType) -> tuple[Any, ...]:
+    """Return a cell, and the containers in it, which another cell may hold as well."""
+    value = factories.content(cell)
+    parts = [value, *(value.values() if isinstance(value, dict) else value if isinstance(value, list) else ())]
+    return (cell, *(part for part in parts if isinstance(part, list | dict | set)))
 
 
 def receiver_of(function: Any) -> Any:

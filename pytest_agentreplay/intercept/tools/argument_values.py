@@ -7,17 +7,19 @@ reported. An object that holds one, as the object of most tools does, is compare
 
 from __future__ import annotations
 
+import enum
 import functools
 import hashlib
 import io
 import sys
 from os import sep
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agentreplay.core.serialize import ArgumentContent
 from pytest_agentreplay.core.serialize.objects import shape_of
-from pytest_agentreplay.core.serialize.state import attributes_of, has_hidden_state
+from pytest_agentreplay.core.serialize.state import attributes_of, builtin_of, has_hidden_state
 from pytest_agentreplay.intercept.tools import iterators
 
 if TYPE_CHECKING:
@@ -75,6 +77,16 @@ def content(value: Any) -> ArgumentContent | None:
     return None
 
 
+def content_in_closure(value: Any) -> ArgumentContent | None:
+    """As `content`; objects of installed packages (agents, indexes), which have ids and histories, by class alone."""
+    known, kind = content(value), cast("Any", type(value))
+    if _reader_of(kind) is _generator:
+        return _service(value)  # seeded by the machine where nobody has seeded it
+    if known is None and is_framework(kind) and builtin_of(kind) is None and not issubclass(kind, enum.Enum):
+        return ArgumentContent(gap="is of a library, and is not read where a closure holds it")
+    return known
+
+
 @functools.lru_cache(maxsize=1024)
 def _reader_of(kind: Any) -> Callable[[Any], ArgumentContent] | None:
     for base in kind.__mro__[:-1]:
@@ -110,7 +122,7 @@ def is_framework(kind: Any) -> bool:
 
 
 def _is_value(kind: type) -> bool:
-    return shape_of(kind) is not None
+    return shape_of(kind) is not None or issubclass(kind, SimpleNamespace)
 
 
 def _holds_service(value: Any, depth: int) -> bool:
@@ -350,6 +362,7 @@ _READERS: Mapping[str, Callable[[Any], ArgumentContent]] = {
     "httpx2._models.Request": _httpx_request,
     "logging.Logger": lambda value: ArgumentContent(value.name),
     "logging.LoggerAdapter": lambda value: ArgumentContent(value.logger.name),
+    "os._Environ": _service,
     "numpy.ndarray": _ndarray,
     "numpy.random._generator.Generator": _generator,
     "pandas.DataFrame": _frame,

@@ -14,17 +14,17 @@ import functools
 import gc
 import inspect
 import itertools
-from types import CodeType, FunctionType, MethodType, SimpleNamespace
+from types import CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import CannotRedirect
 from pytest_agentreplay.intercept.session import patching
-from pytest_agentreplay.intercept.session.callers import is_agents
+from pytest_agentreplay.intercept.session.callers import is_agents, is_agents_file
 from pytest_agentreplay.intercept.session.patching import lead_made
 from pytest_agentreplay.intercept.tools.tool_paths import unwrapped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from types import CellType
 
     Cells = tuple[CellType, ...] | None
@@ -94,22 +94,21 @@ class Made:
     def call(self, values: Any, only: Any, star: Any, stars: Any, cells: Cells) -> Any:
         """Intercept a call of a function that was made, as the tool that it is most like."""
         __tracebackhide__ = True
-        best: tuple[dict[str, Any], Callable[..., Any]] | None = None
+        best: tuple[int, Callable[..., Any]] | None = None
         for function, meet in self.tools:
-            other = self._captured(function, cells)
-            if other is not None and (best is None or len(other) < len(best[0])):
-                best = other, meet
+            others = self._count_others(function, cells)
+            if others is not None and (best is None or others < best[0]):
+                best = others, meet
         if best is None:
             names = self.code.co_varnames[self.code.co_argcount :][: self.code.co_kwonlyargcount]
             return patching.make_function(self.key, cells)(
                 *values, *star, **dict(zip(names, only, strict=True)), **stars
             )
-        other, meet = best
-        return meet(values, only, star, stars, ((self.key, cells), SimpleNamespace(**other) if other else None))
+        return best[1](values, only, star, stars, (self.key, cells))
 
-    def _captured(self, function: FunctionType, cells: Cells) -> dict[str, Any] | None:
-        """What the closure holds otherwise than that of `function`; None for another function."""
-        other = {}
+    def _count_others(self, function: FunctionType, cells: Cells) -> int | None:
+        """How many values the closure holds otherwise than that of `function`; None for another function."""
+        others = 0
         for name, was, now in zip(self.code.co_freevars, function.__closure__ or (), cells or (), strict=False):
             before, after = content(was), content(now)
             if name in self._written or before is after:
@@ -118,8 +117,8 @@ class Made:
                 if not _alike(before, after, _DEEP):
                     return None
             elif not (type(before) is type(after) and isinstance(before, _SCALARS) and before == after):
-                other[name] = after
-        return other
+                others += 1
+        return others
 
 
 class Factory:
@@ -190,6 +189,18 @@ def _with(code: CodeType, stubs: Mapping[int, CodeType]) -> CodeType:
     )
     changed = any(now is not was for now, was in zip(constants, code.co_consts, strict=True))
     return code.replace(co_consts=constants) if changed else code
+
+
+def list_cells(functions: Collection[FunctionType]) -> dict[str, CellType]:
+    """Return what the closures of a tool's functions hold, by name, as far as the agent has written them.
+
+    Without the functions themselves: a wrapper holds what it wraps.
+    """
+    cells: dict[str, CellType] = {}
+    for function in functions:
+        if is_agents_file(function.__code__.co_filename):
+            cells |= zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
+    return {name: cell for name, cell in cells.items() if all(content(cell) is not layer for layer in functions)}
 
 
 def content(cell: CellType) -> Any:

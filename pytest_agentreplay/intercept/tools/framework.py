@@ -13,16 +13,19 @@ import copy
 import functools
 import inspect
 from dataclasses import dataclass
+from types import CellType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from pytest_agentreplay.core.model import SELF, RawCall, ToolCall
 from pytest_agentreplay.core.serialize.objects import Codec, shape_of
 from pytest_agentreplay.intercept.session import interceptions, lanes, library_values
+from pytest_agentreplay.intercept.tools import factories
 from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing, framework_attributes, receiver_of
 from pytest_agentreplay.intercept.tools.arguments import defaulted, defaults_of
 from pytest_agentreplay.intercept.tools.results import ANNOTATED, ToolResults
 from pytest_agentreplay.intercept.tools.tool import handle_call, said_of
+from pytest_agentreplay.intercept.tools.tool_paths import functions_behind
 from pytest_agentreplay.intercept.tools.tool_replaying import ToolReplaying
 
 if TYPE_CHECKING:
@@ -159,9 +162,15 @@ def _frozen(tool: FrameworkTool, arguments: Mapping[str, Any], codecs: Sequence[
     """A call as it is compared: on the object of a method, or on the user's fields of the framework's object."""
     receiver = receiver_of(tool.function)
     hidden = None if receiver is not None or tool.holder is None else framework_attributes(tool.holder)
+    function, held = tool.function, getattr(tool.holder, "func", None)  # a method of the framework calls what it holds
+    cells = factories.list_cells([*functions_behind(function), *functions_behind(held)])
+    while isinstance(function, functools.partial):
+        bound = {str(place): value for place, value in enumerate(function.args)} | function.keywords
+        cells |= {name: CellType(value) for name, value in bound.items()}
+        function = function.func
     if hidden is None:
-        return ArgumentFreezing(arguments, receiver, tool.function, codecs)
-    return ArgumentFreezing(arguments, tool.holder, tool.function, codecs, hidden | tool.internal)
+        return ArgumentFreezing(arguments, receiver, tool.function, codecs, cells)
+    return ArgumentFreezing(arguments, tool.holder, tool.function, codecs, cells, hidden | tool.internal)
 
 
 async def _awaited(run: Callable[[], Awaitable[Any]]) -> Any:

@@ -263,16 +263,14 @@ class PatchedFunction:
         only: tuple[Any, ...],
         star: tuple[Any, ...],
         stars: dict[str, Any],
-        anew: tuple[MadeOf, Any] | None = None,
+        made: MadeOf | None = None,
     ) -> tuple[Callable[[], Any], ToolRecording | ToolReplaying | ToolVerifying | None]:
         """How to run the original, and what to do with it; in a replay there is no way to run it.
 
-        `anew` is given for a function that the tool's factory has made anew: its body, and what its closure holds that
-        the tool's does not.
+        `made` is given for a function that the tool's factory has made anew: its body and its closure.
         """
         __tracebackhide__ = True
         keywords = dict(zip(self._only, only, strict=True)) | stars
-        made, captured = anew or (None, None)
         interception = find_for_tool() or find_for_garbage()
         if interception is None:
             return functools.partial(patching.make_unintercepted(self._key, made), *values, *star, **keywords), None
@@ -285,10 +283,10 @@ class PatchedFunction:
         tool = redirection.tool
         # A model of this process is its weights and a retriever its index: what a frozen answer stands in for.
         receiver = self._arguments.receiver(values) if tool.boundary == "tool" else None
-        if captured is not None and tool.boundary == "tool":
-            vars(captured).update({SELF: receiver} if receiver is not None else {})
-            receiver = captured
-        frozen = ArgumentFreezing(arguments, receiver, self.function, add_library_codecs(redirection.codecs))
+        cells = factories.list_cells([layer.function for layer in self.seam.layers])
+        cells |= zip(self.code.co_freevars, (made and made[1]) or (), strict=False)
+        codecs, cells = add_library_codecs(redirection.codecs), cells if tool.boundary == "tool" else {}
+        frozen = ArgumentFreezing(arguments, receiver, self.function, codecs, cells)
         facts = tool.facts if frozen.receiver is None else {**tool.facts, SELF: frozen.receiver}
         call = ToolCall(tool.name, frozen.arguments, tool.boundary, facts, self._arguments.defaults(arguments))
         intercepted = interception.enter(RawCall(call), reads=tool.effects == "read")

@@ -1,4 +1,4 @@
-"""The fields of tool objects and toolsets of frameworks, as far as the user's class adds them: stored, and compared."""
+"""The fields of tool objects and toolsets of frameworks, as far as the user's class adds them, and what closures hold."""
 
 from importlib.util import find_spec
 
@@ -16,6 +16,16 @@ WHO = "eve" if CHANGED else "ada"
 def refund(amount: int) -> str:
     """Pay an amount back."""
     return f"refunded {amount}"
+
+def refund_to(account):
+    def refund(amount: int) -> str:
+        """Pay an amount back.
+
+        Args:
+            amount: how much
+        """
+        return f"refunded {amount} to {account}"
+    return refund
 '''
 
 LANGCHAIN = """
@@ -52,6 +62,9 @@ def account_that_is_private():
     tool._tenant = "t-2" if CHANGED else "t-1"
     tool.invoke({"amount": 1})
 
+def account_of_a_closure():
+    StructuredTool.from_function(refund_to(WHO)).invoke({"amount": 1})
+
 def plain():
     StructuredTool.from_function(refund, description=WHO).invoke({"amount": 1})
 
@@ -61,7 +74,7 @@ def plain_fields_of_the_framework():
 
 SMOLAGENTS = """
 import httpx
-from smolagents import Tool
+from smolagents import Tool, tool
 
 class Ledger(Tool):
     name = "ledger"
@@ -84,6 +97,9 @@ def account():
     tool = Ledger(WHO, client=httpx.Client())
     tool(day="monday")
     tool(day="friday")
+
+def account_of_a_closure():
+    tool(refund_to(WHO))(amount=1)
 """
 
 CREWAI = """
@@ -107,6 +123,12 @@ def account():
 def account_of_structured():
     Refund(account=WHO).to_structured_tool().invoke({"amount": 1})
 
+def account_of_a_closure():
+    tool("refund")(refund_to(WHO)).run(amount=1)
+
+def account_structured():
+    tool("refund")(refund_to(WHO)).to_structured_tool().invoke({"amount": 1})
+
 def plain():
     tool("plain")(refund).run(amount=1)
 """
@@ -129,6 +151,9 @@ def account():
 
 def account_of_async():
     asyncio.run(made(WHO).acall(amount=1))
+
+def account_of_a_closure():
+    FunctionTool.from_defaults(refund_to(WHO)).call(amount=1)
 
 def plain():
     FunctionTool.from_defaults(refund, description=WHO).call(amount=1)
@@ -164,9 +189,36 @@ def account():
 def account_of_overriding():
     run(Later(WHO))
 
+def account_of_a_closure():
+    run(FunctionToolset([refund_to(WHO)]))
+
 def plain():
     run(FunctionToolset([refund], id=WHO))
 '''
+
+OPENAI_AGENTS = """
+import json
+from agents import FunctionTool, function_tool
+from agents.tool_context import ToolContext
+
+def run(tool):
+    given = json.dumps({"amount": 1})
+    context = ToolContext(context=None, tool_name=tool.name, tool_call_id="c-1", tool_arguments=given)
+    asyncio.run(tool.on_invoke_tool(context, given))
+
+def account():
+    run(function_tool(refund_to(WHO)))
+    run(function_tool(refund_to(WHO)))
+
+def account_of_its_own_handler():
+    async def invoke(context, given):
+        return f"{given} {account}"
+    account = WHO
+    run(FunctionTool("refund", "Pay an amount back.", {"type": "object", "properties": {}}, invoke))
+
+def plain():
+    run(function_tool(refund))
+"""
 
 TEST = """
 import pytest
@@ -185,6 +237,7 @@ MODULES = {
     "crewai": CREWAI,
     "llama_index": LLAMA_INDEX,
     "pydantic_ai": PYDANTIC_AI,
+    "agents": OPENAI_AGENTS,
 }
 FRAMEWORK = ("name", "description", "callbacks", "tags", "is_initialized", "_tool_call_schema_memo")
 """Fields of a framework's own, which are not compared."""

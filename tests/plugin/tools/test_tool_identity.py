@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.small_projects import furnished, passed, recorded, runs
+from tests.support.small_projects import furnished, passed, recorded, runs, summary
 
 SHOP = """
 import pathlib
@@ -324,6 +324,132 @@ def test_two_functions_of_one_factory_are_told_apart_by_names_or_refused(shared_
     project = recorded(furnished(shared_project(), test_closures=CLOSURES))
     passed(project.offline())
     assert [x.call.name for x in runs(project)["named"].exchanges] == ["lookup", "lookup", "refund"]
+
+
+BOUND = """
+import asyncio, collections, dataclasses, functools, logging, os, random, sqlite3, threading, time, uuid
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+import httpx, pydantic, pytest
+
+OTHER = "OTHER" in os.environ
+
+@dataclasses.dataclass
+class Customer:
+    name: str
+
+def bound_to(user):
+    def refund(order, note=""):
+        return f"{order} {user}"
+    return refund
+
+def decorated(user):
+    def logged(work):
+        @functools.wraps(work)
+        def wrapper(*args):
+            return work(*args)
+        return wrapper
+    return logged(bound_to(user))
+
+def bare(user):
+    work = bound_to(user)
+    return lambda order: work(order)
+
+def method(user):
+    class Desk:
+        def refund(self, order):
+            return f"{order} {user}"
+    return Desk().refund
+
+WAYS = {
+    "text": lambda name: bound_to(name),
+    "object": lambda name: bound_to(Customer(name)),
+    "list": lambda name: bound_to([{"name": name}]),
+    "decorated": decorated,
+    "bare": bare,
+    "method": method,
+}
+
+@pytest.mark.parametrize("way", WAYS)
+def test_bound(agentreplay, way):
+    refund = WAYS[way]("eve" if OTHER else "ada")
+    agentreplay.tool(refund, name="refund")
+    refund("A-1")
+
+def test_services(agentreplay, tmp_path, monkeypatch, request):
+    client, lock, cell, log, base = httpx.Client(), threading.Lock(), asyncio.Lock(), logging.getLogger("x"), os.environ
+    disk, draws, began, run, pool = sqlite3.connect(":memory:"), random.Random(), time.time(), uuid.uuid4(), ThreadPoolExecutor()
+    def add(number):
+        client, lock, cell, log, base, disk, draws, began, run, pool, tmp_path, monkeypatch, request, agentreplay, os
+        return number + len(later)
+    later = [lambda: add]
+    agentreplay.tool(add)
+    add(1)
+
+def test_secrets(agentreplay):
+    api_key, key = "no-vendors-form-81723", pydantic.SecretStr("4711-of-a-class")
+    def ask(word):
+        api_key, key
+    agentreplay.tool(ask)
+    ask("x")
+
+def test_local_server(agentreplay):
+    class Server:
+        def __init__(self):
+            self.http = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+            self.port, self.address = self.http.server_port, self.http.server_address
+    server = Server()
+    url = f"http://127.0.0.1:{server.port}/orders"
+    def look(order):
+        return server and url and order
+    agentreplay.tool(look)
+    look("A-1")
+    server.http.server_close()
+
+def test_changed(agentreplay):
+    calls, cache, count = [], {}, 0
+    async def look(order):
+        nonlocal count
+        count += 1
+        calls.append(order)
+        await asyncio.sleep(0.01)
+        return cache.setdefault(order, order)
+    def seen():
+        return len(calls)
+    def seen_elsewhere(held):
+        return lambda: len(held)
+    elsewhere = seen_elsewhere(calls)
+    for tool in (look, seen):
+        agentreplay.tool(tool)
+    agentreplay.tool(elsewhere, name="elsewhere")
+    async def run():
+        return await asyncio.gather(*map(look, "ABC"))
+    assert asyncio.run(run()) == ["A", "B", "C"]
+    assert (seen(), elsewhere()) == (3, 3)
+
+def test_threads(agentreplay):
+    calls = []
+    def look(order):
+        calls.append(order)
+        time.sleep(0.01)
+        return order
+    agentreplay.tool(look)
+    with ThreadPoolExecutor() as pool:
+        assert [*pool.map(look, "ABCDEF")] == [*"ABCDEF"]
+"""
+
+
+def test_what_the_closure_of_a_tool_holds_is_compared_and_what_belongs_to_the_process_is_not(shared_project):
+    project = recorded(furnished(shared_project(), test_bound=BOUND))
+    assert "uncompared" not in project.recording.stdout, project.recording.stdout
+    passed(project.offline())
+    stored = "".join(file.read_text(encoding="utf-8") for file in project.root.rglob("*.snapshot.json"))
+    assert "no-vendors-form" not in stored
+    assert "4711" not in stored
+    told = summary(project.offline(OTHER="1"))
+    assert {name: text.partition(":")[0] for name, text in told.items()} == {
+        f"bound[{way}]": "[AR-ARGS] call 1/1" for way in ("text", "object", "list", "decorated", "bare", "method")
+    }
 
 
 COPIED = """
