@@ -113,6 +113,33 @@ def test_a_trace_gets_its_input_and_output_from_its_calls_unless_its_source_tell
     assert ends(call(USER, reply=DONE), input={"q": 1}, output="A") == ({"q": 1}, "A")
 
 
+def test_arguments_in_the_envelope_of_a_decorator_are_those_by_name():
+    def given(arguments, wanted=None):
+        asked = [call(USER, reply=asks(("a", "weather", wanted)))] if wanted else []
+        return assembled([*asked, ToolRun(name="weather", arguments=arguments, result=9)])[0][-1].arguments
+
+    by_name, by_order = {"args": [], "kwargs": {"city": "Oslo"}}, {"args": ["Oslo"], "kwargs": {}}
+    for wanted in (None, OSLO[1]):
+        assert given(by_name, wanted) == given({"kwargs": {"city": "Oslo"}}, wanted) == OSLO[1]
+    assert (given(by_order, OSLO[1]), given(by_order)) == (OSLO[1], by_order), "the model's names; else what there is"
+    for own in ({"args": ["-v"]}, {"kwargs": {"x": 1}}, {"args": [], "kwargs": {}, "x": 1}):
+        assert given(own, own) == own, "parameters of these names"
+
+
+def test_a_result_whose_call_no_message_holds_is_missing():
+    lost = "the tool call b: its result is in the request of model call 2, and no message asks for it"
+    first = asks(("a", *OSLO))
+    assert assembled([call(USER, reply=first), call(USER, first, BOTH, reply=DONE)])[1] == (lost,)
+    resumed = call(USER, TWICE, BOTH, text("user", "again"), reply=asks(("c", *OSLO)))
+    added = asks(("d", *KRAKOW))
+    for run in (
+        [resumed, call(*resumed.messages, resumed.reply, gives(("c", "9")), reply=DONE)],
+        [call(USER, reply=first), call(USER, first, gives(("a", "9")), added, gives(("d", "8")), reply=DONE)],
+        [call(BOTH, reply=DONE)],
+    ):
+        assert assembled(run)[1] == (), "calls of an earlier run, and calls that the program itself put in"
+
+
 def test_a_long_run_costs_what_it_says(monkeypatch):
     """Each call is looked up by what it says, not compared with all before it, and what it resends is known."""
     keyed = []

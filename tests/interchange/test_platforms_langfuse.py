@@ -85,6 +85,7 @@ EVENTS = [
     {"role": "assistant", "tool_calls": [CALL], "event.name": "gen_ai.assistant.message"},
     {"role": "tool", "content": json.dumps(SUNNY), "id": "call_1", "name": "get_weather", "event.name": "gen_ai.tool.message"},
 ]  # fmt: skip
+LANGCHAIN_CALL = {"name": "get_weather", "args": {"city": "Tokyo"}, "id": "call_1", "type": "tool_call"}
 LANGCHAIN = [
     {"role": "user", "content": ASKED},
     {"role": "assistant", "content": "", "additional_kwargs": {"tool_calls": [CALL]}},
@@ -131,6 +132,11 @@ FRAMEWORKS = {
         observed("SPAN", "get_weather", "{'city': 'Tokyo'}", {"type": "tool", "content": json.dumps(SUNNY), "tool_call_id": "call_1", "status": "success"}, at=2),
         observed("GENERATION", "ChatOpenAI", LANGCHAIN, {"role": "assistant", "content": "Sunny."}, at=3, model="gpt-5"),
     ],
+    "langchain": [
+        observed("GENERATION", "ChatOpenAI", [LANGCHAIN[0], LANGCHAIN[3]], {"role": "assistant", "content": "", "tool_calls": [LANGCHAIN_CALL]}, at=1, model="gpt-5"),
+        observed("TOOL", "get_weather", {"args": [], "kwargs": {"city": "Tokyo"}}, SUNNY, at=2, metadata={"tool_call_id": "call_1"}),
+        observed("GENERATION", "ChatOpenAI", [LANGCHAIN[0], {"role": "assistant", "content": "", "tool_calls": [LANGCHAIN_CALL]}, LANGCHAIN[2], LANGCHAIN[3]], {"role": "assistant", "content": "Sunny."}, at=3, model="gpt-5"),
+    ],
     "the OpenAI wrapper": [
         observed("SPAN", "handle", {"args": [], "kwargs": {"question": ASKED}}, "Sunny."),
         observed("GENERATION", "OpenAI-generation", {"messages": [{"role": "user", "content": ASKED}], "tools": [SCHEMA]}, {"role": "assistant", "content": None, "tool_calls": [CALL]}, at=1, model="gpt-5", modelParameters={"temperature": 1, "top_p": 1, "frequency_penalty": 0, "max_tokens": "Infinity", "seed": 7}),
@@ -157,7 +163,7 @@ def test_a_framework_is_read_by_what_it_leaves(name, form):
     assert run.call_id == ("" if name.startswith("adk in") else "call_1")
     assert first.dialect == ("gemini" if name.startswith("adk") else "openai_chat")
     assert first.messages[-1] == text("user", ASKED)
-    assert [part["type"] for part in first.reply["parts"]] == ["tool_call"]
+    assert [(part["type"], part["name"]) for part in first.reply["parts"]] == [("tool_call", "get_weather")]
     assert first.model in {"gpt-5", "gemini-2.5-flash"}
     assert [tool["name"] for tool in first.tools] == ["get_weather"] * (name != "pydantic-ai before")
     assert last.reply["parts"] == text("assistant", "Sunny.")["parts"]

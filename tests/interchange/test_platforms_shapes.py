@@ -9,7 +9,7 @@ import pytest
 
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.trace import UNKNOWN
-from tests.interchange.neutral import DONE, imported, one, read, refund_facts, rows_of
+from tests.interchange.neutral import DONE, asks, imported, one, read, refund_facts, rows_of
 from tests.support.exchanges import chat_use
 
 MLFLOW = "mlflow/trace_to_json.json"
@@ -155,6 +155,45 @@ def test_agents_responses_with_messages_are_whole():
     trace = one(*rows)
     assert (trace.output, trace.tool_runs[0].seen) == (DONE, "shipped")
     assert [(call.dialect, call.model) for call in trace.model_calls] == [("openai_responses", "m-1")] * 3
+
+
+ASKED = [{"role": "system", "content": "be kind"}, {"role": "user", "content": "hi"}]
+ASKS = {"role": "assistant", "content": None, "tool_calls": [chat_use("c", "look", "{}")]}
+
+
+def recorded(platform, asked, told, **more):
+    """The trace of one model call in the form of a platform."""
+    begun, ended = "2026-11-20T13:40:20Z", "2026-11-20T13:40:21Z"
+    ids = {"id": "s", "trace_id": "t", "name": "chat"}
+    times = {"start_time": begun, "end_time": ended}
+    noted = {
+        f"mlflow.span{name}": json.dumps(it) for name, it in [("Type", "LLM"), ("Inputs", asked), ("Outputs", told)]
+    }
+    data = {"type": "generation", "input": asked, "output": told, "model_config": more}
+    both = {"input": asked, "output": told}
+    seen = {"created_at": begun, "type": "llm", **both}
+    rows = {
+        "opik": ids | times | both | {"type": "llm", "metadata": more},
+        "langsmith": ids | times | {"run_type": "llm", "inputs": {"messages": asked, **more}, "outputs": {"output": told}},
+        "langfuse": ids | both | {"traceId": "t", "type": "GENERATION", "startTime": begun, "modelParameters": more},
+        "braintrust": {"span_id": "s", "root_span_id": "s", "span_attributes": {"type": "llm"}, "metadata": more, **both},
+        "weave": ids | {"op_name": "weave:///a/b/op/openai.chat.completions.create:x", "started_at": begun,
+                        "inputs": {"messages": asked, **more}, "output": told},
+        "agents": ids | {"object": "trace.span", "started_at": begun, "span_data": data},
+        "mlflow": {"info": {"trace_id": "tr-1"}, "data": {"spans": [{"span_id": "s", "attributes": noted}]}},
+        "galileo": {"type": "trace", "id": "t", "spans": [{"id": "s", **seen}]},
+    }  # fmt: skip
+    tool = {"opik": ids | times | {"id": "x", "type": "tool", "input": {}, "output": 1}}
+    return one(rows[platform], *([tool[platform]] if platform in tool else ()))
+
+
+def test_opik_keeps_the_reply_of_anthropic_without_its_role():
+    blocks = [{"type": "text", "text": "I look."}, {"type": "tool_use", "id": "t1", "name": "look", "input": {"x": 1}}]
+    noted = {"type": "message", "role": "assistant", "max_tokens": 9, "base_url": "http://127.0.0.1"}
+    trace = recorded("opik", {"messages": ASKED[1:], "system": "be kind"}, {"content": blocks}, **noted)
+    (call,) = trace.model_calls
+    assert call.reply["parts"] == asks(("t1", "look", {"x": 1}), words="I look.")["parts"]
+    assert call.parameters == {"system": "be kind", "max_tokens": 9}
 
 
 # Two calls of one tool in one turn: each keeps its own result, though both have one name.

@@ -10,7 +10,7 @@ from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.reading import traces
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall
 from tests.interchange import neutral
-from tests.interchange.neutral import REFUND, TRACES, asks, imported, lines, one, read, refund_facts, text, tools
+from tests.interchange.neutral import REFUND, TRACES, asks, gives, imported, lines, one, read, refund_facts, text, tools
 
 FLATTENED = "generated/openllmetry/otlp_compare_flattened.json"
 ANTHROPIC = "generated/openinference/otlp_compare_anthropic_stream.json"
@@ -148,6 +148,12 @@ def test_events_of_a_span_in_an_attribute_of_it_or_in_a_log_alone_tell_its_messa
         ("stop",),
         "azure.ai.inference",
     )
+    asked = {"role": "assistant", "tool_calls": [{"id": "c1", "function": {"name": "look", "arguments": "{}"}}]}
+    gave = {"role": "tool", "tool_call_id": "c1", "content": "7"}
+    turn = [("gen_ai.assistant.message", asked), ("gen_ai.tool.message", gave)]
+    turn = [(name, {"gen_ai.event.content": json.dumps(body)}) for name, body in turn]
+    (call,) = one(span(1, "chat m", held, events=[*events[:1], *turn, *events[1:]])).model_calls
+    assert call.messages[-1] == gives(("c1", 7))
     kept = [{"event.name": name, **body} for name, body in bodies.items()]
     kept.insert(0, {"event.name": "gen_ai.system.message", "role": "system", "content": "be kind"})
     held = {"gen_ai.system": "openai", "gen_ai.request.model": "m", "events": json.dumps(kept)}

@@ -104,7 +104,7 @@ def inner_message(told: JsonObject) -> Json:
         if isinstance(held, dict) and (found := inner_message(held)) is not None:
             return found
     messages = objects(told.get("messages"))
-    return messages[-1] if messages else None
+    return messages[-1] if messages else told if isinstance(told.get("content"), list) else None
 
 
 def messages_of(given: Json) -> list[Json]:

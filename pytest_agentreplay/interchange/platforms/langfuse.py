@@ -90,10 +90,7 @@ def _arguments(told: JsonObject, noted: JsonObject, held: JsonObject) -> Json:
     if isinstance(given, str) and isinstance(noted.get("inputs"), dict):
         return noted["inputs"]
     read = finals.literal(given) if isinstance(given, str) else given
-    inner = obj(read)
-    if set(inner) == {"args", "kwargs"} and isinstance(inner["kwargs"], dict):
-        return inner["kwargs"] if not arr(inner["args"]) else read
-    return inner["args"] if set(inner) == {"id", "name", "args"} else read
+    return read["args"] if isinstance(read, dict) and read.keys() == {"id", "name", "args"} else read
 
 
 _AGENT_NAME = re.compile(r"^(?:invoke_agent|agent_run|create_agent)\s+\[?(.+?)\]?$", re.IGNORECASE)

@@ -75,7 +75,9 @@ def generation(told: Json) -> Json:
 
 
 def _lifted(found: JsonObject) -> JsonObject:
-    """A message of a role whose tool calls stand in LangChain's place for what it does not know."""
+    """A message of a role whose tool calls are in LangChain's form, or in its place for what it does not know."""
+    if any("function" not in call and "name" in call for call in objects(found.get("tool_calls"))):
+        return {**found, "tool_calls": _calls(found)}
     calls = obj(found.get("additional_kwargs")).get("tool_calls")
     return {**found, "tool_calls": calls} if isinstance(calls, list) and not found.get("tool_calls") else found
 
@@ -90,7 +92,7 @@ def _calls(told: JsonObject) -> list[Json]:
         {
             "id": string(call.get("id")),
             "type": "function",
-            "function": {"name": string(call.get("name")), "arguments": call.get("args")},
+            "function": {"name": string(call.get("name")), "arguments": call.get("args", call.get("arguments"))},
         }
         for call in calls
     ]

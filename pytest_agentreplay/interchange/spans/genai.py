@@ -204,13 +204,11 @@ def _traceloop_ends(span: Span) -> tuple[Json, Json]:
 
 
 def _traceloop_arguments(given: JsonObject) -> Json:
-    """Arguments by name; None where they were given by order, which only the tool's signature could name."""
+    """The arguments, without what callbacks of LangChain put around them."""
     if isinstance(given.get("inputs"), dict):
         return given["inputs"]
     if "input_str" in given:
         return genai.parsed(given["input_str"])
-    if "kwargs" in given or "args" in given:
-        return None if arr(given.get("args")) else obj(given.get("kwargs"))
     return given
 
 
