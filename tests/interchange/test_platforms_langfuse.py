@@ -121,7 +121,7 @@ FRAMEWORKS = {
         observed("SPAN", "call_llm", None, None, at=3, attributes={"gcp.vertex.agent.llm_request": json.dumps(adk(CONTENTS[:3])), "gcp.vertex.agent.llm_response": json.dumps({"content": CONTENTS[3]})}),
     ],
     "ai sdk": [
-        observed("GENERATION", "ai.generateText", {"prompt": ASKED}, "Sunny.", model="gpt-5"),
+        observed("GENERATION", "ai.generateText", {"prompt": ASKED}, "Sunny.", model="gpt-5", endTime="2026-01-01T00:00:04Z"),
         observed("GENERATION", "ai.generateText.doGenerate", {"messages": AI_SDK[:1], "tools": [SCHEMA]}, [{"toolCallId": "call_1", "toolName": "get_weather", "input": '{"city": "Tokyo"}'}], at=1, model="gpt-5", parentObservationId="ai.generateText-0"),
         observed("TOOL", "ai.toolCall", {"city": "Tokyo"}, SUNNY, at=2, attributes={"ai.toolCall.name": "get_weather", "ai.toolCall.id": "call_1"}, parentObservationId="ai.generateText-0"),
         observed("GENERATION", "ai.generateText.doGenerate", {"messages": AI_SDK, "tools": [SCHEMA]}, "Sunny.", at=3, model="gpt-5", parentObservationId="ai.generateText-0"),
@@ -168,6 +168,19 @@ def test_a_framework_is_read_by_what_it_leaves(name, form):
     assert [tool["name"] for tool in first.tools] == ["get_weather"] * (name != "pydantic-ai before")
     assert last.reply["parts"] == text("assistant", "Sunny.")["parts"]
     assert (trace.output, trace.missing) == ("Sunny.", ())
+
+
+def test_a_call_of_a_tool_that_a_call_asked_for_is_another_call_and_what_is_no_call_is_counted():
+    asked, tool, last = FRAMEWORKS["langchain"]
+    inside = observed("GENERATION", "translate", "translate", "heiter", at=2, parentObservationId=tool["id"])
+    leaf = observed("RETRIEVER", "search", "x", [], at=4)
+    trace = trace_of(asked, tool | {"parentObservationId": asked["id"]}, inside, last, leaf)
+    assert [getattr(step, "name", "model") for step in trace.steps] == ["model", "get_weather", "model", "model"]
+    assert trace.losses[-1] == "1 records of neither a model nor a tool are left out"
+    around = observed("GENERATION", "ChatModel", asked["input"], asked["output"], endTime="2026-01-01T00:00:02Z")
+    trace = trace_of(around, asked | {"parentObservationId": around["id"]}, tool, last)
+    assert len(trace.model_calls) == 2
+    assert trace.losses[-1] == "1 records repeat calls that other records hold: each call is kept once"
 
 
 def test_an_error_of_an_observation_is_a_fault_and_parameters_that_a_wrapper_made_up_are_left_out():

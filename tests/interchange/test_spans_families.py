@@ -168,14 +168,39 @@ def test_events_of_a_span_in_an_attribute_of_it_or_in_a_log_alone_tell_its_messa
 
 
 def test_one_call_that_two_instrumentations_saw_is_one_step():
-    spread = {f"{SAID}.role": "user", f"{SAID}.content": "h..."}
-    outer = span(2, "C", {"openinference.span.kind": "LLM", "llm.model_name": "m"} | spread, parent=1)
+    spread = {f"{SAID}.role": "user", f"{SAID}.content": "h...", "llm.output_messages.0.message.content": "ho"}
+    until = {"endTimeUnixNano": str(9 * SECOND), "parent": 1}
+    outer = span(2, "C", {"openinference.span.kind": "LLM", "llm.model_name": "m"} | spread, **until)
     held = {"openinference.span.kind": "TOOL", "tool.name": "look", "input.value": '{"x": 1}'}
     nested = tool(5, id="c1", result="7", parent=4)
-    trace = one(chat(3, parent=2), outer, nested, span(4, "look", held, parent=1), agent(1, "a"))
+    trace = one(
+        chat(3, parent=2), outer, nested, span(4, "look", held, **until), agent(1, "a", **until | {"parent": 0})
+    )
     (call,), (run,) = trace.model_calls, trace.tool_runs
     assert (call.messages, call.reply["parts"][0]["content"], call.agent) == ((HI,), "ho", "a"), "as the richer has it"
     assert (run.arguments, run.result, run.call_id) == ({"x": 1}, 7, "c1")
+
+
+def test_calls_inside_each_other_are_calls_of_their_own():
+    other = [text("user", "translate")], text("assistant", "no")
+    ends = {"endTimeUnixNano": str(9 * SECOND)}
+    sub_agent = chat(3, *other, parent=2)
+    trace = one(agent(8), chat(1, told=ASKS), tool(2, id="c1", result='"no"', parent=1, **ends), sub_agent)
+    assert [getattr(step, "name", "model") for step in trace.steps] == ["model", "look", "model"]
+    assert trace.missing == ()
+    held = {"openinference.span.kind": "LLM", f"{SAID}.role": "user", f"{SAID}.content": "hi"}
+    for leaked in (chat(3, *other, parent=1), span(3, "llm", held, parent=1)):
+        trace = one(agent(8), chat(1), leaked)
+        assert (len(trace.model_calls), [loss for loss in trace.losses if "repeat" in loss]) == (2, [])
+
+
+def test_spans_of_an_sdk_itself_are_the_calls_that_an_instrumentation_tells():
+    """The client of Anthropic writes spans without content beside those of Traceloop."""
+    answered = {"gen_ai.response.id": "msg_1"}
+    own = span(3, "anthropic.messages.create", BARE | answered, parent=1, endTimeUnixNano=str(3 * SECOND + 1))
+    trace = one(agent(1), own, chat(2, attributes=answered, parent=1, endTimeUnixNano=str(4 * SECOND)))
+    assert (len(trace.model_calls), trace.output, trace.missing) == (1, "ho", ())
+    assert "1 records repeat calls that other records hold: each call is kept once" in trace.losses
 
 
 def failed(kind, message, **more):
