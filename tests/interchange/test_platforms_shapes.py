@@ -8,8 +8,9 @@ import json
 import pytest
 
 from pytest_agentreplay.errors import TraceIncomplete
+from pytest_agentreplay.interchange import wire
 from pytest_agentreplay.interchange.trace import UNKNOWN
-from tests.interchange.neutral import DONE, asks, imported, one, read, refund_facts, rows_of
+from tests.interchange.neutral import DONE, asks, imported, one, read, refund_facts, rows_of, text
 from tests.support.exchanges import chat_use
 
 MLFLOW = "mlflow/trace_to_json.json"
@@ -185,6 +186,51 @@ def recorded(platform, asked, told, **more):
     }  # fmt: skip
     tool = {"opik": ids | times | {"id": "x", "type": "tool", "input": {}, "output": 1}}
     return one(rows[platform], *([tool[platform]] if platform in tool else ()))
+
+
+PLATFORMS = ["opik", "langsmith", "langfuse", "braintrust", "weave", "agents", "mlflow", "galileo"]
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_messages_as_the_text_of_json_are_messages_wherever_they_are(platform):
+    (call,) = recorded(platform, json.dumps(ASKED), json.dumps(ASKS)).model_calls
+    assert call.messages == (text("system", "be kind"), text("user", "hi"))
+    assert call.reply["parts"] == [{"type": "tool_call", "id": "c", "name": "look", "arguments": {}}]
+
+
+PRINTED = [
+    (str(ASKED), str(ASKS)),
+    ("[HumanMessage(content='hi', additional_kwargs={})]", "content='' additional_kwargs={'tool_calls': []}"),
+    (str({"messages": ASKED}), "ChatCompletion(id='c1', choices=[Choice(finish_reason='stop')])"),
+]
+
+
+@pytest.mark.parametrize(("asked", "told"), PRINTED)
+def test_messages_as_python_prints_them_are_unreadable_and_missing(asked, told):
+    trace = recorded("opik", asked, told)
+    assert [(call.messages, call.reply) for call in trace.model_calls] == [((), None)]
+    assert trace.missing == ("messages of model call 1",)
+    assert recorded("opik", ASKED, told).missing == ("reply of model call 1",)
+    assert any("what Python prints of objects" in loss for loss in trace.losses)
+
+
+@pytest.mark.parametrize(
+    "words", ['{"role": "admin", "name": "Bo"}', "{'role': 'admin', 'name': 'Bo'}", "Message sent"]
+)
+def test_words_that_look_like_messages_stay_words(words):
+    (call,) = recorded("opik", words, words).model_calls
+    assert (call.messages, call.reply["parts"]) == ((text("user", words),), text("assistant", words)["parts"])
+
+
+MARKS = ["NOT_GIVEN", "NotGiven()", "<openai.NotGiven object at 0x7f0a>", "<anthropic.Omit object>", "Omit()"]
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_what_a_client_prints_of_an_argument_that_was_not_given_is_no_value(mark):
+    for platform in ("opik", "langsmith", "langfuse", "weave", "agents"):
+        (call,) = recorded(platform, ASKED, ASKS, seed=7, stop=mark, response_format={"type": mark}).model_calls
+        assert {**call.parameters, "response_format": {}} == {"seed": 7, "response_format": {}}
+    assert wire.without_absent({"stop": "Omit", "user": f"say {mark}"}) == {"stop": "Omit", "user": f"say {mark}"}
 
 
 def test_opik_keeps_the_reply_of_anthropic_without_its_role():
