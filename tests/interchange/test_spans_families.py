@@ -203,6 +203,15 @@ def test_spans_of_an_sdk_itself_are_the_calls_that_an_instrumentation_tells():
     assert "1 records repeat calls that other records hold: each call is kept once" in trace.losses
 
 
+def test_what_llama_index_does_before_a_call_is_no_call():
+    held = {"openinference.span.kind": "LLM", "llm.model_name": "m", "output.value": '{"tools": []}'}
+    said = {f"{SAID}.role": "user", f"{SAID}.content": "hi", "llm.output_messages.0.message.content": "ho"}
+    before = span(1, "OpenAI._prepare_chat_with_tools", held, parent=8)
+    trace = one(before, span(2, "OpenAI.achat", held | said, parent=8), agent(8))
+    assert (len(trace.model_calls), trace.missing) == (1, ())
+    assert "1 spans of the kind LLM are left out" in trace.losses
+
+
 def failed(kind, message, **more):
     """A status and an event that tell of an exception."""
     told = {"exception.type": kind, "exception.message": message} | more
