@@ -191,6 +191,9 @@ def test_an_error_of_an_observation_is_a_fault_and_parameters_that_a_wrapper_mad
     assert [(fault.type, fault.message) for fault in trace.faults] == [("ValueError", "no such city")]
     trace = trace_of(*FRAMEWORKS["the OpenAI wrapper"])
     assert trace.model_calls[0].parameters == {"seed": 7}
+    assert trace.input == {"question": ASKED}
+    root = observed("SPAN", "handle", {"args": [ASKED], "kwargs": {}}, "Sunny.")
+    assert trace_of(root, *FRAMEWORKS["the OpenAI wrapper"][1:]).input == ASKED
     assert trace.losses[1].endswith("temperature, top_p, frequency_penalty, max_tokens")
 
 

@@ -20,8 +20,12 @@ _WRAPPERS = ("output", "result", "final_output", "answer", "response", "return")
 
 
 def given(value: Json) -> Json:
-    """The input of a run: the messages of a state as those of a chat API, anything else as it is."""
+    """The input of a run: the messages of a state as those of a chat API, a function's only argument, or its names."""
     value = library_messages.from_text(value)
+    if isinstance(value, dict) and value.keys() == {"args", "kwargs"}:
+        by_order, by_name = arr(value["args"]), obj(value["kwargs"])
+        alone = len(by_order) == 1 and not by_name
+        value = by_order[0] if alone else value if by_order else by_name
     told = obj(value)
     if _messages(value):
         return {"messages": bodies.messages_of(value)}
