@@ -284,6 +284,8 @@ def put(made: Scaffold, options: argparse.Namespace, *, quiet: bool = False) -> 
         say(f"  cold: {made.case.reason}")
         for one in made.case.missing:
             say(f"  missing: {one}")
+    for loss in source.losses:
+        say(f"  loss: {loss}")
     say(f"  {summary(laid.written, laid.same)}")
     say(f"next: read {where}/case.yaml, then\n  pytest {quoted(where)}")
     return SAME

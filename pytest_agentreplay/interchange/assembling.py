@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Literal
 
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.dialects import genai
-from pytest_agentreplay.dialects.lenient import arr, objects, string
+from pytest_agentreplay.dialects.lenient import arr, obj, objects, string, unique
 from pytest_agentreplay.interchange.chains import arguments, links, parts
 from pytest_agentreplay.interchange.formats import grouped
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, ToolRun, TraceFault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.interchange.chains import ChainLink
@@ -37,7 +37,7 @@ def whole(trace: Trace) -> Trace:
         input=_input(calls) if trace.input is None else trace.input,
         output=_output(calls) if trace.output is None else trace.output,
         limits=trace.limits or stopped_by(trace.fault),
-        losses=(*trace.losses, *rewritten(steps)),
+        losses=(*trace.losses, *unique(loss for call in calls for loss in call.losses), *rewritten(steps)),
         missing=(*trace.missing, *missing),
     )
 
@@ -48,6 +48,7 @@ def assembled(steps: Sequence[Step]) -> tuple[tuple[Step, ...], tuple[str, ...]]
     A call of a tool without a record of its own comes after the reply that asked for it. `steps` are in order.
     """
     calls = [(at, step) for at, step in enumerate(steps) if isinstance(step, ModelCall)]
+    steps = [_unwrapped(step) for step in steps]
     joined = links([call for _, call in calls])
     answers = _Answers([call for _, call in calls], joined)
     records = _Records(steps)
@@ -63,7 +64,7 @@ def assembled(steps: Sequence[Step]) -> tuple[tuple[Step, ...], tuple[str, ...]]
     whole: list[Step] = []
     for at, step in enumerate(steps):
         whole += [filled.get(at, step), *unseen.get(at, ())]
-    return tuple(whole), tuple(_missing(whole))
+    return tuple(whole), (*_missing(whole), *answers.unasked)
 
 
 def fidelity(steps: Iterable[Step]) -> Fidelity:
@@ -96,21 +97,32 @@ def _requests(call: ModelCall) -> list[JsonObject]:
     return [part for _, part in parts([call.reply or {}]) if part.get("type") == "tool_call"]
 
 
+_UNASKED = "the tool call {}: its result is in the request of model call {}, and no message asks for it"
+
+
 class _Answers:
     """What the model was told of each tool call that it asked for."""
 
     def __init__(self, calls: Sequence[ModelCall], joined: Sequence[ChainLink | None]) -> None:
         self._requests = [_requests(call) for call in calls]
         self._found: dict[tuple[int, int], JsonObject] = {}
-        for link in joined:
+        self.unasked: list[str] = []
+        """What is missing where a request has the result of a call that no message holds."""
+        asked = {""}
+        for number, (call, link) in enumerate(zip(calls, joined, strict=True)):
+            added = [part for _, part in parts(call.messages)] if link is None else link.added
+            requests = [part for part in (*added, *self._requests[number]) if part.get("type") == "tool_call"]
+            asked |= {string(part.get(field)) for part in requests for field in ("id", "name")}
             if link is not None:
-                self._take(link.before, (part for part in link.added if part.get("type") == "tool_call_response"))
+                left = self._take(link.before, (part for part in added if part.get("type") == "tool_call_response"))
+                self.unasked += [_UNASKED.format(call_id, number + 1) for call_id in left if call_id not in asked]
 
     def of(self, number: int) -> list[JsonObject | None]:
         """One answer, or None, for each tool call of the reply to call `number`."""
         return [self._found.get((number, at)) for at in range(len(self._requests[number]))]
 
-    def _take(self, number: int, responses: Iterable[JsonObject]) -> None:
+    def _take(self, number: int, responses: Iterable[JsonObject]) -> Iterator[str]:
+        """Join the results to the tool calls of a reply, and yield the ids of those that belong to none."""
         for response in responses:
             known = string(response.get("id"))
             names = {string(response.get("name")), known} - {""}
@@ -122,6 +134,8 @@ class _Answers:
             fitting = fitting or ([] if names and any(asked[at].get("id") for at in free) else free)
             if fitting:
                 self._found[number, fitting[0]] = response
+            else:
+                yield known
 
 
 class _Records:
@@ -150,11 +164,24 @@ class _Records:
         return found
 
 
+def _unwrapped(step: Step) -> Step:
+    """Return the step with arguments by name without the envelope that a decorator put around them."""
+    if not isinstance(step, ToolRun) or not _is_envelope(step.arguments) or arr(obj(step.arguments).get("args")):
+        return step
+    return replace(step, arguments=obj(step.arguments)["kwargs"])
+
+
+def _is_envelope(value: Json) -> bool:
+    return isinstance(value, dict) and value.keys() <= {"args", "kwargs"} and isinstance(value.get("kwargs"), dict)
+
+
 def _asked(step: Step, asked: JsonObject) -> ToolRun:
     assert isinstance(step, ToolRun)
+    recorded, requested = step.arguments, arguments(asked)
     # A text is what a framework made of the only argument; a replay is asked with names.
-    given = step.arguments if isinstance(step.arguments, dict | list) else arguments(asked)
-    return replace(step, call_id=step.call_id or string(asked.get("id")), arguments=given)
+    if not isinstance(recorded, dict | list) or _is_envelope(recorded) or _is_envelope(requested):
+        recorded = requested
+    return replace(step, call_id=step.call_id or string(asked.get("id")), arguments=recorded)
 
 
 def _unrecorded(call: ModelCall, asked: JsonObject) -> ToolRun:

@@ -93,7 +93,7 @@ class _Known:
     def _register(self, index: int, trails: list[list[int]]) -> None:
         call = self.calls[index]
         answered = parts([call.reply]) if call.reply is not None else []
-        keys = [_key("assistant", part) for _, part in answered]
+        keys = [part_key("assistant", part) for _, part in answered]
         for trail in trails:
             self.ends[trail[-1]].append((index, False))
             if answered:
@@ -156,7 +156,7 @@ class _Line:
             self.said, self.trails = [], [[hash((self.dialect, system))], [hash(self.dialect)]]
         for role, part in spoken:
             if role != "system":
-                key = _key(role, part)
+                key = part_key(role, part)
                 self.said.append(part)
                 for trail in self.trails:
                     trail.append(_mixed(trail[-1], key))
@@ -167,7 +167,7 @@ def _mixed(before: int, key: int) -> int:
     return hash((before, key))
 
 
-def _key(role: str, part: JsonObject) -> int:
+def part_key(role: str, part: JsonObject) -> int:
     """One number for all ways to write the same part."""
     kind = part.get("type")
     if kind == "text":

@@ -59,12 +59,17 @@ def _read(group: list[tuple[Format, Opened]]) -> Iterable[Trace]:
     try:
         beside = [tuple(held for _, held in rest)] if chosen.together else []
         found = list(chosen.read(first, *beside))
+        for trace in found:
+            yield trace if trace.source.file else replace(trace, source=replace(trace.source, file=first.file))
     except RecursionError:
         raise TraceError("is nested too deeply to be read", file=first.file) from None
+    except Exception as error:
+        if chosen in OURS or isinstance(error, TraceError):
+            raise
+        reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise TraceError(f"the format {chosen.name} failed to read it: {reason}", file=first.file) from error
     if not found:
         raise TraceError(f"holds no run ({chosen.title})", file=first.file)
-    for trace in found:
-        yield trace if trace.source.file else replace(trace, source=replace(trace.source, file=first.file))
 
 
 def _fits(one: Format, opened: Opened) -> bool:

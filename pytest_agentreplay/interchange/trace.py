@@ -48,7 +48,7 @@ class ModelCall:
     its API. `dialect` is the API that was spoken, by its name in `dialects.FAMILIES` ("" unknown). `finish_reasons` and
     `usage` are as the dialect reads them (`core.reading.ReplyReading`). `request` and `response` are what was on the
     wire, where the source holds the bytes or the whole JSON of them; `status` is that of HTTP, 0 unknown. Times are
-    nanoseconds since the epoch, None unknown.
+    nanoseconds since the epoch, None unknown. `losses` are sentences for people: what of it could not be read.
     """
 
     provider: str = ""
@@ -74,6 +74,7 @@ class ModelCall:
     id: str = ""
     parent: str = ""
     agent: str = ""
+    losses: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

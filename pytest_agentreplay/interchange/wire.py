@@ -7,6 +7,7 @@ the headers those are kept that a snapshot keeps: what carries a credential ends
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -17,13 +18,13 @@ from pytest_agentreplay.core.redaction import headers as header_rules
 from pytest_agentreplay.core.redaction.headers import redact_url
 from pytest_agentreplay.dialects import READER, all_dialects, genai
 from pytest_agentreplay.dialects.hosts import provider
-from pytest_agentreplay.dialects.lenient import obj, rest
+from pytest_agentreplay.dialects.lenient import obj, rest, string
 from pytest_agentreplay.interchange.trace import ModelCall, TraceFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_agentreplay.core.model import Headers, Json
+    from pytest_agentreplay.core.model import Headers, Json, JsonObject
     from pytest_agentreplay.core.reading import CallReading, ReplyReading
 
 ADDRESSES = {
@@ -48,6 +49,8 @@ _ARGUMENTS = (
 MODEL_KINDS = frozenset({"model", "embeddings", "rerank"})
 JSON: Headers = (("content-type", "application/json"),)
 
+_ABSENT = re.compile(r"<?([\w.]+\.)?(NOT_GIVEN|NotGiven|(Omit|Unset)(?=\W))(\(\))?( object( at \w+)?)?>?")
+"""What a client prints of an argument that was not given."""
 _VERBS = {"gemini": ("generateContent", "streamGenerateContent"), "bedrock": ("converse", "converse-stream")}
 _STREAM = "text/event-stream"
 _ERROR_STATUS = 400
@@ -98,7 +101,7 @@ def json_call(where: str, body: Json, reply_body: Json, *, status: int = 200, **
         told = body if isinstance(body, dict) else {}
         where = address(where, model=str(told.get("model", "")), stream=told.get("stream") is True)
     if isinstance(body, dict):
-        body = {**rest(body, *_ARGUMENTS), **obj(body.get("extra_body"))}
+        body = without_absent({**rest(body, *_ARGUMENTS), **obj(body.get("extra_body"))})
     reply = None if reply_body is None else HttpReply(status, headers=JSON, body=Body(compact(reply_body)))
     return model_call(HttpCall("POST", where, JSON, Body(compact(body))), reply, **facts)
 
@@ -115,6 +118,12 @@ def compact(value: Json) -> bytes:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
     except UnicodeEncodeError:  # half a character stands in it
         return json.dumps(value, separators=(",", ":")).encode()
+
+
+def without_absent(fields: JsonObject) -> JsonObject:
+    """Return the fields, and those of objects in them, without the marks of clients for an argument that is none."""
+    present = {name: value for name, value in fields.items() if not _ABSENT.fullmatch(string(value))}
+    return {name: without_absent(value) if isinstance(value, dict) else value for name, value in present.items()}
 
 
 def kept(headers: Iterable[tuple[str, str]], *, reply: bool = False) -> Headers:

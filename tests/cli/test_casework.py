@@ -53,6 +53,7 @@ def read_case(folder):
 def test_a_trace_becomes_a_case_and_so_does_a_snapshot(typed, scaffolded):
     assert (scaffolded.code, [*contents(CASE)], os.listdir("cases")) == (0, NAMES, ["refund"])
     assert "The answer says 'I have refunded' after issue_refund failed" in scaffolded.out
+    assert "\n  loss: response_format, tool_choice, log probabilities and headers are not recorded\n" in scaffolded.out
     assert scaffolded.out.endswith("next: read cases/refund/case.yaml, then\n  pytest cases/refund\n")
     snapshot = codec.loads((CASE / "run.snapshot.json").read_bytes(), file="run")
     assert (snapshot.sealed, snapshot.run.header.test) == (True, "cases/refund/case.yaml::refund")

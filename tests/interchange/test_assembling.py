@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pytest_agentreplay.interchange import chains
 from pytest_agentreplay.interchange.assembling import assembled, conversations, rewritten, whole
+from pytest_agentreplay.interchange.duplicates import merge_duplicates
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace, TraceFault
 from tests.interchange.neutral import asks, gives, text
 
@@ -113,10 +116,118 @@ def test_a_trace_gets_its_input_and_output_from_its_calls_unless_its_source_tell
     assert ends(call(USER, reply=DONE), input={"q": 1}, output="A") == ({"q": 1}, "A")
 
 
+def test_arguments_in_the_envelope_of_a_decorator_are_those_by_name():
+    def given(arguments, wanted=None):
+        asked = [call(USER, reply=asks(("a", "weather", wanted)))] if wanted else []
+        return assembled([*asked, ToolRun(name="weather", arguments=arguments, result=9)])[0][-1].arguments
+
+    by_name, by_order = {"args": [], "kwargs": {"city": "Oslo"}}, {"args": ["Oslo"], "kwargs": {}}
+    for wanted in (None, OSLO[1]):
+        assert given(by_name, wanted) == given({"kwargs": {"city": "Oslo"}}, wanted) == OSLO[1]
+    assert (given(by_order, OSLO[1]), given(by_order)) == (OSLO[1], by_order), "the model's names; else what there is"
+    for own in ({"args": ["-v"]}, {"kwargs": {"x": 1}}, {"args": [], "kwargs": {}, "x": 1}):
+        assert given(own, own) == own, "parameters of these names"
+
+
+def test_a_result_whose_call_no_message_holds_is_missing():
+    lost = "the tool call b: its result is in the request of model call 2, and no message asks for it"
+    first = asks(("a", *OSLO))
+    assert assembled([call(USER, reply=first), call(USER, first, BOTH, reply=DONE)])[1] == (lost,)
+    resumed = call(USER, TWICE, BOTH, text("user", "again"), reply=asks(("c", *OSLO)))
+    added = asks(("d", *KRAKOW))
+    for run in (
+        [resumed, call(*resumed.messages, resumed.reply, gives(("c", "9")), reply=DONE)],
+        [call(USER, reply=first), call(USER, first, gives(("a", "9")), added, gives(("d", "8")), reply=DONE)],
+        [call(BOTH, reply=DONE)],
+    ):
+        assert assembled(run)[1] == (), "calls of an earlier run, and calls that the program itself put in"
+
+
+ASKED = {"messages": (USER,), "reply": DONE}
+OTHER = {"messages": (text("user", "translate"),), "reply": text("assistant", "no")}
+SILENT: dict = {}
+FAILED = {"messages": (USER,), "fault": TraceFault("E")}
+SECOND = 1_000_000_000
+
+
+def record(name, started, ended, held, parent="", **more):
+    times = {"started": int(started * SECOND), "ended": int(ended * SECOND)}
+    return ModelCall(id=name, parent=parent, model="m", **times, **held, **more)
+
+
+RECORDS = {
+    "a wrapper and the SDK": ([record("a", 0, 9, ASKED), record("b", 1, 8, ASKED, "a")], 1),
+    "a wrapper without content": ([record("a", 0, 9, SILENT), record("b", 1, 8, ASKED, "a")], 1),
+    "an SDK without content": ([record("a", 0, 9, ASKED), record("b", 1, 8, SILENT, "a")], 1),
+    "three deep, children first": (
+        [record("c", 0, 9, ASKED, "b"), record("b", 0, 9, SILENT, "a"), record("a", 0, 9, ASKED)],
+        1,
+    ),
+    "a clock of milliseconds": ([record("a", 0, 9, ASKED), record("b", 1, 9.0009, ASKED, "a")], 1),
+    "a wrapper of two": ([record("a", 0, 9, SILENT), record("b", 1, 2, ASKED, "a"), record("c", 3, 4, OTHER, "a")], 2),
+    "a wrapper of two tries": ([record("a", 0, 9, ASKED), record("b", 1, 2, FAILED, "a"), record("c", 3, 4, ASKED, "a")], 2),
+    "one after the other": ([record("a", 0, 1, ASKED), record("b", 2, 3, OTHER, "a"), record("c", 4, 5, ASKED, "b")], 3),
+    "the same again, one after the other": ([record("a", 0, 1, ASKED), record("b", 2, 3, ASKED, "a")], 2),
+    "one response id for all": ([record(name, at, at + 0.5, held, response_id="r") for name, at, held in [("a", 0, ASKED), ("b", 1, OTHER)]], 2),
+    "another call within the time": ([record("a", 0, 9, ASKED), record("b", 1, 8, OTHER, "a")], 2),
+    "a call within one without content within another": (
+        [record("a", 0, 9, ASKED), record("b", 1, 8, SILENT, "a"), record("c", 2, 7, OTHER, "b")],
+        2,
+    ),
+    "the same user, other instructions": (
+        [record("a", 0, 9, ASKED), record("b", 1, 8, {"messages": (text("system", "Is it safe?"), USER), "reply": text("assistant", "yes")}, "a")],
+        2,
+    ),
+    "beside each other, one response": (
+        [record("a", 0, 9, ASKED, "w", response_id="r"), record("b", 1, 8, SILENT, "w", response_id="r")],
+        1,
+    ),
+    "beside each other, no response": ([record("a", 0, 9, FAILED, "w"), record("b", 1, 8, SILENT, "w")], 1),
+    "beside each other, another response": (
+        [record("a", 0, 9, ASKED, "w", response_id="r"), record("b", 1, 8, SILENT, "w", response_id="s")],
+        2,
+    ),
+    "beside each other, another time": ([record("a", 0, 1, ASKED, "w"), record("b", 2, 3, SILENT, "w")], 2),
+    "beside each other, two alike": ([record("a", 0, 9, ASKED, "w"), record("b", 1, 8, ASKED, "w")], 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_records_are_one_call_only_where_they_show_it(name):
+    records, calls = RECORDS[name]
+    for order in (records, records[::-1]):
+        kept, merged = merge_duplicates(order, {step.id: step.parent for step in order})
+        assert len(kept) == calls
+        left = len(records) - calls
+        assert merged == (
+            [f"{left} records repeat calls that other records hold: each call is kept once"] if left else []
+        )
+        assert not any(step.messages and step.reply and step.fault for step in kept)
+    if calls == 1:
+        assert kept[0].messages == (USER,)
+
+
+def test_records_of_tools_are_one_run_by_id_or_by_name_and_arguments():
+    def runs(outer, inner, ended=9):
+        steps = [ToolRun(name="weather", id=name, started=at, ended=end, **held) for name, at, end, held in [
+            ("a", 0, ended, outer), ("b", 10 * SECOND, 11 * SECOND, inner)]]  # fmt: skip
+        return len(merge_duplicates(steps, {"b": "a"})[0])
+
+    long = 99 * SECOND
+    envelope = {"arguments": {"args": [], "kwargs": OSLO[1]}}
+    assert runs({"arguments": OSLO[1]}, envelope, long) == runs({"call_id": "c"}, {"call_id": "c"}, long) == 1
+    assert runs({"arguments": OSLO[1]}, {"arguments": KRAKOW[1]}, long) == 2
+    assert runs({"call_id": "c"}, {"call_id": "d"}, long) == 2
+    assert runs({"arguments": OSLO[1]}, envelope) == 2, "one after the other"
+    outer, tool = record("a", 0, 9, ASKED), ToolRun(name="look", id="b", started=0, ended=long)
+    inside = record("c", 1, 8, ASKED, "b")
+    assert len(merge_duplicates([outer, tool, inside], {"b": "a", "c": "b"})[0]) == 3, "never across a tool"
+
+
 def test_a_long_run_costs_what_it_says(monkeypatch):
     """Each call is looked up by what it says, not compared with all before it, and what it resends is known."""
     keyed = []
-    monkeypatch.setattr(chains, "_key", lambda role, part, key=chains._key: keyed.append(1) or key(role, part))
+    monkeypatch.setattr(chains, "part_key", lambda role, part, key=chains.part_key: keyed.append(1) or key(role, part))
     messages, log = [USER], []
     for number in range(300):
         asked = asks((f"c{number}", "w", {"n": number}))

@@ -85,6 +85,7 @@ EVENTS = [
     {"role": "assistant", "tool_calls": [CALL], "event.name": "gen_ai.assistant.message"},
     {"role": "tool", "content": json.dumps(SUNNY), "id": "call_1", "name": "get_weather", "event.name": "gen_ai.tool.message"},
 ]  # fmt: skip
+LANGCHAIN_CALL = {"name": "get_weather", "args": {"city": "Tokyo"}, "id": "call_1", "type": "tool_call"}
 LANGCHAIN = [
     {"role": "user", "content": ASKED},
     {"role": "assistant", "content": "", "additional_kwargs": {"tool_calls": [CALL]}},
@@ -120,7 +121,7 @@ FRAMEWORKS = {
         observed("SPAN", "call_llm", None, None, at=3, attributes={"gcp.vertex.agent.llm_request": json.dumps(adk(CONTENTS[:3])), "gcp.vertex.agent.llm_response": json.dumps({"content": CONTENTS[3]})}),
     ],
     "ai sdk": [
-        observed("GENERATION", "ai.generateText", {"prompt": ASKED}, "Sunny.", model="gpt-5"),
+        observed("GENERATION", "ai.generateText", {"prompt": ASKED}, "Sunny.", model="gpt-5", endTime="2026-01-01T00:00:04Z"),
         observed("GENERATION", "ai.generateText.doGenerate", {"messages": AI_SDK[:1], "tools": [SCHEMA]}, [{"toolCallId": "call_1", "toolName": "get_weather", "input": '{"city": "Tokyo"}'}], at=1, model="gpt-5", parentObservationId="ai.generateText-0"),
         observed("TOOL", "ai.toolCall", {"city": "Tokyo"}, SUNNY, at=2, attributes={"ai.toolCall.name": "get_weather", "ai.toolCall.id": "call_1"}, parentObservationId="ai.generateText-0"),
         observed("GENERATION", "ai.generateText.doGenerate", {"messages": AI_SDK, "tools": [SCHEMA]}, "Sunny.", at=3, model="gpt-5", parentObservationId="ai.generateText-0"),
@@ -130,6 +131,11 @@ FRAMEWORKS = {
         observed("GENERATION", "ChatOpenAI", [LANGCHAIN[0], LANGCHAIN[3]], LANGCHAIN[1], at=1, model="gpt-5"),
         observed("SPAN", "get_weather", "{'city': 'Tokyo'}", {"type": "tool", "content": json.dumps(SUNNY), "tool_call_id": "call_1", "status": "success"}, at=2),
         observed("GENERATION", "ChatOpenAI", LANGCHAIN, {"role": "assistant", "content": "Sunny."}, at=3, model="gpt-5"),
+    ],
+    "langchain": [
+        observed("GENERATION", "ChatOpenAI", [LANGCHAIN[0], LANGCHAIN[3]], {"role": "assistant", "content": "", "tool_calls": [LANGCHAIN_CALL]}, at=1, model="gpt-5"),
+        observed("TOOL", "get_weather", {"args": [], "kwargs": {"city": "Tokyo"}}, SUNNY, at=2, metadata={"tool_call_id": "call_1"}),
+        observed("GENERATION", "ChatOpenAI", [LANGCHAIN[0], {"role": "assistant", "content": "", "tool_calls": [LANGCHAIN_CALL]}, LANGCHAIN[2], LANGCHAIN[3]], {"role": "assistant", "content": "Sunny."}, at=3, model="gpt-5"),
     ],
     "the OpenAI wrapper": [
         observed("SPAN", "handle", {"args": [], "kwargs": {"question": ASKED}}, "Sunny."),
@@ -157,11 +163,24 @@ def test_a_framework_is_read_by_what_it_leaves(name, form):
     assert run.call_id == ("" if name.startswith("adk in") else "call_1")
     assert first.dialect == ("gemini" if name.startswith("adk") else "openai_chat")
     assert first.messages[-1] == text("user", ASKED)
-    assert [part["type"] for part in first.reply["parts"]] == ["tool_call"]
+    assert [(part["type"], part["name"]) for part in first.reply["parts"]] == [("tool_call", "get_weather")]
     assert first.model in {"gpt-5", "gemini-2.5-flash"}
     assert [tool["name"] for tool in first.tools] == ["get_weather"] * (name != "pydantic-ai before")
     assert last.reply["parts"] == text("assistant", "Sunny.")["parts"]
     assert (trace.output, trace.missing) == ("Sunny.", ())
+
+
+def test_a_call_of_a_tool_that_a_call_asked_for_is_another_call_and_what_is_no_call_is_counted():
+    asked, tool, last = FRAMEWORKS["langchain"]
+    inside = observed("GENERATION", "translate", "translate", "heiter", at=2, parentObservationId=tool["id"])
+    leaf = observed("RETRIEVER", "search", "x", [], at=4)
+    trace = trace_of(asked, tool | {"parentObservationId": asked["id"]}, inside, last, leaf)
+    assert [getattr(step, "name", "model") for step in trace.steps] == ["model", "get_weather", "model", "model"]
+    assert trace.losses[-1] == "1 records of neither a model nor a tool are left out"
+    around = observed("GENERATION", "ChatModel", asked["input"], asked["output"], endTime="2026-01-01T00:00:02Z")
+    trace = trace_of(around, asked | {"parentObservationId": around["id"]}, tool, last)
+    assert len(trace.model_calls) == 2
+    assert trace.losses[-1] == "1 records repeat calls that other records hold: each call is kept once"
 
 
 def test_an_error_of_an_observation_is_a_fault_and_parameters_that_a_wrapper_made_up_are_left_out():
@@ -172,6 +191,9 @@ def test_an_error_of_an_observation_is_a_fault_and_parameters_that_a_wrapper_mad
     assert [(fault.type, fault.message) for fault in trace.faults] == [("ValueError", "no such city")]
     trace = trace_of(*FRAMEWORKS["the OpenAI wrapper"])
     assert trace.model_calls[0].parameters == {"seed": 7}
+    assert trace.input == {"question": ASKED}
+    root = observed("SPAN", "handle", {"args": [ASKED], "kwargs": {}}, "Sunny.")
+    assert trace_of(root, *FRAMEWORKS["the OpenAI wrapper"][1:]).input == ASKED
     assert trace.losses[1].endswith("temperature, top_p, frequency_penalty, max_tokens")
 
 

@@ -48,7 +48,7 @@ def framed(held):
     inner, outer = [], []
     for at, run in enumerate(held):
         if run["run_type"] == "llm":
-            empty = {"inputs": {"prompt": "?"}, "outputs": {"generations": []}}
+            empty = {"inputs": {}, "outputs": {"generations": []}}
             outer.append({**run, "id": f"outer-{at}", "name": "ChatModel", **empty})
             run |= {"parent_run_id": f"outer-{at}"}
         inner.append(run)

@@ -8,8 +8,9 @@ import json
 import pytest
 
 from pytest_agentreplay.errors import TraceIncomplete
+from pytest_agentreplay.interchange import wire
 from pytest_agentreplay.interchange.trace import UNKNOWN
-from tests.interchange.neutral import DONE, imported, one, read, refund_facts, rows_of
+from tests.interchange.neutral import DONE, asks, imported, one, read, refund_facts, rows_of, text
 from tests.support.exchanges import chat_use
 
 MLFLOW = "mlflow/trace_to_json.json"
@@ -155,6 +156,90 @@ def test_agents_responses_with_messages_are_whole():
     trace = one(*rows)
     assert (trace.output, trace.tool_runs[0].seen) == (DONE, "shipped")
     assert [(call.dialect, call.model) for call in trace.model_calls] == [("openai_responses", "m-1")] * 3
+
+
+ASKED = [{"role": "system", "content": "be kind"}, {"role": "user", "content": "hi"}]
+ASKS = {"role": "assistant", "content": None, "tool_calls": [chat_use("c", "look", "{}")]}
+
+
+def recorded(platform, asked, told, **more):
+    """The trace of one model call in the form of a platform."""
+    begun, ended = "2026-11-20T13:40:20Z", "2026-11-20T13:40:21Z"
+    ids = {"id": "s", "trace_id": "t", "name": "chat"}
+    times = {"start_time": begun, "end_time": ended}
+    noted = {
+        f"mlflow.span{name}": json.dumps(it) for name, it in [("Type", "LLM"), ("Inputs", asked), ("Outputs", told)]
+    }
+    data = {"type": "generation", "input": asked, "output": told, "model_config": more}
+    both = {"input": asked, "output": told}
+    seen = {"created_at": begun, "type": "llm", **both}
+    rows = {
+        "opik": ids | times | both | {"type": "llm", "metadata": more},
+        "langsmith": ids | times | {"run_type": "llm", "inputs": {"messages": asked, **more}, "outputs": {"output": told}},
+        "langfuse": ids | both | {"traceId": "t", "type": "GENERATION", "startTime": begun, "modelParameters": more},
+        "braintrust": {"span_id": "s", "root_span_id": "s", "span_attributes": {"type": "llm"}, "metadata": more, **both},
+        "weave": ids | {"op_name": "weave:///a/b/op/openai.chat.completions.create:x", "started_at": begun,
+                        "inputs": {"messages": asked, **more}, "output": told},
+        "agents": ids | {"object": "trace.span", "started_at": begun, "span_data": data},
+        "mlflow": {"info": {"trace_id": "tr-1"}, "data": {"spans": [{"span_id": "s", "attributes": noted}]}},
+        "galileo": {"type": "trace", "id": "t", "spans": [{"id": "s", **seen}]},
+    }  # fmt: skip
+    tool = {"opik": ids | times | {"id": "x", "type": "tool", "input": {}, "output": 1}}
+    return one(rows[platform], *([tool[platform]] if platform in tool else ()))
+
+
+PLATFORMS = ["opik", "langsmith", "langfuse", "braintrust", "weave", "agents", "mlflow", "galileo"]
+
+
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_messages_as_the_text_of_json_are_messages_wherever_they_are(platform):
+    (call,) = recorded(platform, json.dumps(ASKED), json.dumps(ASKS)).model_calls
+    assert call.messages == (text("system", "be kind"), text("user", "hi"))
+    assert call.reply["parts"] == [{"type": "tool_call", "id": "c", "name": "look", "arguments": {}}]
+
+
+PRINTED = [
+    (str(ASKED), str(ASKS)),
+    ("[HumanMessage(content='hi', additional_kwargs={})]", "content='' additional_kwargs={'tool_calls': []}"),
+    (str({"messages": ASKED}), "ChatCompletion(id='c1', choices=[Choice(finish_reason='stop')])"),
+]
+
+
+@pytest.mark.parametrize(("asked", "told"), PRINTED)
+def test_messages_as_python_prints_them_are_unreadable_and_missing(asked, told):
+    trace = recorded("opik", asked, told)
+    assert [(call.messages, call.reply) for call in trace.model_calls] == [((), None)]
+    assert trace.missing == ("messages of model call 1",)
+    assert recorded("opik", ASKED, told).missing == ("reply of model call 1",)
+    assert any("what Python prints of objects" in loss for loss in trace.losses)
+
+
+@pytest.mark.parametrize(
+    "words", ['{"role": "admin", "name": "Bo"}', "{'role': 'admin', 'name': 'Bo'}", "Message sent"]
+)
+def test_words_that_look_like_messages_stay_words(words):
+    (call,) = recorded("opik", words, words).model_calls
+    assert (call.messages, call.reply["parts"]) == ((text("user", words),), text("assistant", words)["parts"])
+
+
+MARKS = ["NOT_GIVEN", "NotGiven()", "<openai.NotGiven object at 0x7f0a>", "<anthropic.Omit object>", "Omit()"]
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_what_a_client_prints_of_an_argument_that_was_not_given_is_no_value(mark):
+    for platform in ("opik", "langsmith", "langfuse", "weave", "agents"):
+        (call,) = recorded(platform, ASKED, ASKS, seed=7, stop=mark, response_format={"type": mark}).model_calls
+        assert {**call.parameters, "response_format": {}} == {"seed": 7, "response_format": {}}
+    assert wire.without_absent({"stop": "Omit", "user": f"say {mark}"}) == {"stop": "Omit", "user": f"say {mark}"}
+
+
+def test_opik_keeps_the_reply_of_anthropic_without_its_role():
+    blocks = [{"type": "text", "text": "I look."}, {"type": "tool_use", "id": "t1", "name": "look", "input": {"x": 1}}]
+    noted = {"type": "message", "role": "assistant", "max_tokens": 9, "base_url": "http://127.0.0.1"}
+    trace = recorded("opik", {"messages": ASKED[1:], "system": "be kind"}, {"content": blocks}, **noted)
+    (call,) = trace.model_calls
+    assert call.reply["parts"] == asks(("t1", "look", {"x": 1}), words="I look.")["parts"]
+    assert call.parameters == {"system": "be kind", "max_tokens": 9}
 
 
 # Two calls of one tool in one turn: each keeps its own result, though both have one name.

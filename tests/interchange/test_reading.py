@@ -24,6 +24,7 @@ ACME = Format(
 )
 TWICE = Format("har", "no HAR", 1, lambda opened: True, lambda opened, beside=(): [])
 NONE = 3
+FAILS = Format("fails", "what fails", 60, lambda opened: "fails" in opened.rows[0], lambda opened: [opened.rows[0]["ev"]])
 RAISES = Format("raises", "what raises", 0, lambda opened: opened.rows[7], lambda opened, beside=(): [])
 """
 
@@ -65,6 +66,13 @@ def test_broken_ones_are_told_and_keep_nobody_from_reading(installed):
     ends = ("broken cannot be loaded", "none is no Format but int", "raises is left out: IndexError")
     assert len(said) == len(ends)
     assert all(f"the trace format {end}" in one for end, one in zip(ends, said, strict=True))
+
+
+def test_one_that_fails_to_read_a_file_is_one_line(installed):
+    installed(fails="acme_traces:FAILS")
+    for row, reason in (({"fails": 1}, "KeyError: 'ev'"), ({"fails": 1, "ev": 2}, "AttributeError: .*source")):
+        with pytest.raises(TraceError, match=rf"^trace\.jsonl: the format fails failed to read it: {reason}"):
+            read(row)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange.reading import traces
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall
 from tests.interchange import neutral
-from tests.interchange.neutral import REFUND, TRACES, asks, imported, lines, one, read, refund_facts, text, tools
+from tests.interchange.neutral import REFUND, TRACES, asks, gives, imported, lines, one, read, refund_facts, text, tools
 
 FLATTENED = "generated/openllmetry/otlp_compare_flattened.json"
 ANTHROPIC = "generated/openinference/otlp_compare_anthropic_stream.json"
@@ -148,6 +148,12 @@ def test_events_of_a_span_in_an_attribute_of_it_or_in_a_log_alone_tell_its_messa
         ("stop",),
         "azure.ai.inference",
     )
+    asked = {"role": "assistant", "tool_calls": [{"id": "c1", "function": {"name": "look", "arguments": "{}"}}]}
+    gave = {"role": "tool", "tool_call_id": "c1", "content": "7"}
+    turn = [("gen_ai.assistant.message", asked), ("gen_ai.tool.message", gave)]
+    turn = [(name, {"gen_ai.event.content": json.dumps(body)}) for name, body in turn]
+    (call,) = one(span(1, "chat m", held, events=[*events[:1], *turn, *events[1:]])).model_calls
+    assert call.messages[-1] == gives(("c1", 7))
     kept = [{"event.name": name, **body} for name, body in bodies.items()]
     kept.insert(0, {"event.name": "gen_ai.system.message", "role": "system", "content": "be kind"})
     held = {"gen_ai.system": "openai", "gen_ai.request.model": "m", "events": json.dumps(kept)}
@@ -162,14 +168,48 @@ def test_events_of_a_span_in_an_attribute_of_it_or_in_a_log_alone_tell_its_messa
 
 
 def test_one_call_that_two_instrumentations_saw_is_one_step():
-    spread = {f"{SAID}.role": "user", f"{SAID}.content": "h..."}
-    outer = span(2, "C", {"openinference.span.kind": "LLM", "llm.model_name": "m"} | spread, parent=1)
+    spread = {f"{SAID}.role": "user", f"{SAID}.content": "h...", "llm.output_messages.0.message.content": "ho"}
+    until = {"endTimeUnixNano": str(9 * SECOND), "parent": 1}
+    outer = span(2, "C", {"openinference.span.kind": "LLM", "llm.model_name": "m"} | spread, **until)
     held = {"openinference.span.kind": "TOOL", "tool.name": "look", "input.value": '{"x": 1}'}
     nested = tool(5, id="c1", result="7", parent=4)
-    trace = one(chat(3, parent=2), outer, nested, span(4, "look", held, parent=1), agent(1, "a"))
+    trace = one(
+        chat(3, parent=2), outer, nested, span(4, "look", held, **until), agent(1, "a", **until | {"parent": 0})
+    )
     (call,), (run,) = trace.model_calls, trace.tool_runs
     assert (call.messages, call.reply["parts"][0]["content"], call.agent) == ((HI,), "ho", "a"), "as the richer has it"
     assert (run.arguments, run.result, run.call_id) == ({"x": 1}, 7, "c1")
+
+
+def test_calls_inside_each_other_are_calls_of_their_own():
+    other = [text("user", "translate")], text("assistant", "no")
+    ends = {"endTimeUnixNano": str(9 * SECOND)}
+    sub_agent = chat(3, *other, parent=2)
+    trace = one(agent(8), chat(1, told=ASKS), tool(2, id="c1", result='"no"', parent=1, **ends), sub_agent)
+    assert [getattr(step, "name", "model") for step in trace.steps] == ["model", "look", "model"]
+    assert trace.missing == ()
+    held = {"openinference.span.kind": "LLM", f"{SAID}.role": "user", f"{SAID}.content": "hi"}
+    for leaked in (chat(3, *other, parent=1), span(3, "llm", held, parent=1)):
+        trace = one(agent(8), chat(1), leaked)
+        assert (len(trace.model_calls), [loss for loss in trace.losses if "repeat" in loss]) == (2, [])
+
+
+def test_spans_of_an_sdk_itself_are_the_calls_that_an_instrumentation_tells():
+    """The client of Anthropic writes spans without content beside those of Traceloop."""
+    answered = {"gen_ai.response.id": "msg_1"}
+    own = span(3, "anthropic.messages.create", BARE | answered, parent=1, endTimeUnixNano=str(3 * SECOND + 1))
+    trace = one(agent(1), own, chat(2, attributes=answered, parent=1, endTimeUnixNano=str(4 * SECOND)))
+    assert (len(trace.model_calls), trace.output, trace.missing) == (1, "ho", ())
+    assert "1 records repeat calls that other records hold: each call is kept once" in trace.losses
+
+
+def test_what_llama_index_does_before_a_call_is_no_call():
+    held = {"openinference.span.kind": "LLM", "llm.model_name": "m", "output.value": '{"tools": []}'}
+    said = {f"{SAID}.role": "user", f"{SAID}.content": "hi", "llm.output_messages.0.message.content": "ho"}
+    before = span(1, "OpenAI._prepare_chat_with_tools", held, parent=8)
+    trace = one(before, span(2, "OpenAI.achat", held | said, parent=8), agent(8))
+    assert (len(trace.model_calls), trace.missing) == (1, ())
+    assert "1 spans of the kind LLM are left out" in trace.losses
 
 
 def failed(kind, message, **more):

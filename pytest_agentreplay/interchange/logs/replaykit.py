@@ -66,7 +66,7 @@ def _trace(opened: Opened, row: JsonObject) -> Trace:
             output=outputs[-1] if outputs else None,
             fault=broke,
             steps=tuple(_runs(events)),
-            losses=("no call of a model is told of: only what the tools gave can be given back",),
+            losses=("no call of a model is in the file: only what the tools returned can be replayed",),
             **extent(events),
         )
     )

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 _CLIENT = ("extra_headers", "extra_query", "extra_body", "timeout", "self", "config", "callbacks", "idempotency_key")
 """Arguments of a client's function that are no fields of the request."""
-_ABSENT = frozenset({"NOT_GIVEN", "NotGiven()", "Omit()", "<NOT_GIVEN>", "NOT_GIVEN()"})
 _ITEMS = ("function_call", "function_call_output", "reasoning", "message", "computer_call", "custom_tool_call")
 
+_PRINTED = "messages of model calls are what Python prints of objects, which nobody can read back: export them as JSON"
 _HOST = re.compile(r"^[\d.]+(?::\d+)?$|^localhost|\.(?:com|ai|net|io|org|dev|local|internal)(?::\d+)?$|^\[")
 """What some platforms name as the provider: where it was."""
 _MAKERS = ((r"gpt-|chatgpt|o\d(-|$)", "openai_chat"), (r"claude-", "anthropic"), (r"gemini-", "gemini"))
@@ -32,7 +32,9 @@ _MAKERS = ((r"gpt-|chatgpt|o\d(-|$)", "openai_chat"), (r"claude-", "anthropic"),
 
 def model_call(asked: Json, told: Json, *, provider: str = "", whole: bool = False, **facts: Any) -> ModelCall:
     """The call of `asked`, answered by `told` (None: by nothing). `facts` that say nothing do not count."""
-    body, told = _body(asked), library_messages.generation(told)
+    texts = [text for side in (asked, told) for text in (side, *rest(obj(side), "content", "text").values())]
+    printed = any(text is not None and library_messages.from_text(text) is None for text in texts)
+    body, told = _body(asked), library_messages.generation(library_messages.from_text(told))
     shape = _shape(body, told)
     provider = hosts.provider(provider) or ("" if _HOST.search(provider) else provider)
     spoken = shape or attributes.dialect(provider)
@@ -49,10 +51,10 @@ def model_call(asked: Json, told: Json, *, provider: str = "", whole: bool = Fal
     if not whole and (provider or not spoken):
         known.setdefault("provider", provider)
     if "parameters" in known:
-        known["parameters"] = read.parameters | known["parameters"]
+        known["parameters"] = read.parameters | wire.without_absent(known["parameters"])
     if not known.get("dialect", spoken):
         known["dialect"] = _of_model(string(known.get("model")) or read.model or string(known.get("response_model")))
-    return replace(read, **known)
+    return replace(read, losses=(_PRINTED,) if printed else (), **known)
 
 
 def _beside(told: Json) -> dict[str, Any]:
@@ -98,21 +100,23 @@ def inner_message(told: JsonObject) -> Json:
     if library_messages.kind(told) or string(told.get("role")) or string(told.get("type")) in _ITEMS:
         return told
     for name in ("message", "output", "response", "completion", "content", "text", "generation"):
-        held = told.get(name)
+        held = told.get(name) if name in {"content", "text"} else library_messages.from_text(told.get(name))
         if isinstance(held, str) and held:
             return {"role": "assistant", "content": held}
         if isinstance(held, dict) and (found := inner_message(held)) is not None:
             return found
     messages = objects(told.get("messages"))
-    return messages[-1] if messages else None
+    return messages[-1] if messages else told if isinstance(told.get("content"), list) else None
 
 
 def messages_of(given: Json) -> list[Json]:
     """The messages in a request, those of LangChain as those of a chat API."""
-    items = arr(given)
-    if items and all(isinstance(one, list) for one in items) and not library_messages.pair(items[0]):
+    items = arr(given) or [given]
+    if all(isinstance(one, list) for one in items) and not library_messages.pair(items[0]):
         items = arr(items[0])
-    return [library_messages.message(one) for item in items for one in library_messages.ai_sdk_messages(item)]
+    pairs = [(item, library_messages.from_text(item)) for item in items]
+    flat = [part for item, read in pairs for part in ((isinstance(item, str) and arr(read)) or [read]) if part]
+    return [library_messages.message(one) for item in flat for one in library_messages.ai_sdk_messages(item)]
 
 
 def _assistant(parts: list[Json], end: str) -> JsonObject:
@@ -133,6 +137,7 @@ def _end(told: Json) -> str:
 
 def _body(asked: Json) -> JsonObject:
     """The request as a body: what a client's function was called with, without what never leaves the client."""
+    asked = library_messages.from_text(asked)
     if isinstance(asked, str):
         return {"messages": [{"role": "user", "content": asked}]} if asked else {"messages": []}
     if isinstance(asked, list):
@@ -141,10 +146,12 @@ def _body(asked: Json) -> JsonObject:
     told = _called(obj(asked))
     if "contents" in told:
         return told
-    sent = {name: value for name, value in told.items() if name not in _CLIENT and string(value) not in _ABSENT}
-    body = sent | obj(told.get("extra_body"))
-    if isinstance(body.get("messages"), list):
+    body = wire.without_absent(rest(told, *_CLIENT) | obj(told.get("extra_body")))
+    if isinstance(body.get("messages"), list | str):
         return body | {"messages": messages_of(body["messages"])}
+    for name in ("input", "prompts", "prompt", "query"):
+        if library_messages.from_text(body.get(name)) is not body.get(name):
+            return rest(body, name) | {"messages": messages_of(body[name])}
     if isinstance(body.get("input"), str | list):
         return body
     prompts = next((body.pop(name) for name in ("prompts", "prompt", "query") if name in body), None)

@@ -20,7 +20,12 @@ _WRAPPERS = ("output", "result", "final_output", "answer", "response", "return")
 
 
 def given(value: Json) -> Json:
-    """The input of a run: the messages of a state as those of a chat API, anything else as it is."""
+    """The input of a run: the messages of a state as those of a chat API, a function's only argument, or its names."""
+    value = library_messages.from_text(value)
+    if isinstance(value, dict) and value.keys() == {"args", "kwargs"}:
+        by_order, by_name = arr(value["args"]), obj(value["kwargs"])
+        alone = len(by_order) == 1 and not by_name
+        value = by_order[0] if alone else value if by_order else by_name
     told = obj(value)
     if _messages(value):
         return {"messages": bodies.messages_of(value)}
@@ -31,6 +36,7 @@ def given(value: Json) -> Json:
 
 def final(value: Json) -> Json:
     """The output of a run: the last words of the assistant in a state, a message or a reply; else the value."""
+    value = library_messages.from_text(value)
     told = obj(value)
     alone = next(iter(told)) if len(told) == 1 else ""
     if alone in _WRAPPERS:
@@ -49,11 +55,7 @@ def final(value: Json) -> Json:
 
 def _messages(value: Json) -> bool:
     items = arr(value)
-    return bool(items) and all(map(_message, items))
-
-
-def _message(one: Json) -> bool:
-    return bool(library_messages.kind(one)) or library_messages.pair(one) or string(obj(one).get("role")) != ""
+    return bool(items) and all(map(library_messages.is_message, items))
 
 
 def _text(message: Json) -> str:

@@ -15,6 +15,7 @@ from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.genai import parsed
 from pytest_agentreplay.dialects.lenient import arr, obj, objects, rest, string
 from pytest_agentreplay.errors import TraceIncomplete
+from pytest_agentreplay.interchange.duplicates import fill_up
 from pytest_agentreplay.interchange.formats import Format, grouped
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, finals, langfuse_rows, library_messages, span_facts
@@ -23,7 +24,6 @@ from pytest_agentreplay.interchange.spans import genai as conventions
 from pytest_agentreplay.interchange.spans import openinference
 from pytest_agentreplay.interchange.spans.attributes import at, text
 from pytest_agentreplay.interchange.spans.span import Span as OtelSpan
-from pytest_agentreplay.interchange.spans.span import fill_up
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace, TraceFault
 
 if TYPE_CHECKING:
@@ -90,10 +90,7 @@ def _arguments(told: JsonObject, noted: JsonObject, held: JsonObject) -> Json:
     if isinstance(given, str) and isinstance(noted.get("inputs"), dict):
         return noted["inputs"]
     read = finals.literal(given) if isinstance(given, str) else given
-    inner = obj(read)
-    if set(inner) == {"args", "kwargs"} and isinstance(inner["kwargs"], dict):
-        return inner["kwargs"] if not arr(inner["args"]) else read
-    return inner["args"] if set(inner) == {"id", "name", "args"} else read
+    return read["args"] if isinstance(read, dict) and read.keys() == {"id", "name", "args"} else read
 
 
 _AGENT_NAME = re.compile(r"^(?:invoke_agent|agent_run|create_agent)\s+\[?(.+?)\]?$", re.IGNORECASE)

@@ -66,6 +66,32 @@ def message(item: Json) -> Json:
     return said
 
 
+_SPEAKERS = frozenset({*_ROLES, *_ROLES.values(), "developer", "model"})
+_PRINTED = re.compile(
+    r"(?s)[\s\[(]*(\{(?=')(?=.*'role': '(system|user|assistant|tool)')(?=.*'(content|parts|tool_calls)': )|"
+    r"(\w+\.)*(\w*Message|\w*Response|ChatCompletion)\((id|role|content|message|candidates)=|"
+    r"candidates=\[Candidate\(|content=(['\"]|None).* (additional_kwargs=|role='))"
+)
+"""How Python prints messages and replies, of SDKs or in dictionaries."""
+
+
+def from_text(value: Json) -> Json:
+    """Return the messages or the reply that a text is the JSON of; None for a text that Python printed of them."""
+    if not isinstance(value, str):
+        return value
+    read = parsed(value)
+    items = arr(obj(read).get("messages")) or arr(obj(read).get("choices")) or arr(read) or [read]
+    if all(is_message(item) or is_message(obj(item).get("message")) for item in items):
+        return read
+    return None if _PRINTED.match(value) else value
+
+
+def is_message(item: Json) -> bool:
+    """Return whether something is a message, of LangChain or of a chat API."""
+    spoken = string(obj(item).get("role")) in _SPEAKERS and {"content", "parts", "tool_calls"} & obj(item).keys()
+    return bool(spoken or kind(item) or pair(item))
+
+
 def generation(told: Json) -> Json:
     """The first generation of an output that holds several; any other output as it is."""
     found = arr(obj(told).get("generations"))
@@ -75,7 +101,9 @@ def generation(told: Json) -> Json:
 
 
 def _lifted(found: JsonObject) -> JsonObject:
-    """A message of a role whose tool calls stand in LangChain's place for what it does not know."""
+    """A message of a role whose tool calls are in LangChain's form, or in its place for what it does not know."""
+    if any("function" not in call and "name" in call for call in objects(found.get("tool_calls"))):
+        return {**found, "tool_calls": _calls(found)}
     calls = obj(found.get("additional_kwargs")).get("tool_calls")
     return {**found, "tool_calls": calls} if isinstance(calls, list) and not found.get("tool_calls") else found
 
@@ -90,7 +118,7 @@ def _calls(told: JsonObject) -> list[Json]:
         {
             "id": string(call.get("id")),
             "type": "function",
-            "function": {"name": string(call.get("name")), "arguments": call.get("args")},
+            "function": {"name": string(call.get("name")), "arguments": call.get("args", call.get("arguments"))},
         }
         for call in calls
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.dialects import genai
-from pytest_agentreplay.dialects.lenient import arr, obj, string
+from pytest_agentreplay.dialects.lenient import obj, string
 from pytest_agentreplay.interchange.formats import Format, find_rows
 from pytest_agentreplay.interchange.moments import moment
 from pytest_agentreplay.interchange.platforms import bodies, finals, span_facts
@@ -114,7 +114,7 @@ def _generation(told: JsonObject, data: JsonObject) -> ModelCall:
     config = obj(data.get("model_config"))
     return bodies.model_call(
         data.get("input"),
-        arr(data.get("output")) or None,
+        data.get("output") or None,
         model=string(data.get("model")),
         dialect="openai_chat",
         parameters={name: value for name, value in config.items() if name not in _CLIENT and value is not None},

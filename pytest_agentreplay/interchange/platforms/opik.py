@@ -27,7 +27,7 @@ _KINDS = frozenset({"llm", "tool", "general", "guardrail"})
 _ANSWERED = ("id", "object", "created", "system_fingerprint", "service_tier")
 _REPLY = (
     *(*_ANSWERED, "usage", "moderation", "type", "created_from", "model", "tools", "request_id", "finish_reason"),
-    *("stop_reason", "stop_sequence", "role", "metadata"),
+    *("stop_reason", "stop_sequence", "role", "metadata", "base_url"),
 )
 _EMPTY: tuple[Json, ...] = (None, {}, [])
 _HINT = (

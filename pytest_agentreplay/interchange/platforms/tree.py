@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.dialects.lenient import objects, string
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.interchange import assembling
+from pytest_agentreplay.interchange.duplicates import merge_duplicates
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, ToolRun
 
 if TYPE_CHECKING:
@@ -56,7 +56,13 @@ def run(trace: Trace, spans: Sequence[TreeSpan], *, hint: str, untold: bool = Fa
     known = {span.id: span for span in spans if span.id}
     if root in known and known[root].step is not None:
         trace = replace(trace, input=None, output=None)
-    steps = [_placed(span, known) for span in _ordered(_once(spans, known))]
+    own = [span for span in spans if span.step is not None]
+    around = {span.id: next((above.id for above in _above(span, known) if above.step is not None), "") for span in own}
+    merged, losses = merge_duplicates([_placed(span, known) for span in own], around)
+    steps = _ordered(merged)
+    holders = {span.parent for span in spans}
+    unused = sum(span.step is None and not span.agent and span.id not in holders for span in spans)
+    losses += [f"{unused} records of neither a model nor a tool are left out"] if unused else []
     if untold or not any(_tells(step) for step in steps):
         what = "no model call tells what was asked and answered" if steps else "there is no call of a model or a tool"
         raise TraceIncomplete(
@@ -69,6 +75,7 @@ def run(trace: Trace, spans: Sequence[TreeSpan], *, hint: str, untold: bool = Fa
             trace,
             source=replace(trace.source, fidelity=assembling.fidelity(steps)),
             steps=tuple(steps),
+            losses=(*trace.losses, *losses),
             started=min(starts, default=None) if trace.started is None else trace.started,
             ended=max(ends, default=None) if trace.ended is None else trace.ended,
         )
@@ -104,23 +111,6 @@ def _tells(step: Step) -> bool:
     return bool(step.messages) or step.reply is not None
 
 
-def _once(spans: Iterable[TreeSpan], known: dict[str, TreeSpan]) -> list[TreeSpan]:
-    """The spans that are steps, each once: of a model call traced at several depths the deepest that tells anything."""
-    steps = [span for span in spans if span.step is not None]
-    wrappers: set[str] = set()
-    for span in steps:
-        for above in _above(span, known):
-            if isinstance(span.step, ModelCall) and isinstance(above.step, ModelCall):
-                wrappers.add(above.id if _tells(span.step) or not _tells(above.step) else span.id)
-            elif isinstance(span.step, ToolRun) and isinstance(above.step, ToolRun) and _same(span.step, above.step):
-                wrappers.add(span.id)
-    return [span for span in steps if span.id not in wrappers]
-
-
-def _same(one: ToolRun, other: ToolRun) -> bool:
-    return one.name == other.name and canonical(one.arguments) == canonical(other.arguments)
-
-
 def _above(span: TreeSpan, known: dict[str, TreeSpan]) -> Iterable[TreeSpan]:
     """The spans in which this one happened, the nearest first."""
     seen = {span.id}
@@ -134,8 +124,8 @@ def _agent(span: TreeSpan, known: dict[str, TreeSpan]) -> str:
     return next((above.agent for above in _above(span, known) if above.agent), "")
 
 
-def _ordered(spans: list[TreeSpan]) -> list[TreeSpan]:
-    """The spans in order of their start, of two at once the shorter first; where any has no start, as they stand."""
-    if any(span.started is None for span in spans):
-        return spans
-    return sorted(spans, key=lambda span: (span.started or 0, span.ended or span.started or 0))
+def _ordered(steps: list[Step]) -> list[Step]:
+    """The steps in order of their start, of two at once the shorter first; where any has no start, as they stand."""
+    if any(step.started is None for step in steps):
+        return steps
+    return sorted(steps, key=lambda step: (step.started or 0, step.ended or step.started or 0))

@@ -13,6 +13,7 @@ from pytest_agentreplay.dialects import genai
 from pytest_agentreplay.dialects.lenient import obj, string
 from pytest_agentreplay.interchange.platforms.span_facts import NAMES, first_named, usage
 from pytest_agentreplay.interchange.spans import content
+from pytest_agentreplay.interchange.wire import without_absent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -140,7 +141,7 @@ def dialect(provider: str, api: str = "") -> str:
 def parameters(spoken: str, given: JsonObject) -> JsonObject:
     """Parameters of a request under the names of the API."""
     names = _OPENAI_NAMES if spoken in {"", "openai_chat"} else {}
-    return {names.get(name, name): value for name, value in given.items() if value is not None}
+    return {names.get(name, name): value for name, value in without_absent(given).items() if value is not None}
 
 
 def finish_reason(spoken: str, word: str) -> str:

@@ -28,7 +28,7 @@ DETAILS = "gen_ai.client.inference.operation.details"
 CHOICE = "gen_ai.choice"
 _MESSAGE = {f"gen_ai.{role}.message": role for role in ("system", "user", "assistant", "tool")}
 _KEPT = ("events", "all_messages_events")
-_SAID = ("role", "content", "parts", "tool_calls", "id", "name")
+_SAID = ("role", "content", "parts", "tool_calls", "tool_call_id", "id", "name")
 _CONTENT = {"gen_ai.content.prompt": "gen_ai.prompt", "gen_ai.content.completion": "gen_ai.completion"}
 
 

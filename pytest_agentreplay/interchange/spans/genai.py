@@ -192,25 +192,19 @@ def _traceloop_tool_run(span: Span) -> ToolRun:
 
 
 def _traceloop_ends(span: Span) -> tuple[Json, Json]:
-    """What the workflow was called with, the only argument alone, and what it returned."""
+    """What the workflow was called with, and what it returned."""
     held = span.attributes
     given = genai.parsed(at(held, "traceloop.entity.input"))
     told = genai.parsed(at(held, "traceloop.entity.output"))
-    if isinstance(given, dict) and given.keys() == {"args", "kwargs"}:
-        named, placed_by_order = obj(given["kwargs"]), arr(given["args"])
-        given = named if not placed_by_order else given
-        given = placed_by_order[0] if len(placed_by_order) == 1 and not named else given
     return finals.given(given), finals.final(told)
 
 
 def _traceloop_arguments(given: JsonObject) -> Json:
-    """Arguments by name; None where they were given by order, which only the tool's signature could name."""
+    """The arguments, without what callbacks of LangChain put around them."""
     if isinstance(given.get("inputs"), dict):
         return given["inputs"]
     if "input_str" in given:
         return genai.parsed(given["input_str"])
-    if "kwargs" in given or "args" in given:
-        return None if arr(given.get("args")) else obj(given.get("kwargs"))
     return given
 
 

@@ -39,7 +39,8 @@ _NO_PARAMETER = {"model", "model_name", "messages", "tools", "stream", "_type"}
 def kind(span: Span) -> Kind:
     """By the kind that the span says it is."""
     told = text(span.attributes, "openinference.span.kind").upper()
-    return _KINDS.get(told, "other") if told else ""
+    own = told == "LLM" and "._prepare" in span.name  # LlamaIndex marks its method that makes a request as a call
+    return _KINDS.get("" if own else told, "other") if told else ""
 
 
 def model_call(span: Span) -> ModelCall:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.dialects.lenient import unique
 from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.interchange.assembling import conversations, fidelity, whole
+from pytest_agentreplay.interchange.duplicates import merge_duplicates
 from pytest_agentreplay.interchange.formats import grouped
 from pytest_agentreplay.interchange.spans import content
 from pytest_agentreplay.interchange.spans.attributes import text, whose
@@ -21,7 +22,7 @@ from pytest_agentreplay.interchange.spans.events import joined, translated
 from pytest_agentreplay.interchange.spans.genai import GENAI, OPENLLMETRY
 from pytest_agentreplay.interchange.spans.langfuse import LANGFUSE
 from pytest_agentreplay.interchange.spans.openinference import OPENINFERENCE
-from pytest_agentreplay.interchange.spans.span import merged, richer, same
+from pytest_agentreplay.interchange.spans.span import merged
 from pytest_agentreplay.interchange.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace
 
 if TYPE_CHECKING:
@@ -104,7 +105,7 @@ class _SpanTree:
         self._by_id = {span.id: span for span in self.spans}
         self._kinds = {span.id: _kind(span) for span in self.spans}
         self._agents = self._nearest({"agent"})
-        self.steps = self._steps()
+        self.steps, self._merged = self._steps()
         self.modelling = [span for span in self.spans if self._kinds[span.id][1] == "model"] or self.spans
 
     @property
@@ -164,24 +165,16 @@ class _SpanTree:
                     return asked, told
         return None, None
 
-    def _steps(self) -> list[Step]:
-        """The model calls and tools. One that two instrumentations saw, one inside the other, is one step."""
-        found: dict[str, Step] = {}
-        around = self._nearest({"agent", "model", "tool"})
-        seen_as: dict[str, str] = {}
+    def _steps(self) -> tuple[list[Step], list[str]]:
+        """The model calls and tools, each once, and what was merged for it."""
+        steps: list[Step] = []
         for span in self.spans:
             family, kind = self._kinds[span.id]
-            if family is None or kind not in {"model", "tool"}:
-                continue
-            step: Step = family.model_call(span) if kind == "model" else family.tool_run(span)
-            step = replace(step, agent=self._agent(span))
-            outer = seen_as.get(around[span.id], around[span.id])
-            if outer in found and same(found[outer], step):
-                found[outer] = richer(found[outer], step)
-                seen_as[span.id] = outer
-            else:
-                found[span.id] = step
-        return sorted(found.values(), key=lambda step: (step.started or 0, step.ended or 0))
+            if family is not None and kind in {"model", "tool"}:
+                step: Step = family.model_call(span) if kind == "model" else family.tool_run(span)
+                steps.append(replace(step, agent=self._agent(span)))
+        steps, merged = merge_duplicates(steps, self._nearest({"agent", "model", "tool"}))
+        return sorted(steps, key=lambda step: (step.started or 0, step.ended or 0)), merged
 
     def _nearest(self, kinds: set[str]) -> dict[str, str]:
         """For each span the nearest around it of these kinds, "" for none; each span is passed once."""
@@ -215,7 +208,7 @@ class _SpanTree:
         left = [f"{count} spans of the kind {kind} are left out" for kind, count in others.items() if kind]
         calls = any(isinstance(step, ModelCall) for step in self.steps)
         alone = () if calls else ("no span of a model call is in the file, only tools",)
-        return unique([*alone, *(loss for family in families for loss in family.losses), *left, *cut])
+        return unique([*alone, *(loss for family in families for loss in family.losses), *left, *cut, *self._merged])
 
 
 def _status(root: Span) -> Any:
