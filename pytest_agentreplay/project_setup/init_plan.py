@@ -99,8 +99,9 @@ def plan_git_files(planned: InitPlan, root: Path, top: Path, project: ProjectMod
             raise SettingsError(str(error)) from None
         running = git_files.workflow_running_tests(top)
         planned.running = running if running != file else None
-        if running is None and not files.exists(file):
-            add_change(planned, file, workflow_text(top, root, project))
+        after = workflow_text(top, root, project) if running in (None, file) else ""
+        if {*(text_of(file) or "").splitlines()} <= {*after.splitlines()}:  # nothing in it is the user's own
+            add_change(planned, file, after)
 
 
 def add_change(planned: InitPlan, file: Path, after: str) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING, NamedTuple
+from importlib.metadata import packages_distributions
+from typing import TYPE_CHECKING
 
+from pytest_agentreplay.intercept.gateway.routes import VARIABLES, bases_in
 from pytest_agentreplay.project_setup.pytest_configuration import text_of
-from pytest_agentreplay.store import files
-from pytest_agentreplay.store.projects import read_toml
+from pytest_agentreplay.store import files, reading
+from pytest_agentreplay.store.layout import DIRECTORY
+from pytest_agentreplay.store.projects import ini_value, read_toml
+from pytest_agentreplay.store.snapshots import everywhere
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,13 +36,13 @@ jobs:
 {steps}
 """
 LOCKED = {
-    "uv.lock": ("uv sync --locked --all-extras --all-groups", "uv run --no-sync ", "uv "),
-    "poetry.lock": ("poetry install --all-extras --all-groups", "poetry run ", "poetry run "),
+    "uv.lock": ("uv", "uv sync --locked --all-extras --all-groups", "uv run --no-sync ", "uv "),
+    "poetry.lock": ("poetry", "poetry install --all-extras --all-groups", "poetry run ", "poetry run "),
+    "Pipfile": ("pipenv", "pipenv install --dev", "pipenv run ", "pipenv run "),
 }
-"""Lock -> what installs from it, what stands before a command of that environment, and before its `pip install`."""
-REQUIREMENTS = re.compile(
-    r"(?:dev-|test-)?requirements(?:[-_.](?:dev|tests?))?\.txt|requirements/(?:base|dev|tests?)\.txt"
-)
+"""File -> its program, what installs from it, and what stands before a command of that environment and before `pip`."""
+REQUIREMENTS = re.compile(r"(?!.*(?:constr|doc|lint))(?:(?:ci|dev|tests?)[-_.])?requirements(?:[-_./][\w.-]+)?\.txt")
+"""Files of requirements; those of documentation and style are left out."""
 GROUPS = ("test", "tests", "testing", "dev")
 """The usual names of what tests need, among extras and groups of dependencies."""
 KEYS = {
@@ -52,15 +56,8 @@ KEYS = {
     "TOGETHER_API_KEY": ("together", "langchain_together"),
 }
 """Variable -> packages whose clients are not made without it."""
-
-
-class Installation(NamedTuple):
-    """The commands that install what a folder declares, its text, and what stands before a command and `pip` then."""
-
-    commands: list[str]
-    declared: str
-    run: str = ""
-    pip: str = ""
+BASE_URLS = ("ANTHROPIC_BASE_URL", "AZURE_OPENAI_ENDPOINT", "GOOGLE_GEMINI_BASE_URL", "OPENAI_BASE_URL")
+"""The variables from which the SDKs have the address of another server than their own."""
 
 
 def workflow_text(top: Path, root: Path, project: ProjectModules) -> str:
@@ -68,20 +65,19 @@ def workflow_text(top: Path, root: Path, project: ProjectModules) -> str:
 
     What no file names, pytest and the plugin, is installed beside the project.
     """
-    above = [folder for folder in (root, *root.parents) if folder.is_relative_to(top)]
-    declaring = ((folder, found) for folder in above if (found := installation(folder, top)).commands)
-    place, installed = next(declaring, (root, Installation([], "")))
-    commands = installed.commands
-    if missing := [name for name in ("pytest", DISTRIBUTION) if not mentions(installed.declared, name)]:
-        commands.append(f"{installed.pip}pip install {' '.join(missing)}")
-    steps = [f"      - run: {command}" for command in (*commands, f"{installed.run}pytest --replay=model")]
+    folders = ((up, *installation(up, top)) for up in (root, *root.parents) if up.is_relative_to(top))
+    place, commands, declared, run, pip = next((row for row in folders if row[1]), (root, [], "", "", ""))
+    packages = dict.fromkeys((*([] if commands else imported_packages(project)), "pytest", DISTRIBUTION))
+    if missing := [name for name in packages if not mentions(declared, name)]:
+        commands.append(f"{pip}pip install {' '.join(missing)}")
+    steps = [f"      - run: {command}" for command in (*commands, f"{run}pytest --replay=model")]
     if place != root:
         steps.append(f"        working-directory: {below(root, top)}")
     folder = "" if place == top else f"\n    defaults:\n      run:\n        working-directory: {below(place, top)}"
-    needed = "".join(f"\n      {key}: replayed-and-never-sent" for key in keys_of(project))
+    variables = dict.fromkeys(keys_of(project), "replayed-and-never-sent") | base_urls(root)
+    needed = "".join(f"\n      {name}: {value}" for name, value in sorted(variables.items()))
     keys = needed and f"\n    env:{needed}"
-    python = ".".join(map(str, sys.version_info[:2]))
-    return TEXT.format(folder=folder, keys=keys, python=python, steps="\n".join(steps))
+    return TEXT.format(folder=folder, keys=keys, python="{}.{}".format(*sys.version_info), steps="\n".join(steps))
 
 
 def below(folder: Path, top: Path) -> str:
@@ -89,38 +85,62 @@ def below(folder: Path, top: Path) -> str:
     return "'" + folder.relative_to(top).as_posix().replace("'", "''") + "'"
 
 
-def keys_of(project: ProjectModules) -> list[str]:
+def keys_of(project: ProjectModules) -> set[str]:
     """Return the variables without which a client cannot be made when its module is imported, before any test."""
     imported = [f"{path}." for path in project.imported if project.owner(path) is None]
-    needed = {
+    return project.keys | {
         key for key, names in KEYS.items() if any(path.startswith(f"{name}.") for path in imported for name in names)
     }
-    return sorted(needed | project.keys)
 
 
-def installation(folder: Path, top: Path) -> Installation:
-    """Return how the project in `folder`, and what its tests need, is installed; no commands where nothing says so."""
-    pyproject = folder / "pyproject.toml"
-    text = text_of(pyproject) or ""
-    if lock := lock_of(folder, top):
-        install, run, pip = LOCKED[lock.name]
-        return Installation([f"pip install {lock.stem}", install], f"{text}\n{text_of(lock)}", run, pip)
-    document = read_toml(pyproject, text)
+def base_urls(root: Path) -> dict[str, str]:
+    """Return the variables that send SDKs to the servers that the project at `root` was recorded with.
+
+    A snapshot may be a stranger's: a value that YAML or GitHub would read as more than a URL is left out.
+    """
+    snapshots = everywhere(root, ini_value(root, "agentreplay_dir") or DIRECTORY)
+    bases = bases_in([exchange.call for file in snapshots for exchange in reading.load(file).run.exchanges])
+    urls = {name: bases[provider] for name, provider, _ in VARIABLES if name in BASE_URLS and provider in bases}
+    return {name: url for name, url in urls.items() if re.fullmatch(r"https?://[\w.:/-]+", url)}
+
+
+def imported_packages(project: ProjectModules) -> list[str]:
+    """Return the installed distributions that the modules and tests of a project import."""
+    imported = {path.partition(".")[0] for path in project.imported if project.owner(path) is None}
+    return sorted({name for top, names in packages_distributions().items() if top in imported for name in names})
+
+
+def installation(folder: Path, top: Path) -> tuple[list[str], str, str, str]:
+    """Return how the project in `folder`, and what its tests need, is installed; no commands where nothing says so.
+
+    The commands, the text that declares what they install, and what stands before a command and before `pip` then.
+    """
+    text = text_of(folder / "pyproject.toml") or ""
+    document = read_toml(folder / "pyproject.toml", text)
+    lock = lock_of(folder, top) or ("poetry" in document.get("tool", {}) and folder / "poetry.lock")
+    if lock and (text or lock.name == "Pipfile"):
+        program, install, run, pip = LOCKED[lock.name]
+        return [f"pip install {program}", install], f"{text}\n{text_of(lock)}", run, pip
     project, commands = document.get("project", {}), []
-    if project or "poetry" in document.get("tool", {}) or files.exists(folder / "setup.py"):
-        extras = ",".join(name for name in GROUPS if name in project.get("optional-dependencies", {}))
-        commands.append(f'pip install -e ".[{extras}]"' if extras else "pip install -e .")
-    commands += [f"pip install --group {name}" for name in GROUPS if name in document.get("dependency-groups", {})]
+    extras, groups = map(for_tests, (project.get("optional-dependencies", {}), document.get("dependency-groups", {})))
+    if document.keys() & {"build-system", "project"} or files.exists(folder / "setup.py"):
+        commands.append(f'pip install -e ".[{",".join(extras)}]"' if extras else "pip install -e .")
+    commands += [f"pip install --group {name}" for name in groups]
     names = [*files.names_in(folder), *(f"requirements/{name}" for name in files.names_in(folder / "requirements"))]
     requirements = [name for name in names if REQUIREMENTS.fullmatch(name)]
     commands += [f"pip install -r {name}" for name in requirements]
-    return Installation(commands, "\n".join([text, *(text_of(folder / name) or "" for name in requirements)]))
+    declared = f"{[project.get('dependencies'), extras, groups]}"
+    return commands, "\n".join([declared, *(text_of(folder / name) or "" for name in requirements)]), "", ""
+
+
+def for_tests(groups: dict[str, object]) -> dict[str, object]:
+    """Return the extras or groups of dependencies that tests need: by their name, or because pytest is among them."""
+    return {name: value for name, value in groups.items() if name in GROUPS or mentions(str(value), "pytest")}
 
 
 def lock_of(folder: Path, top: Path) -> Path | None:
-    """Return the lock from which the project in `folder` is installed; the members of a workspace of uv share one."""
-    above = folder.parents if files.exists(folder / "pyproject.toml") else ()
-    shared = [up / "uv.lock" for up in above if up.is_relative_to(top)]
+    """Return the lock, or the Pipfile, that `folder` is installed from; the members of a workspace of uv share one."""
+    shared = [up / "uv.lock" for up in folder.parents if up.is_relative_to(top)]
     return next(filter(files.exists, [*(folder / name for name in LOCKED), *shared]), None)
 
 

@@ -10,12 +10,15 @@ import pytest
 import yaml
 from iniconfig import IniConfig
 
+from pytest_agentreplay import codec
+from pytest_agentreplay.core.model import Exchange, Header, Run
 from pytest_agentreplay.errors import CannotWrite
 from pytest_agentreplay.project_setup import init_plan
 from pytest_agentreplay.settings import resolve
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.projects import ini_lines
 from tests.support import kept_files
+from tests.support.exchanges import call, reply
 from tests.support.finished import ended
 from tests.support.project import AGENT, TEST, Project, refunds
 
@@ -417,8 +420,14 @@ REPLAY = "pytest --replay=model"
 BOTH = "pip install pytest frozen-agentreplay"
 DECLARED = {  # files of a project -> the commands that install it and replay its tests
     "requirements": (
-        {"requirements.txt": "openai", "requirements-dev.txt": "pytest\nfrozen-agentreplay"},
-        ["pip install -r requirements-dev.txt", "pip install -r requirements.txt", REPLAY],
+        {
+            "requirements.txt": "openai",
+            "requirements_agents.txt": "agno",
+            "requirements-dev.txt": "pytest\nfrozen-agentreplay",
+            "requirements-docs.txt": "mkdocs",
+            "product_requirements.txt": "It answers customers.",
+        },
+        [f"pip install -r requirements{name}.txt" for name in ("-dev", "", "_agents")] + [REPLAY],
     ),
     "a folder of requirements": (
         {"requirements/base.txt": "openai", "requirements/test.txt": "pytest", "requirements/docs.txt": "sphinx"},
@@ -431,7 +440,25 @@ DECLARED = {  # files of a project -> the commands that install it and replay it
     ),
     "extras": (
         {"pyproject.toml": f'{PROJECT}optional-dependencies = {{dev = ["ruff"], test = ["pytest"], docs = ["x"]}}'},
-        ['pip install -e ".[test,dev]"', "pip install frozen-agentreplay", REPLAY],
+        ['pip install -e ".[dev,test]"', "pip install frozen-agentreplay", REPLAY],
+    ),
+    "an extra by its content": (
+        {"pyproject.toml": f'{PROJECT}optional-dependencies = {{qa = ["pytest>=8"], docs = ["pytest-cov"]}}'},
+        ['pip install -e ".[qa]"', "pip install frozen-agentreplay", REPLAY],
+    ),
+    "what is declared and not installed": (
+        {
+            "pyproject.toml": f'{PROJECT}optional-dependencies = {{docs = ["frozen-agentreplay"]}}\n[tool.x]\npytest = "8"'
+        },
+        ["pip install -e .", BOTH, REPLAY],
+    ),
+    "setup.cfg": (
+        {"pyproject.toml": "[build-system]\nrequires = ['setuptools']", "setup.cfg": "[metadata]\nname = x\n"},
+        ["pip install -e .", BOTH, REPLAY],
+    ),
+    "setup.py": (
+        {"setup.py": "from setuptools import setup\nsetup(name='x', install_requires=['openai'])\n"},
+        ["pip install -e .", BOTH, REPLAY],
     ),
     "groups": (
         {"pyproject.toml": f'{PROJECT}[dependency-groups]\ndev = ["pytest", "frozen-agentreplay"]'},
@@ -453,7 +480,28 @@ DECLARED = {  # files of a project -> the commands that install it and replay it
         },
         ["pip install poetry", "poetry install --all-extras --all-groups", f"poetry run {REPLAY}"],
     ),
-    "poetry without a lock": ({"pyproject.toml": '[tool.poetry]\nname = "x"\n'}, ["pip install -e .", BOTH, REPLAY]),
+    "poetry without a lock": (
+        {"pyproject.toml": '[tool.poetry]\nname = "x"\n[tool.poetry.group.dev.dependencies]\npytest = "^8"\n'},
+        [
+            "pip install poetry",
+            "poetry install --all-extras --all-groups",
+            "poetry run pip install frozen-agentreplay",
+            f"poetry run {REPLAY}",
+        ],
+    ),
+    "pipenv": (
+        {"Pipfile": '[packages]\nopenai = "*"\n[dev-packages]\npytest = "*"\n', "Pipfile.lock": "{}"},
+        [
+            "pip install pipenv",
+            "pipenv install --dev",
+            "pipenv run pip install frozen-agentreplay",
+            f"pipenv run {REPLAY}",
+        ],
+    ),
+    "locks of what is not there": (
+        {"uv.lock": "", "poetry.lock": "", "Pipfile.lock": "{}", "requirements.txt": "pytest"},
+        ["pip install -r requirements.txt", "pip install frozen-agentreplay", REPLAY],
+    ),
     "nothing": ({"pyproject.toml": "[tool.ruff]\n"}, [BOTH, REPLAY]),
 }
 
@@ -479,6 +527,16 @@ def test_the_workflow_installs_what_the_project_declares_from_where_it_has_it(ro
 
 
 @pytest.mark.usefixtures("in_git")
+def test_the_workflow_installs_what_is_imported_where_nothing_is_declared(root, typed):
+    put(root, "server.py", "import os, agent, not_installed\nimport httpx\n")
+    put(root, "tests/test_a.py", "import pytest, yaml\n")
+    assert typed("init", "--yes").code == DONE
+    assert "      - run: pip install PyYAML httpx pytest frozen-agentreplay\n" in (root / WORKFLOW).read_text(
+        encoding="utf-8"
+    )
+
+
+@pytest.mark.usefixtures("in_git")
 def test_the_workflow_of_a_member_of_a_workspace_installs_from_the_lock_above_it(root, typed, monkeypatch):
     put(root, "uv.lock", 'name = "pytest"\n')
     put(root, "member/pyproject.toml", PROJECT)
@@ -501,6 +559,54 @@ def test_the_workflow_sets_a_placeholder_for_each_key_that_a_client_needs_when_i
     job = yaml.safe_load((root / WORKFLOW).read_text(encoding="utf-8"))["jobs"]["replay"]
     needed = ("ANTHROPIC_API_KEY", "DEEPSEEK_API_KEY", "GOOGLE_API_KEY", "OPENAI_API_KEY")
     assert job["env"] == dict.fromkeys(needed, "replayed-and-never-sent")
+
+
+BASE_URL = "    env:\n      OPENAI_BASE_URL: https://llm.example/v1\n"
+RECORDED = {  # what a project was recorded with -> the variables of its workflow
+    ("https://llm.example/v1/chat/completions", "https://llm.example/v1/embeddings"): {
+        "OPENAI_BASE_URL": "https://llm.example/v1"
+    },
+    ("http://127.0.0.1:8000/v1/responses",): {"OPENAI_BASE_URL": "http://127.0.0.1:8000/v1"},
+    ("https://llm.example/anthropic/v1/messages?beta=true",): {"ANTHROPIC_BASE_URL": "https://llm.example/anthropic"},
+    ("https://llm.example/v1beta/models/gemini-2.5-flash:generateContent",): {
+        "GOOGLE_GEMINI_BASE_URL": "https://llm.example"
+    },
+    ("https://us.openai.azure.com/openai/deployments/gpt-5/chat/completions?api-version=1",): {
+        "AZURE_OPENAI_ENDPOINT": "https://us.openai.azure.com"
+    },
+    ("https://api.openai.com/v1/chat/completions", "https://api.anthropic.com/v1/messages"): None,
+    ("https://shop.example/orders/17", "https://api.mistral.ai/v1/chat/completions"): None,
+    ("https://llm.example/${{ secrets.TOKEN }}/v1/chat/completions", "https://x.example/a\nb: c/v1/messages"): None,
+}
+
+
+def put_snapshot(root, *urls):
+    """Write the snapshot of a test that asked these URLs."""
+    exchanges = tuple(Exchange(call({}, url), reply({}), 2 * n, 2 * n + 1) for n, url in enumerate(urls))
+    text = codec.dumps(Run(Header("tests/test_a.py::test_a"), exchanges))
+    put(root, "tests/__agent_snapshots__/test_a/test_a.snapshot.json", text)
+
+
+@pytest.mark.usefixtures("in_git")
+@pytest.mark.parametrize("urls", RECORDED)
+def test_the_workflow_sets_the_base_urls_that_were_recorded(root, typed, urls):
+    put_snapshot(root, *urls)
+    assert typed("init", "--yes").code == DONE
+    job = yaml.safe_load((root / WORKFLOW).read_text(encoding="utf-8"))["jobs"]["replay"]
+    assert job.get("env") == RECORDED[urls]
+
+
+@pytest.mark.usefixtures("in_git")
+def test_the_workflow_gets_what_was_recorded_later_unless_it_was_edited(root, typed):
+    assert typed("init", "--yes").code == DONE
+    workflow = root / WORKFLOW
+    first = workflow.read_text(encoding="utf-8")
+    edited = f"{first}# ours\n"
+    put_snapshot(root, "https://llm.example/v1/chat/completions")
+    for text, expected in ((edited, edited), (first, first.replace("    steps:", f"{BASE_URL}    steps:"))):
+        put(root, WORKFLOW, text)
+        assert typed("init", "--yes").code == DONE
+        assert workflow.read_text(encoding="utf-8") == expected
 
 
 @pytest.mark.usefixtures("in_git")
