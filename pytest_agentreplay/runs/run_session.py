@@ -51,11 +51,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.settings import Settings
 
-RECORDED_LATE = (
-    "recorded from where the test asked for agentreplay on: "
-    "name the fixture among its arguments, or mark it, and record again"
-)
-
 F = TypeVar("F", bound="Callable[..., Any]")
 T = TypeVar("T")
 
@@ -317,7 +312,8 @@ class RunSession:
             )
         else:
             if self._kit.get("late"):
-                divergence = replace(divergence, hints=(RECORDED_LATE, *divergence.hints))
+                late = "recorded late: name the fixture among its arguments, or mark it, and record again"
+                divergence = replace(divergence, hints=(late, *divergence.hints))
             if self._other_policy:
                 again = f"agentreplay redact {quoted(format_path(self.place.snapshot))}"
                 how = again if redacted_by(self.settings.redacted) else "give the --redact of its recording again"
