@@ -71,6 +71,7 @@ class Placeholders:
         """`personal` are the categories that match exactly, `texts` a project's own placeholders, holding `{n}`."""
         self._personal = frozenset(personal)
         self._texts = dict(texts)
+        self._shaped = self._personal | self._texts.keys() | {"jwt", "basic"}
         self._lock = Lock()
         self._given: dict[tuple[str, str], bytes] = {}
         self._categories: dict[bytes, str] = {}
@@ -125,6 +126,10 @@ class Placeholders:
         key = category, value
         with self._lock:
             if (given := self._given.get(key)) is None:
+                # A value that a header has carried is the same wherever it is seen next: in a reply, a body, a URL.
+                if category not in self._shaped and (sent := self._given.get((CREDENTIAL, value))) is not None:
+                    self._given[key] = sent
+                    return sent
                 number = self._number(category, value)
                 given = self._given[key] = self._text(category, number, value).encode()
                 self._categories[given] = category
