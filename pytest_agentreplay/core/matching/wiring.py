@@ -123,7 +123,7 @@ class Tokens:
                 self._now.setdefault(old, new)
                 self._recorded.setdefault(new, old)
             if exchange.outcome is not None:
-                self._found.update(PLACEHOLDER_TEXT.findall(_text(exchange.outcome)))
+                self._found.update(PLACEHOLDER_TEXT.findall(read_text(exchange.outcome)))
 
     def _written(self, recorded: Call, now: Call) -> list[tuple[str, str, str]]:
         """The placeholders in two canonical texts, in pairs, where there are as many in both."""
@@ -164,7 +164,7 @@ def without_lone(exchanges: Iterable[Exchange]) -> tuple[Exchange, ...]:
         if not isinstance(x.call, ToolCall):
             for kind, values in carried(x.call.headers, x.call.url).items():
                 kinds[kind].update(values)
-    texts = (text for x in exchanges for text in (_sent(x.call), "" if x.outcome is None else _text(x.outcome)))
+    texts = (text for x in exchanges for text in (_sent(x.call), "" if x.outcome is None else read_text(x.outcome)))
     stays = {placeholder for text in texts if _CREDENTIAL in text for placeholder in PLACEHOLDER_TEXT.findall(text)}
     stays.update(*(values for values in kinds.values() if len(values) > 1))
     lone = {kind for kind, values in kinds.items() if _CREDENTIAL in next(iter(values)) and not values & stays}
@@ -186,7 +186,8 @@ def _sent(call: Call) -> str:
     return canonical(call.tree) if isinstance(call, ToolCall) else f"{call.url}\n{call.body.data.decode('latin-1')}"
 
 
-def _text(outcome: Outcome) -> str:
+def read_text(outcome: Outcome) -> str:
+    """Return what an outcome says, as one text."""
     if isinstance(outcome, HttpReply | FramesReply):
         return outcome.body.data.decode("utf-8", "replace")
     if isinstance(outcome, ToolReply):
