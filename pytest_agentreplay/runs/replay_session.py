@@ -188,12 +188,12 @@ class ReplaySession(OfflineSession):
 
     def list_redacted_claims(self) -> dict[str, str]:
         """Return the claims that tokens in served replies lack, each with where its token stands."""
-        found: dict[str, str] = {}
+        places: dict[str, str] = {}
         for number, x in enumerate(self.replayer.list_made(), 1):
             text = read_text(x.outcome) if x.outcome is not None else ""
             for claim, token in claims_in(self.snapshot.run.header.kit, text).items():
-                found.setdefault(claim, f"{token} in the reply of call {number}, {label(x.call, READER)}")
-        return found
+                places.setdefault(claim, f"{token} in the reply of call {number}, {label(x.call, READER)}")
+        return places
 
     def explain_early_stop(self) -> Finding | None:
         """Return what a test that failed by an error of its own left of its recording; None: nothing, or unknown."""
