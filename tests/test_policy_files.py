@@ -51,6 +51,7 @@ names:
   birthday: [birthDate, dob]
 headers: [X-Tenant]
 keep_headers: [X-Shop-Version]
+keep_claims: [sub, "https://shop.example/tenant"]
 environment: [SHOP_*, REGION]
 secret_environment: [SHOP_PEPPER]
 secrets: [licence]
@@ -73,6 +74,7 @@ def test_every_key():
     assert dict(said.names) == {"birthdate": "birthday", "dob": "birthday"}
     assert said.headers == {"x-tenant"}
     assert said.keep_headers == {"x-shop-version"}
+    assert said.keep_claims == {"sub", "https://shop.example/tenant"}
     assert said.environment == ("SHOP_*", "REGION")
     assert said.secret_environment == ("SHOP_PEPPER",)
     assert said.personal == {"customer", "birthday"}, "a licence may be another one in each replay"
@@ -120,6 +122,7 @@ REFUSED = [
     ("keep_headers: [Authorization]", ("credentials", "cannot keep it")),
     ("keep_headers: [X-Api-Key]", ("credentials",)),
     ("keep_headers: [Set-Cookie]", ("credentials",)),
+    ("keep_claims: [client_secret]", (":2:", "'client_secret' looks like a secret")),
     ("headers: [X-A]\nkeep_headers: [x-a]", (":3:16", "headers too")),
     ("environment: ['*']", ("three letters",)),
     ("environment: ['A*']", ("three letters",)),
@@ -238,6 +241,7 @@ COMPARED = [
     ("", "headers: [x-a]", ["headers"]),
     ("keep_headers: [x-a]", "", ["keep_headers"]),
     ("", "keep_headers: [x-a]", []),
+    ("keep_claims: [sub]", "", ["keep_claims"]),
     ("environment: [REGION]", "", ["environment"]),
     ("", "secret_environment: [PEPPER]", ["secret_environment"]),
     ("names: {a: [b]}\nsecrets: [a]", "names: {a: [b]}", ["secrets"]),

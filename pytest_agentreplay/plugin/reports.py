@@ -116,11 +116,14 @@ def hide_reason(error: Exit, hide: Hide) -> None:
     error.args = tuple(hide(value) if isinstance(value, str) else value for value in error.args)
 
 
-def add_redacted_notice(report: pytest.TestReport, failure: pytest.ExceptionInfo[BaseException] | None) -> bool:
-    """Say that a test fails because of a placeholder in a recorded reply, if it shows one; gives whether it does."""
-    from pytest_agentreplay.report.other_findings import describe_redacted
+def add_redacted_notice(
+    report: pytest.TestReport, failure: pytest.ExceptionInfo[BaseException] | None, claims: Mapping[str, str]
+) -> bool:
+    """Report that a test fails by a placeholder in a recorded reply, or lacks one of its `claims`; return whether."""
+    from pytest_agentreplay.report.other_findings import describe_redacted, describe_redacted_claim
 
-    line = describe_redacted(f"{failure.value if failure is not None else ''}\n{report.longreprtext}")
+    message = str(failure.value) if failure is not None else ""
+    line = describe_redacted(f"{message}\n{report.longreprtext}") or describe_redacted_claim(message, claims)
     if line:
         add_section(report, line)
     return bool(line)
@@ -206,7 +209,7 @@ def complete_report(item: pytest.Item, call: pytest.CallInfo[None], report: pyte
         from pytest_agentreplay.runs.offline_session import OfflineSession
 
         assert isinstance(run_session, OfflineSession)
-        run_session.note(redacted=add_redacted_notice(report, call.excinfo))
+        run_session.note(redacted=add_redacted_notice(report, call.excinfo, run_session.list_redacted_claims()))
         finding = run_session.explain_early_stop() if report.when != "teardown" else None
         if finding is not None:  # how far the replay came; the short summary stays the test's own error
             add_section(report, format_for(item, finding))

@@ -70,6 +70,7 @@ class PolicyParser:
             names=MappingProxyType(dict(self._names(said.names))),
             headers=frozenset(name.lower() for name in said.headers),
             keep_headers=frozenset(name.lower() for name in said.keep_headers),
+            keep_claims=frozenset(self._claims(said.keep_claims)),
             environment=tuple(self._variables("environment", said.environment)),
             secret_environment=tuple(self._variables("secret_environment", said.secret_environment)),
             placeholders=MappingProxyType(dict(self._placeholders(said.placeholders, shapes))),
@@ -162,6 +163,12 @@ class PolicyParser:
                 raise self._refused(message, ("keep_headers", at))
             if name.lower() in left_out:
                 raise self._refused(f"{name!r} stands in headers too: leave it out, or keep it", ("keep_headers", at))
+
+    def _claims(self, names: list[str]) -> Iterator[str]:
+        for at, name in enumerate(names):
+            if looks_secret(name):
+                raise self._refused(f"{name!r} looks like a secret: a policy cannot keep it", ("keep_claims", at))
+            yield name
 
     def _variables(self, key: str, names: list[str]) -> Iterator[str]:
         for at, name in enumerate(names):

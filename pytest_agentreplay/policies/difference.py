@@ -30,7 +30,7 @@ class PolicyRule:
         return f"{self.key}: {f'{self.category} ' if self.category else ''}{self.what}"
 
 
-STORING = frozenset({"keep_headers", "environment", "secrets"})
+STORING = frozenset({"keep_headers", "keep_claims", "environment", "secrets"})
 """Keys that have more stored, or told apart less, the more they say; all others take more off."""
 NEUTRAL = frozenset({"placeholders"})
 
@@ -51,7 +51,7 @@ def rules(policy: Policy) -> Iterator[PolicyRule]:
         yield PolicyRule("patterns", shape.category, str(getattr(shape.pattern, "regex", "")))
     yield from (PolicyRule("paths", category, selector.text) for category, selector in policy.paths)
     yield from (PolicyRule("names", category, name) for name, category in policy.names.items())
-    for key in ("headers", "keep_headers", "environment", "secret_environment"):
+    for key in ("headers", "keep_headers", "keep_claims", "environment", "secret_environment"):
         yield from (PolicyRule(key, "", name) for name in sorted(getattr(policy, key)))
     yield from (
         PolicyRule("secrets", category, "may be another one in a replay") for category in sorted(renamed(policy))

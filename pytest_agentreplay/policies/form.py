@@ -56,6 +56,9 @@ def model() -> type[BaseModel]:
         )
         headers: lines = Field([], description="headers that are not stored, beyond those that never are")
         keep_headers: lines = Field([], description="headers that are stored, beyond the shipped list")
+        keep_claims: lines = Field(
+            [], description="claims of JSON web tokens that are stored, redacted as other values"
+        )
         environment: lines = Field([], description="variables that may be stored; a last * stands for any ending")
         secret_environment: lines = Field([], description="variables whose values are secrets")
         secrets: Annotated[list[kind], Field(max_length=MOST_RULES)] = Field(

@@ -157,6 +157,18 @@ def describe_redacted(text: str) -> str:
     )
 
 
+def describe_redacted_claim(message: str, claims: Mapping[str, str]) -> str:
+    """Return the line about an error whose `message` quotes one of `claims`, each with its token; "" for none."""
+    claim = next((name for name in claims if f"'{name}'" in message or f'"{name}"' in message), None)
+    if claim is None:
+        return ""
+    return (
+        f"[{REDACTED}] the claim '{claim}' is not in the recording: {claims[claim]}, is redacted. If it is no secret, "
+        f"write keep_claims: [{claim}] into agentreplay-policy.yaml, and record again "
+        "(docs/reference/codes.md#ar-redacted)"
+    )
+
+
 def _make_plain_finding(
     test: str, kind: Kind, what: str, *, items: Sequence[str], cause: str, steps: Sequence[tuple[str, str]] = ()
 ) -> Finding:

@@ -12,9 +12,10 @@ from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.divergence import ABSENT, Divergence, Kind
 from pytest_agentreplay.core.kit import drift, entries, files, list_models, list_unfrozen, table, text_of, texts
+from pytest_agentreplay.core.matching.wiring import read_text
 from pytest_agentreplay.core.model import Header, Run, ToolCall
 from pytest_agentreplay.core.paths import quoted, selecting
-from pytest_agentreplay.core.redaction.placeholders import variables_in
+from pytest_agentreplay.core.redaction.placeholders import claims_in, variables_in
 from pytest_agentreplay.core.release_order import Started
 from pytest_agentreplay.core.turns import function_of, label, turns
 from pytest_agentreplay.dialects import READER
@@ -237,6 +238,15 @@ class ReplaySession(OfflineSession):
                     yield x.lane
 
         self.children.wait_for(lanes_left)
+
+    def list_redacted_claims(self) -> dict[str, str]:
+        """Return the claims that tokens in served replies lack, each with where its token stands."""
+        places: dict[str, str] = {}
+        for number, x in enumerate(self.replayer.list_made(), 1):
+            text = read_text(x.outcome) if x.outcome is not None else ""
+            for claim, token in claims_in(self.snapshot.run.header.kit, text).items():
+                places.setdefault(claim, f"{token} in the reply of call {number}, {label(x.call, READER)}")
+        return places
 
     def explain_early_stop(self) -> Finding | None:
         """Return what a test that failed by an error of its own left of its recording; None: nothing, or unknown."""

@@ -326,6 +326,10 @@ class RunSession:
         self.summary = replace(self.summary, code=finding.code)
         return finding
 
+    def list_redacted_claims(self) -> dict[str, str]:
+        """Return the claims that tokens in served replies lack, each with where its token stands: only of a replay."""
+        return {}
+
     def explain_early_stop(self) -> Finding | None:
         """Return what a test that failed by an error of its own left of its recording: a replay alone has one."""
         return None

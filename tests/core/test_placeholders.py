@@ -14,7 +14,7 @@ from pytest_agentreplay.core.backends.replay import ReplayBackend
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run
 from pytest_agentreplay.core.redaction import Redaction
-from pytest_agentreplay.core.redaction.placeholders import Placeholders, tag_of
+from pytest_agentreplay.core.redaction.placeholders import Placeholders, claims_in, tag_of
 from pytest_agentreplay.core.redaction.places import Places
 from pytest_agentreplay.core.redaction.policy import Policy
 from pytest_agentreplay.dialects import READER
@@ -69,6 +69,31 @@ def test_what_programs_parse_stays_of_its_form_and_is_no_further_secret():
     assert customer == '{"customer": "CUST-1-X"}'
     for text, policy in ((kept, None), (basic, None), (mails, PEOPLE), (customer, own)):
         assert fresh(policy=policy or Policy()).redact_text(text) == text
+
+
+def part(value):
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).decode().rstrip("=")
+
+
+def test_a_policy_keeps_claims_of_a_token_redacted_as_other_values_and_the_rest_is_noted_by_name():
+    claims = {"sub": "ann", "exp": 1763000000, "roles": ["a", "b"], "mail": "ada@example.org", "iat": 1762000000}
+    token = f"{part({'alg': 'HS256'})}.{part(claims)}.c2lnbmF0dXJlLW9mLXRoZS10b2tlbg"
+    redaction = fresh(policy=Policy(pii=True, keep_claims=frozenset({"sub", "roles", "mail", "exp", "tid"})))
+    kept = redaction.redact_text(f"got {token}. Next")
+    payload = kept.split(".")[1]
+    assert json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4))) == {
+        "exp": 4102444800, "sub": "ann", "roles": ["a", "b"], "mail": "user1@redacted.invalid",
+    }  # fmt: skip
+    assert redaction.redact_text(kept) == kept
+    assert redaction.leaks(kept.encode()) == ()
+    record = redaction.record
+    assert (record["claims"], record["kept_claims"]) == ({"jwt:1": ["iat"]}, {"mail": 1, "roles": 1, "sub": 1})
+    assert claims_in({"redactions": record}, kept) == {"iat": "jwt:1"}
+    for encrypted in (
+        f"{part({'alg': 'dir'})}..AAAAAAAAAAAA.BBBBBBBBBBBB.CCCCCCCCCCCC",
+        f"{part({'alg': 'x'})}.eyJub3QgSlNPTg.y",
+    ):
+        assert ".redacted-jwt-1" in fresh(policy=Policy(keep_claims=frozenset({"sub"}))).redact_text(encrypted)
 
 
 def test_no_placeholder_of_a_token_has_a_length_that_base64_has_not():

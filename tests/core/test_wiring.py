@@ -50,7 +50,7 @@ class OneRun:
         return self.redaction.redact_content(HttpCall("POST", url, headers, body))
 
 
-def recorded(place, tokens, replies=()):
+def recorded(place, tokens, replies=(), repeats=False):
     run = OneRun(place)
     login = HttpCall("POST", "https://shop.test/login")
     exchanges = [
@@ -60,9 +60,11 @@ def recorded(place, tokens, replies=()):
         for n, reply in enumerate(replies, 100)
     ]
     exchanges = [Exchange(x.call, x.outcome, n * 2, n * 2 + 1) for n, x in enumerate(exchanges)]
-    exchanges += [
-        Exchange(run.call(token), HttpReply(204), n * 2, n * 2 + 1) for n, token in enumerate(tokens, len(exchanges))
-    ]
+    for n, token in enumerate(tokens, len(exchanges)):
+        call, data = run.call(token), json.dumps({"id": f"chatcmpl-{token}{n}"} if repeats else {}).encode()
+        exchanges.append(
+            Exchange(call, run.redaction.redact_outcome(call, HttpReply(200, body=Body(data))), n * 2, n * 2 + 1)
+        )
     return Run(Header("t", kit={"redactions": run.redaction.record}), without_lone(exchanges))
 
 
@@ -111,6 +113,33 @@ def test_a_token_of_a_reply_is_told_from_another_one_at_once(place):
     assert found.summary.endswith(f"{mine} recorded, {other} now (another token)")
     where = {"body": "$.session_token", "user info": "url.userinfo"}.get(place)
     assert found.differences[0].path.startswith(where or ("headers." if "query" not in place else "query."))
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_key_that_replies_repeat_is_one_credential_whatever_is_seen_first(place):
+    run = recorded(place, [ANN, BOB, BOB, ANN], repeats=True)
+    served = [x.outcome.body.data.decode().removeprefix('{"id": "chatcmpl-')[:-3] for x in run.exchanges]
+    assert served[0] == served[3] != served[1] == served[2]
+    for now in (
+        [ANN, BOB, BOB, ANN],
+        [EVE, CAT, CAT, EVE],
+        [ANN, BOB, served[1], served[0]],
+        [ANN, BOB, BOB, served[0]],
+    ):
+        assert replays(place, run, now) is True
+    for now in ([ANN, BOB, ANN], [ANN, BOB, BOB, BOB], [ANN, BOB, served[0]]):
+        assert replays(place, run, now) is not True
+
+
+def test_a_key_of_a_header_is_the_same_credential_in_a_body_and_a_url():
+    redaction = Redaction(Places({}))
+    header = dict(redaction.headers((("X-Api-Key", ANN),)))["X-Api-Key"]
+    call = redaction.redact_content(HttpCall("POST", f"{URL}?access_token={ANN}", (), Body(f"as {ANN}".encode())))
+    assert (call.url, call.body.data) == (f"{URL}?access_token={header}", f"as {header}".encode())
+    kept = without_lone(
+        [Exchange(HttpCall("GET", URL, (("X-Api-Key", header),)), HttpReply(204), 0, 1), Exchange(call, None, 2, None)]
+    )
+    assert kept[0].call.headers == (("X-Api-Key", header),)
 
 
 @pytest.mark.parametrize("place", PLACES)

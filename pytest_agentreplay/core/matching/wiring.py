@@ -123,7 +123,7 @@ class Tokens:
                 self._now.setdefault(old, new)
                 self._recorded.setdefault(new, old)
             if exchange.outcome is not None:
-                self._found.update(PLACEHOLDER_TEXT.findall(_text(exchange.outcome)))
+                self._found.update(PLACEHOLDER_TEXT.findall(read_text(exchange.outcome)))
 
     def _written(self, recorded: Call, now: Call) -> list[tuple[str, str, str]]:
         """The placeholders in two canonical texts, in pairs, where there are as many in both."""
@@ -154,14 +154,20 @@ def carried(headers: Headers, url: str) -> dict[tuple[str, str], tuple[str, ...]
 
 
 def without_lone(exchanges: Iterable[Exchange]) -> tuple[Exchange, ...]:
-    """Return the exchanges without the credential of a header that is the only one of its kind and host."""
+    """Return the exchanges without the credential of a header that is the only one of its kind and host.
+
+    One that stands anywhere else stays: it is compared there, and would be taken for another.
+    """
     exchanges = tuple(exchanges)
     kinds: dict[tuple[str, str], set[str]] = defaultdict(set)
     for x in exchanges:
         if not isinstance(x.call, ToolCall):
             for kind, values in carried(x.call.headers, x.call.url).items():
                 kinds[kind].update(values)
-    lone = {kind for kind, values in kinds.items() if len(values) == 1 and f":{CREDENTIAL}:" in next(iter(values))}
+    texts = (text for x in exchanges for text in (_sent(x.call), "" if x.outcome is None else read_text(x.outcome)))
+    stays = {placeholder for text in texts if _CREDENTIAL in text for placeholder in PLACEHOLDER_TEXT.findall(text)}
+    stays.update(*(values for values in kinds.values() if len(values) > 1))
+    lone = {kind for kind, values in kinds.items() if _CREDENTIAL in next(iter(values)) and not values & stays}
     return tuple(x if isinstance(x.call, ToolCall) else replace(x, call=_without(x.call, lone)) for x in exchanges)
 
 
@@ -173,11 +179,15 @@ def _without(call: WireCall, lone: Collection[tuple[str, str]]) -> WireCall:
 
 def holds_placeholder(call: Call) -> bool:
     """Whether the placeholder of a secret stands in a call as it was sent: a few scans of its bytes."""
-    text = canonical(call.tree) if isinstance(call, ToolCall) else f"{call.url}\n{call.body.data.decode('latin-1')}"
-    return _SIGNS.search(text) is not None
+    return _SIGNS.search(_sent(call)) is not None
 
 
-def _text(outcome: Outcome) -> str:
+def _sent(call: Call) -> str:
+    return canonical(call.tree) if isinstance(call, ToolCall) else f"{call.url}\n{call.body.data.decode('latin-1')}"
+
+
+def read_text(outcome: Outcome) -> str:
+    """Return what an outcome says, as one text."""
     if isinstance(outcome, HttpReply | FramesReply):
         return outcome.body.data.decode("utf-8", "replace")
     if isinstance(outcome, ToolReply):
@@ -185,6 +195,7 @@ def _text(outcome: Outcome) -> str:
     return outcome.message
 
 
+_CREDENTIAL = f":{CREDENTIAL}:"
 _SIGNS = re.compile("|".join(map(re.escape, SIGNS)))
 LONGEST = 512
 MINTED = ".redacted-jwt-"

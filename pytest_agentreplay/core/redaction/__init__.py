@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import json
 import operator
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -76,7 +77,7 @@ class Redaction:
         self._policy = policy
         self._personal = PERSONAL | policy.personal
         self._known = Known()
-        self._placeholders = Placeholders(self._personal | {OPAQUE}, policy.placeholders)
+        self._placeholders = Placeholders(self._personal | {OPAQUE}, policy.placeholders, self._kept_claims)
         self._detector = Detector(policy, self._known, self._placeholders)
         self._by_rule = 0
         self._extra = frozenset(name.lower() for name in (*allow_headers, *policy.keep_headers))
@@ -87,6 +88,7 @@ class Redaction:
         self._clean: set[tuple[str, Headers, int]] = set()
         self._began: int | None = None
         self._hits: dict[str, int] = {}
+        self._kept: Counter[str] = Counter()
         kinds: Any = {"named": self._named, "placed": self._placed if policy.paths else None}
         self._inward = Rewriting(
             self._everything,
@@ -317,7 +319,12 @@ class Redaction:
         }
         if self._is_declared is not None:
             record["headers"] = "compared"
-        named = {"tags": self._placeholders.tags, "variables": self._placeholders.variables}
+        named: dict[str, Mapping[str, Any]] = {
+            "tags": self._placeholders.tags,
+            "variables": self._placeholders.variables,
+            "claims": self._placeholders.claims,
+            "kept_claims": self._kept,
+        }
         return record | {key: dict(sorted(values.items())) for key, values in named.items() if values}
 
     def _exchange(self, exchange: Exchange) -> Exchange:
@@ -342,6 +349,12 @@ class Redaction:
 
     def _placeholder(self, category: str, value: str) -> bytes:
         return self._placeholders.of(self._known.category(value, category), value)
+
+    def _kept_claims(self, claims: JsonObject) -> JsonObject:
+        """Return the claims of a token that the policy keeps, redacted as any other values."""
+        kept = {name: value for name, value in claims.items() if name in self._policy.keep_claims and name != "exp"}
+        self._kept.update(kept.keys())
+        return cast("JsonObject", self._again.tree(kept))
 
     def _placed(self, tree: Any) -> Any:
         """A tree without what the policy's paths mean: of an object or a list, every value in it."""

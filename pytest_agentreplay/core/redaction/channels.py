@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from pytest_agentreplay.core.redaction.encodings import View, unescaped_view
 
@@ -38,8 +38,6 @@ Pieces: TypeAlias = Literal["none", "whole", "any"] | Records
 
 In a "whole" body, that of a request, a list is no stream.
 """
-
-Piece = TypeVar("Piece")
 
 Finder: TypeAlias = "Callable[[bytes, Pieces], list[Span]]"
 
@@ -58,9 +56,6 @@ _PARTS = re.compile(rb"(?:\A|[._-])(?:delta|DELTA)\Z|[a-z]Delta\Z|\Acandidates\Z
 """A member, or the type of an event, whose texts are parts: `delta`, `content_block_delta`, Gemini's `candidates`."""
 _OF_CHANNEL = re.compile(rb"index\Z|(?<!event_)id\Z", re.IGNORECASE)
 """A label that may tell channels apart: the place of a choice or block, the id of an item."""
-_SPACED = re.compile(rb"(?:[ \r\n]|\\[nr])\0|\0(?:[ \r\n]|\\[nr])")
-_WORD = 16
-"""What is longer is a key, and no word."""
 
 
 @dataclass(slots=True)
@@ -72,20 +67,20 @@ class Scope:
 
 
 @dataclass(slots=True)
-class Node(Generic[Piece]):
+class Node:
     """One path, list positions left open; the pieces that stand there, in order."""
 
-    below: dict[Any, Node[Piece]] = field(default_factory=dict)
-    pieces: list[Piece] = field(default_factory=list)
+    below: dict[Any, Node] = field(default_factory=dict)
+    pieces: list[ChannelPiece] = field(default_factory=list)
 
-    def child(self, name: Any) -> Node[Piece]:
+    def child(self, name: Any) -> Node:
         """The path of a member."""
         node = self.below.get(name)
         if node is None:
             node = self.below[name] = Node()
         return node
 
-    def walk(self) -> Iterator[Node[Piece]]:
+    def walk(self) -> Iterator[Node]:
         """This path and all below it."""
         nodes = [self]
         while nodes:
@@ -222,16 +217,8 @@ def is_one_text(labelled: list[Labelled]) -> bool:
     if any(isinstance(name, bytes) and _PARTS.search(name) for name in (pieces[0].name, *told[0].values())):
         every = {key for labels in told for key in labels}
         return not any(is_of_channel(key, told, least=1) for key in every)
-    spaced = others = at = 0
-    text = b"".join(piece.text for piece in pieces)
-    for piece, after in pairwise(pieces):
-        at += len(piece.text)
-        if (end := _SPACED.search(piece.text[-2:] + b"\0" + after.text[:2])) is not None:
-            spaced += b" " in end[0]
-        else:
-            head, tail = text[max(0, at - _WORD) : at].split(), text[at : at + _WORD].split()
-            others += len(head[-1]) + len(tail[0]) < _WORD
-    return spaced > max(others, 1)
+    spaced = sum(piece.text[-1:] == b" " or after.text[:1] == b" " for piece, after in pairwise(pieces))
+    return spaced > 1 and 3 * spaced >= len(pieces) - 1
 
 
 def labels_of(piece: ChannelPiece) -> dict[tuple[int, Any], Any]:
@@ -295,7 +282,7 @@ class ChannelReader:
 
     def __init__(self) -> None:
         """Begin with no record."""
-        self.root = Node[ChannelPiece]()
+        self.root = Node()
 
     def record(self, data: bytes, start: int, end: int) -> None:
         """One event, line or value."""
@@ -340,7 +327,7 @@ class ChannelReader:
         if start < end:
             self.root.child((name,)).pieces.append(ChannelPiece(start, end, data[start:end], scope))
 
-    def _value(self, span: Value, node: Node[ChannelPiece], scope: Scope) -> None:
+    def _value(self, span: Value, node: Node, scope: Scope) -> None:
         """The strings of a JSON value.
 
         Nothing is refused: of what is cut off or no JSON, the strings are read as far as they go.
@@ -420,7 +407,7 @@ class _Open:
     __slots__ = ("is_object", "node", "numbers", "position", "positions", "scope")
 
     def __init__(
-        self, node: Node[ChannelPiece], scope: Scope, *, is_object: bool | None = None, positions: tuple[int, ...] = ()
+        self, node: Node, scope: Scope, *, is_object: bool | None = None, positions: tuple[int, ...] = ()
     ) -> None:
         self.node = node
         self.scope = scope
@@ -429,7 +416,7 @@ class _Open:
         self.positions = positions
         self.numbers: list[tuple[int, int]] | None = [] if is_object is False else None
 
-    def member(self, text: bytes, key: tuple[int, int] | None) -> Node[ChannelPiece]:
+    def member(self, text: bytes, key: tuple[int, int] | None) -> Node:
         """The path of what is read next: a member of an object, or an item."""
         if self.numbers is not None:
             self.numbers = None
@@ -441,37 +428,24 @@ class _Open:
 
 
 def gathered(tree: Any) -> Iterator[list[str]]:
-    """The texts of one JSON value by path, in order; those of paths where more than one stands."""
-    root = Node[str]()
-    stack: list[tuple[Node[str], Any]] = [(root, tree)]
+    """The texts of one JSON value by path, in order; those of paths where more than one stands.
+
+    Texts that lists of bytes spell come behind an empty one.
+    """
+    places: dict[tuple[Any, ...], list[str]] = {}
+    stack: list[tuple[tuple[Any, ...], Any]] = [((), tree)]
     while stack:
-        place, value = stack.pop()
-        if isinstance(value, dict):
-            # Texts at one path come from objects that are read in order: only what holds more texts has to wait.
-            for name, member in value.items():
-                if type(member) is str:
-                    place.child(name).pieces.append(member)
-            for at, (name, member) in enumerate(reversed(value.items())):
-                kind = type(member)
-                if kind is dict or kind is list:
-                    stack.append((place.child(name), member))
-                elif kind is float:
-                    place.child(("names", len(value) - at)).pieces.append(name)
-        elif isinstance(value, str):
-            place.pieces.append(value)
+        path, value = stack.pop()
+        if isinstance(value, str):
+            places.setdefault(path, []).append(value)
+        elif isinstance(value, dict):
+            stack += [((*path, name), member) for name, member in reversed(value.items()) if member]
         elif isinstance(value, list) and value:
-            if type(value[0]) is int:
-                if all(type(item) is int and item in _PRINTABLE for item in value):
-                    place.child(("bytes",)).pieces += ("", bytes(value).decode("latin-1"))
-                continue
-            items = place.child(None)
-            stack += [(items, item) for item in reversed(value)]
-    places = [root]
-    while places:
-        place = places.pop()
-        if len(place.pieces) > 1:
-            yield place.pieces
-        places.extend(place.below.values())
+            if all(type(item) is int and item in _PRINTABLE for item in value):
+                places.setdefault((*path, b"bytes"), [""]).append(bytes(value).decode("latin-1"))
+            else:
+                stack += [((*path, None), item) for item in reversed(value)]
+    return (texts for texts in places.values() if len(texts) > 1)
 
 
 def inner_stream(text: bytes) -> tuple[View, Records] | None:

@@ -2,7 +2,7 @@
 
     [[redacted:key:1]]                       in general
     user1@redacted.invalid                   an e-mail address
-    <header>.<payload>.redacted-jwt-1        a JSON web token: its own header, and a payload that expires in 2100
+    <header>.<payload>.redacted-jwt-1        a JSON web token: its own header; it expires in 2100 and holds what is kept
     cmVkYWN0ZWQ6MDAwMDAx                     what follows "Basic": redacted:000001
 
 They are a fixed point: nothing is ever found inside one, so that redacting twice is redacting once and an agent may
@@ -21,12 +21,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 from bisect import bisect_left, bisect_right
 from itertools import accumulate, pairwise
-from threading import Lock
+from threading import RLock
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from pytest_agentreplay.core.redaction.encodings import as_bytes
 from pytest_agentreplay.core.redaction.secret_names import is_stand_in
@@ -38,13 +39,16 @@ if TYPE_CHECKING:
 
     Part: TypeAlias = Callable[[bytes, int, int | None], bytes | None]
 
-EXPIRES_2100 = base64.urlsafe_b64encode(b'{"exp":4102444800}').rstrip(b"=").decode()
+EXPIRES = 4102444800
+"""The year 2100."""
+PAYLOAD = r"eyJleHAiOjQxMDI0NDQ4MD[\w-]{2,4000}"
+"""The base64 of an object that begins with that."""
 _BASIC = base64.b64encode(b"redacted:").decode()
 LONGEST_HEAD = 1000
 """Characters of a token's header that stay: where there is no bound, each of many beginnings is followed to the end."""
 SHAPES = (
     r"\[\[redacted:(?P<category>[a-z][a-z0-9-]*):[0-9]+\]\]",
-    rf"eyJ[\w-]{{0,{LONGEST_HEAD}}}\.{EXPIRES_2100}\.redacted-jwt-[0-9]+-?",
+    rf"eyJ[\w-]{{0,{LONGEST_HEAD}}}\.{PAYLOAD}\.redacted-jwt-[0-9]+-?",
     rf"{_BASIC}[A-Za-z0-9+/]{{8}}",
 )
 """The placeholders of secrets, as patterns of `re`."""
@@ -53,6 +57,7 @@ SIGNS = ("[[redacted:", ".redacted-jwt-", _BASIC)
 MAIL = r"user[0-9]+@redacted\.invalid"
 PLACEHOLDER = re.compile("|".join((*SHAPES, MAIL)).encode())
 PLACEHOLDER_TEXT = re.compile("|".join(SHAPES).replace("(?P<category>", "(?:"))
+_TOKEN = re.compile(r"\.redacted-jwt-([0-9]+)")
 LONGEST_NUMBER = 9
 OPAQUE = "opaque"
 """The category of a body, or an archive in one, that cannot be read: it matches exactly, by its whole digest."""
@@ -67,16 +72,28 @@ CATEGORY_NAME = re.compile(r"[a-z][a-z0-9-]*\Z")
 class Placeholders:
     """The placeholders of one run. Safe from any thread."""
 
-    def __init__(self, personal: Collection[str] = (), texts: Mapping[str, str] = MappingProxyType({})) -> None:
-        """`personal` are the categories that match exactly, `texts` a project's own placeholders, holding `{n}`."""
+    def __init__(
+        self,
+        personal: Collection[str] = (),
+        texts: Mapping[str, str] = MappingProxyType({}),
+        keep: Callable[[JsonObject], JsonObject] = lambda _: {},
+    ) -> None:
+        """`personal` are the categories that match exactly, `texts` a project's own placeholders, holding `{n}`.
+
+        `keep` gives those claims of a token that may be kept, as they may be.
+        """
+        self._keep = keep
         self._personal = frozenset(personal)
         self._texts = dict(texts)
-        self._lock = Lock()
+        self._shaped = self._personal | self._texts.keys() | {"jwt", "basic"}
+        self._lock = RLock()
         self._given: dict[tuple[str, str], bytes] = {}
         self._categories: dict[bytes, str] = {}
         self._counters: dict[str, int] = {}
         self._recorded: dict[tuple[str, str], list[int]] = {}
         self.tags: dict[str, str] = {}
+        self.claims: dict[str, Json] = {}
+        """The names of the claims that went with a token: "jwt:1" -> ["sub"]."""
         self._variables: dict[str, str] = {}
         self._reserved: dict[tuple[str, str], int] = {}
         self.variables: dict[str, str] = {}
@@ -125,6 +142,10 @@ class Placeholders:
         key = category, value
         with self._lock:
             if (given := self._given.get(key)) is None:
+                # A value that a header has carried is the same wherever it is seen next: in a reply, a body, a URL.
+                if category not in self._shaped and (sent := self._given.get((CREDENTIAL, value))) is not None:
+                    self._given[key] = sent
+                    return sent
                 number = self._number(category, value)
                 given = self._given[key] = self._text(category, number, value).encode()
                 self._categories[given] = category
@@ -197,12 +218,35 @@ class Placeholders:
             case "email":
                 return f"user{number}@redacted.invalid"
             case "jwt" if value.startswith("eyJ") and value.find(".") <= LONGEST_HEAD:
-                text = f"{value.partition('.')[0]}.{EXPIRES_2100}.redacted-jwt-{number}"
+                claims = claims_of(value)
+                kept = {"exp": EXPIRES} | self._keep(claims)
+                self.claims[f"jwt:{number}"] = [*sorted(claims.keys() - kept.keys())]
+                payload = (
+                    base64.urlsafe_b64encode(json.dumps(kept, separators=(",", ":")).encode()).decode().rstrip("=")
+                )
+                text = f"{value.partition('.')[0]}.{payload}.redacted-jwt-{number}"
                 return text if len(text.rpartition(".")[2]) % 4 != 1 else f"{text}-"  # no base64 has that length
             case "basic":
                 return base64.b64encode(f"redacted:{number:06}".encode()).decode()
             case _:
                 return f"[[redacted:{category}:{number}]]"
+
+
+def claims_of(token: str) -> JsonObject:
+    """Return the claims of a JSON web token; none where it is encrypted."""
+    try:
+        payload = token.split(".")[1]
+        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    except (ValueError, RecursionError):
+        return {}
+    return claims if isinstance(claims, dict) else {}
+
+
+def claims_in(kit: Mapping[str, Json], text: str) -> dict[str, str]:
+    """Return the claims that a recording took out of the tokens in a text, each with the name of its token."""
+    noted = _noted(kit, "claims")
+    tokens = dict.fromkeys(f"jwt:{number}" for number in _TOKEN.findall(text))
+    return {str(claim): name for name in tokens for claim in cast("list[Json]", noted.get(name) or [])}
 
 
 def tags_in(kit: Mapping[str, Json]) -> dict[str, str]:

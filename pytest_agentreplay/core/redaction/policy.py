@@ -34,9 +34,10 @@ class Policy:
 
     `pii` turns the shipped set of that name on, `strict` public addresses too. `shapes` are matched in texts, `paths`
     (a category and where) and `names` (lower case -> category) in JSON. `headers` are left out of what is stored,
-    `keep_headers` are stored beyond the shipped list. The values of the variables `secret_environment` count as known;
-    those of `environment` may be stored. `personal` are the categories whose placeholders match exactly. `placeholders`
-    says by category what stands instead, `{n}` being the number. `digest` is that of what is said, "" for nothing.
+    `keep_headers` are stored beyond the shipped list, `keep_claims` in the placeholder of a JSON web token. The values
+    of the variables `secret_environment` count as known; those of `environment` may be stored. `personal` are the
+    categories whose placeholders match exactly. `placeholders` says by category what stands instead, `{n}` being the
+    number. `digest` is that of what is said, "" for nothing.
     `without` are categories whose shipped shapes are not looked for: no file says so, only code.
     """
 
@@ -47,6 +48,7 @@ class Policy:
     names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     headers: frozenset[str] = frozenset()
     keep_headers: frozenset[str] = frozenset()
+    keep_claims: frozenset[str] = frozenset()
     environment: tuple[str, ...] = ()
     secret_environment: tuple[str, ...] = ()
     personal: frozenset[str] = frozenset()
@@ -72,6 +74,7 @@ def joined(*policies: Policy) -> Policy:
         names=MappingProxyType({name: kind for policy in reversed(given) for name, kind in policy.names.items()}),
         headers=headers,
         keep_headers=frozenset[str]().union(*(policy.keep_headers for policy in given)) - headers,
+        keep_claims=frozenset[str]().union(*(policy.keep_claims for policy in given)),
         environment=tuple(dict.fromkeys(name for policy in given for name in policy.environment)),
         secret_environment=tuple(dict.fromkeys(name for policy in given for name in policy.secret_environment)),
         personal=frozenset[str]().union(*(policy.personal for policy in given)),

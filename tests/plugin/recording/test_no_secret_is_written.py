@@ -192,8 +192,8 @@ def test_a_recording_tells_none_and_replays_with_other_secrets(made):
     said = made.recording.stdout
     assert re.search(r"created, 4 calls, test passed\) +replays\n", said), said
     assert "junit.xml" in searched(made, made.recording)
-    assert "out [[redacted:key:" in said, "the captured output is shown, without secrets"
-    assert "UserWarning: warned [[redacted:key:" in said
+    assert "out [[redacted:credential:" in said, "the captured output is shown, without secrets"
+    assert "UserWarning: warned [[redacted:credential:" in said
     (file,) = made.files
     text = file.read_text(encoding="utf-8")
     assert made.snapshots[0].run.header.test == "test_shop.py::test_leaky[[[redacted:key:1]]#0]"
@@ -233,7 +233,7 @@ def test_a_recording_in_which_something_goes_wrong_tells_none(made, way):
     assert "pytest_agentreplay/intercept/" not in done.stdout, "no frame of ours, whose locals are what was sent"
     searched(made, done, but=() if way == "socket" else (LATE,))  # it ends before that is named
     if way == "socket":
-        assert "not recorded: 1 look-up of [[redacted:key:" in done.stdout
+        assert "not recorded: 1 look-up of [[redacted:credential:" in done.stdout
 
 
 def test_a_run_that_was_cut_short_or_killed_tells_none(made):
@@ -259,7 +259,9 @@ def test_the_command_line_tells_none(made):
 def test_a_test_that_looks_at_a_secret_of_the_reply_is_told_so(made):
     done = made.offline(*made.words, WAY="reply")
     assert done.returncode == 1
-    assert re.search(r"\[AR-REDACTED\] the test looks at \[\[redacted:key:\d\]\], which", done.stdout), done.stdout
+    assert re.search(r"\[AR-REDACTED\] the test looks at \[\[redacted:credential:\d\]\], which", done.stdout), (
+        done.stdout
+    )
     assert "docs/reference/codes.md#ar-redacted" in done.stdout
     assert "[AR-REDACTED]" not in made.offline(*made.words, WAY="own").stdout
     made.files[0].rename(aside := made.files[0].with_suffix(".aside"))
@@ -268,3 +270,38 @@ def test_a_test_that_looks_at_a_secret_of_the_reply_is_told_so(made):
     searched(made, done)
     made.files[0].unlink()
     aside.rename(aside.with_suffix(".json"))
+
+
+TOKEN_TESTS = """
+import base64, json
+
+def login(user):
+    parts = [{"alg": "HS256", "typ": "JWT"}, {"sub": user, "tid": "t-7", "iat": 1762000000}]
+    coded = [base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts]
+    return {"access_token": ".".join([*coded, "c2lnbmF0dXJlLW9mLXRoZS10b2tlbg"])}
+
+def test_claims(agentreplay):
+    payload = agentreplay.tool(login)("ann")["access_token"].split(".")[1]
+    claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    assert claims["sub"] == "ann"
+
+def test_another_error(agentreplay):
+    agentreplay.tool(login)("ann")
+    {}["other"]
+"""
+
+
+def test_a_test_that_reads_a_claim_of_a_redacted_token_is_told_so_and_a_policy_keeps_the_claim(shared_project):
+    project = furnished(shared_project(), test_token=TOKEN_TESTS)
+    test = "test_token.py::test_claims"
+    done = project.record(test, *PROVED)
+    assert "does not replay: redacted: its calls replay, but the test looks at a secret: KeyError: 'sub'" in done.stdout
+    told = "[AR-REDACTED] the claim 'sub' is not in the recording: jwt:1 in the reply of call 1, tool login"
+    assert told in project.offline(test).stdout
+    project.record("test_token.py::test_another_error")
+    assert "AR-REDACTED" not in project.offline("test_token.py::test_another_error").stdout
+    (project.root / "agentreplay-policy.yaml").write_text(
+        'schemaVersion: "1.0"\nkeep_claims: [sub]\n', encoding="utf-8"
+    )
+    assert "does not replay" not in project.record(test, *PROVED).stdout
+    assert project.offline(test).returncode == 0
