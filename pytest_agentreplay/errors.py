@@ -192,6 +192,10 @@ class CannotFreeze(AgentReplayError):
 class CannotRedirect(AgentReplayError):
     """A tool that cannot be intercepted where the agent holds it."""
 
+    def __init__(self, message: str) -> None:
+        """Begin the message with its code."""
+        super().__init__(f"[AR-REDIRECT] {message}")
+
 
 class Leak(AgentReplayError):
     """The last scan found a known secret in what was about to be written."""

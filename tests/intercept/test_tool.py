@@ -25,6 +25,7 @@ from pytest_agentreplay.core.serialize import Codec
 from pytest_agentreplay.errors import CannotFreeze, CannotRedirect, ReplayDiverged
 from pytest_agentreplay.intercept.session import lanes, patching
 from pytest_agentreplay.intercept.tools.tool import Tool, find, redirect
+from pytest_agentreplay.intercept.tools.tool_paths import functions_behind
 from tests.support import tapes
 from tests.support.tapes import Player
 
@@ -972,13 +973,22 @@ def old_style():
         (Order, r"is a class; name the method"),
         (CallableInstance, "is a class"),
         (property(lambda self: 1), "is a property"),
-        (42, "is a int, and no tool"),
+        (42, r"^\[AR-REDIRECT\] .* is a int, and no tool"),
+        (types.SimpleNamespace(entrypoint=inspect.getdoc), r"does its work, as in shop\.thing\.entrypoint$"),
         (old_style, "old-style coroutine"),
     ],
 )
 def test_what_cannot_be_met_is_refused_with_what_to_do(given, says):
     with pytest.raises(CannotRedirect, match=says):
         redirect(Tool("shop.thing", given))
+
+
+def test_an_object_that_holds_a_librarys_wrapper_is_the_function_that_the_wrapper_shows():
+    def refund(order):
+        yield order
+
+    tool = types.SimpleNamespace(entrypoint=contextlib.contextmanager(refund))
+    assert functions_behind(tool) == [tool.entrypoint, refund]
 
 
 SHOP_TOOLS = """

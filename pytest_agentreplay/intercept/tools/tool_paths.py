@@ -101,6 +101,7 @@ def functions_called_by(given: Any) -> list[Any]:
 def _is_agents(value: Any) -> bool:
     while isinstance(value, MethodType | functools.partial):
         value = value.__func__ if isinstance(value, MethodType) else value.func
+    value = inspect.unwrap(value) if isinstance(value, FunctionType) else value  # as agno wraps it
     code = value.__code__ if isinstance(value, FunctionType) else None
     return code is not None and (is_agents(code) or is_trampoline(code))
 
@@ -118,7 +119,9 @@ def _refusal(at: Any, name: str) -> str:
             f"{name} is not written in Python ({type(at).__name__}), so its code cannot be exchanged; "
             f"call it from a function of your own (def {short}_tool(...): return {short}(...)) and name that"
         )
-    return f"{name} is a {type(at).__name__}, and no tool: name the function or the method that does its work"
+    held = [key for key, value in getattr(at, "__dict__", {}).items() if isinstance(value, FunctionType | MethodType)]
+    example = f", as in {name}.{held[0]}" if held else ""
+    return f"{name} is a {type(at).__name__}, and no tool: name the function or the method that does its work{example}"
 
 
 def find(path: str, *, live: bool = False) -> list[tuple[str, Callable[..., Any]]]:
