@@ -314,7 +314,9 @@ class ReplaySession(OfflineSession):
             )
             divergence = replace(divergence, detail=(text, *divergence.detail))
         else:
-            divergence = self._explain_missing_tool(divergence)
+            from pytest_agentreplay.runs.prompt_edits import explain_edit
+
+            divergence = explain_edit(self._explain_missing_tool(divergence), self.place.root)
         return super().describe_divergence(divergence, facts)
 
     def _list_importing_modules(self, divergence: Divergence) -> str:
