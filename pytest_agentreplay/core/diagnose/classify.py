@@ -371,7 +371,7 @@ _RENDER_CAUSE = (
     "the tool's own result is the recorded one, so your code between the tool and this call writes it otherwise"
 )
 _RESULT_CAUSE = "no recorded call stands behind this result: the tool is not frozen, and gave something else this time"
-_FREEZE = "freeze the tool, by adding it to agentreplay_tools: your.module.the_tool"
+_FREEZE = "freeze the tool in agentreplay_tools, and record again: your.module.the_tool"
 _ADVICE = {
     CLOCK: "Python's clocks are stepped unless agentreplay_clock = real: this time comes from elsewhere, "
     "or from before the test began",
