@@ -39,8 +39,8 @@ LABEL_WIDTH = 14  # columns of "likely cause" and its kind
 _ENDLESS_WORD = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 MOST_TESTS = 3  # that are named of those behind one change
 _PLACE = re.compile(r"\b(?:turn|call) \d")
-# What `agentreplay accept --requests` can take over.
-REQUEST_KINDS = {Kind.PROMPT, Kind.SCHEMA, Kind.MODEL, Kind.HISTORY, Kind.SDK, Kind.NOISE}
+# What `agentreplay accept --requests` can take over for good: noise differs again in the next run.
+REQUEST_KINDS = {Kind.PROMPT, Kind.SCHEMA, Kind.MODEL, Kind.HISTORY, Kind.SDK}
 REQUEST_CODES = frozenset(kind.code for kind in REQUEST_KINDS)
 
 

@@ -95,11 +95,11 @@ def describe_network(
     tried = [entry.line() for entry in ledger]
     cause = "a replay is closed: no boundary stands here, so the snapshot holds no answer"
     path = guess_function(ledger[0].origin) if function is None else function or UNKNOWN
-    step = "answer it from the snapshot: add the function around it to agentreplay_tools"
+    step = "add the function around it to agentreplay_tools, and record again"
     if calls:
         cause += f". {path} makes recorded calls too: frozen, it would answer for them, and no change in them be seen"
     if calls or path.rpartition(".")[2].startswith("test_"):
-        step = "answer it from the snapshot: move it into a function of its own, and add that to agentreplay_tools"
+        step = "move it into a function, add that to agentreplay_tools, and record again"
         path = UNKNOWN
     pages = {"child": "docs/how-to/other-processes.md"}
     advice = dict.fromkeys((entry.kind, entry.advice()) for entry in ledger)

@@ -230,8 +230,9 @@ def make_interpreter_command(folder: Path) -> list[str]:
 def make_proof_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of the process: another hash seed, and nobody who measures or debugs it."""
     kept = {name: value for name, value in environ.items() if not name.startswith(MEASURED)}
-    # Zero is no seed but the absence of one. An unset variable is a random seed, which is 1 in one of 2 ** 32 cases.
-    return kept | {"PYTHONHASHSEED": "2" if kept.get("PYTHONHASHSEED") == "1" else "1"}
+    # Zero is no seed but the absence of one: whoever sets it has sets in one order, here and in each replay.
+    # An unset variable is a random seed, which is 1 in one of 2 ** 32 cases.
+    return kept | {"PYTHONHASHSEED": {"0": "0", "1": "2"}.get(kept.get("PYTHONHASHSEED", ""), "1")}
 
 
 def drop_debugger() -> AbstractContextManager[object]:

@@ -160,7 +160,8 @@ class ReplaySession(OfflineSession):
             return order
         from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
 
-        return ReleaseQueue(schedule, self.interception, self.replayer.explain_stall, loose=loose, waits=settings.waits)
+        explain, look_ahead, waits = self.replayer.explain_stall, self.replayer.look_ahead, settings.waits
+        return ReleaseQueue(schedule, self.interception, explain, loose=loose, waits=waits, look_ahead=look_ahead)
 
     def _find_stall(self) -> tuple[Divergence, float] | None:
         """Return the divergence for what is waited for in vain, and how long that took when recorded, in seconds."""
@@ -373,7 +374,9 @@ class ReplaySession(OfflineSession):
             )
             divergence = replace(divergence, detail=(text, *divergence.detail))
         else:
-            divergence = self._explain_missing_tool(divergence)
+            from pytest_agentreplay.runs.prompt_edits import explain_edit
+
+            divergence = explain_edit(self._explain_missing_tool(divergence), self.place.root)
         return super().describe_divergence(divergence, facts)
 
     def _list_importing_modules(self, divergence: Divergence) -> str:

@@ -60,3 +60,9 @@ def test_what_is_kept_of_several_runs_in_one_second_lies_apart(tmp_path):
     with ThreadPoolExecutor(8) as pool:
         folders = [*pool.map(keep, range(16))]
     assert sorted(int((folder / "result.json").read_text()) for folder in {*folders}) == [*range(16)]
+
+
+@pytest.mark.parametrize(("seed", "proof"), [({}, "1"), ("0", "0"), ("1", "2"), ("7", "1")])
+def test_a_proof_has_another_hash_seed_but_keeps_the_one_that_is_none(seed, proof):
+    environ = {"PYTHONHASHSEED": seed} if seed else {}
+    assert command.make_proof_environment(environ)["PYTHONHASHSEED"] == proof

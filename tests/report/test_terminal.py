@@ -131,13 +131,13 @@ def side_by_side():
 
 def stalled():
     run, lookup, rates = side_by_side()
-    told = diagnose.explain_stall(ReplayProgress(run, READER, [0, 2]), lookup.call, match=lookup, expected=rates)
+    told = diagnose.explain_stall(ReplayProgress(run, READER, [0, 2]), lookup.call, lookup, rates)
     return findings.describe_divergence(replace(told, origin=ORIGIN), TEST, FACTS | {"racy": 3})
 
 
 def not_taken():
     run, lookup, rates = side_by_side()
-    told = diagnose.explain_stall(ReplayProgress(run, READER, [0, 2, 3]), lookup.call, match=lookup, expected=rates)
+    told = diagnose.explain_stall(ReplayProgress(run, READER, [0, 2, 3]), lookup.call, lookup, rates)
     return findings.describe_divergence(replace(told, origin=ORIGIN), TEST, FACTS | {"guessed": True})
 
 

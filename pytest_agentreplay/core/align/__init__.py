@@ -228,25 +228,21 @@ class _RunComparison:
         if state.reply:
             return None
         if x is not None:
-            name = self.recorded.name(x.exchange.call)
-            return self.recorded.make_divergence(
-                Kind.MISSING,
-                f"{name} was not called",
-                x.exchange,
-                recorded=x.exchange,
-                differences=(Difference("call", format_line(x.exchange.call, self.reader), ABSENT),),
-                cause="the other run went on without this call",
-            )
-        assert y is not None
-        name = self.now.name(y.exchange.call)
+            kind, what, cause = Kind.MISSING, "was not called", "the other run went on without this call"
+        else:
+            kind, what, cause = Kind.EXTRA, "called, which is not recorded here", "the other run made one call more"
+        recorded, now = (None if item is None else item.exchange for item in (x, y))
+        old, new = (ABSENT if side is None else format_line(side.call, self.reader) for side in (recorded, now))
+        call = next(side.call for side in (recorded, now) if side is not None)
         return self.recorded.make_divergence(
-            Kind.EXTRA,
-            f"{name} called, which is not recorded here",
-            state.last,
+            kind,
+            f"{self.recorded.name(call)} {what}",
+            recorded or state.last,
             lane=lane,
-            now=y.exchange.call,
-            differences=(Difference("call", ABSENT, format_line(y.exchange.call, self.reader)),),
-            cause="the other run made one call more",
+            recorded=recorded,
+            now=None if now is None else call,
+            differences=(Difference("call", old, new),),
+            cause=cause,
         )
 
     def moved(self, x: Item, y: Item, state: _State, pairs: list[Pair]) -> tuple[Divergence | None, ...]:

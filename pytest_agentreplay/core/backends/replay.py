@@ -64,6 +64,7 @@ class ReplayBackend:
         self.run = run
         self.policy = policy or ReplayPolicy()
         self.divergence: Divergence | None = None
+        self.ahead: Ahead | None = None
         self.drift: list[tuple[Exchange, tuple[Difference, ...]]] = []
         self._index = CallIndex(run, matching)
         self._matching = matching
@@ -72,7 +73,6 @@ class ReplayBackend:
         self._tickets = 0
         self._connections: dict[int, tuple[Exchange, ...]] | None = None
         self._beside: dict[str, Divergence | None] = {}
-        self._ahead: Ahead | None = None
 
     @property
     def served(self) -> dict[int, Call]:
@@ -114,19 +114,19 @@ class ReplayBackend:
                 self._look_beside(call, moment, self.divergence)
                 return Refused(self.divergence)
             answer = self._find(call, moment) or self._answer_unrecorded(call, moment)
-            if self._ahead is not None and (isinstance(answer, Divergence) or answer.start in self._ahead.skipped):
+            if self.ahead is not None and (isinstance(answer, Divergence) or answer.start in self.ahead.skipped):
                 return Refused(self._explain_ahead(answer if not isinstance(answer, Divergence) else None))
             if isinstance(answer, Divergence):
                 return Refused(answer)
             early: Callable[[str], object] | None = None
-            if self._ahead is None and self._is_early(answer, call, moment):
+            if self.ahead is None and self._is_early(answer, call, moment):
                 left, done = self._find_left(answer)
                 if not self._may_look_ahead(answer, left):
                     from pytest_agentreplay.core import diagnose
 
                     return Refused(diagnose.explain_order(self._make_progress(done), call, answer))
-                self._ahead = Ahead(call, answer, left, done)
-                early = self._ahead.note_origin
+                self.ahead = Ahead(call, answer, left, done)
+                early = self.ahead.note_origin
             self._index.note_served(answer, call, moment.lane)
             if watched := self._matching.watched(answer.call, call):
                 self.drift.append((answer, watched))
@@ -173,17 +173,21 @@ class ReplayBackend:
         """What a call was that came too early, now that `came` was called after it, or (None) nothing of that kind."""
         from pytest_agentreplay.core import diagnose
 
-        ahead, self._ahead = self._ahead, None
+        ahead, self.ahead = self.ahead, None
         assert ahead is not None
-        divergence = diagnose.explain_order(
-            self._make_progress(ahead.done), ahead.call, ahead.match, came=came, left_out=came is None
-        )
+        progress, left_out = self._make_progress(ahead.done), came is None
+        if ahead.awaits is not None:
+            divergence = diagnose.explain_stall(progress, ahead.call, ahead.match, ahead.awaits, came=not left_out)
+        else:
+            divergence = diagnose.explain_order(progress, ahead.call, ahead.match, came=came, left_out=left_out)
         return replace(divergence, origin=ahead.origin)
 
     def _settle_ahead(self) -> None:
-        """Nothing more will come: what was due before an early call was left out."""
-        if self._ahead is not None and self.divergence is None:
-            self.divergence = self._explain_ahead(None)
+        """Nothing more will come: what was due before an early call was left out, unless it was served all the same."""
+        if self.ahead is not None and self.divergence is None:
+            self.divergence = self._explain_ahead(
+                next((x for x in self.ahead.skipped.values() if x.start in self.served), None)
+            )
 
     def explain_stall(self, call: Call, match: Exchange, expected: Exchange | None) -> Divergence:
         """Why `call`, recorded as `match`, is not answered: what had been answered before, `expected`, was not.
@@ -195,7 +199,19 @@ class ReplayBackend:
         with self._lock:
             if expected is None:
                 return diagnose.explain_unanswered(self._make_progress(self._answered), call, match)
-            return diagnose.explain_stall(self._make_progress(self._answered), call, match=match, expected=expected)
+            return diagnose.explain_stall(self._make_progress(self._answered), call, match, expected)
+
+    def look_ahead(self, call: Call, match: Exchange, expected: Exchange, origin: str) -> bool:
+        """Return whether `call` is to be answered before `expected`, which nothing brings; `origin` is its line.
+
+        Then the test fails by what comes next: that call, or none. One that was made, or given up, is not waited for.
+        """
+        with self._lock:
+            if expected.abandoned or expected.start in self._answered:
+                return False
+            done = {x.start for x in self._index.top} - {expected.start, match.start}
+            self.ahead = self.ahead or Ahead(call, match, {expected.start: expected}, done, origin, expected)
+            return True
 
     def _note_handed_over(self, exchange: Exchange) -> None:
         """The answer has been handed over; what comes after it may be asked from now on."""
@@ -330,13 +346,17 @@ class ReplayBackend:
 
 @dataclass(slots=True)
 class Ahead:
-    """A call that was answered too early: recorded as `match`, after `skipped`; `done` was answered before it."""
+    """A call that was answered too early: recorded as `match`, after `skipped`; `done` was answered before it.
+
+    It was made in time where it `awaits` a call that had been under way beside it.
+    """
 
     call: Call
     match: Exchange
-    skipped: Collection[int]
+    skipped: dict[int, Exchange]
     done: Collection[int]
     origin: str = ""
+    awaits: Exchange | None = None
 
     def note_origin(self, origin: str) -> None:
         """Keep the agent's line that made the call."""

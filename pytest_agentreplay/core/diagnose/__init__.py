@@ -43,6 +43,8 @@ __all__ = [
 ]
 
 SHORT = 50  # characters of a call in a sentence
+_LOOSE = 'if the order does not matter here: @pytest.mark.agentreplay(order="loose")'
+_SERVER = "if it goes to a server that the test starts, let it through, and record again"
 AHEAD = 3  # recorded model calls that a new one is held against, to see that one was left out
 
 
@@ -158,35 +160,42 @@ def explain_token(progress: ReplayProgress, call: Call, match: Exchange, *, othe
     )
 
 
-def explain_stall(progress: ReplayProgress, call: Call, *, match: Exchange, expected: Exchange) -> Divergence:
+def explain_stall(
+    progress: ReplayProgress, call: Call, match: Exchange, expected: Exchange, *, came: bool | None = None
+) -> Divergence:
     """Why `call`, recorded as `match`, is not answered: `expected` was answered before, and nothing brings it now.
 
-    Or it is asked for too, and `call` had come only after its answer.
+    It `came` later, or never, or nobody knows (None); or it is asked for too, and `call` had come after its answer.
     """
     if expected.finish is not None and expected.finish < match.start:
         return _explain_swap(progress, call, match, expected)
     mine, theirs = _name_both(progress, call, expected.call)
-    at = match
+    at, is_of_model = match, progress.is_model(match) or progress.is_model(expected)
+    hints: tuple[str, ...] = () if is_of_model else (_LOOSE,)
     if expected.start in progress.served:
         what = f"nobody takes the answer of {theirs}, which came before that of {mine}"
         now = "nothing that still runs takes the recorded answer: what asked for it is gone, or waits for this call"
     else:
         what = f"{theirs} is not called, but was answered before {mine}"
-        at = expected if progress.name_lane(expected) != progress.name_lane(match) else match
+        at = expected if came is False or progress.name_lane(expected) != progress.name_lane(match) else match
         now = (
             "your code makes the recorded call only after this one was answered (a gather that became a sequence, a "
-            "smaller limit, fewer workers, a lock), or not at all"
+            f"smaller limit, fewer workers, a lock){'' if came else ', or not at all'}"
         )
+    if came is False:
+        now, server = "your code goes on without the first", authority(call) or ""
+        is_local = server and not progress.is_model(match) and match.start < expected.start
+        hints = (f"{_SERVER}: agentreplay_allow = host:{server.rpartition(':')[0]}",) if is_local else ()
     lanes = (f"recorded in lane {expected.lane}, what waits for it in lane {match.lane}",)
     return progress.make_divergence(
-        Kind.ORDER,
+        Kind.MISSING if came is False else Kind.ORDER,
         what,
         at,
         recorded=expected,
         now=call,
         differences=(Difference("call", *format_lines(progress, expected.call, call)),),
         cause=f"both were under way at once when recorded; now {now}",
-        hints=('if the order does not matter here: @pytest.mark.agentreplay(order="loose")',),
+        hints=hints,
         detail=lanes if expected.lane != match.lane else (),
     )
 

@@ -167,12 +167,6 @@ class ContentChange:
     differences: tuple[Difference, ...] = ()
 
 
-def blame_tools(change: ContentChange) -> ContentChange:
-    """Return the change of a request that came after frozen tools were answered, which may have changed a state."""
-    guessed = change.kind is Kind.PROMPT and change.cause != _ORDER_CAUSE
-    return replace(change, cause=_STATE_CAUSE + change.cause) if guessed else change
-
-
 def classify_change(
     recorded: Call, now: Call, reader: Reader, differences: Differences, *, frozen: IsFrozen, explain: ExplainValue
 ) -> ContentChange:
@@ -249,14 +243,14 @@ def _classify_model(
 def _explain_prompt(difference: Difference, *, batched: bool) -> str:
     """Return why a text of a prompt differs; `batched` texts may hold items that come in batches."""
     if is_reordered(difference):
-        return _ORDER_CAUSE
+        return ORDER_CAUSE
     if not isinstance(difference.recorded, str) or not isinstance(difference.now, str):
         return _PROMPT_CAUSE
     for word in _WORDS:
         old, new = word.findall(difference.recorded), word.findall(difference.now)
         before, after = Counter(old), Counter(new)
         if old != new and before == after:
-            return _ORDER_CAUSE
+            return ORDER_CAUSE
         # How many items a batch holds depends on timing: some more or less of them are no edit of the text.
         if batched and before and after and before != after and (before <= after or after <= before):
             return _BATCH_CAUSE
@@ -362,21 +356,22 @@ _MODEL_CAUSE = "the model, its address or a parameter was set otherwise in your 
 _SCHEMA_CAUSE = "what the model is told about your tools changed: a signature, a docstring, or which tools are given"
 _SCHEMA_ORDER_CAUSE = (
     "the same tools are given in another order: tools that come from a set, or from a folder that is listed, have "
-    "another order in each process. Sort them before they are sent"
+    "another order in each process. Sort them before they are sent; if the set is a library's, record and replay with "
+    "PYTHONHASHSEED=0"
 )
 _WORDS = re.compile(r"[^\W\d]+"), re.compile(r"\w+")  # without numbers first: they may count what comes in parts
 _PROMPT_CAUSE = "the prompt was edited, or something that is put into it changed"
-_ORDER_CAUSE = (
+ORDER_CAUSE = (
     "the same words in another order: what is put into the prompt was found, listed or finished in another order "
-    "(search results, a folder, a set, tasks)"
+    "(search results, a folder, tasks, or a set, whose order PYTHONHASHSEED=0 keeps)"
 )
 _BATCH_CAUSE = "the prompt was edited, or the same items came in other batches (a timer, a limit on their number)"
-_STATE_CAUSE = "state that a frozen tool changes, whose code does not run in a replay; or else "
+STATE_CAUSE = "state that a frozen tool changes, whose code does not run in a replay; or else "
 _RENDER_CAUSE = (
     "the tool's own result is the recorded one, so your code between the tool and this call writes it otherwise"
 )
 _RESULT_CAUSE = "no recorded call stands behind this result: the tool is not frozen, and gave something else this time"
-_FREEZE = "freeze the tool, by adding it to agentreplay_tools: your.module.the_tool"
+_FREEZE = "freeze the tool in agentreplay_tools, and record again: your.module.the_tool"
 _ADVICE = {
     CLOCK: "Python's clocks are stepped unless agentreplay_clock = real: this time comes from elsewhere, "
     "or from before the test began",

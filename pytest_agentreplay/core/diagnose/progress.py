@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.diagnose.classify import ContentChange, blame_tools, classify_change
+from pytest_agentreplay.core.diagnose.classify import ORDER_CAUSE, STATE_CAUSE, ContentChange, classify_change
 from pytest_agentreplay.core.diagnose.sections import compare_calls, is_inserted, walk_strings
 from pytest_agentreplay.core.diff import texts
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
@@ -114,9 +115,19 @@ class ReplayProgress:
         """What made the recorded call another one; `differing` is all that differs unless given."""
         differing, explain = differing or self.compare(recorded.call, now), partial(self.explain_value, recorded)
         change = classify_change(recorded.call, now, self.reader, differing, frozen=self.is_frozen, explain=explain)
-        # A tool that was answered from the snapshot did not run: a state that it changed may be missing in the prompt.
-        earlier = (x for x in self._top if x.start in self.served and x.start < recorded.start)
-        return blame_tools(change) if any(self.find_tool(x.call) is not None for x in earlier) else change
+        if change.kind is Kind.PROMPT and change.cause != ORDER_CAUSE and self._may_be_state(change, recorded):
+            return replace(change, cause=STATE_CAUSE + change.cause)
+        return change
+
+    def _may_be_state(self, change: ContentChange, target: Exchange) -> bool:
+        """Whether a prompt may lack a state that a tool would have changed: one from the snapshot does not run."""
+        earlier = [x for x in self._top if x.start in self.served and x.start < target.start]
+        tools = [(x, tool) for x in earlier if (tool := self.find_tool(x.call)) is not None]
+        kept = (text for x, tool in tools for text in (*walk_strings(tool.tree), *list_spoken_texts(x, self.reader)))
+        replies, snippet = (self.reader.read_reply(x.call, x.outcome) for x in earlier), find_text_to_seek(change)
+        # What a reply holds and no tool does is the same in a replay.
+        is_replied = snippet and any(snippet in reply.text for reply in replies)
+        return bool(tools) and (not is_replied or any(snippet in text for text in kept))
 
     def explain_value(self, target: Exchange, recorded: str, now: str) -> str:
         """Return why two values in which a call differs from `target` are not both new; "" where they are.

@@ -33,25 +33,9 @@ KNOBS = frozenset(
         *("model", "temperature", "top_p", "top_k", "max_tokens", "max_completion_tokens", "max_output_tokens", "stop"),
         *("stop_sequences", "seed", "n", "tool_choice", "parallel_tool_calls", "response_format", "text", "reasoning"),
         *("reasoning_effort", "thinking", "verbosity", "frequency_penalty", "presence_penalty", "logit_bias", "stream"),
-        *(
-            "generationConfig",
-            "toolConfig",
-            "safetySettings",
-            "inferenceConfig",
-            "options",
-            "format",
-            "think",
-            "output_config",
-        ),
-        *(
-            "previous_response_id",
-            "conversation",
-            "service_tier",
-            "modalities",
-            "logprobs",
-            "top_logprobs",
-            "truncation",
-        ),
+        *("generationConfig", "toolConfig", "safetySettings", "inferenceConfig", "options", "format", "think"),
+        *("output_config", "previous_response_id", "conversation", "service_tier", "modalities", "logprobs"),
+        *("top_logprobs", "truncation"),
     }
 )
 

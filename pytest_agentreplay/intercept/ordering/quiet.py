@@ -189,6 +189,10 @@ class Quiet:
         """Whether a loop has a timer that will go off."""
         return any(idle.timeout not in {None, math.inf} for idle in self.loops.values())
 
+    def is_active(self) -> bool:
+        """Whether a timer will go off, or a thread or job is at work."""
+        return self.has_timers() or find_at_work(self._activity, self.list_held_threads())[0]
+
     def find_wait(self, gap: float, futures: Collection[object]) -> float | None:
         """Return the seconds until another look at a call that may still come; None when nothing can bring it.
 

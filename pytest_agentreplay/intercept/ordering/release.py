@@ -8,7 +8,8 @@ A call that is made (`ask`) waits for its answer (`wait`, `wait_in_thread`) as i
 3. `_find_awaited`: nobody waits for this event, or a call that had been made by then is missing. `_find_wait` says how
    long something may still bring it: a thread or job at work (`WORKING`), a timer that was due by then (`GRACE`), a
    task that waits for something unknown (`SILENCE`). When nothing can, `_handle_stall` ends the test; where only a call
-   is missing that was made beside it, the schedule goes on without it.
+   is missing that was made beside it, the schedule goes on without it. Where `look_ahead` allows it, what was asked for
+   is handed over although the call before it is overdue: what comes next shows whether that comes later or never.
 4. `_find_too_early`: somebody waits in the same loop who had asked only after this event. `_end_test` ends the test.
 5. `_hand_over`: the event has come, its waiter is let go, and all begins anew.
 
@@ -18,7 +19,7 @@ Invariants:
 - The order depends on what the program does, never on how long it takes: limits count the time in which the process is
   idle (`quiet.IdleTime`), so neither a slow machine nor a debugger makes a stall.
 - A call is handed the answer that its schedule names, or the test ends with a divergence that names both sides; nothing
-  is answered by a guess. With `loose` what was asked for is handed over instead.
+  is answered by a guess. With `loose`, or while a call is overdue, what was asked for is handed over instead.
 - Who waits for a call that never ended when recorded waits to be given up; where nothing is left that could do it, the
   test ends (`_give_up`).
 - All state is kept under one lock, and no code of the program runs while it is held.
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.session.session_parts import Ending
 
     Explain = Callable[[Call, Exchange, Exchange | None], Divergence]
+    LookAhead = Callable[[Call, Exchange, Exchange, str], bool]
 
 # What is waited for of a call that never ended.
 NEVER = END + 1
@@ -129,6 +131,7 @@ class ReleaseQueue(AnswerOrder):
 
     `explain` gives the divergence for a call, recorded as its first exchange, that came or waits before the second;
     without a second it waits for an answer that never came.
+    `look_ahead` says of such a call, with the agent's line, whether it is answered first, since the test fails anyway.
     `loose` hands over what has been asked for where the recorded order cannot be kept, and names no one.
     `waits` lets answers take as long as they took.
     """
@@ -143,6 +146,7 @@ class ReleaseQueue(AnswerOrder):
         *,
         loose: bool = False,
         waits: bool = False,
+        look_ahead: LookAhead = lambda *_: False,
     ) -> None:
         """Nothing is watched before somebody waits."""
         self.schedule = schedule
@@ -150,6 +154,7 @@ class ReleaseQueue(AnswerOrder):
         self._test = test
         self._explain = explain
         self._loose = loose
+        self._look_ahead = look_ahead
         self._waits = waits
         self._lock = threading.RLock()
         self._lookout: Waiter | None = None
@@ -157,6 +162,7 @@ class ReleaseQueue(AnswerOrder):
         self._endless: dict[int, Waiter] = {}  # those that wait to be given up
         self._early: list[Waiter] = []
         self._overtaking: list[Overtaking] = []
+        self._overdue: set[int] = set()
         self._disturbed = False
         self._made: dict[int, float] = {}
         self._divergence: Divergence | None = None
@@ -513,6 +519,8 @@ class ReleaseQueue(AnswerOrder):
 
     def _find_wait(self, awaited: ReleaseEvent) -> float | None:
         """Seconds for which it is worth waiting for `awaited` until another look; None when nothing can bring it."""
+        if awaited.start in self._overdue:
+            return None
         return self.quiet.find_wait(self._compute_gap(awaited.at), self._list_futures())
 
     def _compute_gap(self, at: int) -> float:
@@ -538,13 +546,17 @@ class ReleaseQueue(AnswerOrder):
 
     def _handle_stall(self, event: ReleaseEvent) -> None:
         """Nothing can bring what is next: say so, or where that is allowed go on with what was asked for."""
-        if not self._loose:
+        if not self._loose and event.start not in self._overdue:
             expected = self.schedule.exchanges[event.start]
             # Of agents beside each other the one that has left a call out is to be reported, where it waits too.
             shared = self._count_shared_lanes
             first = min(self._waiting.values(), key=lambda waiter: (-shared(waiter, expected), waiter.start))
-            self._end_test(first, expected, self._describe_timers())
-            return
+            mine, line = self.schedule.exchanges[first.start], find_line(first.walk_frames(), self._test.root)
+            # A program that is at work, or has a timer, may go on without end, or bring it in its own time.
+            if self.quiet.is_active() or not self._look_ahead(first.call, mine, expected, line):
+                self._end_test(first, expected, self._describe_timers())
+                return
+            self._overdue.add(event.start)
         for other in self.schedule.events:
             waiting = self._waiting.get(other.start)
             if waiting is not None and self.schedule.released(other.start) < other.chunks:

@@ -84,6 +84,21 @@ class Program:
     async def sequence(self):
         await (in_turn if self.now else at_once)("a", "b", "c")
 
+    async def dropped(self):
+        await at_once(*("ac" if self.now else "abc"))
+
+    async def dropped_and_told(self):
+        await ask(str(await at_once(*("ac" if self.now else "abc"))))
+
+    async def dropped_and_failed(self):
+        assert len(await at_once(*("ac" if self.now else "abc"))) == 3
+
+    async def dropped_and_polled(self):
+        """Looks for what the dropped call brings, without end."""
+        await at_once(*("ac" if self.now else "abc"))
+        while self.now:  # noqa: ASYNC110  nobody says when to look
+            await asyncio.sleep(0.01)
+
     async def timeout(self):
         try:
             await asyncio.wait_for((in_turn if self.now else at_once)("a", "b", "c"), 2)
@@ -190,10 +205,14 @@ TOO_EARLY = f"{B} came before {A}, which is recorded first"
 GIVEN_UP = "is waited for; it was given up when recorded"
 TOLD = {
     "sequence": f"[AR-ORDER] call 1/3: {NOT_CALLED}",
+    "dropped": f"[AR-MISSING] call 2/3: {NOT_CALLED}",
+    "dropped_and_told": f"[AR-MISSING] call 2/4: {NOT_CALLED}",
+    "dropped_and_failed": f"[AR-MISSING] call 2/3: {NOT_CALLED}",
+    "dropped_and_polled": f"[AR-MISSING] call 2/3: {NOT_CALLED}",
     "timeout": f"[AR-ORDER] call 1/3: {NOT_CALLED}",
     "inline": "[AR-EXTRA] after call 301/301: one call more than recorded, tool ask",
     "pool": f"[AR-ORDER] call ?/3: {NOT_CALLED.replace('tool ask', 'tool work')}",
-    "slow_child": f"[AR-ORDER] call 1/2: {C} is not called, but was answered before {LONG}",
+    "slow_child": f"[AR-MISSING] call 2/2: {C} is not called, but was answered before {LONG}",
     "timed_out_on_trio": f"[AR-EXTRA] call 1/1: tool ask_trio {GIVEN_UP}",
     "half_a_stream": f"[AR-EXTRA] turn 1/1: model m-1 {GIVEN_UP}",
     "in_a_thread": "[AR-EXTRA] call 1/1: tool work is waited for; it had no answer when the recorded run ended",

@@ -51,8 +51,8 @@ def test_itself(agentreplay):
     net.ask("hello")
     subprocess.run(["git", "--version"], capture_output=True)
 """
-FREEZE = "add the function around it to agentreplay_tools: "
-SPLIT = "move it into a function of its own, and add that to agentreplay_tools: your.module.function"
+FREEZE = "add the function around it to agentreplay_tools, and record again: "
+SPLIT = "move it into a function, add that to agentreplay_tools, and record again: your.module.function"
 
 
 def test_the_function_to_freeze_is_the_one_that_made_no_recorded_call(shared_project):

@@ -30,6 +30,14 @@ def test_prompt_swallowed(agentreplay, monkeypatch):
     except:
         pass
 
+def test_edited_later(agentreplay):
+    agent.lookup_order("A-1")
+    agent.ask([{"role": "system", "content": "Comment in one line."}])
+
+def test_state_of_a_tool(agentreplay):
+    agent.lookup_order("A-1")
+    agent.ask([{"role": "system", "content": f"{0 if NOW else 1} orders were read."}])
+
 def test_watched(agentreplay):
     headers = {"openai-organization": "org-b" if NOW else "org-a"}
     agent.httpx2.post(os.environ["MODEL_URL"] + "/v1/things", json={"messages": []}, headers=headers)
@@ -92,6 +100,7 @@ def test_each_divergence_is_named_at_its_turn_and_beside_an_error_stands_how_far
     project = shared_project()
     project.furnish(TESTS)
     passed(project.record(COLUMNS="160"))
+    project.edit("test_shop.py", "in one line", "in two lines")
     done = project.offline("-p", "xdist.plugin", "-n", "2", "--show-capture=no", PROGRAM="changed", COLUMNS="160")
     assert done.returncode == 1
     said = summary(done)
@@ -101,6 +110,9 @@ def test_each_divergence_is_named_at_its_turn_and_beside_an_error_stands_how_far
     assert codes.pop("arguments").startswith("[AR-ARGS]")
     assert "A-17 -> a-17" in reports["arguments"].replace('"', "")
     assert {codes.pop(name) for name in ("prompt", "prompt_swallowed")} == {"[AR-PROMPT] turn 1/3"}
+    assert {codes.pop(name) for name in ("edited_later", "state_of_a_tool")} == {"[AR-PROMPT] turn 1/1"}
+    assert "likely cause the prompt was edited: test_shop.py holds the words of now" in reports["edited_later"]
+    assert "likely cause state that a frozen tool changes" in reports["state_of_a_tool"]
     told = reports["prompt"] + reports["prompt_swallowed"]  # of one change, the second points to the first
     assert re.search(r"brief.* short.* pytest --snapshot-record test_shop.py::test_prompt", told)
     assert {name: code.partition("]")[0] for name, code in codes.items()} == dict.fromkeys(MISSING, "[AR-MISSING")
