@@ -105,8 +105,8 @@ def base_urls(root: Path) -> dict[str, str]:
 
 
 def imported_packages(project: ProjectModules) -> list[str]:
-    """Return the installed distributions that the modules and tests of a project import."""
-    imported = {path.partition(".")[0] for path in project.imported if project.owner(path) is None}
+    """Return the installed distributions that a project imports, also one that another needs (`agno.models.openai`)."""
+    imported = {part for path in project.imported if project.owner(path) is None for part in path.split(".")}
     return sorted({name for top, names in packages_distributions().items() if top in imported for name in names})
 
 

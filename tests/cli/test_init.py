@@ -528,7 +528,7 @@ def test_the_workflow_installs_what_the_project_declares_from_where_it_has_it(ro
 
 @pytest.mark.usefixtures("in_git")
 def test_the_workflow_installs_what_is_imported_where_nothing_is_declared(root, typed):
-    put(root, "server.py", "import os, agent, not_installed\nimport httpx\n")
+    put(root, "server.py", "import os, agent, not_installed\nfrom some.models.httpx import Chat\n")
     put(root, "tests/test_a.py", "import pytest, yaml\n")
     assert typed("init", "--yes").code == DONE
     assert "      - run: pip install PyYAML httpx pytest frozen-agentreplay\n" in (root / WORKFLOW).read_text(

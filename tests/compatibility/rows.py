@@ -107,6 +107,10 @@ CLIENTS = (
 )
 FRAMEWORKS = "tests/plugin/tools/test_framework_tools.py"
 AGENTS = ("langgraph", "openai-agents", "pydantic-ai-slim", "smolagents")
+EXAMPLES = (
+    *("agno", "haystack-ai", "semantic-kernel", "dspy", "mirascope", "instructor"),
+    *("celery", "temporalio", "playwright", "openai"),
+)
 
 VERSIONS = (
     version("Python 3.11", shown="pytest"),
@@ -144,6 +148,12 @@ VERSIONS = (
         env="toolkits",
         module="tests/plugin/tools/test_named_framework_tools.py",
         shown=("strands-agents", "autogen-agentchat", "google-adk"),
+    ),
+    Row(
+        "libraries, workers and browsers without a patch",
+        env="examples",
+        module="tests/docs/test_sdk_examples.py",
+        shown=EXAMPLES,
     ),
     Row("MCP SDK 1", env="lastyear", module="tests/plugin/mcp/test_mcp.py", shown=("mcp",)),
     Row("MCP SDK 2", env="frameworks", module="tests/plugin/mcp/test_mcp.py", shown=("mcp",)),

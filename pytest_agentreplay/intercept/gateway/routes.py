@@ -38,7 +38,7 @@ class Provider:
 PROVIDERS: tuple[Provider, ...] = (
     Provider(
         "openai",
-        r"/(?:chat/completions|responses|completions|embeddings|models(?!/[^/]+:)|images|audio|moderations|files|batches"
+        r"/(?:chat/completions|responses|completions|embeddings|models(?!/[^/]+:\w+Content)|images|audio|moderations|files|batches"
         r"|conversations|vector_stores|assistants|threads)\b",
         (("OPENAI_API_KEY", DUMMY),),
     ),
