@@ -159,13 +159,18 @@ class InProcessRun(ReplaySession):
     def list_functions(self) -> JsonObject:
         """Return the recorded tools that are functions: nobody gives a runner its tools.
 
-        A run that does not say which are functions has none where a framework may be in use, which calls its own tools.
+        In a run that does not say which are functions, all are, unless a framework may call its own tools: where one is
+        imported nothing is known, and where one is installed a tool is a function if the project has one of its name.
         """
-        run = self.snapshot.run
-        functions = table(run.header.kit, "functions")
-        if functions or self.settings.children or may_have_framework(run):
+        run, root = self.snapshot.run, str(self.place.root)
+        functions, frameworks = table(run.header.kit, "functions"), list_frameworks(run)
+        if functions or self.settings.children or not sys.modules.keys().isdisjoint(frameworks):
             return functions
-        return {x.call.name: "" for x in top_level(run) if isinstance(x.call, ToolCall) and x.call.boundary == "tool"}
+        from pytest_agentreplay.runs.replay_kit import find_candidates
+
+        names = {x.call.name for x in top_level(run) if isinstance(x.call, ToolCall) and x.call.boundary == "tool"}
+        installed = any(find_spec(library.partition(".")[0]) for library in frameworks)
+        return {name: "" for name in sorted(names) if not installed or find_candidates(name, root)}
 
     def run(self) -> Run:
         """The run of now: the calls as they were made, with what was served."""
@@ -285,12 +290,11 @@ class InProcessRun(ReplaySession):
         return name, self.redaction.redact_text(str(failure))
 
 
-def may_have_framework(run: Run) -> bool:
-    """Return whether a library is installed that calls tools itself, and is intercepted; an SDK for its API alone."""
+def list_frameworks(run: Run) -> list[str]:
+    """Return the modules of libraries that call tools themselves and are intercepted; of an SDK for its API alone."""
     providers = " ".join(READER.read_call(x.call).provider for x in run.exchanges)
-    modules = {library.partition(".")[0]: module for library, module in registry.ACTIVE_PATCHES.items()}
-    libraries = [name for name, module in modules.items() if CALLS_TOOLS.search(module)]
-    return any(find_spec(name) is not None for name in libraries if CLIENTS.get(name, "") in providers)
+    libraries = [library for library, module in registry.ACTIVE_PATCHES.items() if CALLS_TOOLS.search(module)]
+    return [library for library in libraries if CLIENTS.get(library.partition(".")[0], "") in providers]
 
 
 def finite(value: Any) -> Any:

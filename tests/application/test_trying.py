@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import ModuleType
 
 import pytest
 
@@ -142,7 +144,7 @@ def test_the_same_body_is_the_same_call_to_another_host(tmp_path):
 
 
 @pytest.mark.parametrize("half", ["observed", "desired"])
-@pytest.mark.parametrize("said", ["functions", "nothing", "a framework"])
+@pytest.mark.parametrize("said", ["functions", "nothing", "a framework", "a framework that is installed alone"])
 def test_a_recorded_tool_that_nobody_names_any_more_does_not_run(tmp_path, monkeypatch, half, said):
     """Of a run that does not say so, what a framework may intercept by itself is known only when it has run."""
     ran, run = [], run_of()
@@ -151,6 +153,12 @@ def test_a_recorded_tool_that_nobody_names_any_more_does_not_run(tmp_path, monke
         kit["functions"] = {"lookup_order": "shop.lookup_order"}
     if said == "a framework":
         monkeypatch.setitem(registry.ACTIVE_PATCHES, "pytest", "their_package.patches")
+    if said == "a framework that is installed alone":
+        monkeypatch.setitem(registry.ACTIVE_PATCHES, "pytest.tools_not_imported", "their_package.patches")
+        clerk = ModuleType("clerk")
+        clerk.__file__ = str(tmp_path / "clerk.py")
+        exec(compile("def lookup_order(order_id): ...", clerk.__file__, "exec"), vars(clerk))
+        monkeypatch.setitem(sys.modules, "clerk", clerk)
     run = replace(run, header=replace(run.header, kit=kit))
     monkeypatch.setitem(Shop.call.__globals__["TOOLS"], "lookup_order", lambda order_id: ran.append(order_id) or "gone")
     evidence = tried(tmp_path, run, agent(), half=half, given={"tools": ()})
