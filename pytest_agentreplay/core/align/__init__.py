@@ -205,19 +205,14 @@ class _RunComparison:
 
     def other(self, x: Item, y: Item) -> Divergence:
         """One call in the place of another."""
+        lines = [format_line(item.exchange.call, self.reader) for item in (x, y)]
         return self.recorded.make_divergence(
             Kind.TOOL,
             f"{self.now.name(y.exchange.call)} called instead of {self.recorded.name(x.exchange.call)}",
             x.exchange,
             recorded=x.exchange,
             now=y.exchange.call,
-            differences=(
-                Difference(
-                    "call",
-                    format_line(x.exchange.call, self.reader),
-                    format_line(y.exchange.call, self.reader),
-                ),
-            ),
+            differences=(Difference("call", *lines),),
             cause="the model's reply before it is the same, so the code after that reply chose otherwise",
         )
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.backends.backend import Moment, Refused, Replayed
 from pytest_agentreplay.core.backends.call_index import CallIndex
-from pytest_agentreplay.core.divergence import Divergence
+from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.frames import connections
 from pytest_agentreplay.core.model import FrameCall, HttpCall, ToolCall
 from pytest_agentreplay.core.release_order import above
@@ -115,7 +115,7 @@ class ReplayBackend:
                 return Refused(self.divergence)
             answer = self._find(call, moment) or self._answer_unrecorded(call, moment)
             if self.ahead is not None and (isinstance(answer, Divergence) or answer.start in self.ahead.skipped):
-                return Refused(self._explain_ahead(answer if not isinstance(answer, Divergence) else None))
+                return Refused(self._explain_ahead(answer))
             if isinstance(answer, Divergence):
                 return Refused(answer)
             early: Callable[[str], object] | None = None
@@ -169,17 +169,27 @@ class ReplayBackend:
             and diagnose.is_one_lane(self._make_progress(()), [*left.values(), match])
         )
 
-    def _explain_ahead(self, came: Exchange | None) -> Divergence:
-        """What a call was that came too early, now that `came` was called after it, or (None) nothing of that kind."""
+    def _explain_ahead(self, came: Exchange | Divergence | None) -> Divergence:
+        """What a call was that came too early, now that `came` was called after it, or (None) nothing of that kind.
+
+        A `Divergence` is one that is not recorded here. It shows that a call under way at once was left out only where
+        it stands in the place of that one, or of one that was made above its lane.
+        """
         from pytest_agentreplay.core import diagnose
 
         ahead, self.ahead = self.ahead, None
         assert ahead is not None
-        progress, left_out = self._make_progress(ahead.done), came is None
+        progress = self._make_progress(ahead.done)
         if ahead.awaits is not None:
-            divergence = diagnose.explain_stall(progress, ahead.call, ahead.match, ahead.awaits, came=not left_out)
+            is_late: bool | None = came is not None
+            if isinstance(came, Divergence):
+                place = None if came.kind is Kind.EXTRA else came.recorded
+                lanes = {ahead.awaits.lane, *above(ahead.awaits.lane)}
+                is_late = False if place is not None and place.lane in lanes else None
+            divergence = diagnose.explain_stall(progress, ahead.call, ahead.match, ahead.awaits, came=is_late)
         else:
-            divergence = diagnose.explain_order(progress, ahead.call, ahead.match, came=came, left_out=left_out)
+            later = came if not isinstance(came, Divergence) else None
+            divergence = diagnose.explain_order(progress, ahead.call, ahead.match, came=later, left_out=later is None)
         return replace(divergence, origin=ahead.origin)
 
     def _settle_ahead(self) -> None:

@@ -12,12 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.diagnose.missing_calls import explain_missing, explain_stop
-from pytest_agentreplay.core.diagnose.progress import (
-    ReplayProgress,
-    explain_arguments,
-    format_line,
-    format_lines,
-)
+from pytest_agentreplay.core.diagnose.progress import ReplayProgress, explain_arguments, format_line, format_lines
 from pytest_agentreplay.core.diff.texts import apart, excerpt, hunk
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.core.matching.address import authority
@@ -74,12 +69,7 @@ def _explain_miss(progress: ReplayProgress, call: Call, here: str) -> Divergence
 
 
 def explain_order(
-    progress: ReplayProgress,
-    call: Call,
-    match: Exchange,
-    *,
-    came: Exchange | None = None,
-    left_out: bool = False,
+    progress: ReplayProgress, call: Call, match: Exchange, *, came: Exchange | None = None, left_out: bool = False
 ) -> Divergence:
     """Why `call`, recorded as `match`, comes too early: calls that had ended before it began were not made.
 
@@ -106,12 +96,7 @@ def is_one_lane(progress: ReplayProgress, exchanges: Collection[Exchange]) -> bo
 
 
 def explain_service(
-    progress: ReplayProgress,
-    call: Call,
-    match: Exchange,
-    *,
-    meant: str | None,
-    instead: str | None,
+    progress: ReplayProgress, call: Call, match: Exchange, *, meant: str | None, instead: str | None
 ) -> Divergence:
     """Why `call` is not `match`: it goes to another local service.
 
