@@ -160,3 +160,28 @@ def test_a_value_that_is_a_secret_itself_is_read_as_its_placeholder():
         payload = next(iter(frozen["v"].values()))
         made = redaction(payload if isinstance(payload, str) else payload[0])
         assert load(sealed(made, ToolCall("t"), ToolReply(frozen)).value) == {"v": "[[redacted:key:1]]"}
+
+
+@pytest.mark.parametrize("way", ["request", "reply", "arguments", "result"])
+def test_a_recording_in_which_redaction_takes_more_than_it_has_found_is_refused_and_kept(way, monkeypatch):
+    tree = {"messages": [{"content": f"use {KEY}"}, {"content": "please refund Q100"}]}
+    body = json.dumps(tree).encode()
+    calls = {
+        "request": (HttpCall("POST", "https://api.test/v1/x", body=Body(body)), HttpReply(204)),
+        "reply": (POST, reply(body)),
+        "arguments": (ToolCall("shop.ask", tree), ToolReply(None)),
+        "result": (ToolCall("shop.ask"), ToolReply(tree)),
+    }
+    assert sealed(redaction(), *calls[way]) is not None
+
+    def taken(_, data, __):
+        at = data.find(b"please")
+        return [(at, at + 6, b"")] if at >= 0 else []
+
+    monkeypatch.setattr(Redaction, "_scattered", taken)
+    made = redaction()
+    with pytest.raises(
+        Leak, match=r"redaction has changed more than the secrets in the (request|reply|arguments) (to|of)"
+    ):
+        sealed(made, *calls[way])
+    assert json.loads(final_scan.rest(made, Run(Header("test_x.py::test"), (Exchange(POST, None, 1, None),))))

@@ -11,11 +11,12 @@ from __future__ import annotations
 import functools
 import json
 import operator
+import re
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall, ToolReply, WireCall
+from pytest_agentreplay.core.model import FrameCall, FramesReply, HttpCall, HttpReply, ToolCall, ToolReply, WireCall
 from pytest_agentreplay.core.redaction import headers as header_rules
 from pytest_agentreplay.core.redaction.channels import gathered, shape_of
 from pytest_agentreplay.core.redaction.detecting import REACH, Detector, by_rule, certain, united
@@ -38,6 +39,7 @@ from pytest_agentreplay.core.redaction.placeholders import (
 from pytest_agentreplay.core.redaction.policy import PERSONAL, PLAIN, broken
 from pytest_agentreplay.core.redaction.rewriting import Rewriting, StreamFinders, find_joined, may_hold_marks, torn
 from pytest_agentreplay.core.redaction.secret_names import CATEGORY, is_stand_in, strength
+from pytest_agentreplay.core.redaction.untouched import is_untouched, trees_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -87,6 +89,9 @@ class Redaction:
         self._remembering = Remembering(self._both)
         self._clean: set[tuple[str, Headers, int]] = set()
         self._began: int | None = None
+        self._stands_in = re.compile(self._placeholders.pattern.pattern + rb"|\{\{!*[a-z][a-z0-9_:#-]*\}\}")
+        self.touched: list[str] = []
+        """Where redaction has changed more than it has found: a recording with such a place is not written."""
         self._hits: dict[str, int] = {}
         self._kept: Counter[str] = Counter()
         kinds: Any = {"named": self._named, "placed": self._placed if policy.paths else None}
@@ -213,16 +218,38 @@ class Redaction:
         if isinstance(call, ToolCall):
             arguments, facts = self._veiled(call.arguments), self._veiled(call.facts)
             is_veiled = arguments is not call.arguments or facts is not call.facts
-            return self._inward.call(replace(call, arguments=arguments, facts=facts) if is_veiled else call)
+            kept = self._inward.call(replace(call, arguments=arguments, facts=facts) if is_veiled else call)
+            self._compare(call, kept, f"the arguments of {call.name}")
+            return kept
         if (call.url, call.headers, self._known.generation) in self._clean:
-            return self._inward.call_body(call)
+            same = self._inward.call_body(call)
+            self._compare(call, same, f"the request to {call.url}")
+            return same
         stored = self._inward.call(self._url(call))
         assert isinstance(stored, WireCall)
+        self._compare(call, stored, f"the request to {stored.url}")
         if stored.url == call.url and stored.headers is call.headers and len(self._clean) < MEMO:
             self._clean.add((call.url, call.headers, self._known.generation))
         return stored
 
-    def redact_outcome(self, call: Call, outcome: Outcome) -> Outcome:  # noqa: ARG002  Scrub: rules by call come with policies
+    def _compare(self, before: Call | Outcome, after: Any, place: str) -> None:
+        """Note the place of a value that has changed in more than what was found in it."""
+        pair: tuple[Json, Json] = None, None
+        match before:
+            case ToolCall():
+                pair = before.arguments, after.arguments
+            case ToolReply():
+                pair = before.value, after.value
+            case HttpCall() | FrameCall() | HttpReply() if after.body is not before.body:
+                pair = trees_of(before.body.data, after.body.data)
+        if not is_untouched(*pair, self._stands_in, self._is_known):
+            self.touched.append(place)
+
+    def _is_known(self, part: bytes) -> bool:
+        """Return whether a text is a part of a known value, as a list may hold it."""
+        return any(part in secret.raw for secret in self._known.secrets)
+
+    def redact_outcome(self, call: Call, outcome: Outcome) -> Outcome:
         """The outcome as it may be stored."""
         if isinstance(outcome, HttpReply | FramesReply):
             for value in header_rules.set_cookies(outcome.headers):
@@ -233,7 +260,9 @@ class Redaction:
             value, items, sent = map(self._veiled, given)
             if (value, items, sent) != given:
                 outcome = replace(outcome, value=value, items=items, sent=sent)
-        return self._inward.outcome(outcome)
+        kept = self._inward.outcome(outcome)
+        self._compare(outcome, kept, f"the reply of {call.name if isinstance(call, ToolCall) else call.url}")
+        return kept
 
     def reveal(self, outcome: Outcome) -> Outcome:
         """A stored outcome as it is served: today's places in the marks' stead."""

@@ -17,10 +17,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from pytest_agentreplay.core.redaction.encodings import View, unescaped_view
@@ -72,12 +71,14 @@ class Node:
 
     below: dict[Any, Node] = field(default_factory=dict)
     pieces: list[ChannelPiece] = field(default_factory=list)
+    holds_parts: bool = False
 
     def child(self, name: Any) -> Node:
         """The path of a member."""
         node = self.below.get(name)
         if node is None:
-            node = self.below[name] = Node()
+            is_part = isinstance(name, bytes) and _PARTS.search(name) is not None
+            node = self.below[name] = Node(holds_parts=self.holds_parts or is_part)
         return node
 
     def walk(self) -> Iterator[Node]:
@@ -193,14 +194,14 @@ def channels(data: bytes, records: Records) -> Iterator[tuple[Channel, bool]]:
             continue
         labelled = [(piece, labels_of(piece)) for piece in pieces]
         several = list(apart(labelled))
-        yield pieces, not several and is_one_text(labelled)
-        yield from (([piece for piece, _ in channel], is_one_text(channel)) for channel in several)
+        yield pieces, not several and is_one_text(labelled, node.holds_parts)
+        yield from (([piece for piece, _ in channel], is_one_text(channel, node.holds_parts)) for channel in several)
 
 
 def apart(labelled: list[Labelled]) -> Iterator[list[Labelled]]:
     """The channels that take turns or follow each other at one path; nothing where there is only one."""
     told = [labels for _, labels in labelled]
-    every = [*dict.fromkeys(key for labels in told for key in labels)]
+    every = [*dict.fromkeys(chain.from_iterable(told))]
     done: set[frozenset[Any]] = set()
     for tells in (is_of_channel, comes_back):
         keys = [key for key in every if tells(key, told)]
@@ -211,12 +212,11 @@ def apart(labelled: list[Labelled]) -> Iterator[list[Labelled]]:
         yield from (channel for channel in split.values() if len(channel) > 1)
 
 
-def is_one_text(labelled: list[Labelled]) -> bool:
-    """Return whether the pieces of a channel are parts of one text."""
+def is_one_text(labelled: list[Labelled], named: bool) -> bool:
+    """Return whether the pieces of a channel are parts of one text; where they are `named` so, they are."""
     pieces, told = [piece for piece, _ in labelled], [labels for _, labels in labelled]
-    if any(isinstance(name, bytes) and _PARTS.search(name) for name in (pieces[0].name, *told[0].values())):
-        every = {key for labels in told for key in labels}
-        return not any(is_of_channel(key, told, least=1) for key in every)
+    if named or any(isinstance(label, bytes) and _PARTS.search(label) for label in told[0].values()):
+        return not any(is_of_channel(key, told, counts=True) for key in dict.fromkeys(chain.from_iterable(told)))
     spaced = sum(piece.text[-1:] == b" " or after.text[:1] == b" " for piece, after in pairwise(pieces))
     return spaced > 1 and 3 * spaced >= len(pieces) - 1
 
@@ -233,15 +233,15 @@ def labels_of(piece: ChannelPiece) -> dict[tuple[int, Any], Any]:
     return labels
 
 
-def is_of_channel(key: Any, told: Iterable[dict[Any, Any]], least: int = 2) -> bool:
-    """Whether a label says by its name or place which channel a piece is of, and has several values, one `least` times.
+def is_of_channel(key: Any, told: Iterable[dict[Any, Any]], *, counts: bool = False) -> bool:
+    """Whether a label says by its name or place which channel a piece is of, and has several values.
 
-    One that has another value beside each piece counts the pieces.
+    One that has another value beside each piece `counts` if it is to; it may as well count the pieces.
     """
     if not isinstance(key[1], int) and _OF_CHANNEL.search(key[1]) is None:
         return False
-    counts = Counter(labels[key] for labels in told if key in labels)
-    return len(counts) > 1 and max(counts.values()) >= least
+    values = [labels[key] for labels in told if key in labels]
+    return 1 < len(set(values)) <= len(values) - (not counts)
 
 
 def comes_back(key: Any, told: Iterable[dict[Any, Any]]) -> bool:
@@ -354,8 +354,7 @@ class ChannelReader:
             elif sign in b"}]" and skipped:
                 skipped -= 1
             elif sign in b"{[":
-                name = b"" if key is None else text[key[0] : key[1]]
-                member, scope = top.member(text, key), Scope(top.scope, {b"": name})
+                member, scope = top.member(text, key), Scope(top.scope)
                 stack.append(_Open(member, scope, is_object=sign == 0x7B, positions=top.inside()))
             elif sign in b"}]":
                 if len(stack) > 1:

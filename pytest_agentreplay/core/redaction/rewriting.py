@@ -530,8 +530,10 @@ def find_joined(data: bytes, records: Records, finders: StreamFinders, depth: in
         if find is not None and is_one_text:
             hits = find(text)
         else:
-            open_ended = [] if find is None else [hit for hit in sure(text) if not runs_on(channel, starts, hit, sure)]
-            hits = [hit for hit in disjoint(exact(text), open_ended) if crosses(channel, starts, hit)]
+            hits = [hit for hit in (exact if find is None else sure)(text) if crosses(channel, starts, hit)]
+            if hits and find is not None:
+                open_ended = [hit for hit in hits if not runs_on(channel, starts, hit, sure)]
+                hits = [hit for hit in disjoint(exact(text), open_ended) if crosses(channel, starts, hit)]
         if find is not None and depth < DEEPEST and (again := inner_stream(text)) is not None:
             view, within = again
             inner = find_joined(view.text, within, finders, depth + 1)
