@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from pytest_agentreplay.case_files.scaffold import Scaffold, ScaffoldOptions
+    from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.core.redaction.policy import Policy
 
 MOST_NAMED = 3
@@ -96,7 +97,7 @@ def from_snapshot(
     source = CaseSource(
         id=run.header.test, fidelity=fidelity, imported=told.today, losses=tuple(texts(stated.get("losses")))
     )
-    ended = {name: review.redaction.redact_text(text) for name, text in (outcome or {}).items()}
+    ended: JsonObject = {name: review.redaction.redact_text(text) for name, text in (outcome or {}).items()}
     run = replace(run, header=replace(run.header, test=told.test, outcome=ended or run.header.outcome))
     missing = (*texts(stated.get("missing")), *texts(run.header.kit.get(CUT)))
     return scaffold(run, source, told, review.redaction, missing=missing)

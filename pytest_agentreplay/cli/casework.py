@@ -10,9 +10,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree as ET
 
 from pytest_agentreplay.cli.redacting import chosen_policy
 from pytest_agentreplay.cli.runs import find_test
@@ -198,17 +196,16 @@ def of_test(nodeid: str, options: argparse.Namespace, policy: Policy) -> Scaffol
 
 def find_failure(file: Path) -> dict[str, str]:
     """Return how the test of a snapshot fails in a replay, with the recorded requests; empty where it does not."""
-    with TemporaryDirectory() as folder, suppress(RunnerError):
+    with suppress(RunnerError):
         root, test = find_test(file)
-        report = Path(folder, "report.xml")
-        words = [typed(test), "--agentreplay-mode=model", f"--junitxml={report}"]
-        subprocess.run([sys.executable, "-m", "pytest", *words], cwd=root, capture_output=True, check=False)  # noqa: S603  a test of the user's
-        failure = ET.parse(report).find(".//failure") if report.is_file() else None  # noqa: S314  written by pytest
-        line = "" if failure is None else failure.get("message", "").partition("\n")[0]
-        if line and not line.startswith("[AR-"):
-            kind, colon, message = line.partition(": ")
+        command = [sys.executable, "-m", "pytest", typed(test), "--agentreplay-mode=model", "-rf", "--color=no"]
+        environ = os.environ | {"COLUMNS": "9999"}  # the summary has the first line of the message, cut at the width
+        done = subprocess.run(command, cwd=root, env=environ, capture_output=True, check=False)  # noqa: S603  a test of the user's
+        _, failed, rest = done.stdout.decode(errors="replace").rpartition(f"FAILED {test} - ")
+        if failed and not rest.startswith("[AR-"):
+            kind, colon, message = rest.splitlines()[0].partition(": ")
             if not colon or " " in kind:  # pytest leaves the class of a plain assertion out
-                kind, message = "AssertionError", line
+                kind, message = "AssertionError", rest.splitlines()[0]
             return {"status": "failed", "type": kind, "message": message}
     return {}
 

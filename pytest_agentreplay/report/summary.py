@@ -225,6 +225,7 @@ class SessionSummary:
         test: The node id, or the id of the fixture.
         file: The snapshot.
         code: The code of the finding that failed it; "" for none.
+        former: The id of the test that is gone and whose snapshot a finding offers; "" for none.
         failed: Whether the body failed by an error of its own.
         late: Whether the test asked for the fixture `agentreplay` while it ran.
         fixture: Name and scope of a fixture; None for a test.
@@ -244,6 +245,7 @@ class SessionSummary:
     test: str
     file: str = ""
     code: str = ""
+    former: str = ""
     failed: bool = False
     late: bool = False
     fixture: dict[str, str] | None = None

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.runs.run_session import Location
     from pytest_agentreplay.settings import Settings
 
+    Explain = Callable[[Divergence], tuple[Divergence, str]]
+
 RULES_FILE = "agentreplay-rules.json"
 
 
@@ -72,7 +74,7 @@ class UnusableSnapshotSession(OfflineSession):
         why: Divergence,
         *,
         at_once: bool = False,
-        explain: Callable[[Divergence], Divergence] | None = None,
+        explain: Explain | None = None,
         seed: int = 0,
     ) -> None:
         """`why` is reported at the first call; `explain` adds what is worth looking for only then."""
@@ -102,15 +104,16 @@ class UnusableSnapshotSession(OfflineSession):
         if divergence is None:
             return self.find_late_calls()
         if self._explain is not None:  # it reads other snapshots, which takes time: only where there is a refusal
-            divergence = self.backend.divergence = self._explain(divergence)
-            self._explain = None
+            divergence, former = self._explain(divergence)
+            self.backend.divergence, self._explain = divergence, None
+            self.summary = replace(self.summary, former=former)
         return self.describe_divergence(divergence, {"file": str(self.place.snapshot)})
 
 
 class UnrecordedFixtureSession(UnusableSnapshotSession):
     """A fixture without a snapshot, in a replay. Its calls are refused; all else runs as without the plugin."""
 
-    def __init__(self, place: Location, settings: Settings, explain: Callable[[Divergence], Divergence]) -> None:
+    def __init__(self, place: Location, settings: Settings, explain: Explain) -> None:
         """`explain` adds what is worth looking for at the first refusal."""
         missing = Divergence(Kind.NEW, "no snapshot is recorded for this fixture")
         # Most such fixtures never call a model: they start a database, and need the clock and the sockets for it.

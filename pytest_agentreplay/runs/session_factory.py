@@ -6,9 +6,11 @@ is paused, while the tests that share the fixture have sessions of their own.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import random
 import secrets
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,14 +19,15 @@ from pytest_agentreplay.core.kit import table
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import SnapshotEdited, SnapshotError, SnapshotMisplaced, SnapshotMissing
 from pytest_agentreplay.runs import pause_garbage_collection
-from pytest_agentreplay.store import files
+from pytest_agentreplay.store import files, reading
 from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from pytest_agentreplay.codec import Snapshot
-    from pytest_agentreplay.core.model import JsonObject
+    from pytest_agentreplay.core.model import Call, JsonObject
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.run_session import Location, RunSession
     from pytest_agentreplay.runs.unused_snapshots import Suite
@@ -75,9 +78,8 @@ def choose_session(
             recording.note(missing=True)
             return recording
         missing = Divergence(Kind.NEW, "no snapshot is recorded for this test")
-        return UnusableSnapshotSession(
-            place, settings, missing, explain=lambda divergence: add_former_name(divergence, place, store, suite)
-        )
+        explain = functools.partial(add_former_name, place=place, settings=settings, store=store, suite=suite)
+        return UnusableSnapshotSession(place, settings, missing, explain=explain)
     except SnapshotError as error:
         return UnusableSnapshotSession(place, settings, describe_unusable(error, place.test, suite), at_once=True)
     if settings.replay_until:
@@ -99,16 +101,35 @@ def choose_session(
     return ReplaySession(place, settings, snapshot, edited)
 
 
-def add_former_name(divergence: Divergence, place: Location, store: Store, suite: Callable[[], Suite]) -> Divergence:
-    """Return the divergence of a missing snapshot, with the one that may be the test's own under its former name."""
-    former = suite().find_former(place.test, store.around(place.root / place.test.partition("::")[0]))
+def add_former_name(
+    divergence: Divergence, place: Location, settings: Settings, store: Store, suite: Callable[[], Suite]
+) -> tuple[Divergence, str]:
+    """Return the divergence of a missing snapshot, and the former name of the test, whose snapshot it offers, or ""."""
+    from pytest_agentreplay.runs.offline_session import make_matching
+
+    matching, now = make_matching(place, settings), divergence.now
+
+    def begins_alike(file: Path) -> bool:
+        call = read_first_call(file)
+        return call is not None and now is not None and matching.key_alone(call) == matching.key_alone(now)
+
+    snapshots = store.around(place.root / place.test.partition("::")[0])
+    former = suite().find_former(place.test, snapshots, begins_alike)
     if former is None:
-        return divergence
+        return divergence, ""
     from pytest_agentreplay.runs.unused_snapshots import move_command
 
     file, old = former
     detail = f"{format_path(file)} is that of {old}, which is gone: was it renamed?"
-    return replace(divergence, detail=(detail,), hints=(f"if it was renamed: {move_command(old, place.test)}",))
+    return replace(divergence, detail=(detail,), hints=(f"if it was renamed: {move_command(old, place.test)}",)), old
+
+
+@functools.lru_cache(maxsize=1024)
+def read_first_call(file: Path) -> Call | None:
+    """Return the first call of a snapshot near a test that has none; None where it cannot be read."""
+    with suppress(SnapshotError):
+        return next((exchange.call for exchange in reading.load(file).run.exchanges), None)
+    return None
 
 
 def describe_unusable(error: SnapshotError, test: str, suite: Callable[[], Suite]) -> Divergence:
@@ -163,9 +184,8 @@ def begin_fixture_session(
         elif missing:
             from pytest_agentreplay.runs.offline_session import UnrecordedFixtureSession
 
-            session = UnrecordedFixtureSession(
-                place, settings, lambda divergence: add_former_name(divergence, place, store, suite)
-            )
+            explain = functools.partial(add_former_name, place=place, settings=settings, store=store, suite=suite)
+            session = UnrecordedFixtureSession(place, settings, explain)
         else:
             session = choose_session(place, settings, store, suite)
             header = session.run().header

@@ -9,6 +9,7 @@ all tests were run (`find_limit`) ends the search.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +22,7 @@ from pytest_agentreplay.report.summary import CollectedSnapshots, UnusedSnapshot
 from pytest_agentreplay.store import files, layout, snapshots
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from pytest_agentreplay.report.summary import SessionSummary
     from pytest_agentreplay.store.snapshots import Store
@@ -147,20 +148,18 @@ def find_unused(
     return replace(
         unused,
         files=(*unowned,),
-        moves=(*find_moves(unowned, missing),),
+        moves=(*find_moves(unowned, summaries),),
         possible_moves=possible_moves,
         unreadable=unreadable,
     )
 
 
-def find_moves(unused: Sequence[tuple[str, str]], missing: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield old and new id of the unused snapshot that is nearest to each test without one, as its failure says too."""
-    left = dict(unused)
-    for new in missing:
-        pair = find_nearest(new, left.items())
-        if pair is not None:
-            del left[pair[0]]
-            yield pair[1], new
+def find_moves(unused: Sequence[tuple[str, str]], summaries: Sequence[SessionSummary]) -> Iterator[tuple[str, str]]:
+    """Yield old and new id of the unused snapshot that the failure of each test without one offers, and no other's."""
+    offers = Counter(summary.former for summary in summaries)
+    for summary in sorted(summaries, key=lambda summary: summary.test):
+        if offers[summary.former] == 1 and any(summary.former == test for _, test in unused):
+            yield summary.former, summary.test
 
 
 def write_unused(unused: UnusedSnapshots, into: str) -> None:
@@ -236,9 +235,20 @@ class Suite:
     modules: Mapping[str, object] = field(default_factory=dict)
     _there: dict[str, bool] = field(default_factory=dict)
 
-    def find_former(self, test: str, snapshots: Iterable[tuple[T, str]]) -> tuple[T, str] | None:
-        """Return the snapshot that is most likely that of `test` under its former name, of a test that is gone."""
-        return find_nearest(test, (pair for pair in snapshots if not self.has(pair[1])))
+    def find_former(
+        self, test: str, snapshots: Iterable[tuple[T, str]], begins_alike: Callable[[T], bool]
+    ) -> tuple[T, str] | None:
+        """Return the snapshot that is most likely that of `test` under its former name, of a test that is gone.
+
+        Those that begin with the call that `test` makes go first. None where another one of its file may be meant too.
+        """
+        gone = [pair for pair in snapshots if not self.has(pair[1])]
+        candidates = [pair for pair in gone if begins_alike(pair[0])] or gone
+        best = find_nearest(test, candidates)
+        if best is None or select_name(best[1]) == select_name(test):
+            return best
+        file = best[1].partition("::")[0]
+        return best if sum(old.partition("::")[0] == file for _, old in candidates) == 1 else None
 
     def has(self, test: str) -> bool:
         """Return whether the test is there. What a session over a part of the tests cannot tell is taken for there."""
@@ -270,6 +280,11 @@ class Suite:
     @cached_property
     def _files(self) -> frozenset[str]:
         return frozenset(test_id.partition("::")[0] for test_id in self.ids)
+
+
+def select_name(test: str) -> str:
+    """Return the parameters of a test, else its name without class and file: what stays when these are renamed."""
+    return test.partition("[")[2] or test.rpartition("::")[2]
 
 
 def has_attribute(thing: object, name: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 import functools
 import re
+from itertools import islice
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 
 _INDEX = re.compile(r"\[\d+\]")
+
+NESTED = 100
+"""Containers in a container of a closure that are looked at."""
 
 
 class ArgumentFreezing:
@@ -53,10 +57,11 @@ class ArgumentFreezing:
         self._holder = _holder(function)
         self._cells, self._closure = cells or {}, _Closure()
         self._frozen = self._read()
-        for call in [*_RUNNING] if self._cells else ():
-            call.compare()  # a call beside this one: what it has changed so far has just been read
-        if changed := {name for name, cell in self._cells.items() if any(map(CHANGED.of, _list_holders(cell)))}:
-            CHANGED.add(self._closure, changed)
+        if running := {
+            (*map(id, call._cells.values()),): call for call in reversed([*_RUNNING] if self._cells else [])
+        }:
+            for call in running.values():
+                call.compare()  # the first call of each closure beside this one: what it has changed was just read
             self._frozen = self._read()
 
     @property
@@ -100,6 +105,8 @@ class ArgumentFreezing:
         arguments, receiver = self._given
         frozen = read(arguments, receiver, content=content, hidden=self._hidden)
         if self._cells:
+            if changed := {name for name, cell in self._cells.items() if any(map(CHANGED.of, _list_holders(cell)))}:
+                CHANGED.add(self._closure, changed)
             vars(self._closure).update({name: factories.content(cell) for name, cell in self._cells.items()})
             closure = read({}, self._closure, content=content_in_closure)
             if (written := self._unless_empty(frozen.receiver)) is not None:
@@ -121,10 +128,10 @@ _RUNNING: dict[ArgumentFreezing, None] = {}
 
 
 def _list_holders(cell: CellType) -> tuple[Any, ...]:
-    """Return a cell, and the containers in it, which another cell may hold as well."""
+    """Return a cell, and the containers in it, of many the first ones, which another cell may hold as well."""
     value = factories.content(cell)
-    parts = [value, *(value.values() if isinstance(value, dict) else value if isinstance(value, list) else ())]
-    return (cell, *(part for part in parts if isinstance(part, list | dict | set)))
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return (cell, *(part for part in (value, *islice(parts, NESTED)) if isinstance(part, list | dict | set)))
 
 
 def receiver_of(function: Any) -> Any:

@@ -100,6 +100,35 @@ def test_the_failure_offers_the_move_and_the_move_is_enough(renaming):
     assert [re.match(r' *"(\w+)"', one)[1] for one, _ in moved] == ["test", "digest", "parts", "self"]
 
 
+CROSSED = """
+import pytest
+import agent
+
+@pytest.mark.parametrize("size", ["x", "y"])
+@pytest.mark.parametrize("order", ["1", "2"])
+def test_both(agentreplay, size, order):
+    agent.answer(f"Where is {order} in {size}?")
+
+@pytest.mark.parametrize("size", ["x", "y"])
+@pytest.mark.parametrize("order", ["1", "2"])
+def test_order(agentreplay, size, order):
+    agent.answer(f"Where is {order}?")
+"""
+
+
+def test_of_several_parameters_the_first_call_says_which_snapshot_is_meant_and_else_none_is_offered(shared_project):
+    project = shared_project()
+    project.furnish(CROSSED)
+    recorded(project)
+    project.server.stop()
+    size, order = CROSSED.splitlines()[4:6]
+    project.edit("test_shop.py", f"{size}\n{order}", f"{order}\n{size}")
+    done = project.replay()
+    pairs = [[f"test_shop.py::test_both[{a}-{b}]", f"test_shop.py::test_both[{b}-{a}]"] for a in "12" for b in "xy"]
+    assert sorted(offered(done)) == pairs
+    assert done.stdout.count("agentreplay mv") == 2 * len(pairs), "in its report, and in the footer"
+
+
 def test_the_file_was_renamed_and_one_command_moves_all_of_it(renaming):
     folder = renaming.root / "deeper"
     folder.mkdir()
