@@ -191,7 +191,7 @@ class Sleepers:
         until: When waiting for them ends.
     """
 
-    def __init__(self, activity: ThreadActivity, expected: Json = ()) -> None:
+    def __init__(self, activity: ThreadActivity, expected: Json = None) -> None:
         """`expected` comes from a snapshot."""
         self.expected = None if expected is None else set(texts(expected))
         self.until = 0.0
@@ -218,13 +218,14 @@ class Sleepers:
             if not is_waiting(thread):
                 label = running[thread].label if thread in running else None
                 names.add(label.name if label is not None else "main")
-        for loop in [loop for loop in self._activity.loops if getattr(loop, "_scheduled", None) and loop.is_running()]:
+        loops: list[Any] = [loop for loop in list(self._activity.loops) if loop.is_running()]
+        for loop in loops:
             # What a handle calls, CPython 3.11-3.14: https://github.com/python/cpython/blob/3.13/Lib/asyncio/events.py
             waiting = {task._fut_waiter: task for task in sys.modules["asyncio"].all_tasks(loop)}
-            for timer in [timer for timer in loop._scheduled if _is_soon(timer, loop)]:
+            for timer in [timer for timer in getattr(loop, "_scheduled", ()) if _is_soon(timer, loop)]:
                 name, task = getattr(timer._callback, "__qualname__", type(timer._callback).__qualname__), None
-                if name == "_set_result_unless_cancelled" and (task := waiting.get(timer._args[0])) is not None:
-                    name = task.get_coro().__qualname__
+                if name == "_set_result_unless_cancelled" and (task := waiting.get((timer._args or (None,))[0])):
+                    name = getattr(task.get_coro(), "__qualname__", "")
                 if TIMEOUTS.search(name):
                     timeout = min(timeout, timer.when() - loop.time())
                 elif task not in resting:
