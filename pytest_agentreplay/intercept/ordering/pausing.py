@@ -188,28 +188,30 @@ class Sleepers:
 
     Attributes:
         expected: Those that are not waited for, by the name of what they run; None where nobody is.
-        until: When waiting for them ends.
+        passed: For how many seconds the answer has waited, as far as somebody looked.
     """
 
     def __init__(self, activity: ThreadActivity, expected: Json = None) -> None:
         """`expected` comes from a snapshot."""
         self.expected = None if expected is None else set(texts(expected))
-        self.until = 0.0
+        self.passed = self._at = 0.0
         self._activity = activity
         self._answer: object = None
 
     def are_awaited(self, answer: object, resting: Collection[object]) -> bool:
         """Whether `answer` waits for one of them; it comes well before a timeout that could give it up."""
+        now = clocks.monotonic()
+        if self._answer is not answer:
+            self._answer, self.passed, self._at = answer, 0.0, now
+        # A slow or stopped machine does not use the time up.
+        self.passed, self._at = self.passed + min(now - self._at, 2 * LOOK), now
         if self.expected is None:
             return False
-        (names, timeout), now = self.find(resting), clocks.monotonic()
-        if self._answer is not answer:
-            self._answer, self.until = answer, now + SLEEP
-        self.until = min(self.until, now + timeout / 2)
+        names, timeout = self.find(resting)
         names -= self.expected
-        if now >= self.until:
+        if is_over := self.passed >= min(SLEEP, timeout):
             self.expected |= names
-        return bool(names) and now < self.until
+        return bool(names) and not is_over
 
     def find(self, resting: Collection[object]) -> tuple[set[str], float]:
         """Return their names, and the seconds until a timeout. `resting` are tasks and threads that wait otherwise."""
@@ -313,8 +315,8 @@ class Pausing(AnswerOrder):
         return bool(activity.working.keys() - {me} or activity.threads or me != activity.main_thread)
 
     def _is_awaited(self, intercepted: PendingCall) -> bool:
-        awaited, now = self._sleepers.are_awaited(intercepted, self._resting), self.now()
-        return awaited or (now < self._sleepers.until and self._others.are_at_work(self._resting, now))
+        awaited = self._sleepers.are_awaited(intercepted, self._resting)
+        return awaited or (self._sleepers.passed < SLEEP and self._others.are_at_work(self._resting, self.now()))
 
     def wait_in_thread(self, intercepted: PendingCall, chunks: int, *, at_once: bool = False) -> None:
         """Wait, in a thread that is about to get its answer."""
