@@ -75,6 +75,9 @@ TOLD = 0.001
 # does not wait for what slept beside answers when recorded, and for the rest only once in vain.
 SLEEP = 1.0
 
+# Timers of a loop that are looked at for it, nearly the next ones: a crowd of tasks must not make each answer slower.
+LOOKED_AT = 32
+
 # Names of timers that end a wait: of timeouts, and of `asyncio.sleep` as a task of its own.
 TIMEOUTS = re.compile("timeout|cancel|release_waiter|^sleep$", re.IGNORECASE)
 
@@ -222,12 +225,12 @@ class Sleepers:
                 names.add(label.name if label is not None else "main")
         loops: list[Any] = [loop for loop in list(self._activity.loops) if loop.is_running()]
         for loop in loops:
-            # What a handle calls, CPython 3.11-3.14: https://github.com/python/cpython/blob/3.13/Lib/asyncio/events.py
-            waiting = {task._fut_waiter: task for task in sys.modules["asyncio"].all_tasks(loop)}
-            for timer in [timer for timer in getattr(loop, "_scheduled", ()) if _is_soon(timer, loop)]:
+            # What a handle calls and what a future does, CPython 3.11-3.14: https://github.com/python/cpython/blob/3.13/Lib/asyncio/events.py
+            for timer in [timer for timer in getattr(loop, "_scheduled", [])[:LOOKED_AT] if _is_soon(timer, loop)]:
                 name, task = getattr(timer._callback, "__qualname__", type(timer._callback).__qualname__), None
-                if name == "_set_result_unless_cancelled" and (task := waiting.get((timer._args or (None,))[0])):
-                    name = getattr(task.get_coro(), "__qualname__", "")
+                if name == "_set_result_unless_cancelled" and timer._args and timer._args[0]._callbacks:
+                    task = getattr(timer._args[0]._callbacks[0][0], "__self__", None)
+                    name = getattr(task.get_coro(), "__qualname__", "") if hasattr(task, "get_coro") else name
                 if TIMEOUTS.search(name):
                     timeout = min(timeout, timer.when() - loop.time())
                 elif task not in resting:
