@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 import socket
 import sys
 import threading
@@ -55,7 +54,7 @@ from pytest_agentreplay.intercept.session.other_plugins import is_sending_traces
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import CodeType, FrameType
+    from types import CodeType, FrameType, ModuleType
 
     Listener = Callable[[str, tuple[Any, ...], FrameType | None], None]
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -142,22 +141,25 @@ def listen(events: frozenset[str], listener: Listener) -> None:
 
     frame_of, audited = sys._getframe, events
     if sys.version_info >= (3, 12):
+        if sys.version_info >= (3, 13):
+            import _interpreters as interpreters
+        else:
+            import _xxsubinterpreters as interpreters
         audited -= {INTERPRETER}
-        _tell_of(
-            listener, "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters", "create", INTERPRETER
-        )
+        _tell_of(listener, interpreters, "create", INTERPRETER)
     sys.addaudithook(hook)
     if sys.platform != "win32":  # which raises "_winapi.CreateProcess"
-        _tell_of(listener, "_posixsubprocess", "fork_exec", "fork_exec")
+        import _posixsubprocess
+
+        _tell_of(listener, _posixsubprocess, "fork_exec", "fork_exec")
     else:
         from asyncio.windows_events import IocpProactor
 
         tell_of_proactor(IocpProactor, listener)
 
 
-def _tell_of(listener: Listener, module: str, name: str, event: str) -> None:
+def _tell_of(listener: Listener, library: ModuleType, name: str, event: str) -> None:
     """Call `listener` with `event` before each call of a function in C."""
-    library = importlib.import_module(module)
     function = getattr(library, name)
 
     def listen_and_call(*args: Any, **kwargs: Any) -> Any:

@@ -227,7 +227,8 @@ class Sleepers:
         for loop in loops:
             # What a handle calls and what a future does, CPython 3.11-3.14: https://github.com/python/cpython/blob/3.13/Lib/asyncio/events.py
             for timer in [timer for timer in getattr(loop, "_scheduled", [])[:LOOKED_AT] if _is_soon(timer, loop)]:
-                name, task = getattr(timer._callback, "__qualname__", type(timer._callback).__qualname__), None
+                task: Any = None
+                name = getattr(timer._callback, "__qualname__", type(timer._callback).__qualname__)
                 if name == "_set_result_unless_cancelled" and timer._args and timer._args[0]._callbacks:
                     task = getattr(timer._args[0]._callbacks[0][0], "__self__", None)
                     name = getattr(task.get_coro(), "__qualname__", "") if hasattr(task, "get_coro") else name
