@@ -292,7 +292,8 @@ class Precedence:
         The last two come from a file: of them nothing is believed but numbers of calls that can have been so.
         """
         self._exchanges = tuple(exchanges)
-        self._open: dict[str, dict[int, Exchange]] = {}
+        self._open: dict[str, dict[int, tuple[Exchange, str]]] = {}
+        self._holding: set[int] = set()
         by_start = {x.start: x for x in self._exchanges if not x.abandoned and x.made is not None}
         self._after: dict[int, tuple[Exchange, ...]] = {}
         for start, others in after.items() if isinstance(after, dict) else ():
@@ -324,10 +325,15 @@ class Precedence:
         if x.lane in self._lanes:
             self._lanes[x.lane].answer(x)
 
-    def ask(self, x: Exchange) -> None:
-        """Note that `x` was asked for: until `hand` its caller waits."""
+    def ask(self, x: Exchange, lane: str) -> None:
+        """Note that `x` was asked for in `lane`: until `hand` its caller waits."""
         if x.made is not None and not x.abandoned:
-            self._open.setdefault(x.lane, {})[x.start] = x
+            self._open.setdefault(x.lane, {})[x.start] = x, lane
+
+    def hold(self, x: Exchange) -> None:
+        """Note that `x` is answered, but handed over only when nothing else can make a call: writes alone wait."""
+        self.answer(x)
+        self._holding.add(x.start)
 
     def hand(self, x: Exchange) -> None:
         """Note that the caller of `x` goes on."""
@@ -346,11 +352,7 @@ class Precedence:
         after = self._after.get(x.start)
         if after and not all(map(self.handed, after)):
             return True
-        if (
-            lane != x.lane
-            and x.lane in above(lane)
-            and any((y.made or 0) < x.start for y in self._open.get(x.lane, {}).values())
-        ):
+        if x.lane in above(lane) and any(y.start not in self._holding for y, _ in self._list_open(x)):
             return True
         own = self._lanes.get(x.lane)
         if own is not None and not own.answered_until(x.start):
@@ -360,6 +362,20 @@ class Precedence:
             if ended is not None and not ended.answered_until(moment):
                 return True
         return False
+
+    def list_overtaken(self, x: Exchange, lane: str) -> list[Exchange]:
+        """Return the calls due before `x` whose callers wait elsewhere, though one lane recorded them all.
+
+        That lane is now split: into lanes below it, or new ones of tasks. Which thread of a pool takes what is chance.
+        """
+        waiting = [(y, other) for y, other in self._list_open(x) if other != lane]
+        return [y for y, other in waiting if all(self._is_part(of, x.lane, y.suspended) for of in (lane, other))]
+
+    def _is_part(self, other: str, lane: str, task: bool) -> bool:
+        return lane in (other, *above(other)) or (task and other not in self._began)
+
+    def _list_open(self, x: Exchange) -> list[tuple[Exchange, str]]:
+        return [(y, lane) for y, lane in self._open.get(x.lane, {}).values() if (y.made or 0) < x.start]
 
     def beside(self, lane: str, reading: int) -> bool:
         """Whether the lane above `lane` had more answered after `reading` and before the first call of `lane`."""

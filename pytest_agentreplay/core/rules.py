@@ -207,6 +207,7 @@ MATCHED_HEADERS = frozenset(
         "anthropic-beta",
         "openai-beta",
         "mcp-protocol-version",
+        "sec-websocket-protocol",
         "notion-version",
         "stripe-version",
         "x-github-api-version",

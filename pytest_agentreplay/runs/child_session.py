@@ -20,6 +20,7 @@ from pytest_agentreplay.intercept.environment.machine import Locale, Zone
 from pytest_agentreplay.intercept.environment.randomness import RandomSource
 from pytest_agentreplay.intercept.network import guard
 from pytest_agentreplay.intercept.ordering.holding import Holding
+from pytest_agentreplay.intercept.ordering.pausing import Pausing
 from pytest_agentreplay.intercept.process import child_start
 from pytest_agentreplay.intercept.process.child_backend import (
     GATEWAY,
@@ -257,7 +258,7 @@ def make_order(
         return order
     policy, schedule = greeting["order"], ReleaseSchedule(recorded)
     if not greeting["waits"] and (policy == "free" or (policy == "auto" and not schedule.matters)):
-        return AnswerOrder()
+        return AnswerOrder() if policy == "free" else Pausing(interception.work, None)
     from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
 
     backend = interception.backend

@@ -270,7 +270,7 @@ class RecordingSession(RunSession):
         uncompared = replay_kit.describe_uncompared(tools.uncompared, self.redaction.redact_text)
         recorded = {up for x in exchanges for up in (x.lane, *above(x.lane))}
         apart = (*self.children.gateway_lanes, *(lane for lane in self.children.lanes if lane in recorded))
-        order = describe_order(exchanges, apart, self.order.collisions)
+        order = describe_order(exchanges, apart, self.order)
         self.note(
             racy=int(str(order.get("racy", 0))),
             gaps=(*gaps,),
@@ -329,16 +329,18 @@ def order_between_lanes(exchanges: Iterable[Exchange], courses: Courses, now: Ca
     return kept
 
 
-def describe_order(exchanges: Iterable[Exchange], children: tuple[str, ...], collisions: int) -> JsonObject:
+def describe_order(exchanges: Iterable[Exchange], children: tuple[str, ...], order: Holding) -> JsonObject:
     """Return what a replay has to know of the order of a run: whether it matters, which lanes are free, what is chance.
 
-    `collisions` counts answers that came to two threads in one moment, as they came and before they were held.
+    What slept beside answers is left out where nothing did, and the order does not matter.
     """
     schedule = ReleaseSchedule(exchanges, children)
     kept: JsonObject = {"held": True} if schedule.matters else {}
+    if kept or order.asleep:
+        kept["asleep"] = [*sorted(order.asleep)]
     if children:
         kept["apart"] = [*children]
-    if racy := max(collisions, schedule.collisions):
+    if racy := max(order.collisions, schedule.collisions):
         kept["racy"] = racy
     return kept
 

@@ -74,9 +74,11 @@ class ReplaySession(OfflineSession):
             reads_in_any_order=settings.order == "loose",
             looks_ahead=unordered,
             answers_when_handed_over=unordered,
+            writes=self.tools.has_effects,
         )
-        pause = Pausing(self.interception.work) if unordered and settings.order != "free" else None
-        self.interception.order = self.order or AnswerOrder(pause)
+        pauses, asleep = unordered and settings.order != "free", table(header.kit, "order").get("asleep", [])
+        pausing = Pausing(self.interception.work, asleep) if pauses else AnswerOrder()
+        self.interception.order = self.order or pausing
         # A thread or task may wait for an answer that never comes: the watch reports it in place of a hang.
         self.stalls = StallWatch(self.interception, self.overtime, self._find_stall)
         self._complete = False
@@ -160,8 +162,11 @@ class ReplaySession(OfflineSession):
             return order
         from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
 
+        asleep = table(run.header.kit, "order").get("asleep")
         explain, look_ahead, waits = self.replayer.explain_stall, self.replayer.look_ahead, settings.waits
-        return ReleaseQueue(schedule, self.interception, explain, loose=loose, waits=waits, look_ahead=look_ahead)
+        return ReleaseQueue(
+            schedule, self.interception, explain, loose=loose, waits=waits, look_ahead=look_ahead, asleep=asleep
+        )
 
     def _find_stall(self) -> tuple[Divergence, float] | None:
         """Return the divergence for what is waited for in vain, and how long that took when recorded, in seconds."""

@@ -31,6 +31,7 @@ class Stage:
     def __init__(self, root, tools=TOOLS):
         self.root = root
         self.tools = tools
+        self.reads = []
 
     def run_session(self, **settings):
         store = Store(self.root)
@@ -47,6 +48,8 @@ class Stage:
         try:
             for tool in self.tools:
                 run_session.freeze(tool, None)
+            for tool in self.reads:
+                run_session.freeze(tool, None, effects="read")
             run_session.enter_body()
             try:
                 result = act()

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import anyio
 import pytest
+import trio
 
 from pytest_agentreplay.intercept.session.courses import Courses
 from tests.ordering import shapes
@@ -178,6 +179,16 @@ async def slow(order):
     return order
 
 
+async def trio_check(order):
+    await trio.sleep(0.002)
+    return order
+
+
+async def trio_pay(order):
+    await trio.sleep(0.002)
+    return order
+
+
 async def checked_in_the_loop(order):
     return check(order)
 
@@ -192,7 +203,7 @@ KINDS = {
     "sync": (checked_in_the_loop, paid_in_the_loop),
 }
 
-TOOLS = (check, pay, acheck, apay, slow_check, slow_pay, slow)
+TOOLS = (check, pay, acheck, apay, slow_check, slow_pay, slow, trio_check, trio_pay)
 
 
 def calls(*steps):
@@ -260,6 +271,133 @@ def test_two_steps_do_not_come_at_once_under_uvloop(stage):
         assert_out_of_order(stage.replay(lambda: shapes.gathered_threads(calls(check, pay), run=run)))
 
 
+# Writes beside each other, with something between them.
+
+
+async def ticks(count):
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def call_later(seconds):
+    over = asyncio.Event()
+    asyncio.get_running_loop().call_later(seconds, over.set)
+    await over.wait()
+
+
+async def hop():
+    await asyncio.to_thread(time.sleep, 0.01)
+
+
+GAPS = {
+    **{f"{count}-ticks": functools.partial(ticks, count) for count in (0, 1, 3, 10)},
+    "sleep": functools.partial(asyncio.sleep, 0.003),
+    "long-sleep": functools.partial(asyncio.sleep, 0.5),
+    "anyio-sleep": functools.partial(anyio.sleep, 0.02),
+    "call-later": functools.partial(call_later, 0.02),
+    "thread": hop,
+}
+
+
+async def in_turn(first, second):
+    await first(1)
+    await second(1)
+
+
+async def in_turn_in_a_task(first, second):
+    await asyncio.create_task(first(1))
+    await second(1)
+
+
+async def two_in_turn(first, second):
+    await asyncio.gather(in_turn(first, second), slow(1))
+
+
+async def not_awaited(gap, first, second):
+    begun = asyncio.create_task(first(1))
+    await gap()
+    await second(1)
+    await begun
+
+
+async def in_two_tasks(gap, first, second):
+    begun = asyncio.create_task(first(1))
+    await gap()
+    await asyncio.gather(begun, asyncio.create_task(second(1)))
+
+
+async def in_a_task_group(gap, first, second):
+    async with asyncio.TaskGroup() as group:
+        group.create_task(first(1))
+        await gap()
+        group.create_task(second(1))
+
+
+async def in_an_anyio_group(gap, first, second):
+    async with anyio.create_task_group() as group:
+        group.start_soon(first, 1)
+        await gap()
+        group.start_soon(second, 1)
+
+
+async def the_later_in_a_task(gap, first, second):
+    async def later():
+        await gap()
+        await second(1)
+
+    begun = asyncio.create_task(later())
+    await first(1)
+    await begun
+
+
+NOW = (not_awaited, in_two_tasks, in_a_task_group, in_an_anyio_group, the_later_in_a_task)
+GAPPED = [(now, gap) for now in NOW for gap in GAPS]
+OFTEN_GAPPED = [(not_awaited, "sleep"), (in_two_tasks, "1-ticks"), (the_later_in_a_task, "call-later")]
+OFTEN_GAPPED += [(in_a_task_group, "thread"), (in_an_anyio_group, "10-ticks")]
+
+
+@pytest.mark.parametrize("before", [in_turn, in_turn_in_a_task, two_in_turn], ids=lambda shape: shape.__name__)
+@pytest.mark.parametrize(
+    ("now", "gap"),
+    OFTEN_GAPPED + rare(*(pair for pair in GAPPED if pair not in OFTEN_GAPPED)),
+    ids=lambda each: getattr(each, "__name__", each),
+)
+def test_a_write_is_not_made_before_the_one_before_it_is_answered(stage, before, now, gap):
+    async def act():
+        beside = [slow(1)] if before is two_in_turn else []
+        await asyncio.gather(now(GAPS[gap], slow_check, slow_pay), *beside)
+
+    stage.record(lambda: asyncio.run(before(slow_check, slow_pay)))
+    assert stage.replay(lambda: asyncio.run(before(slow_check, slow_pay))).finding is None
+    assert_out_of_order(stage.replay(lambda: asyncio.run(act())))
+
+
+def with_a_gap(seconds, functions):
+    thread = threading.Thread(target=functions[0])
+    thread.start()
+    time.sleep(seconds)
+    functions[1]()
+    thread.join()
+
+
+def to_threads_with_a_gap(seconds, functions):
+    async def act():
+        begun = asyncio.create_task(asyncio.to_thread(functions[0]))
+        await asyncio.sleep(seconds)
+        await asyncio.to_thread(functions[1])
+        await begun
+
+    asyncio.run(act())
+
+
+@pytest.mark.parametrize("now", [with_a_gap, to_threads_with_a_gap])
+@pytest.mark.parametrize("before", [shapes.plainly, shapes.in_threads, shapes.to_threads])
+@pytest.mark.parametrize("seconds", [0.003, 0.5])
+def test_writes_of_threads_do_not_overlap_after_a_sleep(stage, before, now, seconds):
+    stage.record(lambda: before(calls(check, pay)))
+    assert_out_of_order(stage.replay(lambda: now(seconds, calls(check, pay))))
+
+
 # What keeps its freedom.
 
 
@@ -306,6 +444,120 @@ def test_a_task_that_was_begun_before_is_free_of_what_was_waited_for_meanwhile(s
     stage.record(lambda: asyncio.run(in_background()))
     kit = stage.replay(lambda: asyncio.run(in_background())).run_session.snapshot.run.header.kit
     assert "after" not in kit
+
+
+async def beside_a_watchdog():
+    here = asyncio.current_task()
+    dog = asyncio.create_task(bark(here.cancel))
+    await in_turn(slow_check, slow_pay)
+    dog.cancel()
+
+
+async def bark(cancel):
+    await asyncio.sleep(0.3)
+    cancel()
+
+
+async def polled_in_steps():
+    for step in (slow_check, slow_pay):
+        task = asyncio.create_task(step(1))
+        while not task.done():  # noqa: ASYNC110  the program polls
+            await asyncio.sleep(0.01)
+
+
+def beside_a_thread_that_sleeps():
+    over = threading.Event()
+
+    def beat():
+        while not over.is_set():
+            time.sleep(0.02)
+
+    thread = threading.Thread(target=beat)
+    thread.start()
+    for step in (check, pay, check):
+        step(1)
+    over.set()
+    thread.join()
+
+
+async def two_that_share():
+    """The second agent sleeps beside the first one's write, and goes by what this has given."""
+    seen = []
+
+    async def second():
+        await asyncio.sleep(0.03)
+        await slow_check(len(seen))
+
+    async def first():
+        seen.append(await slow_check("first"))
+        await slow_pay("first")
+
+    await asyncio.gather(first(), second())
+
+
+@pytest.mark.parametrize("act", [beside_a_watchdog, polled_in_steps, beside_a_thread_that_sleeps, two_that_share])
+def test_what_slept_beside_a_write_when_recorded_is_not_waited_for(stage, act):
+    run = act if act is beside_a_thread_that_sleeps else lambda: asyncio.run(act())
+    stage.record(run)
+    began = time.monotonic()
+    for _ in range(2):
+        assert stage.replay(run).finding is None
+    assert time.monotonic() - began < 1
+
+
+async def with_timeouts(*steps):
+    for step in steps:
+        await asyncio.wait_for(step(1), 0.2)
+
+
+async def raced_with_a_sleep(*steps):
+    for step in steps:
+        task = asyncio.create_task(step(1))
+        await asyncio.wait([task, asyncio.create_task(asyncio.sleep(0.2))], return_when=asyncio.FIRST_COMPLETED)
+        assert task.done()
+
+
+async def beside_a_heartbeat(*steps):
+    async def beat():
+        while True:  # noqa: ASYNC110  the program beats
+            await asyncio.sleep(0.05)
+
+    beating = asyncio.create_task(beat())
+    await in_turn(*steps)
+    beating.cancel()
+
+
+@pytest.mark.parametrize("now", [with_timeouts, raced_with_a_sleep, by_events, polled, beside_a_heartbeat])
+def test_writes_that_are_still_made_in_turn_are_in_order(stage, now):
+    stage.record(lambda: asyncio.run(in_turn(slow_check, slow_pay)))
+    assert stage.replay(lambda: asyncio.run(now(slow_check, slow_pay))).finding is None
+
+
+@pytest.mark.parametrize("gap", ["3-ticks", "sleep"])
+def test_a_read_may_be_made_beside_a_write_that_was_made_before_it(stage, gap):
+    async def ahead():
+        begun = asyncio.create_task(slow_check(1))
+        await GAPS[gap]()
+        await slow(1)
+        await begun
+
+    stage.tools = [slow_check]
+    stage.reads = [slow]
+    stage.record(lambda: asyncio.run(in_turn(slow_check, slow)))
+    assert stage.replay(lambda: asyncio.run(ahead())).finding is None
+
+
+def test_writes_in_trio_are_not_made_beside_each_other(stage):
+    async def act():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio_check, 1)
+            for _ in range(3):
+                await trio.lowlevel.checkpoint()
+            nursery.start_soon(trio_pay, 1)
+
+    stage.record(lambda: trio.run(in_turn, trio_check, trio_pay))
+    assert stage.replay(lambda: trio.run(in_turn, trio_check, trio_pay)).finding is None
+    assert_out_of_order(stage.replay(lambda: trio.run(act)))
 
 
 def workers(functions):

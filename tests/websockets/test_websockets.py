@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.codec.test_codec_damage import resealed
 from tests.support.small_projects import passed
 from tests.support.voice import WebSocketServer, forbids, heard_in, record_voice, talk_by_words
 
@@ -227,3 +228,86 @@ def test_a_connection_that_is_older_than_its_test_is_not_kept_and_not_used(recor
         assert done.returncode == 1, done.stdout
         assert voice.count() - before == 2, "the one message of the server was its greeting"
     (project.root / "test_stray.py").unlink()
+
+
+ENDS = """
+import asyncio, os
+import aiohttp
+from websockets.asyncio.client import connect
+from websockets.sync.client import connect as sync_connect
+
+URL = os.environ["VOICE_URL"] + "/talk"
+OFFERED = os.environ.get("OFFERED", "voice.v1").split()
+CODE, REASON = int(os.environ.get("CODE", "4000")), os.environ.get("REASON", "enough")
+
+async def use_asyncio(code):
+    async with connect(URL, subprotocols=OFFERED or None) as ws:
+        await ws.recv()
+        if code:
+            await ws.close(code, REASON)
+        if os.environ.get("RAISES"):
+            raise ValueError
+
+def use_threads(code):
+    with sync_connect(URL, subprotocols=OFFERED or None) as ws:
+        ws.recv()
+        if code:
+            ws.close(code, REASON)
+        if os.environ.get("RAISES"):
+            raise ValueError
+
+async def use_aiohttp(code):
+    async with aiohttp.ClientSession() as session, session.ws_connect(URL, protocols=OFFERED) as ws:
+        await ws.receive()
+        if code:
+            await ws.close(code=code, message=REASON.encode())
+        if os.environ.get("RAISES"):
+            raise ValueError
+"""
+
+ENDS_TEST = """
+import asyncio, contextlib
+import ends, pytest
+from heard import keep
+
+@pytest.mark.parametrize("chosen", [True, False])
+@pytest.mark.parametrize("client", [ends.use_asyncio, ends.use_threads, ends.use_aiohttp], ids=lambda use: use.__name__)
+def test_end(agentreplay, client, chosen):
+    code = ends.CODE if chosen else 0
+    with contextlib.suppress(ValueError):
+        asyncio.run(client(code)) if asyncio.iscoroutinefunction(client) else client(code)
+    keep("end", code)
+"""
+
+
+@pytest.fixture(scope="module")
+def ended(shared_project):
+    return record_voice(shared_project(), talk_by_words, forbids, ends=ENDS, test_ends=ENDS_TEST)[0]
+
+
+@pytest.mark.parametrize(
+    ("environ", "diverged", "difference"),
+    [
+        ({"CODE": "4001"}, 3, "closed with 4001 enough; it was closed with 4000 enough"),
+        ({"REASON": "done"}, 3, "closed with 4000 done; it was closed with 4000 enough"),
+        ({"CODE": "0"}, 3, "closed with 1000; it was closed with 4000 enough"),
+        ({"OFFERED": "voice.v2"}, 6, "voice.v1"),
+        ({"OFFERED": "voice.v1 voice.v2"}, 6, "voice.v1, voice.v2"),
+        ({"OFFERED": ""}, 6, "voice.v1"),
+        ({"RAISES": "1"}, 0, ""),
+    ],
+)
+def test_another_subprotocol_or_close_code_is_a_divergence(ended, environ, diverged, difference):
+    done = ended.replay(**environ)
+    assert done.stdout.count("[AR-REQUEST]") >= diverged if diverged else done.returncode == 0, done.stdout
+    assert f"{diverged} failed" in done.stdout or not diverged, done.stdout
+    assert difference in done.stdout, done.stdout
+
+
+def test_a_snapshot_without_subprotocols_is_replayed_as_before(ended):
+    for file in ended.files:
+        text = file.read_text(encoding="utf-8")
+        old = text.replace(', "headers": ["Sec-WebSocket-Protocol: voice.v1"]}', "}", 1)
+        assert old != text
+        file.write_text(resealed(old), encoding="utf-8")
+    passed(ended.replay(OFFERED="voice.v2"))

@@ -48,7 +48,7 @@ class Replayed:
     With `compare` the call is also made for real, and what came of it is handed there, redacted, with the agent's line
     and what was recorded, where the exchange alone does not tell that. `handed` is to be called when a task has got the
     answer: others have had their chance before. `early` is there where the call came too early, and is to be given the
-    agent's line.
+    agent's line. `hold` returns whether the answer waits until nothing else can make a call.
     """
 
     exchange: Exchange
@@ -56,6 +56,7 @@ class Replayed:
     compare: Callable[[Outcome, str, Outcome | None], None] | None = None
     handed: Callable[[], object] | None = None
     early: Callable[[str], object] | None = None
+    hold: Callable[[], bool] = bool
 
 
 @dataclass(frozen=True, slots=True)

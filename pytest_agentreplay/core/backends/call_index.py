@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, cast
 from pytest_agentreplay.core.matching import NearMatches
 from pytest_agentreplay.core.matching.address import Authorities, authority
 from pytest_agentreplay.core.matching.wiring import PlaceholderMatch, Tokens
-from pytest_agentreplay.core.model import SELF, ToolCall
+from pytest_agentreplay.core.model import SELF, FrameCall, ToolCall
 from pytest_agentreplay.core.redaction.placeholders import OPAQUE, has_header_digests, lacks_body_digests
 from pytest_agentreplay.core.release_order import Precedence, requests_served
 
@@ -62,6 +62,10 @@ class CallIndex:
         matching.digests = has_header_digests(self._kit)
         if lacks_body_digests(self._kit):
             matching.personal -= {OPAQUE}
+        # Earlier releases did not record which subprotocols were offered; now an opening without any says so.
+        openings = (x.call.headers for x in run.exchanges if isinstance(x.call, FrameCall))
+        if "sec-websocket-protocol" not in {name.lower() for headers in openings for name, _ in headers}:
+            matching.headers -= {"sec-websocket-protocol"}
         self.requests = requests_served(self._kit)
         outermost = [x for x in run.exchanges if x.parent is None]
         self.top = tuple(x for x in outermost if x.start not in self.requests)

@@ -47,6 +47,7 @@ class ReplayPolicy:
         answers_when_handed_over: An answer to a task counts once it has been handed over: others had their chance.
         looks_ahead: A call that comes too early is answered, so that the run shows what became of those before it.
         at_once: Answers over a connection wait for none but their own question.
+        writes: Whether a call changes something: then no later write may come before its caller goes on.
     """
 
     reads_in_any_order: bool = False
@@ -54,6 +55,7 @@ class ReplayPolicy:
     answers_when_handed_over: bool = False
     looks_ahead: bool = False
     at_once: bool = False
+    writes: Callable[[Call], bool] = lambda _: False
 
 
 class ReplayBackend:
@@ -132,17 +134,22 @@ class ReplayBackend:
                 self.drift.append((answer, watched))
             self._tickets += 1
             if not isinstance(call, FrameCall):  # whoever sends a message goes on at once
-                self._index.precedence.ask(answer)
+                self._index.precedence.ask(answer, moment.lane)
             # A task gives way to others while it waits: it has no answer yet when these ask.
             gives_way = answer.suspended and isinstance(call, HttpCall | ToolCall)
             if not (gives_way and self.policy.answers_when_handed_over):
                 self._index.precedence.answer(answer)
-            return Replayed(answer, self._tickets, handed=partial(self._note_handed_over, answer), early=early)
+            handed, hold = partial(self._note_handed_over, answer), partial(self._hold, answer, call)
+            return Replayed(answer, self._tickets, handed=handed, early=early, hold=hold)
 
     def _is_early(self, match: Exchange, call: Call, moment: Moment) -> bool:
         """Whether `call` comes before one that must precede its exchange `match`, where the order matters to it."""
         free = self.policy.any_order or (self.policy.reads_in_any_order and is_only_reading(call, moment))
-        return not free and self._index.precedence.early(match, moment.lane)
+        if free or self._index.precedence.early(match, moment.lane):
+            return not free
+        overtaken = self._index.precedence.list_overtaken(match, moment.lane)
+        writes = self.policy.writes
+        return bool(overtaken) and writes(call) and any(writes(self.served[x.start]) for x in overtaken)
 
     def _find_left(self, match: Exchange) -> tuple[dict[int, Exchange], set[int]]:
         """Return what is due before `match` and was not handed over, by `start`, and what is not due before it."""
@@ -222,6 +229,14 @@ class ReplayBackend:
             done = {x.start for x in self._index.top} - {expected.start, match.start}
             self.ahead = self.ahead or Ahead(call, match, {expected.start: expected}, done, origin, expected)
             return True
+
+    def _hold(self, exchange: Exchange, call: Call) -> bool:
+        """Return whether the answer waits until nothing else can make a call: to a write that is not the last call."""
+        if len(self.served) >= len(self._index.top) or not self.policy.writes(call):
+            return False
+        with self._lock:
+            self._index.precedence.hold(exchange)
+        return True
 
     def _note_handed_over(self, exchange: Exchange) -> None:
         """The answer has been handed over; what comes after it may be asked from now on."""

@@ -10,10 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import FrameType
 
+INTERPRETER = "cpython.PyInterpreterState_New"
 CHILD_EVENTS = frozenset(
     {
         "_winapi.CreateProcess",
-        "cpython.PyInterpreterState_New",
+        INTERPRETER,
         "fork_exec",
         "os.exec",
         "os.fork",

@@ -23,6 +23,7 @@ from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.network import in_process, sandbox
 from pytest_agentreplay.intercept.network.child_events import (
     CHILD_EVENTS,
+    INTERPRETER,
     environment,
     is_probe,
     is_repeat,
@@ -53,7 +54,7 @@ from pytest_agentreplay.intercept.session.other_plugins import is_sending_traces
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import CodeType, FrameType
+    from types import CodeType, FrameType, ModuleType
 
     Listener = Callable[[str, tuple[Any, ...], FrameType | None], None]
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -124,7 +125,8 @@ def listen(events: frozenset[str], listener: Listener) -> None:
     """From now on `listener` gets each of `events`, with its arguments and the frame that raised it. Once per process.
 
     Where a C function raises none, the event is ours: "fork_exec", by which `multiprocessing` starts children, and the
-    "socket.connect" and "socket.sendto" of asyncio on Windows.
+    "socket.connect" and "socket.sendto" of asyncio on Windows. So is that of a new interpreter from Python 3.12 on: who
+    refuses in its hook crashes 3.12, and 3.13 calls no hook.
     """
     global _listening  # noqa: PLW0603  a hook is for the whole process
     if _listening:
@@ -134,30 +136,37 @@ def listen(events: frozenset[str], listener: Listener) -> None:
     def hook(event: str, args: tuple[Any, ...]) -> None:
         # Only names of this function: the interpreter clears modules before it lets go of the hook.
         # The script of a child process is run by no frame.
-        if event in events and (caller := frame_of().f_back) is not None:
+        if event in audited and (caller := frame_of().f_back) is not None:
             listener(event, args, caller)
 
-    frame_of = sys._getframe
+    frame_of, audited = sys._getframe, events
+    if sys.version_info >= (3, 12):
+        if sys.version_info >= (3, 13):
+            import _interpreters as interpreters
+        else:
+            import _xxsubinterpreters as interpreters
+        audited -= {INTERPRETER}
+        _tell_of(listener, interpreters, "create", INTERPRETER)
     sys.addaudithook(hook)
-    _tell_of_fork_exec(listener)
-    if sys.platform == "win32":
+    if sys.platform != "win32":  # which raises "_winapi.CreateProcess"
+        import _posixsubprocess
+
+        _tell_of(listener, _posixsubprocess, "fork_exec", "fork_exec")
+    else:
         from asyncio.windows_events import IocpProactor
 
         tell_of_proactor(IocpProactor, listener)
 
 
-def _tell_of_fork_exec(listener: Listener) -> None:
-    if sys.platform == "win32":  # which raises "_winapi.CreateProcess"
-        return
-    import _posixsubprocess
+def _tell_of(listener: Listener, library: ModuleType, name: str, event: str) -> None:
+    """Call `listener` with `event` before each call of a function in C."""
+    function = getattr(library, name)
 
-    fork_exec = _posixsubprocess.fork_exec
+    def listen_and_call(*args: Any, **kwargs: Any) -> Any:
+        listener(event, args, sys._getframe(1))
+        return function(*args, **kwargs)
 
-    def told(*args: Any) -> int:
-        listener("fork_exec", args, sys._getframe(1))
-        return fork_exec(*args)
-
-    _posixsubprocess.fork_exec = told
+    setattr(library, name, listen_and_call)
 
 
 def tell_of_proactor(proactor: Any, listener: Listener) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay import clocks
 from pytest_agentreplay.core.release_order import COLLISION, END
 from pytest_agentreplay.intercept.ordering.idle import is_idle, watch_running_loop
-from pytest_agentreplay.intercept.ordering.pausing import LOOK, PATIENCE, Threads
+from pytest_agentreplay.intercept.ordering.pausing import LOOK, PATIENCE, Sleepers, Threads
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.session.pending_call import AnswerOrder
 
@@ -40,6 +40,8 @@ class Holding(AnswerOrder):
         self._backend = backend
         self._interception = interception
         self._threads = Threads(interception.work)
+        self.asleep: set[str] = set()
+        """What slept while an answer came, by the name of what it runs."""
         self._turn = threading.RLock()
         self._moved = self.now()
         self.collisions = 0
@@ -57,6 +59,7 @@ class Holding(AnswerOrder):
             await self._wait(self._queue(lanes.get_trio_run()))
         elif not self._is_free(loop):
             await self._wait(self._queue(loop))
+        self._note_sleepers()
         self.wait_in_thread(intercepted, chunks)
 
     def defer(self, then: Callable[[], object]) -> bool:
@@ -79,6 +82,14 @@ class Holding(AnswerOrder):
             while self._is_at_work():
                 clocks.sleep(LOOK / 4)
             intercepted.at_home = True
+            self._note_sleepers()
+
+    def _note_sleepers(self) -> None:
+        self.asleep |= Sleepers(self._interception.work).find(self._list_abroad())[0]
+
+    def _list_abroad(self) -> set[object]:
+        """Return the tasks and threads that wait for an answer of the world."""
+        return {intercepted.thread for intercepted in list(self._interception.pending.open) if not intercepted.at_home}
 
     def _note_arrival(self, intercepted: PendingCall) -> None:
         """Count an answer that came within a millisecond of one before it, while both were waited for."""
@@ -157,7 +168,7 @@ class Holding(AnswerOrder):
         if (
             interception.work.working or interception.work.main_thread != threading.get_ident()
         ):  # else there is no other thread to ask
-            abroad = {intercepted.thread for intercepted in list(interception.pending.open) if not intercepted.at_home}
+            abroad = self._list_abroad()
         return self._threads.are_at_work({thread for thread in abroad if isinstance(thread, int)}, now)
 
 

@@ -80,12 +80,14 @@ def watch_running_loop(then: Then) -> Idle:
 
 
 def is_idle(loop: AbstractEventLoop) -> bool:
-    """Whether nothing but the running task has anything to do right now; False where that cannot be told."""
+    """Whether nothing but the running task has anything to do right now; no task, where callbacks are not shown."""
     # The queue of callbacks, CPython 3.11-3.14: https://github.com/python/cpython/blob/3.13/Lib/asyncio/base_events.py
     ready = getattr(loop, "_ready", None)
     if ready is not None:
         return not ready
-    return len(sys.modules["asyncio"].all_tasks(loop)) == 1
+    asyncio = sys.modules["asyncio"]
+    others = asyncio.all_tasks(loop) - {asyncio.current_task(loop)}
+    return all(task._fut_waiter is not None and not task._fut_waiter.done() for task in others)
 
 
 def has_selector(loop: AbstractEventLoop) -> bool:

@@ -13,21 +13,28 @@ whether they will ever go on.
 
 from __future__ import annotations
 
+import math
+import re
 import sys
 import threading
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import clocks
+from pytest_agentreplay.core.kit import texts
+from pytest_agentreplay.intercept.ordering.idle import SPINNING, is_idle
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.session.callers import find_line, list_awaited_frames
+from pytest_agentreplay.intercept.session.pending_call import AnswerOrder
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Collection
     from types import FrameType
 
+    from pytest_agentreplay.core.model import Json
     from pytest_agentreplay.intercept.session.lanes import ThreadActivity
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
 
 # Modules in which a thread waits for another one.
 MEETS = frozenset({"threading", "queue", "concurrent.futures._base"})
@@ -63,6 +70,16 @@ RESTLESS = 500
 # Seconds within which an event loop is told of a job that is done: 0.02 ms in the median, one of a thousand in 1.3 ms
 # (tests/benchmarks/order_limits.py, CPython 3.11, 2 cores).
 TOLD = 0.001
+
+# Seconds for which the answer to a write waits for what sleeps beside it, as a later write may come too early then. It
+# does not wait for what slept beside answers when recorded, and for the rest only once in vain.
+SLEEP = 1.0
+
+# Timers of a loop that are looked at for it, nearly the next ones: a crowd of tasks must not make each answer slower.
+LOOKED_AT = 32
+
+# Names of timers that end a wait: of timeouts, and of `asyncio.sleep` as a task of its own.
+TIMEOUTS = re.compile("timeout|cancel|release_waiter|^sleep$", re.IGNORECASE)
 
 # Where a task waits for other tasks by a future of its own.
 JOINS = frozenset(
@@ -169,6 +186,63 @@ class Threads:
         return looks < STILL
 
 
+class Sleepers:
+    """What makes no call now and may by itself within `SLEEP` seconds: tasks and threads that sleep, agents' timers.
+
+    Attributes:
+        expected: Those that are not waited for, by the name of what they run; None where nobody is.
+        passed: For how many seconds the answer has waited, as far as somebody looked.
+    """
+
+    def __init__(self, activity: ThreadActivity, expected: Json = None) -> None:
+        """`expected` comes from a snapshot."""
+        self.expected = None if expected is None else set(texts(expected))
+        self.passed = self._at = 0.0
+        self._activity = activity
+        self._answer: object = None
+
+    def are_awaited(self, answer: object, resting: Collection[object]) -> bool:
+        """Whether `answer` waits for one of them; it comes well before a timeout that could give it up."""
+        now = clocks.monotonic()
+        if self._answer is not answer:
+            self._answer, self.passed, self._at = answer, 0.0, now
+        # A slow or stopped machine does not use the time up.
+        self.passed, self._at = self.passed + min(now - self._at, 2 * LOOK), now
+        if self.expected is None:
+            return False
+        names, timeout = self.find(resting)
+        names -= self.expected
+        if is_over := self.passed >= min(SLEEP, timeout):
+            self.expected |= names
+        return bool(names) and not is_over
+
+    def find(self, resting: Collection[object]) -> tuple[set[str], float]:
+        """Return their names, and the seconds until a timeout. `resting` are tasks and threads that wait otherwise."""
+        names, timeout, running = set[str](), math.inf, self._activity.running
+        for thread in {*self._activity.working, self._activity.main_thread} - {threading.get_ident(), *resting}:
+            if not is_waiting(thread):
+                label = running[thread].label if thread in running else None
+                names.add(label.name if label is not None else "main")
+        loops: list[Any] = [loop for loop in list(self._activity.loops) if loop.is_running()]
+        for loop in loops:
+            # What a handle calls and what a future does, CPython 3.11-3.14: https://github.com/python/cpython/blob/3.13/Lib/asyncio/events.py
+            for timer in [timer for timer in getattr(loop, "_scheduled", [])[:LOOKED_AT] if _is_soon(timer, loop)]:
+                task: Any = None
+                name = getattr(timer._callback, "__qualname__", type(timer._callback).__qualname__)
+                if name == "_set_result_unless_cancelled" and timer._args and timer._args[0]._callbacks:
+                    task = getattr(timer._args[0]._callbacks[0][0], "__self__", None)
+                    name = getattr(task.get_coro(), "__qualname__", "") if hasattr(task, "get_coro") else name
+                if TIMEOUTS.search(name):
+                    timeout = min(timeout, timer.when() - loop.time())
+                elif task not in resting:
+                    names.add(name)
+        return names, timeout
+
+
+def _is_soon(timer: Any, loop: Any) -> bool:
+    return not timer.cancelled() and timer.when() - loop.time() < SLEEP
+
+
 def has_job_on_its_way(activity: ThreadActivity) -> bool:
     """Whether a job was given to an executor that has a thread for it, which has not taken it up yet."""
     jobs = activity.jobs
@@ -204,27 +278,61 @@ def _is_of_plugin(task: Any, ours: Collection[object], asyncio: Any) -> bool:
 LONGEST_PAUSE = 0.25
 
 
-class Pausing:
-    """Holds an answer to a thread back until no other thread of the test is at work. Costs nothing where none is."""
+class Pausing(AnswerOrder):
+    """Holds an answer to a thread back until no other thread of the test is at work. Costs nothing where none is.
+
+    That to a write is held back, in a task too, until nothing is at work or asleep that may make another call.
+    """
 
     now = staticmethod(clocks.monotonic)
 
-    def __init__(self, activity: ThreadActivity) -> None:
-        """Nothing is looked at before somebody is answered."""
+    def __init__(self, activity: ThreadActivity, expected: Json) -> None:
+        """Nothing is looked at before somebody is answered. `expected` as for `Sleepers`."""
         self._activity = activity
         self._others = Threads(activity)
+        self._sleepers = Sleepers(activity, expected)
         self._resting: set[int] = set()
 
-    def __call__(self) -> None:
-        """Wait, in a thread that is about to get its answer."""
-        me, activity = threading.get_ident(), self._activity
-        beside = activity.working.keys() - {me} or activity.threads or me != activity.main_thread
-        if not beside or lanes.is_in_loop():
+    async def wait(self, intercepted: PendingCall, chunks: int) -> None:
+        """Let other tasks run once, if they did when recorded; beside a write, as long as one may make a call."""
+        suspended, loop, rounds = intercepted.suspended, lanes.find_running_loop(), 0
+        await super().wait(intercepted, chunks)
+        timers = getattr(loop, "_scheduled", None)
+        alone = (
+            loop is not None and is_idle(loop) and not (timers and _is_soon(timers[0], loop)) and not self._is_beside()
+        )
+        if not suspended or alone or not intercepted.hold():
             return
-        self._resting.add(me)
+        if loop is None:
+            from trio.testing import wait_all_tasks_blocked
+
+            await wait_all_tasks_blocked()
+            return
+        while (runs := rounds < SPINNING and not is_idle(loop)) or self._is_awaited(intercepted):
+            rounds = rounds + 1 if runs else 0
+            if not runs:
+                clocks.sleep(LOOK / 4)  # not the loop's own sleep: a test may have stopped the loop's time
+            await sys.modules["asyncio"].sleep(0)
+
+    def _is_beside(self) -> bool:
+        me, activity = threading.get_ident(), self._activity
+        return bool(activity.working.keys() - {me} or activity.threads or me != activity.main_thread)
+
+    def _is_awaited(self, intercepted: PendingCall) -> bool:
+        awaited = self._sleepers.are_awaited(intercepted, self._resting)
+        return awaited or (self._sleepers.passed < SLEEP and self._others.are_at_work(self._resting, self.now()))
+
+    def wait_in_thread(self, intercepted: PendingCall, chunks: int, *, at_once: bool = False) -> None:
+        """Wait, in a thread that is about to get its answer."""
+        del chunks, at_once
+        if not self._is_beside() or intercepted.handed is None or lanes.is_in_loop():
+            return
+        self._resting.add(me := threading.get_ident())
         try:
             until = self.now() + LONGEST_PAUSE
             while self._others.are_at_work(self._resting, now := self.now()) and now < until:
+                clocks.sleep(LOOK / 4)
+            while self._is_awaited(intercepted) and intercepted.hold():
                 clocks.sleep(LOOK / 4)
         finally:
             self._resting.discard(me)

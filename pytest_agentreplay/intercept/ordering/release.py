@@ -42,7 +42,7 @@ from pytest_agentreplay import clocks
 from pytest_agentreplay.core.release_order import END, ReleaseEvent, above
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.ordering.idle import RoundsIdle, SelectorIdle, TrioIdle, watch_running_loop
-from pytest_agentreplay.intercept.ordering.pausing import LOOK, describe_pending_timer
+from pytest_agentreplay.intercept.ordering.pausing import LOOK, Sleepers, describe_pending_timer
 from pytest_agentreplay.intercept.ordering.quiet import GRACE, TICK, Quiet
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.session.callers import find_agents_line, find_line, walk_waiting
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.model import Call, Exchange
+    from pytest_agentreplay.core.model import Call, Exchange, Json
     from pytest_agentreplay.core.release_order import ReleaseSchedule
     from pytest_agentreplay.intercept.ordering.idle import Idle
     from pytest_agentreplay.intercept.session.lanes import ThreadActivity
@@ -88,6 +88,7 @@ class Waiter:
         "call_context",
         "chunks",
         "future",
+        "hold",
         "idle",
         "over",
         "refused",
@@ -103,6 +104,7 @@ class Waiter:
         self.start = intercepted.exchange.start
         self.call_context = intercepted.call_context
         self.call = intercepted.call
+        self.hold = intercepted.hold
         self.chunks = chunks
         self.idle = idle
         self.thread = threading.get_ident()
@@ -134,6 +136,7 @@ class ReleaseQueue(AnswerOrder):
     `look_ahead` says of such a call, with the agent's line, whether it is answered first, since the test fails anyway.
     `loose` hands over what has been asked for where the recorded order cannot be kept, and names no one.
     `waits` lets answers take as long as they took.
+    Answers to writes wait for what sleeps beside them and is not one of `asleep`; None: for nothing.
     """
 
     now = staticmethod(clocks.monotonic)
@@ -147,6 +150,7 @@ class ReleaseQueue(AnswerOrder):
         loose: bool = False,
         waits: bool = False,
         look_ahead: LookAhead = lambda *_: False,
+        asleep: Json = None,
     ) -> None:
         """Nothing is watched before somebody waits."""
         self.schedule = schedule
@@ -157,6 +161,7 @@ class ReleaseQueue(AnswerOrder):
         self._look_ahead = look_ahead
         self._waits = waits
         self._lock = threading.RLock()
+        self._asleep = Sleepers(test.work, asleep)
         self._lookout: Waiter | None = None
         self._waiting: dict[int, Waiter] = {}
         self._endless: dict[int, Waiter] = {}  # those that wait to be given up
@@ -433,6 +438,8 @@ class ReleaseQueue(AnswerOrder):
             if (early := self._find_too_early(event, waiter)) is not None:
                 self._end_test(early, self.schedule.exchanges[event.start])
                 return 0
+            if self._asleep.are_awaited(waiter, self.quiet.list_held_threads()) and waiter.hold():
+                return LOOK
             self._hand_over(event, waiter)
             if waiter.over:
                 return 0 if waiter.idle is here else LOOK

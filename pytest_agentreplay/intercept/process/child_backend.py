@@ -69,7 +69,7 @@ class RemoteBackend:
             case "answer":
                 exchange, ticket, suspends = values
                 handed = functools.partial(self.link.ask, "handed", ticket) if suspends else None
-                return Replayed(exchange, ticket, handed=handed)
+                return Replayed(exchange, ticket, handed=handed, hold=functools.partial(self.link.ask, "hold", ticket))
             case "refuse":
                 return Refused(*values)
             case "invalid":

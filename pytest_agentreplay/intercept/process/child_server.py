@@ -223,7 +223,7 @@ class Children:
                 outcome = exchange.outcome
                 if outcome is not None and not exchange.abandoned:
                     outcome = interception.redactor.reveal(outcome)
-                return "answer", replace(exchange, call=told_call(exchange), outcome=outcome), ticket, verdict.handed
+                return "answer", replace(exchange, call=told_call(exchange), outcome=outcome), ticket, verdict
             case Refused(divergence):
                 return "refuse", plain(interception.latch(divergence, line))
 
@@ -345,7 +345,7 @@ class ServedCall:
 
     of: Children
     child: PythonChild
-    handed: dict[int, Callable[[], object]] = field(default_factory=dict)
+    replayed: dict[int, Replayed] = field(default_factory=dict)
 
     def answer(self, name: str, values: tuple[Any, ...]) -> Any:
         """Answer one request of the child."""
@@ -356,10 +356,10 @@ class ServedCall:
         self.child.ports.update(news.get("ports", ()))
         answer = self.of.ask(call, moment, line, self.child)
         match answer:
-            case ("answer", exchange, ticket, handed):
-                if handed is not None:
-                    self.handed[ticket] = handed
-                return "answer", exchange, ticket, handed is not None
+            case ("answer", exchange, ticket, verdict):
+                if verdict.handed is not None:
+                    self.replayed[ticket] = verdict
+                return "answer", exchange, ticket, verdict.handed is not None
         return answer
 
     def _settle(self, ticket: int, outcome: Any, times: Mapping[str, Any], news: Mapping[str, Any]) -> None:
@@ -371,8 +371,11 @@ class ServedCall:
             backend.part(ticket, chunks, at_once=at_once)
 
     def _handed(self, ticket: int) -> None:
-        if (handed := self.handed.pop(ticket, None)) is not None:
-            handed()
+        if (verdict := self.replayed.pop(ticket, None)) is not None and verdict.handed is not None:
+            verdict.handed()
+
+    def _hold(self, ticket: int) -> bool:
+        return ticket in self.replayed and self.replayed[ticket].hold()
 
     def _latch(self, divergence: Divergence, line: str) -> Divergence:
         return self.of.latch(divergence, line)

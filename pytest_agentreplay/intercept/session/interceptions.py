@@ -167,11 +167,11 @@ class Interception:
                 intercepted.forward, intercepted._recorder = True, recorder
                 self.pending.open.add(intercepted)
                 self.observed.callers |= list_codes_here()
-            case Replayed(exchange, ticket, compare, handed, early):
+            case Replayed(exchange, ticket, compare, handed, early, hold):
                 if early is not None:
                     early(find_agents_line(self.root))
                 intercepted = PendingCall(self, call_context, call, ticket)
-                intercepted.compare, intercepted.handed = compare, handed
+                intercepted.compare, intercepted.handed, intercepted.hold = compare, handed, hold
                 intercepted.exchange = exchange
                 intercepted.at = exchange.timing.end or exchange.timing.start
                 intercepted.suspended = exchange.suspended

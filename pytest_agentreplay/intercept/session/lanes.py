@@ -433,6 +433,8 @@ def mark_working(call_context: CallContext) -> Iterator[None]:
 def mark_starting(call_context: CallContext) -> Iterator[None]:
     """A block that starts a thread: whoever runs it waits until the new one is there, which nothing else tells."""
     me, at_it = threading.get_ident(), call_context.interception.work.starting
+    if (loop := find_running_loop()) is not None:
+        call_context.interception.work.loops.add(loop)
     at_it.add(me)
     try:
         yield

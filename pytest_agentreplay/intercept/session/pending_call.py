@@ -29,11 +29,8 @@ if TYPE_CHECKING:
 class AnswerOrder:
     """In which order answers come: here at once. `Holding` holds them while recording, `ReleaseQueue` in a replay.
 
-    `pause` holds the answer of a thread back, so that others can make calls beside it.
+    `Pausing` does where a replay has no order to keep.
     """
-
-    def __init__(self, pause: Callable[[], None] | None = None) -> None:
-        self._pause = pause
 
     def ask(self, start: int) -> None:
         """The call that is recorded as `start` was made."""
@@ -47,10 +44,8 @@ class AnswerOrder:
         else:
             await sys.modules["trio"].lowlevel.checkpoint()
 
-    def wait_in_thread(self, intercepted: PendingCall, chunks: int, *, at_once: bool = False) -> None:  # noqa: ARG002
+    def wait_in_thread(self, intercepted: PendingCall, chunks: int, *, at_once: bool = False) -> None:
         """As `wait`, for a thread; `at_once` says that the caller is a task that has not given way so far."""
-        if self._pause is not None and intercepted.handed is not None:
-            self._pause()
 
     def hold_in_thread(self, intercepted: PendingCall) -> None:
         """Wait until a thread may have the whole answer that is there."""
@@ -125,6 +120,7 @@ class PendingCall:
         "exchange",
         "forward",
         "handed",
+        "hold",
         "outcome",
         "partial",
         "settled",
@@ -149,6 +145,7 @@ class PendingCall:
         self.partial: Callable[[], Outcome] | None = None
         self.compare: Callable[[Outcome, str, Outcome | None], None] | None = None
         self.handed: Callable[[], object] | None = None
+        self.hold: Callable[[], bool] = bool
         self.settled: Callable[[], object] | None = None
         self.at = 0
         self.at_home = False

@@ -127,6 +127,8 @@ def _enter_item_lane(item_lane: CallContext | None) -> None:
     worker = here.worker or here if here is not None else None
     if worker is None or worker.label is None or worker.path or worker.thread != me or find_runner() != me:
         return
+    if item_lane is not None and item_lane.parent is worker:
+        return  # urllib3 keeps its connections in a queue: whoever takes what it has put works for nobody else
     if item_lane is None or item_lane.interception is not worker.interception:
         item_lane = worker
     else:

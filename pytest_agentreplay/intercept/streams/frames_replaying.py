@@ -13,7 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING, NoReturn
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.core.divergence import Divergence, Kind
+from pytest_agentreplay.core.divergence import Difference, Divergence, Kind
 from pytest_agentreplay.core.frames import Release
 from pytest_agentreplay.core.model import Body, Closed, Failure, Frame, FrameCall, FramesReply, RawCall
 from pytest_agentreplay.errors import ReplayDiverged
@@ -35,6 +35,9 @@ STALL_BESIDE = 60.0
 """The same for any other strand: the test may be busy elsewhere before it sends them."""
 
 _BEAT = 0.25
+
+BY_LIBRARIES = frozenset({1000, 1006, 1011})
+"""Codes with which libraries close a connection where the agent names none."""
 
 End = Closed | Failure
 
@@ -143,14 +146,29 @@ class FrameReplaying:
                     self._changed.wait(_BEAT if deadline is None else min(_BEAT, deadline - now))
         return found
 
-    def close(self) -> Closed | None:
-        """The agent ends the connection; gives how the recorded one had ended, where it is told."""
+    def close(self, now: Closed | None = None, *, chosen: bool = True) -> Closed | None:
+        """The agent ends the connection as `now`; gives how the recorded one had ended, where it is told.
+
+        Raises ReplayDiverged where the agent has ended that one otherwise, unless both codes are ones that libraries
+        send by themselves and the code of `now` is not `chosen` by the agent.
+        """
+        __tracebackhide__ = True
         with self._changed:
+            end, before = self._end if isinstance(self._end, Closed) else None, self._closed
             if not self._closed:
                 self._closed = True
                 self._intercepted.finish()
                 self.wake()
-            return self._end if isinstance(self._end, Closed) else None
+        if before or now is None or end is None or not end.by_agent or end.code is None:
+            return end
+        if (end.code, end.reason) != (now.code, now.reason) and (chosen or end.code not in BY_LIBRARIES):
+            hide = self.interception.redactor.hide
+            recorded, made = (hide(f"{closed.code} {closed.reason}".rstrip()) for closed in (end, now))
+            summary = f"the connection is closed with {made}; it was closed with {recorded}"
+            differences = (Difference("close", recorded, made),)
+            lane = self.interception.call_context().path
+            self._latch(Divergence(Kind.REQUEST, summary, lane=lane, now=self._call, differences=differences))
+        return end
 
     @property
     def ended(self) -> bool:

@@ -44,7 +44,7 @@ def _connecting(original: Callable[..., Any]) -> Callable[..., Any]:
         whole = self._build_url(url)
         if options.get("params"):
             whole = whole.extend_query(options["params"])
-        call = opening(str(whole), self._prepare_headers(options.get("headers")))
+        call = opening(str(whole), self._prepare_headers(options.get("headers")), options.get("protocols"))
         if connection_stays(interception, call):
             return await original(self, url, **options)
         intercepted = interception.enter(RawCall(call))
@@ -174,9 +174,9 @@ class _Said:
 
     async def close(self, code: int = 1000, message: Any = b"") -> None:
         """Say that the connection ends."""
-        reason = message if isinstance(message, str) else bytes(message).decode("utf-8", "replace")
-        self._line.closes(int(code), reason)
-        self._line.closed(Closed(int(code), reason, by_agent=True))
+        end = _make_end(code, message)
+        self._line.closes(end.code, end.reason)
+        self._line.closed(end)
         await self._writer.close(code, message)
 
 
@@ -231,8 +231,12 @@ class _Writer:
 
     async def close(self, code: int = 1000, message: Any = b"") -> None:
         """The agent ends the connection."""
-        del code, message
-        self._line.close()
+        self._line.close(_make_end(code, message))
+
+
+def _make_end(code: int, message: Any) -> Closed:
+    reason = message if isinstance(message, str) else bytes(message).decode("utf-8", "replace")
+    return Closed(int(code), reason, by_agent=True)
 
 
 def _note(line: FrameRecording | FrameReplaying, message: Any, opcode: int) -> Any:

@@ -5,6 +5,7 @@ A line is the `FrameRecording` or the `FrameReplaying` of one connection; the co
 
 from __future__ import annotations
 
+import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
 from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pytest_agentreplay.core.model import Frame, Headers
     from pytest_agentreplay.intercept.session.interceptions import Interception
@@ -108,9 +109,10 @@ def _stray(interception: Interception, url: str) -> None:
     interception.observed.note_problem(CannotWrite(f"{told}; open it in the test or in a fixture of its own"))
 
 
-def opening(url: str, headers: Any) -> FrameCall:
+def opening(url: str, headers: Any, subprotocols: Iterable[str] | None) -> FrameCall:
     """The opening of a connection; `headers` are a mapping, or pairs, or None."""
     pairs = headers.raw_items() if hasattr(headers, "raw_items") else getattr(headers, "items", lambda: headers or ())()
+    pairs = (*pairs, ("Sec-WebSocket-Protocol", ", ".join(subprotocols or ())))
     return FrameCall(url.partition("#")[0], None, tuple((str(name), str(value)) for name, value in pairs))
 
 
@@ -177,6 +179,14 @@ def open_without_socket(connection: Any, line: FrameReplaying) -> Any:
     protocol.state = State.OPEN
     setattr(connection, LINE, line)
     return connection
+
+
+def close_played(connection: Any, line: FrameReplaying, code: int, reason: str) -> None:
+    """The agent ends a played connection; the recorded end counts where it is known."""
+    # `async with` closes too: with 1000, or with 1011 where an exception leaves it.
+    chosen = not str(sys._getframe(2).f_globals.get("__name__")).startswith("websockets.")
+    end = Closed(int(code), reason, by_agent=True)
+    close_protocol(connection, line.close(end, chosen=chosen) or end)
 
 
 def close_protocol(connection: Any, end: Closed) -> None:

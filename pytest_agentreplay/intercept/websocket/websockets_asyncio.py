@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +50,8 @@ def _awaiting(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 async def _open(interception: Interception, connect: Any, original: Callable[[Any], Any]) -> Any:
     __tracebackhide__ = True
-    call = lines.opening(connect.uri, connect.additional_headers)
+    offered = inspect.getclosurevars(_get_factory(connect)).nonlocals.get("subprotocols")
+    call = lines.opening(connect.uri, connect.additional_headers, offered)
     if connection_stays(interception, call):
         return lines.leave(await _Steps(original(connect)))
     intercepted = interception.enter(RawCall(call))
@@ -92,7 +94,8 @@ class _NoTransport(asyncio.Transport):
     def abort(self) -> None:
         """Break the connection off."""
         if (connection := self._connection()) is not None:
-            _end(connection, Closed(1006))
+            lines.close_protocol(connection, connection.__dict__[lines.LINE].close() or Closed(1006))
+            _wake(connection)
 
     close = abort
 
@@ -102,23 +105,21 @@ class _NoTransport(asyncio.Transport):
         return connection is None or connection.protocol.state.name == "CLOSED"
 
 
-def _end(connection: Any, end: Closed) -> None:
-    """The agent ends a played connection; the recorded end counts where it is told."""
-    line: FrameReplaying = getattr(connection, lines.LINE)
-    lines.close_protocol(connection, line.close() or end)
+def _wake(connection: Any) -> None:
+    """Let those go on who wait until a played connection is closed."""
     if not connection.connection_lost_waiter.done():
         connection.connection_lost_waiter.set_result(None)
 
 
 def _built(connect: Any) -> Any:
     """The connection object that `connect` would make: of the user's class, where it names one."""
-    from websockets.asyncio.client import ClientConnection
-    from websockets.client import ClientProtocol
     from websockets.uri import parse_uri
 
-    uri = parse_uri(connect.uri)
-    factory = getattr(connect, "factory", None) or getattr(connect, "protocol_factory", None)
-    return factory(uri) if factory is not None else ClientConnection(ClientProtocol(uri))
+    return _get_factory(connect)(parse_uri(connect.uri))
+
+
+def _get_factory(connect: Any) -> Any:
+    return getattr(connect, "factory", None) or connect.protocol_factory
 
 
 def _sending(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -195,7 +196,8 @@ def _closing(original: Callable[..., Any]) -> Callable[..., Any]:
     async def close(self: Any, code: int = 1000, reason: str = "") -> None:
         line = lines.line_of(self)
         if isinstance(line, FrameReplaying):
-            _end(self, Closed(int(code), reason, by_agent=True))
+            lines.close_played(self, line, code, reason)
+            _wake(self)
         elif line is not None:
             line.closes(int(code), reason)
             await original(self, code, reason)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
 
+    from pytest_agentreplay.core.model import FrameCall
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
 
@@ -48,7 +49,8 @@ def _connecting(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
         if interception is None or within_http():
             return original(self)
         kind = self.create_connection
-        return _open(interception, self.uri, self.additional_headers, kind, functools.partial(original, self))
+        call = lines.opening(self.uri, self.additional_headers, self.protocol_kwargs.get("subprotocols"))
+        return _open(interception, call, kind, functools.partial(original, self))
 
     return connect
 
@@ -65,16 +67,16 @@ def _redirect(function: FunctionType) -> None:
         if interception is None or interceptions.is_within_http():
             return call()
         given = dict(zip(names, (*positional, *only), strict=False))
-        return _open(interception, given["uri"], given.get("additional_headers"), given.get("create_connection"), call)
+        opening = lines.opening(given["uri"], given.get("additional_headers"), given.get("subprotocols"))
+        return _open(interception, opening, given.get("create_connection"), call)
 
     code = lead(function, meeting)
     real = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
     real.__kwdefaults__ = function.__kwdefaults__
 
 
-def _open(interception: Interception, url: str, headers: Any, kind: Any, real: Callable[[], Any]) -> Any:
+def _open(interception: Interception, call: FrameCall, kind: Any, real: Callable[[], Any]) -> Any:
     __tracebackhide__ = True
-    call = lines.opening(url, headers)
     if connection_stays(interception, call):
         return lines.leave(real())
     intercepted = interception.enter(RawCall(call))
@@ -91,7 +93,7 @@ def _open(interception: Interception, url: str, headers: Any, kind: Any, real: C
     line = FrameReplaying(interception, intercepted, call)
     if intercepted.unfinished:
         line.receive_now()
-    return lines.open_without_socket(_built(url, kind), line)
+    return lines.open_without_socket(_built(call.url, kind), line)
 
 
 def _built(url: str, kind: Any) -> Any:
@@ -200,7 +202,7 @@ def _closing(original: Callable[..., Any]) -> Callable[..., Any]:
     def close(self: Any, code: int = 1000, reason: str = "") -> None:
         line = lines.line_of(self)
         if isinstance(line, FrameReplaying):
-            lines.close_protocol(self, line.close() or Closed(int(code), reason, by_agent=True))
+            lines.close_played(self, line, code, reason)
         elif line is not None:
             line.closes(int(code), reason)
             original(self, code, reason)
