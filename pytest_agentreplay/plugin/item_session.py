@@ -80,7 +80,6 @@ def make_session(item: pytest.Item) -> RunSession | None:
     if any(mark.args for mark in item.iter_markers("agentreplay")):
         raise SettingsError("@pytest.mark.agentreplay takes keywords only")
     settings = get_settings(item, proving=item.stash.get(keys.PROVING, False))
-    item.config.stash[keys.REPORT].renamed.update({lines[0]: lines for lines in settings.renamed})
     settings = plan_adoption(settings, get_nodeid(item), item.config)
     if settings.permutations or keys.TRIAL in item.stash:
         from pytest_agentreplay.plugin import orders

@@ -296,8 +296,7 @@ def is_credential(value: str) -> bool:
 
 
 def make_process_notices(facts: ProcessSummary, *, recording: bool = False) -> Iterator[Notice]:
-    """Yield what showed when the tests were over: late calls, crashed workers, settings by former names ..."""
-    yield from (make_warning(*lines) for lines in facts.renamed)
+    """Yield what showed when the tests were over: late calls, crashed workers ..."""
     if facts.open:
         yield make_error(f"network   closed at L1, not L3: {facts.open}")
     for test in facts.crashed:

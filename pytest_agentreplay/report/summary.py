@@ -327,7 +327,6 @@ class ProcessSummary:
         collected: The snapshots that no test owns, by process.
         bystanders: Tests without the plugin that called a model, at `model_hosts`.
         fixtures: Summaries of fixtures that no report of a test carries.
-        renamed: Lines about each former name of a setting that is written: what to write instead.
     """
 
     late: tuple[LateCall, ...] = field(default=(), metadata={KIND: LateCall})
@@ -337,7 +336,6 @@ class ProcessSummary:
     bystanders: int = 0
     model_hosts: tuple[str, ...] = ()
     fixtures: tuple[SessionSummary, ...] = field(default=(), metadata={KIND: SessionSummary})
-    renamed: tuple[tuple[str, ...], ...] = ()
 
     def __bool__(self) -> bool:
         """Return whether there is anything to report."""
@@ -353,7 +351,6 @@ class ProcessSummary:
             bystanders=self.bystanders + other.bystanders,
             model_hosts=(*sorted({*self.model_hosts, *other.model_hosts}),),
             fixtures=self.fixtures + other.fixtures,
-            renamed=(*{lines[0]: lines for lines in self.renamed + other.renamed}.values(),),
         )
 
 
