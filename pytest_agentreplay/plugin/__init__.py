@@ -173,9 +173,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def resolve_settings(config: pytest.Config) -> Settings:
     """Return the settings of the session, with the files of policies and tolerances. Raises SettingsError."""
-    if config.option.agentreplay_replay_tools == "verify":
-        config.option.agentreplay_replay_tools = "checked"
-        config.issue_config_time_warning(pytest.PytestDeprecationWarning(knobs.VERIFY), stacklevel=2)
     settings = knobs.resolve(
         options=vars(config.option),
         ini={key: read_ini_key(config, key) for key in dict(knobs.INI)},

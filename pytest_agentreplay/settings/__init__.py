@@ -48,7 +48,6 @@ __all__ = ["INI", "MARKER", "OPTIONS", "POLICY", "Mode", "Settings", "resolve"]
 Mode: TypeAlias = Literal["record", "replay", "off"]
 
 MODES: Mapping[str, Mode] = {"record": "record", "model": "replay", "live": "replay", "off": "off"}
-VERIFY = "--replay-tools=verify is now --replay-tools=checked; the old word is removed in 0.2"
 POLICY = "agentreplay-policy.yaml"
 """The project's own policy, in its root; it counts where it is there."""
 TOLERANCES = "agentreplay-tolerances.yaml"
