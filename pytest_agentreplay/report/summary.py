@@ -146,7 +146,6 @@ class ReplaySummary:
         aged: Of a recording that may be stale, what tells whether it is, as `RecordedFacts` has it.
         vanished: Calls that were begun and given up when recorded, and are not made now.
         changed: Files that the test depends on and that changed.
-        without_content: Calls that an older release recorded by the classes of their arguments.
         edited: Sections of the snapshot that were edited after it was recorded.
         recurs: The date of the recording, of a test that fails as it did then.
         expect: How a test that keeps its failure ended.
@@ -172,7 +171,6 @@ class ReplaySummary:
     aged: dict[str, Any] = field(default_factory=dict)
     vanished: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
-    without_content: int = 0
     edited: tuple[str, ...] = ()
     recurs: str = ""
     expect: str = ""

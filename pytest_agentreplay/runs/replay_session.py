@@ -283,7 +283,6 @@ class ReplaySession(OfflineSession):
             verified=self.verifier.verified if self.verifier is not None else 0,
             turns=sum(1 for turn in turns(made, READER) if turn.number),
             exchanges=len(self.replayer.list_replayed()),
-            without_content=len({x.start for x in self.replayer.without_content}),
             **self._summarize_drift(),
             aged=self._collect_aged(),
             vanished=tuple(label(x.call, READER) for x in self.replayer.list_unserved() if x.abandoned),
