@@ -58,6 +58,7 @@ class CallIndex:
         """Index `run` without restoring a single body."""
         self._kit = run.header.kit
         self._matching = matching
+        # A case that was made of another tool's trace has none.
         matching.digests = has_header_digests(self._kit)
         self.requests = requests_served(self._kit)
         outermost = [x for x in run.exchanges if x.parent is None]
