@@ -149,10 +149,6 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_agentreplay.plugin.collected import SandboxClosing
 
         register(SandboxClosing(base.sandbox), keys.CLOSING)
-    if any("case.yaml::" in argument for argument in config.args):
-        from pytest_agentreplay.collect import rename_selected
-
-        config.args[:] = rename_selected(config.args)
     if (runs := base.live_runs) is not None:
         from pytest_agentreplay.plugin.live_items import PLUGIN, LiveItems
 
