@@ -10,7 +10,6 @@ fails, so that no other test waits for it.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,6 +23,7 @@ from pytest_agentreplay.report.escape import escape_line, escape_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
     from pytest_agentreplay.cases.schema.parse import Headline
     from pytest_agentreplay.cases_run.evaluation import CaseEvaluator
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 MARKER = "agentreplay_case"
 MOST_LABELS = 50
 NEIGHBOUR = "neighbour"
-OLD_NAME = re.compile(r"^(.*\bcase\.yaml)::(?:observed|desired|cold|case|neighbour)(?=\[live-\d+\]$|$)")
-"""Selects one of the two items that a case was."""
 
 
 class CaseFile(pytest.File):
@@ -184,11 +182,6 @@ def format_reason(verdict: Verdict) -> str:
     """Return why a case is skipped or xfailed, as one line."""
     text = f"cold: {verdict.headline}" if verdict.word == "cold" else verdict.headline
     return escape_output(escape_line(text))
-
-
-def rename_selected(arguments: Iterable[str]) -> list[str]:
-    """Return the arguments of a command line, with the item of a case where they name one of the two that it was."""
-    return [OLD_NAME.sub(lambda old: f"{old[1]}::{Path(old[1]).absolute().parent.name}", text) for text in arguments]
 
 
 def line_of(place: str) -> int:

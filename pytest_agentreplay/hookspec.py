@@ -24,11 +24,6 @@ def pytest_agentreplay_patches() -> dict[str, str]:  # type: ignore[empty-body]
 
 
 @pytest.hookspec
-def pytest_agentreplay_seams() -> dict[str, str]:  # type: ignore[empty-body]
-    """Return the same as `pytest_agentreplay_patches`. The former name of that hook, gone in 0.2."""
-
-
-@pytest.hookspec
 def pytest_agentreplay_redactors() -> dict[str, Redactor | None]:  # type: ignore[empty-body]
     """Return functions that find text that nobody else may read, by category: `{"customer-number": find}`.
 

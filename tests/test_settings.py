@@ -96,6 +96,9 @@ def test_what_cannot_be_is_refused_with_its_place_and_the_nearest_word():
     refused("pyproject.toml: agentreplay_clock", "did you mean stepped?", ini={"agentreplay_clock": "steped"})
     unknown = "pyproject.toml: agentreplay_tols is not a setting: did you mean agentreplay_tools?"
     refused(unknown, written=["agentreplay_tols"])
+    refused(
+        "agentreplay_read_tools is not a setting: did you mean agentreplay_tools?", written=["agentreplay_read_tools"]
+    )
     refused("each time", "--snapshot-record", ini={"agentreplay_mode": "record"})
     refused("agentreplay_mode", "only because the command line says so", ini={"agentreplay_mode": "live"})
     refused("--replay-tools=live", "the mode is off", agentreplay_replay="off", agentreplay_replay_tools="live")
@@ -437,3 +440,10 @@ def test_a_tolerance_that_is_none_stops_the_session_with_its_place():
     refused("'help = judge' names no judge", "shop.cases:run", ini={"agentreplay_judges": ["help = judge"]})
     with pytest.raises(SettingsError, match=r"agentreplay\(tolerances=...\): \$.turns = exact"):
         made().for_test([{"tolerances": ["$.turns = exact"]}])
+
+
+def test_what_is_no_truth_value_is_refused_with_its_key_and_file(project):
+    (project.root / "pytest.ini").write_text("[pytest]\nagentreplay_places = maybe\n", encoding="utf-8")
+    refused = project.run()
+    assert refused.returncode == 4
+    assert "pytest.ini: agentreplay_places: invalid truth value 'maybe'; write true or false" in refused.stderr

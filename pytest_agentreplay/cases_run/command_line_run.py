@@ -20,7 +20,7 @@ from pytest_agentreplay.redact import chosen_policy
 from pytest_agentreplay.redact.redaction_factory import redaction_for
 from pytest_agentreplay.report.escape import escape_markdown
 from pytest_agentreplay.report.verdict import FROZEN, Verdict, format_panel
-from pytest_agentreplay.settings import former_names
+from pytest_agentreplay.settings.tables import INI_TYPES
 from pytest_agentreplay.store.projects import ini_lines, ini_table, root_above
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def has_run(verdict: Verdict) -> bool:
 
 def settings_of(root: Path, environ: Mapping[str, str], *, live: bool = False) -> Settings:
     """The settings of the project at `root`, outside of pytest. Raises SettingsError, also where CI refuses `live`."""
-    ini, file = ini_table(root, former_names.ALL_TYPES)
+    ini, file = ini_table(root, INI_TYPES)
     environ = {name: value for name, value in environ.items() if name != "AGENTREPLAY"}  # cases are always replayed
     sandbox = SANDBOX_FLAG.findall(" ".join(ini_lines(root, "addopts")[0]))
     flags = {"agentreplay_sandbox": sandbox[-1]} if sandbox else {}

@@ -1,7 +1,7 @@
 """The command line. `agentreplay VERB ...`, also `python -m pytest_agentreplay`.
 
-`verb_table` lists the verbs and their modules, `old_names` the verbs of earlier releases, and `saying` has what is
-printed alike and the exit codes. Each verb takes the parsed options and returns the exit code.
+`verb_table` lists the verbs and their modules, and `saying` has what is printed alike and the exit codes. Each verb
+takes the parsed options and returns the exit code.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import os
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from pytest_agentreplay.cli.old_names import rewrite_old_name
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, INTERRUPTED, SAME, USAGE, complain, say
 from pytest_agentreplay.cli.verb_table import MODULES, explain_unknown, format_help, load_verbs
 from pytest_agentreplay.errors import AgentReplayError, CaseError, RunnerError, SnapshotError, SnapshotMissing
@@ -39,7 +38,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not words or words[0] in {"-h", "--help"}:
         say(format_help())
         return SAME if words else USAGE
-    words = rewrite_old_name(words)
     if words[0] not in MODULES:
         return complain(explain_unknown(words[0]), USAGE)
     options = parse_words(words)

@@ -13,11 +13,10 @@ from pytest_agentreplay.core.retired_models import RETIRED
 from pytest_agentreplay.core.staleness import StaleFact
 from pytest_agentreplay.project_setup.stale_snapshots import find_stale_snapshots
 from pytest_agentreplay.redact.chosen_policy import in_force
-from pytest_agentreplay.settings.former_names import ALL_TYPES, fold_written
 from pytest_agentreplay.settings.parsers import stale_of
 from pytest_agentreplay.store import locks
 from pytest_agentreplay.store.display_path import format_path
-from pytest_agentreplay.store.projects import ini_table, root_above
+from pytest_agentreplay.store.projects import ini_lines, root_above
 
 if TYPE_CHECKING:
     import argparse
@@ -48,8 +47,8 @@ def stale(options: argparse.Namespace) -> int:
     snapshots = [file for path in paths for file in (locks.snapshots(path) if path.is_dir() else [path])]
     if not snapshots:
         return complain(f"there is no *.snapshot.json below {', '.join(map(format_path, paths))}", NOTHING)
-    table, file = ini_table(root, ALL_TYPES)
-    wanted = stale_of(fold_written(table, f"{file}: ")["agentreplay_stale"], f"{file}: agentreplay_stale")
+    lines, file = ini_lines(root, "agentreplay_stale")
+    wanted = stale_of(lines, f"{file}: agentreplay_stale")
     staleness = find_stale_snapshots(
         root,
         dict.fromkeys(snapshots),

@@ -11,7 +11,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.cli.old_names import OLD_NAMES
 from pytest_agentreplay.cli.saying import USAGE
 
 if TYPE_CHECKING:
@@ -94,8 +93,7 @@ def format_help() -> str:
 
 def explain_unknown(word: str) -> str:
     """Return what to type for a word that is no verb."""
-    words = {old.partition(" ")[0]: new for old, new, _ in OLD_NAMES} | {verb: verb for verb in MODULES}
-    near = dict.fromkeys(words[name] for name in get_close_matches(word, words, n=3))
+    near = get_close_matches(word, MODULES, n=3)
     return f"there is no verb {word!r}; " + (
         f"the nearest: {', '.join(near)}" if near else "agentreplay --help lists all"
     )

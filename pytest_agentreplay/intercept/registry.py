@@ -183,8 +183,6 @@ def _patching(module: str) -> Callable[[ModuleType], None]:
     """Return the callback for `when_imported`: the same object each time, so that a library is patched once."""
 
     def patch(library: ModuleType) -> None:
-        patch_module = importlib.import_module(module)
-        # Until 0.2 a patch module may have the function's former name, `meet`.
-        (getattr(patch_module, "patch", None) or patch_module.meet)(library)
+        importlib.import_module(module).patch(library)
 
     return patch

@@ -81,12 +81,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser) -> Generator[None]:
+def pytest_load_initial_conftests(parser: pytest.Parser) -> Generator[None]:
     """Only now do all plugins and conftests have their flags: whoever came after us would have died of a second one."""
     yield
     conflicts.add_flags(parser, shared=True)
-    for key, kind in knobs.types_of_former(list_ini_keys(early_config)).items():  # `pytest --help` lists no others
-        parser.addini(key, "a former name: see the end of the session", type=kind)
 
 
 def pytest_plugin_registered(plugin: object, manager: pytest.PytestPluginManager) -> None:
@@ -151,10 +149,6 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_agentreplay.plugin.collected import SandboxClosing
 
         register(SandboxClosing(base.sandbox), keys.CLOSING)
-    if any("case.yaml::" in argument for argument in config.args):
-        from pytest_agentreplay.collect import rename_selected
-
-        config.args[:] = rename_selected(config.args)
     if (runs := base.live_runs) is not None:
         from pytest_agentreplay.plugin.live_items import PLUGIN, LiveItems
 
@@ -175,15 +169,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def resolve_settings(config: pytest.Config) -> Settings:
     """Return the settings of the session, with the files of policies and tolerances. Raises SettingsError."""
-    if config.option.agentreplay_replay_tools == "verify":
-        config.option.agentreplay_replay_tools = "checked"
-        config.issue_config_time_warning(pytest.PytestDeprecationWarning(knobs.VERIFY), stacklevel=2)
-    written = list_ini_keys(config)
     settings = knobs.resolve(
         options=vars(config.option),
-        ini={key: read_ini_key(config, key) for key in [*dict(knobs.INI), *knobs.types_of_former(written)]},
+        ini={key: read_ini_key(config, key) for key in dict(knobs.INI)},
         environ=os.environ,
-        written=written,
+        written=list_ini_keys(config),
         file=str(config.inipath or ""),
         typed_words=map(str, config.invocation_params.args),
     )
@@ -302,7 +292,7 @@ def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class) -> Genera
         return [item for plain in made for item in list_items(plain)]
     if isinstance(made, list) and (
         collector.config.option.agentreplay_trials is not None
-        or any(knobs.ORDERS & mark.kwargs.keys() for item in made for mark in item.iter_markers("agentreplay"))
+        or any("permutations" in mark.kwargs for item in made for mark in item.iter_markers("agentreplay"))
     ):
         from pytest_agentreplay.plugin.orders import order_items
 

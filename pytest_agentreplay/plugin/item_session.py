@@ -80,7 +80,6 @@ def make_session(item: pytest.Item) -> RunSession | None:
     if any(mark.args for mark in item.iter_markers("agentreplay")):
         raise SettingsError("@pytest.mark.agentreplay takes keywords only")
     settings = get_settings(item, proving=item.stash.get(keys.PROVING, False))
-    item.config.stash[keys.REPORT].renamed.update({lines[0]: lines for lines in settings.renamed})
     settings = plan_adoption(settings, get_nodeid(item), item.config)
     if settings.permutations or keys.TRIAL in item.stash:
         from pytest_agentreplay.plugin import orders
@@ -145,14 +144,13 @@ def add_patches_of_plugins(config: pytest.Config) -> None:
     """Patch the libraries that other plugins name. Raises SettingsError for what is no table of them."""
     from pytest_agentreplay.intercept import registry
 
-    for hook in (config.hook.pytest_agentreplay_patches, config.hook.pytest_agentreplay_seams):
-        for rows in hook():
-            if not isinstance(rows, dict) or not all(isinstance(word, str) for row in rows.items() for word in row):
-                raise SettingsError(
-                    f"{hook.name} returns a dict of two import paths: "
-                    f'{{"their_framework": "their_package.patch_module"}}, not {rows!r}'
-                )
-            registry.add_patches(rows)
+    for rows in config.hook.pytest_agentreplay_patches():
+        if not isinstance(rows, dict) or not all(isinstance(word, str) for row in rows.items() for word in row):
+            raise SettingsError(
+                "pytest_agentreplay_patches returns a dict of two import paths: "
+                f'{{"their_framework": "their_package.patch_module"}}, not {rows!r}'
+            )
+        registry.add_patches(rows)
 
 
 def hold_seeds(item: pytest.Item) -> None:

@@ -64,7 +64,6 @@ class SessionReport:
         self.nothing_verified = False
         self.unused: UnusedSnapshots | None = None
         self.unlike: dict[str, list[str]] = {}
-        self.renamed = {lines[0]: lines for lines in self.base.renamed}  # what to write instead of former names
         self.hiding: tuple[str, Callable[[str], str]] | None = None  # of the guarded test that ran last
 
     @property
@@ -232,7 +231,6 @@ class SessionReport:
             from pytest_agentreplay.plugin.collected import find_unowned
 
             facts["collected"] = (find_unowned(session, folders),)
-        facts["renamed"] = (*self.renamed.values(),)
         if (closing := config.pluginmanager.get_plugin(keys.CLOSING)) is not None:
             facts["open"] = closing.why
         if self.crashed and (self.summaries or is_recording(self.base)):

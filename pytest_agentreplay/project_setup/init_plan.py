@@ -113,8 +113,7 @@ def add_change(planned: InitPlan, file: Path, after: str) -> None:
 
 def is_named(configuration: Configuration, path: str) -> bool:
     """Whether a tool, its module or its class has a line already, as a tool or as a model or retrieval."""
-    keys = ("agentreplay_tools", "agentreplay_models", "agentreplay_retrievals")  # the last two are former names
-    present = {line.partition("=")[0].strip() for key in keys for line in configuration.lines(key)}
+    present = {line.partition("=")[0].strip() for line in configuration.lines("agentreplay_tools")}
     return path in present or f"{path.rpartition('.')[0]}.*" in present
 
 

@@ -78,7 +78,7 @@ def make_replay_notices(replays: Replays) -> Iterator[Notice]:
     count = count_replays(replays) + (f"   diverged {diverged}" if codes else "")
     details = (*format_drift(replays),)
     # What only differs is shown with -q, too: nobody else says it, since the test has passed.
-    notable = any(replay.drift or replay.changed or replay.vanished or replay.without_content for _, replay in replays)
+    notable = any(replay.drift or replay.changed or replay.vanished for _, replay in replays)
     if codes or notable:
         yield make_warning(count, *details)
     else:
@@ -136,10 +136,6 @@ def format_drift(replays: Replays) -> Iterator[str]:
         yield f"vanished  {call} was begun and given up when recorded, and is not called now ({count} x)"
     for file, count in count_each(file for _, replay in replays for file in replay.changed):
         yield f"changed   {file} since it was recorded; {format_count(count, 'test')} replayed all the same"
-    if older := [replay.without_content for _, replay in replays if replay.without_content]:
-        calls = format_count(sum(older), "call")
-        yield f"older     {calls} in {format_count(len(older), 'test')} recorded without content, by an older release"
-        yield "          record again to have it compared:   pytest --snapshot-record"
     for verdict, count in count_each(replay.expect for _, replay in replays if replay.expect):
         yield f"{format_count(count, 'test')} {verdict}"
 
@@ -296,8 +292,7 @@ def is_credential(value: str) -> bool:
 
 
 def make_process_notices(facts: ProcessSummary, *, recording: bool = False) -> Iterator[Notice]:
-    """Yield what showed when the tests were over: late calls, crashed workers, settings by former names ..."""
-    yield from (make_warning(*lines) for lines in facts.renamed)
+    """Yield what showed when the tests were over: late calls, crashed workers ..."""
     if facts.open:
         yield make_error(f"network   closed at L1, not L3: {facts.open}")
     for test in facts.crashed:

@@ -146,7 +146,6 @@ class ReplaySummary:
         aged: Of a recording that may be stale, what tells whether it is, as `RecordedFacts` has it.
         vanished: Calls that were begun and given up when recorded, and are not made now.
         changed: Files that the test depends on and that changed.
-        without_content: Calls that an older release recorded by the classes of their arguments.
         edited: Sections of the snapshot that were edited after it was recorded.
         recurs: The date of the recording, of a test that fails as it did then.
         expect: How a test that keeps its failure ended.
@@ -172,7 +171,6 @@ class ReplaySummary:
     aged: dict[str, Any] = field(default_factory=dict)
     vanished: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
-    without_content: int = 0
     edited: tuple[str, ...] = ()
     recurs: str = ""
     expect: str = ""
@@ -329,7 +327,6 @@ class ProcessSummary:
         collected: The snapshots that no test owns, by process.
         bystanders: Tests without the plugin that called a model, at `model_hosts`.
         fixtures: Summaries of fixtures that no report of a test carries.
-        renamed: Lines about each former name of a setting that is written: what to write instead.
     """
 
     late: tuple[LateCall, ...] = field(default=(), metadata={KIND: LateCall})
@@ -339,7 +336,6 @@ class ProcessSummary:
     bystanders: int = 0
     model_hosts: tuple[str, ...] = ()
     fixtures: tuple[SessionSummary, ...] = field(default=(), metadata={KIND: SessionSummary})
-    renamed: tuple[tuple[str, ...], ...] = ()
 
     def __bool__(self) -> bool:
         """Return whether there is anything to report."""
@@ -355,7 +351,6 @@ class ProcessSummary:
             bystanders=self.bystanders + other.bystanders,
             model_hosts=(*sorted({*self.model_hosts, *other.model_hosts}),),
             fixtures=self.fixtures + other.fixtures,
-            renamed=(*{lines[0]: lines for lines in self.renamed + other.renamed}.values(),),
         )
 
 

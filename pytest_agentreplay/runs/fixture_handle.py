@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
@@ -168,11 +167,6 @@ class AgentReplay:
             path: The path from the project's root.
         """
         return self._root / path if self._run_session is None else self._run_session.keep_file(path)
-
-    def fixture_file(self, path: str | PathLike[str]) -> Path:
-        """Return `keep_file(path)`: the former name, removed in 0.2."""
-        warnings.warn("agentreplay.fixture_file is now agentreplay.keep_file", DeprecationWarning, stacklevel=2)
-        return self.keep_file(path)
 
     def secret(self, value: str) -> str:
         """Never write `value`, in any encoding; gives it back."""

@@ -27,11 +27,10 @@ from pytest_agentreplay.errors import CannotWrite, SnapshotError
 from pytest_agentreplay.redact.chosen_policy import in_force
 from pytest_agentreplay.runs.accept import normalize_reply
 from pytest_agentreplay.runs.offline_session import RULES_FILE, list_accepted_rules
-from pytest_agentreplay.settings.former_names import ALL_TYPES, fold_written
 from pytest_agentreplay.settings.parsers import ignored_of, keep_of, rules_of
 from pytest_agentreplay.store import files, layout, reading
 from pytest_agentreplay.store.display_path import format_path
-from pytest_agentreplay.store.projects import ini_lines, ini_table
+from pytest_agentreplay.store.projects import ini_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -103,8 +102,8 @@ def audit_snapshots(root: Path, snapshots: Iterable[Path]) -> ProjectAudit:
 def make_project_matching(root: Path) -> tuple[Matching, str]:
     """Return when calls are the same in the project at `root`, without what markers say, and a digest of its rules."""
     rules = list_project_rules(root)
-    table, file = ini_table(root, ALL_TYPES)
-    kept = keep_of(fold_written(table, f"{file}: ")["agentreplay_keep"], f"{format_path(file)}: agentreplay_keep")
+    lines, file = ini_lines(root, "agentreplay_keep")
+    kept = keep_of(lines, f"{format_path(file)}: agentreplay_keep")
     compared, personal = sorted(kept["matched_headers"]), sorted(in_force(root).personal)
     stated = [FORMAT, version("frozen-agentreplay"), compared, personal, [asdict(rule) for rule in rules]]
     return Matching(READER, rules, also=compared, personal=personal), digest(json.dumps(stated))

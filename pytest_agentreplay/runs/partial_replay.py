@@ -19,7 +19,7 @@ from pytest_agentreplay.core.diagnose.progress import ReplayProgress, format_lin
 from pytest_agentreplay.core.kit import entries
 from pytest_agentreplay.core.matching.wiring import without_lone
 from pytest_agentreplay.core.order_permutations import LIMIT, answers, orders, swapped, telling
-from pytest_agentreplay.core.redaction.placeholders import lacks_body_digests, tags_in, variables_in
+from pytest_agentreplay.core.redaction.placeholders import tags_in, variables_in
 from pytest_agentreplay.core.release_order import Started
 from pytest_agentreplay.core.turns import is_model, seat
 from pytest_agentreplay.dialects import READER
@@ -128,7 +128,7 @@ class AdoptingSession(RunSession):
             "at": f"{datetime.now(UTC):%Y-%m-%d}",
         }
         kit: JsonObject = run.header.kit | {"adopted": [*entries(run.header.kit, "adopted"), mark]}
-        if isinstance(record := kit.get("redactions"), dict) and not lacks_body_digests(kit):
+        if isinstance(record := kit.get("redactions"), dict):
             tags = tags_in(kit) | tags_in({"redactions": self.redaction.record})
             kit["redactions"] = record | ({"tags": {**tags}} if tags else {})
         run = self.redaction.rescan(replace(run, header=replace(run.header, kit=kit)))

@@ -14,18 +14,17 @@ from pytest_agentreplay.core.divergence import ABSENT, Divergence, Kind
 from pytest_agentreplay.core.kit import drift, entries, files, list_models, list_unfrozen, table, text_of, texts
 from pytest_agentreplay.core.matching.wiring import read_text
 from pytest_agentreplay.core.model import Header, Run, ToolCall
-from pytest_agentreplay.core.paths import quoted, selecting
+from pytest_agentreplay.core.paths import selecting
 from pytest_agentreplay.core.redaction.placeholders import claims_in, variables_in
 from pytest_agentreplay.core.release_order import Started
 from pytest_agentreplay.core.turns import function_of, label, turns
 from pytest_agentreplay.dialects import READER
-from pytest_agentreplay.intercept.network import in_process, sandbox
+from pytest_agentreplay.intercept.network import sandbox
 from pytest_agentreplay.intercept.ordering.pausing import Pausing
 from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
-from pytest_agentreplay.intercept.session.pending_call import AnswerOrder, describe
+from pytest_agentreplay.intercept.session.pending_call import AnswerOrder
 from pytest_agentreplay.report.summary import FieldDrift, UnfrozenTool, VirtualClockUse
 from pytest_agentreplay.runs.offline_session import OfflineSession, make_matching, make_schedule
-from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -288,7 +287,6 @@ class ReplaySession(OfflineSession):
             verified=self.verifier.verified if self.verifier is not None else 0,
             turns=sum(1 for turn in turns(made, READER) if turn.number),
             exchanges=len(self.replayer.list_replayed()),
-            without_content=len({x.start for x in self.replayer.without_content}),
             **self._summarize_drift(),
             aged=self._collect_aged(),
             vanished=tuple(label(x.call, READER) for x in self.replayer.list_unserved() if x.abandoned),
@@ -358,21 +356,8 @@ class ReplaySession(OfflineSession):
         return VirtualClockUse("the model or tools run for real, which takes real time")
 
     def describe_divergence(self, divergence: Divergence, facts: JsonObject) -> Finding:
-        """Return the finding as for any run, with what the snapshot shows of imports, test clients and tools."""
-        if inside := self._list_recorded_inside(divergence):
-            divergence = replace(
-                divergence,
-                kind=Kind.REQUEST,
-                summary=f"the snapshot holds {inside}, which stays inside this process and is no longer recorded",
-                recorded=None,
-                now=None,
-                differences=(),
-                detail=(),
-                hints=(f"if the test calls nothing else: git rm {quoted(format_path(self.place.snapshot))}",),
-                cause="an earlier version took a test client or a mock for the network and froze what it calls; "
-                "that runs now, and the calls that it makes itself are recorded: record the test again",
-            )
-        elif modules := self._list_importing_modules(divergence):
+        """Return the finding as for any run, with what the snapshot shows of imports and tools."""
+        if modules := self._list_importing_modules(divergence):
             text = (
                 f"{modules} made requests while it was imported: they belong to the first test that imports it, which "
                 "another selection or order of the tests changes. Make them in a function, or in a fixture"
@@ -410,20 +395,6 @@ class ReplaySession(OfflineSession):
             cause="a call of it is not answered from the snapshot: if your code made it, the tool ran for real",
             hints=(f"freeze it again: add to agentreplay_tools: {path}", *divergence.hints),
         )
-
-    def _list_recorded_inside(self, divergence: Divergence) -> str:
-        """Return the first recorded request that was passed through now, never made over the network; "" for none."""
-        if not (passed := self.interception.observed.passed):
-            return ""
-        made = {in_process.target(x.call.url) for x in self.replayer.list_made() if not isinstance(x.call, ToolCall)}
-        if divergence.now is not None and not isinstance(divergence.now, ToolCall):
-            made.add(in_process.target(divergence.now.url))
-        inside = (
-            describe(x.call)
-            for x in self.replayer.run.exchanges
-            if not isinstance(x.call, ToolCall) and in_process.target(x.call.url) in passed - made
-        )
-        return next(inside, "")
 
     def collect_facts(self, kind: Kind | None = None) -> JsonObject:
         """Return what a report says about the snapshot: its file, its date, what has changed around it since."""

@@ -7,7 +7,7 @@ only tightens. Takes plain mappings, so that it is tested without pytest; loads 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.settings.parsers import (
@@ -28,7 +28,7 @@ from pytest_agentreplay.settings.parsers import (
     rules_of,
     texts,
 )
-from pytest_agentreplay.settings.tables import INI, MARKER, OPTIONS, ORDERS
+from pytest_agentreplay.settings.tables import INI, MARKER, OPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -40,16 +40,14 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.core.rules import Rule
     from pytest_agentreplay.core.tolerance import Tolerance, TolerancePolicy
-    from pytest_agentreplay.settings.former_names import Renamed
     from pytest_agentreplay.settings.live_runs import LiveRuns
     from pytest_agentreplay.settings.parsers import Clocks, Orders
 
-__all__ = ["INI", "MARKER", "OPTIONS", "ORDERS", "POLICY", "Mode", "Settings", "resolve"]
+__all__ = ["INI", "MARKER", "OPTIONS", "POLICY", "Mode", "Settings", "resolve"]
 
 Mode: TypeAlias = Literal["record", "replay", "off"]
 
 MODES: Mapping[str, Mode] = {"record": "record", "model": "replay", "live": "replay", "off": "off"}
-VERIFY = "--replay-tools=verify is now --replay-tools=checked; the old word is removed in 0.2"
 POLICY = "agentreplay-policy.yaml"
 """The project's own policy, in its root; it counts where it is there."""
 TOLERANCES = "agentreplay-tolerances.yaml"
@@ -87,7 +85,7 @@ class Settings(NamedTuple):
     every neighbour of a recording, `fuzz` is the seed and number of the neighbours on which each test is replayed too,
     `neighbours` the number of those on which a fixed case is tried. `replay_break` is the turn at which a replay stops
     in the debugger, 0 for none. `stale_days` is the age from which on a snapshot is stale, `retired_models` are (id,
-    day) beyond the shipped table. `renamed` holds the former names that are written, and what to write instead.
+    day) beyond the shipped table.
     """
 
     mode: Mode = "replay"
@@ -143,7 +141,6 @@ class Settings(NamedTuple):
     replay_break: int = 0
     stale_days: int = 180
     retired_models: tuple[tuple[str, str], ...] = ()
-    renamed: tuple[Renamed, ...] = ()
 
     @property
     def read_tools(self) -> tuple[str, ...]:
@@ -271,13 +268,8 @@ def resolve(
     Raises SettingsError, which names the flag, variable or key and the nearest right word.
     """
     where = f"{file}: " if file else ""
-    defaults = {key: options_of["default"] for key, options_of in INI}
-    table, renamed = defaults | dict(ini), cast("tuple[Renamed, ...]", ())
+    table = {key: options_of["default"] for key, options_of in INI} | dict(ini)
     refuse_unknown_keys(written, table, where)
-    if table.keys() > defaults.keys():
-        from pytest_agentreplay.settings.former_names import fold_keys
-
-        table, renamed = fold_keys(table, where)
     allowed_on_ci = ci_of(table["agentreplay_ci"], f"{where}agentreplay_ci")
     word, typed = mode_of(options, table, environ, where)
     mode = MODES[word]
@@ -316,7 +308,7 @@ def resolve(
     changes = tuple(["=".join(map(str.strip, text.split("=", 1))) for text in typed_changes])
     if changes and (word != "live" or missing):
         raise SettingsError(f"--replay-set {changes[0]}: changes what a live model is asked: add --replay=live")
-    sandbox = sandbox_of(options.get("agentreplay_sandbox"), table, "live" if live else lives, where, typed_words)
+    sandbox = sandbox_of(options.get("agentreplay_sandbox"), "live" if live else lives, typed_words)
     read: dict[str, Any] = {}
     for key, value in table.items():
         if parse := PARSERS.get(setting := key.removeprefix("agentreplay_")):
@@ -348,26 +340,13 @@ def resolve(
         replay_break=break_of(options.get("agentreplay_replay_break"), "live" if live else lives),
         neighbours=neighbours_of(table["agentreplay_neighbours"], f"{where}agentreplay_neighbours", on_ci=on_ci),
         strict_keys=bool(options.get("agentreplay_strict_keys")),
-        renamed=renamed,
         **read,
     )
 
 
-def types_of_former(written: Iterable[str]) -> dict[str, Any]:
-    """Return the former names among the keys of an ini file, and their types."""
-    others = {key for key in written if key.startswith("agentreplay_")} - dict(INI).keys()
-    if not others:
-        return {}
-    from pytest_agentreplay.settings.former_names import INI_TYPES
-
-    return {key: INI_TYPES[key] for key in INI_TYPES if key in others}
-
-
-def sandbox_of(given: str | None, table: Mapping[str, Any], mode: str, where: str, typed_words: Iterable[str]) -> str:
+def sandbox_of(option: str | None, mode: str, typed_words: Iterable[str]) -> str:
     """Whether the kernel is to close the network too: in replays. Typed for another session it is invalid."""
-    name, word = "--agentreplay-sandbox", given or "off"
-    if given is None and (former := table.get("agentreplay_sandbox")):
-        name, word = f"{where}agentreplay_sandbox", former
+    name, word = "--agentreplay-sandbox", option or "off"
     refuse_unknown(name, word, SANDBOXES)
     if word == "require" and mode != "replay" and any(typed.startswith(name) for typed in typed_words):
         raise SettingsError(f"{name}=require closes the network, but the mode is {mode}: take one of them")
@@ -485,11 +464,6 @@ def adopt_of(reason: str | None, word: str, *, refused: bool) -> str:
 def marked(settings: Settings, keywords: Mapping[str, object]) -> Settings:
     """`settings` under the keywords of one marker."""
     changes: dict[str, Any] = {}
-    if not keywords.keys() <= {*MARKER}:
-        from pytest_agentreplay.settings.former_names import fold_keywords
-
-        keywords, renamed = fold_keywords(keywords)
-        changes["renamed"] = (*settings.renamed, *renamed)
     for key, value in keywords.items():
         name = f"@pytest.mark.agentreplay({key}=...)"
         match key:
@@ -504,8 +478,6 @@ def marked(settings: Settings, keywords: Mapping[str, object]) -> Settings:
             case "allow" | "keep":
                 more = GROUPS[key](value, name).items()
                 changes |= {field: (*getattr(settings, field), *values) for field, values in more}
-            case "places" | "waits":  # former keywords
-                changes[key] = bool(value)
             case "tools" | "ignore" | "off_script":
                 field = FIELDS.get(key, key)
                 changes[field] = tuple(dict((*getattr(settings, field), *PARSERS[key](value, name))).items())

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import re
 
-from pytest_agentreplay.settings.tables import INI
+from pytest_agentreplay.settings.tables import INI_TYPES
 
-TYPES = {key: options["type"] for key, options in INI}
 LINE = re.compile(r"\b(agentreplay_\w+)( = |:\s+)(\S.*)$")
 
 
@@ -22,7 +21,7 @@ def in_toml(text: str) -> str:
 def quoted_value(line: re.Match[str]) -> str:
     """Return a setting with its value in quotes, in an array where the key takes several."""
     key, between, value = line.groups()
-    if TYPES.get(key, "bool") == "bool":
+    if INI_TYPES.get(key, "bool") == "bool":
         return line[0]
     text = json.dumps(value, ensure_ascii=False)
-    return f"{key}{between}[{text}]" if between == " = " and TYPES[key] == "linelist" else f"{key}{between}{text}"
+    return f"{key}{between}[{text}]" if between == " = " and INI_TYPES[key] == "linelist" else f"{key}{between}{text}"

@@ -99,11 +99,10 @@ INI: tuple[Row, ...] = tuple((key, {"type": kind, "default": default, "help": ab
     ("agentreplay_max_bytes", "string", "1000000", "report larger snapshots; a second number: refuse larger ones"),
 ))  # fmt: skip
 """Key and the keywords of its `addini`, in the order of the settings page."""
+INI_TYPES: dict[str, str] = {key: options["type"] for key, options in INI}
 
 MARKER = (
     *("mode", "tools", "tolerances", "off_script", "ignore", "clock", "seed", "expect", "order", "permutations"),
     *("allow", "children", "keep", "redact"),
 )
 """The keywords of `@pytest.mark.agentreplay`."""
-ORDERS = {"permutations", "orders"}
-"""The keyword that asks for other orders of answers, and its former name."""

@@ -38,5 +38,4 @@ def data(path: str | Path) -> bytes:
 def find_limit(root: Path) -> int | None:
     """Return the size of the largest snapshot that the project at `root` reads; None for the default."""
     _, _, limit = (ini_value(root, "agentreplay_max_bytes") or "").strip().partition(" ")
-    limit = limit.strip() or ini_value(root, "agentreplay_largest") or ""
-    return int(limit) if limit.isdecimal() else None
+    return int(limit) if (limit := limit.strip()).isdecimal() else None

@@ -29,7 +29,6 @@ def test_every_verb_has_one_place_in_the_help_and_its_own_help(typed):
     ("word", "advice"),
     [
         ("shwo", "the nearest: show"),
-        ("bisec", "the nearest: diff --first"),
         ("--json", "agentreplay --help lists all"),
         ("a\x1b[2Jb", "agentreplay --help lists all"),
     ],

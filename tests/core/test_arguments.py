@@ -150,27 +150,7 @@ def test_the_hash_seed_of_a_process_changes_no_key():
     assert len(set(lines.splitlines())) == len(KINDS) ** 2
 
 
-# What older releases have recorded
-
-
-@pytest.mark.parametrize(
-    ("recorded", "now"),
-    [
-        ({"$opaque": f"{__name__}.Plain"}, Plain(1)),
-        ([{"$opaque": f"{__name__}.Plain"}], [Plain(1)]),
-        ({"$opaque": f"{__name__}.Listed"}, Listed([1])),
-        ({"$opaque": "types.SimpleNamespace"}, types.SimpleNamespace(a=1)),
-        ({"$object": [f"{__name__}.Rows", {"name": "r"}]}, MAKERS["rows"](1)),
-        ({"$object": [f"{__name__}.Row", {"value": {"$opaque": f"{__name__}.Plain"}}]}, Row(Plain(1))),
-    ],
-)
-def test_what_was_recorded_without_content_stands_for_any_of_its_own_class(recorded, now):
-    then, call = ToolCall("t", {"value": recorded}), ToolCall("t", freeze_arguments({"value": now}))
-    assert fitted(then, call, older=True) == then
-    assert fitted(then, call, older=False) != then
-    then = ToolCall("t", {"value": {"$opaque": "shop.Order"}, "amount": 1})
-    assert fitted(then, ToolCall("t", freeze_arguments({"value": Plain(1), "amount": 1})), older=True) != then
-    assert fitted(then, ToolCall("t", {"value": {"$state": ["shop.Order", {}]}, "amount": 2}), older=True) != then
+# What is not compared
 
 
 def test_what_a_tool_has_changed_is_left_out_on_either_side():
@@ -178,14 +158,14 @@ def test_what_a_tool_has_changed_is_left_out_on_either_side():
         return ToolCall("t", {"value": {"$state": ["shop.Account", *node]}})
 
     then = call({"owner": "ada"}, {"changed": ["balance"]})
-    assert fitted(then, call({"owner": "ada", "balance": 100}), older=False) == then
-    assert fitted(then, call({"owner": "eve", "balance": 100}), older=False) != then
+    assert fitted(then, call({"owner": "ada", "balance": 100})) == then
+    assert fitted(then, call({"owner": "eve", "balance": 100})) != then
     first = call({"owner": "ada", "balance": 100})
-    assert fitted(first, call({"owner": "ada"}, {"changed": ["balance"]}), older=False) == first
-    assert fitted(first, call({"owner": "ada", "balance": 90}), older=False) != first
+    assert fitted(first, call({"owner": "ada"}, {"changed": ["balance"]})) == first
+    assert fitted(first, call({"owner": "ada", "balance": 90})) != first
 
 
-def test_what_older_releases_left_out_of_a_closure_is_not_compared():
+def test_what_a_recorded_closure_does_not_hold_is_not_compared():
     def call(receiver: Any = None) -> ToolCall:
         return ToolCall("t", facts={} if receiver is None else {"self": receiver})
 
@@ -193,13 +173,13 @@ def test_what_older_releases_left_out_of_a_closure_is_not_compared():
         return {"$state": [CLOSURE, held]}
 
     desk = {"$state": ["shop.Desk", {"owner": "ada"}]}
-    assert fitted(call(), call(closure(user="ada")), older=False) == call(), "nothing of it"
-    assert fitted(call(desk), call(closure(user="ada", self=desk)), older=False) == call(desk), "the receiver alone"
-    assert fitted(call(), call(closure(user="ada", self=desk)), older=False) == call(), "a variable that is called self"
+    assert fitted(call(), call(closure(user="ada"))) == call(), "nothing of it"
+    assert fitted(call(desk), call(closure(user="ada", self=desk))) == call(desk), "the receiver alone"
+    assert fitted(call(), call(closure(user="ada", self=desk))) == call(), "a variable that is called self"
     some = call(closure(currency="EUR"))
-    assert fitted(some, call(closure(currency="EUR", user="ada")), older=False) == some, "what differed alone"
+    assert fitted(some, call(closure(currency="EUR", user="ada"))) == some, "what differed alone"
     for other in (closure(currency="USD"), closure(money="EUR"), None):
-        assert fitted(some, call(other), older=False) != some
+        assert fitted(some, call(other)) != some
 
 
 def test_the_port_of_a_local_service_is_another_one_in_each_process():
@@ -208,9 +188,9 @@ def test_the_port_of_a_local_service_is_another_one_in_each_process():
         return ToolCall("t", facts={"self": {"$state": ["shop.Desk", held]}})
 
     for host in ("127.0.0.1", "localhost", "[::1]"):
-        assert fitted(call(host, 4000), call(host, 4001), older=False) == call(host, 4000)
-    assert fitted(call("shop.example", 4000), call("shop.example", 4001), older=False) != call("shop.example", 4000)
-    assert fitted(call("localhost", 4000, "support"), call("localhost", 4001, "support"), older=False) != call(
+        assert fitted(call(host, 4000), call(host, 4001)) == call(host, 4000)
+    assert fitted(call("shop.example", 4000), call("shop.example", 4001)) != call("shop.example", 4000)
+    assert fitted(call("localhost", 4000, "support"), call("localhost", 4001, "support")) != call(
         "localhost", 4000, "support"
     )
 

@@ -4,8 +4,6 @@ import base64
 import gzip
 import hashlib
 import json
-from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
@@ -199,17 +197,6 @@ def test_a_body_that_cannot_be_read_is_told_from_every_other_one_by_its_digest(c
         replay = fresh()
         replay.recall({"redactions": recording.record})
         assert served(backend(recording, call), put(now, coding, replay)) == [same]
-
-
-def test_a_recording_without_digests_replays_as_it_did():
-    old = {"placeholders": {"opaque": 1}}
-    framed = b"5\r\ngreen\r\n0\r\n\r\n"
-    for data, coding in ((b"another", "snappy"), (framed, "aws-chunked"), (gzip.compress(PACKED), "gzip, gzip")):
-        recording, replay = fresh(), fresh()
-        recorded = replace(put(b"green", redaction=recording), body=Body(b"[[redacted:opaque:7]]"))
-        recording = SimpleNamespace(record=old)
-        replay.recall({"redactions": old})
-        assert served(backend(recording, recorded), put(data, coding, replay)) == [True]
 
 
 def test_tags_are_kept_for_people_alone_and_tell_no_value():

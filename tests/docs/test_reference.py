@@ -9,7 +9,6 @@ from pytest_agentreplay import hookspec, plugins, settings
 from pytest_agentreplay.cases.turn import ToolCallView, TurnView
 from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.cli import saying
-from pytest_agentreplay.cli.old_names import OLD_NAMES
 from pytest_agentreplay.cli.verb_table import HELP, load_verbs
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.rules import MATCHED_HEADERS
@@ -94,11 +93,6 @@ def test_every_verb_with_its_arguments_in_the_groups_of_the_help():
     for verb, parser in load_verbs().items():
         there = {flag for action in parser._actions for flag in action.option_strings if flag.startswith("--")}
         assert shown[verb] == there - {"--help"}, verb
-
-
-def test_every_old_name_of_a_verb_has_its_new_one():
-    text = section("command-line.md", "Old names")
-    assert [old for old, _, _ in OLD_NAMES if not re.search(rf"`{old}[ `]", text)] == []
 
 
 def test_every_exit_code():

@@ -302,12 +302,3 @@ def test_another_subprotocol_or_close_code_is_a_divergence(ended, environ, diver
     assert done.stdout.count("[AR-REQUEST]") >= diverged if diverged else done.returncode == 0, done.stdout
     assert f"{diverged} failed" in done.stdout or not diverged, done.stdout
     assert difference in done.stdout, done.stdout
-
-
-def test_a_snapshot_without_subprotocols_is_replayed_as_before(ended):
-    for file in ended.files:
-        text = file.read_text(encoding="utf-8")
-        old = text.replace(', "headers": ["Sec-WebSocket-Protocol: voice.v1"]}', "}", 1)
-        assert old != text
-        file.write_text(resealed(old), encoding="utf-8")
-    passed(ended.replay(OFFERED="voice.v2"))

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, cast
 from pytest_agentreplay.core.matching import NearMatches
 from pytest_agentreplay.core.matching.address import Authorities, authority
 from pytest_agentreplay.core.matching.wiring import PlaceholderMatch, Tokens
-from pytest_agentreplay.core.model import SELF, FrameCall, ToolCall
-from pytest_agentreplay.core.redaction.placeholders import OPAQUE, has_header_digests, lacks_body_digests
+from pytest_agentreplay.core.model import SELF, ToolCall
+from pytest_agentreplay.core.redaction.placeholders import has_header_digests
 from pytest_agentreplay.core.release_order import Precedence, requests_served
 
 if TYPE_CHECKING:
@@ -52,20 +52,14 @@ class CallIndex:
         recorded_ids: How ids that the client makes are numbered in the recording.
         live_ids: How they are numbered now.
         swapped: What the last call is but for a credential, and the name of that; None where it is not.
-        without_content: Exchanges served whose arguments an older release had recorded by class alone.
     """
 
     def __init__(self, run: Run, matching: Matching) -> None:
         """Index `run` without restoring a single body."""
         self._kit = run.header.kit
         self._matching = matching
+        # A case that was made of another tool's trace has none.
         matching.digests = has_header_digests(self._kit)
-        if lacks_body_digests(self._kit):
-            matching.personal -= {OPAQUE}
-        # Earlier releases did not record which subprotocols were offered; now an opening without any says so.
-        openings = (x.call.headers for x in run.exchanges if isinstance(x.call, FrameCall))
-        if "sec-websocket-protocol" not in {name.lower() for headers in openings for name, _ in headers}:
-            matching.headers -= {"sec-websocket-protocol"}
         self.requests = requests_served(self._kit)
         outermost = [x for x in run.exchanges if x.parent is None]
         self.top = tuple(x for x in outermost if x.start not in self.requests)
@@ -75,7 +69,6 @@ class CallIndex:
         self.precedence = Precedence(self.top, self._kit.get("lanes"), self._kit.get("after"))
         self.recorded_ids, self.live_ids = matching.ids(), matching.ids()
         self.swapped: tuple[Exchange, str] | None = None
-        self.without_content: list[Exchange] = []
         self._exact = make_queues([((authority(x.call), matching.fingerprint(x.call)), x) for x in self._answerable])
         self._keyed: Queues | None = None
         self._tokens = Tokens(matching.text, wired=matching.digests)
@@ -141,7 +134,7 @@ class CallIndex:
             match = (
                 self._find_near(call, moment.lane)
                 or self._find_placeholder(call, moment.lane)
-                or self._find_without_content(call, moment.lane)
+                or self._find_without_receiver(call, moment.lane)
             )
             elsewhere = match is not None and authority(match.call) not in services
             if elsewhere or (match is not None and self._is_swapped(match, call)):
@@ -195,25 +188,20 @@ class CallIndex:
     def _is_fitting(self, recorded: ToolCall, call: ToolCall) -> bool:
         from pytest_agentreplay.core.serialize.fitting import fitted
 
-        same = fitted(recorded, call, older=self._older)
+        same = fitted(recorded, call, receivers=self._has_receivers)
         alike = self._matching.key_alone(same) == self._matching.key_alone(recorded)
         return alike and not self._tokens.swapped(recorded, call)
 
-    def _find_without_content(self, call: Call, lane: str) -> Exchange | None:
-        """The first exchange that an older release recorded by the classes of its arguments, or without its closure."""
-        if not isinstance(call, ToolCall) or not (self._older or SELF in call.facts):
-            return None
-        match = self._find_fitting(call, lane)
-        if match is not None and self._older and "clock" in self._kit:  # a trace of another tool has no such entry
-            self.without_content.append(match)
-        return match
+    def _find_without_receiver(self, call: Call, lane: str) -> Exchange | None:
+        """The first exchange that was recorded without the receiver, or the closure, that the call has."""
+        return self._find_fitting(call, lane) if isinstance(call, ToolCall) and SELF in call.facts else None
 
     @cached_property
-    def _older(self) -> bool:
-        """Whether arguments were recorded by class alone."""
+    def _has_receivers(self) -> bool:
+        """Whether the recording holds the receivers of its calls; a trace of another tool does not."""
         from pytest_agentreplay.core.serialize.fitting import BY_CONTENT
 
-        return self._kit.get("arguments") != BY_CONTENT
+        return self._kit.get("arguments") == BY_CONTENT
 
     @cached_property
     def _tools(self) -> Queues:

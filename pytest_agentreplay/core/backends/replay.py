@@ -81,11 +81,6 @@ class ReplayBackend:
         """By `start`, the calls of now that were served."""
         return self._index.served
 
-    @property
-    def without_content(self) -> list[Exchange]:
-        """The exchanges served whose arguments an older release had recorded by class alone."""
-        return self._index.without_content
-
     def accept_media(self, near: Near) -> None:
         """Take calls for one that differ in their media alone, where `near` says that these are near enough."""
         self._index.accept_media(near)

@@ -93,7 +93,7 @@ def compare_calls(
     for a function's name and what was said of it.
     """
     if isinstance(recorded, ToolCall) and isinstance(now, ToolCall):
-        now = fitted(recorded, now, older=False)
+        now = fitted(recorded, now)
         differing = (*diff(_collect_facts(recorded), _collect_facts(now), path="call"), *diff(recorded.tree, now.tree))
     elif isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
         return ()

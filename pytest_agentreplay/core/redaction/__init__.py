@@ -30,7 +30,6 @@ from pytest_agentreplay.core.redaction.placeholders import (
     OPAQUE,
     Placeholders,
     disjoint,
-    lacks_body_digests,
     splice,
     tag_of,
     tags_in,
@@ -309,7 +308,6 @@ class Redaction:
     def recall(self, kit: Mapping[str, Json]) -> None:
         """Know the personal values and opaque bodies of a recording again, by its tags. Before anything is redacted."""
         self._placeholders.recall(tags_in(kit))
-        self._inward = self._inward._replace(undo=not lacks_body_digests(kit))
 
     def reserve(self, variables: Mapping[str, str]) -> frozenset[str]:
         """Number the values of these `variables` as their recording did; return the placeholders that are its own."""

@@ -254,13 +254,8 @@ def tags_in(kit: Mapping[str, Json]) -> dict[str, str]:
     return {name: str(tag) for name, tag in _noted(kit, "tags").items()}
 
 
-def lacks_body_digests(kit: Mapping[str, Json]) -> bool:
-    """Return whether a recording has replaced bodies that cannot be read and kept no digests, as releases once did."""
-    return OPAQUE in _noted(kit, "placeholders") and not any(name.startswith(f"{OPAQUE}:") for name in tags_in(kit))
-
-
 def has_header_digests(kit: Mapping[str, Json]) -> bool:
-    """Return whether a recording holds digests of request headers and which credential each sent, as new ones do."""
+    """Return whether a recording holds digests of request headers and which credential each sent; no trace does."""
     redactions = kit.get("redactions")
     return isinstance(redactions, dict) and redactions.get("headers") == "compared"
 

@@ -1,8 +1,7 @@
 """A call of now beside a recorded one: without what the recording does not compare.
 
-That is what frozen tools had changed in an object by then ("changed"), and what older releases left out: the closure of
-a function, or some of it; in a file without the entry "arguments" in its kit also the content of most objects
-({"$opaque": "shop.Order"}), the value of enum members, and the receiver.
+That is what frozen tools had changed in an object by then ("changed"), what a recorded closure of a function does not
+hold, and in a file without the entry "arguments" in its kit, such as a trace of another tool, the receiver.
 """
 
 from __future__ import annotations
@@ -29,19 +28,19 @@ _PORTS = re.compile(r'((?:127\.0\.0\.1|0\.0\.0\.0|localhost|::1\]?)(?::|",)|["_]
 _STATEFUL = frozenset({"$state", "$object"})
 
 
-def fitted(recorded: ToolCall, now: ToolCall, *, older: bool) -> ToolCall:
+def fitted(recorded: ToolCall, now: ToolCall, *, receivers: bool = True) -> ToolCall:
     """Return `now` with the parts of `recorded` that are not compared in place of its own.
 
-    `older` says that the recording was made before arguments were recorded by content.
+    `receivers` says whether the recording holds those of its calls.
     """
-    arguments = cast("JsonObject", _fit(recorded.arguments, now.arguments, older))
+    arguments = cast("JsonObject", _fit(recorded.arguments, now.arguments))
     facts = now.facts
     closure = _read_closure(facts.get(SELF))
-    if closure is not None and _read_closure(recorded.facts.get(SELF)) is None:  # recorded by an older release
+    if closure is not None and _read_closure(recorded.facts.get(SELF)) is None:
         facts = {name: closure.get(SELF) if name == SELF else fact for name, fact in facts.items()}
         facts = {name: fact for name, fact in facts.items() if name != SELF or SELF in recorded.facts}
-    if SELF in facts and (SELF in recorded.facts or older):
-        kept = {SELF: _fit(recorded.facts[SELF], facts[SELF], older)} if SELF in recorded.facts else {}
+    if SELF in facts and (SELF in recorded.facts or not receivers):
+        kept = {SELF: _fit(recorded.facts[SELF], facts[SELF])} if SELF in recorded.facts else {}
         if kept and _PORTS.sub(r"\1", canonical(kept)) == _PORTS.sub(r"\1", canonical({SELF: recorded.facts[SELF]})):
             kept = {SELF: recorded.facts[SELF]}
         facts = {**{name: fact for name, fact in facts.items() if name != SELF}, **kept}
@@ -74,29 +73,24 @@ def _node(data: Json) -> tuple[str, list[Any]] | None:
     return None
 
 
-def _fit(recorded: Json, now: Json, older: bool) -> Json:
-    if older and _stands_for(recorded, now):
-        return recorded
+def _fit(recorded: Json, now: Json) -> Json:
     was, here = _node(recorded), _node(now)
     if was is not None and here is not None and was[0] == here[0] and was[1][0] == here[1][0]:
-        return {was[0]: _fit_instance(was[1], here[1], older)}
+        return {was[0]: _fit_instance(was[1], here[1])}
     if isinstance(recorded, list) and isinstance(now, list) and len(recorded) == len(now):
-        return [_fit(a, b, older) for a, b in zip(recorded, now, strict=True)]
+        return [_fit(a, b) for a, b in zip(recorded, now, strict=True)]
     if isinstance(recorded, dict) and isinstance(now, dict):
-        return {name: _fit(recorded[name], part, older) if name in recorded else part for name, part in now.items()}
+        return {name: _fit(recorded[name], part) if name in recorded else part for name, part in now.items()}
     return now
 
 
-def _fit_instance(recorded: list[Any], now: list[Any], older: bool) -> list[Any]:
+def _fit_instance(recorded: list[Any], now: list[Any]) -> list[Any]:
     """Both states without what has changed on either side: that stands in both as it was recorded."""
     changed = {name for side in (recorded, now) for name in _changed(side)}
-    if recorded[0] == CLOSURE:  # older releases wrote of a closure only what was new in it
+    if recorded[0] == CLOSURE:
         changed |= now[1].keys() - recorded[1].keys()
-    if older:  # what it did not write, and what it wrote of a row of SQLAlchemy's
-        changed |= {"__items__", "__identity__"} - recorded[1].keys()
-        changed.add("_sa_instance_state")
     parts = {
-        name: _fit(recorded[1][name], part, older) if name in recorded[1] else part
+        name: _fit(recorded[1][name], part) if name in recorded[1] else part
         for name, part in now[1].items()
         if name not in changed
     }
@@ -107,17 +101,3 @@ def _fit_instance(recorded: list[Any], now: list[Any], older: bool) -> list[Any]
 def _changed(node: list[Any]) -> list[str]:
     told = node[2].get("changed") if len(node) > 2 and isinstance(node[2], dict) else None
     return [name for name in told if isinstance(name, str)] if isinstance(told, list) else []
-
-
-def _stands_for(recorded: Json, now: Json) -> bool:
-    """Whether an older release wrote this of an object of the same class as `now`."""
-    if not isinstance(recorded, dict) or len(recorded) != 1:
-        return False
-    ((tag, payload),) = recorded.items()
-    if tag == "$opaque":
-        if isinstance(now, list | dict) and payload == type(now).__name__:
-            return True
-        inner = next(iter(now.values())) if isinstance(now, dict) and len(now) == 1 else None
-        return isinstance(inner, list) and bool(inner) and inner[0] == payload
-    enumerated = now.get("$enum") if isinstance(now, dict) else None
-    return tag == "$enum" and isinstance(enumerated, list) and enumerated[:2] == payload

@@ -30,7 +30,7 @@ from pytest_agentreplay.intercept.http.bodies import (
     texts,
 )
 from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, forever, never, thawed
-from pytest_agentreplay.intercept.network.in_process import is_mocked, is_recorder, pass_through, reaches_out, stays
+from pytest_agentreplay.intercept.network.in_process import is_mocked, is_recorder, reaches_out, stays
 from pytest_agentreplay.intercept.session import interceptions, lanes
 from pytest_agentreplay.intercept.session.patching import wrap, wrap_code
 
@@ -210,8 +210,6 @@ class _Streams:
             own = not isinstance(transport, network) and reaches_out(transport, (SYNC, ASYNC))
             if own or recorder:
                 return _Transport(interception, self, getattr(transport, method))
-            if type(transport) not in network:
-                pass_through(interception, str(url))
             return transport
 
         return _transport_for_url

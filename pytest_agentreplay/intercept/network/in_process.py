@@ -122,21 +122,7 @@ def _is_served_here(interception: Interception, call: HttpCall | FrameCall, is_m
             return False
         if is_model() and not interception.scope.hosts.name_port(port):
             return False
-    pass_through(interception, call.url)
     return True
-
-
-def pass_through(interception: Interception, url: str) -> None:
-    """Note a request that is not recorded, because it stays inside."""
-    interception.observed.passed.add(target(url))
-
-
-def target(url: str) -> tuple[str, str]:
-    """What a request asks for, as far as it is compared: host and path. This machine has many names and ports."""
-    from pytest_agentreplay.core.matching.address import split
-
-    parts = split(url)
-    return "" if parts.loopback else parts.host, parts.path
 
 
 def is_test_server(port: int) -> bool:

@@ -110,7 +110,6 @@ class RemoteBackend:
             "begun": tuple(interception.lanes.begun.items()),
             "met": tuple(interception.tools.seen),
             "functions": tuple(interception.tools.functions),
-            "passed": tuple(interception.observed.passed),
             "uncompared": tuple(interception.tools.uncompared.items()),
             "ports": tuple(in_process.ports()) if self.link.invitation.mode == "record" else (),
             "problems": tuple(

@@ -295,7 +295,6 @@ class Children:
         """Take what a child knows and a later call of it does not say."""
         self.interception.tools.seen.update(news.get("met", ()))
         self.interception.tools.functions.update(news.get("functions", ()))
-        self.interception.observed.passed.update(news.get("passed", ()))
         for lane, reading in news.get("begun", ()):
             self.interception.lanes.begun.setdefault(lane, reading)
         for place, why in news.get("uncompared", ()):

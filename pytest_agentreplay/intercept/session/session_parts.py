@@ -160,7 +160,6 @@ class Observations:
     Attributes:
         servers: Recorded exchanges in which a server of this process made calls.
         serving: Numbers of the exchanges in which such a server has made calls of its own.
-        passed: Hosts and paths of requests that stayed inside the process.
         importing: Modules of the project that made requests while they were imported.
         callers: Functions from which a call was let through.
         trace: Ids of the first span that was open around a recorded call.
@@ -170,7 +169,6 @@ class Observations:
     def __init__(self) -> None:
         self.servers: frozenset[int] = frozenset()
         self.serving: set[int] = set()
-        self.passed: set[tuple[str, str]] = set()
         self.importing: set[str] = set()
         self.callers: set[CodeType] = set()
         self.trace: dict[str, str] = {}

@@ -112,7 +112,8 @@ def _stray(interception: Interception, url: str) -> None:
 def opening(url: str, headers: Any, subprotocols: Iterable[str] | None) -> FrameCall:
     """The opening of a connection; `headers` are a mapping, or pairs, or None."""
     pairs = headers.raw_items() if hasattr(headers, "raw_items") else getattr(headers, "items", lambda: headers or ())()
-    pairs = (*pairs, ("Sec-WebSocket-Protocol", ", ".join(subprotocols or ())))
+    if offered := ", ".join(subprotocols or ()):
+        pairs = (*pairs, ("Sec-WebSocket-Protocol", offered))
     return FrameCall(url.partition("#")[0], None, tuple((str(name), str(value)) for name, value in pairs))
 
 

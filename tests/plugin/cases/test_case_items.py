@@ -254,8 +254,6 @@ def test_selection_by_marker_label_and_word(docket):
         ("-m", "slow_bank and label_skip", "-k", "slow-bank"): one,  # a label is data, and skips nothing
         ("-k", "two"): two,
         ("cases/one/case.yaml::one",): one,
-        # The names of the two items that a case was.
-        ("cases/one/case.yaml::desired", "cases/two/case.yaml::observed"): [*one, *two],
     }
     for words, items in wanted.items():
         done = docket.pytest("--co", "-q", "--strict-markers", *words)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.small_projects import edited, flat, furnished, passed, recorded, summary
+from tests.support.small_projects import edited, furnished, passed, recorded, summary
 
 pytestmark = pytest.mark.env("clients")
 
@@ -170,36 +170,3 @@ def test_an_edited_prompt_diverges(shop):
         told = summary(shop.offline("-W", "ignore", COLUMNS="200"))
     assert len(told) == len(shop.files)
     assert all("[AR-PROMPT]" in said for said in told.values()), told
-
-
-OLD = """
-import socket
-
-import fastapi, httpx2
-from fastapi.testclient import TestClient
-
-app = fastapi.FastAPI()
-
-@app.get("/plain")
-def plain():
-    return "plain"
-
-class Network(httpx2.MockTransport):
-    def __init__(self):
-        super().__init__(lambda request: httpx2.Response(200, text="plain"))
-        self.network = socket  # so it is recorded as a whole, as every transport was
-
-def test_old(agentreplay):
-    with httpx2.Client(transport=Network()) as client:
-        assert client.get("http://testserver/plain").text
-"""
-
-
-def test_a_snapshot_of_a_test_client_is_reported_as_such(shop):
-    shop.write(old__test_old=OLD)
-    recorded(shop, "old", "-q")
-    shop.edit("old/test_old.py", "httpx2.Client(transport=Network())", "TestClient(app)")
-    said = flat(shop.offline("old"))
-    assert "the snapshot holds GET testserver/plain, which stays inside this process and is no longer recorded" in said
-    assert "pytest --snapshot-record old/test_old.py::test_old" in said
-    assert "git rm old/__agent_snapshots__/test_old/test_old.snapshot.json" in said

@@ -75,8 +75,8 @@ def test_each_run_of_a_case_is_an_item_and_stands_in_the_history(shop):
     assert (row["runs"], row["passes"]) == (2, 2)
 
 
-def test_one_run_of_a_case_is_selected_by_its_old_name_too(shop):
-    done = shop.project.run(f"{FILE}::desired[live-2]", "--replay=live", "--replay-runs=3", AGENT="fixed")
+def test_one_run_of_a_case_is_selected_by_its_name(shop):
+    done = shop.project.run(f"{FILE}::refund[live-2]", "--replay=live", "--replay-runs=3", AGENT="fixed")
     assert (done.returncode, shop.project.server.hits) == (0, 3), done.stdout
 
 

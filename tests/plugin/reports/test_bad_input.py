@@ -146,7 +146,7 @@ MARKERS = {
 @pytest.mark.parametrize("orders", ["many", 1.5, None])
 def test_a_number_of_orders_that_cannot_be_meant_is_refused(orders):
     with pytest.raises(SettingsError, match="takes how many orders to try"):
-        Settings().for_test([{"orders": orders}])
+        Settings().for_test([{"permutations": orders}])
 
 
 def test_marker_keywords_that_cannot_be_meant_fail_their_test(project):

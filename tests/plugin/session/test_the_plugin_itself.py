@@ -136,15 +136,11 @@ def shop(project):
 
 BY = {
     "plugin": {"conftest": 'pytest_plugins = ["toykit_frozen.plugin"]\n'},
-    "former names": {
-        "conftest": PLUGIN.replace("_patches", "_seams"),
-        "toykit_frozen__patch_module": PATCH.replace("def patch(", "def meet("),
-    },
     "conftest": {"conftest": PLUGIN},
 }
 
 
-@pytest.mark.parametrize("by", ["plugin", "former names", *rare("conftest")])
+@pytest.mark.parametrize("by", ["plugin", *rare("conftest")])
 def test_a_framework_is_patched_by_another_package(shop, by):
     shop.write(**BY[by])
     recorded(shop)
@@ -161,9 +157,8 @@ def test_a_framework_is_patched_by_another_package(shop, by):
 def test_without_the_hook_the_framework_is_not_patched_and_a_table_that_is_none_fails_the_test(shop):
     assert shop.record().returncode == 1, "no call crossed"
     assert shop.ledger == ["A-1", "Z-0", "A-2"]
-    for hook in ("pytest_agentreplay_patches", "pytest_agentreplay_seams"):
-        shop.write(conftest=f"def {hook}():\n    return {{'toykit.tools': len}}\n")
-        done = shop.record()
-        assert done.returncode == 1
-        assert f"{hook} returns a dict of two import paths" in done.stdout
-        assert "Traceback" not in done.stdout
+    shop.write(conftest="def pytest_agentreplay_patches():\n    return {'toykit.tools': len}\n")
+    done = shop.record()
+    assert done.returncode == 1
+    assert "pytest_agentreplay_patches returns a dict of two import paths" in done.stdout
+    assert "Traceback" not in done.stdout

@@ -304,7 +304,7 @@ def test_a_receiver_is_readable_in_the_snapshot(receivers):
     assert runs(receivers)["no_state"].exchanges[0].call.facts == {}
 
 
-def test_a_snapshot_without_content_replays_and_is_reported(receivers):
+def test_a_snapshot_without_receivers_replays(receivers):
     (file,) = [file for file in receivers.files if file.name.startswith("test_owner")]
     before = file.read_bytes()
     run = codec.loads(before, file=str(file)).run
@@ -314,9 +314,8 @@ def test_a_snapshot_without_content_replays_and_is_reported(receivers):
     file.write_text(
         codec.dumps(replace(run, header=replace(run.header, kit=kit), exchanges=(older,))), encoding="utf-8"
     )
-    done = passed(receivers.offline("-k", "owner", CHANGED="1"))
+    passed(receivers.offline("-k", "owner", CHANGED="1"))
     file.write_bytes(before)
-    assert "older     1 call in 1 test recorded without content, by an older release" in done.stdout
 
 
 # Gaps

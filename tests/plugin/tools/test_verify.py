@@ -290,14 +290,6 @@ def test_verifying_nothing_is_a_usage_error(shop, words):
     assert shop.ledger == []
 
 
-def test_the_old_word_works_and_warns_with_the_new_one(shop):
-    warning = "--replay-tools=verify is now --replay-tools=checked; the old word is removed in 0.2"
-    for words, code in (["-Wdefault"], 0), (["-Werror"], 4):
-        done = shop.run("--replay-tools=verify", "-k", "plain", *words)
-        assert (done.returncode, (done.stdout + done.stderr).count(warning)) == (code, 1)
-        assert ("read tools CHECKED" in done.stdout) == (code == 0)
-
-
 def test_verifying_a_recording_is_a_usage_error(shop):
     done = verified(shop, "--snapshot-record")
     assert done.returncode == 4
