@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from tests.codec.test_codec_damage import resealed
 from tests.support.small_projects import passed
 from tests.support.voice import WebSocketServer, forbids, heard_in, record_voice, talk_by_words
 

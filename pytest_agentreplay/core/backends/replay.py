@@ -227,6 +227,7 @@ class ReplayBackend:
 
     def _hold(self, exchange: Exchange, call: Call) -> bool:
         """Return whether the answer waits until nothing else can make a call: to a write that is not the last call."""
+        # Behind the last call of a run nothing is left that could come too early.
         if len(self.served) >= len(self._index.top) or not self.policy.writes(call):
             return False
         with self._lock:

@@ -38,7 +38,6 @@ from pytest_agentreplay.core.redaction.placeholders import (
 from pytest_agentreplay.core.redaction.policy import PERSONAL, PLAIN, broken
 from pytest_agentreplay.core.redaction.rewriting import Rewriting, StreamFinders, find_joined, may_hold_marks, torn
 from pytest_agentreplay.core.redaction.secret_names import CATEGORY, is_stand_in, strength
-from pytest_agentreplay.core.redaction.untouched import is_untouched, trees_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -233,6 +232,10 @@ class Redaction:
 
     def _compare(self, before: Call | Outcome, after: Any, place: str) -> None:
         """Note the place of a value that has changed in more than what was found in it."""
+        if after is before:
+            return
+        from pytest_agentreplay.core.redaction.untouched import is_untouched, trees_of
+
         pair: tuple[Json, Json] = None, None
         match before:
             case ToolCall():

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.core.kit import texts
-from pytest_agentreplay.intercept.ordering.idle import SPINNING, is_idle
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.session.callers import find_line, list_awaited_frames
 from pytest_agentreplay.intercept.session.pending_call import AnswerOrder
@@ -295,6 +294,8 @@ class Pausing(AnswerOrder):
 
     async def wait(self, intercepted: PendingCall, chunks: int) -> None:
         """Let other tasks run once, if they did when recorded; beside a write, as long as one may make a call."""
+        from pytest_agentreplay.intercept.ordering.idle import SPINNING, is_idle
+
         suspended, loop, rounds = intercepted.suspended, lanes.find_running_loop(), 0
         await super().wait(intercepted, chunks)
         timers = getattr(loop, "_scheduled", None)

@@ -219,9 +219,8 @@ def test_every_kind_of_function_is_compared_and_the_agent_gets_the_recorded_resu
     replace(file, json.dumps(world))
     try:
         done = verified(shop)
-        replace(
-            shop.root / "settings.toml", '[tool.pytest.ini_options]\nagentreplay_tools = ["agent.look_up = read"]\n'
-        )
+        tools = '[tool.pytest.ini_options]\nagentreplay_tools = ["agent.look_up = read", "agent.refund"]\n'
+        replace(shop.root / "settings.toml", tools)
         in_toml = flat(verified(shop, "test_shop.py::test_plain", "-c", "settings.toml"))
     finally:
         replace(file, before)
@@ -260,7 +259,7 @@ def test_the_world_is_reached_inside_a_verified_tool_alone(shop):
         shop.edit("test_leak.py", '"/health"', '"/other"')
         hits = shop.server.hits
         done = verified(shop, "test_leak.py")
-        assert "[AR-REQUEST]" in done.stdout, done.stdout
+        assert "[AR-EXTRA]" in done.stdout, done.stdout
         assert shop.server.hits == hits + 1, "the service's own, and no other"
         shop.edit("test_leak.py", 'httpx2.get(os.environ["SERVICE_URL"] + "/other")', BY_SOCKET)
         assert "[AR-NET]" in verified(shop, "test_leak.py").stdout
