@@ -164,8 +164,8 @@ def describe_redacted_claim(message: str, claims: Mapping[str, str]) -> str:
         return ""
     return (
         f"[{REDACTED}] the claim '{claim}' is not in the recording: {claims[claim]}, is redacted. If it is no secret, "
-        f"write keep_claims: [{claim}] into agentreplay-policy.yaml, and record again "
-        "(docs/reference/codes.md#ar-redacted)"
+        f'write keep_claims: [{claim}] into agentreplay-policy.yaml, below the line schemaVersion: "1.0", and record '
+        "again (docs/reference/codes.md#ar-redacted)"
     )
 
 

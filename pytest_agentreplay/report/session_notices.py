@@ -96,7 +96,7 @@ def make_unfrozen_notices(replays: Replays) -> Iterator[Notice]:
     for (name, path), (first, *others) in tests.items():
         more = f" and {format_count(len(others), 'other')}" if others else ""
         text = f"tool {name} runs for real in a replay: it ran unseen when {first}{more} recorded it"
-        yield make_error(f"[AR-UNFROZEN] {text}", format_freezing(path))
+        yield make_error(f"[AR-UNFROZEN] {text}", format_freezing(path), "          and record again")
 
 
 def make_neighbour_notices(summaries: Sequence[SessionSummary]) -> Iterator[Notice]:

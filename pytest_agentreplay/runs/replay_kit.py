@@ -358,9 +358,8 @@ def list_modules(root: str) -> Iterator[dict[str, Any]]:
     for _, module in sorted(sys.modules.items()):  # sorted: the same line is proposed whatever was imported first
         names = getattr(module, "__dict__", {})
         file = str(names.get("__file__"))
-        if (
-            file.startswith(root) and "site-packages" not in file
-        ):  # a virtual environment in the project is not its code
+        # A virtual environment in the project is not its code.
+        if file.startswith(root) and "site-packages" not in file:
             yield names
 
 

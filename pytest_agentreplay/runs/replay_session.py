@@ -376,8 +376,15 @@ class ReplaySession(OfflineSession):
         return ", ".join(sorted(apart)) if called is not None and not isinstance(called, ToolCall) else ""
 
     def _explain_missing_tool(self, divergence: Divergence) -> Divergence:
-        """Return the divergence, which says of a missing tool that no setting names that its calls run for real."""
-        call = divergence.recorded.call if divergence.recorded is not None else None
+        """Return the divergence, which says of a missing tool that no setting names that its calls run for real.
+
+        Of one that ran unseen when recorded and is frozen by now it says that the recording has no call of it.
+        """
+        call, now = divergence.recorded.call if divergence.recorded is not None else None, divergence.now
+        if divergence.kind is Kind.EXTRA and isinstance(now, ToolCall):
+            is_unseen = now.name in list_unfrozen(self.snapshot.run.header.kit)
+            cause = "the tool ran unseen when recorded, so the snapshot has no call of it: record again"
+            return replace(divergence, cause=cause) if is_unseen else divergence
         if divergence.kind is not Kind.MISSING or not isinstance(call, ToolCall) or call.boundary != "tool":
             return divergence
         from pytest_agentreplay.runs import replay_kit

@@ -87,7 +87,7 @@ class Player(Tape):
 
 def is_same(recorded, call):
     if isinstance(recorded, ToolCall) and isinstance(call, ToolCall):
-        return fitted(recorded, call, older=False) == recorded
+        return fitted(recorded, call) == recorded
     return identity(recorded) == identity(call)
 
 

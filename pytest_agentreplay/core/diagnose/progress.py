@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import replace
+from datetime import date, timedelta
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -138,6 +140,9 @@ class ReplayProgress:
             return "your code sends another value of this run here: the recording has it elsewhere"
         if any(recorded in text and at < target.start for text, at in self._first_seen.items()):
             return "the recorded value occurs earlier in this run, and your code sends another one here"
+        with suppress(ValueError):  # no date, or none of the calendar
+            if abs(date.fromisoformat(recorded[:10]) - date.fromisoformat(self.run.header.recorded[:10])) > DAY:
+                return "the recorded date is not the day of the recording, so it was written, and no clock gave it"
         return ""
 
     @cached_property
@@ -412,6 +417,7 @@ _VERSION = re.compile(r"(?:api|v\d[\w.]*)?")  # parts of a path that many endpoi
 
 WORD = 6  # characters from which on a changed word is looked up by itself
 AROUND = 10  # characters on both sides that a shorter one is looked up with
+DAY = timedelta(days=2)  # around that of the recording in which a date may come from a clock, whatever its zone
 SENTENCE = 24  # characters of a prompt's text that are looked up: a word of it that a reply says too is no news
 
 

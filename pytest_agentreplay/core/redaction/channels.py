@@ -51,8 +51,8 @@ _WHOLE = re.compile(rb"^[ \t,\x1e\0]*(?:[\w.-]{0,32}:[ \t]*)?[\[{\"][^\r\n]*[\]}
 _LONGEST_LABEL = 64
 _PRINTABLE = frozenset((*b"\t\n\r", *range(32, 127), *range(128, 256)))
 _DEEPEST = 64
-_PARTS = re.compile(rb"(?:\A|[._-])(?:delta|DELTA)\Z|[a-z]Delta\Z|\Acandidates\Z")
-"""A member, or the type of an event, whose texts are parts: `delta`, `content_block_delta`, Gemini's `candidates`."""
+_PARTS = re.compile(rb"(?:\A|[._-])(?:delta|DELTA)\Z|[a-z]Delta\Z|\A(?:candidates|logprobs)\Z")
+"""A member or the type of an event whose texts are parts: `delta`, `content_block_delta`, `candidates`, `logprobs`."""
 _OF_CHANNEL = re.compile(rb"index\Z|(?<!event_)id\Z", re.IGNORECASE)
 """A label that may tell channels apart: the place of a choice or block, the id of an item."""
 
@@ -218,7 +218,7 @@ def is_one_text(labelled: list[Labelled], named: bool) -> bool:
     if named or any(isinstance(label, bytes) and _PARTS.search(label) for label in told[0].values()):
         return not any(is_of_channel(key, told, counts=True) for key in dict.fromkeys(chain.from_iterable(told)))
     spaced = sum(piece.text[-1:] == b" " or after.text[:1] == b" " for piece, after in pairwise(pieces))
-    return spaced > 1 and 3 * spaced >= len(pieces) - 1
+    return spaced > 1 and 2 * spaced > len(pieces) - 1
 
 
 def labels_of(piece: ChannelPiece) -> dict[tuple[int, Any], Any]:

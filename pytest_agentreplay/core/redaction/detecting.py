@@ -17,6 +17,7 @@ from pytest_agentreplay.core.redaction.credentials import (
     find_spoken,
 )
 from pytest_agentreplay.core.redaction.encodings import (
+    PAINT,
     View,
     ViewTooDeep,
     as_text,
@@ -109,18 +110,21 @@ class Detector:
                 if known:
                     yield carried(reading, known, ours)
                 packed = isinstance(reading.view, PackedText)
+                # What the text itself shows is whole: behind it a colour code ends a key, and no word is part of it.
+                painted = getattr(reading.view, "escape", None) is PAINT
                 if shapes is not None and reading.shaped:
-                    found += carried(reading, self._by_rule(text, certain if packed else shapes), ours)
+                    hits = carried(reading, self._by_rule(text, certain if packed else shapes), ours)
+                    found += list_apart(hits, found) if painted else hits
                 if own is not None and not packed:
-                    others += carried(reading, by_rule(text, own), ours)
+                    hits = carried(reading, by_rule(text, own), ours)
+                    others += list_apart(hits, others) if painted else hits
         except ViewTooDeep as deep:
             yield [Detection(deep.start, deep.end, "opaque", as_text(data[deep.start : deep.end]), by_rule=True)]
         if self._policy.paths and shapes == self._shapes:
             ours = self._placeholders.inside(data)
             found += carried(TextReading(View(data), same, True), by_rule(data, self._paths), ours)
         yield found
-        taken = united([found])
-        yield [hit for hit in others if not any(hit.start < other.end and other.start < hit.end for other in taken)]
+        yield list_apart(others, united([found]))
 
     def _by_rule(self, text: bytes, shapes: Finder) -> Iterator[Detection]:
         found = by_rule(text, shapes)
@@ -213,6 +217,11 @@ def carried(reading: TextReading, hits: Iterable[Detection], ours: list[tuple[in
             start, end = reading.back(hit.start, hit.end)
             kept.append(hit._replace(start=start, end=end))
     return kept
+
+
+def list_apart(hits: list[Detection], others: list[Detection]) -> list[Detection]:
+    """Return the hits that overlap none of the others."""
+    return [hit for hit in hits if not any(hit.start < other.end and other.start < hit.end for other in others)]
 
 
 def united(groups: Iterable[Iterable[Detection]]) -> list[Detection]:
