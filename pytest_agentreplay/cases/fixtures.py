@@ -37,7 +37,6 @@ KEYS = ("tool", "match", "answers")
 OUTCOMES = ("result", "json", "items", "error")
 ANSWER = ("arguments", *OUTCOMES, "then", "recorded", "written", "why")
 ERROR = ("type", "message", "args", "bases")
-MOST_ANSWERS = 10_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -240,10 +240,16 @@ class Suite:
     ) -> tuple[T, str] | None:
         """Return the snapshot that is most likely that of `test` under its former name, of a test that is gone.
 
-        Those that begin with the call that `test` makes go first. None where another one of its file may be meant too.
+        Those that begin with the call that `test` makes go first, then those of its function with other parameters,
+        then those whose function is gone. None where another one of its file may be meant too.
         """
-        gone = [pair for pair in snapshots if not self.has(pair[1])]
-        candidates = [pair for pair in gone if begins_alike(pair[0])] or gone
+        gone = [(pair, pair[1].partition("[")[0]) for pair in snapshots if not self.has(pair[1])]
+        here, functions = test.partition("[")[0], {test_id.partition("[")[0] for test_id in self.ids}
+        candidates = (
+            [pair for pair, _ in gone if begins_alike(pair[0])]
+            or [pair for pair, function in gone if function == here]
+            or [pair for pair, function in gone if function not in functions]
+        )
         best = find_nearest(test, candidates)
         if best is None or select_name(best[1]) == select_name(test):
             return best

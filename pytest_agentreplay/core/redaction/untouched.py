@@ -37,9 +37,8 @@ def is_untouched(before: Json, after: Json, stands_in: re.Pattern[bytes], is_kno
     while pairs:
         old, new = pairs.pop()
         if isinstance(old, dict) and isinstance(new, dict):
-            pairs += (
-                [] if any(name.startswith("$byte") for name in old) else zip(old.values(), new.values(), strict=False)
-            )
+            if not any(name.startswith("$byte") for name in old):
+                pairs += zip(old.values(), new.values(), strict=False)
         elif isinstance(old, list) and isinstance(new, list):
             pairs += zip(old, new, strict=False)
         elif old != new and not keeps_rest(as_bytes(str(old)), as_bytes(str(new)), stands_in, is_known):
