@@ -127,16 +127,10 @@ class ReplaySession(OfflineSession):
 
     def _list_unfrozen(self) -> tuple[UnfrozenTool, ...]:
         """Return the tools that ran unseen when recorded, without those that are frozen or live by now."""
-        kit = self.snapshot.run.header.kit
-        if not (recorded := list_unfrozen(kit)):
-            return ()
-        from pytest_agentreplay.runs.replay_kit import find_unfrozen
-
-        seen, children = self.interception.tools.seen | self.tools.list_names(), texts(table(kit, "order").get("apart"))
-        # By the rules of today: an older release took answers of a model for tools.
-        missed = find_unfrozen(self.list_recorded(), str(self.place.root), seen, children)
-        tools = (UnfrozenTool(text_of(tool, "tool"), text_of(tool, "path")) for tool in missed)
-        return tuple(tool for tool in tools if tool.tool in recorded)
+        registry, recorded = self.interception.tools, entries(self.snapshot.run.header.kit, "unfrozen")
+        intercepted = registry.seen | registry.live | self.tools.list_names()
+        tools = (UnfrozenTool(text_of(tool, "tool"), text_of(tool, "path")) for tool in recorded)
+        return tuple(tool for tool in tools if tool.tool not in intercepted)
 
     def make_backend(self, recorded: Run, matching: Matching) -> ReplayBackend:
         """Return the backend that answers from the recording."""

@@ -295,6 +295,19 @@ def test_of_whole_texts_only_the_key_goes(place, vendor, seed, before, after):
     assert PLACEHOLDER_TEXT.sub("KEY", kept) == expected
 
 
+@pytest.mark.parametrize("sign", ["\x1b[0m", "\u200b", "\ufeff"])
+def test_no_word_behind_a_colour_code_or_a_sign_of_no_width_goes_with_a_key(sign):
+    texts = [f"\x1b[32m{Sampler(1).key(vendor).decode()}{sign}please refund Q100" for vendor in VENDORS]
+    for way in (asked, returned):
+        kept = way(texts, json.dumps)
+        assert kept.count(json.dumps(f"{sign}please refund Q100")[1:-1]) == len(texts), kept
+
+
+def test_rows_of_which_some_begin_or_end_with_a_space_are_no_stream():
+    texts = [f"The token is {Sampler(1).key(VENDORS[0]).decode()}", "please refund Q100", "thanks ", "bye ", "ok"]
+    assert [asked(texts, STREAMS[form]).count("please refund") for form in ("lines", "batch")] == [1, 1]
+
+
 def test_a_name_at_the_end_of_a_text_tells_nothing_of_the_next_record():
     texts = ["Enter your password:", "please refund Q100", "export API_KEY=", "2 refunds"]
     assert [asked(texts, STREAMS[form]) for form in ("lines", "batch")] == [

@@ -12,7 +12,7 @@ from pytest_agentreplay.core.diagnose import results
 from pytest_agentreplay.core.diagnose.progress import ReplayProgress
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.core.model import Body, Failure, Header, HttpCall, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.core.rules import Rule
 from pytest_agentreplay.core.tolerance import TolerancePolicy
 from pytest_agentreplay.dialects import READER, RULES
@@ -356,6 +356,15 @@ def test_a_value_that_occurred_before_in_the_run_is_no_noise(name):
     found = missed(now, before, recorded, (asking("bye"), completion(ANN)), served=(0,))
     assert (found.kind, cause in found.cause) == (kind, True), found.cause
     assert any("ignore" in hint for hint in found.hints) == (kind is Kind.NOISE and recorded == refund(ANN))
+
+
+@pytest.mark.parametrize(("day", "kind"), [("2026-11-28", Kind.NOISE), ("1990-03-04", Kind.REQUEST)])
+def test_a_date_is_noise_only_around_the_day_of_the_recording(day, kind):
+    book = Book()
+    book.add(refund(day), completion("ok"))
+    run = replace(book.run(), header=Header("t.py::t", recorded="2026-11-28T09:00:00+00:00"))
+    found = diagnose.explain_miss(ReplayProgress(run, READER, set(), Matching(READER)), refund("2026-11-29"), "main")
+    assert found.kind is kind, found
 
 
 def test_what_is_not_compared_makes_no_value_known():

@@ -113,11 +113,10 @@ class Detector:
                 # What the text itself shows is whole: behind it a colour code ends a key, and no word is part of it.
                 painted = getattr(reading.view, "escape", None) is PAINT
                 if shapes is not None and reading.shaped:
-                    hits = carried(reading, self._by_rule(text, certain if packed else shapes), ours)
-                    found += list_apart(hits, found) if painted else hits
+                    hits = self._by_rule(text, certain if packed else shapes)
+                    found += list_apart(carried(reading, hits, ours), found if painted else [])
                 if own is not None and not packed:
-                    hits = carried(reading, by_rule(text, own), ours)
-                    others += list_apart(hits, others) if painted else hits
+                    others += list_apart(carried(reading, by_rule(text, own), ours), others if painted else [])
         except ViewTooDeep as deep:
             yield [Detection(deep.start, deep.end, "opaque", as_text(data[deep.start : deep.end]), by_rule=True)]
         if self._policy.paths and shapes == self._shapes:

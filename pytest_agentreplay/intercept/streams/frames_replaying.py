@@ -165,8 +165,7 @@ class FrameReplaying:
             hide = self.interception.redactor.hide
             recorded, made = (hide(f"{closed.code} {closed.reason}".rstrip()) for closed in (end, now))
             summary = f"the connection is closed with {made}; it was closed with {recorded}"
-            differences = (Difference("close", recorded, made),)
-            lane = self.interception.call_context().path
+            lane, differences = self.interception.call_context().path, (Difference("close", recorded, made),)
             self._latch(Divergence(Kind.REQUEST, summary, lane=lane, now=self._call, differences=differences))
         return end
 
