@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 import socket
 import sys
 import threading
@@ -142,9 +141,12 @@ def listen(events: frozenset[str], listener: Listener) -> None:
 
     frame_of, audited = sys._getframe, events
     if sys.version_info >= (3, 12):
-        library = "_interpreters" if sys.version_info >= (3, 13) else "_xxsubinterpreters"
+        if sys.version_info >= (3, 13):
+            import _interpreters as interpreters
+        else:
+            import _xxsubinterpreters as interpreters
         audited -= {INTERPRETER}
-        _tell_of(listener, importlib.import_module(library), "create", INTERPRETER)
+        _tell_of(listener, interpreters, "create", INTERPRETER)
     sys.addaudithook(hook)
     if sys.platform != "win32":  # which raises "_winapi.CreateProcess"
         import _posixsubprocess
