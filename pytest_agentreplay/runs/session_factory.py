@@ -19,7 +19,7 @@ from pytest_agentreplay.core.kit import table
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import SnapshotEdited, SnapshotError, SnapshotMisplaced, SnapshotMissing
 from pytest_agentreplay.runs import pause_garbage_collection
-from pytest_agentreplay.store import files, reading
+from pytest_agentreplay.store import files
 from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
@@ -114,8 +114,7 @@ def add_former_name(
         return call is not None and now is not None and matching.key_alone(call) == matching.key_alone(now)
 
     snapshots = store.around(place.root / place.test.partition("::")[0])
-    former = suite().find_former(place.test, snapshots, begins_alike)
-    if former is None:
+    if (former := suite().find_former(place.test, snapshots, begins_alike)) is None:
         return divergence, ""
     from pytest_agentreplay.runs.unused_snapshots import move_command
 
@@ -127,8 +126,10 @@ def add_former_name(
 @functools.lru_cache(maxsize=1024)
 def read_first_call(file: Path) -> Call | None:
     """Return the first call of a snapshot near a test that has none; None where it cannot be read."""
+    from pytest_agentreplay.store.reading import load
+
     with suppress(SnapshotError):
-        return next((exchange.call for exchange in reading.load(file).run.exchanges), None)
+        return next((exchange.call for exchange in load(file).run.exchanges), None)
     return None
 
 
