@@ -17,7 +17,7 @@ from tests.support.package_sources import PACKAGE, trees
 SIZES = {
     "core/backends/": (6, 858, 2.7),
     "core/case_backend/": (2, 370, 3.2),
-    "core/diagnose/": (7, 1_415, 3.3),
+    "core/diagnose/": (7, 1_422, 3.3),
     "fuzz/": (14, 1_211, 1.2),
     "intercept/environment/": (5, 615, 4.5),
     "intercept/ordering/": (12, 2_157, 6.7),

@@ -123,7 +123,8 @@ DIFFER = {
     "one more message": (lambda s, chat: chat([*s.opening(), SAFE]), 0, Kind.PROMPT, 1, 0, "user text messages[2] added"),
     "model": (lambda s, chat: chat(s.opening(), model="gpt-y"), 0, Kind.MODEL, 1, 0, "$.model changed, gpt-x -> gpt-y"),
     "parameter": (lambda s, chat: chat(s.opening(), temperature=0.7), 0, Kind.MODEL, 1, 0, "$.temperature added"),
-    "url": (lambda s, chat: chat(s.opening(), url=OTHER_URL), 0, Kind.MODEL, 1, 0, "url changed, https://api.openai.com"),
+    "url": (lambda s, chat: chat(s.opening(), url=OTHER_URL), 0, Kind.MODEL, 1, 0,
+        "url changed, ...ps://api.openai.com/v1/cha... -> ...ps://api.other.test/v1/cha..."),
     "field of an SDK": (lambda s, chat: chat(s.opening(), prompt_cache_retention="24h"), 0, Kind.SDK, 1, 0,
         "$.prompt_cache_retention added"),
     "header of an SDK": (lambda s, chat: chat(s.opening(), headers=BETA), 0, Kind.SDK, 1, 0, "headers.openai-beta added"),
@@ -302,6 +303,10 @@ SETTINGS = {
     "deployment": (*(chat([ASK], url=f"{AZURE}/{uuid}/chat/completions") for uuid in UUIDS[:2]), Kind.MODEL),
     "version in the query": (*(chat([ASK], url=f"{AZURE}/x/chat/completions?api-version={day}")
         for day in ("2024-10-21", "2025-01-01-preview")), Kind.MODEL),
+    "version of an unknown endpoint": (*(posted(f"https://x.openai.azure.com/openai/x?n=1&api-version={day}")
+        for day in ("2024-10-21", "2025-01-01-preview")), Kind.MODEL),
+    "version of another service": (*(posted(f"https://management.azure.com/x?api-version={day}")
+        for day in ("2024-10-21", "2025-01-01")), Kind.REQUEST),
     "port of a host": (*(chat([ASK], url=f"https://m.test:{port}/v1/chat/completions") for port in (8443, 9443)), Kind.MODEL),
     "version in the path": (*(posted(f"https://lambda.test/{day}/functions/f", n=1) for day in ("2015-03-31", "2014-11-11")),
         Kind.REQUEST),
@@ -327,6 +332,16 @@ def test_a_setting_is_no_noise(name):
     book.add(recorded, completion("ok"))
     found = diagnose.explain_miss(ReplayProgress(book.run(), READER, (), matching), now, "main")
     assert (found.kind, [hint for hint in found.hints if "ignore" in hint]) == (kind, [])
+
+
+def test_two_long_addresses_are_cut_around_what_differs():
+    recorded, now, _ = SETTINGS["version of an unknown endpoint"]
+    book = Book()
+    book.add(recorded, completion("ok"))
+    summary = diagnose.explain_miss(
+        ReplayProgress(book.run(), READER, (), Matching(READER, RULES)), now, "main"
+    ).summary
+    assert summary.endswith("url changed, ...ersion=2024-10-21&n=1 -> ...ersion=2025-01-01-preview&n=1")
 
 
 def refund(customer):

@@ -69,6 +69,8 @@ _MARK = re.compile(r"\{\{(?:(?:real|link)?(?:root|cwd|tmp|tempdir|home)|host|use
 # What may stand in the place of a mark: a name or path, which ends at a quote, bracket or blank.
 _NAME = r"""[^\s"'<>,;]{1,200}"""
 _SEPARATOR = re.compile("[,;|]")
+# Two addresses below Azure's path for models that differ in the API's version alone, also of an unknown endpoint.
+_AZURE_VERSION = re.compile(r"(\S*/openai/\S*[?&]api-version=)[^&\0]*(\S*)\0\1[^&]*\2\Z")
 # Seconds, milliseconds, microseconds and nanoseconds since 1970, from 2014 to 2036: other numbers are no clocks.
 _EPOCH = ((1.4e9, 2.1e9), (1.4e12, 2.1e12), (1.4e15, 2.1e15), (1.4e18, 2.1e18))
 
@@ -302,7 +304,10 @@ def _classify_arguments(name: str, differences: tuple[Difference, ...], names: d
 
 def _classify_request(name: str, differences: tuple[Difference, ...]) -> ContentChange:
     what = f"{name}: {_describe(differences[0])}" if differences else f"{name}: the same request, written otherwise"
-    return ContentChange(Kind.REQUEST, what, "your code now sends another request here", (), differences)
+    kind, cause = Kind.REQUEST, "your code now sends another request here"
+    if differences and _AZURE_VERSION.match(f"{differences[0].recorded}\0{differences[0].now}"):
+        kind, cause = Kind.MODEL, _MODEL_CAUSE
+    return ContentChange(kind, what, cause, (), differences)
 
 
 def _classify_noise(name: str, differences: tuple[Difference, ...], names: dict[str, str]) -> ContentChange:
@@ -336,7 +341,10 @@ def _describe(difference: Difference) -> str:
     if difference.note.startswith("[[redacted:"):
         return f"{difference.path}: {difference.note}"
     if difference.note:
-        return f"{difference.path} changed, {texts.shorten(difference.note, 60)}"
+        note = texts.shorten(difference.note, 60)
+        if difference.path == "url" and note != difference.note:
+            note = " -> ".join(texts.excerpt(str(difference.recorded), str(difference.now), 32))
+        return f"{difference.path} changed, {note}"
     sides = texts.apart(canonical(difference.recorded), canonical(difference.now), 24)
     return f"{difference.path} changed, {sides[0]} -> {sides[1]}"
 
