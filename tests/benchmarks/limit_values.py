@@ -181,6 +181,37 @@ def late_job(seconds):
     return lambda: asyncio.run(act())
 
 
+def beside_sleepers(tasks):
+    """Make ten writes in a row, while so many tasks sleep for 0.9 s each that the recorded run did not have."""
+
+    async def doze():
+        await asyncio.sleep(0.9)
+
+    async def act():
+        beside = [asyncio.create_task(doze()) for _ in range(tasks)]
+        found = [await afetch(str(number), "") for number in range(10)]
+        for task in beside:
+            task.cancel()
+        return found
+
+    return lambda: asyncio.run(act())
+
+
+def two_writes(seconds, *, at_once):
+    """Make two writes, the second one so long after the first was made; `at_once` does not wait for its answer."""
+
+    async def late():
+        await asyncio.sleep(seconds)
+        return await afetch("second", "")
+
+    async def act():
+        if at_once:
+            return await asyncio.gather(afetch("first", ""), late())
+        return [await afetch("first", ""), await afetch("second", "")]
+
+    return lambda: asyncio.run(act())
+
+
 def spin_beside(calls):
     """Make so many calls, while another task takes one round of the loop after another and never rests."""
 
@@ -328,6 +359,13 @@ def on_uvloop(make, *given):
     return make(*given, run=importlib.import_module("uvloop").run)
 
 
+def write_late(places, value, _runs):
+    """Replay two writes that were made one after the other, and are made at once by a timer: it should be noticed."""
+    waits = (0.01, 0.1, 0.3, 0.8, 2)
+    pairs = [(two_writes(0, at_once=False), two_writes(seconds, at_once=True)) for seconds in waits]
+    return replays(pairs, places, value, order="auto")
+
+
 # The constants, where each is read, the values, what is run, and what runs it.
 VALUES = (
     ("ROUNDS", ("idle.ROUNDS",), (1, 2, 5, 30, 60),
@@ -356,6 +394,12 @@ VALUES = (
      "ten calls beside a thread that computes", again(beside_computing, *[10] * 5, order="auto")),
     ("LONGEST_PAUSE", ("pausing.LONGEST_PAUSE",), (0, 0.02, 0.1, 0.25, 1),
      "two steps at once, in vain kept", put_at_once),
+    ("SLEEP", ("pausing.SLEEP",), (0, 0.1, 0.5, 1, 3),
+     "two writes at once, a timer of 0.01 to 2 s between", write_late),
+    ("SLEEP", ("pausing.SLEEP",), (0, 0.1, 0.5, 1, 3),
+     "ten writes beside ten new timers of 0.9 s", slower(beside_sleepers, 0, 10, order="auto")),
+    ("LOOKED_AT", ("pausing.LOOKED_AT",), (1, 8, 32, 256, 5000),
+     "ten writes beside 5,000 timers", slower(beside_sleepers, 5000, 5000, order="auto")),
     ("QUIET of a refused body", ("overtime.QUIET",), (0.5, 5, 10),
      "a body that waits", ending(wait_for_event)),
     ("AGAIN", ("overtime.QUIET",), (0.25,),
