@@ -36,7 +36,7 @@ def merge_duplicates(steps: Sequence[Step], around: Mapping[str, str]) -> tuple[
     latest: dict[str, int] = {}
     for at in sorted(kept, key=lambda at: (steps[at].started or 0, -(steps[at].ended or 0))):
         if isinstance(call := steps[at], ModelCall):
-            silent, place = not _tells(call), f"{call.model} in {call.parent}"
+            silent, place = not _has_content(call), f"{call.model} in {call.parent}"
             before = latest.get(call.response_id, latest.get(place, at) if silent and call.started else at)
             if before != at and outer[before] != at and _is_same(steps[before], call):
                 outer[at] = before
@@ -48,7 +48,7 @@ def merge_duplicates(steps: Sequence[Step], around: Mapping[str, str]) -> tuple[
         order += inside.get(at, ())
     for at in reversed(order):
         same = [inner for inner in inside.get(at, ()) if inner in kept and _is_same(kept[at], kept[inner])]
-        if sum(_tells(kept[inner]) for inner in same) > 1:
+        if sum(_has_content(kept[inner]) for inner in same) > 1:
             inside.setdefault(outer[at], []).extend(same)  # what is around several calls is none of them
             del kept[at]
         else:
@@ -68,18 +68,18 @@ def _is_same(outer: Step, inner: Step) -> bool:
             return outer.call_id == inner.call_id != ""
     else:
         return False
-    equal = [mine == its for mine, its in zip(_content(outer), _content(inner), strict=True) if mine and its]
+    equal = [mine == its for mine, its in zip(_list_content(outer), _list_content(inner), strict=True) if mine and its]
     if not (any(equal) if equal else alike):
         return False
     end, started, ended = outer.ended, inner.started or 0, inner.ended or 0
     return end is None or (named and not equal) or (started <= end and (named or ended <= end + _ROUNDING))
 
 
-def _tells(step: Step) -> bool:
+def _has_content(step: Step) -> bool:
     return isinstance(step, ModelCall) and bool(step.messages or (step.reply or {}).get("parts"))
 
 
-def _content(step: Step) -> tuple[list[Any], ...]:
+def _list_content(step: Step) -> tuple[list[Any], ...]:
     """Return what a call was asked and answered, as another record of it has the same, ids aside."""
     if isinstance(step, ToolRun):
         fields = obj(step.arguments)

@@ -35,8 +35,6 @@ class Severity(IntEnum):
     WARNING = -1
     """Also with -q."""
     INFO = 0
-    DETAIL = 1
-    """Only with -v."""
 
 
 @dataclass(frozen=True, slots=True)

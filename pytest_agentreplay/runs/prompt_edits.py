@@ -26,10 +26,11 @@ _BETWEEN = re.compile(r"""(?:\\n|[\s"'\\])+""")  # what stands between the parts
 
 def explain_edit(divergence: Divergence, root: Path) -> Divergence:
     """Return the divergence, which says of a prompt that may show a tool's state in which file it was edited."""
-    sides = divergence.differences[0][1:3] if divergence.cause.startswith(STATE_CAUSE) else ("", "")
-    edited = find_edited_file(root, *map(str, sides))
-    cause = f"the prompt was edited: {edited} holds the words of now" if edited else divergence.cause
-    return replace(divergence, cause=cause)
+    if divergence.cause.startswith(STATE_CAUSE):
+        recorded, now = map(str, divergence.differences[0][1:3])
+        if edited := find_edited_file(root, recorded, now):
+            return replace(divergence, cause=f"the prompt was edited: {edited} holds the words of now")
+    return divergence
 
 
 def find_edited_file(root: Path, recorded: str, now: str) -> str:

@@ -109,8 +109,7 @@ class ReplaySession(OfflineSession):
         """Return the recorded functions that nothing intercepts by now, under whatever name."""
         names, paths = self.tools.list_names(), {path for path, _ in self.tools.frozen}
         functions, seen = self.list_functions(), names | self.interception.tools.seen
-        missing = {name: path for name, path in functions.items() if name not in seen and path not in paths}
-        if not missing:
+        if not (missing := {name: path for name, path in functions.items() if name not in seen and path not in paths}):
             return []
         from pytest_agentreplay.intercept.tools.tool import is_redirected
         from pytest_agentreplay.runs import replay_kit

@@ -200,11 +200,11 @@ def channels(data: bytes, records: Records) -> Iterator[tuple[Channel, bool]]:
 
 def apart(labelled: list[Labelled]) -> Iterator[list[Labelled]]:
     """The channels that take turns or follow each other at one path; nothing where there is only one."""
-    told = [labels for _, labels in labelled]
-    every = [*dict.fromkeys(chain.from_iterable(told))]
+    all_labels = [labels for _, labels in labelled]
+    every = [*dict.fromkeys(chain.from_iterable(all_labels))]
     done: set[frozenset[Any]] = set()
-    for tells in (is_of_channel, comes_back):
-        keys = [key for key in every if tells(key, told)]
+    for is_telling in (is_of_channel, comes_back):
+        keys = [key for key in every if is_telling(key, all_labels)]
         split: dict[tuple[Any, ...], list[Labelled]] = {}
         for piece, labels in labelled if keys and frozenset(keys) not in done else ():
             split.setdefault(tuple(labels.get(key) for key in keys), []).append((piece, labels))
@@ -214,9 +214,9 @@ def apart(labelled: list[Labelled]) -> Iterator[list[Labelled]]:
 
 def is_one_text(labelled: list[Labelled], named: bool) -> bool:
     """Return whether the pieces of a channel are parts of one text; where they are `named` so, they are."""
-    pieces, told = [piece for piece, _ in labelled], [labels for _, labels in labelled]
-    if named or any(isinstance(label, bytes) and _PARTS.search(label) for label in told[0].values()):
-        return not any(is_of_channel(key, told, counts=True) for key in dict.fromkeys(chain.from_iterable(told)))
+    pieces, all_labels = [piece for piece, _ in labelled], [labels for _, labels in labelled]
+    if named or any(isinstance(label, bytes) and _PARTS.search(label) for label in all_labels[0].values()):
+        return not any(is_of_channel(key, all_labels, counts=True) for key in {*chain.from_iterable(all_labels)})
     spaced = sum(piece.text[-1:] == b" " or after.text[:1] == b" " for piece, after in pairwise(pieces))
     return spaced > 1 and 2 * spaced > len(pieces) - 1
 
@@ -233,24 +233,24 @@ def labels_of(piece: ChannelPiece) -> dict[tuple[int, Any], Any]:
     return labels
 
 
-def is_of_channel(key: Any, told: Iterable[dict[Any, Any]], *, counts: bool = False) -> bool:
+def is_of_channel(key: Any, all_labels: Iterable[dict[Any, Any]], *, counts: bool = False) -> bool:
     """Whether a label says by its name or place which channel a piece is of, and has several values.
 
     One that has another value beside each piece `counts` if it is to; it may as well count the pieces.
     """
     if not isinstance(key[1], int) and _OF_CHANNEL.search(key[1]) is None:
         return False
-    values = [labels[key] for labels in told if key in labels]
+    values = [labels[key] for labels in all_labels if key in labels]
     return 1 < len(set(values)) <= len(values) - (not counts)
 
 
-def comes_back(key: Any, told: Iterable[dict[Any, Any]]) -> bool:
+def comes_back(key: Any, all_labels: Iterable[dict[Any, Any]]) -> bool:
     """Whether a label has a value again after another one, and few values: a text beside another has many."""
     last: Any = None
     again = False
     seen: set[Any] = set()
     count = 0
-    for labels in told:
+    for labels in all_labels:
         value = labels.get(key)
         if value is None:
             continue

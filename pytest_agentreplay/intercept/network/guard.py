@@ -53,11 +53,10 @@ from pytest_agentreplay.intercept.session.hosts import DeclaredHosts, is_loopbac
 from pytest_agentreplay.intercept.session.other_plugins import is_sending_traces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from types import CodeType, FrameType, ModuleType
 
     Listener = Callable[[str, tuple[Any, ...], FrameType | None], None]
-    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 WORDS = {
     "bind": ("listening socket on", "listening sockets on"),
@@ -146,19 +145,19 @@ def listen(events: frozenset[str], listener: Listener) -> None:
         else:
             import _xxsubinterpreters as interpreters
         audited -= {INTERPRETER}
-        _tell_of(listener, interpreters, "create", INTERPRETER)
+        _report_calls(listener, interpreters, "create", INTERPRETER)
     sys.addaudithook(hook)
     if sys.platform != "win32":  # which raises "_winapi.CreateProcess"
         import _posixsubprocess
 
-        _tell_of(listener, _posixsubprocess, "fork_exec", "fork_exec")
+        _report_calls(listener, _posixsubprocess, "fork_exec", "fork_exec")
     else:
         from asyncio.windows_events import IocpProactor
 
-        tell_of_proactor(IocpProactor, listener)
+        report_proactor(IocpProactor, listener)
 
 
-def _tell_of(listener: Listener, library: ModuleType, name: str, event: str) -> None:
+def _report_calls(listener: Listener, library: ModuleType, name: str, event: str) -> None:
     """Call `listener` with `event` before each call of a function in C."""
     function = getattr(library, name)
 
@@ -169,21 +168,21 @@ def _tell_of(listener: Listener, library: ModuleType, name: str, event: str) -> 
     setattr(library, name, listen_and_call)
 
 
-def tell_of_proactor(proactor: Any, listener: Listener) -> None:
-    """Make the class `proactor` tell whom its sockets reach: its `connect` and `sendto` are overlapped calls in C."""
+def report_proactor(proactor: Any, listener: Listener) -> None:
+    """Report whom the sockets of the class `proactor` reach: its `connect` and `sendto` are overlapped calls in C."""
     connect, sendto = proactor.connect, proactor.sendto
 
     @functools.wraps(connect)
-    def told_connect(self: Any, conn: Any, address: Any) -> Any:
+    def report_and_connect(self: Any, conn: Any, address: Any) -> Any:
         listener("socket.connect", (conn, address), sys._getframe(1))
         return connect(self, conn, address)
 
     @functools.wraps(sendto)
-    def told_sendto(self: Any, conn: Any, buf: Any, flags: int = 0, addr: Any = None) -> Any:
+    def report_and_send(self: Any, conn: Any, buf: Any, flags: int = 0, addr: Any = None) -> Any:
         listener("socket.sendto", (conn, addr), sys._getframe(1))
         return sendto(self, conn, buf, flags, addr)
 
-    proactor.connect, proactor.sendto = told_connect, told_sendto
+    proactor.connect, proactor.sendto = report_and_connect, report_and_send
 
 
 EXECUTED = "exec"
