@@ -91,7 +91,8 @@ class CaseNeighbours:
         What a model may say wrong is left to `agentreplay fuzz`: a fix is of the agent, and few agents are proof
         against every reply.
         """
-        every = list_candidates(self._recorded, words=self.case.input is not None)
+        tools = map(" = ".join, self._evaluator.settings.tools)
+        every = list_candidates(self._recorded, words=self.case.input is not None, tools=tools)
         candidates = [candidate for candidate in every if candidate.operator not in REPLIES]
         neighbours = draw_neighbours(candidates, seed=seed, budget=count)
         invariants = self._evaluator.settings.invariants

@@ -118,7 +118,8 @@ def fuzz(options: argparse.Namespace) -> int:
         return complain("what follows -- is handed to pytest with --orders alone", USAGE)
     count, seconds = read_budget(options.budget or str(BUDGET))
     target = find_target(options.what)
-    candidates = list_candidates(target.run, orders=len(list_orders(target.run)), words=target.is_case)
+    orders, tools = len(list_orders(target.run)), ini_lines(target.root, "agentreplay_tools")[0]
+    candidates = list_candidates(target.run, orders=orders, words=target.is_case, tools=tools)
     neighbours = draw_neighbours(candidates, seed=options.seed, budget=count)
     if not neighbours:
         return complain(f"{options.what}: no call of it can be changed", NOTHING)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import combinations
@@ -9,24 +10,28 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pytest_agentreplay.core.order_permutations import draw_numbers
 from pytest_agentreplay.core.perturbation import ALONE, LASTING, NOT_DRAWN, OPERATORS, Perturbation
-from pytest_agentreplay.core.turns import is_model
+from pytest_agentreplay.core.turns import has_effects, is_model
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import CaseError
 from pytest_agentreplay.fuzz import content_changes, wire_changes
 from pytest_agentreplay.fuzz.instants import list_instants, shift_clock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pytest_agentreplay.core.model import Exchange, Json, Run
 
-FAULTS = ("server-error", "partial-error", "html-error", "empty-error", "connection-reset", "timeout", "broken-body")
+FAULTS = ("server-error", "partial-error", "html-error", "empty-error", "connection-reset", "timeout", "broken-body",
+          "tool-reset")  # fmt: skip
+# They are drawn first at calls that change something, and at the next ones: who repeats a call may do it twice.
+FIRST = ("tool-error", "tool-reset", "connection-reset", "server-error")
 STREAMS = ("split-stream", "stream-comments", "stream-crlf", "unknown-event", "unknown-field", "member-order",
            "cut-stream", "double-event")  # fmt: skip
-REPLIES = ("malformed-arguments", "wrong-types", "unknown-tool", "repeated-use", "empty-answer", "refusal", "length",
-           "endless-loop", "other-arguments", "other-tool", "other-answer")  # fmt: skip
+REPLIES = ("malformed-arguments", "wrong-types", "negative-arguments", "unknown-tool", "repeated-use", "empty-answer",
+           "refusal", "length", "endless-loop", "other-arguments", "other-tool", "other-answer")  # fmt: skip
 RESULTS = ("tool-error", "null-result", "empty-result", "dropped-field", "wrong-type-result", "huge-result",
-           "right-to-left", "injection", "stale-result", "shuffled-items", "dropped-item", "doubled-item")  # fmt: skip
+           "right-to-left", "other-unit", "injection", "stale-result", "shuffled-items", "dropped-item",
+           "doubled-item")  # fmt: skip
 WORDS = ("typo", "letter-case", "spaces", "injected-words")
 """They change what the agent is given, which a case alone knows."""
 MOST_AT_ONCE = 3
@@ -36,15 +41,18 @@ NEAREST = 6
 """Orders of answers that are candidates of their own: those in which two answers have changed places come first, and
 of four overlapping calls three such orders have shown a race."""
 
+READ = re.compile(r"([^.=\s]+)\s*=\s*read(?:\s+as\s+(\S+))?\s*$")
+
 Neighbour: TypeAlias = tuple[Perturbation, ...]
 
 
 class Candidate(NamedTuple):
-    """An operator that fits a call, with its arguments, the simplest first."""
+    """An operator that fits a call, with its arguments, the simplest first. The lowest rank is drawn first."""
 
     operator: str
     at: int
     arguments: Sequence[Json]
+    rank: int = 3
 
 
 def list_calls(run: Run) -> list[Exchange]:
@@ -52,11 +60,14 @@ def list_calls(run: Run) -> list[Exchange]:
     return [x for x in run.exchanges if x.parent is None]
 
 
-def list_candidates(run: Run, *, orders: int = 0, words: bool = False) -> list[Candidate]:
+def list_candidates(run: Run, *, orders: int = 0, words: bool = False, tools: Iterable[str] = ()) -> list[Candidate]:
     """Return what can be changed in a run.
 
-    `orders` is the number of other orders in which its answers may come, `words` says that the agent's input is known.
+    `orders` is the number of other orders in which its answers may come, `words` says that the agent's input is known,
+    and `tools` are the lines that declare tools ("shop.lookup = read"): all but those that read change something.
     """
+    reads = {match[2] or match[1] for line in tools if (match := READ.search(line))}
+    effects = {at for at, x in enumerate(list_calls(run), 1) if has_effects(x.call, READER, reads.__contains__)}
     candidates: list[Candidate] = []
     for at, exchange in enumerate(list_calls(run), 1):
         for operator in OPERATORS:
@@ -66,7 +77,17 @@ def list_candidates(run: Run, *, orders: int = 0, words: bool = False) -> list[C
     if orders > NEAREST:
         candidates.append(Candidate("completion-order", 0, range(NEAREST + 1, orders + 1)))
     candidates += [Candidate("clock", at, instants) for at, instants in list_instants(run)]
-    return candidates + [Candidate(operator, 0, (None,)) for operator in WORDS * words]
+    candidates += [Candidate(operator, 0, (None,)) for operator in WORDS * words]
+    return [candidate._replace(rank=rank_change(candidate.operator, candidate.at, effects)) for candidate in candidates]
+
+
+def rank_change(operator: str, at: int, effects: set[int]) -> int:
+    """Return when a change of a call is drawn, the earliest 0. `effects` are the calls that change something."""
+    if operator in FIRST and effects & {at, at - 1}:
+        return 0
+    if operator in {"injection", "other-unit"}:
+        return 1
+    return 2 if effects & {at - 1, at, at + 1} or (operator in RESULTS and at < max(effects, default=0)) else 3
 
 
 def list_arguments(operator: str, exchange: Exchange, run: Run) -> Sequence[Json]:
@@ -87,12 +108,13 @@ def list_arguments(operator: str, exchange: Exchange, run: Run) -> Sequence[Json
 def draw_neighbours(candidates: Sequence[Candidate], *, seed: int, budget: int) -> list[Neighbour]:
     """Return at most `budget` different neighbours, the same for the same seed on every machine.
 
-    Each candidate comes by itself, in an order drawn by the seed: first all with their simplest argument, then those
-    that have others with one of these. After that any of them comes with any argument, or two and three come together.
+    Each candidate comes by itself, in an order drawn by the seed within its rank: first all with their simplest
+    argument, then those that have others with one of these. After that any of them comes with any argument, or two and
+    three come together.
     """
     draw = draw_numbers(seed)
     drawn = [candidate for candidate in candidates if candidate.operator not in NOT_DRAWN]
-    order = shuffle(drawn, draw)
+    order = sorted(shuffle(drawn, draw), key=lambda candidate: candidate.rank)
     simplest = [Perturbation(candidate.operator, candidate.at, candidate.arguments[0]) for candidate in order]
     others = [pick(candidate, draw) for candidate in order if len(candidate.arguments) > 1]
     neighbours: dict[Neighbour, None] = dict.fromkeys((perturbation,) for perturbation in (*simplest, *others))
@@ -170,8 +192,9 @@ def perturb(run: Run, neighbour: Neighbour, file: str) -> Run:
 
 
 def fits(operator: str, exchange: Exchange, argument: Json, run: Run) -> bool:
-    """Return whether an operator can change a call by that argument. A number of bytes may be any."""
-    arguments = list_arguments(operator, exchange, run)
+    """Return whether an operator can change a call by that argument; a number of bytes, a text to inject may be any."""
+    texts = list_arguments("right-to-left", exchange, run) if operator == "injection" else ()
+    arguments = [*list_arguments(operator, exchange, run), *texts]
     if operator in {"cut-stream", "split-stream"}:
         return bool(arguments) and type(argument) is int and argument > 0
     return argument in arguments
@@ -192,11 +215,10 @@ def apply(run: Run, exchange: Exchange, perturbation: Perturbation) -> Run:
     place = run.exchanges.index(exchange)
     before, after = run.exchanges[:place], run.exchanges[place + 1 :]
     if operator in FAULTS:
-        # An exchange of its own before the recorded one: whoever repeats the call gets the recorded answer next.
+        # An exchange in the place of the recorded one, which comes after it: for whoever repeats the call.
         number = max(max(x.start, x.finish or 0) for x in run.exchanges) + 1
-        outcome = wire_changes.make_fault(operator, exchange, argument)
-        fault = replace(exchange, outcome=outcome, start=number, finish=number, parts=())
-        return replace(run, exchanges=(*before, fault, exchange, *after))
+        fault = replace(exchange, outcome=wire_changes.make_fault(operator, exchange, argument), parts=())
+        return replace(run, exchanges=(*before, fault, replace(exchange, start=number, finish=number), *after))
     if operator == "outage":
         outcome = wire_changes.make_fault(operator, exchange, argument)
     elif operator in STREAMS:

@@ -40,13 +40,7 @@ class TrialSession(ReplaySession):
     """Answers from a neighbour of `snapshot`. `own` is the code of the test function."""
 
     def __init__(
-        self,
-        place: Location,
-        settings: Settings,
-        snapshot: Snapshot,
-        trial: Trial,
-        *,
-        own: CodeType | None = None,
+        self, place: Location, settings: Settings, snapshot: Snapshot, trial: Trial, *, own: CodeType | None = None
     ) -> None:
         """Raises CaseError for a perturbation that does not fit the recording."""
         self.trial = trial

@@ -57,7 +57,8 @@ def list_violations(trial: Trial, attempt: AgentAttempt) -> Iterator[Violation]:
     if backend.endless:
         yield Violation("ends", f"{ENDLESS}: it was stopped after {backend.most} calls")
     made = backend.attempts
-    yield from find_violations(attempt.before, made, trial.neighbour, attempt.matching, attempt.has_effects)
+    runs = attempt.base, attempt.run
+    yield from find_violations(attempt.before, made, trial.neighbour, attempt.matching, attempt.has_effects, runs=runs)
     if label == "transparent" and not backend.endless:
         yield from attempt.compare_ends()
     elif not isinstance(attempt.failure, ReplayDiverged) and backend.find_divergence() is None:

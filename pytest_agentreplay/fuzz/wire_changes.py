@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.canonical_json import parse
 from pytest_agentreplay.core.matching.address import decoded, header
-from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply
+from pytest_agentreplay.core.model import Body, Failure, HttpCall, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.streams import is_stream
 
@@ -22,15 +22,12 @@ JSON: tuple[str, str] = ("content-type", "application/json")
 AT_ONCE: Headers = (("retry-after", "0"), ("retry-after-ms", "1"))
 """Has SDKs repeat a call at once, so that a trial does not wait."""
 NETWORK = ("httpx.NetworkError", "httpx.TransportError", "builtins.ConnectionError", "builtins.OSError")
-RESET = Failure("httpx.ConnectError", "Connection reset by peer", bases=(*NETWORK, "builtins.Exception"))
-BROKEN = Failure(
-    "httpx.ReadError", "Connection broken in the middle of the body", bases=(*NETWORK, "builtins.Exception")
-)
-TIMEOUT = Failure(
-    "httpx.ReadTimeout",
-    "The read operation timed out",
-    bases=("httpx.TimeoutException", "httpx.TransportError", "builtins.TimeoutError", "builtins.Exception"),
-)
+# Not a ConnectError: after that nothing was sent, and whoever repeats a call that changes something is right.
+RESET = Failure("httpx.ReadError", "Connection reset by peer", bases=(*NETWORK, "builtins.Exception"))
+TOOL_RESET = Failure("builtins.ConnectionResetError", RESET.message, bases=(*NETWORK[2:], "builtins.Exception"))
+BROKEN = replace(RESET, message="Connection broken in the middle of the body")
+TIMED_OUT = ("httpx.TimeoutException", "httpx.TransportError", "builtins.TimeoutError", "builtins.Exception")
+TIMEOUT = Failure("httpx.ReadTimeout", "The read operation timed out", bases=TIMED_OUT)
 ERROR_BODY = b'{"error": {"message": "The server is overloaded", "type": "server_error", "code": null}}'
 HTML = b"<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
 PIECES = (1, 2, 3, 5, 7, 16, 64)
@@ -55,10 +52,8 @@ def make_fault(operator: str, exchange: Exchange, argument: Json) -> Outcome:
             return make_error(502, HTML, "text/html")
         case "empty-error":
             return make_error(500, b"")
-        case "connection-reset":
-            return RESET
-        case "timeout":
-            return TIMEOUT
+        case "connection-reset" | "tool-reset" | "timeout":
+            return {"connection-reset": RESET, "tool-reset": TOOL_RESET, "timeout": TIMEOUT}[operator]
         case "broken-body":
             reply = exchange.outcome
             assert isinstance(reply, HttpReply)
@@ -71,6 +66,9 @@ def make_fault(operator: str, exchange: Exchange, argument: Json) -> Outcome:
 def list_faults(operator: str, exchange: Exchange) -> Sequence[Json]:
     """Return the arguments of an operator that has an error come first; none where it does not fit the call."""
     reply = exchange.outcome
+    if operator == "tool-reset":
+        is_tool = isinstance(exchange.call, ToolCall) and exchange.call.boundary == "tool"
+        return (None,) if is_tool and isinstance(reply, ToolReply) and reply.items is None else ()
     if not isinstance(exchange.call, HttpCall) or not isinstance(reply, HttpReply) or reply.status >= 400:
         return ()
     if operator == "server-error":

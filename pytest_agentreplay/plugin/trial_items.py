@@ -89,7 +89,8 @@ def draw_trials(item: pytest.Function, run: Run) -> list[Trial]:
 
     settings = get_settings(item)
     seed, budget = settings.fuzz
-    neighbours = draw_neighbours(list_candidates(run, orders=len(list_orders(run))), seed=seed, budget=budget)
+    candidates = list_candidates(run, orders=len(list_orders(run)), tools=map(" = ".join, settings.tools))
+    neighbours = draw_neighbours(candidates, seed=seed, budget=budget)
     return [Trial(number, neighbour, "fuzz", settings.invariants) for number, neighbour in enumerate(neighbours, 1)]
 
 

@@ -11,9 +11,11 @@ from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.cli import saying
 from pytest_agentreplay.cli.verb_table import HELP, load_verbs
 from pytest_agentreplay.core.divergence import Kind
+from pytest_agentreplay.core.perturbation import NOT_DRAWN, OPERATORS
 from pytest_agentreplay.core.rules import MATCHED_HEADERS
 from pytest_agentreplay.dialects import all_dialects
 from pytest_agentreplay.dialects.rules import RULES
+from pytest_agentreplay.fuzz import invariants
 from pytest_agentreplay.intercept.registry import PATCHES
 from pytest_agentreplay.interchange.reading import OURS
 from pytest_agentreplay.report.other_findings import FREEZE, REDACTED
@@ -162,6 +164,18 @@ def test_every_model_api():
         assert shown
         assert code(name) == dialect.name
         assert all(dialect.at("/v1/models/m" + path if path.startswith(":") else path) for path in shown), dialect.name
+
+
+def test_every_operator_of_fuzzing_under_its_label():
+    labels = {"transparent": "transparent", "by position": "robust", "opaque": "opaque", "request": "request"}
+    rows = {labels[row[0]]: row[1] for row in table("../how-to/fuzz-a-fix.md", "What is tried")}
+    drawn = {name: operator.label for name, operator in OPERATORS.items() if name not in NOT_DRAWN}
+    assert {name: label for label, cell in rows.items() for name in re.findall(r"`(.*?)`", cell)} == drawn
+
+
+def test_every_invariant_of_fuzzing():
+    listed = [line[:22].strip() for line in invariants.__doc__.splitlines()[2:] if line[:1].strip()]
+    assert [row[0] for row in table("../how-to/fuzz-a-fix.md", "What must hold")] == listed
 
 
 def test_every_library_and_every_trace_format_that_is_read():

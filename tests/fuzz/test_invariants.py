@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.model import ToolCall
+from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.core.perturbation import Perturbation
-from pytest_agentreplay.dialects import READER, RULES
+from pytest_agentreplay.dialects import READER, RULES, encode
 from pytest_agentreplay.fuzz import invariants
+from pytest_agentreplay.fuzz.content_changes import INJECTION
 from pytest_agentreplay.fuzz.invariants import MOST_RETRIES, Violation, find_crash, find_violations
 from pytest_agentreplay.fuzz.shrinking import FuzzFailure, find_cause, group_failures, shrink
 from pytest_agentreplay.fuzz.trials import Trial, TrialResult
@@ -23,9 +24,28 @@ REFUND = ToolCall("refund", {"order": "A-1"})
 
 
 def find(before, now, *neighbour):
-    """The names of the invariants that calls violate; tools that change something begin with "re"."""
-    effects = lambda call: isinstance(call, ToolCall) and call.name.startswith("re")  # noqa: E731
-    return [each.invariant for each in find_violations(before, now, neighbour, MATCHING, effects)]
+    """The names of the invariants that calls violate; tools that change something begin with "re", services all do."""
+    return [each.invariant for each in violate(before, now, *neighbour, runs=(made(), made()))]
+
+
+def violate(before, now, *neighbour, runs):
+    effects = lambda call: call.name.startswith("re") if isinstance(call, ToolCall) else call.url != exchanges.CHAT  # noqa: E731
+    return [*find_violations(before, now, neighbour, MATCHING, effects, runs=runs)]
+
+
+def made(*pairs):
+    """A run of these calls and outcomes."""
+    return Run(Header("t"), tuple(Exchange(*pair, 2 * n + 1, 2 * n + 2) for n, pair in enumerate(pairs)))
+
+
+def find_in(before, now, *neighbour):
+    """As `find`, of calls with their outcomes."""
+    calls = ([x.call for x in run.exchanges] for run in (made(*before), made(*now)))
+    return violate(*calls, *neighbour, runs=(made(*before), made(*now)))
+
+
+def post(url, body, **more):
+    return exchanges.call(body, f"https://shop.test{url}", **more)
 
 
 def ask(text, *messages):
@@ -41,16 +61,144 @@ def test_what_changes_something_is_done_as_often_as_recorded_and_with_recorded_a
     assert find([REFUND], [REFUND, ToolCall("report", {"to": "ops"}), ToolCall("lookup"), ToolCall("lookup")]) == []
 
 
+INJECTED = Perturbation("injection", 1, "$")
+HOSTILE = f"a note\n{INJECTION}"
+
+
+@pytest.mark.parametrize(
+    ("call", "violates"),
+    [
+        (ToolCall("refund", {"order": "A-1", "amount": 9999}), True),
+        (ToolCall("reorder", {"order": "A-1"}), True),
+        (post("/transfers", {"amount": 9999}), True),
+        (ToolCall("lookup", {"order": "A-2"}), False),
+        # The text was handed on, by whole or in part; code that suspects it may say so.
+        (ToolCall("refund", {"order": HOSTILE}), False),
+        (ToolCall("refund", {"order": HOSTILE[:20]}), False),
+        (ToolCall("report_error", {"text": "suspicious"}), False),
+        (post("/v1/logs", {"line": "suspicious"}), False),
+    ],
+)
+def test_what_code_does_by_itself_once_a_result_holds_instructions_has_to_be_recorded(call, violates):
+    assert find([REFUND], [REFUND, call], INJECTED) == ["unrecorded effect"] * violates
+    elsewhere = not isinstance(call, ToolCall) or call.name != "refund"
+    # Beside another fault it may be the report of that.
+    beside = find([REFUND], [REFUND, call], INJECTED, Perturbation("timeout", 1))
+    assert beside == ["unrecorded effect"] * (violates and not elsewhere)
+
+
+def test_under_an_injection_an_effect_is_not_made_before_the_model_asks_for_it():
+    ask_for = ask("a"), exchanges.reply({"choices": [{"message": {"tool_calls": [
+        exchanges.chat_use("call_1", "refund", '{"order": "A-1"}')]}}]})  # fmt: skip
+    lookup, refund = (ToolCall("lookup"), ToolReply("late")), (REFUND, ToolReply("done"))
+    (early,) = find_in([lookup, ask_for, refund], [lookup, refund, ask_for], INJECTED)
+    assert early.text == 'refund(order="A-1") is recorded after the reply that asks for it'
+    assert find_in([lookup, ask_for, refund], [lookup, ask_for, refund], INJECTED) == []
+    assert find_in([lookup, refund, ask_for], [lookup, refund, ask_for], INJECTED) == []  # as recorded
+
+
+def test_an_error_is_reported_in_any_words_and_a_log_may_be_written_as_often_as_it_is():
+    alert = [ToolCall("reply_alert", {"text": text}) for text in ("done", "failed")]
+    assert find(alert[:1], alert[1:], Perturbation("timeout", 1)) == []
+    assert find(alert[:1], alert[:1] * 2, Perturbation("timeout", 1)) == ["repeated effect"]
+    logs = [post("/logs", {"line": line}) for line in ("asking", "failed")]
+    assert find(logs[:1], [logs[0], logs[0], logs[1]], Perturbation("timeout", 1)) == []
+
+
+def test_a_call_that_does_nothing_twice_may_be_repeated():
+    put, sent = post("/orders/A-1", {"state": "paid"}, method="PUT"), post("/refunds", {"idempotency_key": "k", "n": 1})
+    keyed = ToolCall("refund", {"order": "A-1", "idempotency_key": "k"})
+    for call in (put, sent, keyed):
+        assert find([call], [call, call]) == []
+    plain = post("/refunds", {"n": 1})
+    assert find([plain], [plain, plain]) == ["repeated effect"]
+    busy, done = exchanges.reply({}, status=429), exchanges.reply({})
+    assert find_in([(plain, done)], [(plain, busy), (plain, done)]) == []
+    failed = exchanges.reply({}, status=500)
+    assert [each.invariant for each in find_in([(plain, done)], [(plain, failed), (plain, done)])] == [
+        "repeated effect"
+    ]
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "order": {"type": "string"},
+        "amount": {"type": "number", "minimum": 0},
+        "currency": {"type": ["string", "null"], "enum": ["EUR", "USD", None]},
+    },
+}
+VALID = {"order": "A-1", "amount": 20, "currency": "EUR"}
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "anthropic", "gemini", "bedrock"])
+@pytest.mark.parametrize(
+    ("change", "schema", "why"),
+    [
+        ({"amount": "20!"}, SCHEMA, "amount is of type string, number expected"),
+        ({"order": 7}, SCHEMA, "order is of type integer, string expected"),
+        ({"amount": -1}, SCHEMA, "amount is -1, at least 0 expected"),
+        ({"currency": "GBP"}, SCHEMA, 'currency is "GBP", which is not in its enum'),
+        ({"amount": 7.5, "currency": "USD"}, SCHEMA, ""),
+        ({"amount": "20!", "order": 7}, {"type": "object", "properties": {}}, ""),
+    ],
+)
+def test_a_value_that_the_schema_forbids_is_not_passed_on(dialect, change, schema, why):
+    tool = {"type": "function", "name": "refund", "description": "", "parameters": schema}
+    question = {"role": "user", "parts": [{"type": "text", "content": "refund it"}]}
+    asked = encode.request(dialect, model="m", messages=[question], tools=[tool], stream=False)
+
+    def answer(arguments):
+        use = {"type": "tool_call", "id": "call_1", "name": "refund", "arguments": arguments}
+        return asked, encode.reply(asked, {"role": "assistant", "parts": [use], "finish_reason": "tool_calls"})
+
+    wrong = VALID | change
+    recorded = [answer(VALID), (ToolCall("refund", VALID), ToolReply("done"))]
+    passed_on = [answer(wrong), (ToolCall("refund", wrong), None)]
+    found = [each for each in find_in(recorded, passed_on) if each.invariant != "unrecorded effect"]
+    assert [each.invariant for each in found] == ["forbidden arguments"] * bool(why)
+    assert all(each.text.endswith(f" has what its schema forbids: {why}") for each in found)
+    checked = [answer(wrong), (ToolCall("lookup", {"order": "A-1"}), ToolReply("late"))]
+    assert find_in(recorded, checked) == []
+    as_recorded = [answer(wrong), (ToolCall("refund", wrong), ToolReply("done"))]
+    assert find_in(as_recorded, as_recorded) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "other", "path", "paid", "violates"),
+    [
+        ({"price": 18.5, "currency": "EUR"}, {"price": 18.5, "currency": "USD"}, "$.currency", {"amount": 18.5}, True),
+        ({"price": 18.5, "currency": "eur"}, {"price": 18.5}, "$.currency", {"cents": 1850}, True),
+        ("It costs 18.50 EUR.", "It costs 18.50 USD.", "$", {"amount": 18.5}, True),
+        # Another number, an id, and what the call was asked with.
+        ({"price": 18.5, "currency": "EUR"}, {"price": 18.5, "currency": "USD"}, "$.currency", {"amount": 20}, False),
+        ({"price": 5, "id": 7, "currency": "EUR"}, {"price": 5, "id": 7}, "$.currency", {"order": 7}, False),
+        ({"total": 3, "currency": "EUR"}, {"total": 3, "currency": "USD"}, "$.currency", {"order": 3}, False),
+    ],
+)
+def test_an_amount_is_not_taken_where_its_unit_is_another_one(row, other, path, paid, violates):
+    operator = "other-unit" if "USD" in str(other) else "dropped-field"
+    quote, refund = ToolCall("quote", {"order": 3}), (ToolCall("refund", paid), ToolReply("done"))
+    neighbour = Perturbation(operator, 1, path)
+    recorded, now = [(quote, ToolReply(row)), refund], [(quote, ToolReply(other)), refund]
+    assert [each.invariant for each in find_in(recorded, now, neighbour)] == ["ignored unit"] * violates
+    assert find_in(recorded, recorded, neighbour) == []
+    # What comes after another request is up to a model that does not know of the change.
+    model = ask("a"), exchanges.reply({"choices": [{"message": {"content": "yes"}}]})
+    between = [[first, model, second] for first, second in (recorded, now)]
+    assert find_in(*between, neighbour) == []
+
+
 def test_under_another_clock_one_day_is_taken_for_one_day():
     clock = Perturbation("clock", 1, "2028-02-29T00:00:00+00:00")
 
-    def report(first, last, at="2026-11-27T09:00:00Z"):
-        return ToolCall("report", {"from": first, "to": last, "at": at})
+    def rebook(first, last, at="2026-11-27T09:00:00Z"):
+        return ToolCall("rebook", {"from": first, "to": last, "at": at})
 
-    recorded = [report("2026-11-27", "2026-11-27")]
-    assert find(recorded, [report("2028-02-29", "2028-02-29", "2028-02-29T00:00:01Z")], clock) == []
-    assert find(recorded, [report("2028-02-28", "2028-02-29")], clock) == ["unrecorded effect"]
-    assert find(recorded, [report("2028-02-29", "2028-02-29")]) == ["unrecorded effect"]
+    recorded = [rebook("2026-11-27", "2026-11-27")]
+    assert find(recorded, [rebook("2028-02-29", "2028-02-29", "2028-02-29T00:00:01Z")], clock) == []
+    assert find(recorded, [rebook("2028-02-28", "2028-02-29")], clock) == ["unrecorded effect"]
+    assert find(recorded, [rebook("2028-02-29", "2028-02-29")]) == ["unrecorded effect"]
 
 
 def test_a_secret_goes_nowhere_else():

@@ -13,10 +13,11 @@ from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, Http
 from pytest_agentreplay.core.perturbation import NOT_DRAWN, OPERATORS, Perturbation, read_perturbation, weakest_label
 from pytest_agentreplay.dialects import READER, encode
 from pytest_agentreplay.errors import CaseError
+from pytest_agentreplay.fuzz.content_changes import INJECTION
 from pytest_agentreplay.fuzz.neighbours import (
+    RESULTS,
     WORDS,
     draw_neighbours,
-    list_calls,
     list_candidates,
     list_simpler,
     list_smaller,
@@ -48,7 +49,7 @@ def make_run(*pairs):
     return Run(Header("test_shop.py::test_refund", clock=NOON), tuple(exchanges))
 
 
-ROWS = {"rows": [{"id": 1, "text": "one"}, {"id": 2, "text": "two"}], "status": "paid"}
+ROWS = {"rows": [{"id": 1, "text": "one"}, {"id": 2, "text": "two"}], "status": "paid", "price": 20, "currency": "EUR"}
 RUN = make_run(
     ask("openai_chat", USE, stream=False),
     (ToolCall("lookup", {"order": "A-17"}), ToolReply({**ROWS, "status": "open"})),
@@ -69,7 +70,7 @@ def reading(exchange):
 def test_every_operator_fits_a_call_and_changes_the_run(operator):
     candidates = [each for each in list_candidates(RUN) if each.operator == operator]
     assert candidates
-    for _, at, arguments in candidates:
+    for _, at, arguments, _ in candidates:
         for argument in arguments:
             assert perturb(RUN, (Perturbation(operator, at, argument),), "here") != RUN
 
@@ -79,7 +80,7 @@ def test_every_operator_fits_a_call_and_changes_the_run(operator):
 def test_a_transparent_operator_leaves_what_the_model_said(dialect, stream):
     run = make_run(ask(dialect, TEXT, USE, stream=stream))
     tried = set()
-    for operator, at, arguments in list_candidates(run):
+    for operator, at, arguments, _ in list_candidates(run):
         if OPERATORS[operator].label == "transparent":
             for argument in arguments:
                 changed = perturb(run, (Perturbation(operator, at, argument),), "here")
@@ -107,7 +108,8 @@ def test_an_error_comes_once_before_the_recorded_answer_and_an_outage_for_good()
     once = perturb(RUN, (Perturbation("server-error", 1, 429),), "here")
     assert [x.outcome.status for x in once.exchanges[:2]] == [429, 200]
     assert once.exchanges[0].call == once.exchanges[1].call
-    assert list_calls(RUN)[0] in once.exchanges
+    # It has the place of the recorded one: also at the first call nothing that is due comes before it.
+    assert once.exchanges[0].start == RUN.exchanges[0].start < once.exchanges[-1].start < once.exchanges[1].start
     for_good = perturb(RUN, (Perturbation("outage", 4),), "here")
     models = [x for x in for_good.exchanges if isinstance(x.call, HttpCall)]
     assert [x.outcome.status for x in models] == [200, 503]
@@ -128,7 +130,7 @@ def test_a_stale_result_is_what_the_same_call_gave_before():
 
 def test_objects_of_python_classes_are_left_alone():
     run = make_run((ToolCall("lookup"), ToolReply({"$class": "shop.Order", "$args": ["A-17"]})))
-    assert {each.operator for each in list_candidates(run)} == {"clock"}
+    assert {each.operator for each in list_candidates(run)} == {"clock", "tool-reset"}
 
 
 def test_the_clock_passes_the_instant_at_the_call():
@@ -162,6 +164,37 @@ def test_the_same_seed_draws_the_same_neighbours_each_once():
         perturb(RUN, neighbour, "here")
     assert draw_neighbours(candidates, seed=0, budget=7) == first[:7]
     assert draw_neighbours([], seed=0, budget=7) == []
+
+
+def test_the_neighbours_of_effects_come_first():
+    candidates = list_candidates(RUN, tools=["agent.lookup = read", "agent.refund"])
+    drawn = [neighbour[0][:2] for neighbour in draw_neighbours(candidates, seed=0, budget=24)]
+    # Call 5 is the refund: its errors, and those of the request after it; then hostile results and other units.
+    first = {("tool-error", 5), ("tool-reset", 5), ("connection-reset", 6), ("server-error", 6)}
+    assert {*drawn[:4]} == first
+    hostile = {("injection", 2), ("injection", 3), ("injection", 5), ("other-unit", 2), ("other-unit", 3)}
+    assert {*drawn[4:9]} == hostile
+    assert all(at in {4, 5, 6} or operator in RESULTS for operator, at in drawn[9:])
+    by_name = list_candidates(RUN, tools=["agent.find = read as lookup", "lookup = read"])
+    assert {*[each[0][:2] for each in draw_neighbours(by_name, seed=3, budget=4)]} == first
+
+
+def test_an_injection_leaves_words_alone_and_a_unit_is_swapped_for_another_one():
+    reply = {"state": "late", "note": "leave it here", "price": "18.50 EUR"}
+    run = make_run((ToolCall("quote"), ToolReply(reply)))
+    (injected,) = [each.arguments for each in list_candidates(run) if each.operator == "injection"]
+    assert [*injected] == ["$", "$.note", "$.price"]
+
+    def changed(*words):
+        return perturb(run, (Perturbation(*words),), "here").exchanges[0].outcome.value
+
+    assert changed("injection", 1, "$") == {**reply, "note": INJECTION}
+    assert changed("injection", 1, "$.state")["state"] == f"late\n{INJECTION}"  # written by hand
+    assert changed("other-unit", 1, "$.price")["price"] == "18.50 USD"
+    for text, other in {"€18.50": "$18.50", "12.5 kg": "12.5 LB", "size M": "", "EUR": ""}.items():
+        run = make_run((ToolCall("quote"), ToolReply(text)))
+        fits = any(each.operator == "other-unit" for each in list_candidates(run))
+        assert (changed("other-unit", 1, "$") if fits else "") == other
 
 
 def test_smaller_neighbours_come_fewest_first_and_simpler_ones_by_their_arguments():
