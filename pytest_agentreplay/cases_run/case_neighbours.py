@@ -91,12 +91,11 @@ class CaseNeighbours:
         What a model may say wrong is left to `agentreplay fuzz`: a fix is of the agent, and few agents are proof
         against every reply.
         """
-        tools = map(" = ".join, self._evaluator.settings.tools)
-        every = list_candidates(self._recorded, words=self.case.input is not None, tools=tools)
+        settings, words = self._evaluator.settings, self.case.input is not None
+        every = list_candidates(self._recorded, words=words, tools=map(" = ".join, settings.tools))
         candidates = [candidate for candidate in every if candidate.operator not in REPLIES]
         neighbours = draw_neighbours(candidates, seed=seed, budget=count)
-        invariants = self._evaluator.settings.invariants
-        return [Trial(number, each, "fuzz", invariants) for number, each in enumerate(neighbours, 1)]
+        return [Trial(number, each, "fuzz", settings.invariants) for number, each in enumerate(neighbours, 1)]
 
     def attempt(self, trial: Trial) -> TrialResult:
         """Return what came of a trial. Raises CaseError for a perturbation that does not fit."""
