@@ -180,14 +180,14 @@ def explain_forbidden(value: Json, schema: Any, name: str) -> Iterator[tuple[str
     if not isinstance(schema, dict) or value is None:
         return
     kind, least = TYPES[type(value).__name__], schema.get("minimum", schema.get("exclusiveMinimum"))
-    kinds, members = str(schema.get("type") or kind).lower(), schema.get("properties")
+    kinds, members = str(schema.get("type") or kind).lower(), schema.get("properties") or {}
     if kind not in kinds and not (kind == "integer" and "number" in kinds):
         yield f"{name} is of type {kind}, {kinds} expected", value
     elif value not in (schema.get("enum") or [value]):
         yield f"{name} is {canonical(value)}, which is not in its enum", value
     elif isinstance(least, int | float) and isinstance(value, int | float) and value < least:
         yield f"{name} is {value}, at least {least} expected", value
-    for member, inner in value.items() if isinstance(value, dict) and isinstance(members, dict) else ():
+    for member, inner in value.items() if isinstance(value, dict) else ():
         yield from explain_forbidden(inner, members.get(member), member)
 
 
