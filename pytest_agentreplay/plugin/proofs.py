@@ -318,8 +318,7 @@ class FreshProof:
         folder = config.invocation_params.dir
 
         def replay(tests: Sequence[dict[str, Any]], conditions: dict[str, Any]) -> ProofResults:
-            then = plan | conditions
-            return command.prove_recordings(tests, then, words[:end], environ=self.environ, folder=folder)
+            return command.prove_recordings(tests, plan | conditions, words[:end], environ=self.environ, folder=folder)
 
         results = command.ProofResults(missing={str(row["test"]): "it was interrupted" for row in tests})
         with suppress(KeyboardInterrupt):

@@ -1,8 +1,8 @@
 """Why a recording does not replay in its proof: it is replayed again with one condition of the proof taken back.
 
 The proof replays as CI will some day: on another day, and with the tests in another order. Where a test replays once a
-condition is taken back, that condition is the cause. Only tests that failed are replayed again, each time in a further
-fresh process.
+condition is taken back, that condition is the cause. This takes further fresh processes, only where tests have failed.
+The order comes first: all tests are replayed for it, so what they leave behind is not mistaken for something else.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.runs.command import ProofResults, Row
 
     Replay = Callable[[Sequence[Row], Row], ProofResults]
-
-MOST_LINES = 4  # lines that may have read the date and are listed
 
 
 def explain_failures(tests: Sequence[Row], results: ProofResults, replay: Replay) -> None:
@@ -35,8 +33,8 @@ def explain_failures(tests: Sequence[Row], results: ProofResults, replay: Replay
             results.by_test |= {row["test"]: again.by_test[row["test"]] for row in own}
             reasons = explain([row for row in solved if row not in own], results, replay)
             for test, why in reasons.items():
-                first = results.by_test.get(test, {"parted": ""})
-                results.by_test[test] = first | {"proof": {"replays": False, "why": why}}
+                proof = {"replays": False, "why": why}
+                results.by_test[test] = results.by_test.get(test, {"parted": ""}) | {"proof": proof}
 
 
 def is_replayed(row: Row, results: ProofResults) -> bool:
@@ -82,7 +80,7 @@ def explain_date(tests: Sequence[Row], results: ProofResults, replay: Replay) ->
 def describe_date(row: Row, results: ProofResults, lines: Sequence[str]) -> str:
     """Return why a test does not replay on another day, when one of these `lines` has read the date."""
     if len(lines) != 1:
-        where = f" (the date is read in {', '.join(lines[:MOST_LINES])})" if lines else ""
+        where = f" (the date is read in {', '.join(lines[:4])})" if lines else ""
         return f"on another day: {get_reason(row, results)}{where}"
     if row["test"] in results.missing:
         return f"the id of the test holds the date of {lines[0]}: read the date in the test"
@@ -98,4 +96,4 @@ def explain_order(tests: Sequence[Row], results: ProofResults, replay: Replay) -
 
 # What the proof does otherwise than the session that recorded, in the order in which it is taken back, with what names
 # the cause for tests that replay then. `proofs.ProofPlanRunner` and `command.run_pytest` read the name ("without").
-CONDITIONS = {"clock": explain_date, "order": explain_order}
+CONDITIONS = {"order": explain_order, "clock": explain_date}

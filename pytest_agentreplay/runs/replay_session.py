@@ -367,8 +367,9 @@ class ReplaySession(OfflineSession):
             from pytest_agentreplay.runs.prompt_edits import explain_edit
             from pytest_agentreplay.runs.warm_caches import explain_cache
 
-            divergence = explain_cache(self, self._explain_missing_tool(divergence), self.replayed)
-            divergence = explain_edit(divergence, self.place.root)
+            matching = make_matching(self.place, self.settings)
+            divergence = explain_cache(divergence, self.snapshot.run, matching, self.place, self.replayed)
+            divergence = explain_edit(self._explain_missing_tool(divergence), self.place.root)
         return super().describe_divergence(divergence, facts)
 
     def _list_importing_modules(self, divergence: Divergence) -> str:

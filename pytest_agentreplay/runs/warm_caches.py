@@ -10,11 +10,10 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.divergence import Divergence, Kind
-from pytest_agentreplay.core.model import Header, Run
+from pytest_agentreplay.core.model import Header, Run, ToolCall
 from pytest_agentreplay.core.turns import label
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import AgentReplayError
-from pytest_agentreplay.runs.offline_session import make_matching
 from pytest_agentreplay.runs.prompt_edits import find_edited_file
 from pytest_agentreplay.store import reading, snapshots
 
@@ -24,32 +23,37 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.model import Call
-    from pytest_agentreplay.runs.replay_session import ReplaySession
+    from pytest_agentreplay.runs.run_session import Location
 
 MOST = 100  # snapshots that are read
 CAUSE = "a cache that outlives its test had the answer when recorded; or your code now makes another test's call"
 CLEAR = "clear the cache in the test or in a fixture (functools: cache_clear()), then record the test by itself"
 
 
-def explain_cache(session: ReplaySession, divergence: Divergence, replayed: Sequence[Path]) -> Divergence:
-    """Return the divergence of `session`, which names the test that has made an added or missing call, if one has.
+def explain_cache(
+    divergence: Divergence, run: Run, matching: Matching, place: Location, replayed: Sequence[Path]
+) -> Divergence:
+    """Return the divergence of `run`, which names the test that has made an added or missing call, if one has.
 
     `replayed` are the snapshots of the tests that were replayed in this process, the last one last.
     """
-    now, run, place = divergence.now, session.snapshot.run, session.place
-    matching = make_matching(place, session.settings)
-    replayed = [file for file in reversed(replayed) if file != place.snapshot]
-    if now is not None and not has_call(run, now, matching):
-        files = snapshots.snapshots_in(place.snapshot.parent.parent, place.root)
-        beside = (file for file in files if file not in {place.snapshot, *replayed})
-        test = find_test(now, replayed, matching) or find_test(now, beside, matching, before=run.header.clock)
-        if test and not is_edited(divergence, place.root):
+    now, replayed = divergence.now, [file for file in reversed(replayed) if file != place.snapshot]
+    recorded, test = divergence.recorded.call if divergence.recorded is not None else None, ""
+    sent = [READER.read_call(call).messages for call in (now, recorded) if call is not None]
+    # The same messages with other settings are a changed call, whatever other tests call.
+    if now is not None and not has_call(run, now, matching) and not (sent[0] and sent[1:] == sent[:1]):
+        beside = snapshots.snapshots_in(place.snapshot.parent.parent, place.root)
+        test = find_test(now, dict.fromkeys([*replayed, *beside]), matching, before=run.header.clock)
+        edits = divergence.differences[:1] if divergence.kind is Kind.PROMPT else ()
+        edited = any(find_edited_file(place.root, *map(str, edit[1:3])) for edit in edits if test)
+        if test and not edited and not isinstance(now, ToolCall):  # many tests call one tool with the same arguments
             summary = f"{label(now, READER)} called; a cache was warm: {test} made this call before"
             return replace(divergence, kind=Kind.EXTRA, summary=summary, cause=CAUSE, hints=(), detail=(CLEAR,))
-    missing = divergence.recorded if divergence.kind is Kind.MISSING else None
-    if missing and (test := find_test(missing.call, replayed, matching)):
-        likely = f"or a cache answered, since {test} made this call before: {CLEAR}"
-        return replace(divergence, detail=(likely, *divergence.detail))
+    test = find_test(recorded, replayed, matching) if recorded and divergence.kind is Kind.MISSING else test
+    if test and divergence.kind in {Kind.EXTRA, Kind.MISSING}:
+        return replace(
+            divergence, detail=(f"perhaps a cache: {test} made this call before; {CLEAR}", *divergence.detail)
+        )
     return divergence
 
 
@@ -72,9 +76,3 @@ def read_run(file: Path) -> Run:
     with suppress(AgentReplayError):
         return reading.load(file).run
     return Run(Header(""))
-
-
-def is_edited(divergence: Divergence, root: Path) -> bool:
-    """Return whether a file of the project holds the words of now, and none the recorded ones."""
-    sides = divergence.differences[0][1:3] if divergence.kind is Kind.PROMPT else ()
-    return bool(sides and find_edited_file(root, *map(str, sides)))

@@ -29,8 +29,6 @@ REAL = "in a test whose clock is real: let it step (agentreplay_clock = stepped)
 HOOK = "in {}: read it in the test"
 # Of pytest and pluggy, the functions below which code of the project runs.
 RUNNERS = {"call_fixture_func": WIDER, "pytest_pyfunc_call": REAL, "runtest": REAL, "_multicall": HOOK}
-# Whose readings never reach a prompt: durations, and the times of log records.
-OWN_READERS = {"_pytest", "logging"}
 
 
 class ShiftedClock(clock.Clock):
@@ -60,15 +58,15 @@ class ShiftedClock(clock.Clock):
             code = frame.f_code
             if is_agents(code):
                 outer = f"{code.co_filename.removeprefix(self.root)}:{frame.f_lineno}".replace("\\", "/").lstrip("/")
-                if not line:  # a module and the body of a class read by themselves
-                    in_function = code.co_flags & CO_OPTIMIZED
+                # A module and the body of a class are no functions.
+                in_function = in_function if line else code.co_flags & CO_OPTIMIZED
                 line, function = line or outer, code.co_name
                 how = IMPORTED if function == "<module>" else ""
             elif line:
                 how = RUNNERS.get(code.co_name, "").format(function)
                 how = REAL if getattr(frame.f_locals.get("request"), "scope", "") == "function" else how
-            elif str(frame.f_globals.get("__name__", "")).partition(".")[0] in OWN_READERS:
-                return ""
+            elif str(frame.f_globals.get("__name__", "")).partition(".")[0] in {"_pytest", "logging"}:
+                return ""  # durations and the times of log records reach no prompt
             frame = frame.f_back
         if how:
             via = f" (called by {outer})" if in_function and outer != line else ""
