@@ -81,8 +81,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_load_initial_conftests(parser: pytest.Parser) -> Generator[None]:
+def pytest_load_initial_conftests(early_config: pytest.Config, parser: pytest.Parser) -> Generator[None]:
     """Only now do all plugins and conftests have their flags: whoever came after us would have died of a second one."""
+    if (plan := early_config.known_args_namespace.agentreplay_proof) is not None:
+        from pytest_agentreplay.plugin import proofs
+
+        proofs.shift_clock(early_config, plan)
     yield
     conflicts.add_flags(parser, shared=True)
 

@@ -34,6 +34,8 @@ SUITE: pytest.StashKey[Suite] = pytest.StashKey()
 REDACTION: pytest.StashKey[Redaction] = pytest.StashKey()
 LATE_CALLS: pytest.StashKey[LateCalls] = pytest.StashKey()
 OPEN: pytest.StashKey[RunSession | None] = pytest.StashKey()  # the session of the test that runs
+# Of the process that proves recordings: by line of the project that read the shifted clock, what to say of it.
+DATE_READS: pytest.StashKey[dict[str, str]] = pytest.StashKey()
 # While no test runs after one that was intercepted: to be called when the next one begins.
 NEXT: pytest.StashKey[Callable[[], None]] = pytest.StashKey()
 # Whether pytest-randomly is to reset its seed again, which it must not do inside of a test.

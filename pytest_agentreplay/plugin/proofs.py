@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -40,6 +40,9 @@ NO_PROCESSES = {"emscripten", "wasi"}
 WORKERS = "agentreplay_proof"
 # Options of pytest-cov and pytest-xdist, and the flag that switches each off before its plugin looks at it.
 SWITCH_OFF_FLAGS = {"no_cov": "--no-cov", "numprocesses": "-n0"}
+# Markers by which a test declares that it depends on tests before it: of pytest's page on incremental classes, of
+# pytest-dependency, pytest-depends and pytest-order.
+ORDER_MARKS = {"incremental", "dependency", "depends", "order"}
 # How often a test is replayed whose timers race with the answers: once says little of what is chance.
 MOST_REPLAYS = 5
 # Options by their `dest`, and the value that each has in the process that proves.
@@ -293,8 +296,8 @@ class FreshProof:
         return proofs
 
     def replay(self, chosen: list[SessionSummary]) -> ProofResults:
-        """Replay these tests in a fresh process."""
-        from pytest_agentreplay.runs import command
+        """Replay these tests in a fresh process, and those that fail there in further ones, to find out why."""
+        from pytest_agentreplay.runs import command, proof_conditions
 
         config = self.config
         tests = [
@@ -313,10 +316,15 @@ class FreshProof:
             "has": [name for name in ("cacheprovider", "logging-plugin") if config.pluginmanager.hasplugin(name)],
         }
         folder = config.invocation_params.dir
-        try:
-            return command.prove_recordings(tests, plan, words[:end], environ=self.environ, folder=folder)
-        except KeyboardInterrupt:
-            return command.ProofResults(missing={str(row["test"]): "it was interrupted" for row in tests})
+
+        def replay(tests: Sequence[dict[str, Any]], conditions: dict[str, Any]) -> ProofResults:
+            return command.prove_recordings(tests, plan | conditions, words[:end], environ=self.environ, folder=folder)
+
+        results = command.ProofResults(missing={str(row["test"]): "it was interrupted" for row in tests})
+        with suppress(KeyboardInterrupt):
+            results = replay(tests, {})
+            proof_conditions.explain_failures(tests, results, replay)
+        return results
 
 
 def choose_tests(willing: list[SessionSummary], new: list[SessionSummary]) -> Iterator[SessionSummary]:
@@ -356,12 +364,25 @@ def prepare_options(config: pytest.Config) -> None:
     config.args = [str(module) for module in modules if module.is_file()] or config.args
 
 
+def shift_clock(config: pytest.Config, plan_file: str) -> None:
+    """Shift the clock of this process, before it imports anything of the project."""
+    from pytest_agentreplay.intercept.environment.shifted_clock import ShiftedClock
+
+    plan = json.loads(Path(plan_file).read_bytes())
+    if plan.get("without") != "clock":
+        shifted_clock = ShiftedClock(str(config.rootpath), plan.get("lines", ()))
+        shifted_clock.start()
+        config.stash[keys.DATE_READS] = shifted_clock.reads
+
+
 class ProofPlanRunner:
-    """Runs the tests of the plan, and nothing else."""
+    """Runs the tests of the plan, and nothing else, in another order than the session that recorded them."""
 
     def __init__(self, config: pytest.Config) -> None:
         """Read the plan, and begin the file of the results."""
         plan = json.loads(Path(config.option.agentreplay_proof).read_bytes())
+        self.reads = config.stash.get(keys.DATE_READS, {})
+        self.reverses = plan.get("without") != "order"
         self.tests = {row["test"]: row for row in plan["tests"]}
         self.results = files.Appending(Path(plan["into"]))
         self.uncollected: dict[str, str] = {}
@@ -385,6 +406,8 @@ class ProofPlanRunner:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None]:
         """Keep the tests of the plan, whatever other plugins deselect: they did run when they were recorded."""
         before = [item for item in items if self.is_planned(item)]
+        if self.reverses:  # plugins that order tests have the last word
+            items.reverse()
         yield
         kept = [item for item in items if self.is_planned(item)]
         names = {*map(get_nodeid, kept)}
@@ -395,7 +418,7 @@ class ProofPlanRunner:
         for test in self.tests.keys() - {*map(get_nodeid, session.items)}:
             why = self.uncollected.get(test.partition("::")[0])
             reason = "a fresh process does not collect it" + (f": {why}" if why is not None else "")
-            self.write(missing=test, why=reason)
+            self.write(missing=test, why=reason, reads=self.reads)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
@@ -420,5 +443,7 @@ class ProofPlanRunner:
             proof = Proof(skipped=f"it ends the session of pytest: {stop}")
             self.write(test=test, proof=to_plain(proof), parted="")
             raise
-        self.write(test=test, proof=to_plain(proof), parted="" if finding is None else finding.test)
+        ordered = any(mark.name in ORDER_MARKS for mark in item.iter_markers())
+        facts = {"parted": "" if finding is None else finding.test, "ordered": ordered}
+        self.write(test=test, proof=to_plain(proof), reads={} if proof.replays else self.reads, **facts)
         return True

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.report.summary import RecordingSummary, SessionSummary, UncomparedArgument, UnusedSnapshots
 RAN_ON = "the clock ran on: the agent waits on wall time"
+CACHED = "; a cache may have answered (on disk, or of another test)"
 TIMED = "its timers race with the answers: a rate limiter, a batch, a deadline"
 # Arguments compared by class alone that are listed; the kit has all of them.
 MOST_ARGUMENTS = 5
@@ -94,7 +95,8 @@ def judge_proof(outcome: str, summary: SessionSummary | None, headline: str, fai
     """
     replay = summary.replay if summary is not None else None
     if headline:
-        return Proof(False, headline)
+        # Right after the recording the code is the same, so something else answers a call that is not made.
+        return Proof(False, headline + CACHED * headline.startswith("[AR-MISSING]"))
     # A recording of a failing test is kept on purpose: its proof is that it fails again in the same way.
     if outcome == "failed":
         fails_again = summary is not None and (summary.failed or (replay is not None and replay.fails_as_recorded))

@@ -159,10 +159,14 @@ class Output:
 
 @dataclass
 class ProofResults:
-    """What the processes have written, by test; `missing` says why the others were not replayed."""
+    """What the processes have written, by test; `missing` says why the others were not replayed.
+
+    `reads` are the lines that read the shifted clock (`shifted_clock.ShiftedClock.reads`), of processes with failures.
+    """
 
     by_test: dict[str, Row] = field(default_factory=dict)
     missing: dict[str, str] = field(default_factory=dict)
+    reads: dict[str, str] = field(default_factory=dict)
 
 
 def prove_recordings(
@@ -171,7 +175,8 @@ def prove_recordings(
     """Replay `tests` in a process of their own, in a further one those that came after a test that ended the first.
 
     Each row of `tests` has the keys "test", "outcome" and "broken" (see `proofs.replay_recording`). `words` are the
-    command line of pytest up to `FLAG`.
+    command line of pytest up to `FLAG`. A plan may name the condition of the proof that is taken back ("without", see
+    `proof_conditions`), or the only lines for which the clock is shifted ("lines").
     """
     results, left = ProofResults(), list(tests)
     while left:
@@ -179,6 +184,7 @@ def prove_recordings(
             rows, ended = run_pytest(left, plan, words, environ=environ, folder=folder, made=Path(made))
         results.missing |= {row["missing"]: row["why"] for row in rows if "missing" in row}
         results.by_test |= {row["test"]: row for row in rows if "proof" in row}
+        results.reads |= {line: what for row in rows for line, what in row.get("reads", {}).items()}
         done = {*results.by_test, *results.missing}
         running = next((row["started"] for row in reversed(rows) if "started" in row), None)
         if running is not None and running not in done:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.core.backends.replay import ReplayBackend
@@ -28,6 +28,7 @@ from pytest_agentreplay.runs.offline_session import OfflineSession, make_matchin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.backends.verify import VerifyBackend
@@ -44,7 +45,12 @@ AGED = 30 * 24 * 3600
 
 
 class ReplaySession(OfflineSession):
-    """Answers from `snapshot`. What the backend has latched fails the test, whatever the agent swallowed."""
+    """Answers from `snapshot`. What the backend has latched fails the test, whatever the agent swallowed.
+
+    `replayed` are the snapshots of the tests of this process whose calls were all made.
+    """
+
+    replayed: ClassVar[list[Path]] = []
 
     def __init__(self, place: Location, settings: Settings, snapshot: Snapshot, edited: Sequence[str] = ()) -> None:
         """Index the snapshot; nothing is restored yet. `edited` names what is not as it was sealed."""
@@ -291,6 +297,7 @@ class ReplaySession(OfflineSession):
         if not self._complete:
             return self._report(self.replayer.find_divergence())
         self.note(changed=(*files(self.snapshot.run.header.kit, {"fixtures": dict(self.fixtures)}),))
+        self.replayed.append(self.place.snapshot)
         return self._verify(self.replayer.finish(writes=self._is_writing)) or self.find_late_calls()
 
     def _summarize_drift(self) -> dict[str, Any]:
@@ -358,7 +365,10 @@ class ReplaySession(OfflineSession):
             divergence = replace(divergence, detail=(text, *divergence.detail))
         else:
             from pytest_agentreplay.runs.prompt_edits import explain_edit
+            from pytest_agentreplay.runs.warm_caches import explain_cache
 
+            matching = make_matching(self.place, self.settings)
+            divergence = explain_cache(divergence, self.snapshot.run, matching, self.place, self.replayed)
             divergence = explain_edit(self._explain_missing_tool(divergence), self.place.root)
         return super().describe_divergence(divergence, facts)
 

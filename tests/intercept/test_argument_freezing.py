@@ -12,6 +12,7 @@ import httpx
 import pydantic
 import pytest
 
+from pytest_agentreplay.intercept.environment import clock
 from pytest_agentreplay.intercept.environment.clock import is_reading
 from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing, receiver_of
 
@@ -80,3 +81,12 @@ def test_readings_of_the_clock_are_told_from_other_numbers():
     assert all(map(is_reading, readings))
     others = 18.5, 0.1, 1e9, time.monotonic() // 1, 10**18, datetime(2026, 1, 1), datetime.now(UTC) - timedelta(days=1)
     assert not any(map(is_reading, others))
+
+
+def test_readings_of_the_shifted_clock_of_a_proof_are_readings(monkeypatch):
+    """An object that was made at import holds such ones; inside of the test the time is the recorded one."""
+    later = datetime.now(UTC) + timedelta(days=41, hours=12)
+    readings = later, later.timestamp(), int(later.timestamp() * 10**9)
+    assert not any(map(is_reading, readings))
+    monkeypatch.setattr(clock, "proof_shift", timedelta(days=41, hours=12).total_seconds())
+    assert all(map(is_reading, readings))

@@ -14,6 +14,7 @@ import time_machine
 from pytest_agentreplay.intercept.environment import clock as clocks
 from pytest_agentreplay.intercept.environment.clock import Clock, ClockAndSeeds
 from pytest_agentreplay.intercept.environment.randomness import RandomSource
+from pytest_agentreplay.intercept.environment.shifted_clock import find_shift
 from pytest_agentreplay.intercept.session import lanes
 from tests.support.tapes import Tape, running
 
@@ -235,3 +236,21 @@ def test_one_step_moves_both():
     finally:
         steps.stop()
     assert random.getstate() == state
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="the zone cannot be changed")
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kolkata", "America/New_York", "Australia/Lord_Howe"])
+def test_the_clock_of_a_proof_shows_another_day_month_weekday_and_half_of_the_day(zone, monkeypatch):
+    """Whenever it is asked for: at each hour of a year, here and in UTC."""
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
+    try:
+        for hours in range(0, 365 * 24, 7):
+            now = dt.datetime(2026, 1, 1, 0, 30, tzinfo=dt.UTC) + dt.timedelta(hours=hours)
+            then = now + find_shift(now)
+            for old, new in ((now, then), (now.astimezone(), then.astimezone())):
+                assert all(old.strftime(part) != new.strftime(part) for part in ("%d", "%B", "%A", "%H"))
+            assert (now.astimezone().hour < 12) != (then.astimezone().hour < 12)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
