@@ -294,9 +294,11 @@ class FreshProof:
 
     def replay(self, chosen: list[SessionSummary]) -> ProofResults:
         """Replay these tests in a fresh process."""
-        from pytest_agentreplay.runs import command
+        from pytest_agentreplay.runs import command, credential_files
 
         config = self.config
+        hidden = credential_files.hide_credential_files(self.environ, config.rootpath)
+        environ = {name: value for name, value in {**self.environ, **hidden}.items() if value is not None}
         tests = [
             {
                 "test": summary.test,
@@ -314,7 +316,7 @@ class FreshProof:
         }
         folder = config.invocation_params.dir
         try:
-            return command.prove_recordings(tests, plan, words[:end], environ=self.environ, folder=folder)
+            return command.prove_recordings(tests, plan, words[:end], environ=environ, folder=folder)
         except KeyboardInterrupt:
             return command.ProofResults(missing={str(row["test"]): "it was interrupted" for row in tests})
 
