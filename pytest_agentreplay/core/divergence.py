@@ -39,6 +39,7 @@ class Kind(Enum):
     KEYS = ("AR-KEYS", "uncaptured input", "a field that is not compared differs")
     LIVE = ("AR-LIVE", "model", "a live run that proves nothing")
     NETWORK = ("AR-NET", "uncaptured input", "closed network")
+    CREDENTIALS = ("AR-CREDENTIALS", "uncaptured input", "no credentials")
 
     @property
     def code(self) -> str:

@@ -297,9 +297,11 @@ class FreshProof:
 
     def replay(self, chosen: list[SessionSummary]) -> ProofResults:
         """Replay these tests in a fresh process, and those that fail there in further ones, to find out why."""
-        from pytest_agentreplay.runs import command, proof_conditions
+        from pytest_agentreplay.runs import command, credential_files, proof_conditions
 
         config = self.config
+        hidden = credential_files.hide_credential_files(self.environ, config.rootpath)
+        fresh = {name: value for name, value in {**self.environ, **hidden}.items() if value is not None}
         tests = [
             {
                 "test": summary.test,
@@ -318,7 +320,8 @@ class FreshProof:
         folder = config.invocation_params.dir
 
         def replay(tests: Sequence[dict[str, Any]], conditions: dict[str, Any]) -> ProofResults:
-            return command.prove_recordings(tests, plan | conditions, words[:end], environ=self.environ, folder=folder)
+            environ = self.environ if conditions.get("without") == "credentials" else fresh
+            return command.prove_recordings(tests, plan | conditions, words[:end], environ=environ, folder=folder)
 
         results = command.ProofResults(missing={str(row["test"]): "it was interrupted" for row in tests})
         with suppress(KeyboardInterrupt):

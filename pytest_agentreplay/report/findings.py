@@ -59,7 +59,8 @@ def describe_divergence(divergence: Divergence, test: str, facts: Mapping[str, J
     # Only a changed request may have the reply that is recorded; another call has none.
     if divergence.kind in REQUEST_KINDS and file:
         lines.append(_make_accept_step(divergence, file, accepting=facts.get("mode") == "adopt"))
-    lines.append(make_record_step(test, "keep the new behaviour"))
+    if divergence.kind is not Kind.CREDENTIALS:
+        lines.append(make_record_step(test, "keep the new behaviour"))
     # Without the flag the same command would pass, since no tool runs.
     how = "--replay-tools=checked " if facts.get("replay_tools") == "checked" else ""
     lines.append(Line("next", f"pytest -vv {how}{selecting(test)}", "see all of it"))

@@ -96,7 +96,8 @@ def judge_proof(outcome: str, summary: SessionSummary | None, headline: str, fai
     replay = summary.replay if summary is not None else None
     if headline:
         # Right after the recording the code is the same, so something else answers a call that is not made.
-        return Proof(False, headline + CACHED * headline.startswith("[AR-MISSING]"))
+        why = headline.replace("no credentials here", "credentials came from a file or a login")
+        return Proof(False, why + CACHED * headline.startswith("[AR-MISSING]"))
     # A recording of a failing test is kept on purpose: its proof is that it fails again in the same way.
     if outcome == "failed":
         fails_again = summary is not None and (summary.failed or (replay is not None and replay.fails_as_recorded))
@@ -105,6 +106,10 @@ def judge_proof(outcome: str, summary: SessionSummary | None, headline: str, fai
         return Proof(True, "fails as recorded")
     if failure is not None:
         reason = failure.strip().partition("\n")[0]
+        from pytest_agentreplay.core.diagnose.missing_credentials import find_advice
+
+        if advice := find_advice(reason):
+            return Proof(False, f"credentials came from a file or a login: {advice}")
         # The assertion is right, and sees a placeholder in the place of the secret.
         if replay is not None and replay.redacted:
             return Proof(False, f"redacted: its calls replay, but the test looks at a secret: {reason}")

@@ -1,7 +1,7 @@
 """Why a recording does not replay in its proof: it is replayed again with one condition of the proof taken back.
 
-The proof replays as CI will some day: on another day, and with the tests in another order. Where a test replays once a
-condition is taken back, that condition is the cause. This takes further fresh processes, only where tests have failed.
+The proof replays as CI will some day: on another day, with the tests in another order, and without credentials in files.
+Where a test replays once a condition is taken back, that condition is the cause. This takes further fresh processes, only where tests have failed.
 The order comes first: all tests are replayed for it, so what they leave behind is not mistaken for something else.
 """
 
@@ -94,6 +94,14 @@ def explain_order(tests: Sequence[Row], results: ProofResults, replay: Replay) -
     return {row["test"]: f"alone, or in another order: {get_reason(row, results)}; {advice}" for row in tests}
 
 
+def explain_credentials(tests: Sequence[Row], results: ProofResults, replay: Replay) -> dict[str, str]:
+    """Return by test what it does without the files of SDKs; the reason may name the credentials already."""
+    del replay
+    reasons = {row["test"]: get_reason(row, results) for row in tests}
+    advice = "it needs a file of an SDK (credentials, a profile, a region) that CI does not have"
+    return {test: why if "credentials came from" in why else f"{advice}: {why}" for test, why in reasons.items()}
+
+
 # What the proof does otherwise than the session that recorded, in the order in which it is taken back, with what names
-# the cause for tests that replay then. `proofs.ProofPlanRunner` and `command.run_pytest` read the name ("without").
-CONDITIONS = {"order": explain_order, "clock": explain_date}
+# the cause for tests that replay then. `proofs` reads the name ("without").
+CONDITIONS = {"order": explain_order, "clock": explain_date, "credentials": explain_credentials}

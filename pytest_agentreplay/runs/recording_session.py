@@ -40,6 +40,7 @@ from pytest_agentreplay.redact.residual import cut
 from pytest_agentreplay.report import other_findings
 from pytest_agentreplay.report.summary import RecordingSummary, UncomparedArgument, UnfrozenTool, restore_plain
 from pytest_agentreplay.runs import replay_kit
+from pytest_agentreplay.runs.credential_files import add_tokens, find_used
 from pytest_agentreplay.runs.run_session import EndedRun, RunSession
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.display_path import format_path
@@ -296,7 +297,8 @@ class RecordingSession(RunSession):
             "lanes": dict(late_lanes(top_level(Run(self.header, exchanges)), begun)),
             "redactions": self.redaction.record | redacted_by(self.settings.redacted),
             "environment": self.settings.environment(self.place.environ),
-            "keys": [[*group] for group in key_variables(self.place.environ, self.redaction.was_sent)],
+            "keys": [[*group] for group in key_variables(add_tokens(self.place.environ), self.redaction.was_sent)],
+            "credentials": find_used(self.place.environ, self.place.root, exchanges, self.redaction.was_sent),
             "annotations": self.annotations,
             "gaps": list(gaps),
             "late": self.summary.late or None,

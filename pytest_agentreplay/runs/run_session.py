@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from pytest_agentreplay.core.divergence import Divergence, Kind
@@ -138,6 +139,7 @@ class RunSession:
             self.redaction.learn(CATEGORY, placeholder)
             if len(variables) == 1:
                 self.redaction.name({placeholder: variables[0]})
+        self._credentials = table(kit, "credentials") if frozen else {}
         self.zone = Zone(kit.get("zone") if settings.clock != "real" else None, header.clock)
         self.locale = Locale(kit.get("locale"))
         self.fixtures = declared.digests(place.root, settings.kept_files)
@@ -212,6 +214,11 @@ class RunSession:
                 tools = resolve_tools(self.settings)
             self.tools.freeze_declared(tools)
             self._note_live_tools()
+            if self._credentials:
+                from pytest_agentreplay.runs.credential_files import write_placeholders
+
+                folder = stack.enter_context(TemporaryDirectory(prefix="agentreplay-"))
+                self.keys.groups |= write_placeholders(self._credentials, self.place.environ, Path(folder))
             self.watch.joins, self.watch.executed = child_start.joins, redirections.executed
             stack.callback(self.keys.stop)
             stack.callback(self.pause)
@@ -301,9 +308,15 @@ class RunSession:
 
     def describe_divergence(self, divergence: Divergence, facts: JsonObject) -> Finding:
         """Return the finding of a divergence; of refused calls with all who made them."""
+        from pytest_agentreplay.core.diagnose.missing_credentials import find_advice
         from pytest_agentreplay.report import findings, other_findings
         from pytest_agentreplay.report.finding import rewrite_steps
 
+        if divergence.kind is Kind.NETWORK and self.watch.ledger:
+            program = self.watch.ledger[0].line()
+            if advice := find_advice(program, *(getattr(x.call, "url", "") for x in self.list_recorded())):
+                cause, summary = f"{program} hands out credentials of a login", f"no credentials here: {advice}"
+                divergence = replace(divergence, kind=Kind.CREDENTIALS, summary=summary, cause=cause, hints=())
         if divergence.kind is Kind.NETWORK and self.watch.ledger:
             function, _ = self.watch.functions.get(self.watch.ledger[0].origin, (None, None))
             calls = table(self._kit, "around").get(function or "") is True

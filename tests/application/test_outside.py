@@ -14,6 +14,7 @@ import pytest
 
 from pytest_agentreplay.cases_run.artifacts import Artifacts
 from pytest_agentreplay.runs import command
+from pytest_agentreplay.runs.credential_files import hide_credential_files
 
 WILD = """
 import subprocess, sys
@@ -66,3 +67,14 @@ def test_what_is_kept_of_several_runs_in_one_second_lies_apart(tmp_path):
 def test_a_proof_has_another_hash_seed_but_keeps_the_one_that_is_none(seed, proof):
     environ = {"PYTHONHASHSEED": seed} if seed else {}
     assert command.make_proof_environment(environ)["PYTHONHASHSEED"] == proof
+
+
+def test_a_proof_hides_credentials_in_files_but_those_of_the_project(tmp_path):
+    own = str(tmp_path / "tests" / "credentials")
+    desk = {"GOOGLE_APPLICATION_CREDENTIALS": "/home/ada/key.json", "NETRC": "/home/ada/netrc", "AWS_PROFILE": "work"}
+    hidden = hide_credential_files(desk, tmp_path)
+    assert {hidden[name] for name in ("AWS_SHARED_CREDENTIALS_FILE", "CLOUDSDK_CONFIG", "NETRC")} == {os.devnull}
+    assert hidden["GOOGLE_APPLICATION_CREDENTIALS"] is hidden["AWS_PROFILE"] is None
+    assert "HOME" not in hidden
+    mine = {"AWS_SHARED_CREDENTIALS_FILE": own, "AWS_PROFILE": "work", "GOOGLE_APPLICATION_CREDENTIALS": own}
+    assert mine.keys().isdisjoint(hide_credential_files(mine, tmp_path))

@@ -415,6 +415,32 @@ def test_children_never_count(writing):
 # Calls left out, calls too many, calls in another order.
 
 
+ANY_AWS = "in CI set any AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+ASKED_FOR_CREDENTIALS = {
+    "http://169.254.169.254/latest/api/token": ANY_AWS,
+    "http://169.254.169.254:80/latest/meta-data/iam/security-credentials/": ANY_AWS,
+    "http://[fd00:ec2::254]/latest/api/token": ANY_AWS,
+    "http://169.254.170.2/v2/credentials/1": ANY_AWS,
+    "http://169.254.170.23/v1/credentials": ANY_AWS,
+    "http://169.254.169.254/": "in CI set GOOGLE_APPLICATION_CREDENTIALS",
+    "http://metadata.google.internal/computeMetadata/v1/instance/": "in CI set GOOGLE_APPLICATION_CREDENTIALS",
+    "http://169.254.169.254/metadata/identity/oauth2/token?resource=a": "record with AZURE_CLIENT_ID, AZURE_TENANT_ID",
+    "http://169.254.1.1/latest/api/token": "",
+    "http://metadata.shop.test/": "",
+    "http://shop.test/?to=http://169.254.169.254/latest/": "",
+}
+
+
+@pytest.mark.parametrize(("url", "advice"), ASKED_FOR_CREDENTIALS.items())
+def test_a_request_to_the_service_that_hands_out_credentials_says_that_there_are_none(url, advice):
+    found = missed(get(url), asking("Hi"))
+    assert (found.kind is Kind.CREDENTIALS) is bool(advice)
+    assert found.summary.startswith(f"no credentials here: {advice}") is bool(advice)
+    recorded = (get("https://portal.sso.eu-west-1.amazonaws.com/federation/credentials?role_name=a"), HttpReply(200))
+    if advice == ANY_AWS and "latest" in url:  # any key would leave out the recorded request
+        assert "AWS_SESSION_TOKEN, and record" in missed(get(url), recorded).summary
+
+
 def test_a_left_out_model_call(writing):
     run = writing.conversation(6, recorded=False)
     models = list(run.exchanges)

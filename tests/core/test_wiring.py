@@ -167,6 +167,19 @@ def test_the_only_key_of_a_host_and_what_is_made_anew_are_not_stored():
         assert [x.call.headers for x in kept] == [(), ()]
 
 
+def test_the_only_keys_of_two_headers_are_two_credentials():
+    """The metadata service of EC2 takes the lifetime of a token in one header and the token in another."""
+    sent = [(("x-api-key", ANN),), (("authorization", f"Bearer {BOB}"),), (("x-api-key", ANN),)]
+    now, before = (Redaction(Places({}), is_declared=is_declared) for _ in "12")
+    calls = [HttpCall("GET", f"{URL}/{n}", before.headers(headers)) for n, headers in enumerate(sent)]
+    kept = without_lone(Exchange(call, HttpReply(204), n * 2, n * 2 + 1) for n, call in enumerate(calls))
+    backend = ReplayBackend(Run(Header("t", kit={"redactions": before.record}), kept), MATCHING, READER)
+    backend.keep_apart(frozenset(), now)
+    for n, headers in enumerate(sent):
+        answer = backend.decide(HttpCall("GET", f"{URL}/{n}", now.headers(headers)), Moment("main", n))
+        assert not isinstance(answer, Refused), answer
+
+
 TENANT = (("X-Tenant", "acme"), ("X-User-Id", "ann"), ("User-Agent", "me/1"), ("traceparent", "00-ab-cd-01"))
 
 

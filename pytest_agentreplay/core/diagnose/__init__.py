@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.diagnose.missing_calls import explain_missing, explain_stop
+from pytest_agentreplay.core.diagnose.missing_credentials import find_advice
 from pytest_agentreplay.core.diagnose.progress import ReplayProgress, explain_arguments, format_line, format_lines
 from pytest_agentreplay.core.diff.texts import apart, excerpt, hunk
 from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
@@ -65,6 +66,10 @@ def _explain_miss(progress: ReplayProgress, call: Call, here: str) -> Divergence
         return _explain_repeat(progress, call, twin, here)
     if progress.find_tool(call) is not None:
         return _explain_tool(progress, call, here, pending)
+    if advice := find_advice(*(getattr(made, "url", "") for made in (call, *(x.call for x in progress.run.exchanges)))):
+        cause = f"{progress.name(call)} asks this machine for credentials: the recorded run had them from elsewhere"
+        extra = _explain_extra(progress, call, here, pending, cause)
+        return replace(extra, kind=Kind.CREDENTIALS, summary=f"no credentials here: {advice}")
     return _explain_request(progress, call, here, pending)
 
 

@@ -138,7 +138,7 @@ class Tokens:
         if mine := carried(now.headers, now.url):
             theirs = carried(recorded.headers, recorded.url)
             for (where, host), values in mine.items():
-                pairs += zip(repeat(where), theirs.get((where, host), (f"the only one of {host}",)), values)
+                pairs += zip(repeat(where), theirs.get((where, host), (f"the only {where} of {host}",)), values)
         return pairs
 
 

@@ -48,7 +48,7 @@ class MissingKeys:
         """Set the placeholders; one that the test has deleted since is not set again."""
         for placeholder, names in self.groups.items():
             for name in names:
-                if name not in self._before and not os.environ.get(name):
+                if name not in self._before and os.environ.get(name, "") in {"", os.devnull}:
                     self._before[name] = os.environ.get(name)
                     os.environ[name] = placeholder
 

@@ -1,12 +1,13 @@
 """Recorded with keys and replayed on a machine that has none or others; a key that is sent to the wrong place is told."""
 
 import json
+import os
 
 import pytest
 
 from tests.support.exhaustive import rare
 from tests.support.project import NOBODY
-from tests.support.small_projects import edited, furnished, passed, recorded, runs
+from tests.support.small_projects import edited, furnished, passed, recorded, runs, sections
 
 pytestmark = pytest.mark.env("main", "legacy", "lowest")
 
@@ -209,3 +210,110 @@ def test_a_recording_without_names_replays_as_before(swapping):
         for file, text in kept.items():
             file.write_text(text, encoding="utf-8")
     assert "3 passed" in passed(done).stdout
+
+
+# Credentials from files and logins.
+
+READING = """
+import configparser, os, pathlib, subprocess
+import httpx2
+
+BASE = os.environ["MODEL_URL"]
+
+class NoCredentialsError(Exception):
+    "As in botocore."
+NoCredentialsError.__module__ = "botocore.exceptions"
+
+def read_key(profile="default"):
+    file = os.environ.get("AWS_SHARED_CREDENTIALS_FILE") or "~/.aws/credentials"
+    rows = configparser.RawConfigParser()
+    rows.read(os.path.expanduser(file))
+    if not rows.has_section(profile):
+        raise NoCredentialsError("Unable to locate credentials")
+    return rows[profile]["aws_access_key_id"]
+
+def ask(key):
+    signed = f"AWS4-HMAC-SHA256 Credential={key}/20260101/us-east-1/bedrock/aws4_request, Signature=0"
+    httpx2.post(f"{BASE}/v1/pay", json={"a": 1}, headers={"authorization": signed})
+
+def ask_with_role():
+    body = {"model": "m", "messages": [{"role": "user", "content": "A token, please"}]}
+    token = httpx2.post(f"{BASE}/v1/chat/completions", json=body).json()["choices"][0]["message"]["content"]
+    httpx2.get(f"{BASE}/latest/role", headers={"x-aws-ec2-metadata-token": token})
+    ask("ASIAEXAMPLEOFAROLE77")
+
+def log_in(program):
+    return subprocess.run([program, "account"], capture_output=True, check=False).returncode
+"""
+READ = """
+import pathlib
+import pytest
+import reading
+
+try:
+    AT_IMPORT = reading.read_key()
+except reading.NoCredentialsError:
+    AT_IMPORT = None
+
+def test_default(agentreplay):
+    reading.ask(reading.read_key())
+
+def test_profiles(agentreplay):
+    reading.ask(reading.read_key("work"))
+    reading.ask(reading.read_key())
+
+def test_own(agentreplay):
+    reading.ask("AKIAEXAMPLEINTHETEST")
+
+def test_none(agentreplay, monkeypatch):
+    reading.ask(reading.read_key())
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "nowhere")
+    with pytest.raises(reading.NoCredentialsError):
+        reading.read_key()
+
+def test_role(agentreplay):
+    reading.ask_with_role()
+
+def test_at_import(agentreplay):
+    if AT_IMPORT is None:
+        raise reading.NoCredentialsError("Unable to locate credentials")
+    reading.ask(AT_IMPORT)
+
+def test_login(agentreplay):
+    reading.log_in(str(pathlib.Path(__file__).with_name("az")))
+    reading.ask("token")
+"""
+KEYS = "[default]\naws_access_key_id = AKIAQWERTYUIOPASDFGH\n[work]\naws_access_key_id = AKIAZXCVBNMLKJHGFDSA\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="HOME, and a program without a suffix")
+def test_credentials_in_files_are_hidden_from_the_proof_and_supplied_in_replays(shared_project, tmp_path):
+    project = furnished(
+        shared_project(lambda body, number: "AQAEAE7qk2Jx9mT3vB8nR5wLdFzYhGcKpSuXiQoVa"),
+        reading=READING,
+        test_read=READ,
+    )
+    project.environ, project.proves = {"COLUMNS": "200"}, True
+    (tmp_path / "desk" / ".aws").mkdir(parents=True)
+    (tmp_path / "desk" / ".aws" / "credentials").write_text(KEYS, encoding="utf-8")
+    (project.root / "az").write_text("#!/bin/sh\n", encoding="utf-8")
+    (project.root / "az").chmod(0o755)
+    desk, other = {"HOME": str(tmp_path / "desk")}, {"HOME": str(tmp_path)}
+    told = passed(project.record(**desk)).stdout
+    missing = "credentials came from a file or a login: "
+    assert f"{missing}in CI set any AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY" in told
+    assert f"{missing}record with AZURE_CLIENT_ID, AZURE_TENANT_ID" in told
+    assert told.count("does not replay") == 2
+    kits = {name: run.header.kit.get("credentials") for name, run in runs(project).items()}
+    used = {"aws": ["default"], "google": {}}
+    assert kits == dict.fromkeys(("default", "none", "at_import"), used) | {
+        "profiles": used | {"aws": ["default", "work"]},
+        **dict.fromkeys(("own", "role", "login")),
+    }
+    assert not [key for key in ("QWERTY", "ZXCVBN") if any(key in f.read_text(encoding="utf-8") for f in project.files)]
+    assert "5 passed" in passed(project.offline("-k", "not import and not login", **other)).stdout
+    assert "5 passed" in passed(project.offline("-k", "not import and not login", **desk)).stdout
+    report = sections(project.offline("-k", "login", **other))["login"]
+    assert report.startswith("[AR-CREDENTIALS] no credentials here: record with AZURE_CLIENT_ID")
+    assert "agentreplay_allow" not in report
+    assert "--snapshot-record" not in report
