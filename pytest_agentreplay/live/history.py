@@ -9,6 +9,7 @@ Lines are only ever added. The histories of several shards, or of several machin
     {"spent": [calls, tokens, billionths of a dollar]}    reserved before a call; settled by the difference after it
     {"result": LiveResult}                                one run
     {"verdict": LiveVerdict}                              of a test, by the run that decides
+    {"note": str}                                         a line for the end of the session
 """
 
 from __future__ import annotations
@@ -152,6 +153,12 @@ class Ledger:
                 return f"no result of what comes before it: {', '.join(missing)}"
             self.size = len(entries)
             clocks.sleep(PAUSE)
+
+    def note(self, lines: Iterable[str]) -> None:
+        """Keep lines for the end of the session."""
+        with self.held() as (_, append):
+            for line in lines:
+                append({"note": line})
 
     @contextmanager
     def held(self) -> Iterator[tuple[Entries, Callable[[Mapping[str, Any]], None]]]:

@@ -20,9 +20,10 @@ import pytest
 from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.core.live.result import Drift, LiveResult
 from pytest_agentreplay.core.live.statistics import NEEDS, LivePlan, judge
-from pytest_agentreplay.errors import CannotWrite, CaseError, SettingsError
+from pytest_agentreplay.errors import AgentReplayError, CaseError, SettingsError
 from pytest_agentreplay.live import history
 from pytest_agentreplay.live.history import Ledger, results_of, spent_of
+from pytest_agentreplay.live.setting_checks import check_settings
 from pytest_agentreplay.plugin import keys
 from pytest_agentreplay.plugin.item_session import INTERRUPTS, will_be_skipped
 from pytest_agentreplay.plugin.keys import get_nodeid, get_redaction, get_settings, is_opted_in, store_of
@@ -120,7 +121,7 @@ class LiveItems:
         self.ledger = Ledger(path, runs)
         config.stash[keys.SETTINGS] = config.stash[keys.SETTINGS]._replace(live_runs=runs._replace(ledger=self.ledger))
         self.selected: dict[str, Counter[str]] = {}
-        self.done = 0
+        self.done, self.error = 0, ""
         self.lines: list[str] = []
         # The runs of a test with parameters have other names: have pytest collect its function.
         self.names = [argument.rpartition("::")[2] for argument in config.args if argument.endswith("]")]
@@ -150,10 +151,19 @@ class LiveItems:
                 item.stash[keys.LIVE] = self.config.stash[keys.SETTINGS].axes.cell, 1
             if keys.LIVE in item.stash:
                 self.selected.setdefault(get_nodeid(item), Counter())[item.stash[keys.LIVE][0]] += 1
+        tests = {get_nodeid(item): get_settings(item) for item in session.items if keys.LIVE in item.stash}
         try:
-            self.ledger.entries()
-        except CannotWrite as error:
-            raise pytest.UsageError(str(error)) from None
+            self.ledger.note([*check_settings([*tests.values()], self.config.rootpath)])
+        except AgentReplayError as error:
+            self.error = str(error)
+            if not hasattr(self.config, "workerinput"):  # xdist shows no usage error of a worker
+                raise pytest.UsageError(self.error) from None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Fail each run of a worker whose settings are wrong."""
+        if self.error and keys.LIVE in item.stash:
+            pytest.fail(self.error, pytrace=False)
 
     def plan(self, item: pytest.Item) -> LivePlan:
         """Return what decides about the test of the item."""
@@ -231,7 +241,7 @@ class LiveItems:
         report = yield
         if WORD in item.stash and call.when == "call":
             report.__dict__[ATTRIBUTE] = item.stash[WORD]
-        elif keys.LIVE in item.stash and call.when == "setup" and report.failed:
+        elif keys.LIVE in item.stash and call.when == "setup" and report.failed and not self.error:
             stopped = "" if item.stash[keys.LIVE][0] == "FF" else "its set-up failed"
             self.add(item, {"passed": False, "stopped": stopped})
         return report
@@ -281,5 +291,7 @@ class LiveItems:
         if into := self.config.option.agentreplay_live_into:
             plain = {"verdicts": verdicts, "results": [result.plain() for result in results]}
             files.write_whole(Path(into), json.dumps(plain))
-        self.lines = format_verdicts(verdicts)
+        notes = dict.fromkeys(entry["note"] for entry in entries if "note" in entry)
+        notes |= dict.fromkeys(result.served_otherwise for result in results if result.served_otherwise)
+        self.lines = [*(f"live  {note}" for note in notes), *format_verdicts(verdicts)]
         files.remove(self.ledger.path.parent)
