@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 FOLDER = ".agentreplay"
 FILE = Path(FOLDER, "live", "history.jsonl")
+LEDGER, RUNNING = "ledger.jsonl", "running"
 FORMAT = 1
 
 
@@ -52,6 +53,20 @@ def append(root: Path, results: Iterable[LiveResult], verdicts: Iterable[Mapping
         files.private(root / FOLDER)
         with files.shared_lines(root / FILE) as (_, add):
             add("\n".join(json.dumps({"format": FORMAT, **record}) for record in records).encode())
+
+
+def take_over(root: Path) -> None:
+    """Move the finished runs of killed sessions into the history; a session that runs holds its file `RUNNING`.
+
+    Raises CannotWrite, SnapshotError for a link.
+    """
+    for ledger in files.below(root / FILE.parent, LEDGER):
+        running = ledger.with_name(RUNNING)
+        if not files.exists(running) or files.growing(running) is False:
+            with files.shared_lines(ledger) as (lines, _):
+                entries = [*map(json.loads, lines)]
+                append(root, results_of(entries), (entry["verdict"] for entry in entries if "verdict" in entry))
+                files.remove(ledger.parent)
 
 
 def read(places: Iterable[Path]) -> list[LiveResult]:

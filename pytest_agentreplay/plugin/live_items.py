@@ -11,6 +11,7 @@ import os
 import re
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ import pytest
 from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.core.live.result import Drift, LiveResult
 from pytest_agentreplay.core.live.statistics import NEEDS, LivePlan, judge
-from pytest_agentreplay.errors import AgentReplayError, CaseError, SettingsError
+from pytest_agentreplay.errors import AgentReplayError, CannotWrite, CaseError, SettingsError
 from pytest_agentreplay.live import history
 from pytest_agentreplay.live.history import Ledger, results_of, spent_of
 from pytest_agentreplay.live.setting_checks import check_settings
@@ -117,11 +118,14 @@ class LiveItems:
         """`runs` is what the settings say of them."""
         self.config, self.runs = config, runs
         self.session = getattr(config, "workerinput", {}).get(PLUGIN) or f"{time.time_ns():x}-{os.getpid()}"
-        path = config.rootpath / ".agentreplay" / "live" / self.session / "ledger.jsonl"
+        # What a line-up releases is no history of the test.
+        folder = "live" if config.stash[keys.SETTINGS].released is None else "lineup"
+        path = config.rootpath / history.FOLDER / folder / self.session / history.LEDGER
         self.ledger = Ledger(path, runs)
         config.stash[keys.SETTINGS] = config.stash[keys.SETTINGS]._replace(live_runs=runs._replace(ledger=self.ledger))
         self.selected: dict[str, Counter[str]] = {}
         self.done, self.error = 0, ""
+        self.running: files.Appending | None = None
         self.lines: list[str] = []
         # The runs of a test with parameters have other names: have pytest collect its function.
         self.names = [argument.rpartition("::")[2] for argument in config.args if argument.endswith("]")]
@@ -137,6 +141,12 @@ class LiveItems:
     def pytest_configure_node(self, node: Any) -> None:
         """Have the workers of xdist share one ledger."""
         node.workerinput |= {PLUGIN: self.session, f"{PLUGIN}-names": self.names}
+
+    def pytest_sessionstart(self) -> None:
+        """Show other processes that the session runs: its ledger is not theirs to take over."""
+        if not hasattr(self.config, "workerinput"):
+            with suppress(CannotWrite):  # the ledger says so, where something goes live
+                self.running = files.Appending(self.ledger.path.with_name(history.RUNNING))
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -273,8 +283,9 @@ class LiveItems:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Keep results and verdicts in the history; a test that nothing was decided about fails the session."""
-        if hasattr(session.config, "workerinput") or not files.exists(self.ledger.path.parent):
+        if self.running is None:
             return
+        self.running.close()
         entries = self.ledger.entries()
         results = [result for result in results_of(entries) if result.stopped != SKIPPED]
         decided = {entry["verdict"]["test"]: entry["verdict"] for entry in entries if "verdict" in entry}
@@ -286,7 +297,7 @@ class LiveItems:
             verdicts.append(decided.get(test, unfinished))
         if session.exitstatus == pytest.ExitCode.OK and any(verdict["word"] != "same" for verdict in verdicts):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        if self.config.stash[keys.SETTINGS].released is None:  # what a line-up releases is no history of the test
+        if self.config.stash[keys.SETTINGS].released is None:
             history.append(self.config.rootpath, results, verdicts)
         if into := self.config.option.agentreplay_live_into:
             plain = {"verdicts": verdicts, "results": [result.plain() for result in results]}
@@ -295,3 +306,4 @@ class LiveItems:
         notes |= dict.fromkeys(result.served_otherwise for result in results if result.served_otherwise)
         self.lines = [*(f"live  {note}" for note in notes), *format_verdicts(verdicts)]
         files.remove(self.ledger.path.parent)
+        history.take_over(self.config.rootpath)
