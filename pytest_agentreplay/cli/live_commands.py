@@ -106,7 +106,7 @@ def mixed_settings(settings: dict[str, dict[str, object]]) -> Iterator[str]:
 def share_of(budget: str, count: int) -> list[str]:
     """Return the flag that gives one of `count` sessions its share of `budget`, so that together they keep it."""
     limits = amounts_of(budget, "--budget", BUDGET)
-    parts = {"usd": 1.0 / count, "output": 1}
+    parts = {"usd": 1.0 / count, "assumed_output": 1}
     shares = [f"{unit}={limit * parts[unit] if unit in parts else limit // count:f}" for unit, limit in limits.items()]
     return ["--replay-budget", " ".join(shares)] if shares else []
 
@@ -183,6 +183,7 @@ def run_test_live(file: Path, *words: str) -> int:
 def drift(options: argparse.Namespace) -> int:
     """`agentreplay drift [PATH...] [--test ID] [--by model|date] [--judge] [--html FILE] [--json]`."""
     root = root_above(Path.cwd())
+    history.take_over(root)
     places = options.paths or [root / history.FILE] * files.exists(root / history.FILE)
     runs = [run for run in history.read(places) if options.test in run.test]
     rows = live_reports.build_rows([run for run in runs if "L" in run.cell and not run.stopped], options.by)

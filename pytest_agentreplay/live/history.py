@@ -9,6 +9,7 @@ Lines are only ever added. The histories of several shards, or of several machin
     {"spent": [calls, tokens, billionths of a dollar]}    reserved before a call; settled by the difference after it
     {"result": LiveResult}                                one run
     {"verdict": LiveVerdict}                              of a test, by the run that decides
+    {"note": str}                                         a line for the end of the session
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 FOLDER = ".agentreplay"
 FILE = Path(FOLDER, "live", "history.jsonl")
+LEDGER, RUNNING = "ledger.jsonl", "running"
 FORMAT = 1
 
 
@@ -51,6 +53,20 @@ def append(root: Path, results: Iterable[LiveResult], verdicts: Iterable[Mapping
         files.private(root / FOLDER)
         with files.shared_lines(root / FILE) as (_, add):
             add("\n".join(json.dumps({"format": FORMAT, **record}) for record in records).encode())
+
+
+def take_over(root: Path) -> None:
+    """Move the finished runs of killed sessions into the history; a session that runs holds its file `RUNNING`.
+
+    Raises CannotWrite, SnapshotError for a link.
+    """
+    for ledger in files.below(root / FILE.parent, LEDGER):
+        running = ledger.with_name(RUNNING)
+        if not files.exists(running) or files.growing(running) is False:
+            with files.shared_lines(ledger) as (lines, _):
+                entries = [*map(json.loads, lines)]
+                append(root, results_of(entries), (entry["verdict"] for entry in entries if "verdict" in entry))
+                files.remove(ledger.parent)
 
 
 def read(places: Iterable[Path]) -> list[LiveResult]:
@@ -152,6 +168,12 @@ class Ledger:
                 return f"no result of what comes before it: {', '.join(missing)}"
             self.size = len(entries)
             clocks.sleep(PAUSE)
+
+    def note(self, lines: Iterable[str]) -> None:
+        """Keep lines for the end of the session."""
+        with self.held() as (_, append):
+            for line in lines:
+                append({"note": line})
 
     @contextmanager
     def held(self) -> Iterator[tuple[Entries, Callable[[Mapping[str, Any]], None]]]:

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.core.case_backend import AnswerPolicy
 from pytest_agentreplay.core.divergence import Absent, Difference, Kind
 from pytest_agentreplay.core.kit import versions
 from pytest_agentreplay.core.live.live_backend import LiveBackend, layer_of
-from pytest_agentreplay.core.live.observation import observe
+from pytest_agentreplay.core.live.observation import list_asking_turns, observe
 from pytest_agentreplay.core.live.request_changes import prompt_of
 from pytest_agentreplay.core.live.result import WRITES, Drift, LiveResult
 from pytest_agentreplay.core.model import Header, Run, ToolReply
-from pytest_agentreplay.core.tolerance import is_named
 from pytest_agentreplay.core.turns import function_of
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import ReplayDiverged, RunnerError, SettingsError
+from pytest_agentreplay.live.setting_checks import refuse_live_writes
 from pytest_agentreplay.live.tolerance_file import judges_of
 from pytest_agentreplay.report.findings import format_place as place_in_run
 from pytest_agentreplay.report.live_reports import describe_live_run
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.case_backend import ServeMode
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.matching import Matching
-    from pytest_agentreplay.core.model import Exchange, JsonObject
+    from pytest_agentreplay.core.model import Exchange, Json, JsonObject
     from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.run_session import EndedRun, Location
@@ -88,12 +88,11 @@ class LiveSession(ReplaySession):
         settings = self.settings
         self.judges = judges_of(settings, settings.near) if settings.model == "live" else None
         super().open()
-        writes = [tool.name for _, tool in self.tools.frozen if tool.effects == "write"]
-        live = [name for name, how in self.settings.off_script if how == "live"]
-        if name := next((name for name in writes if any(is_named(name, pattern) for pattern in live)), ""):
+        try:
+            refuse_live_writes(settings, (tool for _, tool in self.tools.frozen))
+        except SettingsError:
             self.close()
-            why = "it writes, and a tool that writes never runs: take stop or stub"
-            raise SettingsError(f"agentreplay_off_script: {name} = live: {why}")
+            raise
 
     def run(self) -> Run:
         """Return the run of now."""
@@ -107,7 +106,7 @@ class LiveSession(ReplaySession):
         self.latch_unjoined_children()
         divergence = self.live.find_divergence()
         self.result = result = self._judge(ended, divergence)
-        changes = self._changes(result)
+        changes = [*filter(None, [result.served_otherwise]), *map(" ".join, result.packages.items())]
         self.note(live_changes=(*changes,), live_run=self.redaction.hide_tree(result.plain()))
         self._complete = result.same
         if result.same or ended.interrupted:
@@ -149,7 +148,8 @@ class LiveSession(ReplaySession):
             passed=passed,
             drifts=drifts,
             off_script=tuple(self.live.off_script),
-            **sum_usage(self.run(), live=self.settings.model == "live"),  # judges have asked since
+            **(usage := sum_usage(self.run(), live=self.settings.model == "live")),  # judges have asked since
+            served_otherwise=self._describe_served(usage),
             packages=dict(
                 line.split(" ", 1) for line in versions(self._kit, replay_kit.describe_interpreter(self.place.root))
             ),
@@ -169,12 +169,16 @@ class LiveSession(ReplaySession):
         """Return where the run left the recorded one: results of tools first, since what follows comes of them."""
         tools = [self._drift(each, "tool", "exact result") for each in self.live.changed]
         layer = "model" if self.settings.model == "live" else "tool" if tools else "agent"
+        recorded = observe(self.snapshot.run, READER, self.snapshot.run.header.outcome, self.prices)
+        turns = list_asking_turns(self.run(), READER)
         if divergence is not None:  # what comes after it is its consequence
             layer = "agent" if divergence.kind in AGENTS else layer
-            return (*tools, self._drift(divergence, layer, "recorded calls only"))
-        recorded = observe(self.snapshot.run, READER, self.snapshot.run.header.outcome, self.prices)
-        self.note(unmatched=(*self.settings.near.unmatched(recorded, now),))
-        compared = self.settings.near.compare(recorded, now, self.judges)
+            refused = function_of(divergence.now, READER) if divergence.now is not None else None
+            asked = [{"name": refused.name, "arguments": refused.arguments, "result": None}] if refused else []
+            shown: Any = now | {"tools": [*cast("list[Json]", now["tools"])[: len(turns)], *asked]}
+            exceeded = self.settings.near.find_exceeded(recorded, shown, [*turns, f"turn {divergence.turn}"])
+            return (*tools, *exceeded, self._drift(divergence, layer, "recorded calls only"))
+        compared = self.settings.near.compare(recorded, now, self.judges, turns)
         drifts = [each for each in compared if each.layer == "model" or not tools]
         drifts = [each if each.layer == "tool" else replace(each, layer=layer) for each in drifts]
         if failure:
@@ -191,12 +195,14 @@ class LiveSession(ReplaySession):
         more: dict[str, Any] = {"turn": divergence.turn, "code": divergence.kind.code, "hints": hints}
         return Drift(layer, first.path, rule, summary, recorded, now, **more)
 
-    def _changes(self, result: LiveResult) -> list[str]:
-        """Return what changed at the provider and in the SDKs; it proves no drift by itself."""
-        then = list_models(self.snapshot.run)
-        sides = ((name, then[field], getattr(result, field)) for field, name in SERVED.items())
-        moved = [(name, f"{', '.join(was)} -> {', '.join(now)}") for name, was, now in sides if was and {*now} - {*was}]
-        return [f"{name} {change}" for name, change in (*moved, *result.packages.items())]
+    def _describe_served(self, usage: dict[str, Any]) -> str:
+        """Return who answered that had not when it was recorded; it proves no drift by itself."""
+        then, changes = list_models(self.snapshot.run), []
+        for field, name in SERVED.items():
+            if then[field] and {*usage[field]} - {*then[field]}:
+                sides = (", ".join(side[field]) for side in (usage, then))
+                changes.append(f"{name.replace('served', 'served by')} {', recorded '.join(sides)}")
+        return "; ".join(changes)
 
 
 def prompts_of(exchanges: Iterable[Exchange]) -> set[str]:

@@ -11,6 +11,7 @@ import os
 import re
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,9 +21,10 @@ import pytest
 from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.core.live.result import Drift, LiveResult
 from pytest_agentreplay.core.live.statistics import NEEDS, LivePlan, judge
-from pytest_agentreplay.errors import CannotWrite, CaseError, SettingsError
+from pytest_agentreplay.errors import AgentReplayError, CannotWrite, CaseError, SettingsError
 from pytest_agentreplay.live import history
 from pytest_agentreplay.live.history import Ledger, results_of, spent_of
+from pytest_agentreplay.live.setting_checks import check_settings
 from pytest_agentreplay.plugin import keys
 from pytest_agentreplay.plugin.item_session import INTERRUPTS, will_be_skipped
 from pytest_agentreplay.plugin.keys import get_nodeid, get_redaction, get_settings, is_opted_in, store_of
@@ -116,11 +118,14 @@ class LiveItems:
         """`runs` is what the settings say of them."""
         self.config, self.runs = config, runs
         self.session = getattr(config, "workerinput", {}).get(PLUGIN) or f"{time.time_ns():x}-{os.getpid()}"
-        path = config.rootpath / ".agentreplay" / "live" / self.session / "ledger.jsonl"
+        # What a line-up releases is no history of the test.
+        folder = "live" if config.stash[keys.SETTINGS].released is None else "lineup"
+        path = config.rootpath / history.FOLDER / folder / self.session / history.LEDGER
         self.ledger = Ledger(path, runs)
         config.stash[keys.SETTINGS] = config.stash[keys.SETTINGS]._replace(live_runs=runs._replace(ledger=self.ledger))
         self.selected: dict[str, Counter[str]] = {}
-        self.done = 0
+        self.done, self.error = 0, ""
+        self.running: files.Appending | None = None
         self.lines: list[str] = []
         # The runs of a test with parameters have other names: have pytest collect its function.
         self.names = [argument.rpartition("::")[2] for argument in config.args if argument.endswith("]")]
@@ -137,6 +142,12 @@ class LiveItems:
         """Have the workers of xdist share one ledger."""
         node.workerinput |= {PLUGIN: self.session, f"{PLUGIN}-names": self.names}
 
+    def pytest_sessionstart(self) -> None:
+        """Show other processes that the session runs: its ledger is not theirs to take over."""
+        if not hasattr(self.config, "workerinput"):
+            with suppress(CannotWrite):  # the ledger says so, where something goes live
+                self.running = files.Appending(self.ledger.path.with_name(history.RUNNING))
+
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Put what is waited for first: whoever waits has none of it among its own items."""
@@ -150,10 +161,19 @@ class LiveItems:
                 item.stash[keys.LIVE] = self.config.stash[keys.SETTINGS].axes.cell, 1
             if keys.LIVE in item.stash:
                 self.selected.setdefault(get_nodeid(item), Counter())[item.stash[keys.LIVE][0]] += 1
+        tests = {get_nodeid(item): get_settings(item) for item in session.items if keys.LIVE in item.stash}
         try:
-            self.ledger.entries()
-        except CannotWrite as error:
-            raise pytest.UsageError(str(error)) from None
+            self.ledger.note([*check_settings([*tests.values()], self.config.rootpath)])
+        except AgentReplayError as error:
+            self.error = str(error)
+            if not hasattr(self.config, "workerinput"):  # xdist shows no usage error of a worker
+                raise pytest.UsageError(self.error) from None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Fail each run of a worker whose settings are wrong."""
+        if self.error and keys.LIVE in item.stash:
+            pytest.fail(self.error, pytrace=False)
 
     def plan(self, item: pytest.Item) -> LivePlan:
         """Return what decides about the test of the item."""
@@ -231,7 +251,7 @@ class LiveItems:
         report = yield
         if WORD in item.stash and call.when == "call":
             report.__dict__[ATTRIBUTE] = item.stash[WORD]
-        elif keys.LIVE in item.stash and call.when == "setup" and report.failed:
+        elif keys.LIVE in item.stash and call.when == "setup" and report.failed and not self.error:
             stopped = "" if item.stash[keys.LIVE][0] == "FF" else "its set-up failed"
             self.add(item, {"passed": False, "stopped": stopped})
         return report
@@ -263,8 +283,9 @@ class LiveItems:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Keep results and verdicts in the history; a test that nothing was decided about fails the session."""
-        if hasattr(session.config, "workerinput") or not files.exists(self.ledger.path.parent):
+        if self.running is None:
             return
+        self.running.close()
         entries = self.ledger.entries()
         results = [result for result in results_of(entries) if result.stopped != SKIPPED]
         decided = {entry["verdict"]["test"]: entry["verdict"] for entry in entries if "verdict" in entry}
@@ -276,10 +297,13 @@ class LiveItems:
             verdicts.append(decided.get(test, unfinished))
         if session.exitstatus == pytest.ExitCode.OK and any(verdict["word"] != "same" for verdict in verdicts):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        if self.config.stash[keys.SETTINGS].released is None:  # what a line-up releases is no history of the test
+        if self.config.stash[keys.SETTINGS].released is None:
             history.append(self.config.rootpath, results, verdicts)
         if into := self.config.option.agentreplay_live_into:
             plain = {"verdicts": verdicts, "results": [result.plain() for result in results]}
             files.write_whole(Path(into), json.dumps(plain))
-        self.lines = format_verdicts(verdicts)
+        notes = dict.fromkeys(entry["note"] for entry in entries if "note" in entry)
+        notes |= dict.fromkeys(result.served_otherwise for result in results if result.served_otherwise)
+        self.lines = [*(f"live  {note}" for note in notes), *format_verdicts(verdicts)]
         files.remove(self.ledger.path.parent)
+        history.take_over(self.config.rootpath)

@@ -255,6 +255,9 @@ def build_rows(runs: Iterable[LiveResult], by: str = "") -> list[dict[str, Any]]
                 gone, new = (", ".join(sorted(names)) or "(none)" for names in (old - values, values - old))
                 changes.append(f"{field.rstrip('s').replace('_', ' ')} {gone} -> {new}")
             before[model, field] = values or old
+        otherwise, old = {run.served_otherwise for run in group} - {""}, before.get((model, ""), set())
+        changes += sorted(otherwise - old)
+        before[model, ""] = otherwise
         row = {"date": date, "model": model, "runs": len(group), "passes": passes, "rate": passes / len(group)}
         rows.append(
             row | {"interval": anytime_interval(passes, len(group)), **_average_runs(group), "changes": changes}

@@ -129,9 +129,6 @@ def count_replays(replays: Replays) -> str:
 def format_drift(replays: Replays) -> Iterator[str]:
     """Yield what differs in replays and does not fail them, each once with the number of its tests."""
     yield from format_field_drift(replays)
-    # A tolerance may be meant for other tests: it is reported only where no test of the session has used it.
-    if unmatched := [{*replay.unmatched} for _, replay in replays if replay.unmatched is not None]:
-        yield from (f"tolerance {line}" for line in sorted(set.intersection(*unmatched)))
     for call, count in count_each(call for _, replay in replays for call in replay.vanished):
         yield f"vanished  {call} was begun and given up when recorded, and is not called now ({count} x)"
     for file, count in count_each(file for _, replay in replays for file in replay.changed):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.live.budget import ModelBudget
 
-BUDGET = "calls=100 tokens=50000 usd=2.00 output=4096"
+BUDGET = "calls=100 tokens=50000 usd=2.00 assumed_output=4096"
 TEST = "p0=0.95 p1=0.80 alpha=0.05 beta=0.10"
 PRICE = "gpt-5 = 1.25 in, 10 out"
 NOT_ON_CI = (

@@ -14,7 +14,7 @@ def test_a_run_is_shown_by_turns_tools_final_answer_and_usage():
         {"name": "lookup_order", "arguments": {"order_id": "A-17"}, "result": {"status": "shipped"}}
     ]
     assert seen["final"] == "It is shipped."
-    assert seen["outcome"] == {"status": "passed"}
+    assert seen["outcome"] == {"status": "passed", "type": None, "message": None}
     assert seen["usage"] == {"calls": 2, "input_tokens": 20, "output_tokens": 4, "seconds": 2.0, "cost": None}
     costs = [
         observe(run((ask(), say("Yes."))), READER, {}, [(name, (1.0, 5.0))])["usage"]["cost"] for name in ("gpt-*", "m")
@@ -23,7 +23,8 @@ def test_a_run_is_shown_by_turns_tools_final_answer_and_usage():
     assert seen["turns"][0] == {
         "lane": "main",
         "agent": "",
-        "model": "gpt-5",
+        "model": "gpt-5-2026",
+        "fingerprint": "",
         "text": "",
         "tool_uses": [{"name": "lookup_order", "arguments": {"order_id": "A-17"}}],
         "finish_reasons": ["tool_calls"],

@@ -1,14 +1,13 @@
 """Two runs side by side: what each form of a tolerance lets differ, who wins over whom, and what needs no configuration."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.core.rules import compile_path
-from pytest_agentreplay.core.tolerance import Level, TolerancePolicy, parse
+from pytest_agentreplay.core.tolerance import Level, TolerancePolicy, find_reach, parse
 from pytest_agentreplay.core.tolerance.comparing import shared_words
+from pytest_agentreplay.core.tolerance.tolerance_policy import Reach
 from pytest_agentreplay.errors import RunnerError, SettingsError
 from tests.support.paraphrases import ANSWERS
 
@@ -193,21 +192,36 @@ def test_judges_and_embeddings_are_asked_about_what_differs_and_what_they_say_is
     assert policy("search $ = judge(help, good)").near("search", "a", "b") is False, "a verified result asks nobody"
 
 
-def test_what_matches_nothing_in_either_run_is_named_with_its_place():
-    rules = policy("$.usage.tokens = at most 5", "look $.scores = 0.1", "mail $.x = ignore", "$.turns[*].text = type")
-    rules = TolerancePolicy(replace(rule, source=f"tolerances.yaml:{at}:1") for at, rule in enumerate(rules.rules, 1))
-    assert rules.unmatched(shows(LOOK, results=[{"score": 1}]), shows(texts=())) == (
-        "tolerances.yaml:1:1: $.usage.tokens = at most 5 matches nothing in either run",
-        "tolerances.yaml:2:1: look $.scores = 0.1 matches nothing in either run",
-    )
-    budget = policy("$.usage.cost = at most 5")
-    assert budget.unmatched(shows(), shows()) == (
-        "$.usage.cost = at most 5 is a budget for what is not counted in both runs",
-    )
-    times = policy("$.usage.cost = at most 2x")
-    assert times.compare(shows(), shows(cost=9)) == (), "twice of what nobody counted is no budget"
-    assert len(times.unmatched(shows(), shows(cost=9))) == 1, "and it is named"
-    assert policy("$.tools[*].arguments.x = ignore").unmatched(shows(), shows()) == (), "no call, nothing to name"
+REACHED = [
+    ("look $.score = 0.1", Reach([1])),
+    ("look $.scores = 0.1", Reach([], False, "scores", frozenset({"score", "hits"}))),
+    ("look $.hits[*].id = exact", Reach([])),
+    ("look $..id = exact", Reach([])),
+    ("look $..deep = exact", Reach([])),
+    ("mail $.x = ignore", Reach([])),
+    ("$.turns[5].text = type", Reach([], True, "5")),
+    ("$.turns[*].nonsense = ignore", Reach([], False, "nonsense", frozenset({"text", "finish_reasons"}))),
+    ("$.usage.cost = 10%", Reach([None])),
+]
+
+
+@pytest.mark.parametrize(("line", "reach"), REACHED)
+def test_the_path_of_a_tolerance_leads_into_a_recording_as_far_as_it_can(line, reach):
+    found = find_reach(policy(line).rules[0], shows(LOOK, texts=["Hello"], results=[{"score": 1, "hits": []}]))
+    assert (found.values, found.open or bool(found.values)) == (reach.values, reach.open)
+    if not reach.open:
+        assert (found.missing, found.members) == (reach.missing, reach.members)
+
+
+def test_twice_of_what_nobody_counted_is_no_budget():
+    assert policy("$.usage.cost = at most 2x").compare(shows(), shows(cost=9)) == ()
+
+
+def test_a_forbidden_call_is_named_before_all_else_that_it_breaks_with_the_turn_that_asked_for_it():
+    line = "$.tools = forbidden(mail)"
+    first, second = policy(line).compare(shows(LOOK, REFUND), shows(LOOK, MAIL), turns=["turn 1", "turn 2"])
+    assert (first.tolerance, first.default, first.summary) == (line, False, f"{line}: mail was called at turn 2")
+    assert second.path == "$.tools[1].name"
 
 
 REFUSED = [

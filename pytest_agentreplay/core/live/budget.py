@@ -1,7 +1,8 @@
 """What a session of live runs may ask of models: limits, prices, and the most that one call can take.
 
 A call that could exceed a limit is refused before it is made. So it is counted by an upper bound first: a token of the
-input takes at least a byte, and the output is bounded by the request itself, else by the amount "output" of the budget.
+input takes at least a byte, and the output is bounded by the request itself. Where that states no limit, the amount
+"assumed_output" of the budget is counted until the reply is there: an estimate, which a longer reply exceeds.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ OUTPUT_LIMITS = frozenset(
     ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxTokens", "maxOutputTokens", "num_predict")
 )
 CHOICES = {"n", "candidateCount"}
-UNSTATED = "no output limit: the request has no max_tokens; add one there, or for all calls to the budget: output=4096"
+UNSTATED = "no output limit: the request has no max_tokens; add it, or an estimate to the budget: assumed_output=4096"
 UNPRICED = "no price of {0} is known; add it to agentreplay_prices (dollars per million tokens): {0} = 1.25 in, 10 out"
 
 
@@ -67,8 +68,8 @@ class Spending(NamedTuple):
 class PricedReader:
     """Reads what calls cost: at most before they are made, and in truth once they are.
 
-    `limits` has "calls", "tokens", "usd" and "output" as far as they are set; `prices` dollars per million tokens of
-    input and output by patterns of model names, of which the first that fits counts.
+    `limits` has "calls", "tokens", "usd" and "assumed_output" as far as they are set; `prices` dollars per million
+    tokens of input and output by patterns of model names, of which the first that fits counts.
     """
 
     def __init__(self, reader: Reader, limits: Mapping[str, float], prices: Prices) -> None:
@@ -80,14 +81,14 @@ class PricedReader:
         return None if price is None else math.ceil(1000 * (read * price[0] + written * price[1]))
 
     def upper_bound(self, call: Call) -> Spending | str:
-        """Return the most that `call` can take, or why nobody can tell."""
+        """Return the most that `call` can take, without a limit of its own by the estimate, or why nobody can tell."""
         reading = self.reader.read_call(call)
         parts = [reading.parameters, *reading.system, *reading.messages, *reading.tools]
         body = call.body.data if isinstance(call, HttpCall) else b""
         size = max(len(body), len(canonical(parts).encode("utf-8", "surrogatepass")))  # it may be compressed
         knobs = [(path.rpartition(".")[2], value) for path, value in reading.knobs.items() if isinstance(value, int)]
         stated = [value for name, value in knobs if name in OUTPUT_LIMITS and value > 0]
-        written = max(stated, default=int(self.limits.get("output", 0))) if reading.kind == "model" else 0
+        written = max(stated, default=int(self.limits.get("assumed_output", 0))) if reading.kind == "model" else 0
         if not written and reading.kind == "model" and self.limits.keys() & {"tokens", "usd"}:
             return UNSTATED
         written *= max((value for name, value in knobs if name in CHOICES), default=1)

@@ -27,7 +27,7 @@ from pytest_agentreplay.core.case_backend.positions import list_spellings
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.model import Exchange, FrameCall, ToolCall, ToolReply
 from pytest_agentreplay.core.tolerance import is_named
-from pytest_agentreplay.core.turns import function_of, has_effects, is_model, label
+from pytest_agentreplay.core.turns import divide, function_of, has_effects, home, is_model, label
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -136,8 +136,14 @@ class LiveBackend(CaseBackend, VerifyBackend):
         stub, run = f'answer it: {line} = stub {{"status": "..."}}', f"or let it run: {line} = live"
         hints = (*[stub] * isinstance(call, ToolCall), *[run] * reads)
         why = "a tool that writes never runs" if policy == "live" else "no recorded call is the same"
-        summary = f"{name} was called off script"
-        return Refused(replace(refused.divergence, summary=summary, cause=why, hints=hints))
+        turn, summary = self._find_turn(moment.lane), f"{name} was called off script"
+        divergence = replace(refused.divergence, turn=turn, turns=max(turn, refused.divergence.turns))
+        return Refused(replace(divergence, summary=summary, cause=why, hints=hints))
+
+    def _find_turn(self, lane: str) -> int:
+        """Return the turn that asks for what is called now in a lane."""
+        every, lanes = divide([x for x in self.list_made() if x.parent is None], self._reader)
+        return next((turn.number for turn in reversed(every) if turn.lane == home(lanes, lane)), 0)
 
 
 def layer_of(function: ToolCall) -> str:

@@ -11,7 +11,7 @@ from pytest_agentreplay.core.diagnose.results import read_result
 from pytest_agentreplay.core.live.budget import NANO, PricedReader
 from pytest_agentreplay.core.model import ToolCall
 from pytest_agentreplay.core.tool_uses import arguments_of
-from pytest_agentreplay.core.turns import tool_of, top_level, turns
+from pytest_agentreplay.core.turns import seat, tool_of, top_level, turns
 
 if TYPE_CHECKING:
     from pytest_agentreplay.core.live.budget import Prices
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.turns import Turn
 
 TOKENS = ("input_tokens", "output_tokens")
+OUTCOME = ("status", "type", "message")
 
 
 def observe(run: Run, reader: Reader, outcome: JsonObject, prices: Prices = ()) -> JsonObject:
@@ -28,8 +29,8 @@ def observe(run: Run, reader: Reader, outcome: JsonObject, prices: Prices = ()) 
     Turns and tools come in the order in which they began, those of several strands one strand after the other: what ran
     beside each other has no order of its own. The tools are those that ran; where no call of one was intercepted, those
     that the model asked for. "final" is the text of the last reply in the first strand, None where that reply asks for
-    tools. What nobody states is None: tokens of a provider that counts none, and "cost", in dollars, of a model that
-    `prices` do not name.
+    tools. The model of a turn is the served one, where the reply names it. What nobody states is None: tokens of a
+    provider that counts none, and "cost", in dollars, of a model that `prices` do not name.
     """
     every = sorted(turns(run, reader), key=lambda turn: _strand(turn.model or turn.exchanges[0]))
     replies = [(turn, x, reader.read_reply(x.call, x.outcome)) for turn in every if (x := turn.model) is not None]
@@ -50,7 +51,7 @@ def observe(run: Run, reader: Reader, outcome: JsonObject, prices: Prices = ()) 
         "turns": [_turn(turn, model, reply) for (turn, _, reply), model in zip(replies, models, strict=True)],
         "tools": calls or uses,
         "final": last.text or None if last is not None and not last.tool_uses else None,
-        "outcome": outcome,
+        "outcome": dict.fromkeys(OUTCOME) | outcome,
         "usage": {
             "calls": len(replies),
             **{name: sum(counts) if counts else None for name, counts in tokens.items()},
@@ -58,6 +59,13 @@ def observe(run: Run, reader: Reader, outcome: JsonObject, prices: Prices = ()) 
             "cost": sum(filter(None, costs)) / NANO if costs and None not in costs else None,
         },
     }
+
+
+def list_asking_turns(run: Run, reader: Reader) -> list[str]:
+    """Return of each call of a tool that was intercepted which turn asked for it, in the order of `observe`."""
+    every = turns(run, reader)
+    calls = [x for x in sorted(top_level(run), key=_strand) if tool_of(x.call, reader) is not None]
+    return [seat(every, x).turn.told for x in calls]
 
 
 def _strand(x: Exchange) -> list[int]:
@@ -69,7 +77,8 @@ def _turn(turn: Turn, model: str, reply: ReplyReading) -> JsonObject:
     return {
         "lane": turn.lane,
         "agent": turn.agent,
-        "model": model,
+        "model": reply.model or model,
+        "fingerprint": reply.fingerprint,
         "text": reply.text,
         "tool_uses": [*_uses(reply)],
         "finish_reasons": [*reply.finish_reasons],

@@ -67,7 +67,8 @@ class LiveResult:
     """What one live run of one test (or case) gave.
 
     `cell` is that of `Axes`, `run` counts from 1. `passed` says whether the test's own assertions held. `off_script`
-    names the tool calls that the snapshot could not answer. `served_models`, `fingerprints`, `providers` and `packages`
+    names the tool calls that the snapshot could not answer. `served_otherwise` says who answered that had not when the
+    test was recorded, "served by m-2, recorded m-1". `served_models`, `fingerprints`, `providers` and `packages`
     are the evidence of a change at the provider or in an SDK. `tokens` has the keys "input" and "output", `cost` is in
     the currency of the prices, None where no price is known; `seconds` is the time of the model calls, `at` an ISO 8601
     time in UTC. `changed` is what `--replay-set` changed. `stopped` says why the run ended early: a budget, a server
@@ -91,6 +92,7 @@ class LiveResult:
     served_models: tuple[str, ...] = ()
     fingerprints: tuple[str, ...] = ()
     providers: tuple[str, ...] = ()
+    served_otherwise: str = ""
     packages: Mapping[str, str] = field(default_factory=dict)
     changed: Mapping[str, str] = field(default_factory=dict)
     failure: str = ""

@@ -8,6 +8,6 @@ tolerance_policy  the rules of a project, a test or a case, with the shipped one
 
 from pytest_agentreplay.core.tolerance.frozen_view import view
 from pytest_agentreplay.core.tolerance.tolerance_forms import Level, Tolerance, is_named, parse
-from pytest_agentreplay.core.tolerance.tolerance_policy import TolerancePolicy
+from pytest_agentreplay.core.tolerance.tolerance_policy import TolerancePolicy, find_reach
 
-__all__ = ["Level", "Tolerance", "TolerancePolicy", "is_named", "parse", "view"]
+__all__ = ["Level", "Tolerance", "TolerancePolicy", "find_reach", "is_named", "parse", "view"]

@@ -89,6 +89,12 @@ class Tolerance:
         return f"{self.source}: {self.text}" if self.source else self.text
 
     @property
+    def tools(self) -> tuple[str, ...]:
+        """The tools that it names: in front of its path, or as forbidden. A pattern may forbid what does not exist."""
+        forbidden = self.values if self.how == "forbidden" and not self.tool else ()
+        return (self.tool,) * bool(self.tool) + tuple(name for name in forbidden if "*" not in name)
+
+    @property
     def hook(self) -> str:
         """The key of the function that is asked, "" for none."""
         return str(self.values[0]) if self.how in {"embed", "judge"} else ""

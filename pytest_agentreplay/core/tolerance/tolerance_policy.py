@@ -6,19 +6,19 @@ import json
 import re
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.diff.texts import shorten
 from pytest_agentreplay.core.divergence import ABSENT, Absent
 from pytest_agentreplay.core.live.result import Drift
-from pytest_agentreplay.core.rules import Selector, show
-from pytest_agentreplay.core.tolerance.comparing import BrokenRule, Comparison, Hooks, number_of
+from pytest_agentreplay.core.rules import Selector, Step, show
+from pytest_agentreplay.core.tolerance.comparing import TOOLS, BrokenRule, Comparison, Hooks, number_of
 from pytest_agentreplay.core.tolerance.frozen_view import view
 from pytest_agentreplay.core.tolerance.tolerance_forms import Level, Tolerance, is_named, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.core.rules import Place
@@ -69,31 +69,56 @@ class TolerancePolicy:
         """Return whether one may stand for the other."""
         return canonical(_unnumbered(recorded)) == canonical(self.settled(tool, recorded, now, side))
 
-    def compare(self, recorded: JsonObject, now: JsonObject, hooks: Hooks | None = None) -> tuple[Drift, ...]:
+    def compare(
+        self, recorded: JsonObject, now: JsonObject, hooks: Hooks | None = None, turns: Sequence[str] = ()
+    ) -> tuple[Drift, ...]:
         """Return where `now` leaves `recorded`; both are what a run shows (`core.live.observation`).
 
-        `hooks` are the functions of the project by key: what they call crosses the boundary as an agent's calls do.
-        Without any no judge is asked. Raises RunnerError for one that fails.
+        `turns` say of each call of a tool now which turn asked for it. `hooks` are the functions of the project by key:
+        what they call crosses the boundary as an agent's calls do. Without any no judge is asked. Raises RunnerError
+        for one that fails.
         """
         rules = (*SHIPPED, *(self._plain if hooks is None else self.rules))
         sides = (_unnumbered(recorded), _unnumbered(now))
         broken = Comparison(*sides, partial(_places, rules), hooks or {}).broken
-        return tuple(_drift(each) for each in (*broken, *_exceeded(rules, *map(view, sides))))
+        return (*self.find_exceeded(recorded, now, turns), *map(_drift, broken))
 
-    def unmatched(self, recorded: JsonObject, now: JsonObject) -> tuple[str, ...]:
-        """Return a message for each tolerance whose path matches nothing in either run, or without a count.
+    def find_exceeded(self, recorded: JsonObject, now: JsonObject, turns: Sequence[str] = ()) -> tuple[Drift, ...]:
+        """Return the budgets that are exceeded and the calls that are forbidden; these hold beside all other rules."""
+        was, here = view(_unnumbered(recorded)), view(_unnumbered(now))
+        return tuple(map(_drift, _exceeded(self.rules, was, here, turns)))
 
-        What leads into something empty, or to a tool that neither run called, is left out.
-        """
-        trees, messages = (view(recorded), view(now)), []
-        for rule in self.rules:
-            values = [value for tree in trees for _, value in _spots(rule, tree)]
-            start = replace(rule, path=Selector("", rule.path.steps[: not rule.tool]))
-            if not values and any(value not in ([], {}, None) for tree in trees for _, value in _spots(start, tree)):
-                messages.append(f"{rule.written} matches nothing in either run")
-            if rule.how == "at most" and None in map(number_of, values):
-                messages.append(f"{rule.written} is a budget for what is not counted in both runs")
-        return tuple(messages)
+
+class Reach(NamedTuple):
+    """How far the path of a tolerance leads into what a run shows.
+
+    `values` stand at its places. Where there is none, `missing` is the step that leads nowhere, and `members` are the
+    names that stand there instead; `open` says that it is something empty, or a list that is too short: another run
+    may have the place.
+    """
+
+    values: list[Json]
+    open: bool = True
+    missing: str = ""
+    members: frozenset[str] = frozenset()
+
+
+def find_reach(rule: Tolerance, shown: JsonObject) -> Reach:
+    """Return how far the path of `rule` leads into what a run shows (`core.live.observation`)."""
+    tree, steps = view(shown), rule.path.steps
+    for cut in range(len(steps), -1, -1):
+        values = [value for _, value in _spots(replace(rule, path=Selector("", steps[:cut])), tree)]
+        if values or not cut:
+            break
+    if cut == len(steps):
+        return Reach(values)
+    each = Selector("", (Step(None, deep=True),))
+    below = [value for start in values for _, value in each.find(start)] if steps[cut].deep else []
+    is_open = (
+        not values or isinstance(steps[cut].want, int) or any(value in ([], {}, None) for value in (*values, *below))
+    )
+    members = frozenset(name for value in values if isinstance(value, dict) for name in value)
+    return Reach([], is_open, str(steps[cut].want), members)
 
 
 def _spots(rule: Tolerance, tree: Any) -> list[tuple[Place, Json]]:
@@ -115,8 +140,7 @@ def _places(rules: Iterable[Tolerance], data: Json) -> dict[Place, Tolerance]:
     return {place: rule for rule in ranked for place, _ in _spots(rule, tree)}
 
 
-def _exceeded(rules: Iterable[Tolerance], recorded: Json, now: Json) -> Iterator[BrokenRule]:
-    """Yield each budget that is exceeded and each call that is forbidden; these hold beside all other rules."""
+def _exceeded(rules: Iterable[Tolerance], recorded: Json, now: Json, turns: Sequence[str]) -> Iterator[BrokenRule]:
     budgets: dict[Place, tuple[Tolerance, Json]] = {}
     for rule in sorted((rule for rule in rules if rule.how in BOUNDS), key=lambda rule: rule.rank):
         for place, value in _spots(rule, now):
@@ -125,7 +149,8 @@ def _exceeded(rules: Iterable[Tolerance], recorded: Json, now: Json) -> Iterator
             for at, item in enumerate(value if isinstance(value, list) and rule.how == "forbidden" else ()):
                 name = str(item.get("name") if isinstance(item, dict) else item)
                 if any(is_named(name, pattern) for pattern in rule.values):
-                    yield BrokenRule((*place, at), rule, ABSENT, item, "is forbidden")
+                    where = f" at {turns[at]}" if place == TOOLS and at < len(turns) else ""
+                    yield BrokenRule((*place, at), rule, ABSENT, item, f"{name} was called{where}")
     for place, (rule, value) in budgets.items():
         (amount, is_factor), was = rule.values, dict(_spots(rule, recorded)).get(place)
         used, base = number_of(value), number_of(was) if is_factor else 1
@@ -142,6 +167,7 @@ def _drift(broken: BrokenRule) -> Drift:
     turn = place[1] + 1 if place[:1] == ("turns",) and isinstance(place[1], int) else 0
     default = rule is None or rule.level is Level.SHIPPED
     summary = (not reason and _describe_call(place, *sides)) or f"{show(place)} {shown}{reason and f' ({reason})'}"
+    summary = f"{text}: {reason}" if rule is not None and rule.how == "forbidden" else summary
     return Drift(layer, show(place), text, summary, was, now, turn=turn, default=default)
 
 

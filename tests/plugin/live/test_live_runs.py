@@ -1,6 +1,7 @@
 """`--replay=live` and `--replay-tools=live`: what goes live, what stays frozen, and what a drifted run is told."""
 
 import json
+import re
 
 import pytest
 
@@ -176,12 +177,15 @@ class World:
         self.refuses = None
         self.busy = False
         self.flaky = lambda: False
+        self.late = None
 
     def __call__(self, body, number):
         if self.refuses is not None:
             return self.refuses
         case, turn = body["messages"][0]["content"].split()[0], sum(m["role"] == "tool" for m in body["messages"])
         final = "It has shipped, and is on its way to you."
+        if self.late is not None and turn == 1:
+            return self.late
         if case == "fingerprint":
             return completion(final, "fp-2" if self.drifted else "fp-1")
         if case == "streamed" and self.drifted and not self.busy:
@@ -331,9 +335,72 @@ def test_the_model_that_a_running_tool_asks_is_as_frozen_or_live_as_the_agents(s
     assert shop.ledger == ["summarise A-17"] * 3
 
 
-def test_a_tool_that_writes_may_not_be_let_live_off_script(shop):
-    done = shop.run("--replay=live", "-k", "plain", "-o", "agentreplay_off_script=refund = live")
-    assert "agentreplay_off_script: refund = live: it writes, and a tool that writes never runs" in flat(done)
+TOLERANCE, OFF_SCRIPT = "agentreplay_tolerances", "agentreplay_off_script"
+IDLE = [
+    (OFF_SCRIPT, "refund = live", "it writes, and a tool that writes never runs"),
+    (OFF_SCRIPT, "refnd = stop", "no tool of the project has this name: did you mean refund?"),
+    (OFF_SCRIPT, "serch* = live", "no tool of the project has this name: "),
+    (TOLERANCE, "lookupp $.status = ignore", "no tool of the project has this name: did you mean lookup?"),
+    (TOLERANCE, "$.tools = forbidden(refunds)", "no tool of the project has this name: did you mean refund?"),
+    (TOLERANCE, "$.turns[0].nonsense = ignore", "no recording has nonsense there: it is one of agent, fingerprint, "),
+    (TOLERANCE, "lookup $.statu = exact", "no recording has statu there: did you mean status?"),
+    (TOLERANCE, "$.tools[*].arguments.ordr = exact", "no recording has ordr there: did you mean order?"),
+    (TOLERANCE, "$.usage.cost = at most 2x", "no price of m-1 is known; add it to agentreplay_prices"),
+    (TOLERANCE, "$.final = at most 5", "no recording has a number there"),
+    (TOLERANCE, "$.final = judge(unfair, x)", "no judge unfair is declared"),
+]
+
+
+@pytest.mark.parametrize(("key", "line", "why"), IDLE, ids=[line for _, line, _ in IDLE])
+def test_a_setting_that_has_no_effect_is_an_error_before_any_model_is_asked(shop, key, line, why):
+    hits = shop.server.hits
+    done = shop.run("--replay=live", "-o", f"{key}={line}", "test_shop.py")
+    assert (done.returncode, shop.server.hits) == (4, hits), done.stdout
+    said = " ".join(done.stderr.split())
+    assert f"{key}: {line.partition(' = ')[0]}" in said
+    assert why in said
+
+
+def test_a_setting_that_only_other_tests_or_runs_need_is_no_error(shop):
+    lines = [
+        "summarise $ = ignore",  # another test's
+        "$.outcome.type = exact",  # of tests that fail
+        "search $[*].score = 0.1",  # a tool that a model is shown, and no recording calls
+        "lookup $.carrier = ignore",  # what is new in a live run
+        "$.tools[*].arguments.order = exact",
+        "$.turns[9].text = type",
+        "$.usage.cost = at most 2x",
+    ]
+    given = "-o", "agentreplay_tolerances=" + "\n".join(lines), "-o", "agentreplay_prices=m-* = 1 in, 2 out"
+    off_script = "-o", "agentreplay_off_script=search = live\nGET x.com/* = live"
+    done, _ = live(shop, "--replay=live", *given, *off_script, "-k", "plain")
+    passed(done)
+    (note,) = re.findall(r"^live  (.*): no recording has this place", done.stdout, re.MULTILINE)
+    assert note.endswith("agentreplay_tolerances: lookup $.carrier = ignore")
+
+
+def test_another_served_model_is_a_line_of_a_run_that_is_the_same_and_a_place_of_tolerances(shop):
+    shop.world.drifted = True
+    line = "served by m-1-fp-2, recorded m-1-fp-1; fingerprint fp-2, recorded fp-1"
+    done, _ = live(shop, "--replay=live", "-k", "fingerprint")
+    passed(done)
+    assert f"live  {line}" in done.stdout.splitlines()
+    assert line in shop.command("drift").stdout
+    done, _ = live(shop, "--replay=live", "-k", "fingerprint", "-o", "agentreplay_tolerances=$.turns[*].model = exact")
+    assert '[AR-DRIFT] the model drifted: $.turns[0].model "m-1-fp-1" -> "m-1-fp-2"' in flat(done)
+
+
+def test_a_call_off_script_is_of_the_turn_that_asked_for_it_and_a_forbidden_one_is_named_so(shop):
+    shop.world.late = Ask("refund", {"order": "A-17"})
+    try:
+        done, runs = live(shop, "--replay=live", "-k", "wording")
+        assert "[AR-DRIFT] the model drifted: turn 2/2: refund was called off script" in flat(done)
+        line = "$.tools = forbidden(refund)"
+        done, runs = live(shop, "--replay=live", "-k", "wording", "-o", f"agentreplay_tolerances={line}")
+    finally:
+        shop.world.late = None
+    assert f"[AR-DRIFT] the model drifted: {line}: refund was called at turn 2 (and 1 more)" in flat(done)
+    assert runs["wording"]["drifts"][0]["tolerance"] == line
 
 
 def test_one_snapshot_is_run_live_by_the_command_whose_code_says_what_that_proves(shop):
@@ -357,7 +424,7 @@ def test_one_snapshot_is_run_live_by_the_command_whose_code_says_what_that_prove
         file.write_bytes(shop.sealed[file])
 
 
-def test_a_judge_is_asked_through_the_boundary_and_a_path_that_matches_nothing_is_named(shop):
+def test_a_judge_is_asked_through_the_boundary(shop):
     (shop.root / "judges.py").write_text(
         "import agent\n\ndef judge(recorded, now, rubric):\n"
         "    return True if rubric == 'anything' else agent.answer(f'verdict on {now}')\n\n"
@@ -367,13 +434,12 @@ def test_a_judge_is_asked_through_the_boundary_and_a_path_that_matches_nothing_i
     shop.world.drifted = True
     keys = "-o", "agentreplay_judges=fair = judges:judge\nout = judges:broken", "-k", "wording"
     hits = shop.server.hits
-    lines = "-o", 'agentreplay_tolerances=$.final = judge(fair, "says the same")\n$.outcome.reason = ignore'
+    lines = "-o", 'agentreplay_tolerances=$.final = judge(fair, "says the same")'
     done, runs = live(shop, "--replay=live", *keys, *lines)
     assert shop.server.hits - hits == runs["wording"]["calls"] == 3, "two of the agent, one of the judge"
     (drift,) = runs["wording"]["drifts"]
     assert drift["tolerance"] == '$.final = judge(fair, "says the same")'
     assert drift["summary"].endswith("(it leaves out the day)")
-    assert "$.outcome.reason = ignore matches nothing in either run" in flat(done)
     broken = "-o", "agentreplay_tolerances=$.final = judge(out, x)"
     file = shop.root / "agentreplay-tolerances.yaml"
     file.write_text("$.final: judge(fair, anything)\n", encoding="utf-8")
@@ -386,5 +452,3 @@ def test_a_judge_is_asked_through_the_boundary_and_a_path_that_matches_nothing_i
     file.unlink()
     done, runs = live(shop, "--replay=live", *keys, *broken)
     assert "OSError('no quota')" in runs["wording"]["stopped"], "no verdict, and no drift"
-    done = shop.run("--replay=live", *keys, "-o", "agentreplay_tolerances=$.final = judge(unfair, x)", "test_shop.py")
-    assert "no judge unfair is declared" in flat(done)

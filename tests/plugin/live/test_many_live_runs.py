@@ -2,10 +2,13 @@
 
 import json
 import random
+import sys
+from contextlib import closing
 
 import pytest
 
 from pytest_agentreplay.demo.server import Raw
+from pytest_agentreplay.store.files import Appending
 from tests.support.small_projects import furnished, recorded
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
@@ -169,6 +172,8 @@ import os, signal
 def pytest_runtest_setup(item):
     if item.name == os.environ.get("STOP"):
         raise KeyboardInterrupt
+    if item.name == os.environ.get("KILL"):
+        os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
@@ -190,6 +195,25 @@ def test_an_interrupted_session_keeps_the_runs_that_it_has_made(shop):
     results, [verdict] = history(shop)
     assert [result["run"] for result in results if result["cell"] == "LF"] == [1, 2, 3]
     assert (verdict["word"], verdict["evidence"]) == ("inconclusive", ["the session ended before it was decided"])
+
+
+@pytest.mark.real_process
+@pytest.mark.skipif(sys.platform == "win32", reason="no signal kills there")
+@pytest.mark.parametrize("reader", ["drift", "session"])
+def test_the_runs_of_a_killed_session_are_in_the_history_once_and_those_of_a_running_one_are_not(shop, reader):
+    shop.write(conftest=STOP)
+    history(shop)
+    verify(shop, "--replay-runs=5", KILL="test_answer[live-3]")
+    (ledger,) = shop.root.rglob("ledger.jsonl")
+    with closing(Appending(ledger.with_name("other"))) as running:
+        ledger.with_name("running").unlink()
+        running.path.rename(ledger.with_name("running"))
+        shop.command("drift")
+        assert ledger.exists(), "its session runs"
+    for _ in range(2):
+        shop.command("drift") if reader == "drift" else verify(shop, "--replay-runs=1")
+    runs = [result for result in history(shop)[0] if result["session"] == ledger.parent.name]
+    assert [(run["cell"], run["run"]) for run in runs] == [("FF", 1), ("LF", 1), ("LF", 2)]
 
 
 def test_a_shard_judges_the_runs_that_it_has(shop):
