@@ -4,6 +4,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from pytest_agentreplay.demo.local_model import LocalModel
 from pytest_agentreplay.demo.server import ModelServer
 from tests.support.project import Project
 
@@ -20,6 +21,13 @@ def processes_of(node):
 def server():
     with ModelServer() as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def local_model():
+    """The variables by which the openai SDK asks the small real model of the environment `model`."""
+    with LocalModel() as running:
+        yield {"OPENAI_BASE_URL": f"{running.url}/v1", "OPENAI_API_KEY": "not-needed"}
 
 
 @pytest.fixture

@@ -37,6 +37,7 @@ def add_verbs(verbs: Verbs) -> None:
     about = "record, replay and diverge on an embedded model, without a key"
     demo_verb = verbs.add("demo", demo, about, failure=CANNOT)
     demo_verb.add_argument("--dir", type=Path, default=Path("agentreplay-demo"), help="folder for the demo's files")
+    demo_verb.add_argument("--model", choices=("local",), help='a real one: pip install "frozen-agentreplay[local]"')
     demo_verb.flag("--force", "write over what you edited in that folder")
     diff_verb = verbs.add("diff", diff, "print every place where two snapshots differ", json=True)
     for name in ("a", "b"):
@@ -51,7 +52,8 @@ def demo(options: argparse.Namespace) -> int:
     def show_line(line: str) -> None:
         print(line, flush=True)
 
-    fine = walk(options.dir.resolve(), show_line, width=max(60, width() - 5), force=options.force)
+    flags = {"local": options.model is not None, "force": options.force}
+    fine = walk(options.dir.resolve(), show_line, width=max(60, width() - 5), **flags)
     return SAME if fine else DIVERGED
 
 

@@ -16,8 +16,8 @@ import _thread
 import json
 import socket
 import struct
-import sys
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -234,15 +234,17 @@ def in_full(body: bytes, marks: Sequence[tuple[str, str]]) -> Raw:
     return Raw(headers=headers, chunks=(body,))
 
 
+def serve_until_interrupted(url: str) -> None:
+    """Print where a server listens, and wait until Ctrl-C."""
+    print(url, flush=True)  # noqa: T201  who started the process reads it
+    with suppress(KeyboardInterrupt):
+        threading.Event().wait()
+
+
 def main() -> None:
     """Serve until interrupted."""
     with ModelServer() as server:
-        sys.stdout.write(f"{server.url}\n")
-        sys.stdout.flush()
-        try:
-            threading.Event().wait()
-        except KeyboardInterrupt:
-            pass
+        serve_until_interrupted(server.url)
 
 
 if __name__ == "__main__":

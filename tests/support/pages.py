@@ -12,7 +12,7 @@ A block is known by the language of its fence, and by a title:
 
 `<!-- not run: reason -->` right above a fence leaves it out (Python is compiled all the same), `<!-- in a checkout -->` runs it in a copy of this
 repository, `<!-- the model drifts -->` has the model ask for no refund while its commands run. `<!-- starts from: page.md -->` lays the files of another page out first, `<!-- brings: file -->` a file that
-the repository ships. Whatever is none of these fails.
+the repository ships, `<!-- environment: model -->` a page that is run in this environment of tests/envs, not in main. Whatever is none of these fails.
 """
 
 from __future__ import annotations
@@ -48,12 +48,13 @@ FENCE = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 STARTS_FROM = re.compile(r"^<!-- starts from: (\S+) -->$", re.MULTILINE)
+ENVIRONMENT = re.compile(r"^<!-- environment: (\w+) -->$", re.MULTILINE)
 BRINGS = re.compile(r"^<!-- brings: (\S+) -->$", re.MULTILINE)
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
 CHECKOUT = ("pyproject.toml", "conftest.py", "cases", "docs/examples", "tests/envs")
 """What of the repository is in the copy of it."""
 PLUGINS = ("pytest_agentreplay.plugin", "syrupy", "anyio.pytest_plugin")
-FOREIGN = words(". cat cd cp env gh git grep head ip pip python python3 rm sed unshare")
+FOREIGN = words(". cat cd cp env export gh git grep head ip pip python python3 rm sed unshare")
 MODULES = {"pytest": "pytest", "agentreplay": "pytest_agentreplay"}
 """Programs that are forked, where nothing in the command needs a shell."""
 LIVE = ("--snapshot-record", "--replay=off", "--replay=live", "AGENTREPLAY=record")
@@ -99,6 +100,13 @@ def blocks_of(page):
     fences = len(re.findall(r"^ *```", text, re.MULTILINE))
     assert fences == 2 * len(found), f"{page.name}: {fences} fences, and {len(found)} blocks were read"
     return found
+
+
+def pages_of(environment):
+    """The pages that are run in an environment: those that name it, and in main all that name none."""
+    pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    named = {page: ENVIRONMENT.search(page.read_text(encoding="utf-8")) for page in pages}
+    return [page for page, name in named.items() if (name[1] if name else "main") == environment]
 
 
 def model(body, number):
@@ -276,7 +284,7 @@ class PlayedPage:
         """Every flag and verb is there; other programs are on a short list."""
         for command in re.split(r"\n|&&|\|", re.sub(r"  #.*", "", text.replace("\\\n", " "))):
             said = [word for word in shlex.split(command) if not re.fullmatch(r"[A-Z_]+=\S*", word)]
-            if re.match(r"python3? -m pytest(_agentreplay)?\b", " ".join(said)):
+            if re.match(r"python3? -m pytest(_agentreplay)?(?!\S)", " ".join(said)):
                 said = [said[2].replace("pytest_agentreplay", "agentreplay"), *said[3:]]
             match said:
                 case ["pytest", *given]:
