@@ -1,7 +1,8 @@
 """Why a recording does not replay in its proof: it is replayed again with one condition of the proof taken back.
 
-The proof replays as CI will some day: on another day, with the tests in another order, and without credentials in files.
-Where a test replays once a condition is taken back, that condition is the cause. This takes further fresh processes, only where tests have failed.
+The proof replays as CI will some day: on another day, with the tests in another order, without credentials in files.
+Where a test replays once a condition is taken back, that condition is the cause. Only where tests have failed does this
+take further fresh processes.
 The order comes first: all tests are replayed for it, so what they leave behind is not mistaken for something else.
 """
 
