@@ -116,7 +116,10 @@ def draw_neighbours(candidates: Sequence[Candidate], *, seed: int, budget: int) 
     drawn = [candidate for candidate in candidates if candidate.operator not in NOT_DRAWN]
     order = sorted(shuffle(drawn, draw), key=lambda candidate: candidate.rank)
     simplest = [Perturbation(candidate.operator, candidate.at, candidate.arguments[0]) for candidate in order]
-    others = [pick(candidate, draw) for candidate in order if len(candidate.arguments) > 1]
+    # A stream that asks for an effect is cut behind each of its first events: part of what it asks for may be done.
+    streams = [each for each in order if each.operator == "cut-stream" and each.rank < 3]
+    others = [Perturbation(each.operator, each.at, argument) for each in streams for argument in each.arguments[1:12]]
+    others += [pick(candidate, draw) for candidate in order if len(candidate.arguments) > 1]
     neighbours: dict[Neighbour, None] = dict.fromkeys((perturbation,) for perturbation in (*simplest, *others))
     every = [Perturbation(each.operator, each.at, argument) for each in drawn for argument in each.arguments]
     together = [candidate for candidate in drawn if candidate.operator not in ALONE]
