@@ -9,8 +9,9 @@ import json
 import os
 import re
 from configparser import Error, RawConfigParser
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.kit import table
@@ -82,8 +83,8 @@ def add_tokens(environ: Environ) -> dict[str, str]:
     return ({"HF_TOKEN": file.read_text("utf-8", "replace")} if file.is_file() else {}) | {**environ}
 
 
-def write_placeholders(used: JsonObject, environ: Environ, folder: Path) -> dict[str, list[str]]:
-    """Write files of placeholders for what a run used into `folder`; return the variable for the path of each."""
+def write_placeholders(used: JsonObject, environ: Environ, stack: ExitStack) -> dict[str, list[str]]:
+    """Write files of placeholders for what a run used, until `stack` ends; return the variable for the path of each."""
     written: dict[str, str] = {}
     if isinstance(sections := used.get("aws"), list) and sections:
         names = [*(environ.get(name) or "default" for name in PROFILES), "default", *map(str, sections)]
@@ -95,6 +96,7 @@ def write_placeholders(used: JsonObject, environ: Environ, folder: Path) -> dict
         if info.get("type") == "service_account":
             info |= {"client_email": "nobody@agentreplay.invalid", "private_key": make_private_key()}
         written[GOOGLE] = json.dumps(info)
+    folder = Path(stack.enter_context(TemporaryDirectory(prefix="agentreplay-")))
     for name, text in written.items():
         files.write_whole(folder / name, text)
     return {str(folder / name): [name] for name in written}

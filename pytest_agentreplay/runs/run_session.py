@@ -8,7 +8,6 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from pytest_agentreplay.core.divergence import Divergence, Kind
@@ -217,8 +216,7 @@ class RunSession:
             if self._credentials:
                 from pytest_agentreplay.runs.credential_files import write_placeholders
 
-                folder = stack.enter_context(TemporaryDirectory(prefix="agentreplay-"))
-                self.keys.groups |= write_placeholders(self._credentials, self.place.environ, Path(folder))
+                self.keys.groups |= write_placeholders(self._credentials, self.place.environ, stack)
             self.watch.joins, self.watch.executed = child_start.joins, redirections.executed
             stack.callback(self.keys.stop)
             stack.callback(self.pause)

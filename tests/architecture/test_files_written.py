@@ -14,6 +14,7 @@ WRITERS = {
     "demo/shop/shop.py": {"LEDGER.open"},  # the refund tool writes the ledger that the demo shows to be untouched
     "demo/walk.py": {"write_text", "mkdir", "unlink"},  # the demo's folder, for the reader to go on by hand
     "cases_run/command_agent.py": FOLDER,  # where a command writes its result, until its secrets are off
+    "runs/credential_files.py": FOLDER,  # placeholders that SDKs read from files while a test is replayed
     "runs/command.py": FOLDER,  # what it asks of a pytest of its own, and what that reports, as in the next two
     "live/lineup_cells.py": FOLDER,
     "fuzz/plan.py": FOLDER,

@@ -283,7 +283,7 @@ def test_login(agentreplay):
     reading.log_in(str(pathlib.Path(__file__).with_name("az")))
     reading.ask("token")
 """
-KEYS = "[default]\naws_access_key_id = AKIAQWERTYUIOPASDFGH\n[work]\naws_access_key_id = AKIAZXCVBNMLKJHGFDSA\n"
+AWS_FILE = "[default]\naws_access_key_id = AKIAQWERTYUIOPASDFGH\n[work]\naws_access_key_id = AKIAZXCVBNMLKJHGFDSA\n"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="HOME, and a program without a suffix")
@@ -295,7 +295,7 @@ def test_credentials_in_files_are_hidden_from_the_proof_and_supplied_in_replays(
     )
     project.environ, project.proves = {"COLUMNS": "200"}, True
     (tmp_path / "desk" / ".aws").mkdir(parents=True)
-    (tmp_path / "desk" / ".aws" / "credentials").write_text(KEYS, encoding="utf-8")
+    (tmp_path / "desk" / ".aws" / "credentials").write_text(AWS_FILE, encoding="utf-8")
     (project.root / "az").write_text("#!/bin/sh\n", encoding="utf-8")
     (project.root / "az").chmod(0o755)
     desk, other = {"HOME": str(tmp_path / "desk")}, {"HOME": str(tmp_path)}
