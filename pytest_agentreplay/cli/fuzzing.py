@@ -214,11 +214,11 @@ def vacuity(options: argparse.Namespace) -> int:
     if (why := explain_unfounded(done)) is not None:
         return complain(f"{options.what}: {why}", CANNOT)
     rows = [*make_rows(target.run, [result for result in done.results if result.trial.number])]
-    vacuous = not any(row["noticed"] for row in rows)
+    vacuous, meaning = explain_rows(rows)
     if options.json:
         say_data({"vacuous": vacuous, "turns": rows})
     else:
-        say("\n".join(format_vacuity(options.what, rows, vacuous=vacuous)))
+        say("\n".join([*map(format_row, rows), f"{options.what}: {meaning}"]))
     return DIVERGED if vacuous else SAME
 
 
@@ -243,15 +243,21 @@ def name(result: TrialResult) -> str:
     return result.trial.neighbour[0].operator
 
 
-def format_vacuity(what: str, rows: Sequence[dict[str, Any]], *, vacuous: bool) -> Iterator[str]:
-    """Yield a line for each turn, then what it means."""
-    for row in rows:
-        word = "noticed" if row["noticed"] else "not noticed"
-        parts = [f"{kind} {', '.join(row[kind])}" for kind in ("noticed", "unnoticed", "stopped") if row[kind]]
-        yield f"{row['turn']:10} {word:12} {'; '.join(parts)}"
-    if vacuous:
-        yield f"{what}: VACUOUS: whatever the model replies, no assertion of it fails"
-    elif idle := [row["turn"] for row in rows if not row["noticed"]]:
-        yield f"{what}: no assertion depends on {', '.join(idle)}"
-    else:
-        yield f"{what}: assertions depend on the replies of every turn"
+def explain_rows(rows: Sequence[dict[str, Any]]) -> tuple[bool, str]:
+    """Return whether the test notices nothing, or an empty answer alone; and what the rows mean."""
+    noticed = {kind for row in rows for kind in row["noticed"]}
+    tried = {kind for row in rows for word in ("unnoticed", "stopped") for kind in row[word]}
+    missed = ", ".join(kind for kind in OTHER_REPLIES if kind in tried - noticed)
+    if not noticed:
+        return True, "VACUOUS: whatever the model replies, no assertion of it fails"
+    if noticed == {"empty-answer"} and missed:
+        return True, f"VACUOUS: only an empty answer is noticed; no assertion notices {missed}"
+    idle = ", ".join(row["turn"] for row in rows if not row["noticed"])
+    parts = [f"no assertion notices {missed}"] * bool(missed) + [f"no assertion depends on {idle}"] * bool(idle)
+    return False, "; ".join(parts) or "assertions notice each kind of reply, and depend on every turn"
+
+
+def format_row(row: dict[str, Any]) -> str:
+    """Return the line of a turn: which other replies are noticed there, which are not, which ended the run early."""
+    parts = [f"{kind} {', '.join(row[kind])}" for kind in ("noticed", "unnoticed", "stopped") if row[kind]]
+    return f"{row['turn']:10} {'; '.join(parts)}"

@@ -135,10 +135,20 @@ def line_up(options: argparse.Namespace) -> int:
     undecided = [row for row in rows if row["outcome"] not in {"same", "drifted"}]
     lines += [f"not decided: {cell_name(row)}{row['why'] and ': '}{row['why']}" for row in undecided]
     lines += [f"never released, since it may write: {name}" for name in writes]
-    how = "model" if guilty == [[LOOP]] else "live --replay-runs=auto"
-    lines.append(f"next: pytest {quoted(cells.test)} --replay={how}")
+    shows = guilty or [["model"]] * (answer.word != "same")
+    lines += [f"next: pytest {quoted(cells.test)} {find_flags(layers, cells.layers)}" for layers in shows]
     data = {"outcome": answer.word, "guilty": guilty, "answer": answer.describe(), "cells": rows}
     return show_result(options, data | {"never_released": writes}, lines, [answer.word])
+
+
+def find_flags(layers: Sequence[str], known: Sequence[str]) -> str:
+    """Return the flags with which pytest shows that `layers` make the test drift; `known` are all of the test."""
+    if layers == [LOOP]:
+        return "--replay=model"
+    if all(layer.startswith("tool:") for layer in layers) and "prompt" not in known:  # which fails any other replay
+        return "--replay-tools=checked"
+    how = "--replay=live" if layers == ["model"] else f"--agentreplay-release={quoted('|'.join(layers))}"
+    return how + " --replay-runs=auto" * ("model" in layers)
 
 
 def cell_name(row: dict[str, Any]) -> str:

@@ -154,6 +154,7 @@ class LiveSession(ReplaySession):
                 line.split(" ", 1) for line in versions(self._kit, replay_kit.describe_interpreter(self.place.root))
             ),
             changed=dict(text.split("=", 1) for text in self.settings.changes),
+            released=" + ".join(sorted(self.settings.released or ())).replace(":", " "),
             failure=failure,
             stopped=stopped,
             layers=() if self.settings.released is None else self._layers(),

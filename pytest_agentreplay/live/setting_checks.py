@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from pytest_agentreplay.core.live.budget import Prices
     from pytest_agentreplay.core.model import Run
     from pytest_agentreplay.core.tolerance import Tolerance
     from pytest_agentreplay.core.tolerance.tolerance_policy import Reach
@@ -39,7 +40,7 @@ LABELS = ("GET ", "HEAD ", "embeddings ", "retrieval ")
 """How calls that are no tools begin in `agentreplay_off_script`."""
 
 
-def check_settings(every: Sequence[Settings], root: Path) -> Iterator[str]:
+def check_settings(every: Sequence[Settings], root: Path, prices: Prices) -> Iterator[str]:
     """Yield a line for each tolerance that has no place in a recording; `every` has the settings of the tests.
 
     Raises SettingsError for what names no tool or compares nothing, for a judge that is not declared, and for a tool
@@ -55,7 +56,6 @@ def check_settings(every: Sequence[Settings], root: Path) -> Iterator[str]:
         off_script = {name: f"agentreplay_off_script: {name} = {how}" for name, how in settings.off_script}
         names |= {name: line for name, line in off_script.items() if NAME.fullmatch(name)}
         names |= {name: rule.written for rule in settings.tolerances for name in rule.tools}
-    prices = every[0].live_runs.prices if every and every[0].live_runs is not None else ()
     reached: dict[Tolerance, list[Reach]] = {rule: [] for settings in every for rule in settings.tolerances}
     model, snapshots = "", locks.snapshots(root)
     while True:

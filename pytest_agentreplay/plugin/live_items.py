@@ -163,7 +163,7 @@ class LiveItems:
                 self.selected.setdefault(get_nodeid(item), Counter())[item.stash[keys.LIVE][0]] += 1
         tests = {get_nodeid(item): get_settings(item) for item in session.items if keys.LIVE in item.stash}
         try:
-            self.ledger.note([*check_settings([*tests.values()], self.config.rootpath)])
+            self.ledger.note([*check_settings([*tests.values()], self.config.rootpath, self.runs.prices)])
         except AgentReplayError as error:
             self.error = str(error)
             if not hasattr(self.config, "workerinput"):  # xdist shows no usage error of a worker

@@ -87,7 +87,8 @@ def describe_live_run(result: LiveResult, facts: Mapping[str, Json], changes: It
         Line("next", f"pytest --snapshot-record {selecting(result.test)}", "keep the new behaviour"),
     )
     more = f" (and {len(result.drifts) - 1} more)" if len(result.drifts) > 1 else ""
-    headline = f"[{Kind.DRIFT.code}] {LAYERS[first.layer]}: {first.summary}{more}"
+    layer = f"{result.released} drifted" if result.released else LAYERS[first.layer]
+    headline = f"[{Kind.DRIFT.code}] {layer}: {first.summary}{more}"
     properties = {"code": Kind.DRIFT.code, "layer": first.layer, "path": first.path, "cell": result.cell}
     return Finding(result.test, Kind.DRIFT.code, headline, lines, properties)
 
@@ -113,7 +114,8 @@ def describe_live_verdict(
         finding = describe_live_run(shows[0], facts, verdict["evidence"])
     what = finding.headline.partition(": ")[2] if finding is not None else "more runs are needed"
     cell = next(cell for cell in reversed(cells.values()) if cell["word"] == verdict["word"])
-    layer = {"tolerance": "tolerance too tight"}.get(verdict["layer"], f"{verdict['layer']} drift").upper()
+    moved = f"{results[0].released or verdict['layer']} drift"
+    layer = {"tolerance": "tolerance too tight"}.get(verdict["layer"], moved).upper()
     word = f"{layer} in {cell['runs'] - cell['passes']}" if drifted else f"INCONCLUSIVE, the same in {cell['passes']}"
     code = (Kind.DRIFT if drifted else Kind.LIVE).code
     lines = [Line("text", format_runs(each), SHORT[name]) for name, each in cells.items()]

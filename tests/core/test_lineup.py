@@ -31,13 +31,19 @@ def test_guilty_sets_are_guilty_and_minimal(causes):
     for guilty in lineup.guilty:
         assert fails(guilty) == "drifted"
         assert all(fails(frozenset(part)) == "same" for part in combinations(guilty, len(guilty) - 1))
-    assert len(ran) == len(set(ran)) <= 2 + 2 * len(SUSPECTS)
+    assert len(ran) == len(set(ran)) <= 2 + 3 * len(SUSPECTS)
 
 
 def test_each_layer_that_is_guilty_alone_is_named():
     """Two faults that have nothing to do with each other are two answers."""
     lineup = smallest_guilty_set(SUSPECTS, failing({"prompt"}, {"clock"}))
     assert lineup.guilty == [{"clock"}, {"prompt"}]
+
+
+def test_a_fault_that_the_model_carries_is_named_beside_a_layer_that_drifts_alone():
+    """And so is a second one that it carries."""
+    lineup = smallest_guilty_set(SUSPECTS, failing({"tool:search"}, {"prompt", "model"}, {"clock", "model"}))
+    assert lineup.guilty == [{"tool:search"}, {"prompt", "model"}, {"clock", "model"}]
 
 
 def test_an_interaction_of_two_layers_is_named_as_such():

@@ -63,7 +63,9 @@ def test_what_cannot_be_bounded_is_refused_with_what_to_add():
     call = request()
     assert PricedReader(READER, {"calls": 3}, ()).upper_bound(call) == Spending(1, len(call.body))
     assert PricedReader(READER, {"tokens": 9}, ()).upper_bound(call) == UNSTATED
-    assert PricedReader(READER, {"tokens": 9, "assumed_output": 50}, ()).upper_bound(call) == Spending(1, len(call.body) + 50)
+    assert PricedReader(READER, {"tokens": 9, "assumed_output": 50}, ()).upper_bound(call) == Spending(
+        1, len(call.body) + 50
+    )
     unpriced = PricedReader(READER, {"usd": 1, "assumed_output": 50}, PRICES[:0]).upper_bound(call)
     assert "agentreplay_prices" in unpriced
     assert "m-1 = 1.25 in, 10 out" in unpriced

@@ -49,6 +49,9 @@ def test_vacuous(agentreplay, order):
     answer = agent.ask(order)
     assert answer is None or len(answer) >= 0
 
+def test_something(agentreplay):
+    assert agent.ask("bye")
+
 def test_silent(agentreplay):
     pass
 
@@ -175,10 +178,14 @@ def test_an_invariant_that_is_no_function_is_refused_before_any_trial_and_no_fau
 
 def test_a_vacuous_test_is_told_from_one_that_looks_at_the_reply(shop):
     said = command(shop, "vacuity", "test_shop.py::test_vacuous[A-2]", code=1)
-    assert "turn 1 not noticed unnoticed other-answer, refusal, empty-answer" in said
+    assert "turn 1 unnoticed other-answer, refusal, empty-answer" in said
     assert "VACUOUS: whatever the model replies, no assertion of it fails" in said
     said = command(shop, "vacuity", "test_shop.py::test_answer", code=0)
-    assert "turn 1 noticed noticed other-answer, refusal, empty-answer" in said
+    assert "turn 1 noticed other-answer, refusal, empty-answer" in said
+    assert "assertions notice each kind of reply, and depend on every turn" in said
+    said = command(shop, "vacuity", "test_shop.py::test_something", code=1)
+    assert "turn 1 noticed empty-answer; unnoticed other-answer, refusal" in said
+    assert "VACUOUS: only an empty answer is noticed; no assertion notices other-answer, refusal" in said
     done = shop.command("vacuity", "test_shop.py::test_settle", "--json", MODEL_URL=NOBODY)
     data = json.loads(done.stdout)
     assert [row["turn"] for row in data["turns"]] == ["turn 1", "turn 2"]

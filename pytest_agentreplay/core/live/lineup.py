@@ -2,8 +2,9 @@
 
 Rules of this module:
 - With nothing released only the agent's own code can differ, so that cell comes first and ends the search if it fails.
-- Each layer is released alone. Where none of them fails alone, all are released together, and each that is not needed
-  for the failure is pinned again: what is left fails, and nothing can be taken from it.
+- Each layer is released alone. Then all that did not fail alone are released together, and each that is not needed for
+  a failure is pinned again: what is left fails, and nothing can be taken from it. So on without these, until nothing
+  fails; but with the model, which may carry several changes.
 - Only a cell that drifted convicts. One that decided nothing, or that nobody paid for, is reported and proves nothing.
 - The divergences of two recordings come in the order of the run, without what merely carries an earlier one along, so
   the first is the answer. A later one is independent of it only where the very same call was answered otherwise.
@@ -43,7 +44,7 @@ class LineUp:
 
     `cells` has the outcome of each set of released layers, in the order in which they were run; None stands for a cell
     that was not run. `guilty` holds the smallest sets of layers that make the run drift: each layer that does so alone,
-    else one set of several. `word` is "same" where the run is the recorded one with all layers released.
+    then sets of several. `word` is "same" where the run is the recorded one with all layers released.
     """
 
     cells: dict[Released, Word | None] = field(default_factory=dict)
@@ -84,10 +85,13 @@ def smallest_guilty_set(suspects: Sequence[str], outcome_of: Callable[[Released]
         lineup.guilty = [frozenset({LOOP})]
     elif lineup.cells[nothing] == "same":
         lineup.guilty = [single for name in suspects if drifts(single := frozenset({name}))]
-        if not lineup.guilty and drifts(everything):
+        rest = everything.difference(*lineup.guilty)
+        while len(rest) > 1 and drifts(rest):
+            guilty = rest
             for name in suspects:
-                everything -= {name} if drifts(everything - {name}) else set()
-            lineup.guilty = [everything]
+                guilty -= {name} if drifts(guilty - {name}) else set()
+            lineup.guilty.append(guilty)
+            rest -= guilty - {"model"}
     lineup.word = "drifted" if lineup.guilty else "same" if lineup.cells.get(everything) == "same" else lineup.word
     return lineup
 

@@ -136,14 +136,11 @@ class LiveBackend(CaseBackend, VerifyBackend):
         stub, run = f'answer it: {line} = stub {{"status": "..."}}', f"or let it run: {line} = live"
         hints = (*[stub] * isinstance(call, ToolCall), *[run] * reads)
         why = "a tool that writes never runs" if policy == "live" else "no recorded call is the same"
-        turn, summary = self._find_turn(moment.lane), f"{name} was called off script"
+        every, lanes = divide([x for x in self.list_made() if x.parent is None], self._reader)
+        turn = next((turn.number for turn in reversed(every) if turn.lane == home(lanes, moment.lane)), 0)
+        summary = f"{name} was called off script"  # by the turn that asked for it
         divergence = replace(refused.divergence, turn=turn, turns=max(turn, refused.divergence.turns))
         return Refused(replace(divergence, summary=summary, cause=why, hints=hints))
-
-    def _find_turn(self, lane: str) -> int:
-        """Return the turn that asks for what is called now in a lane."""
-        every, lanes = divide([x for x in self.list_made() if x.parent is None], self._reader)
-        return next((turn.number for turn in reversed(every) if turn.lane == home(lanes, lane)), 0)
 
 
 def layer_of(function: ToolCall) -> str:

@@ -73,8 +73,9 @@ class LiveResult:
     the currency of the prices, None where no price is known; `seconds` is the time of the model calls, `at` an ISO 8601
     time in UTC. `changed` is what `--replay-set` changed. `stopped` says why the run ended early: a budget, a server
     that cannot be reached, a model that answers 401, an interrupt; such a run counts neither for nor against.
-    `layers` are what a line-up can release in this run: "tool:NAME" of tools that read, "retrieval", "prompt" where
-    that is not the recorded one; and tools that write, which never run, as `WRITES` and the name.
+    `released` names the layers that a line-up released, `layers` are those that it can release in this run: "tool:NAME"
+    of tools that read, "retrieval", "prompt" where that is not the recorded one; and tools that write, which never run,
+    as `WRITES` and the name.
     """
 
     test: str
@@ -98,6 +99,7 @@ class LiveResult:
     failure: str = ""
     stopped: str = ""
     session: str = ""
+    released: str = ""
     layers: tuple[str, ...] = ()
 
     @property

@@ -2,10 +2,12 @@
 
 import json
 import re
+import shlex
 import shutil
 
 import pytest
 
+from pytest_agentreplay.cli.live_commands import find_flags
 from pytest_agentreplay.core.live.lineup import smallest_guilty_set
 from pytest_agentreplay.demo.server import Ask
 from pytest_agentreplay.live.lineup_cells import CellRuns
@@ -175,6 +177,28 @@ def test_the_guilty_layers_are_named(shop, name, now, sentence):
     assert all("model" in row["released"] for row in live)
 
 
+SHOWN = [
+    ("inputs", {}, ["clock"], "clock drifted: before turn 1/1: note was called off script"),
+    ("inputs", {}, ["random"], "random drifted: before turn 1/1: note was called off script"),
+    ("world", {"retrieval": "14 days"}, ["retrieval"], "retrieval drifted: before turn 1/2: retrieval policy"),
+    ("world", {"tool": "lost"}, ["tool:search"], "[AR-RESULT] turn 1/2: tool search: result changed"),
+    ("world", {"tool": "lost", "prompt": "Be brief."}, ["tool:search"], "tool search drifted: turn 1/2: tool search"),
+    ("together", {"prompt": "Be brief.", "tool": "lost"}, ["model", "prompt", "tool:search"],
+     "MODEL + PROMPT + TOOL SEARCH DRIFT in 3 of 3 live runs: "),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "now", "layers", "headline"), SHOWN)
+def test_the_next_command_shows_what_was_found(shop, name, now, layers, headline):
+    """And asks no model, unless that is one of the layers."""
+    set_world(shop, **now)
+    hits = shop.server.hits
+    test = "test_shop.py::test_together" if name == "together" else f"test_shop.py::test_it[{name}]"
+    done = shop.run(test, *shlex.split(find_flags(layers, ["prompt"] * ("prompt" in now))))
+    assert headline in " ".join(done.stdout.split())
+    assert (done.returncode, shop.server.hits > hits) == (1, "model" in layers)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "why"),
     [
@@ -216,7 +240,8 @@ def test_the_command_says_what_it_ran_what_it_cost_and_what_to_type(shop):
     ]
     assert re.fullmatch(r"drifted       model: 1 run, 2 calls, \d\d+ tokens, \$0\.000\d", lines[5])
     assert lines[6:] == [
-        "              turn 1/2: search was called off script",
+        "              turn 2/2: search was called off script",
+        "same          clock + random + retrieval + tool search: 1 run, 0 calls, 0 tokens",
         "",
         "guilty: model",
         "never released, since it may write: pay",
