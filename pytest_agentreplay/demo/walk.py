@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-FILES = ("shop.py", "local.py", "test_shop.py", "conftest.py", "pytest.ini")
+FILES = ("shop.py", "local_shop.py", "test_shop.py", "conftest.py", "pytest.ini")
 MADE = ("ledger.txt", "__agent_snapshots__", "__pycache__", "agentreplay.lock")
 """What runs leave behind in the project."""
 OLD_LINE, NEW_LINE = "Be brief and kind.", "Be brief and cheerful."
-SHOP, LOCAL_SHOP = "import shop\n", "import local as shop\n"
+SHOP, LOCAL_SHOP = "import shop\n", "import local_shop as shop\n"
 """Which agent the test runs: that of the scripted model, or that of the local one."""
 SCRIPT = (
     Ask("lookup_order", {"order_id": "A-17"}),
@@ -97,7 +97,7 @@ def edited(folder: Path, present: set[str]) -> list[str]:
     changed = []
     for name in FILES:
         there = (folder / name).read_text(encoding="utf-8", errors="replace")
-        if there not in {template(name).replace(*edit) for edit in ((OLD_LINE, NEW_LINE), (SHOP, LOCAL_SHOP))}:
+        if there not in {template(name).replace(a, b) for a, b in ((OLD_LINE, NEW_LINE), (SHOP, LOCAL_SHOP))}:
             changed.append(name)
     added = (name for name in present - {*FILES, *MADE} if not name.startswith("."))
     return [*changed, *sorted(added)]

@@ -12,6 +12,7 @@ FOLDER = {"tempfile.TemporaryDirectory"}
 WRITERS = {
     "store/signatures.py": FOLDER,  # ssh-keygen reads a signature from a file: a copy in a folder of its own
     "demo/shop/shop.py": {"LEDGER.open"},  # the refund tool writes the ledger that the demo shows to be untouched
+    "demo/local_model.py": {"replace"},  # the model's file, once it is whole
     "demo/walk.py": {"write_text", "mkdir", "unlink"},  # the demo's folder, for the reader to go on by hand
     "cases_run/command_agent.py": FOLDER,  # where a command writes its result, until its secrets are off
     "runs/credential_files.py": FOLDER,  # placeholders that SDKs read from files while a test is replayed
