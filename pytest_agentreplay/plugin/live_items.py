@@ -26,7 +26,7 @@ from pytest_agentreplay.live.history import Ledger, results_of, spent_of
 from pytest_agentreplay.plugin import keys
 from pytest_agentreplay.plugin.item_session import INTERRUPTS, will_be_skipped
 from pytest_agentreplay.plugin.keys import get_nodeid, get_redaction, get_settings, is_opted_in, store_of
-from pytest_agentreplay.plugin.orders import repeat_item
+from pytest_agentreplay.plugin.orders import check_state, repeat_item
 from pytest_agentreplay.report.live_reports import describe_live_verdict, format_cost, format_runs, format_verdicts
 from pytest_agentreplay.report.summary import ReplaySummary
 from pytest_agentreplay.store import files
@@ -81,6 +81,7 @@ def get_live_items(item: Any) -> list[Any]:
 def make_live_run(item: Any, number: int) -> Any:
     """Return the item of a case as its live run of this number: cases/refund/case.yaml::refund[live-3]."""
     other = type(item).from_parent(item.parent, name=f"{item.name}[live-{number}]")
+    check_state(item.config)
     other.title = item.title
     other.extra_keyword_matches |= item.extra_keyword_matches
     for mark in item.own_markers:
@@ -115,7 +116,8 @@ class LiveItems:
     def __init__(self, config: pytest.Config, runs: LiveRuns) -> None:
         """`runs` is what the settings say of them."""
         self.config, self.runs = config, runs
-        self.session = getattr(config, "workerinput", {}).get(PLUGIN) or f"{time.time_ns():x}-{os.getpid()}"
+        inherited = getattr(config, "workerinput", {}).get(PLUGIN) or os.environ.get(keys.LIVE_SESSION)
+        self.session = inherited or f"{time.time_ns():x}-{os.getpid()}"
         path = config.rootpath / ".agentreplay" / "live" / self.session / "ledger.jsonl"
         self.ledger = Ledger(path, runs)
         config.stash[keys.SETTINGS] = config.stash[keys.SETTINGS]._replace(live_runs=runs._replace(ledger=self.ledger))
@@ -263,7 +265,8 @@ class LiveItems:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Keep results and verdicts in the history; a test that nothing was decided about fails the session."""
-        if hasattr(session.config, "workerinput") or not files.exists(self.ledger.path.parent):
+        inside = hasattr(session.config, "workerinput") or session.config.option.agentreplay_apart
+        if inside or not files.exists(self.ledger.path.parent):
             return
         entries = self.ledger.entries()
         results = [result for result in results_of(entries) if result.stopped != SKIPPED]
@@ -279,7 +282,8 @@ class LiveItems:
         if self.config.stash[keys.SETTINGS].released is None:  # what a line-up releases is no history of the test
             history.append(self.config.rootpath, results, verdicts)
         if into := self.config.option.agentreplay_live_into:
-            plain = {"verdicts": verdicts, "results": [result.plain() for result in results]}
+            states = [*session.config.stash[keys.REPORT].states]
+            plain = {"verdicts": verdicts, "results": [result.plain() for result in results], "states": states}
             files.write_whole(Path(into), json.dumps(plain))
         self.lines = format_verdicts(verdicts)
         files.remove(self.ledger.path.parent)
