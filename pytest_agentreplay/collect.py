@@ -144,6 +144,15 @@ class CaseItem(pytest.Item):
             finding = describe_neighbour(self.parent.nodeid, self.result.violations, trial.neighbour, trial.served)
             pytest.fail(escape_output(format_finding(finding)), pytrace=False)
 
+    def compare_runs(self) -> str:
+        """Return how the second of two frozen runs of the agent in this process differs from its first, "" if not."""
+        assert isinstance(self.parent, CaseFile)
+        evaluator = self.parent.evaluator(self)
+        try:
+            return CaseNeighbours(evaluator, stored_case.read(self.path, words=evaluator.words)).compare_runs()
+        except AgentReplayError:  # the item itself fails with it
+            return ""
+
     def evaluate(self) -> Verdict:
         """Return the verdict. Raises whatever is wrong with the case, or with what runs it."""
         if self.broken is not None:

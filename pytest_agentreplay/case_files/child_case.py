@@ -15,6 +15,8 @@ from pytest_agentreplay.cases.schema.model import VERSION
 from pytest_agentreplay.core.canonical_json import canonical
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.fuzz.shrinking import FuzzFailure
 
@@ -28,10 +30,10 @@ def write(cases: Path, root: Path, test: str, failure: FuzzFailure) -> Path:
     stands there already is left as it is. Raises CannotWrite.
     """
     perturb = [each.plain() for each in failure.neighbour]
-    name = make_name(test, perturb)
+    name = make_name(test, ["race"] if failure.race else [each.operator for each in failure.neighbour], perturb)
     file = cases / name / FILE
     base = test if "::" in test else Path(os.path.relpath((root / test).parent, file.absolute().parent)).as_posix()
-    title = f"{failure.violation.invariant}: {failure.violation.text}"[:480]
+    title = f"{failure.name}: {failure.violation.text}"[:480]
     lines = [
         f'schemaVersion: "{VERSION}"',
         f"id: {name}",
@@ -46,9 +48,9 @@ def write(cases: Path, root: Path, test: str, failure: FuzzFailure) -> Path:
     return file
 
 
-def make_name(test: str, perturb: list[JsonObject]) -> str:
-    """Return the name of the folder: of the test or case, the operators, and a digest of them with their arguments."""
+def make_name(test: str, kinds: Sequence[str], perturb: list[JsonObject]) -> str:
+    """Return the name of the folder: of the test or case, what was changed, and a digest of that with its arguments."""
     subject = test.rpartition("::")[2] if "::" in test else Path(test).parent.name
-    words = "-".join([subject, *(str(each["operator"]) for each in perturb)])
+    words = "-".join([subject, *kinds])
     slug = re.sub(r"[^A-Za-z0-9._-]+", "-", words).strip("-.")[:LONGEST]
     return f"{slug}-{hashlib.sha256(canonical([test, *perturb]).encode()).hexdigest()[:6]}"

@@ -14,7 +14,9 @@ from pytest_agentreplay.cases.case import RUN
 from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.cases_run.case_backend import CaseInputs, fixtures_of
 from pytest_agentreplay.cases_run.in_process_run import InProcessRun, joined
+from pytest_agentreplay.core.align import divergences
 from pytest_agentreplay.core.paths import quoted
+from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import RunnerError
 from pytest_agentreplay.fuzz.invariants import Violation
 from pytest_agentreplay.fuzz.neighbour_backend import NeighbourBackend
@@ -118,6 +120,13 @@ class CaseNeighbours:
             compare_ends=lambda: self._compare_ends(evidence, held=held),
         )
         return TrialResult(trial, judge(trial, attempt), end)
+
+    def compare_runs(self) -> str:
+        """Return how a second run without a change differs from the first; "" where it does not."""
+        (again, evidence), matching = self._attempt(Trial(0, ())), self.plain.matching
+        for divergence in divergences(self._base, again.run(), READER, matching=matching):
+            return divergence.summary
+        return "" if evidence.status == self._status else f"it ends with {evidence.status}"
 
     def _compare_ends(self, evidence: CaseEvidence | None, *, held: bool) -> Iterator[Violation]:
         if evidence is not None and (held, evidence.status) != (self._held, self._status):

@@ -91,6 +91,8 @@ def verdict(file: Path, told: Told, total: int, *, drawn: bool) -> int:
     """Say what the orders have told; returns the exit code."""
     from pytest_agentreplay.report.finding import format_finding, restore_finding
 
+    for state in dict.fromkeys(row["state"] for row in told if "state" in row):
+        say(state)
     ran = sorted((one["trial"] for one in told if "trial" in one), key=lambda trial: trial["number"])
     race = next((trial["race"] for trial in ran if trial.get("race")), None)
     if race is not None:

@@ -18,7 +18,7 @@ from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import RunnerError, SettingsError
 from pytest_agentreplay.fuzz.neighbours import draw_neighbours, list_arguments, list_calls, list_candidates
 from pytest_agentreplay.fuzz.plan import run_trials
-from pytest_agentreplay.fuzz.shrinking import FuzzFailure, group_failures, shrink
+from pytest_agentreplay.fuzz.shrinking import FuzzFailure, confirm, group_failures, shrink
 from pytest_agentreplay.fuzz.trials import Trial
 from pytest_agentreplay.report.escape import wrap_text
 from pytest_agentreplay.report.notices import format_count
@@ -138,18 +138,24 @@ def fuzz(options: argparse.Namespace) -> int:
     if (why := explain_unfounded(done)) is not None:
         return complain(f"{options.what}: {why}", CANNOT)
     tried = [result for result in done.results if result.trial.number]
-    failures = group_failures(tried)
+    failures, gone = group_failures(tried), 0
     if not done.interrupted or seconds:
         failures = [
             shrink(each, candidates, plain, lambda trials: run_trials(target.root, target.test, trials).results)
             for each in failures
         ]
+        if failures:
+            failures, gone = confirm(
+                failures, plain, lambda trials: run_trials(target.root, target.test, trials, apart=True).results
+            )
     kept = [child_case.write(options.dir, target.root, target.test, each) for each in failures]
     if options.json:
         described = [describe_failure(failure, file) for failure, file in zip(failures, kept, strict=True)]
         say_data({"trials": len(tried), "failures": described})
     else:
         say("\n".join(format_fuzz(options.what, tried, done, failures, kept)))
+        if gone:
+            say(f"{format_count(gone, 'failure')} not kept: none shows again in a process of its own")
     if done.interrupted and not seconds:
         raise KeyboardInterrupt
     return DIVERGED if failures else SAME
@@ -182,13 +188,14 @@ def format_fuzz(
 ) -> Iterator[str]:
     """Yield what came of the neighbours, then each cause with its smallest neighbour and its case."""
     broken = sum(bool(result.violations) for result in tried)
+    yield from [done.state] if done.state else []
     yield f"{what}: {format_count(len(tried), 'neighbour')}, {len(tried) - broken} hold"
     if done.unjudged:
         why = done.unjudged[0].splitlines()[-1]
         yield from wrap_text(f"{format_count(len(done.unjudged), 'neighbour')} not judged: {why}", width(), "  ")
     for failure, file in zip(failures, kept, strict=True):
         shown_by = format_count(failure.shown_by, "neighbour")
-        text = f"{failure.violation.invariant}: {failure.violation.text} ({shown_by})"
+        text = f"{failure.name}: {failure.violation.text} ({shown_by})"
         yield from ("", *wrap_text(text, width(), "", "    "))
         for each in failure.neighbour:
             yield from wrap_text(each.describe(), width(), "  ")
@@ -218,6 +225,8 @@ def vacuity(options: argparse.Namespace) -> int:
     if options.json:
         say_data({"vacuous": vacuous, "turns": rows})
     else:
+        if done.state:
+            say(done.state)
         say("\n".join([*map(format_row, rows), f"{options.what}: {meaning}"]))
     return DIVERGED if vacuous else SAME
 

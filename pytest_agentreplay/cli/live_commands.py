@@ -131,7 +131,7 @@ def line_up(options: argparse.Namespace) -> int:
     answer = smallest_guilty_set(cells.suspects, cells.outcome_of)
     guilty, rows = [sorted(layers) for layers in answer.guilty], [*cells.rows.values()]
     writes = [name.partition(":")[2] for name in cells.layers if name not in cells.suspects]
-    lines = ["", answer.describe()]
+    lines = ["", *([cells.state] if cells.state else []), answer.describe()]
     undecided = [row for row in rows if row["outcome"] not in {"same", "drifted"}]
     lines += [f"not decided: {cell_name(row)}{row['why'] and ': '}{row['why']}" for row in undecided]
     lines += [f"never released, since it may write: {name}" for name in writes]

@@ -27,7 +27,7 @@ TAIL = 3000  # characters of what pytest printed, where no trial was judged
 class PlanResult(NamedTuple):
     """What a session of pytest has shown: the results, items that came to none (with the reason), what it printed.
 
-    `interrupted` says that somebody has ended it, or its time was up.
+    `interrupted` says that somebody has ended it, or its time was up; `state` what the test leaves behind, in a line.
     """
 
     results: tuple[TrialResult, ...]
@@ -35,6 +35,7 @@ class PlanResult(NamedTuple):
     printed: str
     code: int
     interrupted: bool = False
+    state: str = ""
 
     @property
     def reason(self) -> str:
@@ -50,15 +51,16 @@ def run_trials(
     words: Sequence[str] = (),
     seconds: float = 0,
     show: Callable[[Sequence[TrialResult], float], None] | None = None,
+    apart: bool = False,
 ) -> PlanResult:
     """Return what came of the trials of a test, or of a case file, run by pytest in `root` with more `words`.
 
     `seconds` end the session (0: none do). `show` is given the results so far, and the seconds spent. What an interrupt
-    leaves is returned.
+    leaves is returned. With `apart` each has a process of its own, whether the test leaves state or not.
     """
     with TemporaryDirectory() as folder:
         plan, into = Path(folder) / "plan.json", Path(folder) / "results.jsonl"
-        data = {"test": test, "trials": [trial.plain() for trial in trials], "into": str(into)}
+        data = {"test": test, "trials": [trial.plain() for trial in trials], "into": str(into), "apart": apart}
         files.write_whole(plan, json.dumps(data))
         node = test if "::" not in test else typed(test).partition("[")[0]
         command = [sys.executable, "-m", "pytest", node, "-q", "--tb=line", "--agentreplay-mode=model"]
@@ -71,8 +73,9 @@ def run_trials(
         rows = [*read_rows(into)]
         results = tuple(read_result(row) for row in rows if "trial" in row)
         unjudged = tuple(f"{row['unjudged']}: {row['why']}" for row in rows if "unjudged" in row)
+        state = next((row["state"] for row in rows if "state" in row), "")
         text = printed.decode("utf-8", "replace")[-TAIL:]
-        return PlanResult(results, unjudged, text, process.returncode or 0, interrupted)
+        return PlanResult(results, unjudged, text, process.returncode or 0, interrupted, state)
 
 
 def watch(

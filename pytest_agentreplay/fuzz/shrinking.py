@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay.fuzz.neighbours import FAULTS, list_simpler, list_smaller
@@ -15,16 +16,23 @@ if TYPE_CHECKING:
     from pytest_agentreplay.fuzz.neighbours import Candidate, Neighbour
     from pytest_agentreplay.fuzz.trials import Trial, TrialResult
 
+TRIES = 5  # fresh processes in which a failure is tried again: most races do not show in all of them
 NUMBER = re.compile(r"\d+")
 DETAILS = re.compile(r"[(:]")
 
 
 class FuzzFailure(NamedTuple):
-    """One cause: what is violated, the smallest neighbour that shows it, and how many neighbours did."""
+    """One cause: what is violated, the smallest neighbour that shows it, how many did, and whether it is a race."""
 
     violation: Violation
     neighbour: Neighbour
     shown_by: int
+    race: bool = False
+
+    @property
+    def name(self) -> str:
+        """What is violated, and that it is a race where it is one."""
+        return f"race: {self.violation.invariant}" if self.race else self.violation.invariant
 
 
 def find_cause(violation: Violation) -> str:
@@ -79,3 +87,30 @@ def shrink(
 
     failure = keep_first(failure, list_smaller(failure.neighbour))
     return keep_first(failure, list_simpler(failure.neighbour, candidates))
+
+
+def confirm(
+    failures: Sequence[FuzzFailure], trial: Trial, run: Callable[[Sequence[Trial]], Iterable[TrialResult]]
+) -> tuple[list[FuzzFailure], int]:
+    """Return the failures that show again, and how many others there were; `run` tries each in a fresh process.
+
+    A failure is a race where it is about an order of answers, does not show each time, or shows without a change too.
+    Whatever was changed has no part in that, so all of them are one failure: that which showed most often.
+    """
+    neighbours: list[Neighbour] = [(), *(failure.neighbour for failure in failures)] * TRIES
+    results = [*run([trial._replace(number=n, neighbour=each) for n, each in enumerate(neighbours, 1)])]
+    tried = Counter(each.trial.neighbour for each in results)  # less than TRIES where it was interrupted
+    shown = Counter((each.trial.neighbour, find_cause(violation)) for each in results for violation in each.violations)
+
+    def count(failure: FuzzFailure, neighbour: Neighbour) -> int:
+        return shown[neighbour, find_cause(failure.violation)]
+
+    def is_race(failure: FuzzFailure) -> bool:
+        order = any(each.operator == "completion-order" for each in failure.neighbour)
+        return order or count(failure, failure.neighbour) < tried[failure.neighbour] or count(failure, ()) > 0
+
+    again = [each for each in failures if count(each, each.neighbour) or not tried[each.neighbour]]
+    races = sorted(filter(is_race, again), key=lambda failure: -count(failure, failure.neighbour))
+    shown_by = sum(failure.shown_by for failure in races)
+    race = [failure._replace(race=True, shown_by=shown_by) for failure in races[:1]]
+    return [failure for failure in again if failure not in races] + race, len(failures) - len(again)

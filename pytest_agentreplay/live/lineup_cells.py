@@ -41,7 +41,8 @@ class CellRuns:
     """Runs cells of `test` in `root`: `runs` of each where the model is live, with no more than `budget` by unit.
 
     `show` is called with the row of each cell: what was released, outcome, runs, what they took, and why it is so.
-    `layers` are what the first cell can have released, and the tools that never run.
+    `layers` are what the first cell can have released, and the tools that never run, `state` is what the
+    test leaves behind, in a line.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class CellRuns:
         self.root, self.test, self.runs, self.budget, self.show = root, test, runs, budget, show
         self.rows: dict[Released, dict[str, Any]] = {}
         self.layers: tuple[str, ...] = ()
+        self.state = ""
 
     @property
     def suspects(self) -> list[str]:
@@ -82,6 +84,9 @@ class CellRuns:
         words += [f"--replay-budget={' '.join(f'{unit}={left[unit]:.9f}' for unit in left)}"] if left else []
         words += [f"--agentreplay-release={'|'.join(sorted(released))}"]
         done, data = run_live(lambda *live: self._run_pytest(*live, *words))
+        self.state = self.state or next(iter(data.get("states", ())), "")
+        if not data["verdicts"] and self.state:
+            raise RunnerError(self.state)
         if not data["verdicts"]:
             raise RunnerError(f"{self.test}: nothing ran live: {done.stdout.strip()[-300:]}")
         verdict, results = data["verdicts"][0], [LiveResult.of(result) for result in data["results"]]

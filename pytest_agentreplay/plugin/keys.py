@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CLOSING = "agentreplay-closing"  # the plugin that closes the sandbox, where somebody asked for it
+PROCESSES = "agentreplay-processes"  # the plugin that runs tests that leave state in processes of their own
+LIVE_SESSION = "AGENTREPLAY_LIVE_SESSION"  # the variable by which such a process shares the ledger of live runs
 
 # Of the config.
 SETTINGS: pytest.StashKey[Settings] = pytest.StashKey()

@@ -28,7 +28,7 @@ from pytest_agentreplay.live.setting_checks import check_settings
 from pytest_agentreplay.plugin import keys
 from pytest_agentreplay.plugin.item_session import INTERRUPTS, will_be_skipped
 from pytest_agentreplay.plugin.keys import get_nodeid, get_redaction, get_settings, is_opted_in, store_of
-from pytest_agentreplay.plugin.orders import repeat_item
+from pytest_agentreplay.plugin.orders import check_state, repeat_item
 from pytest_agentreplay.report.live_reports import describe_live_verdict, format_cost, format_runs, format_verdicts
 from pytest_agentreplay.report.summary import ReplaySummary
 from pytest_agentreplay.store import files
@@ -83,6 +83,7 @@ def get_live_items(item: Any) -> list[Any]:
 def make_live_run(item: Any, number: int) -> Any:
     """Return the item of a case as its live run of this number: cases/refund/case.yaml::refund[live-3]."""
     other = type(item).from_parent(item.parent, name=f"{item.name}[live-{number}]")
+    check_state(item.config)
     other.title = item.title
     other.extra_keyword_matches |= item.extra_keyword_matches
     for mark in item.own_markers:
@@ -117,7 +118,8 @@ class LiveItems:
     def __init__(self, config: pytest.Config, runs: LiveRuns) -> None:
         """`runs` is what the settings say of them."""
         self.config, self.runs = config, runs
-        self.session = getattr(config, "workerinput", {}).get(PLUGIN) or f"{time.time_ns():x}-{os.getpid()}"
+        inherited = getattr(config, "workerinput", {}).get(PLUGIN) or os.environ.get(keys.LIVE_SESSION)
+        self.session = inherited or f"{time.time_ns():x}-{os.getpid()}"
         # What a line-up releases is no history of the test.
         folder = "live" if config.stash[keys.SETTINGS].released is None else "lineup"
         path = config.rootpath / history.FOLDER / folder / self.session / history.LEDGER
@@ -144,7 +146,7 @@ class LiveItems:
 
     def pytest_sessionstart(self) -> None:
         """Show other processes that the session runs: its ledger is not theirs to take over."""
-        if not hasattr(self.config, "workerinput"):
+        if not (hasattr(self.config, "workerinput") or self.config.option.agentreplay_apart):
             with suppress(CannotWrite):  # the ledger says so, where something goes live
                 self.running = files.Appending(self.ledger.path.with_name(history.RUNNING))
 
@@ -300,7 +302,8 @@ class LiveItems:
         if self.config.stash[keys.SETTINGS].released is None:
             history.append(self.config.rootpath, results, verdicts)
         if into := self.config.option.agentreplay_live_into:
-            plain = {"verdicts": verdicts, "results": [result.plain() for result in results]}
+            states = [*session.config.stash[keys.REPORT].states]
+            plain = {"verdicts": verdicts, "results": [result.plain() for result in results], "states": states}
             files.write_whole(Path(into), json.dumps(plain))
         notes = dict.fromkeys(entry["note"] for entry in entries if "note" in entry)
         notes |= dict.fromkeys(result.served_otherwise for result in results if result.served_otherwise)

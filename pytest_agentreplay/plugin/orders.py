@@ -62,7 +62,16 @@ def repeat_item(item: pytest.Function, test: str, word: str) -> pytest.Function:
     )
     other.own_markers = [*item.own_markers]
     other.stash[keys.NODEID] = test
+    check_state(item.config)
     return other
+
+
+def check_state(config: pytest.Config) -> None:
+    """Have each test checked that has several items: whether a run of it finds what an earlier one has left."""
+    if not config.pluginmanager.hasplugin(keys.PROCESSES):
+        from pytest_agentreplay.plugin.own_processes import OwnProcesses
+
+        config.pluginmanager.register(OwnProcesses(config), keys.PROCESSES)
 
 
 def order_items(item: Any) -> Iterator[Any]:
@@ -177,4 +186,5 @@ class Trials:
         if not hasattr(session.config, "workeroutput"):
             from pytest_agentreplay.store import files
 
-            files.write_whole(Path(self.into), json.dumps(self.rows))
+            states = [{"state": state} for state in session.config.stash[keys.REPORT].states]
+            files.write_whole(Path(self.into), json.dumps([*self.rows, *states]))

@@ -49,6 +49,7 @@ class SessionReport:
         self.cases: dict[str, CaseSummary] = {}
         self.processes: list[ProcessSummary] = []  # of the workers of xdist, and of this process
         self.crashed: list[str] = []
+        self.states: dict[str, None] = {}  # what tests leave in their processes, a line each
         self.tries: dict[str, int] = {}
         self.run_again: set[str] = set()
         self.items: list[pytest.Item] = []
@@ -96,6 +97,8 @@ class SessionReport:
             self.run_again.add(report.nodeid)
         if report.failed and (cause := getattr(report, "agentreplay_cause", None)):
             self.share_cause(report, cause)
+        if state := getattr(report, "agentreplay_state", ""):
+            self.states[state] = None
         summary = None
         if hasattr(report, "agentreplay") or hasattr(report, "agentreplay_fixtures"):
             from pytest_agentreplay.plugin.reports import get_fixture_summaries, get_summary
@@ -385,6 +388,7 @@ class SessionReport:
 
             yield from session_notices.make_unheard_notices(case.unheard for case in self.cases.values())
             yield make_warning(count_cases([*self.cases.values()]))
+        yield make_warning(*self.states)
         if keys.LIVE_RUNS in self.config.stash:
             yield make_error(*self.config.stash[keys.LIVE_RUNS].lines)
 

@@ -141,6 +141,8 @@ class TrialResults:
             row = {"unjudged": report.nodeid, "why": report.longreprtext[-LONGEST:]}
             self.file.append(json.dumps(row).encode() + b"\n")
 
-    def pytest_sessionfinish(self) -> None:
-        """Close the file."""
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Append what the test leaves in its process, and close the file."""
+        for state in session.config.stash[keys.REPORT].states:
+            self.file.append(json.dumps({"state": state}).encode() + b"\n")
         self.file.close()

@@ -196,7 +196,8 @@ class Settings(NamedTuple):
             settings = marked(settings, keywords)
         if not proving:
             return settings
-        return settings._replace(mode="replay", model="frozen", strict=False, record_missing=False, replay_until=0)
+        frozen = settings._replace(model="frozen", replay_tools="frozen", released=None)
+        return frozen._replace(mode="replay", strict=False, record_missing=False, replay_until=0)
 
     def covers(self, path: Path, root: Path) -> bool:
         """Whether the test file at `path` opted in by its folder."""

@@ -64,7 +64,7 @@ OPTIONS: tuple[Row, ...] = (
            "clocks), and check invariants"),
     option("--agentreplay-fuzz-seed", "SEED", "draw other neighbours (default: 0)"),
     *(option(f"--agentreplay-{name}", "VALUE") for name in (
-        "neighbours", "adopt-plan", "adopt", "trials", "live-into", "proof", "unused-into", "release")),
+        "apart", "neighbours", "adopt-plan", "adopt", "trials", "live-into", "proof", "unused-into", "release")),
 )  # fmt: skip
 """Flag and the keywords of its `addoption`."""
 
