@@ -51,9 +51,8 @@ def explain_cache(
             return replace(divergence, kind=Kind.EXTRA, summary=summary, cause=CAUSE, hints=(), detail=(CLEAR,))
     test = find_test(recorded, replayed, matching) if recorded and divergence.kind is Kind.MISSING else test
     if test and divergence.kind in {Kind.EXTRA, Kind.MISSING}:
-        return replace(
-            divergence, detail=(f"perhaps a cache: {test} made this call before; {CLEAR}", *divergence.detail)
-        )
+        perhaps = f"perhaps a cache: {test} made this call before; {CLEAR}"
+        return replace(divergence, detail=(perhaps, *divergence.detail))
     return divergence
 
 

@@ -82,6 +82,5 @@ def find_shift(now: datetime) -> timedelta:
         both = [part for zone in (here, moment) for part in (zone.day, zone.month, zone.weekday(), zone.hour)]
         return (*both, here.weekday() > 4, here.hour < 12)
 
-    today = list_parts(now)
     shifts = (timedelta(days=days, hours=hours) for hours, days in product((12, 11, 13), range(40, 70)))
-    return next(shift for shift in shifts if not any(map(eq, list_parts(now + shift), today)))
+    return next(shift for shift in shifts if not any(map(eq, list_parts(now + shift), list_parts(now))))
