@@ -42,6 +42,7 @@ EMPTIED = (*PLACES, "BOTO_CONFIG", "AZURE_CONFIG_DIR", "AZD_CONFIG_DIR", "NETRC"
 # Files without a usual place; and what chooses among the sections of AWS's.
 UNSET = (GOOGLE, "AWS_WEB_IDENTITY_TOKEN_FILE", "AZURE_CLIENT_CERTIFICATE_PATH", "AZURE_FEDERATED_TOKEN_FILE")
 PROFILES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE")
+PROCESS = "credential_process"
 # What of Google's file decides which request is made for a token.
 KEPT = ("type", "client_id", "token_uri", "private_key_id", "project_id", "quota_project_id", "universe_domain")
 
@@ -65,16 +66,17 @@ def find_file(name: str, environ: Environ) -> Path:
 def find_used(environ: Environ, root: Path, run: Iterable[Exchange], was_sent: Callable[[str], bool]) -> JsonObject:
     """Return which credentials of files outside of the project `run` has sent, for `write_placeholders`."""
     hidden, parser, info = hide_credential_files(environ, root), RawConfigParser(strict=False), {}
+    urls = {getattr(x.call, "url", "") for x in run}
     file = Path(environ.get(GOOGLE) or find_file("CLOUDSDK_CONFIG", environ) / "application_default_credentials.json")
     with suppress(Error, OSError, ValueError, AttributeError):
         parser.read([find_file(name, environ) for name in (AWS, "AWS_CONFIG_FILE") if name in hidden], "utf-8")
         stored = json.loads(file.read_bytes()) if GOOGLE in hidden else {}
-        used = stored.get("token_uri", "https://oauth2.googleapis.com/token") in {
-            getattr(x.call, "url", "") for x in run
-        }
+        used = stored.get("token_uri", "https://oauth2.googleapis.com/token") in urls
         info = {key: stored[key] for key in KEPT if used and key in stored}
-    sent = [row for row in parser.values() if was_sent(row.get("aws_access_key_id", "")) or "credential_process" in row]
-    return {"aws": [row.name for row in sent], "google": info} if sent or info else {}
+    # What a program prints is not in the file: it counts where AWS was asked.
+    asked = any(".amazonaws.com" in url for url in urls)
+    own = [row for row in parser.values() if was_sent(row.get("aws_access_key_id", "")) or (asked and PROCESS in row)]
+    return {"aws": [row.name for row in own], "google": info} if own or info else {}
 
 
 def add_tokens(environ: Environ) -> dict[str, str]:
@@ -93,9 +95,10 @@ def write_placeholders(used: JsonObject, environ: Environ, stack: ExitStack) -> 
         written[AWS] = "".join(row.format(*pair) for pair in enumerate(dict.fromkeys(names)))
     if info := {name: text for name, text in table(used, "google").items() if name in KEPT}:
         info |= dict.fromkeys(("client_secret", "refresh_token"), f"{PLACEHOLDER}-google")
-        if info.get("type") == "service_account":
-            info |= {"client_email": "nobody@agentreplay.invalid", "private_key": make_private_key()}
-        written[GOOGLE] = json.dumps(info)
+        with suppress(ImportError):  # older versions of google-auth do without cryptography; then CI needs a file
+            if info.get("type") == "service_account":
+                info |= {"client_email": "nobody@agentreplay.invalid", "private_key": make_private_key()}
+            written[GOOGLE] = json.dumps(info)
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="agentreplay-")))
     for name, text in written.items():
         files.write_whole(folder / name, text)
@@ -107,5 +110,5 @@ def make_private_key() -> str:
     from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-    key = generate_private_key(65537, 2048)
-    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    text: bytes = generate_private_key(65537, 2048).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return text.decode()
