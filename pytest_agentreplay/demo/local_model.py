@@ -45,7 +45,8 @@ def main() -> None:
     parameters.model.path, parameters.model_alias = str(path), {"gemma-3-270m"}
     # A base model goes on with text: messages are plain lines, for the marks of a chat mean nothing to it.
     parameters.chat_template = "{% for message in messages %}{{ message.content }}\n{% endfor %}"
-    parameters.n_ctx, parameters.n_predict, parameters.verbosity = 4096, 512, 1
+    parameters.n_ctx, parameters.n_predict = 4096, 512
+    parameters.cache_ram_mib, parameters.verbosity = 0, 1
     # The agent and its test need a processor too.
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = max(1, (os.cpu_count() or 1) // 2)
     parameters.port = int(sys.argv[1]) if sys.argv[1:] else 0
