@@ -271,7 +271,7 @@ def test_what_live_runs_may_cost_and_what_decides_about_them():
         ("usd=", "'usd=': usd takes a number above zero"),
         ("usd=nan", "'usd=nan'"),
         ("call=5", "did you mean calls?"),
-        ("5", "it is one of calls, tokens, usd, output"),
+        ("5", "it is one of calls, tokens, usd, assumed_output"),
     ):
         refused("--replay-budget", words, agentreplay_replay_budget=budget, **live)
     refused("p0 = 0.5", "p1 = 0.8", ini={"agentreplay_live": "p0=0.5"}, **live)
