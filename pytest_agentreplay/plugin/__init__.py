@@ -7,6 +7,7 @@
     reports          our data in pytest's reports, no secrets      session_report the footer of the session
     proofs           the proof of each new recording               orders         a test in other orders of answers
     cases            cases as items, and in reports                live_items     the live runs of a test
+    own_processes    the runs of a test that leaves state
 
 A test that does not ask for the plugin costs a look-up per hook. Only `plain_imports`, `conflicts`, `keys`,
 `runtest_hooks` and `session_report` are imported at start; whatever else is ours waits for a test that uses it.
@@ -302,6 +303,15 @@ def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class) -> Genera
 
         return [order for item in made for order in order_items(item)]
     return made
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Have each test checked that has several items: whether a run of it finds what an earlier one has left."""
+    several = keys.LIVE in item.stash or keys.NEIGHBOUR in item.stash or keys.TRIAL in item.stash
+    if (several or getattr(item, "trial", None)) and not item.config.pluginmanager.hasplugin(keys.PROCESSES):
+        from pytest_agentreplay.plugin.own_processes import OwnProcesses
+
+        item.config.pluginmanager.register(OwnProcesses(item.config), keys.PROCESSES)
 
 
 @pytest.hookimpl(tryfirst=True)

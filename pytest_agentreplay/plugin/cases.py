@@ -40,10 +40,8 @@ def list_trials(file: CaseFile, head: Headline) -> list[Trial] | None:
     if file.config.option.agentreplay_neighbours is None:
         return None
     from pytest_agentreplay.fuzz.trials import read_trial
-    from pytest_agentreplay.plugin.orders import check_state
     from pytest_agentreplay.plugin.trial_items import read_plan
 
-    check_state(file.config)
     plan = read_plan(file.config) or {}
     return [read_trial(plain) for plain in plan["trials"]] if plan["test"] == file.nodeid and not head.base else []
 

@@ -28,7 +28,7 @@ from pytest_agentreplay.live.setting_checks import check_settings
 from pytest_agentreplay.plugin import keys
 from pytest_agentreplay.plugin.item_session import INTERRUPTS, will_be_skipped
 from pytest_agentreplay.plugin.keys import get_nodeid, get_redaction, get_settings, is_opted_in, store_of
-from pytest_agentreplay.plugin.orders import check_state, repeat_item
+from pytest_agentreplay.plugin.orders import repeat_item
 from pytest_agentreplay.report.live_reports import describe_live_verdict, format_cost, format_runs, format_verdicts
 from pytest_agentreplay.report.summary import ReplaySummary
 from pytest_agentreplay.store import files
@@ -83,7 +83,6 @@ def get_live_items(item: Any) -> list[Any]:
 def make_live_run(item: Any, number: int) -> Any:
     """Return the item of a case as its live run of this number: cases/refund/case.yaml::refund[live-3]."""
     other = type(item).from_parent(item.parent, name=f"{item.name}[live-{number}]")
-    check_state(item.config)
     other.title = item.title
     other.extra_keyword_matches |= item.extra_keyword_matches
     for mark in item.own_markers:

@@ -62,16 +62,7 @@ def repeat_item(item: pytest.Function, test: str, word: str) -> pytest.Function:
     )
     other.own_markers = [*item.own_markers]
     other.stash[keys.NODEID] = test
-    check_state(item.config)
     return other
-
-
-def check_state(config: pytest.Config) -> None:
-    """Have each test checked that has several items: whether a run of it finds what an earlier one has left."""
-    if not config.pluginmanager.hasplugin(keys.PROCESSES):
-        from pytest_agentreplay.plugin.own_processes import OwnProcesses
-
-        config.pluginmanager.register(OwnProcesses(config), keys.PROCESSES)
 
 
 def order_items(item: Any) -> Iterator[Any]:

@@ -16,8 +16,10 @@ WRITERS = {
     "demo/walk.py": {"write_text", "mkdir", "unlink"},  # the demo's folder, for the reader to go on by hand
     "cases_run/command_agent.py": FOLDER,  # where a command writes its result, until its secrets are off
     "runs/credential_files.py": FOLDER,  # placeholders that SDKs read from files while a test is replayed
-    "runs/command.py": FOLDER,  # what it asks of a pytest of its own, and what that reports, as in the next two
+    "runs/command.py": FOLDER,  # what it asks of a pytest of its own, and what that reports, as in the next three
     "live/lineup_cells.py": FOLDER,
+    "plugin/own_processes.py": FOLDER,
+    "runs/forked_job.py": {"os.fdopen", "os.write"},  # the pipe from a fork
     "fuzz/plan.py": FOLDER,
     "core/redaction/packed.py": {"import zipfile"},  # an archive in memory, as in the next two
     "interchange/opening.py": {"import zipfile"},
