@@ -215,7 +215,8 @@ def list_results(operator: str, exchange: Exchange, run: Run) -> Sequence[Json]:
         case "shuffled-items" | "dropped-item" | "doubled-item":
             return list_paths(value, list, 2 if operator == "shuffled-items" else 1)
         case "dropped-field":
-            return [path for path in list_paths(value, object) if path != "$" and not path.endswith("]")]
+            paths = [path for path in list_paths(value, object) if path != "$" and not path.endswith("]")]
+            return sorted(paths, key=lambda path: not list_amounts(path, value))  # units first
         case "wrong-type-result":
             return [path for path in list_paths(value, (str, int, float)) if path != "$"]
         case _:

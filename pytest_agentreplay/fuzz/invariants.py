@@ -29,7 +29,7 @@ from pytest_agentreplay.core.redaction.placeholders import PLACEHOLDER
 from pytest_agentreplay.core.tool_uses import arguments_of, ran_for
 from pytest_agentreplay.core.turns import function_of, is_model, label
 from pytest_agentreplay.dialects import READER, genai
-from pytest_agentreplay.fuzz.content_changes import INJECTION, list_amounts, read_result
+from pytest_agentreplay.fuzz.content_changes import INJECTION, UNIT, list_amounts, read_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -192,23 +192,35 @@ def explain_forbidden(value: Json, schema: Any, name: str) -> Iterator[tuple[str
 
 
 def find_ignored_units(neighbour: Neighbour, before: Run, now: Run, has_effects: HasEffects) -> Iterator[Violation]:
-    """Yield the effects that take an amount as recorded, though the result has it in another unit, or in none.
+    """Yield the effects that take an amount although the result has it in another unit, or in none.
 
-    Judged up to the next request of a model. An amount that a model has named is the model's.
+    They have the recorded arguments, or a unit that nobody has named. Judged up to the next request of a model. An
+    amount that a model has named is the model's.
     """
     path = next((str(each.argument) for each in neighbour if each.operator in {"other-unit", "dropped-field"}), "")
     recorded, amounts, asked = [x.outcome for x in before.exchanges], set[float](), ""
     texts = {read_values(x.call) for x in before.exchanges}
+    named = str(texts)
     for x in now.exchanges if path else ():
         if is_model(x.call, READER):
             if amounts:
                 return
             asked += str(read_uses(x))
-        elif x.outcome not in recorded:
+            continue
+        named += canonical(read_result(x)[1])
+        if x.outcome not in recorded:
             unchanged = next((each for each in before.exchanges if each.call == x.call), x)
             amounts = list_amounts(path, read_result(unchanged)[1]) - read_numbers(f"{asked} {read_values(x.call)}")
-        elif has_effects(x.call) and amounts & read_numbers(values := read_values(x.call)) and values in texts:
-            yield Violation("ignored unit", f"{describe(x.call)} is as recorded, though the amount has another unit")
+            continue
+        values = read_values(x.call)
+        is_ignored = values in texts or read_units(values) - read_units(f"{named} {asked}")
+        if is_ignored and has_effects(x.call) and amounts & read_numbers(values):
+            yield Violation("ignored unit", f"{describe(x.call)} takes an amount that now has another unit, or none")
+
+
+def read_units(text: str) -> set[str]:
+    """Return the currencies and units in a text."""
+    return {unit.upper() for unit in UNIT.findall(text)}
 
 
 def read_numbers(text: str) -> set[float]:

@@ -70,15 +70,17 @@ def list_candidates(run: Run, *, orders: int = 0, words: bool = False, tools: It
     effects = {at for at, x in enumerate(list_calls(run), 1) if has_effects(x.call, READER, reads.__contains__)}
     candidates: list[Candidate] = []
     for at, exchange in enumerate(list_calls(run), 1):
-        for operator in OPERATORS:
-            arguments = list_arguments(operator, exchange, run)
-            candidates += [Candidate(operator, at, arguments)] if arguments else []
+        fitting = {operator: each for operator in OPERATORS if (each := list_arguments(operator, exchange, run))}
+        fields = fitting.get("dropped-field", ())[:1]
+        if {*fields} & {*fitting.get("other-unit", ())}:  # the field of a unit
+            candidates.append(Candidate("dropped-field", at, fields, 1))
+        candidates += [Candidate(operator, at, arguments) for operator, arguments in fitting.items()]
     candidates += [Candidate("completion-order", 0, (number,)) for number in range(1, min(orders, NEAREST) + 1)]
     if orders > NEAREST:
         candidates.append(Candidate("completion-order", 0, range(NEAREST + 1, orders + 1)))
     candidates += [Candidate("clock", at, instants) for at, instants in list_instants(run)]
     candidates += [Candidate(operator, 0, (None,)) for operator in WORDS * words]
-    return [candidate._replace(rank=rank_change(candidate.operator, candidate.at, effects)) for candidate in candidates]
+    return [each._replace(rank=min(each.rank, rank_change(each.operator, each.at, effects))) for each in candidates]
 
 
 def rank_change(operator: str, at: int, effects: set[int]) -> int:

@@ -183,6 +183,11 @@ def test_an_amount_is_not_taken_where_its_unit_is_another_one(row, other, path, 
     recorded, now = [(quote, ToolReply(row)), refund], [(quote, ToolReply(other)), refund]
     assert [each.invariant for each in find_in(recorded, now, neighbour)] == ["ignored unit"] * violates
     assert find_in(recorded, recorded, neighbour) == []
+    # A unit that nobody has named is not the amount's; the one that the result has now is.
+    for currency in ("CHF", "USD"):
+        other_call = (ToolCall("refund", paid | {"currency": currency}), ToolReply("done"))
+        violations = [each.invariant for each in find_in(recorded, [*now[:1], other_call], neighbour)]
+        assert ("ignored unit" in violations) == (violates and currency not in str(other))
     # What comes after another request is up to a model that does not know of the change.
     model = ask("a"), exchanges.reply({"choices": [{"message": {"content": "yes"}}]})
     between = [[first, model, second] for first, second in (recorded, now)]
