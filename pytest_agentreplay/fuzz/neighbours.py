@@ -87,9 +87,10 @@ def rank_change(operator: str, at: int, effects: set[int]) -> int:
     """Return when a change of a call is drawn, the earliest 0. `effects` are the calls that change something."""
     if operator in FIRST and effects & {at, at - 1}:
         return 0
-    if operator in {"injection", "other-unit"}:
+    leads = at < max(effects, default=0)
+    if operator in {"injection", "other-unit"} or (operator == "tool-error" and leads):
         return 1
-    return 2 if effects & {at - 1, at, at + 1} or (operator in RESULTS and at < max(effects, default=0)) else 3
+    return 2 if effects & {at - 1, at, at + 1} or (operator in RESULTS and leads) else 3
 
 
 def list_arguments(operator: str, exchange: Exchange, run: Run) -> Sequence[Json]:

@@ -173,7 +173,8 @@ def test_the_neighbours_of_effects_come_first():
     first = {("tool-error", 5), ("tool-reset", 5), ("connection-reset", 6), ("server-error", 6)}
     assert {*drawn[:4]} == first
     hostile = {("injection", 2), ("injection", 3), ("injection", 5), ("other-unit", 2), ("other-unit", 3)}
-    assert {*drawn[4:11]} == hostile | {("dropped-field", 2), ("dropped-field", 3)}
+    lost = {(operator, at) for operator in ("dropped-field", "tool-error") for at in (2, 3)}
+    assert {*drawn[4:13]} == hostile | lost
     assert all(at in {4, 5, 6} or operator in RESULTS for operator, at in drawn[9:])
     by_name = list_candidates(RUN, tools=["agent.find = read as lookup", "lookup = read"])
     assert {*[each[0][:2] for each in draw_neighbours(by_name, seed=3, budget=4)]} == first
