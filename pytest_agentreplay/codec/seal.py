@@ -27,7 +27,7 @@ NAMED = 6
 
 def edited(doc: Stored, data: bytes, file: str) -> list[str]:
     """What does not fit its own digest."""
-    sealed, digest = seal_digest.checked(doc, seal_digest.KEY, data, file)
+    sealed, digest = seal_digest.checked(doc, data, file)
     if sealed:
         return []
     seal = doc.get(seal_digest.KEY)

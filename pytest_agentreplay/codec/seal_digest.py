@@ -123,32 +123,32 @@ def _no_key_twice(pairs: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
 _pairs = json.JSONDecoder(object_pairs_hook=_no_key_twice)
 
 
-def checked(doc: Stored, key: str, data: bytes, file: str) -> tuple[bool, str]:
-    """Whether the seal under `key` fits, and the digest of the content. Raises SnapshotUnreadable.
+def checked(doc: Stored, data: bytes, file: str) -> tuple[bool, str]:
+    """Whether the seal fits, and the digest of the content. Raises SnapshotUnreadable.
 
     Every token of `data` has been looked at then, but where it is what was sealed byte for byte: a doubled key
     could hide anything.
     """
-    seal = doc.get(key)
+    seal = doc.get(KEY)
     if not isinstance(seal, dict | None):
-        raise SnapshotUnreadable(f"`{key}` must be an object", file=file, place=key)
+        raise SnapshotUnreadable(f"`{KEY}` must be an object", file=file, place=KEY)
     if seal is None:
         parsing.strict(data, file)
         return False, laid_out(doc)
     alg, form = seal.get("alg"), seal.get("form")
     if alg != ALGORITHM or form not in (FORM, FIRST_FORM):
-        raise SnapshotUnreadable(f"sealed as {alg!r:.20} {form!r:.20}, which is not known here", file=file, place=key)
+        raise SnapshotUnreadable(f"sealed as {alg!r:.20} {form!r:.20}, which is not known here", file=file, place=KEY)
     if form == FORM:
         return fits(doc, data, file)
     parsing.strict(data, file)
-    digest = parsing.content_digest(doc, key, data, file)
+    digest = parsing.content_digest(doc, KEY, data, file)
     return seal.get("digest") == digest, digest
 
 
-def identity(doc: Stored, key: str, data: bytes, file: str) -> str:
+def identity(doc: Stored, data: bytes, file: str) -> str:
     """The digest over a sealed file and its seal; "" for one that was edited since. Raises SnapshotUnreadable."""
-    sealed, digest = checked(doc, key, data, file)
-    return str(doc[key].get("self", digest)) if sealed else ""
+    sealed, digest = checked(doc, data, file)
+    return str(doc[KEY].get("self", digest)) if sealed else ""
 
 
 def revisions(doc: Stored, file: str) -> tuple[JsonObject, ...]:
