@@ -28,9 +28,6 @@ Stored = dict[str, Any]
 KEY = "integrity"
 ALGORITHM = "sha256"
 FORM = "agentreplay-c2"
-FIRST_FORM = "agentreplay-c1"
-"""Read only: the digest of compact JSON, and none over the seal itself."""
-
 SHORT = 16
 _MARK = f',\n "{KEY}": '.encode()
 _PREFIX = b"agentreplay/snapshot/v2\0"
@@ -74,21 +71,6 @@ def own_fits(doc: Stored) -> bool:
     """Whether the seal is what it says of itself, and stands where it belongs."""
     seal = doc[KEY]
     return next(reversed(doc)) == KEY and next(reversed(seal)) == "self" and seal["self"] == own(seal)
-
-
-def fits(doc: Stored, data: bytes, file: str) -> tuple[bool, str]:
-    """Whether the seal of a file in the newest form fits, and the digest of its content. Raises SnapshotUnreadable."""
-    seal, above = doc[KEY], _above(data)
-    digest = "" if above is None else _digest(above)
-    try:
-        if digest != seal.get("digest"):
-            parsing.strict(data, file)
-            digest = laid_out(doc)
-        elif b"\\" in data and (b"\\ud" in data or b"\\uD" in data):  # half a character has no other way into a text
-            parsing.strict(data, file)
-        return digest == seal.get("digest") and own_fits(doc), digest
-    except RecursionError:
-        raise parsing.too_deep(file) from None
 
 
 def laid_out(doc: Stored) -> str:
@@ -136,19 +118,24 @@ def checked(doc: Stored, data: bytes, file: str) -> tuple[bool, str]:
         parsing.strict(data, file)
         return False, laid_out(doc)
     alg, form = seal.get("alg"), seal.get("form")
-    if alg != ALGORITHM or form not in (FORM, FIRST_FORM):
+    if alg != ALGORITHM or form != FORM:
         raise SnapshotUnreadable(f"sealed as {alg!r:.20} {form!r:.20}, which is not known here", file=file, place=KEY)
-    if form == FORM:
-        return fits(doc, data, file)
-    parsing.strict(data, file)
-    digest = parsing.content_digest(doc, KEY, data, file)
-    return seal.get("digest") == digest, digest
+    above = _above(data)
+    digest = "" if above is None else _digest(above)
+    try:
+        if digest != seal.get("digest"):
+            parsing.strict(data, file)
+            digest = laid_out(doc)
+        elif b"\\" in data and (b"\\ud" in data or b"\\uD" in data):  # half a character has no other way into a text
+            parsing.strict(data, file)
+        return digest == seal.get("digest") and own_fits(doc), digest
+    except RecursionError:
+        raise parsing.too_deep(file) from None
 
 
 def identity(doc: Stored, data: bytes, file: str) -> str:
     """The digest over a sealed file and its seal; "" for one that was edited since. Raises SnapshotUnreadable."""
-    sealed, digest = checked(doc, data, file)
-    return str(doc[KEY].get("self", digest)) if sealed else ""
+    return str(doc[KEY]["self"]) if checked(doc, data, file)[0] else ""
 
 
 def revisions(doc: Stored, file: str) -> tuple[JsonObject, ...]:

@@ -15,7 +15,7 @@ from tests.support.package_sources import ROOT
 SAMPLES = ROOT / "tests" / "codec" / "samples"
 NEW = "v1.0.snapshot.json"
 FROZEN = {
-    NEW: "da4e83209c5a5b942362ba60941881297be9098e1a19b5362bdd64c0c8a77af3",
+    NEW: "63c7bfba79f5a27bae51bdc33fca55023a9f8805f244940a9d195adb0cdd6fad",
 }
 
 
