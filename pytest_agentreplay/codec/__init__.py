@@ -7,10 +7,10 @@ for those who rename tests. Nothing here opens a file: `file` is only the name t
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.codec import parsing, seal_digest, v0_9, v1
+from pytest_agentreplay.codec import parsing, seal_digest, v1
 from pytest_agentreplay.errors import SnapshotEdited, SnapshotTooNew, SnapshotUnreadable
 
 if TYPE_CHECKING:
@@ -60,29 +60,23 @@ def loads(text: str | bytes, *, file: str) -> Snapshot:
     Bodies are restored, and proven by their sha256, when they are read; that may raise SnapshotUnreadable too.
     """
     data = parsing.encoded(text)
-    doc = parsing.parsed(data, file)
-    version = _version(doc, file)
-    notes: list[str] = []
-    if version == v0_9.VERSION:
-        sealed, digest = seal_digest.checked(doc, v0_9.SEAL, data, file)
-        notes.append("read as format 0.9; the next recording writes format 1.0")
-        return Snapshot(v0_9.run(doc, file), version, tuple(notes), sealed, (), digest)
+    doc = _parsed(data, file)
+    version: str = doc["schemaVersion"]
+    notes: tuple[str, ...] = ()
     if unknown := v1.unknown_keys(doc):
         if version == v1.VERSION:
             message = f"format {version} has no top-level key {unknown[0]!r:.40}; keys of your own begin with `x-`"
             raise SnapshotUnreadable(message, file=file, place=unknown[0][:40])
-        notes.append(f"written as format {version}; kept without reading: {', '.join(unknown)}")
-    sealed, digest = seal_digest.checked(doc, seal_digest.KEY, data, file)
+        notes = (f"written as format {version}; kept without reading: {', '.join(unknown)}",)
+    sealed, digest = seal_digest.checked(doc, data, file)
     run = v1.SnapshotReader(doc, file).run(sealed=sealed)
-    return Snapshot(run, version, tuple(notes), sealed, seal_digest.revisions(doc, file), digest)
+    return Snapshot(run, version, notes, sealed, seal_digest.revisions(doc, file), digest)
 
 
 def edited(text: str | bytes, *, file: str) -> list[str]:
     """What was edited after the seal: "exchange 3", "header", "blobs"; empty for a sealed file. Raises like `loads`."""
     data = parsing.encoded(text)
-    doc = parsing.parsed(data, file)
-    if _version(doc, file) == v0_9.VERSION:
-        return [] if seal_digest.checked(doc, v0_9.SEAL, data, file)[0] else ["the file"]
+    doc = _parsed(data, file)
     from pytest_agentreplay.codec import seal
 
     try:
@@ -96,20 +90,17 @@ def identity(data: bytes, *, file: str) -> tuple[str, int]:
 
     Raises like `loads`.
     """
-    doc = parsing.parsed(data, file)
-    key = v0_9.SEAL if _version(doc, file) == v0_9.VERSION else seal_digest.KEY
-    return seal_digest.identity(doc, key, data, file), len(v1.SnapshotReader(doc, file).exchanges)
+    doc = _parsed(data, file)
+    return seal_digest.identity(doc, data, file), len(v1.SnapshotReader(doc, file).exchanges)
 
 
 def reseal(text: str | bytes, reason: str, *, file: str, at: str = "") -> str:
     """The same content under a new seal, with `reason` and the day `at` among its revisions. Raises like `loads`.
 
-    The sizes and sha256 of edited bodies are brought up to date. A sealed file comes back as it is, 0.9 as 1.0.
+    The sizes and sha256 of edited bodies are brought up to date. A sealed file comes back as it is.
     """
     data = parsing.encoded(text)
     snapshot = loads(data, file=file)
-    if snapshot.version == v0_9.VERSION:
-        return dumps(snapshot.run)
     if snapshot.sealed:
         return data.decode()
     from pytest_agentreplay.codec import seal
@@ -118,7 +109,7 @@ def reseal(text: str | bytes, reason: str, *, file: str, at: str = "") -> str:
 
 
 def restated(text: str | bytes, test: str, *, file: str) -> str:
-    """The same content as the snapshot of `test`, sealed; 0.9 comes out as 1.0.
+    """The same content as the snapshot of `test`, sealed.
 
     Raises like `loads`, and SnapshotEdited for a file that is not as it was sealed.
     """
@@ -129,15 +120,14 @@ def restated(text: str | bytes, test: str, *, file: str) -> str:
             f"was edited after it was recorded; if the edit is meant: agentreplay accept {file} --edited --reason WHY"
         )
         raise SnapshotEdited(message, file=file)
-    if snapshot.version == v0_9.VERSION:
-        return dumps(replace(snapshot.run, header=replace(snapshot.run.header, test=test)))
     from pytest_agentreplay.codec import seal
 
     return seal.restated(parsing.parsed(data, file), test, file)
 
 
-def _version(doc: dict[str, Any], file: str) -> str:
-    """The format of `doc`, one that can be read here. Raises SnapshotUnreadable or SnapshotTooNew."""
+def _parsed(data: bytes, file: str) -> dict[str, Any]:
+    """The JSON object of a file in a format that can be read here. Raises SnapshotUnreadable or SnapshotTooNew."""
+    doc = parsing.parsed(data, file)
     version = doc.get("schemaVersion")
     if not (isinstance(version, str) and (found := _VERSION.fullmatch(version))):
         message = "`schemaVersion` is missing or no version; is this a snapshot?"
@@ -150,7 +140,7 @@ def _version(doc: dict[str, Any], file: str) -> str:
             "pip install --upgrade frozen-agentreplay"
         )
         raise SnapshotTooNew(message, file=file, place="schemaVersion")
-    if int(found[1]) == 0 and version != v0_9.VERSION:
-        message = f"there is no format {version}; this version reads {v0_9.VERSION} and 1.x"
+    if int(found[1]) == 0:
+        message = f"there is no format {version}; this version reads 1.x"
         raise SnapshotUnreadable(message, file=file, place="schemaVersion")
-    return version
+    return doc

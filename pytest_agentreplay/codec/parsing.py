@@ -167,27 +167,7 @@ _canonical = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circ
 
 def canonical_digest(value: Any) -> str:
     """sha256 over `value` as compact ASCII JSON; the order of keys counts, as it does in bodies. Raises ValueError."""
-    return _digest(_canonical(value))
-
-
-def _digest(canonical: str) -> str:
-    return hashlib.sha256(b"agentreplay/snapshot/v1\0" + canonical.encode("ascii")).hexdigest()
-
-
-def content_digest(doc: dict[str, Any], seal: str, data: bytes, file: str) -> str:
-    """The digest over `doc` without its key `seal`. Raises SnapshotUnreadable for what JSON should not hold."""
-    try:
-        canonical = _canonical({key: value for key, value in doc.items() if key != seal})
-        outside = _canonical(doc.get(seal))
-    except (ValueError, RecursionError):
-        _refuse_content(data, file)
-    # Half characters only come as escapes; as canonical text whole ones look the same.
-    if ("\\ud" in canonical or "\\ud" in outside) and (b"\\ud" in data or b"\\uD" in data):
-        try:
-            json.dumps(doc, ensure_ascii=False).encode()
-        except UnicodeEncodeError:
-            _refuse_content(data, file)
-    return _digest(canonical)
+    return hashlib.sha256(b"agentreplay/snapshot/v1\0" + _canonical(value).encode("ascii")).hexdigest()
 
 
 @dataclass(slots=True)

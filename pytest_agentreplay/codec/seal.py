@@ -27,7 +27,7 @@ NAMED = 6
 
 def edited(doc: Stored, data: bytes, file: str) -> list[str]:
     """What does not fit its own digest."""
-    sealed, digest = seal_digest.checked(doc, seal_digest.KEY, data, file)
+    sealed, digest = seal_digest.checked(doc, data, file)
     if sealed:
         return []
     seal = doc.get(seal_digest.KEY)
@@ -36,8 +36,6 @@ def edited(doc: Stored, data: bytes, file: str) -> list[str]:
     found = [*_parts(doc, seal), *_exchanges(seal.get("exchanges"), v1.SnapshotReader(doc, file).exchanges)]
     if found:
         return found
-    if seal.get("form") == seal_digest.FIRST_FORM:
-        return ["the file outside of header and exchanges"]
     if seal.get("self") == seal_digest.own(seal):
         return ["the order of its keys"]
     return ["the revisions"] if seal.get("digest") == digest else ["the seal itself"]
@@ -45,8 +43,7 @@ def edited(doc: Stored, data: bytes, file: str) -> list[str]:
 
 def _parts(doc: Stored, seal: Stored) -> Iterator[str]:
     """The top-level values but the exchanges that are not as they were sealed."""
-    first = seal.get("form") == seal_digest.FIRST_FORM
-    before = {"header": seal.get("header")} if first else seal.get("parts")
+    before = seal.get("parts")
     if not isinstance(before, dict):
         yield "the seal itself"
         return
@@ -54,7 +51,7 @@ def _parts(doc: Stored, seal: Stored) -> Iterator[str]:
     for key in now:
         if key in before and before[key] != now[key]:
             yield _named(key)
-        elif key not in before and not first:
+        elif key not in before:
             yield f"{_named(key)} (added)"
     yield from (f"{_named(key)} (gone)" for key in before if key not in now)
 

@@ -28,9 +28,6 @@ Stored = dict[str, Any]
 KEY = "integrity"
 ALGORITHM = "sha256"
 FORM = "agentreplay-c2"
-FIRST_FORM = "agentreplay-c1"
-"""Read only: the digest of compact JSON, and none over the seal itself."""
-
 SHORT = 16
 _MARK = f',\n "{KEY}": '.encode()
 _PREFIX = b"agentreplay/snapshot/v2\0"
@@ -76,21 +73,6 @@ def own_fits(doc: Stored) -> bool:
     return next(reversed(doc)) == KEY and next(reversed(seal)) == "self" and seal["self"] == own(seal)
 
 
-def fits(doc: Stored, data: bytes, file: str) -> tuple[bool, str]:
-    """Whether the seal of a file in the newest form fits, and the digest of its content. Raises SnapshotUnreadable."""
-    seal, above = doc[KEY], _above(data)
-    digest = "" if above is None else _digest(above)
-    try:
-        if digest != seal.get("digest"):
-            parsing.strict(data, file)
-            digest = laid_out(doc)
-        elif b"\\" in data and (b"\\ud" in data or b"\\uD" in data):  # half a character has no other way into a text
-            parsing.strict(data, file)
-        return digest == seal.get("digest") and own_fits(doc), digest
-    except RecursionError:
-        raise parsing.too_deep(file) from None
-
-
 def laid_out(doc: Stored) -> str:
     """The digest of the content of `doc`, however its text was laid out. Raises RecursionError."""
     return _digest(members({key: value for key, value in doc.items() if key != KEY}).encode("utf-8", "surrogatepass"))
@@ -123,32 +105,37 @@ def _no_key_twice(pairs: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
 _pairs = json.JSONDecoder(object_pairs_hook=_no_key_twice)
 
 
-def checked(doc: Stored, key: str, data: bytes, file: str) -> tuple[bool, str]:
-    """Whether the seal under `key` fits, and the digest of the content. Raises SnapshotUnreadable.
+def checked(doc: Stored, data: bytes, file: str) -> tuple[bool, str]:
+    """Whether the seal fits, and the digest of the content. Raises SnapshotUnreadable.
 
     Every token of `data` has been looked at then, but where it is what was sealed byte for byte: a doubled key
     could hide anything.
     """
-    seal = doc.get(key)
+    seal = doc.get(KEY)
     if not isinstance(seal, dict | None):
-        raise SnapshotUnreadable(f"`{key}` must be an object", file=file, place=key)
+        raise SnapshotUnreadable(f"`{KEY}` must be an object", file=file, place=KEY)
     if seal is None:
         parsing.strict(data, file)
         return False, laid_out(doc)
     alg, form = seal.get("alg"), seal.get("form")
-    if alg != ALGORITHM or form not in (FORM, FIRST_FORM):
-        raise SnapshotUnreadable(f"sealed as {alg!r:.20} {form!r:.20}, which is not known here", file=file, place=key)
-    if form == FORM:
-        return fits(doc, data, file)
-    parsing.strict(data, file)
-    digest = parsing.content_digest(doc, key, data, file)
-    return seal.get("digest") == digest, digest
+    if alg != ALGORITHM or form != FORM:
+        raise SnapshotUnreadable(f"sealed as {alg!r:.20} {form!r:.20}, which is not known here", file=file, place=KEY)
+    above = _above(data)
+    digest = "" if above is None else _digest(above)
+    try:
+        if digest != seal.get("digest"):
+            parsing.strict(data, file)
+            digest = laid_out(doc)
+        elif b"\\" in data and (b"\\ud" in data or b"\\uD" in data):  # half a character has no other way into a text
+            parsing.strict(data, file)
+        return digest == seal.get("digest") and own_fits(doc), digest
+    except RecursionError:
+        raise parsing.too_deep(file) from None
 
 
-def identity(doc: Stored, key: str, data: bytes, file: str) -> str:
+def identity(doc: Stored, data: bytes, file: str) -> str:
     """The digest over a sealed file and its seal; "" for one that was edited since. Raises SnapshotUnreadable."""
-    sealed, digest = checked(doc, key, data, file)
-    return str(doc[key].get("self", digest)) if sealed else ""
+    return str(doc[KEY]["self"]) if checked(doc, data, file)[0] else ""
 
 
 def revisions(doc: Stored, file: str) -> tuple[JsonObject, ...]:

@@ -125,6 +125,9 @@ class HttpCall:
 SELF = "self"
 """The name, among the facts of a call, of the object or class that a method was called on."""
 
+BY_CONTENT = "content"
+"""The entry "arguments" of the kit of a recording, whose calls are compared by content; a run of a trace has none."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:

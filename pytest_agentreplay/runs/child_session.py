@@ -113,7 +113,7 @@ class ChildSession:
         steps.chance.use_seeds(greeting["seed"], greeting["ids"])
         if not inherited:
             registry.install()
-            registry.add_patches(greeting["seams"])
+            registry.add_patches(greeting["patches"])
             self._surroundings.close()
             for surrounding in (Zone(greeting["zone"], greeting["wall"]), Locale(greeting["locale"])):
                 surrounding.start()

@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.codec.v1 import bodies_of
 from pytest_agentreplay.core.backends.backend import RecordBackend
 from pytest_agentreplay.core.matching.wiring import without_lone
-from pytest_agentreplay.core.model import Header, Run
+from pytest_agentreplay.core.model import BY_CONTENT, Header, Run
 from pytest_agentreplay.core.outage import outage
 from pytest_agentreplay.core.redaction.secret_names import key_variables
 from pytest_agentreplay.core.release_order import ReleaseSchedule, above, late_lanes, untangled
 from pytest_agentreplay.core.renumber import thinned
-from pytest_agentreplay.core.serialize.fitting import BY_CONTENT
 from pytest_agentreplay.core.turns import top_level
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import AgentReplayError, CannotWrite, Leak, SnapshotError, SnapshotMissing

@@ -115,7 +115,7 @@ class SessionChildren(Children):
             "read_tools": settings.read_tools,
             "live": interception.tools.live,
             "changes": interception.scope.changes,
-            "seams": dict(registry.ACTIVE_PATCHES),
+            "patches": dict(registry.ACTIVE_PATCHES),
             "allow_hosts": settings.allow_hosts,
             "allow_subprocess": settings.allow_subprocess,
         }

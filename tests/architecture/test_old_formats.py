@@ -10,14 +10,12 @@ import pytest
 from pytest_agentreplay import codec
 from pytest_agentreplay.codec.styles import SMALLEST
 from pytest_agentreplay.core.model import Failure, HttpCall, Timing, ToolCall, ToolReply
-from pytest_agentreplay.errors import SnapshotUnreadable
 from tests.support.package_sources import ROOT
 
 SAMPLES = ROOT / "tests" / "codec" / "samples"
-OLD, NEW = "v0.9.snapshot.json", "v1.0.snapshot.json"
+NEW = "v1.0.snapshot.json"
 FROZEN = {
-    OLD: "643588a5b2e6a4f63b3a0be469e03d7d29741699d2826b2fe535ba03f1152b14",
-    NEW: "da4e83209c5a5b942362ba60941881297be9098e1a19b5362bdd64c0c8a77af3",
+    NEW: "63c7bfba79f5a27bae51bdc33fca55023a9f8805f244940a9d195adb0cdd6fad",
 }
 
 
@@ -40,46 +38,6 @@ def test_a_sample_is_never_touched_and_comes_back_in_the_newest_format(name):
     assert codec.edited(data.decode(), file=name) == []
     again = codec.loads(codec.dumps(old.run), file="new")
     assert (again.run, again.version) == (old.run, "1.0")
-
-
-def test_the_sample_of_0_9_is_migrated_in_memory():
-    snapshot = sample(OLD)
-    assert snapshot.version == "0.9"
-    assert "0.9" in snapshot.notes[0]
-    ask, lookup, notify, upload, waiting = snapshot.run.exchanges
-    assert snapshot.run.header.test == "tests/test_shop.py::test_where_is_my_order"
-    assert json.loads(ask.call.body.data)["messages"][0]["content"] == "Where is my order?"
-    assert (ask.outcome.status, ask.outcome.headers) == (200, (("Content-Type", "application/json"),))
-    assert sum(ask.outcome.cuts) == len(ask.outcome.body)
-    assert (lookup.call, lookup.lane) == (ToolCall("lookup_order"), "main.1")
-    assert lookup.outcome == ToolReply({"status": "shipped"})
-    assert notify.outcome == Failure("builtins.TimeoutError", "no answer")
-    assert upload.call.body.data == b"\x89PNG\r\n\x1a\n\x00\xff"
-    assert (upload.outcome.status, upload.outcome.body.data, upload.outcome.cuts) == (204, b"", ())
-    assert (waiting.outcome, waiting.finish) == (None, None)
-
-
-def test_a_damaged_0_9_is_refused_with_its_exchange():
-    doc = json.loads((SAMPLES / OLD).read_text("utf-8"))
-    first, second, _, upload, _ = doc["exchanges"]
-    changes = [("kind", None), ("call", {"name": 5}), ("start", "x"), ("answer", {"value": {"$blob": "x"}})]
-    bad = [({"exchanges": [first, second | {key: value}]}, "exchange 2") for key, value in changes]
-    bodies = (5, {"base64": "%"}, {"hex": "00"})
-    calls = [{"method": "PUT", "url": "http://a/", "body": body} for body in bodies]
-    bad += [({"exchanges": [upload | {"call": call}]}, "exchange 1") for call in calls]
-    for change, place in [*bad, ({"test": 5}, "header")]:
-        with pytest.raises(SnapshotUnreadable) as caught:
-            codec.loads(json.dumps(doc | change), file="f")
-        assert caught.value.place == place
-
-
-def test_an_edited_0_9_is_known_and_resealed_as_1_0():
-    text = (SAMPLES / OLD).read_text("utf-8").replace("shipped", "lost")
-    assert not codec.loads(text, file="f").sealed
-    assert codec.edited(text, file="f") == ["the file"]
-    again = codec.loads(codec.reseal(text, "why", file="f"), file="f")
-    assert (again.version, again.sealed) == ("1.0", True)
-    assert again.run.exchanges[1].outcome == ToolReply({"status": "lost"})
 
 
 def test_the_sample_of_1_0_is_read_to_the_last_byte():

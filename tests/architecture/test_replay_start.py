@@ -36,7 +36,7 @@ FOREIGN = ("difflib", "jsonpath_ng", "rich", "syrupy", "tomllib", "yaml", "zipfi
 KNOWN = """
 clocks conftests errors hookspec
 codec codec.bodies codec.decode codec.dedup_reader codec.lines codec.parsing codec.seal_digest codec.streams
-codec.styles codec.v0_9 codec.v1 codec.values
+codec.styles codec.v1 codec.values
 core core.backends core.canonical_json core.content_coding core.divergence core.frames core.kit core.matching
 core.media core.model core.paths core.reading core.redaction core.release_order core.rules core.turns
 core.backends.backend core.backends.replay

@@ -143,9 +143,8 @@ CHANGED = {
     "no seal": (tree(integrity=None), ["the seal is gone"]),
     "gone": (json.dumps({k: v for k, v in DOC.items() if k != "integrity"}), ["the seal is gone"]),
     "another algorithm": (in_the_seal(alg="md5"), None),
-    "a form that is not there": (in_the_seal(form="agentreplay-c0"), None),
-    "an older form": (in_the_seal(form="agentreplay-c1"), ["header"]),
-    "an older format": (tree(schemaVersion="0.9"), None),
+    "another form": (in_the_seal(form="agentreplay-c1"), None),
+    "another format": (tree(schemaVersion="0.9"), None),
     "a newer minor": (tree(schemaVersion="1.1"), ["schemaVersion"]),
 }  # fmt: skip
 
@@ -286,15 +285,3 @@ def test_what_cannot_be_read_is_not_resealed():
     for text in ("", "{", TEXT[:-200], swapped('"schemaVersion": "1.0"', '"schemaVersion": "2.0"')):
         with pytest.raises(SnapshotError):
             codec.reseal(text, "why not", file="f")
-
-
-def test_the_first_form_is_read_and_what_is_resealed_has_the_newest():
-    text = (Path(__file__).parent / "samples" / "v1.0.snapshot.json").read_text("utf-8")
-    edited = text.replace("left the depot", "left the port")
-    assert codec.loads(text, file="f").sealed
-    assert codec.edited(edited, file="f") == ["exchange 3"]
-    again = codec.reseal(edited, "it is a port", file="f")
-    assert codec.loads(again, file="f").sealed
-    assert json.loads(again)["integrity"]["form"] == seal_digest.FORM
-    with pytest.raises(SnapshotUnreadable, match="twice"):
-        codec.loads(text.replace('"seed": 42', '"seed": 42, "seed": 42'), file="f")

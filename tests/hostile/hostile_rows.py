@@ -376,7 +376,7 @@ def schema(row: Row, folder: Path) -> None:
         refused(sealed({**stored(), "schemaVersion": json.loads(version)}) if version.strip() else "{}")
     refused(changed(lambda doc: doc.update(evil=1)), "no top-level key")
     codec.loads(changed(lambda doc: doc.update({"x-ours": 1})), file="f")
-    for seal in ({"alg": "none"}, {"alg": "md5", "form": "agentreplay-c1"}, [], "x"):
+    for seal in ({"alg": "none"}, {"alg": "md5", "form": "agentreplay-c2"}, [], "x"):
         refused(json.dumps({**stored(), "integrity": seal}))
 
 

@@ -559,15 +559,15 @@ def test_a_sync_call_that_never_ended_holds_its_thread_until_the_test_is_over(ou
 
 
 def test_install_twice_wraps_once_and_rests_outside_a_test():
-    def seams():
+    def patches():
         return [c._transport_for_url for m in (httpx, httpx2) for c in (m.Client, m.AsyncClient)]
 
     registry.install()
-    wrapped = seams()
+    wrapped = patches()
     registry.install()
     for library in (httpx, httpx2):
         http_httpx.patch(library)
-    assert wrapped == seams()
+    assert wrapped == patches()
     assert all(not hasattr(seam.__wrapped__, "__agentreplay__") for seam in wrapped)
     with httpx.Client() as client:
         assert client._transport_for_url(httpx.URL("http://a/")) is client._transport

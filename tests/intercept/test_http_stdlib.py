@@ -191,10 +191,10 @@ def test_a_head_has_no_body():
 
 
 def test_install_twice_wraps_once():
-    def seams():
+    def patches():
         return [vars(http.client.HTTPConnection)[name] for name in ("endheaders", "send", "getresponse")]
 
     registry.install()
-    kept = seams()
+    kept = patches()
     stdlib.patch(http.client)
-    assert seams() == kept
+    assert patches() == kept

@@ -207,7 +207,7 @@ def test_what_a_snapshot_states_is_todays_id_from_each_root(repo):
 
 
 def test_a_recording_and_what_it_recorded_mark_the_same_folder_as_the_project(repo):
-    """A snapshot of an earlier version that states the id from the outer root has its paths from there, too."""
+    """A snapshot that was recorded before the inner folder configured pytest has its paths from the outer root."""
     shop, store = repo / "packages" / "shop", Store(repo)
     path = store.path_of(repo / TEST.partition("::")[0], TEST)
     assert store.project_of(path, TEST, recording=True) == shop

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, cast
 from pytest_agentreplay.core.matching import NearMatches
 from pytest_agentreplay.core.matching.address import Authorities, authority
 from pytest_agentreplay.core.matching.wiring import PlaceholderMatch, Tokens
-from pytest_agentreplay.core.model import SELF, ToolCall
-from pytest_agentreplay.core.redaction.placeholders import has_header_digests
+from pytest_agentreplay.core.model import BY_CONTENT, SELF, ToolCall
 from pytest_agentreplay.core.release_order import Precedence, requests_served
 
 if TYPE_CHECKING:
@@ -58,8 +57,8 @@ class CallIndex:
         """Index `run` without restoring a single body."""
         self._kit = run.header.kit
         self._matching = matching
-        # A case that was made of another tool's trace has none.
-        matching.digests = has_header_digests(self._kit)
+        # A case that was made of another tool's trace has no receivers, digests of headers and placeholders in them.
+        self._is_recording = matching.digests = self._kit.get("arguments") == BY_CONTENT
         self.requests = requests_served(self._kit)
         outermost = [x for x in run.exchanges if x.parent is None]
         self.top = tuple(x for x in outermost if x.start not in self.requests)
@@ -71,7 +70,7 @@ class CallIndex:
         self.swapped: tuple[Exchange, str] | None = None
         self._exact = make_queues([((authority(x.call), matching.fingerprint(x.call)), x) for x in self._answerable])
         self._keyed: Queues | None = None
-        self._tokens = Tokens(matching.text, wired=matching.digests)
+        self._tokens = Tokens(matching.text, wired=self._is_recording)
         self._near: NearMatches | None = None
         self._placeholders: PlaceholderMatch | None = None
         self._continued: dict[str, str] = {}  # by lane now, the recorded lane of its last call
@@ -188,20 +187,13 @@ class CallIndex:
     def _is_fitting(self, recorded: ToolCall, call: ToolCall) -> bool:
         from pytest_agentreplay.core.serialize.fitting import fitted
 
-        same = fitted(recorded, call, receivers=self._has_receivers)
+        same = fitted(recorded, call, receivers=self._is_recording)
         alike = self._matching.key_alone(same) == self._matching.key_alone(recorded)
         return alike and not self._tokens.swapped(recorded, call)
 
     def _find_without_receiver(self, call: Call, lane: str) -> Exchange | None:
         """The first exchange that was recorded without the receiver, or the closure, that the call has."""
         return self._find_fitting(call, lane) if isinstance(call, ToolCall) and SELF in call.facts else None
-
-    @cached_property
-    def _has_receivers(self) -> bool:
-        """Whether the recording holds the receivers of its calls; a trace of another tool does not."""
-        from pytest_agentreplay.core.serialize.fitting import BY_CONTENT
-
-        return self._kit.get("arguments") == BY_CONTENT
 
     @cached_property
     def _tools(self) -> Queues:

@@ -347,8 +347,6 @@ class Redaction:
             "placeholders": dict(sorted(self._hits.items())),
             "places": dict(sorted(self._places.counts.items())),
         }
-        if self._is_declared is not None:
-            record["headers"] = "compared"
         named: dict[str, Mapping[str, Any]] = {
             "tags": self._placeholders.tags,
             "variables": self._placeholders.variables,

@@ -254,12 +254,6 @@ def tags_in(kit: Mapping[str, Json]) -> dict[str, str]:
     return {name: str(tag) for name, tag in _noted(kit, "tags").items()}
 
 
-def has_header_digests(kit: Mapping[str, Json]) -> bool:
-    """Return whether a recording holds digests of request headers and which credential each sent; no trace does."""
-    redactions = kit.get("redactions")
-    return isinstance(redactions, dict) and redactions.get("headers") == "compared"
-
-
 def variables_in(kit: Mapping[str, Json]) -> dict[str, str]:
     """The variables that a recording names for its placeholders."""
     return {name: str(variable) for name, variable in _noted(kit, "variables").items()}

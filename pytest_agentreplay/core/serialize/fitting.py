@@ -16,9 +16,6 @@ from pytest_agentreplay.core.model import SELF
 if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject, ToolCall
 
-BY_CONTENT = "content"
-"""The entry "arguments" of the kit of a run whose arguments were recorded by content."""
-
 CLOSURE = "types.SimpleNamespace"
 """The class that a receiver is written with where it is what the closure of a function holds."""
 

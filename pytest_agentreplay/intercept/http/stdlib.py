@@ -46,10 +46,10 @@ _under: WeakKeyDictionary[Any, PendingRequest] = WeakKeyDictionary()
 
 def patch(library: ModuleType) -> None:
     """Wrap the connection's way out and the response's beginning. Doing it twice does nothing."""
-    seams = _Patches(library)
+    patches = _Patches(library)
     wrap(library.HTTPResponse, "begin", begin)
     for name in ("endheaders", "send", "getresponse"):
-        wrap(library.HTTPConnection, name, getattr(seams, name))
+        wrap(library.HTTPConnection, name, getattr(patches, name))
 
 
 def begin(original: Seam) -> Seam:

@@ -73,7 +73,7 @@ def get_kind(code: CodeType) -> FunctionKind:
 
 
 def lead(function: FunctionType, handler: Callable[..., Any]) -> CodeType:
-    """Exchange the function's code for one that calls `meet(positional, keyword_only, star, stars)`.
+    """Exchange the function's code for one that calls `handler(positional, keyword_only, star, stars)`.
 
     The four are tuples of values in the order of the parameters, the extra positional arguments, and the extra keyword
     arguments. `handler` returns what the kind calls for: the result, an awaitable, a generator, an async generator.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.intercept.session.lanes import CallContext
 
-# What an item of a queue is labelled as: a recording of an earlier version has none, and replays by threads.
+# What an item of a queue is labelled as. Where none of a recording made calls, it replays by threads.
 ITEM = "queue.item"
 
 # The attribute of a queue that holds the strands of its items, by the item's `id`.

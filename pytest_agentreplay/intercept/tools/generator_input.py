@@ -45,7 +45,7 @@ class GeneratorInput:
     """What was sent into one replayed generator when it was recorded, to compare with what is sent now."""
 
     def __init__(self, intercepted: PendingCall, redactor: Redactor) -> None:
-        """Nothing is compared for a recording made before values sent were kept."""
+        """Nothing is compared for a reply that no generator gave: that of a trace, or one written by hand."""
         recorded = intercepted.exchange.outcome if intercepted.exchange is not None else None
         kept = recorded.sent if isinstance(recorded, ToolReply) else None
         self._recorded = None if kept is None else {x["after"]: x for x in kept if isinstance(x, dict)}

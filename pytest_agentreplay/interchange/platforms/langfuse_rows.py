@@ -28,7 +28,6 @@ _IN_BUCKETS = (
 )
 _HOLDERS = ("trace", "batch", "data", "body")
 _EVENTS = ("-create", "-update")
-_VALUES = ("input", "output", "metadata", "modelParameters", "usageDetails")
 
 
 def fits(rows: Iterable[Json]) -> bool:

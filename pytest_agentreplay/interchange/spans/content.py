@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Json, JsonObject
 
 REDACTED = "__REDACTED__"
-_OWN = frozenset({"text", "tool_call", "tool_call_response", "reasoning"})
 _ROLES = {"developer": "system", "model": "assistant", "human": "user", "ai": "assistant", "function": "tool"}
 
 
