@@ -74,8 +74,8 @@ def find_used(environ: Environ, root: Path, run: Iterable[Exchange], was_sent: C
         used = stored.get("token_uri", "https://oauth2.googleapis.com/token") in urls
         info = {key: stored[key] for key in KEPT if used and key in stored}
     # What a program prints is not in the file: it counts where AWS was asked.
-    asked = any(".amazonaws.com" in url for url in urls)
-    own = [row for row in parser.values() if was_sent(row.get("aws_access_key_id", "")) or (asked and PROCESS in row)]
+    is_aws = any(".amazonaws.com" in url for url in urls)
+    own = [row for row in parser.values() if was_sent(row.get("aws_access_key_id", "")) or (is_aws and PROCESS in row)]
     return {"aws": [row.name for row in own], "google": info} if own or info else {}
 
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -158,9 +159,10 @@ def test_what_waits_for_timers_is_proved_more_than_once(monkeypatch, replays, co
     results = [Proof(good, TIMED if good else "[AR-ARGS] another batch") for good in replays]
     made, rows = iter(results), []
     monkeypatch.setattr(proofs, "replay_recording", lambda *_: (next(made), None))
-    monkeypatch.setattr(proofs, "get_nodeid", lambda item: item)
+    monkeypatch.setattr(proofs, "get_nodeid", lambda item: item.name)
     prover = object.__new__(proofs.ProofPlanRunner)
+    prover.reads = {}
     prover.tests = {"test": {"outcome": "passed", "broken": []}}
     prover.write = lambda **row: rows.append(row)
-    prover.pytest_runtest_protocol("test", None)
+    prover.pytest_runtest_protocol(SimpleNamespace(name="test", iter_markers=list), None)
     assert (rows[-1]["proof"]["why"], len([*made]), len(results)) == (said, 0, count)

@@ -61,6 +61,7 @@ THREAD = "import threading, time\nthreading.Thread(target=time.sleep, args=(600,
 
 def furnish(project, tests):
     project.furnish(tests)
+    project.edit("agent.py", "reply.json()", "reply.raise_for_status().json()")  # so that errors are no crash of its own
     recorded(project)
     project.hits = project.server.hits
     return project
@@ -121,7 +122,7 @@ def test_fuzz_vacuity_and_lineup_blame_nobody_for_it(project):
     furnish(project, CACHE)
     for words, verdict in {
         ("fuzz", "--budget", "6"): "6 neighbours, 6 hold",
-        ("vacuity",): "turn 3 not noticed",
+        ("vacuity",): "VACUOUS",
         ("lineup", "--runs", "2"): "no layer is guilty",
     }.items():
         done = project.command(words[0], "test_shop.py::test_refund", *words[1:])
