@@ -61,7 +61,9 @@ THREAD = "import threading, time\nthreading.Thread(target=time.sleep, args=(600,
 
 def furnish(project, tests):
     project.furnish(tests)
-    project.edit("agent.py", "reply.json()", "reply.raise_for_status().json()")  # so that errors are no crash of its own
+    project.edit(
+        "agent.py", "reply.json()", "reply.raise_for_status().json()"
+    )  # so that errors are no crash of its own
     recorded(project)
     project.hits = project.server.hits
     return project
