@@ -21,6 +21,8 @@ def can_fork() -> bool:
 
 def run_in_fork(perform: Callable[[], Any]) -> tuple[Any, int]:
     """Return what `perform` returns, as JSON has it, None where its process dies; and how that ended."""
+    if sys.platform == "win32":
+        raise NotImplementedError
     sys.stdout.flush()
     sys.stderr.flush()
     reading, writing = os.pipe()
