@@ -63,14 +63,14 @@ def find_file(name: str, environ: Environ) -> Path:
     return Path(environ.get(name) or PLACES.get(name, os.devnull)).expanduser().absolute()
 
 
-def find_used(environ: Environ, root: Path, run: Iterable[Exchange], was_sent: Callable[[str], bool]) -> JsonObject:
-    """Return which credentials of files outside of the project `run` has sent, for `write_placeholders`."""
-    hidden, parser, info = hide_credential_files(environ, root), RawConfigParser(strict=False), {}
+def find_used(environ: Environ, run: Iterable[Exchange], was_sent: Callable[[str], bool]) -> JsonObject:
+    """Return which credentials of files `run` has sent, for `write_placeholders`: CI may lack their variables, too."""
+    parser, info = RawConfigParser(strict=False), {}
     urls = {getattr(x.call, "url", "") for x in run}
     file = Path(environ.get(GOOGLE) or find_file("CLOUDSDK_CONFIG", environ) / "application_default_credentials.json")
     with suppress(Error, OSError, ValueError, AttributeError):
-        parser.read([find_file(name, environ) for name in (AWS, "AWS_CONFIG_FILE") if name in hidden], "utf-8")
-        stored = json.loads(file.read_bytes()) if GOOGLE in hidden else {}
+        parser.read([find_file(name, environ) for name in (AWS, "AWS_CONFIG_FILE")], "utf-8")
+        stored = json.loads(file.read_bytes())
         used = stored.get("token_uri", "https://oauth2.googleapis.com/token") in urls
         info = {key: stored[key] for key in KEPT if used and key in stored}
     # What a program prints is not in the file: it counts where AWS was asked.

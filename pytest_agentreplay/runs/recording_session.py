@@ -297,7 +297,7 @@ class RecordingSession(RunSession):
             "redactions": self.redaction.record | redacted_by(self.settings.redacted),
             "environment": self.settings.environment(self.place.environ),
             "keys": [[*group] for group in key_variables(add_tokens(self.place.environ), self.redaction.was_sent)],
-            "credentials": find_used(self.place.environ, self.place.root, exchanges, self.redaction.was_sent),
+            "credentials": find_used(self.place.environ, exchanges, self.redaction.was_sent),
             "annotations": self.annotations,
             "gaps": list(gaps),
             "late": self.summary.late or None,
