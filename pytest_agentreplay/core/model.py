@@ -397,6 +397,24 @@ Outcome: TypeAlias = HttpReply | ToolReply | FramesReply | Failure
 
 
 @dataclass(frozen=True, slots=True)
+class RawOutcome:
+    """What came back, secrets included, of a call that a capture keeps in memory until its run has ended.
+
+    `Redactor.redact_outcome` makes an `Outcome` of `native`; an `Exchange` takes nothing else, so that mypy refuses to
+    store this.
+    """
+
+    native: Outcome = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RawValue:
+    """Any other value of a captured run that is not redacted yet: its input, its output, the text of its failure."""
+
+    native: Json = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Timing:
     """Nanoseconds since the run began: when the call was made, when its answer began, when it was complete."""
 

@@ -25,6 +25,8 @@ SEPARATE = {"intercept", "store", "interchange", "cases", "report", "demo"}
 JOINERS = {
     "redact": "redacts what exists: runs, snapshots, traces",
     "runs": "one test from its settings to its finding",
+    "capture": "one run of a service from its first call to its file",
+    "captured_runs": "captured runs from their store to their groups",
     "fuzz": "a run, its replay and what its agent did on neighbours of it",
     "cases_run": "one case from its file to its verdicts",
     "live": "live runs of tests and cases, and what they prove",

@@ -1,0 +1,1 @@
+"""Captured runs against the code of today: sampled, replayed, compared on two levels, grouped by cause."""
