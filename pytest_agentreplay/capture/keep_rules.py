@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_agentreplay.errors import SettingsError
@@ -21,7 +21,7 @@ Keep: TypeAlias = "str | float | Callable[[KeptRun], Any]"
 SWITCH, PLACE = "AGENTREPLAY_CAPTURE", "AGENTREPLAY_CAPTURE_TO"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class KeptRun:
     """An ended run, as a function that decides whether it is kept sees it. Do not change what it holds.
 
@@ -42,10 +42,10 @@ class KeptRun:
     failed: bool
     seconds: float
     calls: int
-    input: Json = field(repr=False)
-    output: Json = field(repr=False)
-    failure: Json = field(repr=False)
-    annotations: Json = field(repr=False)
+    input: Json
+    output: Json
+    failure: Json
+    annotations: Json
 
 
 @dataclass(frozen=True, slots=True)
