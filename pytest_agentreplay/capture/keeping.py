@@ -24,14 +24,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import clocks
+from pytest_agentreplay.capture import fail_open
 from pytest_agentreplay.capture.keep_rules import parse_keep, view
 from pytest_agentreplay.capture.sealing import Sealer
 from pytest_agentreplay.errors import AgentReplayError, Leak
 from pytest_agentreplay.store.run_store import RunStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_agentreplay.capture import fail_open
     from pytest_agentreplay.capture.ended_capture import EndedCapture
-    from pytest_agentreplay.capture.keep_rules import Keep
+from pytest_agentreplay.capture.keep_rules import Keep
 
 LOG = logging.getLogger("pytest_agentreplay.capture")
 
@@ -42,7 +46,7 @@ EXIT_SECONDS = 5.0
 """How long the end of the process may wait for what is due."""
 SHARE = 16
 """A rotation lists the store anew after each such part of its bytes: one for each file would take ever longer."""
-COUNTED = ("kept", "dropped", "too_large", "failed_to_write", "refused", "rotated", "faults")
+COUNTED = ("kept", "dropped", "too_large", "failed_to_write", "refused", "rotated")
 CROWDED = "runs are due faster than they are written, and the oldest of them are lost; keep a rate of them"
 
 
@@ -282,6 +286,8 @@ class Keeper:
                 self._note_fault("faults", error)
 
     def _count(self, name: str, more: int = 1) -> None:
+        if name == "faults":  # of the whole capture
+            fail_open.count(name)
         with self._changed:
             self._counts[name] += more
 
@@ -306,13 +312,18 @@ _open: weakref.WeakSet[Keeper] = weakref.WeakSet()
 @functools.cache
 def _watch_exit() -> None:
     """Have what is due written at the end of the process, whoever ends it, without a handler of a signal."""
-    atexit.register(lambda: [keeper.close(EXIT_SECONDS) for keeper in [*_open]])
+    atexit.register(_end_all, Keeper.close)
     # An object store looks up its host in a thread of an executor, and none takes work by the time of atexit. So what
     # is due is written before executors end, and they end in the reverse order of these lines:
     # https://github.com/python/cpython/blob/v3.13.0/Lib/concurrent/futures/thread.py#L37
     importlib.import_module("concurrent.futures.thread")
     with suppress(AttributeError, RuntimeError):
-        threading._register_atexit(lambda: [keeper.flush(EXIT_SECONDS) for keeper in [*_open]])  # type: ignore[attr-defined]
+        threading._register_atexit(_end_all, Keeper.flush)  # type: ignore[attr-defined]
+
+
+def _end_all(end: Callable[[Keeper, float], None]) -> None:
+    for keeper in [*_open]:
+        end(keeper, EXIT_SECONDS)
 
 
 def _watch_worker_exit(keeper: Keeper) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -120,6 +120,8 @@ class FolderFiles:
     """A store in a folder."""
 
     root: Path
+    _swept: set[Path] = field(default_factory=set)
+    """The folders from which this process has removed what killed ones have left: it lists each of them only once."""
 
     def locate(self, place: str) -> str:
         """Return the path of a place in the store."""
@@ -170,6 +172,9 @@ class FolderFiles:
     def write(self, place: str, data: bytes) -> bool:
         """Write a file that is not there yet; False where one is. Raises CannotWrite."""
         path = self.root / place
+        if path.parent not in self._swept:
+            self._swept.add(path.parent)
+            files.sweep(path.parent)
         try:
             files.refuse_links(path, self.root)
         except SnapshotError as error:
