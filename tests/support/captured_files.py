@@ -1,0 +1,57 @@
+"""Captures in the process of a test that write real files, and what the files say."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from pytest_agentreplay import capture
+from pytest_agentreplay.store.reading import load
+
+
+class Captured(NamedTuple):
+    """One file: its folder, what the kit says, the calls by URL path or name."""
+
+    name: str
+    kit: dict
+    outcome: dict
+    calls: list[str]
+
+    @property
+    def arguments(self):
+        """The arguments of the input."""
+        return self.kit["input"]["arguments"]
+
+    @property
+    def cold(self):
+        """Why it cannot be replayed."""
+        return self.kit["capture"].get("cold", "")
+
+
+def read_store(folder):
+    """Return what the files of a store say, in the order in which their runs began."""
+    runs = [load(file).run for file in folder.glob("*/*/*.run.json")]
+    runs.sort(key=lambda run: run.header.clock)
+    return [
+        Captured(run.header.kit["capture"]["name"], run.header.kit, run.header.outcome, _calls(run)) for run in runs
+    ]
+
+
+def _calls(run):
+    calls = [exchange.call for exchange in run.exchanges]
+    return [getattr(call, "name", "") or "/" + call.url.split("/", 3)[-1] for call in calls]
+
+
+@contextmanager
+def capturing(folder, keep="all", **options):
+    """A block that is captured into `folder`; yields a function that ends it and returns what was kept."""
+
+    def finish():
+        capture.stop()
+        return read_store(folder)
+
+    capture.start(str(folder), keep=keep, **options)
+    try:
+        yield finish
+    finally:
+        capture.stop()
