@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from pytest_agentreplay import capture
+from pytest_agentreplay import capture, clocks
 from pytest_agentreplay.store.reading import load
 
 
 class Captured(NamedTuple):
-    """One file: its folder, what the kit says, the calls by URL path or name."""
+    """One file: its folder, what the kit says, the calls by URL path or name, what models were asked."""
 
     name: str
     kit: dict
     outcome: dict
     calls: list[str]
+    asked: list[str]
 
     @property
     def arguments(self):
@@ -33,7 +35,8 @@ def read_store(folder):
     runs = [load(file).run for file in folder.glob("*/*/*.run.json")]
     runs.sort(key=lambda run: run.header.clock)
     return [
-        Captured(run.header.kit["capture"]["name"], run.header.kit, run.header.outcome, _calls(run)) for run in runs
+        Captured(run.header.kit["capture"]["name"], run.header.kit, run.header.outcome, _calls(run), _asked(run))
+        for run in runs
     ]
 
 
@@ -42,11 +45,20 @@ def _calls(run):
     return [getattr(call, "name", "") or "/" + call.url.split("/", 3)[-1] for call in calls]
 
 
+def _asked(run):
+    """The last message of each request to a model, in order."""
+    bodies = [json.loads(exchange.call.body.data) for exchange in run.exchanges if hasattr(exchange.call, "body")]
+    return [body["messages"][-1]["content"] for body in bodies if "messages" in body]
+
+
 @contextmanager
 def capturing(folder, keep="all", **options):
-    """A block that is captured into `folder`; yields a function that ends it and returns what was kept."""
+    """A block that is captured into `folder`; yields a function that waits for `runs`, ends it and returns what was kept."""
 
-    def finish():
+    def finish(runs=0):
+        deadline = clocks.monotonic() + 10
+        while capture.stats()["captured"] < runs and clocks.monotonic() < deadline:
+            clocks.sleep(0.01)
         capture.stop()
         return read_store(folder)
 
