@@ -177,13 +177,13 @@ class CapturedRun:
             else:
                 self._annotations |= {name: self._freeze(value).native for name, value in facts.items()}
 
-    def failed(self, reason: str) -> None:
-        """Say that the run has failed, where it raises nothing."""
+    def failed(self, reason: str, *, kind: str = "failed") -> None:
+        """Say that the run has failed, where it raises nothing; `kind` is the type of the failure."""
         with fail_open.never_raising():
             if self._outer is not None:
-                self._outer.failed(reason)
+                self._outer.failed(reason, kind=kind)
             else:
-                self._failure = {"type": "failed", "message": str(reason).strip().partition("\n")[0]}
+                self._failure = {"type": kind, "message": str(reason).strip().partition("\n")[0]}
 
     def output(self, value: Any) -> None:
         """Note what the run gives."""
