@@ -398,12 +398,11 @@ def graded(run: Run, *, sealed: bool) -> tuple[Grade, list[str]]:
 
 def explain_capture(run: Run) -> Iterator[str]:
     """Why a run that was captured outside a test is pinned less than a recorded one."""
-    kit = run.header.kit
-    sites = [ids for lane in table(kit, "uuids").values() if isinstance(lane, dict) for ids in lane.values()]
+    drawn = table(run.header.kit, "uuids")
+    served = sum(len(texts(ids)) for sites in drawn.values() if isinstance(sites, dict) for ids in sites.values())
+    dropped = f", {drawn['dropped']} more are not kept" if "dropped" in drawn else ""
     yield "the clock was real: a replay shows when the next call began"
-    served = f"{plural(sum(len(texts(ids)) for ids in sites), 'id')} of uuid served by call site"
-    dropped = table(kit, "uuids").get("dropped")
-    yield f"ids were real: {served}" + (f", {dropped} more not kept" if dropped else "")
+    yield f"ids were real: {plural(served, 'id')} of uuid served by call site{dropped}"
     yield "times and ids that differ are taken as equal if they are new in the run"
     if len({x.lane for x in top_level(run)}) > 1:
         yield "the order of answers was observed, not held"
