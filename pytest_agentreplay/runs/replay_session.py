@@ -97,11 +97,12 @@ class ReplaySession(OfflineSession):
 
     def _pin_as_captured(self, recorded: Run, matching: Matching) -> None:
         """Have a run whose clock and ids were real see the recorded ones, as far as they are known."""
+        from pytest_agentreplay.core.kit import list_draws
         from pytest_agentreplay.core.matching.new_values import NewValues
 
         self.new_values = NewValues(recorded, matching, READER)
         self.replayer.accept_new_values(self.new_values)
-        self.chance.serve_ids(table(recorded.header.kit, "uuids"))
+        self.chance.serve_ids(list_draws(recorded.header.kit))
         self.steps.follow(recorded.exchanges)
 
     def open(self) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.diagnose.progress import list_spoken_texts
 from pytest_agentreplay.core.diagnose.sections import compare_calls, is_setting
-from pytest_agentreplay.core.kit import table, texts
+from pytest_agentreplay.core.kit import list_draws, table
 from pytest_agentreplay.core.matching.address import content
 from pytest_agentreplay.core.matching.wiring import read_text
 from pytest_agentreplay.core.model import HttpReply
@@ -108,12 +108,7 @@ class NewValues:
         self._exchanges, self._matching, self._reader = run.exchanges, matching, reader
         self._spoken = {0: fold_ids(canonical(kit.get("input")))}
         self._masked: dict[int, tuple[str, list[NewValue]]] = {}
-        self._sites = {
-            identity: (lane, site)
-            for lane, sites in table(kit, "uuids").items()
-            for site, ids in (sites.items() if isinstance(sites, dict) else ())
-            for identity in texts(ids)
-        }
+        self._sites = {drawn: (lane, site) for lane, site, ids in list_draws(kit) for drawn in ids}
         self._learned: set[int] = set()
         self._pairs: set[tuple[str, str]] = set()
 

@@ -233,7 +233,7 @@ class ClockAndSeeds:
     def step(self, at: int, lane: str, count: int) -> None:
         """The `count`-th call of `lane` was done, `at` nanoseconds after the run began."""
         self.at = at
-        self.clock.step(self._find_next(lane, at))
+        self.clock.step(self._find_next(lane, at) if self._begins else at)
         self.chance.step(lane, count)
 
 
