@@ -385,10 +385,34 @@ def graded(run: Run, *, sealed: bool) -> tuple[Grade, list[str]]:
         for one in entries(kit, "uncompared")
     ]
     reasons += [f"no boundary took {gap}" for gap in entries(kit, "gaps") if isinstance(gap, str)]
-    if clock.get("mode") != "stepped":
+    if "capture" in kit:
+        reasons += explain_capture(run)
+    elif clock.get("mode") != "stepped":
         reasons.append("the clock was real: a time in a prompt differs" if clock else "it says nothing of the clock")
     elif clock.get("ran_on"):
         reasons.append("the clock ran on: the agent waited on wall time, which is as long as it takes")
     if racy := table(kit, "order").get("racy"):
         reasons.append(f"two threads had their answers within a millisecond ({racy} x): which came first was chance")
     return (Grade.B if reasons else Grade.A), reasons
+
+
+def explain_capture(run: Run) -> Iterator[str]:
+    """Why a run that was captured outside a test is pinned less than a recorded one."""
+    served = sum(len(ids) for *_, ids in list_draws(run.header.kit))
+    dropped = table(run.header.kit, "uuids").get("dropped")
+    ids = plural(served, "id") + (f" ({dropped} more not kept)" if dropped else "")
+    yield "the clock was real: a replay shows when the next call began"
+    yield f"random numbers and ids were real: {ids} of uuid served by call site"
+    yield "times and ids that differ are taken as equal if they are new in the run"
+    if len({x.lane for x in top_level(run)}) > 1:
+        yield "the order of answers was observed, not held"
+
+
+def list_draws(kit: JsonObject) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield the ids that a captured run drew from `uuid`, as hex digits, with the lane and the call site."""
+    for lane, sites in table(kit, "uuids").items():
+        for site, ids in sites.items() if isinstance(sites, dict) else ():
+            yield lane, site, [identity for identity in texts(ids) if _HEX.fullmatch(identity)]
+
+
+_HEX = re.compile("[0-9a-f]{32}")
