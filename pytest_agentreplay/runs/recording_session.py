@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.codec.v1 import bodies_of
 from pytest_agentreplay.core.backends.backend import RecordBackend
 from pytest_agentreplay.core.matching.wiring import without_lone
-from pytest_agentreplay.core.model import BY_CONTENT, Header, Run
+from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.core.outage import outage
-from pytest_agentreplay.core.redaction.secret_names import key_variables
-from pytest_agentreplay.core.release_order import ReleaseSchedule, above, late_lanes, untangled
+from pytest_agentreplay.core.release_order import ReleaseSchedule, above, late_lanes, order_between_lanes, untangled
 from pytest_agentreplay.core.renumber import thinned
 from pytest_agentreplay.core.turns import top_level
 from pytest_agentreplay.dialects import READER
@@ -34,18 +33,16 @@ from pytest_agentreplay.intercept.ordering.virtual_time import Pacing
 from pytest_agentreplay.intercept.session.courses import Courses
 from pytest_agentreplay.intercept.session.hosts import is_model_host
 from pytest_agentreplay.redact.final_scan import checked, next_step, rest
-from pytest_agentreplay.redact.redaction_factory import redacted_by
 from pytest_agentreplay.redact.residual import cut
 from pytest_agentreplay.report import other_findings
 from pytest_agentreplay.report.summary import RecordingSummary, UncomparedArgument, UnfrozenTool, restore_plain
 from pytest_agentreplay.runs import replay_kit
-from pytest_agentreplay.runs.credential_files import add_tokens, find_used
 from pytest_agentreplay.runs.run_session import EndedRun, RunSession
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.model import Exchange, JsonObject
@@ -279,8 +276,8 @@ class RecordingSession(RunSession):
             uncompared=tuple(restore_plain(UncomparedArgument, gap) for gap in uncompared),
             own_imports=(*imported,),
         )
-        details: JsonObject = replay_kit.describe_surroundings(self.place.root) | {
-            "models": replay_kit.describe_models(exchanges),
+        root, environ, policy = self.place.root, self.place.environ, self.settings.redacted
+        details = replay_kit.describe_run(root, exchanges, self.redaction, policy, environ) | {
             "body": now(self._body),
             "order": order,
             "clock": {"mode": self.settings.clock, "ran_on": self.clock.ran_on},
@@ -292,12 +289,9 @@ class RecordingSession(RunSession):
             "served": {str(now(start)): now(request) for start, request in self.children.served.items()},
             "trace": dict(observed.trace),
             "starts": lanes.started.kept(recorded),
-            "after": order_between_lanes(exchanges, self.courses, now),
+            "after": order_between_lanes(exchanges, self.courses.after, now),
             "lanes": dict(late_lanes(top_level(Run(self.header, exchanges)), begun)),
-            "redactions": self.redaction.record | redacted_by(self.settings.redacted),
-            "environment": self.settings.environment(self.place.environ),
-            "keys": [[*group] for group in key_variables(add_tokens(self.place.environ), self.redaction.was_sent)],
-            "credentials": find_used(self.place.environ, exchanges, self.redaction.was_sent),
+            "environment": self.settings.environment(environ),
             "annotations": self.annotations,
             "gaps": list(gaps),
             "late": self.summary.late or None,
@@ -307,27 +301,11 @@ class RecordingSession(RunSession):
             "signatures": self.tools.describe_signatures(),
             "functions": {name: paths.get(name, "") for name in sorted(tools.functions)},
             "importing": [*imported],
-            "arguments": BY_CONTENT,
             "uncompared": list(uncompared),
         }
         details |= self.details
         kept: JsonObject = {name: value for name, value in details.items() if value not in ([], {}, None)}
         return Run(replace(self.header, outcome=ended.outcome(), kit=kept), exchanges)
-
-
-def order_between_lanes(exchanges: Iterable[Exchange], courses: Courses, now: Callable[[int], int]) -> JsonObject:
-    """Return, by the `start` of a call, the calls of other lanes that it was made after by the program's own doing.
-
-    What a lane's own order says, or that of the lanes above it, is left out.
-    """
-    top = {x.start: x for x in exchanges if x.parent is None}
-    kept: JsonObject = {}
-    for start, before in courses.after.items():
-        if (x := top.get(now(start))) is not None:
-            earlier = [top[now(other)] for other in before if now(other) in top]
-            if others := [y.start for y in earlier if y.lane not in {x.lane, *above(x.lane)}]:
-                kept[str(x.start)] = [*others]
-    return kept
 
 
 def describe_order(exchanges: Iterable[Exchange], children: tuple[str, ...], order: Holding) -> JsonObject:
