@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.capture import fail_open
 from pytest_agentreplay.intercept.environment import randomness
 from pytest_agentreplay.intercept.session import lanes
 
@@ -21,22 +22,21 @@ DROPPED = "dropped"
 
 def start() -> None:
     """Note draws from here on."""
-    randomness.redirect_ids()
-    randomness.note_ids(_note)
+    randomness.watch_ids(note_id, fail_open.note_fault)
 
 
 def stop() -> None:
-    """Leave the functions of `uuid` as `start` found them."""
-    randomness.note_ids(None)
-    randomness.restore_ids()
+    """Leave the functions of `uuid` as `start` found them. A second call does nothing."""
+    randomness.stop_watching_ids()
 
 
-def _note(name: str, drawn: uuid.UUID) -> None:
+def note_id(name: str, drawn: uuid.UUID) -> None:
+    """Note an id that the function `name` of `uuid` has given to the run that runs here, if any."""
     call_context = lanes.CALL_CONTEXT.get()
     draws = None if call_context is None else getattr(call_context.interception, "draws", None)
     if call_context is None or draws is None or (lane := randomness.find_drawing_lane(call_context)) is None:
         return
-    if DROPPED in draws or sum(len(ids) for sites in draws.values() for ids in sites.values()) >= MOST:
+    if DROPPED in draws or sum(len(ids) for sites in [*draws.values()] for ids in [*sites.values()]) >= MOST:
         draws[DROPPED] = draws.get(DROPPED, 0) + 1
         return
     draws.setdefault(lane, {}).setdefault(randomness.find_call_site(name), []).append(drawn.hex)

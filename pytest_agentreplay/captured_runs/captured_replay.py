@@ -22,7 +22,7 @@ from pytest_agentreplay.core.clusters import mask
 from pytest_agentreplay.core.diff import diff
 from pytest_agentreplay.core.divergence import Difference, Divergence, Kind
 from pytest_agentreplay.core.kit import table, text_of
-from pytest_agentreplay.core.model import ToolCall, ToolReply
+from pytest_agentreplay.core.model import RawValue
 from pytest_agentreplay.core.redaction.policy import Policy
 from pytest_agentreplay.core.redaction.policy import joined as join_policies
 from pytest_agentreplay.core.serialize.arguments import freeze_arguments
@@ -260,7 +260,7 @@ class CapturedReplay(InProcessRun):
             content = copied(output)
         except (NotPlain, RecursionError):  # as `capture` keeps what is not JSON
             content = freeze_arguments({"output": output})["output"]
-        now = self.redaction.redact_outcome(ToolCall("output"), ToolReply(content)).value
+        now = self.redaction.redact_value(RawValue(content))
         differences = diff(kit["output"], now)
         if differences and not self.backend.is_renewed(kit["output"], now):
             yield make_end_change(f"answer otherwise ({differences[0].path})", differences)

@@ -45,7 +45,7 @@ def answer(question, customer):
 
 CAPTURING = """
 import sys
-from tests.captured_runs import recorder as capture
+from pytest_agentreplay import capture
 import shop
 
 def work(number):
@@ -94,7 +94,7 @@ class Store:
     def capture(self, number):
         self.project.write(shop=SHOP, capturing=CAPTURING)
         self.project.put(self.project.root / "pytest.ini", INI)
-        done = self.project.child("capturing", number, PYTHONPATH=f"{self.project.root}:{REPOSITORY}")
+        done = self.project.child("capturing", number)
         assert done.returncode == 0, done.stderr
         return self
 
@@ -117,9 +117,6 @@ class Store:
     @property
     def files(self):
         return sorted((self.project.root / "runs").rglob("*.run.json"))
-
-
-REPOSITORY = __file__.rpartition("tests")[0]
 
 
 @pytest.fixture(scope="module")

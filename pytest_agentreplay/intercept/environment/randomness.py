@@ -227,7 +227,8 @@ def find_call_site(name: str) -> str:
     return site if name == "uuid4" else f"{site} {name}"
 
 
-_note: Callable[[str, uuid.UUID], None] | None = None
+# What sees each id that no seeded run draws, with the function of `uuid`, and what is told of its faults.
+_watch: tuple[Callable[[str, uuid.UUID], None], Callable[[Exception], None]] | None = None
 _users = 0
 _codes: dict[FunctionType, CodeType] = {}
 
@@ -252,19 +253,32 @@ def restore_ids() -> None:
         function.__code__ = code
 
 
-def note_ids(note: Callable[[str, uuid.UUID], None] | None) -> None:
-    """Show `note` each id that no seeded run draws, with the function of `uuid`; None: no more."""
-    global _note  # noqa: PLW0603  as in redirect_ids
-    _note = note
+def watch_ids(note: Callable[[str, uuid.UUID], None], report: Callable[[Exception], None]) -> None:
+    """Show `note` each id that no seeded run draws, with the function of `uuid`; `report` gets what that raises."""
+    global _watch  # noqa: PLW0603  as in redirect_ids
+    redirect_ids()
+    _watch = note, report
+
+
+def stop_watching_ids() -> None:
+    """Undo `watch_ids`; a second call does nothing."""
+    global _watch  # noqa: PLW0603  as in redirect_ids
+    if _watch is not None:
+        _watch = None
+        restore_ids()
 
 
 def draw_id(name: str, node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
     """What a function of `uuid` gives here."""
-    if (source := find_source()) is not None:
+    if _active is not None and (source := find_source()) is not None:
         return source[0].take_recorded(source[1], name) or source[0].draw(name, source[1], node, clock_seq)
     drawn: uuid.UUID = ORIGINALS[name](node, clock_seq) if name in TIMED else ORIGINALS[name]()
-    if _note is not None:
-        _note(name, drawn)
+    if _watch is not None:
+        note, report = _watch
+        try:
+            note(name, drawn)
+        except Exception as error:
+            report(error)
     return drawn
 
 
