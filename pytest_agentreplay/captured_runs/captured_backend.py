@@ -22,7 +22,7 @@ from pytest_agentreplay.core.matching.new_values import NewValues
 from pytest_agentreplay.core.model import Exchange, FrameCall, ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable
 
     from pytest_agentreplay.core.backends.backend import Moment
     from pytest_agentreplay.core.diagnose.progress import ReplayProgress
@@ -40,17 +40,12 @@ class CapturedBackend(ReplayBackend):
         renewed: How many values of the answer are new in both runs.
     """
 
-    def __init__(self, run: Run, matching: Matching, reader: Reader, other_ids: Collection[str]) -> None:
-        """Index `run`; `other_ids` are those of other runs of the same entry, which are new in none."""
+    def __init__(self, run: Run, matching: Matching, reader: Reader) -> None:
+        """Index `run`."""
         super().__init__(run, matching, reader, ReplayPolicy(any_order=True))
-        self._other_ids = other_ids
         self.changed: set[int] = set()
         self.asked: Divergence | None = None
         self.renewed = 0
-
-    def expect_new_values(self, other_ids: Collection[str] = (), began: float | None = None) -> None:
-        """Set what tells new values of a captured run."""
-        super().expect_new_values(other_ids or self._other_ids, began)
 
     def is_renewed(self, recorded: Json, now: Json) -> bool:
         """Return whether an answer differs from the recorded one in values alone that are new in both runs."""
@@ -58,7 +53,7 @@ class CapturedBackend(ReplayBackend):
         answer = Exchange(ToolCall("answer", {"answer": recorded}), None, last, None)
         run = replace(self.run, exchanges=(*self.run.exchanges, answer))
         began = self._index.began
-        values = NewValues(run, self._matching, self._reader, self._other_ids, began)
+        values = NewValues(run, self._matching, self._reader, self._index.other_ids, began)
         since = 0 if began is None else int((clocks.wall() - began) * 1e9)
         found = values.find(ToolCall("answer", {"answer": now}), {answer.lane}, self.served, since)
         self.renewed = sum(values.taken.values()) if found is answer else 0

@@ -112,7 +112,8 @@ def replay_captured(
         return CapturedResult(refused=refused)
     marks = find_places(root) if settings.places else {}
     place = Location(run.header.test, file, root, marks, environ, redactors)
-    session = CapturedReplay(place, settings, run, other_ids)
+    session = CapturedReplay(place, settings, run)
+    session.backend.expect_new_values(other_ids=other_ids)
     session.open()
     try:
         if refused := session.find_undeclared():
@@ -159,9 +160,8 @@ async def list_items(generator: AsyncGenerator[Any]) -> list[Any]:
 class CapturedReplay(InProcessRun):
     """One run of the code of today, answered from a captured one."""
 
-    def __init__(self, place: Location, settings: Settings, run: Run, other_ids: Collection[str]) -> None:
+    def __init__(self, place: Location, settings: Settings, run: Run) -> None:
         """`settings` are those of the session; what the service has redacted is redacted here too."""
-        self._other_ids = other_ids
         case = Case(file=place.test, folder=place.snapshot.parent, id=place.test)
         redacted = table(run.header.kit, "redactions")
         words = Policy(pii=redacted.get("pii") is True, strict=redacted.get("strict") is True)
@@ -170,7 +170,7 @@ class CapturedReplay(InProcessRun):
 
     def make_backend(self, recorded: Run, matching: Matching) -> ReplayBackend:
         """Return the backend that answers a changed call too."""
-        self.backend = CapturedBackend(recorded, matching, READER, self._other_ids)
+        self.backend = CapturedBackend(recorded, matching, READER)
         self.casting = self.backend  # type: ignore[assignment]  # of a case's backend only what any replay has is asked
         return self.backend
 

@@ -1,16 +1,12 @@
 """`pytest --agentreplay-runs=STORE`: an item for each captured run, what it says of a changed agent, in groups."""
 
-import json
-import re
-
 import pytest
 
-from pytest_agentreplay import codec
-from tests.captured_runs.conftest import INI
-from tests.support.exhaustive import rare
-
 SAME = "12 runs: 12 same"
-ARGUMENT = ('call(name, arguments):\n', 'call(name, arguments):\n    arguments = {k: 19.5 if v == 18.5 else v for k, v in arguments.items()}\n')
+ARGUMENT = (
+    "call(name, arguments):\n",
+    "call(name, arguments):\n    arguments = {k: 19.5 if v == 18.5 else v for k, v in arguments.items()}\n",
+)
 
 
 def test_unchanged_code_is_green_and_a_failure_that_recurs_is_the_same(store):
@@ -30,12 +26,20 @@ def test_a_prompt_is_a_request_which_fails_only_when_strict(store):
     ("old", "new", "group"),
     [
         (*ARGUMENT, "6 same, 6 differ in refund $.amount"),
-        ("return TOOLS[name]", 'return {"refunded": 18.5} if name == "refund" else TOOLS[name]', "6 same, 6 no longer call refund"),
+        (
+            "return TOOLS[name]",
+            'return {"refunded": 18.5} if name == "refund" else TOOLS[name]',
+            "6 same, 6 no longer call refund",
+        ),
         ('"answer": reply["content"]', '"answer": reply["content"].upper()', "1 same, 11 answer otherwise ($.answer)"),
         ('if customer == "unknown"', 'if customer == "c-3"', "10 same, 1 no longer raises KeyError, 1 raises KeyError"),
         ("raise KeyError(customer)", 'raise KeyError("nobody")', "11 same, 1 raises KeyError with another message"),
-        ("return TOOLS[name]", 'name == "refund" and TOOLS["mail"]("owner", "first"); return TOOLS[name]', "6 same, 3 call mail before refund, 3 call mail once more"),
-        ('"refund": refund}', '"refund": refund}\nCLIENT.get("http://127.0.0.1:9/config")' , "9 same"),
+        (
+            "return TOOLS[name]",
+            'name == "refund" and TOOLS["mail"]("owner", "first"); return TOOLS[name]',
+            "6 same, 3 call mail before refund, 3 call mail once more",
+        ),
+        ('"refund": refund}', '"refund": refund}\nCLIENT.get("http://127.0.0.1:9/config")', "9 same"),
     ],
 )
 def test_an_effect_that_differs_fails_its_item_and_names_its_group(store, old, new, group):
