@@ -17,7 +17,7 @@ from pytest_agentreplay import clocks, codec
 from pytest_agentreplay.cases.case import FILE, FOLDER, RUN
 from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.kit import graded, list_unfrozen
+from pytest_agentreplay.core.kit import graded, list_unfrozen, table
 from pytest_agentreplay.core.live.budget import NANO, PricedReader
 from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.core.turns import tool_of, turns
@@ -33,11 +33,11 @@ from pytest_agentreplay.store.display_path import format_path
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pytest_agentreplay.core.model import Exchange, Json, Run
+    from pytest_agentreplay.core.model import Exchange, Header, Json, Run
 
 BILLED = frozenset({"model", "embeddings", "rerank"})
 """The kinds of calls that a provider bills by tokens."""
-KINDS = ("snapshot", "pending", "case")
+KINDS = ("snapshot", "pending", "run", "case")
 PRICES = "agentreplay_prices"
 
 
@@ -63,7 +63,7 @@ def sum_uses(model: str, uses: Iterable[ModelUse]) -> ModelUse:
 class Entry:
     """One snapshot, pending run or case, as lists show it.
 
-    `path` is the file; of a case its case.yaml. `kind` is "snapshot", "pending" or "case". `name` is the id of the test
+    `path` is the file; of a case its case.yaml. `kind` is "snapshot", "pending", "run" (captured) or "case". `name` is the id of the test
     from the root of the project, or the id of the case. `test` is the id of the test that the file states, `state` what
     a case expects ("reproduces", "fixed", "cold"; "" for others), `outcome` how the recorded test ended. `calls` counts
     all calls, those inside of tools too. `seconds` is how long the run took, `recorded` when, in ISO 8601. `grade` is
@@ -124,7 +124,8 @@ def list_recorded(root: Path, paths: Sequence[Path] = ()) -> Iterator[tuple[Path
             if file.name == FILE or (file.name == RUN and files.exists(case)):
                 recorded[case] = "case"
             else:
-                recorded[file] = "pending" if layout.home_path(file) else "snapshot"
+                kind = "run" if file.name.endswith(layout.RUN_SUFFIX) else "snapshot"
+                recorded[file] = "pending" if layout.home_path(file) else kind
         for pending in list_pending(root):
             if any(place.is_relative_to(path) for place in (pending, layout.home_path(pending) or pending)):
                 recorded[pending] = "pending"
@@ -135,7 +136,7 @@ def walk_recorded(folder: Path, root: Path) -> Iterator[Path]:
     """Yield the snapshots and cases below `folder`, without those in folders that pytest does not enter either."""
     for here, names in snapshots.walk(folder):
         for file in (here / name for name in names):
-            if file.name.endswith(layout.SUFFIX) or (file.name == FILE and is_our_case(file, root)):
+            if file.name.endswith(layout.RECORDED) or (file.name == FILE and is_our_case(file, root)):
                 yield file
 
 
@@ -184,9 +185,9 @@ def describe_run(entry: Entry, run: Run, root: Path, reader: PricedReader, *, se
     home = layout.home_path(entry.path) or entry.path
     return replace(
         entry,
-        name=entry.name if entry.kind == "case" else projects.todays_id(root, home, test),
+        name=entry.name if entry.kind in {"case", "run"} else projects.todays_id(root, home, test),
         test=test,
-        outcome=str(run.header.outcome.get("status", "")),
+        outcome=describe_outcome(run.header),
         turns=sum(turn.model is not None for turn in turns(run, READER)),
         calls=len(run.exchanges),
         models=tuple(uses),
@@ -201,6 +202,12 @@ def describe_run(entry: Entry, run: Run, root: Path, reader: PricedReader, *, se
         tools=tuple(tools.items()),
         content=digest_calls(run.exchanges),
     )
+
+
+def describe_outcome(header: Header) -> str:
+    """Return how a run ended; of a captured one also why it was kept."""
+    status, reason = str(header.outcome.get("status", "")), str(table(header.kit, "capture").get("reason", ""))
+    return status if reason in {"", status} else f"{status}; {reason}"
 
 
 def read_use(x: Exchange, reader: PricedReader) -> ModelUse | None:

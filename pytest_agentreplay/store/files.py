@@ -565,7 +565,7 @@ def names_in(folder: Path, *, strict: bool = False) -> list[str]:
         return []
 
 
-def below(folder: Path, ending: str, *, strict: bool = False) -> list[Path]:
+def below(folder: Path, ending: str | tuple[str, ...], *, strict: bool = False) -> list[Path]:
     """The files at any depth below `folder` whose names end in `ending`, sorted; none that is still being written.
 
     Links to folders are not followed. What cannot be read is left out, or, where it is `strict`, raises
