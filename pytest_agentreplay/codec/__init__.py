@@ -6,11 +6,14 @@ for those who rename tests. Nothing here opens a file: `file` is only the name t
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.codec import parsing, seal_digest, v1
+from pytest_agentreplay.codec.styles import BlobReader
+from pytest_agentreplay.codec.values import reveal
 from pytest_agentreplay.errors import SnapshotEdited, SnapshotTooNew, SnapshotUnreadable
 
 if TYPE_CHECKING:
@@ -18,9 +21,14 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import JsonObject, Run
 
-__all__ = ["Snapshot", "dumps", "edited", "identity", "loads", "reseal", "restated"]
+__all__ = ["Snapshot", "dumps", "edited", "identity", "loads", "read_head", "reseal", "restated"]
+
+HEAD = 2048
+"""So many bytes of a file hold what a list of captured runs shows of it, and what a choice among them reads."""
 
 _VERSION = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})", re.ASCII)
+_KEY = re.compile(r'\s*[{,]?\s*"(\w+)"\s*:\s*')
+_scan = json.JSONDecoder().raw_decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +79,29 @@ def loads(text: str | bytes, *, file: str) -> Snapshot:
     sealed, digest = seal_digest.checked(doc, data, file)
     run = v1.SnapshotReader(doc, file).run(sealed=sealed)
     return Snapshot(run, version, notes, sealed, seal_digest.revisions(doc, file), digest)
+
+
+def read_head(data: bytes, *, file: str) -> JsonObject:
+    """Return what the first bytes of a file say of its run: the fields of its header, and "capture" of its kit.
+
+    What begins beyond `data` is missing. It is read without a look at the seal: for lists, and to choose among runs.
+    Raises SnapshotUnreadable or SnapshotTooNew.
+    """
+    text = data.decode(errors="replace")
+    fields: dict[str, Any] = {}
+    at = 0
+    while "capture" not in fields and (key := _KEY.match(text, at)):
+        at = key.end()
+        if key[1] in {"header", "kit"} and text.startswith("{", at):
+            continue
+        try:
+            value, at = _scan(text, at)
+            if at < len(text):  # else a number may go on
+                fields.setdefault(key[1], reveal(value, BlobReader()) if '"$' in text else value)
+        except (ValueError, RecursionError):
+            break
+    _refuse_version(fields, file)
+    return fields
 
 
 def edited(text: str | bytes, *, file: str) -> list[str]:
@@ -128,6 +159,12 @@ def restated(text: str | bytes, test: str, *, file: str) -> str:
 def _parsed(data: bytes, file: str) -> dict[str, Any]:
     """The JSON object of a file in a format that can be read here. Raises SnapshotUnreadable or SnapshotTooNew."""
     doc = parsing.parsed(data, file)
+    _refuse_version(doc, file)
+    return doc
+
+
+def _refuse_version(doc: dict[str, Any], file: str) -> None:
+    """Raise SnapshotUnreadable or SnapshotTooNew for a format that cannot be read here."""
     version = doc.get("schemaVersion")
     if not (isinstance(version, str) and (found := _VERSION.fullmatch(version))):
         message = "`schemaVersion` is missing or no version; is this a snapshot?"
@@ -143,4 +180,3 @@ def _parsed(data: bytes, file: str) -> dict[str, Any]:
     if int(found[1]) == 0:
         message = f"there is no format {version}; this version reads 1.x"
         raise SnapshotUnreadable(message, file=file, place="schemaVersion")
-    return doc

@@ -26,6 +26,7 @@ from pytest_agentreplay.store.system import extended, hold, shortened
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from os import DirEntry
 else:
     from pytest_agentreplay.store.system import os
 
@@ -37,6 +38,8 @@ STALE = 3600.0
 SHARING_VIOLATIONS = (5, 32)
 TRIES = 5
 LOCK_TRIES, LOCK_PAUSE = 250, 0.02
+LINKLESS = {errno.EPERM, errno.ENOSYS, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP}
+"""How a file system says that a file has only one name there, as on FAT."""
 UNCONFIRMED = {errno.EIO, errno.ENOSPC, errno.EDQUOT}
 """What a folder's sync says where the rename may be lost; others say that this folder cannot be synced."""
 
@@ -180,6 +183,52 @@ def write_new(path: Path, data: bytes, mode: int = 0o666) -> None:
         os.fsync(handle)  # one that fails is not asked again: the system may have dropped what it could not write
     finally:
         os.close(handle)
+
+
+def write_once(path: Path, data: bytes) -> bool:
+    """Put a new file at `path` that only its owner may read, and make its folders; False where something stands there.
+
+    There is no lock, and the folder is not listed: it may hold many thousand files. Raises CannotWrite.
+    """
+    temporary = path.parent / f"{TEMPORARY}{secrets.token_hex(8)}.tmp"
+    with refusals(path):
+        make_private(path.parent)
+        try:
+            write_new(temporary, data, 0o600)
+            is_new = rename_once(temporary, path)
+        finally:
+            remove(temporary)
+    sync_folder(path)
+    return is_new
+
+
+def rename_once(old: Path, new: Path) -> bool:
+    """Rename a file unless something stands at `new`: then False. Raises OSError."""
+    try:
+        if os.name == "posix":
+            os.link(taken(old), taken(new))
+        else:
+            insist(lambda: os.rename(taken(old), taken(new)))  # Windows replaces no file in a rename
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in LINKLESS:
+            raise
+        if exists(new):
+            return False
+        os.replace(taken(old), taken(new))
+    return True
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder, and those above it, that only its owner may enter. Raises OSError."""
+    try:
+        os.mkdir(taken(folder), 0o700)
+    except FileExistsError:
+        pass  # what is no folder refuses the file
+    except FileNotFoundError:
+        make_private(folder.parent)
+        make_private(folder)
 
 
 def sha256_of(path: Path) -> str | None:
@@ -563,6 +612,17 @@ def names_in(folder: Path, *, strict: bool = False) -> list[str]:
     except OSError as error:
         unread(folder, error, strict=strict)
         return []
+
+
+def list_entries(folder: Path) -> list[DirEntry[str]]:
+    """Return what lies in `folder`, by name, but hidden and temporary files. Raises SnapshotUnreadable."""
+    try:
+        with os.scandir(taken(folder)) as entries:
+            return sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise SnapshotUnreadable(f"cannot be read: {error.strerror or error}", file=format_path(folder)) from None
 
 
 def below(folder: Path, ending: str | tuple[str, ...], *, strict: bool = False) -> list[Path]:

@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import pytest
+
+from pytest_agentreplay import codec
+from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
+from pytest_agentreplay.errors import CannotWrite, SettingsError, SnapshotMissing, SnapshotUnreadable
+from pytest_agentreplay.store.run_store import RunStore, find_runs, is_store
+
+posix = pytest.mark.skipif(os.name != "posix", reason="POSIX files")
+DAY = "2026-11-28"
+
+
+def text_of(name="refund", identity="a1", **kit):
+    kit = {"capture": {"id": identity, "name": name, "tools": ["lookup_order"]}} | kit
+    header = Header(f"{name}/{identity}", f"{DAY}T10:00:00+00:00", 1, 0, {"status": "passed"}, kit)
+    return codec.dumps(Run(header, (Exchange(ToolCall("t", {"n": 1}), ToolReply("x"), 1, 2),))).encode()
+
+
+@pytest.fixture(params=["folder", "memory"])
+def where(request, tmp_path):
+    if request.param == "folder":
+        return str(tmp_path / "runs")
+    pytest.importorskip("fsspec")
+    return f"memory://{tmp_path.name}-runs"
+
+
+def test_what_is_written_is_listed_by_its_head_and_read_whole(where):
+    store = RunStore(where)
+    assert list(store.list_runs()) == []
+    assert not is_store(where) or where.startswith("memory")
+    data = text_of(input={"arguments": {"q": "x" * 1_000_000}})
+    written = store.write("refund", DAY, "a1", data)
+    store.write("GET /orders/{id}", "2026-11-27", "../../etc", text_of("GET /orders/{id}", "../../etc"))
+    first, second = RunStore(where).list_runs()
+    assert (second.where, second.name, second.day, second.id, second.size) == (written, "refund", DAY, "a1", len(data))
+    assert second.head["tools"] == ["lookup_order"]
+    assert (second.head["outcome"], second.head["recorded"][:10]) == ({"status": "passed"}, DAY)
+    assert store.read(second) == data
+    assert (first.name[:14], first.id[:4], first.head["id"]) == ("get-orders-id-", "etc-", "../../etc")
+    assert list(RunStore(where).list_runs(since=DAY)) == [second]
+    assert list(find_runs([where])) == [first, second]
+    [alone] = find_runs([written])
+    assert (alone.name, alone.day, alone.id, alone.head, store.read(alone)) == ("refund", DAY, "a1", second.head, data)
+    assert is_store(where)
+    assert not is_store(written)
+    store.delete(second)
+    assert list(store.list_runs()) == [first]
+
+
+def test_another_run_of_the_same_id_stays(where):
+    stores = RunStore(where), RunStore(where)
+    places = {store.write("refund", DAY, "a1", text_of(n=n)) for n, store in enumerate(stores)}
+    assert len(places) == 2
+    assert {codec.loads(stores[0].read(entry), file="").run.header.kit["n"] for entry in stores[1].list_runs()} == {
+        0,
+        1,
+    }
+
+
+def test_what_is_no_run_is_listed_with_its_problem(where):
+    store = RunStore(where)
+    store.write("refund", DAY, "good", text_of())
+    store.write("refund", DAY, "newer", text_of().replace(b'"1.0"', b'"2.0"', 1))
+    store.write("refund", DAY, "torn", text_of()[:30])
+    store.write("refund", DAY, "empty", b"")
+    store.write("refund", DAY, "other", b'{"a": 1}')
+    store.write("refund", DAY, "test", codec.dumps(Run(Header("test_a.py::test_b"))).encode())
+    for place in ("readme.txt", "refund/readme.txt", f"refund/{DAY}/readme.txt", "refund/yesterday/a.run.json"):
+        store._files.write(place, b"hello")
+    entries = {entry.where.removeprefix(f"{where}/"): entry for entry in RunStore(where).list_runs()}
+    problems = {place: entry.problem for place, entry in entries.items()}
+    assert problems.pop(f"refund/{DAY}/good.run.json") == ""
+    assert "reads up to 1.0" in problems.pop(f"refund/{DAY}/newer.run.json")
+    assert "no captured run" in problems.pop(f"refund/{DAY}/test.run.json")
+    assert "have no `capture`" in problems.pop(f"refund/{DAY}/torn.run.json")
+    for name in ("empty", "other"):
+        assert "is this a snapshot?" in problems.pop(f"refund/{DAY}/{name}.run.json"), name
+    assert len(problems) == 4
+    assert all("no captured run, which lies at NAME/DAY/ID.run.json" in problem for problem in problems.values())
+
+
+@posix
+def test_links_in_a_store_are_neither_followed_nor_written_through(tmp_path):
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / DAY).mkdir()
+    (tmp_path / "secret" / DAY / "s.run.json").write_bytes(text_of())
+    root = tmp_path / "runs"
+    (root / "refund" / DAY).mkdir(parents=True)
+    (root / "linked").symlink_to(tmp_path / "secret")
+    (root / "refund" / "2026-11-27").symlink_to(tmp_path / "secret" / DAY)
+    (root / "refund" / DAY / "s.run.json").symlink_to(tmp_path / "secret" / DAY / "s.run.json")
+    entries = list(RunStore(root).list_runs())
+    assert [entry.problem for entry in entries] == ["is a link, which is not followed"] * 3
+    with pytest.raises(SnapshotUnreadable):
+        RunStore(root).read(entries[-1])
+    with pytest.raises(CannotWrite, match="link"):
+        RunStore(root).write("linked", DAY, "a", b"x")
+    assert [*(tmp_path / "secret").rglob("*.json")] == [tmp_path / "secret" / DAY / "s.run.json"]
+
+
+@posix
+def test_files_and_folders_are_private_to_their_owner(tmp_path):
+    old = os.umask(0)
+    try:
+        written = RunStore(tmp_path / "new" / "runs").write("refund", DAY, "a", text_of())
+    finally:
+        os.umask(old)
+    made = [tmp_path / "new", *(tmp_path / "new").rglob("*")]
+    assert {path.stat().st_mode & 0o777 for path in made if path.is_dir()} == {0o700}
+    assert os.stat(written).st_mode & 0o777 == 0o600
+    assert [path.name for path in made if path.is_file()] == ["a.run.json"]
+
+
+def test_rotation_drops_old_days_and_then_the_oldest_files(where):
+    store = RunStore(where)
+    for day, name in (("2026-11-01", "a"), ("2026-11-27", "d"), ("2026-11-27", "c"), (DAY, "b")):
+        store.write("refund", day, name, text_of(identity=name))
+        time.sleep(0.02)
+    size = len(text_of(identity="a"))
+    assert store.rotate("2026-11-15", None) == (1, 3 * size)
+    assert store.rotate("", 2 * size) == (1, 2 * size)
+    assert [entry.id for entry in store.list_runs()] == ["c", "b"]
+
+
+def test_a_place_that_is_no_store_says_so(tmp_path):
+    with pytest.raises(SnapshotMissing, match="no captured runs"):
+        list(find_runs([tmp_path / "none"]))
+    (tmp_path / "test_a.py").write_text("", encoding="utf-8")
+    with pytest.raises(SnapshotMissing, match="no captured runs"):
+        list(find_runs([tmp_path]))
+    [entry] = find_runs([tmp_path / "test_a.py"])
+    assert "is this a snapshot?" in entry.problem
+    with pytest.raises(CannotWrite, match="Another file stands there"):
+        RunStore(tmp_path / "test_a.py").write("refund", DAY, "a", b"x")
+
+
+def test_a_url_whose_package_is_missing_says_what_to_install(monkeypatch):
+    pytest.importorskip("fsspec")
+    with pytest.raises(SettingsError, match="pip install adlfs"):
+        RunStore("az://box/runs")
+    with pytest.raises(SettingsError, match="no such protocol"):
+        RunStore("nothing://user:password@box/runs")
+    monkeypatch.setitem(__import__("sys").modules, "fsspec", None)
+    with pytest.raises(SettingsError, match=r"pip install 'frozen-agentreplay\[stores\]'"):
+        RunStore("s3://box/runs")
+
+
+def test_two_thousand_heads_cost_little(tmp_path):
+    store = RunStore(tmp_path / "runs")
+    data = text_of(input={"q": "x" * 10_000})
+    (folder := tmp_path / "runs" / "refund" / DAY).mkdir(parents=True)
+    for n in range(2_000):
+        (folder / f"{n}.run.json").write_bytes(data)
+    begun = time.process_time()
+    entries = list(store.list_runs())
+    spent = time.process_time() - begun
+    assert len(entries) == 2_000
+    begun = time.process_time()
+    for _ in range(200):
+        json.loads(data)
+    assert spent < 20 * (time.process_time() - begun) * 10, spent
