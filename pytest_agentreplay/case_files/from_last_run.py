@@ -100,4 +100,5 @@ def from_snapshot(
     ended: JsonObject = {name: review.redaction.redact_text(text) for name, text in (outcome or {}).items()}
     run = replace(run, header=replace(run.header, test=told.test, outcome=ended or run.header.outcome))
     missing = (*texts(stated.get("missing")), *texts(run.header.kit.get(CUT)))
-    return scaffold(run, source, told, review.redaction, missing=missing)
+    cold = str(table(run.header.kit, "capture").get("cold") or "")
+    return scaffold(run, source, told, review.redaction, missing=missing, reason=cold)

@@ -63,13 +63,14 @@ def sum_uses(model: str, uses: Iterable[ModelUse]) -> ModelUse:
 class Entry:
     """One snapshot, pending run or case, as lists show it.
 
-    `path` is the file; of a case its case.yaml. `kind` is "snapshot", "pending", "run" (captured) or "case". `name` is the id of the test
-    from the root of the project, or the id of the case. `test` is the id of the test that the file states, `state` what
-    a case expects ("reproduces", "fixed", "cold"; "" for others), `outcome` how the recorded test ended. `calls` counts
-    all calls, those inside of tools too. `seconds` is how long the run took, `recorded` when, in ISO 8601. `grade` is
-    that of the kit ("A", "B", "C", "cold"), `unfrozen` are tools that run for real in a replay. `cold` lists what a
-    cold case lacks. `cost` is in dollars, None where it is not known; `uses` has it for each model. `tools` are names
-    with the number of their calls, `content` is a digest over calls and outcomes, equal for copies of one run.
+    `path` is the file; of a case its case.yaml. `kind` is "snapshot", "pending", "run" (captured) or "case". `name` is
+    the id of the test from the root of the project, or the id of the case. `test` is the id of the test that the file
+    states, `state` what a case expects ("reproduces", "fixed", "cold"; "" for others), `outcome` how the recorded test
+    ended. `calls` counts all calls, those inside of tools too. `seconds` is how long the run took, `recorded` when, in
+    ISO 8601. `grade` is that of the kit ("A", "B", "C", "cold"), `unfrozen` are tools that run for real in a replay.
+    `cold` lists what a cold case lacks. `cost` is in dollars, None where it is not known; `uses` has it for each model.
+    `tools` are names with the number of their calls, `content` is a digest over calls and outcomes, equal for copies of
+    one run.
     """
 
     path: Path
@@ -207,7 +208,7 @@ def describe_run(entry: Entry, run: Run, root: Path, reader: PricedReader, *, se
 def describe_outcome(header: Header) -> str:
     """Return how a run ended; of a captured one also why it was kept."""
     status, reason = str(header.outcome.get("status", "")), str(table(header.kit, "capture").get("reason", ""))
-    return status if reason in {"", status} else f"{status}; {reason}"
+    return "; ".join(filter(None, dict.fromkeys((status, reason))))
 
 
 def read_use(x: Exchange, reader: PricedReader) -> ModelUse | None:
@@ -230,6 +231,11 @@ def days_since(recorded: str) -> float | None:
         return None
     then = then if then.tzinfo else then.replace(tzinfo=UTC)
     return (clocks.wall() - then.timestamp()) / 86400
+
+
+def day_before(days: float) -> str:
+    """Return the day that was so many days ago, as stores of captured runs name it."""
+    return f"{datetime.fromtimestamp(clocks.wall() - days * 86400, UTC):%Y-%m-%d}"
 
 
 def digest_calls(exchanges: Iterable[Exchange]) -> str:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from pytest_agentreplay import codec
 from pytest_agentreplay.errors import SnapshotError
-from pytest_agentreplay.store.layout import RUN_SUFFIX as SUFFIX
+from pytest_agentreplay.store import layout
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from pytest_agentreplay.core.model import JsonObject
 
+SUFFIX = layout.RUN_SUFFIX
 DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 PLACE = re.compile(rf"(\w[\w .@+-]*)/({DAY.pattern})/(\w[\w .@+-]*){re.escape(SUFFIX)}")
 STRAY = f"is no captured run, which lies at NAME/DAY/ID{SUFFIX}"
