@@ -60,6 +60,7 @@ OURS = "pytest_agentreplay"
 PLAIN = Peer("no recorder", "", ("httpx2",), "none")
 CANDIDATES = (r"(?m)^E +(\d)\. POST", "requests {}, with a diff each")
 EVENT = (r"#(\d) +llm .*content differs", "event {}")
+STEP = (r"step (\d)", "step {}")
 ONCE, NONE = ("--record-mode=once",), ("--record-mode=none",)
 VCRPY = ("vcrpy", "pytest-recording")
 TABLE = [
@@ -76,6 +77,9 @@ TABLE = [
     Peer(
         "agentsnap", "replay, tools too", ("agentsnap",), "agentsnap", names=(r"\[ARGS\] llm_call\[(\d)\]", "calls {}")
     ),
+    Peer("agent-rewind", "as it comes", ("agent-rewind",), "rewind", environ={"MATCH": "strict"}, names=STEP),
+    Peer("agent-rewind", "and `parallel`", ("agent-rewind",), "rewind", environ={"MATCH": "parallel"}, names=STEP),
+    Peer("replex", "as it comes", ("replex",), "replex", names=(r"request #(\d)", "request {}")),
 ]
 TABLES = (
     {
@@ -93,8 +97,13 @@ TABLES = (
         "cost": "replay of a turn, ms CPU",
         "whole": "the whole replay, s CPU",
     },
+    {
+        "apart": "20 requests at once, each by itself",
+        "kept": "failures alone kept",
+        "before": "secrets on the disk, after a kill too",
+    },
 )
-COLUMNS = TABLES[0] | TABLES[1]
+COLUMNS = TABLES[0] | TABLES[1] | TABLES[2]
 
 
 class Model(BaseHTTPRequestHandler):
@@ -137,6 +146,15 @@ class Model(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+class ModelServer(ThreadingHTTPServer):
+    """Takes as many requests at once as a service makes, and prints nothing about clients that are killed."""
+
+    request_queue_size = 64
+
+    def handle_error(self, *_: object) -> None:
         """Print nothing."""
 
 
@@ -241,6 +259,7 @@ class Trial:
         self.cells["order"] = changed if unchanged == "passes" else f"{unchanged}, without the edit too"
         self.run_tools()
         self.run_stream()
+        self.run_service()
         self.run_chat()
 
     def run_tools(self) -> None:
@@ -277,6 +296,35 @@ class Trial:
         self.cells["stream"] = kept if code == 0 else "fails"
         if recorded == "[]":
             self.cells["stream"] = "empty, in the recording too"
+
+    def run_service(self) -> None:
+        """Record a service with 20 requests at once, and look at which files it leaves."""
+        every, refused, secrets = self.serve("all")
+        alone = [held for held in every if len(held) == 2 and len({number for _, number in held}) == 1]
+        mixed = any(len({number for _, number in held}) > 1 for held in every)
+        rest = ["the rest mixed"] * mixed + ["the rest refused"] * refused
+        self.cells["apart"] = ", ".join([str(len({*alone})), *rest])
+        kept = {number for held in self.serve("failed")[0] for _, number in held}
+        failed = {b"%02d" % number for number in range(0, 20, 5)}
+        no = "no: all 20" if len(kept) == 20 else f"no: {len(kept)}" if kept & failed else f"no: the {len(kept)} others"
+        self.cells["kept"] = "yes" if kept == failed else no
+        secrets |= self.serve("all", "killed")[2]
+        self.cells["before"] = ", ".join(name for name in SECRETS if name in secrets) or "none of them"
+
+    def serve(self, keep: str, *words: str) -> tuple[list[frozenset[tuple[bytes, bytes]]], bool, set[str]]:
+        """Run the service; return the questions that each file holds, whether a request was refused, and the secrets."""
+        folder = self.folder / f"service-{len([*self.folder.iterdir()])}"
+        project = Project(self.peer, self.binaries, self.url, folder)
+        command = [str(self.binaries / "python"), str(PEERS / "service.py"), self.peer.name, *words]
+        environ = project.environ | {"KEEP": keep}
+        done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, encoding="utf-8", timeout=300)
+        if done.returncode:
+            raise RuntimeError(f"{self.peer.name} cannot serve:\n{done.stdout}{done.stderr}")
+        self.evidence[" ".join(["service", keep, *words])] = last_lines(done.stdout)
+        data = [file.read_bytes() for file in project.files()]
+        held = [frozenset(re.findall(rb"(first|second) question of request-(\d\d)", part)) for part in data]
+        found = {name for name, value in SECRETS.items() if any(value.encode() in part for part in data)}
+        return [questions for questions in held if questions], "Error" in done.stdout or "Active" in done.stdout, found
 
     def run_chat(self) -> None:
         """Measure the size of a long run, and what its replay costs."""
@@ -334,7 +382,7 @@ def versions_of(peer: Peer, binaries: Path) -> dict[str, str]:
 
 def compare(prefix: str) -> None:
     """Try the recorders whose names begin with `prefix`, and write the results."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
+    server = ModelServer(("127.0.0.1", 0), Model)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_address[1]}"
     environments: dict[tuple[str, ...], Path] = {}
