@@ -9,9 +9,49 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from pytest_agentreplay.core.model import Exchange, JsonObject, RawCall, RawOutcome, RawValue
+    from pytest_agentreplay.core.release_order import Started
+
+
+@dataclass(frozen=True, slots=True)
+class LaneFacts:
+    """What the run has shown of its lanes, in readings of its counter before it is thinned.
+
+    Attributes:
+        begun: By lane, when its thread or job was started.
+        after: By call, the calls of other lanes that it was made after.
+        serving: The exchanges in which a server of this process made calls.
+        started: Which threads, jobs and tasks were begun.
+    """
+
+    begun: Mapping[str, int]
+    after: Mapping[int, tuple[int, ...]]
+    serving: frozenset[int]
+    started: Started
+
+    def describe(self, exchanges: Iterable[Exchange], now: Callable[[int], int]) -> JsonObject:
+        """Return the entries of the kit by which a replay keeps the order, of the thinned exchanges.
+
+        Args:
+            exchanges: The exchanges with their real calls and outcomes, as `thinned` returns them.
+            now: What `thinned` returns beside them.
+        """
+        from pytest_agentreplay.core.release_order import ReleaseSchedule, above, late_lanes, order_between_lanes
+
+        exchanges = tuple(exchanges)
+        schedule = ReleaseSchedule(exchanges, ())
+        lanes = {up for x in exchanges for up in (x.lane, *above(x.lane))}
+        begun = {lane: now(reading) for lane, reading in self.begun.items()}
+        facts: JsonObject = {
+            "order": {"held": True} if schedule.matters else {},
+            "servers": [*sorted(now(start) for start in self.serving)],
+            "starts": self.started.kept(lanes),
+            "after": order_between_lanes(exchanges, self.after, now),
+            "lanes": dict(late_lanes((x for x in exchanges if x.parent is None), begun)),
+        }
+        return {name: value for name, value in facts.items() if value}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +64,16 @@ class EndedCapture:
         began: When it began, in nanoseconds since the epoch.
         seconds: How long it took.
         exchanges: Lanes, order and timing of its calls. Each has a stand-in for its call and outcome: the raw ones are
-            in `calls` and `outcomes`, by the `start` of the exchange.
+            in `calls` and `outcomes`, by the `start` of the exchange. The `agent` of an exchange is a key of `agents`.
         calls: The raw calls.
         outcomes: The raw outcomes of those that ended.
         input: The arguments of the run by name; None where nobody gave any.
         output: What it returned; None where that is not known.
         failure: Type and first line of what failed it, as `{"type": ..., "message": ...}`; None where it did not fail.
         annotations: What the service noted about it.
-        kit: Further facts for the header that hold nothing raw: order, lanes, starts, trace ids, draws of ids.
+        agents: The raw names of agents by what exchanges have instead.
+        lanes: What `describe` makes entries of the kit of, once the exchanges are whole.
+        kit: Further facts for the header that hold nothing raw: trace ids, functions, signatures, draws of ids.
         cold: Why it cannot be replayed, "" where it can.
         size: The bytes that its calls and outcomes take in memory.
     """
@@ -47,6 +89,8 @@ class EndedCapture:
     output: RawValue | None = None
     failure: RawValue | None = None
     annotations: RawValue | None = None
+    agents: Mapping[str, RawValue] = field(default_factory=dict)
+    lanes: LaneFacts | None = None
     kit: JsonObject = field(default_factory=dict)
     cold: str = ""
     size: int = 0

@@ -52,12 +52,12 @@ class Body:
         restore: Callable[[], bytes] | None = None,
         shared: SharedBody | None = None,
     ) -> None:
-        """Take the bytes, or a `restore` function that gives them later with the `sha256` they must have.
+        """Take the bytes, or a `restore` function that gives them later; with the `sha256` they must have, if known.
 
         `shared` is the quick way to the value of a JSON object, where its parts are at hand.
         """
-        if data is None and (restore is None or sha256 is None):
-            msg = "a Body needs its bytes, or restore= and sha256="
+        if data is None and restore is None:
+            msg = "a Body needs its bytes, or restore="
             raise TypeError(msg)
         self._data = data
         self._sha256 = sha256

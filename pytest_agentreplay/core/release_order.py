@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pytest_agentreplay.core.model import FrameCall, HttpReply, ToolReply
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from pytest_agentreplay.core.model import Exchange, JsonObject
 
@@ -404,6 +404,24 @@ def late_lanes(exchanges: Iterable[Exchange], begun: Mapping[str, int]) -> dict[
     """
     order = Precedence(exchanges)
     return {lane: reading for lane, reading in begun.items() if order.beside(lane, reading)}
+
+
+def order_between_lanes(
+    exchanges: Iterable[Exchange], after: Mapping[int, tuple[int, ...]], now: Callable[[int], int]
+) -> JsonObject:
+    """Return, by the `start` of a call, the calls of other lanes that it was made after by the program's own doing.
+
+    `after` is what `Courses` has kept, in readings of which `now` returns those of the exchanges. What a lane's own
+    order says, or that of the lanes above it, is left out.
+    """
+    top = {x.start: x for x in exchanges if x.parent is None}
+    kept: JsonObject = {}
+    for start, before in after.items():
+        if (x := top.get(now(start))) is not None:
+            earlier = [top[now(other)] for other in before if now(other) in top]
+            if others := [y.start for y in earlier if y.lane not in {x.lane, *above(x.lane)}]:
+                kept[str(x.start)] = [*others]
+    return kept
 
 
 def untangled(exchanges: Iterable[Exchange], lanes: Iterable[str]) -> tuple[Exchange, ...]:

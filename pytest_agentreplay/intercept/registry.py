@@ -178,6 +178,22 @@ def add_patches(rows: Mapping[str, str]) -> None:
         when_imported(library, _patching(module))
 
 
+def remove_patches() -> dict[str, str]:
+    """Leave everything as it was before the patches, those of threads too. Return the rows that were in force."""
+    rows = dict(ACTIVE_PATCHES)
+    ACTIVE_PATCHES.clear()
+    with _lock:
+        for library, module in rows.items():
+            acts = [act for act in _acts.pop(library, []) if act is not _patching(module)]
+            if acts:
+                _acts[library] = acts
+        if not _acts and _watch in sys.meta_path:
+            sys.meta_path.remove(_watch)
+    if (replacing := sys.modules.get("pytest_agentreplay.intercept.session.replacing")) is not None:
+        replacing.take_back()
+    return rows
+
+
 @functools.cache
 def _patching(module: str) -> Callable[[ModuleType], None]:
     """Return the callback for `when_imported`: the same object each time, so that a library is patched once."""

@@ -22,7 +22,13 @@ from pytest_agentreplay.core.matching.wiring import without_lone
 from pytest_agentreplay.core.model import BY_CONTENT, Header, Run
 from pytest_agentreplay.core.outage import outage
 from pytest_agentreplay.core.redaction.secret_names import key_variables
-from pytest_agentreplay.core.release_order import ReleaseSchedule, above, late_lanes, untangled
+from pytest_agentreplay.core.release_order import (
+    ReleaseSchedule,
+    above,
+    late_lanes,
+    order_between_lanes,
+    untangled,
+)
 from pytest_agentreplay.core.renumber import thinned
 from pytest_agentreplay.core.turns import top_level
 from pytest_agentreplay.dialects import READER
@@ -45,7 +51,7 @@ from pytest_agentreplay.store import files
 from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.model import Exchange, JsonObject
@@ -292,7 +298,7 @@ class RecordingSession(RunSession):
             "served": {str(now(start)): now(request) for start, request in self.children.served.items()},
             "trace": dict(observed.trace),
             "starts": lanes.started.kept(recorded),
-            "after": order_between_lanes(exchanges, self.courses, now),
+            "after": order_between_lanes(exchanges, self.courses.after, now),
             "lanes": dict(late_lanes(top_level(Run(self.header, exchanges)), begun)),
             "redactions": self.redaction.record | redacted_by(self.settings.redacted),
             "environment": self.settings.environment(self.place.environ),
@@ -313,21 +319,6 @@ class RecordingSession(RunSession):
         details |= self.details
         kept: JsonObject = {name: value for name, value in details.items() if value not in ([], {}, None)}
         return Run(replace(self.header, outcome=ended.outcome(), kit=kept), exchanges)
-
-
-def order_between_lanes(exchanges: Iterable[Exchange], courses: Courses, now: Callable[[int], int]) -> JsonObject:
-    """Return, by the `start` of a call, the calls of other lanes that it was made after by the program's own doing.
-
-    What a lane's own order says, or that of the lanes above it, is left out.
-    """
-    top = {x.start: x for x in exchanges if x.parent is None}
-    kept: JsonObject = {}
-    for start, before in courses.after.items():
-        if (x := top.get(now(start))) is not None:
-            earlier = [top[now(other)] for other in before if now(other) in top]
-            if others := [y.start for y in earlier if y.lane not in {x.lane, *above(x.lane)}]:
-                kept[str(x.start)] = [*others]
-    return kept
 
 
 def describe_order(exchanges: Iterable[Exchange], children: tuple[str, ...], order: Holding) -> JsonObject:

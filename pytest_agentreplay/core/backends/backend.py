@@ -129,12 +129,16 @@ class RecordBackend:
 
     def decide(self, call: Call, moment: Moment) -> Verdict:
         """Always forward; the ticket is the exchange's `start`."""
+        return PassThrough(self.begin(call, moment), self)
+
+    def begin(self, call: Call, moment: Moment) -> int:
+        """Keep a call without its outcome; return the exchange's `start`."""
         with self._lock:
             self._count += 1
             start = self._count
             x = Exchange(call, None, start, None, moment.lane, moment.attempt, agent=moment.agent)
             self._exchanges[start] = replace(x, parent=moment.parent, timing=Timing(moment.at))
-        return PassThrough(start, self)
+        return start
 
     def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
         """The answer of `ticket` has come as far as `chunks` chunks or items (0: it has begun)."""

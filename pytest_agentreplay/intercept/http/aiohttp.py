@@ -24,6 +24,7 @@ from pytest_agentreplay.intercept.network.in_process import stays
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.other_plugins import describe_closed
 from pytest_agentreplay.intercept.session.patching import find_exception, wrap
+from pytest_agentreplay.intercept.session.replacing import blame
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -36,7 +37,7 @@ def patch(library: ModuleType) -> None:
     """Wrap the connectors' way out and what the protocol hears (`aiohttp.connector`). Twice does nothing."""
     wrap(library.BaseConnector, "connect", functools.partial(connecting, library))
     for name in ("data_received", "connection_lost", "set_exception", "close"):
-        wrap(library.ResponseHandler, name, functools.partial(hearing, name))
+        wrap(library.ResponseHandler, name, functools.partial(hearing, name), always=True)
 
 
 COMES = frozenset({"data_received", "connection_lost"})
@@ -69,7 +70,12 @@ def connecting(library: ModuleType, original: Seam) -> Seam:
         interception = asked()
         if interception is None or "websocket" in request.headers.get("Upgrade", "").lower():
             return await original(connector, request, *args, **more)
-        call = call_of(request, await whole(request))
+        try:
+            body = await whole(request)
+        except BaseException as error:
+            blame(original, error)  # that of a generator of the agent's
+            raise
+        call = call_of(request, body)
         if stays(interception, call):
             return await original(connector, request, *args, **more)
         if interception.scope.changes and (new := interception.change_request(call)) is not call:

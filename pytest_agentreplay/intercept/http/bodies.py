@@ -7,6 +7,7 @@ what gave the chunks, and the turn of a failure.
 
 from __future__ import annotations
 
+import functools
 import types
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -14,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpReply
 from pytest_agentreplay.core.release_order import END
 from pytest_agentreplay.intercept.http.http_wire import forever, frozen, never, refuse
+from pytest_agentreplay.intercept.session.replacing import shield
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Generator, Iterator
+    from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 
     from pytest_agentreplay.core.model import Headers
     from pytest_agentreplay.intercept.http.http_wire import Wire
@@ -105,10 +107,13 @@ class TeeStream:
         self._take = take
 
     def __iter__(self) -> Iterator[bytes]:
+        return shield(functools.partial(functools.partial, self._pass_on), self._stream.__iter__, always=True)()  # type: ignore[no-any-return]
+
+    def _pass_on(self, begin: Callable[[], Any]) -> Iterator[bytes]:
         take = self._take
         take.reading = True
         try:
-            for chunk in self._stream:
+            for chunk in begin():
                 take.reading = False
                 take.note(chunk)
                 yield chunk
@@ -123,8 +128,11 @@ class TeeStream:
 
     def close(self) -> None:
         """The agent wants no more."""
+        shield(functools.partial(functools.partial, self._leave), self._stream.close, always=True)()
+
+    def _leave(self, close: Callable[[], None]) -> None:
         self._take.end(closed=True)
-        self._stream.close()
+        close()
 
 
 class AsyncTeeStream:
@@ -139,9 +147,12 @@ class AsyncTeeStream:
         self._take = take
         self._closed = False
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return shield(functools.partial(functools.partial, self._pass_on), self._stream.__aiter__, always=True)()  # type: ignore[no-any-return]
+
+    async def _pass_on(self, begin: Callable[[], Any]) -> AsyncIterator[bytes]:
         take = self._take
-        chunks = self._stream.__aiter__()
+        chunks = begin()
         while True:
             take.reading = True
             try:
@@ -181,8 +192,11 @@ class AsyncTeeStream:
 
     async def aclose(self) -> None:
         """The agent wants no more."""
+        await shield(functools.partial(functools.partial, self._leave), self._close, always=True)()
+
+    async def _leave(self, close: Callable[[], Awaitable[None]]) -> None:
         self._take.end(closed=True)
-        await self._close()
+        await close()
 
     async def _close(self) -> None:
         if not self._closed:

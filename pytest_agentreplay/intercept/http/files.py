@@ -6,6 +6,7 @@ early ends. A file is never read ahead further than a buffer of the socket would
 
 from __future__ import annotations
 
+import functools
 import io
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -16,9 +17,10 @@ from pytest_agentreplay.core.model import HttpReply
 from pytest_agentreplay.core.release_order import BEGUN
 from pytest_agentreplay.intercept.http.bodies import BodyCapture, ReplayStream
 from pytest_agentreplay.intercept.http.http_wire import LAST, SHORT, Incoming, framed, frozen, head_of, is_chunked
+from pytest_agentreplay.intercept.session.replacing import shield
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pytest_agentreplay.core.model import Failure
     from pytest_agentreplay.intercept.http.http_wire import Wire
@@ -73,10 +75,16 @@ class RecordingFile(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """One read of what has come, or of what comes next."""
+        read = shield(functools.partial(functools.partial, self._read), self._file.read1, always=True)
+        data: bytes = read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def _read(self, read: Callable[[int], bytes], size: int) -> bytes:
         take, incoming = self._take, self._incoming
         take.reading = True
         try:
-            data: bytes = self._file.read1(len(buffer))
+            data = read(size)
         except BaseException as error:
             take.add_all([incoming.rest()])
             take.end(frozen(error))
@@ -94,16 +102,18 @@ class RecordingFile(io.RawIOBase):
         else:
             take.add_all([incoming.rest()])
             take.end(incoming.at_end_of_file())
-        buffer[: len(data)] = data
-        return len(data)
+        return data
 
     def close(self) -> None:
         """The agent wants no more."""
         if not self.closed:
-            self._take.add_all([self._incoming.rest()])
-            self._take.end(closed=True)
-            self._file.close()
+            shield(functools.partial(functools.partial, self._leave), self._file.close, always=True)()
         super().close()
+
+    def _leave(self, close: Callable[[], None]) -> None:
+        self._take.add_all([self._incoming.rest()])
+        self._take.end(closed=True)
+        close()
 
 
 class Playing:

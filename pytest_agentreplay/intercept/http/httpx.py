@@ -33,6 +33,7 @@ from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, foreve
 from pytest_agentreplay.intercept.network.in_process import is_mocked, is_recorder, reaches_out, stays
 from pytest_agentreplay.intercept.session import interceptions, lanes
 from pytest_agentreplay.intercept.session.patching import wrap, wrap_code
+from pytest_agentreplay.intercept.session.replacing import blame
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,15 +59,23 @@ def patch(library: ModuleType) -> None:
 class _Transport:
     """One call over the network. `_real` sends a request; it is called when the backend said forward, and only then."""
 
-    __slots__ = ("_interception", "_real", "_streams")
+    __slots__ = ("_interception", "_original", "_real", "_streams")
 
-    def __init__(self, interception: Interception, streams: _Streams, real: Callable[[Any], Any]) -> None:
+    def __init__(
+        self, interception: Interception, streams: _Streams, real: Callable[[Any], Any], original: Callable[..., Any]
+    ) -> None:
         self._interception = interception
+        self._original = original
         self._streams = streams
         self._real = real
 
     def handle_request(self, request: Any) -> Any:
-        call = call_of(request, request.read())
+        try:
+            body = request.read()
+        except BaseException as error:
+            blame(self._original, error)  # that of a generator of the agent's
+            raise
+        call = call_of(request, body)
         if stays(self._interception, call):
             return self._real(request)
         if self._interception.scope.changes:
@@ -88,7 +97,12 @@ class _Transport:
         return self._streams.recorded(response, intercepted, self._streams.tee, SuspensionProbe())
 
     async def handle_async_request(self, request: Any) -> Any:
-        call = call_of(request, await request.aread())
+        try:
+            body = await request.aread()
+        except BaseException as error:
+            blame(self._original, error)
+            raise
+        call = call_of(request, body)
         if stays(self._interception, call):
             return await self._real(request)
         if self._interception.scope.changes:
@@ -190,7 +204,7 @@ class _Streams:
             if interception is None or is_mocked(getattr(transport, "_pool", None), method):
                 return original(transport, request)
             real = functools.partial(original, transport)
-            return getattr(_Transport(interception, self, real), method)(request)
+            return getattr(_Transport(interception, self, real, original), method)(request)
 
         return send
 
@@ -209,7 +223,8 @@ class _Streams:
                 return transport
             own = not isinstance(transport, network) and reaches_out(transport, (SYNC, ASYNC))
             if own or recorder:
-                return _Transport(interception, self, getattr(transport, method))
+                real = getattr(transport, method)
+                return _Transport(interception, self, real, real)
             return transport
 
         return _transport_for_url

@@ -20,9 +20,10 @@ from pytest_agentreplay.intercept.http.http_wire import Incoming, Wire, attempt_
 from pytest_agentreplay.intercept.network.in_process import stays
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.patching import wrap
+from pytest_agentreplay.intercept.session.replacing import blame, pass_on
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import ModuleType
 
     from pytest_agentreplay.core.model import Headers
@@ -32,10 +33,14 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class PendingRequest:
-    """A request of one connection, from the end of its head to the response: `wire` is there once it was asked for."""
+    """A request of one connection, from the end of its head to the response: `wire` is there once it was asked for.
+
+    `is_sent` says that what comes of the body passes at once, and a copy is kept.
+    """
 
     interception: Interception
     head: tuple[bytes, ...] = field(repr=False)
+    is_sent: bool = False
     held: list[bytes] = field(default_factory=list, repr=False)
     wire: Wire | None = None
     real: Any = None
@@ -49,7 +54,7 @@ def patch(library: ModuleType) -> None:
     patches = _Patches(library)
     wrap(library.HTTPResponse, "begin", begin)
     for name in ("endheaders", "send", "getresponse"):
-        wrap(library.HTTPConnection, name, getattr(patches, name))
+        wrap(library.HTTPConnection, name, getattr(patches, name), always=name != "endheaders")
 
 
 def begin(original: Seam) -> Seam:
@@ -83,15 +88,27 @@ class _Patches:
             if interception is None or isinstance(connection.sock, Playing):
                 _under.pop(connection, None)
                 return original(connection, message_body, encode_chunked=encode_chunked)
-            parts = [b""] if message_body is None else list(pieces(message_body, connection.blocksize))
+            parts = [b""]
+            if message_body is not None:
+                try:
+                    parts = list(pieces(message_body, connection.blocksize))
+                except BaseException as error:
+                    blame(original, error)  # that of a generator of the agent's
+                    raise
+                pass_on(original, connection, parts, encode_chunked=encode_chunked)
             head = tuple(connection._buffer)
             if stays(interception, call_of(connection, head, b"".join(parts))):
                 _under.pop(connection, None)
                 return original(connection, None if message_body is None else parts, encode_chunked=encode_chunked)
-            under = _under[connection] = PendingRequest(interception, head)
-            if message_body is None and announces_body(headers_of(head)):
+            follows = message_body is None and announces_body(headers_of(head))
+            if follows and interception.is_capture:
+                original(connection)
+            under = _under[connection] = PendingRequest(interception, head, follows and interception.is_capture)
+            if follows:
                 return None
-            return self._ask(connection, under, b"".join(parts), parts, encode_chunked=encode_chunked)
+            message = None if parts == [b""] else parts[0] if len(parts) == 1 else parts
+            send = functools.partial(original, connection, message, encode_chunked=encode_chunked)
+            return self._ask(connection, under, b"".join(parts), send)
 
         return endheaders
 
@@ -103,7 +120,10 @@ class _Patches:
             under = _under.get(connection) if _under else None
             if under is None or under.wire is not None:
                 return original(connection, data)
-            under.held.extend(pieces(data, connection.blocksize))
+            under.held.extend(parts := [*pieces(data, connection.blocksize)])
+            if under.is_sent:
+                pass_on(original, connection, b"".join(parts))
+                original(connection, b"".join(parts))
             return None
 
         return send
@@ -116,7 +136,8 @@ class _Patches:
             if under is None:
                 return original(connection)
             if under.wire is None:
-                self._ask(connection, under, unframed(under), under.held, held=True)
+                send = (lambda: None) if under.is_sent else functools.partial(self._send_held, connection, under)
+                self._ask(connection, under, unframed(under), send)
             del _under[connection]
             assert under.wire is not None
             intercepted = under.wire.intercepted
@@ -135,16 +156,12 @@ class _Patches:
 
         return getresponse
 
-    def _ask(
-        self,
-        connection: Any,
-        under: PendingRequest,
-        body: bytes,
-        parts: list[bytes],
-        *,
-        encode_chunked: bool = False,
-        held: bool = False,
-    ) -> None:
+    def _send_held(self, connection: Any, under: PendingRequest) -> None:
+        self._end(connection)
+        for part in under.held:
+            self._send(connection, part)
+
+    def _ask(self, connection: Any, under: PendingRequest, body: bytes, send: Callable[[], object]) -> None:
         """Ask the interception; then send for real, or put a played socket in the place of the real one."""
         call = call_of(connection, under.head, body)
         try:
@@ -164,10 +181,7 @@ class _Patches:
             return
         try:
             with intercepted.inside():
-                message = None if held or parts == [b""] else parts[0] if len(parts) == 1 else parts
-                self._end(connection, message, encode_chunked=encode_chunked)
-                for part in parts if held else ():
-                    self._send(connection, part)
+                send()
         except BaseException as error:
             _under.pop(connection, None)
             under.wire.fail(error)

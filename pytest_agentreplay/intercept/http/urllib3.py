@@ -21,6 +21,7 @@ from pytest_agentreplay.intercept.http.stdlib import origin, raise_recorded
 from pytest_agentreplay.intercept.network.in_process import stays
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.patching import wrap
+from pytest_agentreplay.intercept.session.replacing import blame, pass_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,7 +47,12 @@ def make_request(original: Seam) -> Seam:
         interception = asked()
         if interception is None:
             return original(pool, connection, method, url, *args, **more)
-        sent, more["body"] = whole(more.get("body"))
+        try:
+            sent, more["body"] = whole(more.get("body"))
+        except BaseException as error:
+            blame(original, error)  # that of a generator of the agent's
+            raise
+        pass_on(original, pool, connection, method, url, *args, **more)
         call = HttpCall(method, url_of(pool, url), pairs(more.get("headers") or {}), Body(sent) if sent else EMPTY)
         if stays(interception, call):
             return original(pool, connection, method, url, *args, **more)

@@ -26,6 +26,7 @@ from pytest_agentreplay.intercept.mcp.streams import RecordingReader, RecordingW
 from pytest_agentreplay.intercept.network.child_events import short_name
 from pytest_agentreplay.intercept.session import interceptions, lanes, patching
 from pytest_agentreplay.intercept.session.patching import find_exception, lead, list_parameters
+from pytest_agentreplay.intercept.session.replacing import mark_exchanged, noting, shield
 from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue, ReplayingDialogue
 from pytest_agentreplay.intercept.tools.arguments import Arguments
 from pytest_agentreplay.intercept.tools.tool_steps import StepWatch, stepped
@@ -57,7 +58,7 @@ def patch(library: ModuleType) -> None:
         if current is not interceptions.find_interception:
             function.__code__ = code
             Transport(function, library)
-            function.__agentreplay__ = (interceptions.find_interception, code)
+            mark_exchanged(function, code, interceptions.find_interception)
 
 
 class Transport:
@@ -71,20 +72,31 @@ class Transport:
         self._arguments = Arguments(function, bound=False)
         self._only = list_parameters(code)[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
         patching.keep(self._key, function, code)
-        lead(function, self.connect)
+        lead(function, shield(self._connecting, self._pass_on))
 
-    def connect(
+    def _connecting(self, real: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the body of the context manager: the real one, or one that asks the interception first."""
+
+        def connect(
+            values: tuple[Any, ...], only: tuple[Any, ...], star: tuple[Any, ...], stars: dict[str, Any]
+        ) -> AsyncGenerator[Any, None]:
+            interception = interceptions.find_interception()
+            if interception is None:
+                return real(values, only, star, stars)  # type: ignore[no-any-return]
+            given, keywords = (*values, *star), dict(zip(self._only, only, strict=True)) | stars
+            return self._meet(interception, given, keywords, real)
+
+        return connect
+
+    def _pass_on(
         self, values: tuple[Any, ...], only: tuple[Any, ...], star: tuple[Any, ...], stars: dict[str, Any]
     ) -> AsyncGenerator[Any, None]:
-        """The body of the context manager: the real one, or one that asks the interception first."""
-        given, keywords = (*values, *star), dict(zip(self._only, only, strict=True)) | stars
-        interception = interceptions.find_interception()
-        if interception is None:
-            return patching.make_unintercepted(self._key)(*given, **keywords)  # type: ignore[no-any-return]
-        return self._meet(interception, given, keywords)
+        """Return the real body, where no test is recorded or replayed."""
+        keywords = dict(zip(self._only, only, strict=True)) | stars
+        return patching.make_unintercepted(self._key)(*values, *star, **keywords)  # type: ignore[no-any-return]
 
     async def _meet(
-        self, interception: Interception, given: tuple[Any, ...], keywords: dict[str, Any]
+        self, interception: Interception, given: tuple[Any, ...], keywords: dict[str, Any], body: Callable[..., Any]
     ) -> AsyncGenerator[Any, None]:
         if (around := _around(interception)) is not None:
             async with contextlib.asynccontextmanager(patching.lend(self._key, around))(*given, **keywords) as streams:
@@ -95,7 +107,8 @@ class Transport:
         messages = Messages(self._library)
 
         def real(opened: PendingCall) -> AbstractAsyncContextManager[Any]:
-            return contextlib.asynccontextmanager(patching.lend(self._key, opened))(*given, **keywords)
+            lent = noting(body, patching.lend(self._key, opened))
+            return contextlib.asynccontextmanager(lent)(*given, **keywords)
 
         if intercepted.forward:
             async with RecordedStreams(interception, intercepted, call, messages, real(intercepted)) as streams:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.intercept.network.child_events import short_name
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.patching import lead, list_parameters
+from pytest_agentreplay.intercept.session.replacing import mark_exchanged
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -37,7 +38,7 @@ def patch(library: ModuleType) -> None:
         body.__kwdefaults__ = function.__kwdefaults__
         only = list_parameters(code)[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
         lead(function, _meeting(body, only))
-        function.__agentreplay__ = (interceptions.find_interception, code)
+        mark_exchanged(function, code, interceptions.find_interception)
 
 
 def is_agent(command: object) -> bool:

@@ -58,7 +58,13 @@ if TYPE_CHECKING:
 
 
 class Interception:
-    """The interception of one test, open until `end`. Safe from any thread and task."""
+    """The interception of one test, open until `end`. Safe from any thread and task.
+
+    Attributes:
+        is_capture: Whether it is that of a run of a service, in which nothing is refused.
+    """
+
+    is_capture = False
 
     def __init__(
         self,

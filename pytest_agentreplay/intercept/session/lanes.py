@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from pytest_agentreplay.core.release_order import Label, Started
 from pytest_agentreplay.intercept.session.agents import AGENT
 from pytest_agentreplay.intercept.session.jobs import Jobs
+from pytest_agentreplay.intercept.session.replacing import shield
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
@@ -351,7 +352,9 @@ def begin(
     child = make_child(call_context, name_work(work, args), course)
 
     def stamp(function: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(function)
+        return functools.wraps(function)(shield(run_in_child, function, always=True))
+
+    def run_in_child(function: Callable[..., Any]) -> Callable[..., Any]:
         def run_stamped(*args: Any, **kwargs: Any) -> Any:
             me = child.thread = threading.get_ident()
             if begins is not None:

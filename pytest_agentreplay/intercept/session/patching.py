@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_agentreplay.errors import CannotRedirect, ReplayDiverged
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.interceptions import find_interception
+from pytest_agentreplay.intercept.session.replacing import mark_exchanged, replace_attribute, shield
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -220,7 +221,7 @@ def lend(key: object, intercepted: PendingCall, cells: MadeOf | None = None) -> 
 
 def make_unintercepted(key: object, cells: MadeOf | None = None) -> FunctionType:
     """The body, where no test is recorded or replayed."""
-    if find_interception() is not None:
+    if (interception := find_interception()) is not None and not interception.is_capture:
         raise ReplayDiverged("refused: a recorded tool is never run past the gate")
     return _ORIGINALS[key] if cells is None else make_function(*cells)
 
@@ -235,8 +236,10 @@ def is_kept(code: CodeType) -> bool:
     return any(body.__code__ is code for body in _ORIGINALS.values())
 
 
-def wrap(owner: Any, name: str, make: Callable[[Seam], Seam]) -> None:
+def wrap(owner: Any, name: str, make: Callable[[Seam], Seam], *, always: bool = False) -> None:
     """Put `make(original)` in the place of `owner.name`. Where there is no such name nothing happens.
+
+    `always` is that of `replacing.shield`.
 
     A second copy of our modules (test tools that restore sys.modules) takes over from the first.
     """
@@ -245,9 +248,9 @@ def wrap(owner: Any, name: str, make: Callable[[Seam], Seam]) -> None:
         return
     whose, original = getattr(seam, "__agentreplay__", (None, seam))
     if whose is not interceptions.find_interception:
-        made: Any = functools.wraps(original)(make(original))
+        made: Any = functools.wraps(original)(shield(make, original, always=always))
         made.__agentreplay__ = (interceptions.find_interception, original)
-        setattr(owner, name, made)
+        replace_attribute(owner, name, made)
 
 
 def wrap_code(function: FunctionType, make: Callable[[Seam], Seam]) -> None:
@@ -263,14 +266,14 @@ def wrap_code(function: FunctionType, make: Callable[[Seam], Seam]) -> None:
     real = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
     real.__kwdefaults__ = function.__kwdefaults__
     names = list_parameters(code)[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-    made = make(real)
+    made = shield(make, real)
 
     def call(values: tuple[Any, ...], only: tuple[Any, ...], star: tuple[Any, ...], stars: dict[str, Any]) -> Any:
         __tracebackhide__ = True
         return made(*values, *star, **dict(zip(names, only, strict=True)), **stars)
 
     lead(function, call)
-    function.__agentreplay__ = (interceptions.find_interception, code)  # type: ignore[attr-defined]
+    mark_exchanged(function, code, interceptions.find_interception)
 
 
 RUNNERS = frozenset({"_pytest", "pytest", "unittest"})

@@ -176,7 +176,7 @@ class PendingCall:
         at = interception.clock.now()
         if self.settled is not None:
             self.settled()
-        stored = interception.redactor.redact_outcome(self._call, outcome)
+        stored = self._store(outcome)
         assert self._recorder is not None
         self._recorder.settle(self.ticket, stored, at=at, first=self._first, suspended=suspended)
         # Nobody has waited for a call that was cancelled, so no course knows that it is over.
@@ -185,6 +185,10 @@ class PendingCall:
         # Calls inside another one are no steps of the run: a replay does not make them.
         if self._call_context.inside is None:
             interception.clock.advance(self._call_context.path, at)
+
+    def _store(self, outcome: Outcome) -> Outcome:
+        """Return the outcome as it may be stored."""
+        return self._interception.redactor.redact_outcome(self._call, outcome)
 
     def _end_course(self) -> None:
         """Recording: note which strands know that this call is over."""

@@ -6,7 +6,7 @@ Its lanes and the activity of its threads are in `lanes`, the calls under way in
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.model import Call, HttpCall, Json, Outcome, RawCall
     from pytest_agentreplay.core.serialize import Codec
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
 
 
 class Redactor(Protocol):
@@ -129,6 +130,7 @@ class ToolRegistry:
         functions: Names of tools that were called as functions: no framework intercepts them.
         live: Shown names of tools that run for real, in a replay too.
         read_tools: Shown names of tools that change nothing; "*" stands for any letters.
+        running: By the functions of a tool and the number of a call, the function that was called, and the call.
     """
 
     def __init__(self) -> None:
@@ -138,6 +140,7 @@ class ToolRegistry:
         self.functions: set[str] = set()
         self.live: set[str] = set()
         self.read_tools: tuple[str, ...] = ()
+        self.running: dict[tuple[object, int], tuple[Any, PendingCall | None]] = {}
 
     def reads(self, name: str) -> bool:
         """Return whether a tool of this name was declared to change nothing."""
@@ -152,6 +155,7 @@ class ToolRegistry:
         self.seen.clear()
         self.functions.clear()
         self.uncompared.clear()
+        self.running.clear()
 
 
 class Observations:

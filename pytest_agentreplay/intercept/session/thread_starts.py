@@ -22,9 +22,11 @@ from pytest_agentreplay.intercept.session.lanes import (
     make_child,
     mark_starting,
 )
+from pytest_agentreplay.intercept.session.replacing import replace_attribute, shield
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import ThreadPoolExecutor
 
     from pytest_agentreplay.intercept.session.lanes import CallContext
 
@@ -46,12 +48,20 @@ def stamp_threads() -> None:
     if getattr(threading.Thread.start, "__agentreplay__", None) is CALL_CONTEXT:
         return
     start, submit = threading.Thread.start, ThreadPoolExecutor.submit
+    stamped: Any = functools.wraps(start)(shield(functools.partial(_stamp_start, _worker), start))
+    stamped.__agentreplay__ = CALL_CONTEXT
+    replace_attribute(threading.Thread, "start", stamped)
+    stamped = functools.wraps(submit)(shield(_stamp_submit, submit))  # type: ignore[arg-type]
+    replace_attribute(ThreadPoolExecutor, "submit", stamped)
+    for kind in (queue.Queue, queue.LifoQueue, queue.PriorityQueue):
+        _stamp_items(kind)
 
-    @functools.wraps(start)
+
+def _stamp_start(worker: Any, start: Callable[..., None]) -> Callable[..., None]:
     def stamped_start(self: threading.Thread) -> None:
         call_context = CALL_CONTEXT.get()
         # A worker of a pool serves later tests too; its jobs are marked instead.
-        library = "" if getattr(self, "_target", None) is _worker else find_importing_library(sys._getframe(1))
+        library = "" if getattr(self, "_target", None) is worker else find_importing_library(sys._getframe(1))
         if library:
             self.run = run_for_import(library, self.run)  # type: ignore[method-assign]
         if call_context is not None:
@@ -62,7 +72,10 @@ def stamp_threads() -> None:
                 return start(self)
         return start(self)
 
-    @functools.wraps(submit)  # type: ignore[arg-type]
+    return stamped_start
+
+
+def _stamp_submit(submit: Callable[..., Any]) -> Callable[..., Any]:
     def stamped_submit(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         if library := find_importing_library(sys._getframe(1)):
             fn = run_for_import(library, fn)
@@ -89,18 +102,17 @@ def stamp_threads() -> None:
         finally:
             CALL_CONTEXT.reset(token)
 
-    stamped_start.__agentreplay__ = CALL_CONTEXT  # type: ignore[attr-defined]
-    threading.Thread.start = stamped_start  # type: ignore[method-assign]
-    ThreadPoolExecutor.submit = stamped_submit  # type: ignore[method-assign,assignment]
-    for kind in (queue.Queue, queue.LifoQueue, queue.PriorityQueue):
-        _stamp_items(kind)
+    return stamped_submit
 
 
 def _stamp_items(kind: Any) -> None:
     """Wrap `_put` and `_get`, which subclasses override to keep items in another order (documented in queue.py)."""
-    put, get = kind._put, kind._get
+    put, get = vars(kind)["_put"], vars(kind)["_get"]
+    replace_attribute(kind, "_put", functools.wraps(put)(shield(_stamp_put, put)))
+    replace_attribute(kind, "_get", functools.wraps(get)(shield(_stamp_get, get)))
 
-    @functools.wraps(put)
+
+def _stamp_put(put: Callable[..., None]) -> Callable[..., None]:
     def stamped_put(self: Any, item: Any) -> None:
         call_context = CALL_CONTEXT.get()
         if call_context is not None and call_context.interception.lanes.started.has(ITEM):
@@ -108,7 +120,10 @@ def _stamp_items(kind: Any) -> None:
             vars(self).setdefault(LANES, {}).setdefault(id(item), deque()).append(item_lane)
         put(self, item)
 
-    @functools.wraps(get)
+    return stamped_put
+
+
+def _stamp_get(get: Callable[..., Any]) -> Callable[..., Any]:
     def stamped_get(self: Any) -> Any:
         item, kept = get(self), vars(self).get(LANES)
         if kept:
@@ -118,7 +133,7 @@ def _stamp_items(kind: Any) -> None:
                 kept.pop(id(item), None)
         return item
 
-    kind._put, kind._get = stamped_put, stamped_get
+    return stamped_get
 
 
 def _enter_item_lane(item_lane: CallContext | None) -> None:

@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 from pytest_agentreplay.core.model import SELF, RawCall, ToolCall
 from pytest_agentreplay.core.serialize.objects import Codec, shape_of
 from pytest_agentreplay.intercept.session import interceptions, lanes, library_values
+from pytest_agentreplay.intercept.session.replacing import replace_attribute, shield
 from pytest_agentreplay.intercept.tools import factories
 from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing, framework_attributes, receiver_of
 from pytest_agentreplay.intercept.tools.arguments import defaulted, defaults_of
@@ -86,11 +87,11 @@ def intercept_tool(
     """
     given = arguments or functools.partial(named, tool.function)
     make = _intercept_async if inspect.iscoroutinefunction(work) else _intercept_sync
-    return functools.wraps(work)(make(interception, tool, work, given))
+    return functools.wraps(work)(shield(functools.partial(make, interception, tool, given), work))
 
 
 def _intercept_sync(
-    interception: Interception, tool: FrameworkTool, work: Callable[..., Any], given: Callable[..., Any]
+    interception: Interception, tool: FrameworkTool, given: Callable[..., Any], work: Callable[..., Any]
 ) -> Callable[..., Any]:
     def intercepted(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
@@ -100,7 +101,7 @@ def _intercept_sync(
 
 
 def _intercept_async(
-    interception: Interception, tool: FrameworkTool, work: Callable[..., Any], given: Callable[..., Any]
+    interception: Interception, tool: FrameworkTool, given: Callable[..., Any], work: Callable[..., Any]
 ) -> Callable[..., Any]:
     async def intercepted(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
@@ -243,19 +244,15 @@ def wrap(owner: Any, name: str, intercept: Callable[..., Any]) -> None:
     by, original = getattr(seam, "__agentreplay__", (None, seam))
     # A second copy of this module (test tools that restore sys.modules) takes over from the first.
     if by is not interceptions.find_interception:
-        wrapped = (
-            _wrapped_async(original, intercept)
-            if inspect.iscoroutinefunction(original)
-            else _wrapped(original, intercept)
-        )
-        wrapped.__agentreplay__ = (interceptions.find_interception, original)  # type: ignore[attr-defined]
-        setattr(owner, name, wrapped)
+        make = _wrapped_async if inspect.iscoroutinefunction(original) else _wrapped
+        wrapped: Any = functools.wraps(original)(shield(functools.partial(make, intercept), original))
+        wrapped.__agentreplay__ = (interceptions.find_interception, original)
+        replace_attribute(owner, name, wrapped)
 
 
-def _wrapped(original: Callable[..., Any], intercept: Callable[..., Any]) -> Callable[..., Any]:
+def _wrapped(intercept: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
     current = interceptions.find_interception
 
-    @functools.wraps(original)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
         interception = current()
@@ -264,10 +261,9 @@ def _wrapped(original: Callable[..., Any], intercept: Callable[..., Any]) -> Cal
     return wrapped
 
 
-def _wrapped_async(original: Callable[..., Any], intercept: Callable[..., Any]) -> Callable[..., Any]:
+def _wrapped_async(intercept: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
     current = interceptions.find_interception
 
-    @functools.wraps(original)
     async def wrapped(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
         interception = current()
@@ -296,13 +292,15 @@ def wrap_field(
         if field not in vars(tool):
             raise AttributeError(field)
         interception = current()
-        return vars(tool)[field] if interception is None else give(interception, tool, vars(tool)[field])
+        if interception is None:
+            return vars(tool)[field]
+        return shield(lambda real: lambda: give(interception, tool, real()), lambda: vars(tool)[field])()
 
     def write(tool: Any, value: Any) -> None:
         vars(tool)[field] = take(value)
 
     if field in getattr(owner, "__dataclass_fields__", {}):
-        setattr(owner, field, property(read, write))
+        replace_attribute(owner, field, property(read, write))
 
 
 def copy_tool(tool: Any, **instead: Any) -> Any:

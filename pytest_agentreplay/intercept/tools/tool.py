@@ -19,6 +19,7 @@ from pytest_agentreplay.intercept.session import lanes, patching
 from pytest_agentreplay.intercept.session.interceptions import find_for_garbage, find_for_tool
 from pytest_agentreplay.intercept.session.library_values import add_library_codecs
 from pytest_agentreplay.intercept.session.patching import FunctionKind, get_kind, lead, list_parameters
+from pytest_agentreplay.intercept.session.replacing import noting, shield
 from pytest_agentreplay.intercept.tools import factories, iterators
 from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing
 from pytest_agentreplay.intercept.tools.arguments import Arguments, format_parameters
@@ -93,7 +94,7 @@ class Redirection:
 
     def within(self, interception: Interception, intercepted: PendingCall) -> None:
         """Say that the framework's call which went in at `intercepted` is this tool's: its function then just runs."""
-        self._seam.running[id(interception), intercepted.ticket] = None, intercepted
+        interception.tools.running[self._seam, intercepted.ticket] = None, intercepted
 
     def restore(self) -> None:
         """Take this tool off; the last one of a function gives it back its very own code. Twice is once."""
@@ -157,7 +158,6 @@ class ToolFunctions:
         """Lead all functions of `held` that no other tool has taken; the outermost is free."""
         self.caches = held.caches
         self.layers: list[PatchedFunction] = []
-        self.running: dict[tuple[int, int], tuple[PatchedFunction | None, PendingCall]] = {}
         try:
             for function in held.functions:
                 if function not in _LAYERS:
@@ -169,7 +169,6 @@ class ToolFunctions:
 
     def forget(self) -> None:
         """Empty the caches: what they hold came from another test, or from a recording."""
-        self.running = {at: run for at, run in self.running.items() if run[1].open}
         for cache in self.caches:
             cache.cache_clear()
 
@@ -183,7 +182,7 @@ class ToolFunctions:
         call_context = lanes.CALL_CONTEXT.get()
         if call_context is None or call_context.inside is None:
             return None
-        outer, intercepted = self.running.get((id(interception), call_context.inside[0]), (layer, None))
+        outer, intercepted = interception.tools.running.get((self, call_context.inside[0]), (layer, None))
         inner = outer is None or self.layers.index(outer) < self.layers.index(layer)
         return intercepted if inner and intercepted is not None and intercepted.open else None
 
@@ -209,6 +208,7 @@ class PatchedFunction:
             FunctionKind.GENERATOR: self.generator,
             FunctionKind.ASYNC_GENERATOR: self.async_generator,
         }[self.kind]
+        meet = shield(functools.partial(functools.partial, meet), self._pass_on)
         lead(function, meet)
         _LAYERS[function] = self
         self.code, self._meet = code, meet
@@ -225,40 +225,53 @@ class PatchedFunction:
             for made in self._made:
                 made.leave(self.function)
 
-    def plain(self, *given: Any) -> Any:
+    def plain(self, real: Callable[..., Any], *given: Any) -> Any:
         """Meet a call of a plain function."""
         __tracebackhide__ = True
-        run, entered = self._enter(*given)
+        run, entered = self._enter(real, *given)
         if isinstance(entered, ToolReplaying):
             return entered.call(awaitable=self.seam.awaitable)
         return run() if entered is None else entered.call(run)
 
-    async def coroutine(self, *given: Any) -> Any:
+    async def coroutine(self, real: Callable[..., Any], *given: Any) -> Any:
         """Meet a call of a coroutine function, when it is awaited."""
         __tracebackhide__ = True
-        run, entered = self._enter(*given)
+        run, entered = self._enter(real, *given)
         if isinstance(entered, ToolReplaying):
             return await entered.wait()
         return await (run() if entered is None else entered.wait(run()))
 
-    def generator(self, *given: Any) -> Any:
+    def generator(self, real: Callable[..., Any], *given: Any) -> Any:
         """Meet a call of a generator function, when its first item is asked for."""
         __tracebackhide__ = True
-        run, entered = self._enter(*given)
+        run, entered = self._enter(real, *given)
         if isinstance(entered, ToolReplaying):
             return entered.flow()
         return run() if entered is None else entered.flow(run())
 
-    def async_generator(self, *given: Any) -> Any:
+    def async_generator(self, real: Callable[..., Any], *given: Any) -> Any:
         """Meet a call of an async generator function, when its first item is asked for."""
         __tracebackhide__ = True
-        run, entered = self._enter(*given)
+        run, entered = self._enter(real, *given)
         if isinstance(entered, ToolReplaying):
             return entered.async_flow()
         return run() if entered is None else entered.async_flow(run())
 
-    def _enter(
+    def _pass_on(
         self,
+        values: tuple[Any, ...],
+        only: tuple[Any, ...],
+        star: tuple[Any, ...],
+        stars: dict[str, Any],
+        made: MadeOf | None = None,
+    ) -> Any:
+        """Run the original, where no test is recorded or replayed."""
+        keywords = dict(zip(self._only, only, strict=True)) | stars
+        return patching.make_unintercepted(self._key, made)(*values, *star, **keywords)
+
+    def _enter(  # noqa: PLR0917  as a trampoline hands them over
+        self,
+        real: Callable[..., Any],
         values: tuple[Any, ...],
         only: tuple[Any, ...],
         star: tuple[Any, ...],
@@ -270,13 +283,14 @@ class PatchedFunction:
         `made` is given for a function that the tool's factory has made anew: its body and its closure.
         """
         __tracebackhide__ = True
-        keywords = dict(zip(self._only, only, strict=True)) | stars
         interception = find_for_tool() or find_for_garbage()
         if interception is None:
-            return functools.partial(patching.make_unintercepted(self._key, made), *values, *star, **keywords), None
+            return functools.partial(real, values, only, star, stars, made), None
+        keywords = dict(zip(self._only, only, strict=True)) | stars
         enclosing = self.seam.enclosing(interception, self)
         if enclosing is not None:
-            return functools.partial(patching.lend(self._key, enclosing, made), *values, *star, **keywords), None
+            body = noting(real, patching.lend(self._key, enclosing, made))
+            return functools.partial(body, *values, *star, **keywords), None
         redirection = self.find_redirection()
         read, (values, star, keywords) = iterators.replaced(values, star, keywords)
         arguments = self._arguments.named((*read[0], *read[1]), read[2])
@@ -296,8 +310,9 @@ class PatchedFunction:
         entered = handle_call(interception, intercepted, redirection.results, awaitable=self.seam.awaitable)
         if not intercepted.open:
             return _nothing, entered
-        self.seam.running[id(interception), intercepted.ticket] = self, intercepted
-        return functools.partial(patching.lend(self._key, intercepted, made), *values, *star, **keywords), entered
+        interception.tools.running[self.seam, intercepted.ticket] = self, intercepted
+        body = noting(real, patching.lend(self._key, intercepted, made))
+        return functools.partial(body, *values, *star, **keywords), entered
 
     def find_redirection(self) -> Redirection:
         """Return the last declaration of this function, else of the tool that it is part of."""

@@ -15,6 +15,7 @@ from pytest_agentreplay.errors import CannotWrite
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.other_plugins import describe_closed as closed_by_neighbour
 from pytest_agentreplay.intercept.session.patching import find_exception
+from pytest_agentreplay.intercept.session.replacing import replace_attribute, shield
 from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
 from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
 
@@ -41,9 +42,9 @@ def wrap(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
         return
     by, original = getattr(method, "__agentreplay__", (None, method))
     if by is not interceptions.find_interception:
-        wrapped = wrapper(original)
+        wrapped: Any = shield(wrapper, original, always=True)
         wrapped.__agentreplay__ = (interceptions.find_interception, original)
-        setattr(owner, name, wrapped)
+        replace_attribute(owner, name, wrapped)
 
 
 @contextmanager

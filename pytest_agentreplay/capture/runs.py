@@ -1,0 +1,321 @@
+"""The runs of a service while they are captured: begun and ended by its code, and handed over when they have ended."""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+import weakref
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pytest_agentreplay import clocks
+from pytest_agentreplay.capture import fail_open
+from pytest_agentreplay.core.model import RawValue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from contextvars import Token
+    from typing import Self, TypeVar
+
+    from pytest_agentreplay.capture.ended_capture import EndedCapture
+    from pytest_agentreplay.capture.interception import CaptureInterception
+    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.intercept.session.lanes import CallContext
+
+    F = TypeVar("F", bound="Callable[..., Any]")
+
+
+class RunKeeper(Protocol):
+    """What decides on ended runs: `keeping.Keeper`."""
+
+    def take(self, ended: EndedCapture) -> None:
+        """Take a run. Never raises or waits."""
+
+    def keep(self, run_id: str, reason: str) -> bool:
+        """Keep a run that was taken; return whether it is still there."""
+
+    def stats(self) -> dict[str, int]:
+        """Return what became of the runs."""
+
+    def close(self, timeout: float) -> None:
+        """Write what is due."""
+
+
+class Capture:
+    """One started capture of this process.
+
+    Attributes:
+        keeper: What ended runs are handed to; made anew in a forked process, which shares no file with its parent.
+        open: The runs that have not ended.
+        patches: What stands in the place of functions of the process.
+    """
+
+    def __init__(self, make_keeper: Callable[[], RunKeeper], tools: tuple[tuple[str, str], ...]) -> None:
+        """Make the keeper and patch. Raises what options and tools are refused with."""
+        from pytest_agentreplay.capture.patches import Patches
+
+        self.make_keeper = make_keeper
+        self.keeper: RunKeeper | None = make_keeper()
+        self.open: weakref.WeakSet[CaptureInterception] = weakref.WeakSet()
+        self.patches = Patches(tools)
+
+    def get_keeper(self) -> RunKeeper:
+        """Return the keeper, in a forked process a new one."""
+        if self.keeper is None:
+            self.keeper = self.make_keeper()
+        return self.keeper
+
+    def forget(self) -> None:
+        """In a forked process: leave the parent's runs, and what it has kept, to the parent."""
+        self.keeper = None
+        for interception in list(self.open):
+            interception.forget()
+        self.open = weakref.WeakSet()
+
+
+_capture: Capture | None = None
+_watches_forks = False
+
+
+def start(store: str, *, tools: Iterable[str] = (), **options: Any) -> None:
+    """See `capture.start`."""
+    global _capture, _watches_forks  # noqa: PLW0603  one capture of a process, as its patches are
+    from pytest_agentreplay.capture.keeping import Keeper
+    from pytest_agentreplay.settings.parsers import tools_of
+
+    stop()
+    fail_open.reset()
+    capture = Capture(functools.partial(Keeper, store, **options), tools_of([*tools], "capture.start: tools"))
+    if not _watches_forks and hasattr(os, "register_at_fork"):
+        _watches_forks = True
+        os.register_at_fork(after_in_child=_forget_parent)
+    _capture = capture
+
+
+def stop(timeout: float = 5.0) -> None:
+    """See `capture.stop`."""
+    global _capture
+    capture, _capture = _capture, None
+    if capture is None:
+        return
+    with fail_open.never_raising():
+        capture.patches.remove()
+    with fail_open.never_raising():
+        if capture.keeper is not None:
+            capture.keeper.close(timeout)
+
+
+def keep(run_id: str, reason: str = "") -> bool:
+    """See `capture.keep`."""
+    with fail_open.never_raising():
+        return _capture is not None and _capture.get_keeper().keep(run_id, reason)
+    return False
+
+
+def stats() -> dict[str, int]:
+    """See `capture.stats`."""
+    with fail_open.never_raising():
+        return (_capture.get_keeper().stats() if _capture is not None else {}) | fail_open.read_counts()
+    return fail_open.read_counts()
+
+
+def _forget_parent() -> None:
+    if _capture is not None:
+        with fail_open.never_raising():
+            from pytest_agentreplay.runs.child_session import reset_locks
+
+            fail_open.reset()
+            reset_locks()
+            _capture.forget()
+
+
+def open_run(name: str, *, id: str | None = None, input: Any = None, provisional: bool = False) -> CapturedRun:  # noqa: A002
+    """Return a run that begins when it is entered.
+
+    A `provisional` one takes the name, input and output of the first run inside it: that of a request, of which the
+    function that answers it knows more.
+    """
+    return CapturedRun(name, id, input, provisional=provisional)
+
+
+class CapturedRun:
+    """One run of the service. Nothing of it raises.
+
+    Attributes:
+        name: The name of the entry.
+        id: The run's id: inside another run, that one's.
+    """
+
+    def __init__(self, name: str, id: str | None, input: Any, *, provisional: bool = False) -> None:  # noqa: A002
+        """Begins when it is entered."""
+        self.name = name
+        self.id = id or os.urandom(16).hex()
+        self._provisional = provisional
+        self._input = input
+        self._output: RawValue | None = None
+        self._failure: JsonObject | None = None
+        self._annotations: JsonObject = {}
+        self._frozen: RawValue | None = None
+        self._interception: CaptureInterception | None = None
+        self._outer: CapturedRun | None = None
+        self._token: Token[CallContext | None] | None = None
+        self._began = self._began_at = 0
+
+    @property
+    def captures(self) -> bool:
+        """Whether the run is captured, by itself or as a part of another one."""
+        return self._interception is not None or self._outer is not None
+
+    def annotate(self, **facts: Any) -> None:
+        """Note facts about the run, plain JSON."""
+        with fail_open.never_raising():
+            if self._outer is not None:
+                self._outer.annotate(**facts)
+            else:
+                frozen = {name: self._freeze(value) for name, value in facts.items()}
+                self._annotations |= {name: value.native for name, value in frozen.items() if value is not None}
+
+    def failed(self, reason: str) -> None:
+        """Say that the run has failed, where it raises nothing."""
+        with fail_open.never_raising():
+            if self._outer is not None:
+                self._outer.failed(reason)
+            else:
+                self._failure = {"type": "failed", "message": str(reason).strip().partition("\n")[0]}
+
+    def output(self, value: Any) -> None:
+        """Note what the run gives."""
+        with fail_open.never_raising():
+            if (run := self._get_owner()) is not None:
+                run._output = run._freeze(value)
+
+    def take_input(self, value: Json, cold: str = "") -> None:
+        """Take the input, frozen already; `cold` says why a replay cannot be called with it."""
+        if (run := self._get_owner()) is not None:
+            run._frozen = RawValue(value)
+            if cold and run._interception is not None:
+                run._interception.cold = cold
+
+    def _get_owner(self) -> CapturedRun | None:
+        """Return the run whose input and output are those of this one; None where it is a part among others."""
+        if self._outer is None:
+            return self if self._adopted is None else None
+        return self._outer if self._outer._adopted is self else None
+
+    def __call__(self, function: F) -> F:
+        """Return `function` so that each call is a run with its arguments as the input."""
+        from pytest_agentreplay.capture.decorated import decorate
+
+        return decorate(self.name, function)
+
+    _adopted: CapturedRun | None = None
+
+    def __enter__(self) -> Self:
+        with fail_open.never_raising():
+            if _capture is not None:
+                self._begin(_capture)
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        with fail_open.never_raising():
+            if self._interception is not None:
+                self._end(error)
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        self.__exit__(kind, error, traceback)
+
+    def _begin(self, capture: Capture) -> None:
+        from pytest_agentreplay.capture.interception import CaptureInterception
+        from pytest_agentreplay.intercept.session import interceptions, lanes
+
+        around = lanes.CALL_CONTEXT.get()
+        if interceptions._running is not None:
+            return
+        if around is not None and not around.interception.ending.over.is_set():
+            if isinstance(around.interception, CaptureInterception):
+                self._join(around.interception.run)
+            return  # else a test is recorded or replayed
+        self._interception = interception = CaptureInterception(self)
+        registry = capture.patches.registry
+        interception.tools.codecs, interception.tools.live = registry.codecs, registry.live
+        interception.tools.read_tools = registry.read_tools
+        self._frozen = None if self._input is None else self._freeze(self._input)
+        capture.open.add(interception)
+        self._began, self._began_at = time.time_ns(), clocks.monotonic_ns()
+        self._token = lanes.CALL_CONTEXT.set(interception.main())
+
+    def _join(self, outer: CapturedRun) -> None:
+        self._outer, self.id = outer, outer.id
+        if outer._provisional:
+            outer._provisional, outer._adopted = False, self
+            outer.name, outer._frozen = self.name, outer._freeze(self._input) if self._input is not None else None
+
+    def _end(self, error: BaseException | None) -> None:
+        from pytest_agentreplay.capture.ended_capture import EndedCapture
+        from pytest_agentreplay.intercept.session import lanes
+
+        interception, self._interception = self._interception, None
+        assert interception is not None
+        is_forgotten = interception.ending.over.is_set()
+        if self._token is not None:
+            try:
+                lanes.CALL_CONTEXT.reset(self._token)
+            except ValueError:  # ended in another context than it began in
+                lanes.CALL_CONTEXT.set(None)
+        interception.end()
+        if is_forgotten or (capture := _capture) is None:
+            return
+        capture.open.discard(interception)
+        if error is not None and not isinstance(error, GeneratorExit):
+            self._failure = describe_failure(error)
+        cold = interception.find_problem()
+        paths = capture.patches.paths
+        kit: JsonObject = {
+            "trace": dict(interception.observed.trace),
+            "functions": {name: paths.get(name, "") for name in sorted(interception.tools.functions)},
+            "uuids": interception.draws,
+        }
+        ended = EndedCapture(
+            self.id,
+            self.name,
+            self._began,
+            (clocks.monotonic_ns() - self._began_at) / 1e9,
+            interception.recorder.list_exchanges(),
+            interception.calls,
+            interception.outcomes,
+            self._frozen,
+            self._output,
+            None if self._failure is None else RawValue(self._failure),
+            RawValue(self._annotations) if self._annotations else None,
+            interception.agents,
+            interception.describe_lanes(),
+            {name: value for name, value in (kit | capture.patches.facts).items() if value},
+            cold,
+            interception.measure(),
+        )
+        interception.forget()
+        fail_open.count("captured")
+        capture.get_keeper().take(ended)
+
+    def _freeze(self, value: Any) -> RawValue | None:
+        """Return a value as it is now, as JSON; None for one that is none, which makes the run cold."""
+        from pytest_agentreplay.core.serialize import freeze
+
+        try:
+            return RawValue(freeze(value))
+        except Exception as error:
+            if self._interception is not None:
+                self._interception.observed.note_problem(error)
+            return None
+
+
+def describe_failure(error: BaseException) -> JsonObject:
+    """Return type and first line of an exception, as the header of a recording has them."""
+    kind = type(error)
+    return {
+        "type": f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins."),
+        "message": str(error).strip().partition("\n")[0],
+    }

@@ -1,0 +1,80 @@
+"""What is put in the place of functions, and how all of it is taken back.
+
+In a test the patches stay for good. A capture outside pytest takes them back when it stops, and while it runs each has
+a guard around it: what our own code raises never reaches the service.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType, FunctionType
+
+    Make = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+_ABSENT: Any = object()
+_undo: list[Callable[[], object]] = []
+
+guard: Callable[..., Callable[..., Any]] | None = None
+"""What `capture.fail_open` puts around what stands in the place of a function; None where a test may fail by it."""
+
+
+def shield(make: Make, real: Callable[..., Any], *, always: bool = False) -> Callable[..., Any]:
+    """Return `make(real)`, while a capture runs with a guard around it.
+
+    `always` says that it has something to do also where no run is under way.
+    """
+    return make(real) if guard is None else guard(make, real, always=always)
+
+
+def noting(real: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `function`, which is called in the place of `real`, so that the guard knows of it."""
+    note = getattr(real, "note", None)
+    return function if guard is None or note is None else functools.partial(note, function)
+
+
+def pass_on(real: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
+    """Have the guard call `real`, if it has to, with other arguments: those that were given were read."""
+    if guard is not None and hasattr(real, "arguments"):
+        real.arguments = args, kwargs
+
+
+def blame(real: Callable[..., Any], error: BaseException) -> None:
+    """Say that `error` was not raised by us, but by what the caller of `real` has given to it."""
+    if guard is not None and hasattr(real, "error"):
+        real.error = error
+
+
+def replace_attribute(owner: Any, name: str, value: Any) -> None:
+    """Set an attribute of a class or module, until `take_back`."""
+    _undo.append(functools.partial(_restore, owner, name, vars(owner).get(name, _ABSENT), value))
+    setattr(owner, name, value)
+
+
+def _restore(owner: Any, name: str, before: Any, value: Any) -> None:
+    if vars(owner).get(name) is not value:
+        return  # somebody else has wrapped ours, and still calls it
+    if before is _ABSENT:
+        delattr(owner, name)
+    else:
+        setattr(owner, name, before)
+
+
+def mark_exchanged(function: Any, code: CodeType, owner: object) -> None:
+    """Note that `function` runs other code than its own, which was `code`, until `take_back`."""
+    function.__agentreplay__ = (owner, code)
+    _undo.append(functools.partial(_give_back, function, code))
+
+
+def _give_back(function: FunctionType, code: CodeType) -> None:
+    function.__code__ = code
+    vars(function).pop("__agentreplay__", None)
+
+
+def take_back() -> None:
+    """Take everything back, in reverse order."""
+    while _undo:
+        _undo.pop()()
