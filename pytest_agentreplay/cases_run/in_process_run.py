@@ -181,25 +181,7 @@ class InProcessRun(ReplaySession):
 
         Raises RunnerError for one that took too long.
         """
-        output: Any = None
-        failure: BaseException | None = None
-        began = clocks.perf_counter()
-        self.enter_body()
-        try:
-            with self.deadline.watch_runner(despair):
-                output = self._play(runner, copy.deepcopy(given))
-        except BaseException as raised:
-            if not all(isinstance(one, ITS_OWN) for one in leaves(raised)):
-                raise
-            failure = raised
-        finally:
-            self.leave_body()
-        if self.deadline.passed:
-            raise self.deadline.describe_overdue()
-        seconds = clocks.perf_counter() - began
-        if self.casting.find_divergence() is None and failure is None:
-            self.casting.finish(self._body)
-        self.close()
+        output, failure, seconds = self.play(runner, given, despair)
         own = [one for one in leaves(failure) if not isinstance(one, ReplayDiverged)] if failure is not None else []
         divergence, live = self._parted(unseen := self._unseen()), {}
         if self.serving.model == "live":
@@ -225,6 +207,32 @@ class InProcessRun(ReplaySession):
             ),
             served=f"{self.serving.told} ({self.casting.summary})" if self.casting.counts else self.serving.told,
         )
+
+    def play(self, runner: Runner, given: Json, despair: Despair) -> tuple[Any, BaseException | None, float]:
+        """Have `runner` do its work, and close the session; return what it returned, raised, and its seconds.
+
+        Raises RunnerError for one that took too long.
+        """
+        output: Any = None
+        failure: BaseException | None = None
+        began = clocks.perf_counter()
+        self.enter_body()
+        try:
+            with self.deadline.watch_runner(despair):
+                output = self._play(runner, copy.deepcopy(given))
+        except BaseException as raised:
+            if not all(isinstance(one, ITS_OWN) for one in leaves(raised)):
+                raise
+            failure = raised
+        finally:
+            self.leave_body()
+        if self.deadline.passed:
+            raise self.deadline.describe_overdue()
+        seconds = clocks.perf_counter() - began
+        if self.casting.find_divergence() is None and failure is None:
+            self.casting.finish(self._body)
+        self.close()
+        return output, failure, seconds
 
     def _play(self, runner: Runner, given: Json) -> Any:
         asked = given if isinstance(given, dict) else {}

@@ -385,10 +385,25 @@ def graded(run: Run, *, sealed: bool) -> tuple[Grade, list[str]]:
         for one in entries(kit, "uncompared")
     ]
     reasons += [f"no boundary took {gap}" for gap in entries(kit, "gaps") if isinstance(gap, str)]
-    if clock.get("mode") != "stepped":
+    if "capture" in kit:
+        reasons += explain_capture(run)
+    elif clock.get("mode") != "stepped":
         reasons.append("the clock was real: a time in a prompt differs" if clock else "it says nothing of the clock")
     elif clock.get("ran_on"):
         reasons.append("the clock ran on: the agent waited on wall time, which is as long as it takes")
     if racy := table(kit, "order").get("racy"):
         reasons.append(f"two threads had their answers within a millisecond ({racy} x): which came first was chance")
     return (Grade.B if reasons else Grade.A), reasons
+
+
+def explain_capture(run: Run) -> Iterator[str]:
+    """Why a run that was captured outside a test is pinned less than a recorded one."""
+    kit = run.header.kit
+    sites = [ids for lane in table(kit, "uuids").values() if isinstance(lane, dict) for ids in lane.values()]
+    yield "the clock was real: a replay shows when the next call began"
+    served = f"{plural(sum(len(texts(ids)) for ids in sites), 'id')} of uuid served by call site"
+    dropped = table(kit, "uuids").get("dropped")
+    yield f"ids were real: {served}" + (f", {dropped} more not kept" if dropped else "")
+    yield "times and ids that differ are taken as equal if they are new in the run"
+    if len({x.lane for x in top_level(run)}) > 1:
+        yield "the order of answers was observed, not held"

@@ -159,6 +159,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
         config.stash[keys.LIVE_RUNS] = LiveItems(config, runs)
         register(config.stash[keys.LIVE_RUNS], PLUGIN)
+    if config.option.agentreplay_runs is not None:
+        from pytest_agentreplay.plugin.captured_items import PLUGIN, CapturedItems
+
+        register(CapturedItems(config, config.option.agentreplay_runs), PLUGIN)
     if config.option.agentreplay_neighbours is not None and not hasattr(config, "workerinput"):
         from pytest_agentreplay.plugin import trial_items
 

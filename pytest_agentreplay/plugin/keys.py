@@ -46,6 +46,7 @@ RESEEDS: pytest.StashKey[bool] = pytest.StashKey()
 REPORT: pytest.StashKey[Any] = pytest.StashKey()  # the `session_report.SessionReport`
 FIXTURES: pytest.StashKey[Any] = pytest.StashKey()  # the `fixtures.FixtureSessions` of the process, where there are any
 LIVE_RUNS: pytest.StashKey[Any] = pytest.StashKey()  # the `live_items.LiveItems` of a session with live runs
+CAPTURED: pytest.StashKey[Any] = pytest.StashKey()  # the `groups.RunGroups` of a session with captured runs
 
 # Of an item.
 OPTED_IN: pytest.StashKey[bool] = pytest.StashKey()

@@ -340,7 +340,8 @@ class SessionReport:
         """Print the footer, and what GitHub Actions is told: only when there is something to say."""
         if self.diverged:
             self.report_to_github(terminalreporter)
-        if not (self.summaries or self.neighbours or self.cases or self.nothing_verified or any(self.processes)):
+        others = self.neighbours or self.cases or self.nothing_verified or keys.CAPTURED in config.stash
+        if not (self.summaries or others or any(self.processes)):
             return
         from pytest_agentreplay.report.escape import escape_line, escape_output
         from pytest_agentreplay.report.notices import format_footer
@@ -389,6 +390,8 @@ class SessionReport:
             yield from session_notices.make_unheard_notices(case.unheard for case in self.cases.values())
             yield make_warning(count_cases([*self.cases.values()]))
         yield make_warning(*self.states)
+        if keys.CAPTURED in self.config.stash:
+            yield from self.config.stash[keys.CAPTURED].make_notices()
         if keys.LIVE_RUNS in self.config.stash:
             yield make_error(*self.config.stash[keys.LIVE_RUNS].lines)
 

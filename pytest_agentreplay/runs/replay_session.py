@@ -66,6 +66,8 @@ class ReplaySession(OfflineSession):
         servers = entries(header.kit, "servers")
         self.interception.observed.servers = frozenset(start for start in servers if isinstance(start, int))
         self.interception.lanes.started = Started(header.kit.get("starts", {}))
+        if "capture" in header.kit:
+            self._pin_as_captured(header, settings)
         body = header.kit.get("body")
         self._body = body if isinstance(body, int) else None
         # A tool that is verified runs for real: it talks to the world of today.
@@ -89,6 +91,13 @@ class ReplaySession(OfflineSession):
         self._complete = False
         if edited:
             self.note(edited=(*edited,))
+
+    def _pin_as_captured(self, header: Header, settings: Settings) -> None:
+        """Have a run whose clock and ids were real see the recorded ones, as far as they are known."""
+        self.chance.serve_ids(table(header.kit, "uuids"))
+        if table(header.kit, "clock").get("mode") == "real":
+            self.steps.follow(self.list_recorded())
+        self.replayer.expect_new_values(began=clocks.wall() if settings.clock == "real" else None)
 
     def open(self) -> None:
         """Open it. A run is refused before it begins where a frozen tool would run for real; on CI, where any would."""
@@ -293,6 +302,7 @@ class ReplaySession(OfflineSession):
             unheard=self.list_unguarded_libraries(),
             ran_on=self.clock.ran_on,
             clock=self._describe_virtual_clock(),
+            new_values={f"{path}: {kind}": count for (path, kind), count in self.replayer.count_new_values().items()},
         )
         if not self._complete:
             return self._report(self.replayer.find_divergence())

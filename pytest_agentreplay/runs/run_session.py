@@ -143,8 +143,9 @@ class RunSession:
         self.locale = Locale(kit.get("locale"))
         self.fixtures = declared.digests(place.root, settings.kept_files)
         self.chance = RandomSource(header.seed)
+        self.steps = ClockAndSeeds(self.clock, self.chance)
         self.interception = interceptions.Interception(
-            backend, self.redaction, steps=ClockAndSeeds(self.clock, self.chance), root=str(place.root), count=count
+            backend, self.redaction, steps=self.steps, root=str(place.root), count=count
         )
         self.interception.tools.read_tools = settings.read_tools
         self.interception.tools.live.update(name for name, how in settings.tools if "." not in name and how == "live")

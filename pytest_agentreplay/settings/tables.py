@@ -59,6 +59,10 @@ OPTIONS: tuple[Row, ...] = (
     switch("--agentreplay-no-prove", "do not replay new recordings at the end of the session"),
     option("--agentreplay-html", "DIR",
            "write pages into a folder: one for each test that diverges, one over all snapshots and cases"),
+    option("--agentreplay-runs", "STORE",
+           "replay each captured run of a store (a folder or URL) against the code of today; without paths these alone"),
+    switch("--agentreplay-runs-strict", "fail captured runs whose requests differ, or that cannot be replayed, too"),
+    option("--agentreplay-sample", "N", "of the captured runs take the N that differ most"),
     option("--agentreplay-fuzz", "N",
            "replay each test on N neighbours of its recording too (errors of the network, other streams, results and "
            "clocks), and check invariants"),

@@ -68,7 +68,7 @@ class ReplayBackend:
         self.divergence: Divergence | None = None
         self.ahead: Ahead | None = None
         self.drift: list[tuple[Exchange, tuple[Difference, ...]]] = []
-        self._index = CallIndex(run, matching)
+        self._index = CallIndex(run, matching, reader)
         self._matching = matching
         self._reader = reader
         self._lock = threading.Lock()
@@ -88,6 +88,14 @@ class ReplayBackend:
     def keep_apart(self, placeholders: frozenset[str], of_today: KnownToday) -> None:
         """Take no call that sends one of these secrets for one that sent another of them; as `Tokens.keep_apart`."""
         self._index.keep_apart(placeholders, of_today)
+
+    def expect_new_values(self, other_ids: Collection[str] = (), began: float | None = None) -> None:
+        """Set what tells new values of a captured run, as in `CallIndex`. Before the first call."""
+        self._index.other_ids, self._index.began = other_ids, began
+
+    def count_new_values(self) -> dict[tuple[str, str], int]:
+        """Return how many values were taken as equal, new in a captured run and in this one, by path and kind."""
+        return {} if self._index.new_values is None else dict(self._index.new_values.taken)
 
     @property
     def at_once(self) -> bool:

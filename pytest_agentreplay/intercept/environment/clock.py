@@ -17,17 +17,21 @@ from __future__ import annotations
 
 import sys
 import time
+from bisect import bisect_left
 from datetime import UTC, datetime
+from itertools import chain
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_agentreplay import clocks
+from pytest_agentreplay.core.release_order import above
 from pytest_agentreplay.intercept.environment import debuggers
 from pytest_agentreplay.intercept.session import lanes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
+    from pytest_agentreplay.core.model import Exchange
     from pytest_agentreplay.intercept.environment.randomness import RandomSource
 
 # Nanoseconds without a call after which the clock runs on.
@@ -37,6 +41,7 @@ PATIENCE = 1_000_000_000
 class Clock:
     """The wall time that agent code sees: `wall_ns` at the start, then `wall_ns` + `at` of the last completed call.
 
+    `first` is what it shows at the start, in nanoseconds after `wall_ns`.
     Whole microseconds, whatever the arguments, so that every way to ask (`time`, `time_ns`, `now`) gives one instant.
     Mode "real" leaves time alone, and so does a clock that meets another traveller at its start (time-machine,
     freezegun, or a function of the test's own in the place of `time.time`, by a fixture or marker of the test). Who
@@ -53,6 +58,7 @@ class Clock:
         "_travel",
         "_traveller",
         "_wall",
+        "first",
         "live_inside",
         "passes",
         "ran_on",
@@ -61,6 +67,7 @@ class Clock:
     def __init__(self, mode: Literal["stepped", "real", "virtual"], wall_ns: int) -> None:
         """Take `wall_ns`, nanoseconds since the epoch; nothing moves until `start`."""
         self.ran_on = False
+        self.first = 0
         self.live_inside = False
         self.passes: Callable[[], int] = _read_time_awake
         self._mode = mode
@@ -86,7 +93,7 @@ class Clock:
             return
         travel = time_machine.travel(0, tick=False)
         if self._paused is None:
-            self.step(0)
+            self.step(self.first)
         else:
             wall_ns, elapsed = self._paused
             self._stand = (wall_ns, self.passes() - elapsed)
@@ -183,7 +190,7 @@ def _is_freezegun_active() -> bool:
 class ClockAndSeeds:
     """What `interception.Steps` asks for, made of a clock and of chance."""
 
-    __slots__ = ("at", "chance", "clock")
+    __slots__ = ("_begins", "at", "chance", "clock")
 
     def __init__(self, clock: Clock, chance: RandomSource) -> None:
         """Neither is started yet."""
@@ -191,6 +198,27 @@ class ClockAndSeeds:
         self.chance = chance
         self.at = 0
         """When the last call of this process was done; those of its children are not counted."""
+        self._begins: dict[str, list[int]] = {}
+
+    def follow(self, exchanges: Iterable[Exchange]) -> None:
+        """Show the time at which the next call of `exchanges` began, those of a run whose clock was real.
+
+        What its code wrote down of the time it read shortly before that call, and not when the last one was done.
+        """
+        for x in exchanges:
+            if x.parent is None:
+                self._begins.setdefault(x.lane, []).append(x.timing.start)
+        for begins in self._begins.values():
+            begins.sort()
+        self.clock.first = min(chain.from_iterable(self._begins.values()), default=0)
+
+    def _find_next(self, lane: str, at: int) -> int:
+        """Return when the next call began of what `lane` is a part of; `at`, where it makes none."""
+        for path in (lane, *above(lane)):
+            begins = self._begins.get(path, [])
+            if (place := bisect_left(begins, at)) < len(begins):
+                return begins[place]
+        return at
 
     def start(self) -> None:
         """Start both, or neither."""
@@ -211,7 +239,7 @@ class ClockAndSeeds:
     def step(self, at: int, lane: str, count: int) -> None:
         """The `count`-th call of `lane` was done, `at` nanoseconds after the run began."""
         self.at = at
-        self.clock.step(at)
+        self.clock.step(self._find_next(lane, at) if self._begins else at)
         self.chance.step(lane, count)
 
 

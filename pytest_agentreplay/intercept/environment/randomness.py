@@ -16,17 +16,22 @@ import functools
 import hashlib
 import itertools
 import random
+import re
 import sys
 import time
 import uuid
+from collections import deque
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pytest_agentreplay.core.kit import texts
 from pytest_agentreplay.intercept.session import interceptions, lanes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import CodeType, ModuleType
+    from collections.abc import Callable, Iterator
+    from types import CodeType, FrameType, ModuleType
+
+    from pytest_agentreplay.core.model import JsonObject
 
 # The stream of threads that no test started: they have no lane, and taking one would renumber the test's own.
 ELSEWHERE = "elsewhere"
@@ -45,6 +50,8 @@ class Generator(Protocol):
         """Begin anew."""
 
 
+_HEX = re.compile("[0-9a-f]{32}")
+
 # Whose states a run holds, by the names that their seeds are drawn under.
 GENERATORS: dict[str, Generator] = {"random": random}
 
@@ -56,7 +63,9 @@ class RandomSource:
     `secrets` and `os.urandom` stay what they are.
     """
 
-    __slots__ = ("_before", "_codes", "_draws", "_entropy", "_left", "_seed", "_stamps", "_stands", "_states", "ids")
+    __slots__ = (
+        "_before", "_draws", "_entropy", "_left", "_recorded", "_seed", "_stamps", "_stands", "_states", "ids",
+    )  # fmt: skip
 
     def __init__(self, seed: int) -> None:
         """Take the run's seed; nothing changes until `start`. `ids` is what ids are drawn from, the seed at first."""
@@ -66,7 +75,7 @@ class RandomSource:
         self._stands = ("main", 0)
         self._states: dict[str, tuple[Generator, Any]] = {}
         self._left: dict[str, Any] = {}  # by generator, the state in which `stop` found it
-        self._codes: dict[FunctionType, CodeType] = {}
+        self._recorded: dict[tuple[str, str], deque[uuid.UUID]] = {}
         self._stamps: dict[str, Any] = {}
         self._before: RandomSource | None = None
 
@@ -80,11 +89,7 @@ class RandomSource:
         self._stamps = {name: value for name, value in vars(uuid).items() if name.startswith("_last_timestamp")}
         vars(uuid).update(dict.fromkeys(self._stamps))
         self._before, _active = _active, self
-        for name, replacement in REPLACEMENTS.items():
-            function = getattr(uuid, name, None)
-            if name in ORIGINALS and isinstance(function, FunctionType) and not function.__code__.co_freevars:
-                self._codes[function] = function.__code__
-                function.__code__ = replacement.__code__
+        redirect_ids()
         self._seed_all()
         for name, state in self._left.items():
             GENERATORS[name].setstate(state)
@@ -115,15 +120,25 @@ class RandomSource:
         global _active
         if not self._states:
             return
-        for function, code in self._codes.items():
-            function.__code__ = code
-        self._codes.clear()
+        restore_ids()
         _active, self._before = self._before, None
         vars(uuid).update(self._stamps)
         self._left = {name: generator.getstate() for name, (generator, _) in self._states.items()}
         for generator, state in self._states.values():
             generator.setstate(state)
         self._states.clear()
+
+    def serve_ids(self, recorded: JsonObject) -> None:
+        """Draw the ids of a captured run, by lane and call site; what draws more, or elsewhere, gets the seed's."""
+        for lane, sites in recorded.items():
+            for site, ids in sites.items() if isinstance(sites, dict) else ():
+                drawn = [uuid.UUID(text) for text in texts(ids) if _HEX.fullmatch(text)]
+                self._recorded[lane, site] = deque(drawn)
+
+    def take_recorded(self, lane: str, name: str) -> uuid.UUID | None:
+        """Return the id that the function `name` gave next at this call site in a captured run; None for none."""
+        recorded = self._recorded.get((lane, find_call_site(name))) if self._recorded else None
+        return recorded.popleft() if recorded else None
 
     def uuid4(self, lane: str) -> uuid.UUID:
         """A random id."""
@@ -139,8 +154,10 @@ class RandomSource:
         low = 0b10 << 62 | (counter & 0x3FFF_FFFF) << 32 | tail
         return uuid.UUID(int=high << 64 | low)
 
-    def draw_timed(self, name: str, lane: str, node: int | None, clock_seq: int | None) -> uuid.UUID:
-        """uuid1 or uuid6: the clock's time, and a node that is the run's instead of the machine's."""
+    def draw(self, name: str, lane: str, node: int | None, clock_seq: int | None) -> uuid.UUID:
+        """What `name` gives; uuid1 and uuid6 have the clock's time, and a node that is the run's, not the machine's."""
+        if name not in TIMED:
+            return self.uuid4(lane) if name == "uuid4" else self.uuid7(lane)
         if clock_seq is None:
             clock_seq = _hash_parts(self.ids, "id", lane, *self._draw_next(lane)) & 0x3FFF
         made: uuid.UUID = ORIGINALS[name](self._node() if node is None else node, clock_seq)
@@ -182,31 +199,73 @@ def find_source() -> tuple[RandomSource, str] | None:
     if call_context is None:
         running = interceptions.find_interception()
         return None if running is not None and running.is_over() else (_active, ELSEWHERE)
+    lane = find_drawing_lane(call_context)
+    return None if lane is None else (_active, lane)
+
+
+def find_drawing_lane(call_context: lanes.CallContext) -> str | None:
+    """Return the lane that ids are drawn for in `call_context`; None inside an exchange and after the run's end."""
     if lanes.is_inside(call_context) or call_context.interception.is_over():
         return None
     if call_context.inside is not None:
         # Apart from the client's own, which a server that does not run in a replay must not move. One for each lane:
         # which of several tools draws first is chance.
-        return _active, f"{lanes.SERVER} {call_context.path}"
-    return _active, lanes.find_lane(call_context).path
+        return f"{lanes.SERVER} {call_context.path}"
+    return lanes.find_lane(call_context).path
 
 
-def draw_uuid4() -> uuid.UUID:
-    """What `uuid.uuid4()` gives here."""
-    source = find_source()
-    return source[0].uuid4(source[1]) if source else ORIGINALS["uuid4"]()
+def find_call_site(name: str) -> str:
+    """Return the function that called `uuid.NAME`, by module and qualified name; with NAME where that is not uuid4.
+
+    Not its line: what stands above it changes more often than what the function is called.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals is not vars(uuid):
+        frame = frame.f_back
+    caller = None if frame is None else frame.f_back
+    site = "" if caller is None else f"{caller.f_globals.get('__name__')}.{caller.f_code.co_qualname}"
+    return site if name == "uuid4" else f"{site} {name}"
 
 
-def draw_uuid7() -> uuid.UUID:
-    """What `uuid.uuid7()` gives here."""
-    source = find_source()
-    return source[0].uuid7(source[1]) if source else ORIGINALS["uuid7"]()
+_note: Callable[[str, uuid.UUID], None] | None = None
+_users = 0
+_codes: dict[FunctionType, CodeType] = {}
 
 
-def draw_timed(name: str, node: int | None, clock_seq: int | None) -> uuid.UUID:
-    """What `uuid.uuid1(...)` or `uuid.uuid6(...)` gives here."""
-    source = find_source()
-    return source[0].draw_timed(name, source[1], node, clock_seq) if source else ORIGINALS[name](node, clock_seq)
+def redirect_ids() -> None:
+    """Have the functions of `uuid` come here, also those that were imported by name, until all users have restored."""
+    global _users  # noqa: PLW0603  of the process, as the functions are
+    _users += 1
+    for name, replacement in REPLACEMENTS.items() if _users == 1 else ():
+        function = getattr(uuid, name, None)
+        if name in ORIGINALS and isinstance(function, FunctionType) and not function.__code__.co_freevars:
+            _codes[function] = function.__code__
+            function.__code__ = replacement.__code__
+
+
+def restore_ids() -> None:
+    """Undo one `redirect_ids`."""
+    global _users  # noqa: PLW0603  as in redirect_ids
+    _users -= 1
+    while not _users and _codes:
+        function, code = _codes.popitem()
+        function.__code__ = code
+
+
+def note_ids(note: Callable[[str, uuid.UUID], None] | None) -> None:
+    """Show `note` each id that no seeded run draws, with the function of `uuid`; None: no more."""
+    global _note  # noqa: PLW0603  as in redirect_ids
+    _note = note
+
+
+def draw_id(name: str, node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
+    """What a function of `uuid` gives here."""
+    if (source := find_source()) is not None:
+        return source[0].take_recorded(source[1], name) or source[0].draw(name, source[1], node, clock_seq)
+    drawn: uuid.UUID = ORIGINALS[name](node, clock_seq) if name in TIMED else ORIGINALS[name]()
+    if _note is not None:
+        _note(name, drawn)
+    return drawn
 
 
 # The bodies that the functions of `uuid` get. They run among the globals of `uuid`, so each imports what it names.
@@ -215,28 +274,29 @@ def draw_timed(name: str, node: int | None, clock_seq: int | None) -> uuid.UUID:
 def _uuid4() -> uuid.UUID:
     from pytest_agentreplay.intercept.environment import randomness  # noqa: PLW0406  see above
 
-    return randomness.draw_uuid4()
+    return randomness.draw_id("uuid4")
 
 
 def _uuid7() -> uuid.UUID:
     from pytest_agentreplay.intercept.environment import randomness  # noqa: PLW0406  see above
 
-    return randomness.draw_uuid7()
+    return randomness.draw_id("uuid7")
 
 
 def _uuid1(node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
     from pytest_agentreplay.intercept.environment import randomness  # noqa: PLW0406  see above
 
-    return randomness.draw_timed("uuid1", node, clock_seq)
+    return randomness.draw_id("uuid1", node, clock_seq)
 
 
 def _uuid6(node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
     from pytest_agentreplay.intercept.environment import randomness  # noqa: PLW0406  see above
 
-    return randomness.draw_timed("uuid6", node, clock_seq)
+    return randomness.draw_id("uuid6", node, clock_seq)
 
 
 REPLACEMENTS: dict[str, FunctionType] = {"uuid4": _uuid4, "uuid1": _uuid1, "uuid6": _uuid6, "uuid7": _uuid7}  # type: ignore[dict-item]
+TIMED = frozenset({"uuid1", "uuid6"})
 # The functions of `uuid` as they were when this module was loaded, under objects of their own.
 ORIGINALS: dict[str, FunctionType] = {
     name: FunctionType(function.__code__, vars(uuid), name, function.__defaults__)

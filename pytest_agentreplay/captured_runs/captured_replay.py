@@ -1,0 +1,264 @@
+"""One captured run against the code of today: what it does otherwise (effects), and what it asks otherwise (requests).
+
+Effects are the calls that change something, with their arguments and in the order of their lane; what the function
+returns or raises; and that it comes to its end. Requests are all other calls: a prompt, a read.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from traceback import walk_tb
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from pytest_agentreplay.cases.case import Case, ServingPolicy
+from pytest_agentreplay.cases_run.in_process_run import InProcessRun, leaves
+from pytest_agentreplay.captured_runs.captured_backend import CapturedBackend
+from pytest_agentreplay.captured_runs.groups import conjugate
+from pytest_agentreplay.core.clusters import mask
+from pytest_agentreplay.core.diff import diff
+from pytest_agentreplay.core.divergence import Difference, Divergence, Kind
+from pytest_agentreplay.core.turns import function_of, label
+from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.errors import ReplayDiverged
+from pytest_agentreplay.intercept.environment.machine import find_places
+from pytest_agentreplay.intercept.session.callers import find_line
+from pytest_agentreplay.runs.replay_session import ReplaySession, strip_ports
+from pytest_agentreplay.runs.run_session import EndedRun, Location
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from pytest_agentreplay.cases_run.in_process_run import Runner
+    from pytest_agentreplay.core.backends.replay import ReplayBackend
+    from pytest_agentreplay.core.matching import Matching
+    from pytest_agentreplay.core.model import Call, Exchange, Json, JsonObject, Run
+    from pytest_agentreplay.core.redaction.policy import Redactor
+    from pytest_agentreplay.intercept.ordering.overtime import Despair
+    from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
+    from pytest_agentreplay.settings import Settings
+
+INDEX, PATH, LINE = re.compile(r"\[\d+\]"), re.compile(r" ?\$\S*$"), re.compile(r"line \d+")
+OUTCOME = ("status", "type", "message")
+Level: TypeAlias = Literal["same", "requests", "effects", "not replayed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a run does otherwise. `group` says it of several runs, as in "differ in refund $.amount"."""
+
+    group: str
+    divergence: Divergence
+
+
+@dataclass(frozen=True, slots=True)
+class CapturedResult:
+    """What the code of today made of a captured run; `refused` says why it could not be replayed."""
+
+    effects: tuple[Change, ...] = ()
+    requests: tuple[Change, ...] = ()
+    refused: str = ""
+    cold: bool = False
+    new: int = 0
+
+    @property
+    def level(self) -> Level:
+        """The level on which the run differs."""
+        if self.refused:
+            return "not replayed"
+        return "effects" if self.effects else "requests" if self.requests else "same"
+
+    @property
+    def group(self) -> str:
+        """The group that the run belongs to."""
+        changes = self.effects or self.requests
+        return self.refused or (changes[0].group if changes else "")
+
+
+def replay_captured(
+    run: Run,
+    file: Path,
+    *,
+    runner: Runner,
+    settings: Settings,
+    root: Path,
+    environ: Mapping[str, str],
+    redactors: Mapping[str, Redactor | None],
+    despair: Despair,
+) -> CapturedResult:
+    """Return what `runner` does otherwise than the captured `run`. Raises RunnerError for one that takes too long."""
+    given = run.header.kit.get("input")
+    if isinstance(given, dict) and not {"arguments", "messages"} & given.keys():
+        given = {"arguments": given}
+    if refused := find_refusal(run, runner, given):
+        return CapturedResult(refused=refused)
+    marks = find_places(root) if settings.places else {}
+    session = CapturedReplay(Location(run.header.test, file, root, marks, environ, redactors), settings, run)
+    session.open()
+    try:
+        if tools := session.find_undeclared():
+            return CapturedResult(refused=tools)
+        output, failure, _ = session.play(runner, given, despair)
+        return session.compare(output, failure)
+    finally:
+        session.close()
+
+
+def find_refusal(run: Run, runner: Runner, given: Json) -> str:
+    """Return why a run cannot be replayed by `runner`, as far as that is known before; "" where it can."""
+    capture = run.header.kit.get("capture")
+    if isinstance(capture, dict) and (cold := capture.get("cold")):
+        return f"cold: {cold}"
+    if not isinstance(given, dict):
+        return "the service gave capture.run no input"
+    arguments = given.get("arguments")
+    if not isinstance(arguments, dict):
+        return ""
+    try:
+        inspect.signature(runner).bind(**arguments)
+    except TypeError as error:
+        return f"the runner does not take what was captured: {error}"
+    except ValueError:  # a builtin may have no signature
+        return ""
+    return ""
+
+
+class CapturedReplay(InProcessRun):
+    """One run of the code of today, answered from a captured one."""
+
+    casting: CapturedBackend
+
+    def __init__(self, place: Location, settings: Settings, run: Run) -> None:
+        """`settings` are those of the session."""
+        case = Case(file=place.test, folder=place.snapshot.parent, id=place.test)
+        frozen = settings._replace(mode="replay", model="frozen", replay_tools="frozen", adopt="", expect="")
+        super().__init__(place, frozen, run, case, serving=ServingPolicy(), fixtures=None)
+
+    def make_backend(self, recorded: Run, matching: Matching) -> ReplayBackend:
+        """Return the backend that answers a changed call too."""
+        self.casting = CapturedBackend(recorded, matching, READER)
+        return self.casting
+
+    def make_order(self) -> ReleaseQueue | None:
+        """Return what hands out the answers in the recorded order, as far as the calls of today allow."""
+        return ReplaySession.make_order(self)
+
+    def find_undeclared(self) -> str:
+        """Return which recorded tool would run for real, with the line that declares it; "" for none."""
+        refused = self.interception.ending.refused
+        return "" if refused is None else "; ".join([refused.summary, *refused.hints])
+
+    def compare(self, output: Any, failure: BaseException | None) -> CapturedResult:
+        """Return what the run did otherwise, now that it is over."""
+        asked = self.casting.asked
+        effects, requests = [], [] if asked is None else [Change(f"ask otherwise ({name_request(asked)})", asked)]
+        for is_write, change in self._compare_calls():
+            (effects if is_write else requests).append(change)
+        if (stopped := self._parted(self._unseen())) is not None:
+            effects.append(Change(name_stop(stopped), stopped))
+        elif (end := self._compare_failure(failure)) is not None:
+            effects.append(end)  # what it did not do any more is the consequence
+        else:
+            for is_write, change in self._list_dropped():
+                (effects if is_write else requests).append(change)
+            effects += self._compare_output(output)
+        return CapturedResult((*effects,), (*requests,))
+
+    def _compare_calls(self) -> Iterator[tuple[bool, Change]]:
+        """Yield which writes have other arguments, and which calls come in another order in their lane."""
+        recorded = {x.start: x for x in self.list_recorded()}
+        lanes: dict[str, list[Exchange]] = {}
+        for start, call in self.casting.served.items():
+            lanes.setdefault((x := recorded[start]).lane, []).append(x)
+            if start in self.casting.changed and self.tools.has_effects(call):
+                name, differences = name_call(call), self.casting.make_progress().compare(x.call, call)
+                path = f" {differences[0].path}" if differences else ""
+                summary = f"{name} is called with other arguments"
+                yield True, self._change(f"differ in {name}{path}", Kind.ARGS, summary, x, call, differences)
+        for later, x in (pair for lane in lanes.values() for pair in pairwise(lane) if pair[1].start < pair[0].start):
+            first, second = name_call(later.call), name_call(x.call)
+            both = self.tools.has_effects(later.call) and self.tools.has_effects(x.call)
+            yield (
+                both,
+                self._change(f"call {first} before {second}", Kind.ORDER, f"{first} is called before {second}", x),
+            )
+
+    def _list_dropped(self) -> Iterator[tuple[bool, Change]]:
+        """Yield which recorded calls are not made; what was given up when recorded need not come."""
+        for x in self.casting.list_unserved():
+            if not x.abandoned:
+                name = name_call(x.call)
+                change = self._change(f"no longer call {name}", Kind.MISSING, f"{name} is not called", x)
+                yield self.tools.has_effects(x.call), change
+
+    def _change(
+        self,
+        group: str,
+        kind: Kind,
+        summary: str,
+        x: Exchange,
+        now: Call | None = None,
+        differences: tuple[Difference, ...] = (),
+    ) -> Change:
+        progress = self.casting.make_progress()
+        return Change(group, progress.make_divergence(kind, summary, x, recorded=x, now=now, differences=differences))
+
+    def _compare_failure(self, failure: BaseException | None) -> Change | None:
+        """Return how the function failed otherwise; None for a failure that recurs, and where neither failed."""
+        was, now = map(strip_ports, (self.snapshot.run.header.outcome, self.redact_outcome(EndedRun(failure))))
+        if [was.get(name, "") for name in OUTCOME] == [now.get(name, "") for name in OUTCOME]:
+            return None
+        frames = reversed([frame for frame, _ in walk_tb(failure.__traceback__ if failure else None)])
+        group = f"raise {now['type']}" if failure else f"no longer raise {was.get('type')}"
+        if was.get("type") == now.get("type"):
+            group += " with another message"
+        difference = Difference("outcome", *map(format_outcome, (was, now)))
+        return make_end_change(group, [difference], origin=find_line(frames, str(self.place.root)))
+
+    def _compare_output(self, output: Any) -> Iterator[Change]:
+        """Yield what the function returned otherwise, where the service said what it had returned."""
+        kit = self.snapshot.run.header.kit
+        if "output" in kit and (differences := diff(kit["output"], self._stored(output))):
+            yield make_end_change(f"answer otherwise ({differences[0].path})", differences)
+
+
+def name_call(call: Call) -> str:
+    """Return what a call is put to: the name of a tool as models know it."""
+    tool = function_of(call, READER)
+    return label(call, READER) if tool is None else tool.name
+
+
+def name_stop(stopped: Divergence) -> str:
+    """Return the group of a run that came to no end: no answer is recorded, or nothing is answered at all."""
+    if stopped.now is not None and stopped.kind not in {Kind.LATE, Kind.NETWORK}:
+        return f"call {name_call(stopped.now)} once more"
+    return f"stop at {stopped.kind.code}"
+
+
+def name_request(asked: Divergence) -> str:
+    """Return where a request differs, without the values, which are others in each run: "system text, line 2"."""
+    if asked.recorded is None or not asked.differences:
+        return mask(asked.summary)
+    call, (path, *_, note) = asked.recorded.call, asked.differences[0]
+    path = INDEX.sub("[*]", path)
+    if function_of(call, READER) is not None:
+        return f"{name_call(call)} {path}"
+    what, changed, _ = asked.summary.removeprefix(f"{label(call, READER)}: ").partition(" changed, ")
+    words = mask(PATH.sub("", what) if changed else what)
+    line = LINE.match(note)
+    return f"{words or path}{f', {line[0]}' if line else ''}"
+
+
+def make_end_change(group: str, differences: Sequence[Difference], *, origin: str = "") -> Change:
+    """Return the change of an end."""
+    return Change(
+        group, Divergence(Kind.OUTCOME, f"it {conjugate(group, 1)}", differences=(*differences,), origin=origin)
+    )
+
+
+def format_outcome(outcome: JsonObject) -> str:
+    """Return how a run ended, in a few words."""
+    return ": ".join(str(outcome[name]) for name in ("type", "message") if outcome.get(name)) or "returns"

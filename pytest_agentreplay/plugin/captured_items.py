@@ -1,0 +1,190 @@
+"""Captured runs as items, `STORE::NAME/ID`: each against the code of today, which `captured_runs` does.
+
+The store is listed once, by the process that the user started; the workers of pytest-xdist get the list. An item reads
+its run when its turn has come, and keeps nothing of it but a row.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_agentreplay import codec
+from pytest_agentreplay.captured_runs.captured_replay import CapturedResult, replay_captured
+from pytest_agentreplay.captured_runs.groups import RunGroups
+from pytest_agentreplay.captured_runs.sampling import sample
+from pytest_agentreplay.cases_run.runners import Runners
+from pytest_agentreplay.conftests import hooks_of
+from pytest_agentreplay.core.kit import table
+from pytest_agentreplay.errors import AgentReplayError, CannotWrite, RunnerError, SettingsError, SnapshotError
+from pytest_agentreplay.plugin import keys
+from pytest_agentreplay.plugin.cases import end_session
+from pytest_agentreplay.plugin.keys import get_redactors
+from pytest_agentreplay.plugin.session_report import fail_session
+from pytest_agentreplay.report.escape import escape_output
+from pytest_agentreplay.report.finding import format_finding
+from pytest_agentreplay.report.findings import describe_comparison
+from pytest_agentreplay.store.files import append_text
+from pytest_agentreplay.store.run_store import RunEntry, RunStore
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+PLUGIN = "agentreplay-captured"
+ROW = "agentreplay_captured"
+LOGIN = re.compile(r"(?<=://)[^/@]*@")
+
+
+class CapturedItems:
+    """The captured runs of one session, in each of its processes."""
+
+    def __init__(self, config: pytest.Config, store: str) -> None:
+        """Nothing is listed yet."""
+        self.config = config
+        self.store = RunStore(store)
+        self.name = LOGIN.sub("", store).rstrip("/")
+        self.groups = config.stash[keys.CAPTURED] = RunGroups(self.name)
+        if config.args_source is not config.ArgsSource.ARGS and not hasattr(config, "workerinput"):
+            config.args[:] = []  # no test was named: the runs alone
+
+    @cached_property
+    def entries(self) -> list[RunEntry]:
+        """The runs of the session. Raises UsageError for a store without any."""
+        if (listed := getattr(self.config, "workerinput", {}).get(PLUGIN)) is not None:
+            return [RunEntry(*row) for row in listed]
+        try:
+            runs = self.store.list_runs()
+            number = self.config.option.agentreplay_sample
+            entries = [*runs] if number is None else sample(runs, int(number))
+        except AgentReplayError as error:
+            raise pytest.UsageError(f"--agentreplay-runs: {error}") from None
+        if not entries:
+            raise pytest.UsageError(f"--agentreplay-runs={self.name}: there is no captured run (NAME/DAY/ID.run.json)")
+        return entries
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self) -> None:
+        """List the store, before workers are started."""
+        assert self.entries
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Have the workers of xdist take the same runs."""
+        node.workerinput[PLUGIN] = [(x.where, x.name, x.day, x.id, x.size, {}, x.problem) for x in self.entries]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, session: pytest.Session, items: list[pytest.Item]) -> None:
+        """Add an item for each run, before anybody selects."""
+        collector = CapturedStore.from_parent(session, name=self.name, nodeid=self.name)
+        for entry in self.entries:
+            item = CapturedItem.of(collector, entry, self)
+            self.config.hook.pytest_itemcollected(item=item)
+            items.append(item)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Have the report of a run carry its row."""
+        report = yield
+        if call.when == "call" and isinstance(item, CapturedItem) and item.row is not None:
+            report.__dict__[ROW] = item.row
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add the row of a run to its group."""
+        if (row := getattr(report, ROW, None)) is not None:
+            self.groups.add(row)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Fail a session that has compared nothing, and show the groups on GitHub."""
+        if hasattr(self.config, "workerinput") or not self.groups.counts:
+            return
+        if not self.groups.replayed:
+            fail_session(session, pytest.ExitCode.USAGE_ERROR)
+        if file := os.environ.get("GITHUB_STEP_SUMMARY"):
+            with suppress(CannotWrite):  # the footer has them
+                append_text(Path(file), self.groups.format_markdown())
+
+
+class CapturedStore(pytest.Collector):
+    """The store, as the parent of its items."""
+
+    def collect(self) -> Iterator[CapturedItem]:
+        """Yield nothing: the items are added before anybody selects."""
+        yield from ()
+
+
+class CapturedItem(pytest.Item):
+    """One captured run. After it, `row` says what came of it."""
+
+    entry: RunEntry
+    captured: CapturedItems
+    row: dict[str, Any] | None = None
+
+    @classmethod
+    def of(cls, parent: CapturedStore, entry: RunEntry, captured: CapturedItems) -> CapturedItem:
+        """Return the item of a run."""
+        item: CapturedItem = cls.from_parent(parent, name=f"{entry.name}/{entry.id}")
+        item.entry, item.captured = entry, captured
+        item.stash[keys.OPTED_IN] = False  # whatever the ini file says of the folder
+        return item
+
+    def runtest(self) -> None:
+        """Replay the run; fail by an effect that differs, and with the strict flag by all that is not the same."""
+        __tracebackhide__ = True
+        strict = self.config.option.agentreplay_runs_strict
+        try:
+            result = self.replay()
+        except RunnerError as error:
+            raise pytest.fail.Exception(escape_output(str(error)), pytrace=False) from None
+        except (SnapshotError, SettingsError) as error:
+            result = CapturedResult(refused=str(error))
+        row = {
+            "level": result.level,
+            "group": result.group,
+            "size": self.entry.size,
+            "id": self.name,
+            "new": result.new,
+        }
+        self.row = row
+        if result.refused and not (strict and not result.cold):
+            raise pytest.skip.Exception(escape_output(result.refused), _use_item_location=True)
+        changes = (*result.effects, *result.requests)
+        findings = [describe_comparison(change.divergence, self.entry.where, "") for change in changes]
+        text = escape_output("\n".join([result.refused, *map(format_finding, findings)]).strip())
+        if result.effects or (strict and result.level != "same"):
+            raise pytest.fail.Exception(text, pytrace=False)
+        if text:
+            self.add_report_section("call", "agentreplay", text)
+
+    def replay(self) -> CapturedResult:
+        """Return what the code of today made of the run. Raises what is wrong with its file, and with its runner."""
+        if self.entry.problem:
+            return CapturedResult(refused=self.entry.problem)
+        config, hooks = self.config, hooks_of(self.ihook)
+        settings = config.stash[keys.SETTINGS]
+        run = codec.loads(self.captured.store.read(self.entry), file=self.entry.where).run
+        name = str(table(run.header.kit, "capture").get("name") or self.entry.name)
+        return replay_captured(
+            run,
+            Path(self.entry.where),
+            runner=Runners(settings.runners, hooks.runners, settings.written)[name],
+            settings=settings,
+            root=config.rootpath,
+            environ=os.environ,
+            redactors=get_redactors(config),
+            despair=functools.partial(end_session, config),
+        )
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """Return where the item stands: it has no line."""
+        return self.path, None, self.name
