@@ -59,6 +59,7 @@ def add_verbs(verbs: Verbs) -> None:
     verb.flag("--cold", "keep as a cold case what was not captured")
     verb.value("--out", "DIR", "the case's folder (default: cases/NAME)", type=Path)
     verb.value("--runner", "KEY", "the runner of the case, by its key", default="")
+    verb.flag("--fixed", "expect the fix: the case fails until the failure is gone")
     verb.flag("--force", "write over files that are not what would be written")
 
 
@@ -302,7 +303,11 @@ def told(folder: Path, options: argparse.Namespace) -> ScaffoldOptions:
     place = whole.relative_to(root).as_posix() if whole.is_relative_to(root) else whole.name
     today = day_of(whole) or f"{datetime.now(UTC):%Y-%m-%d}"
     return ScaffoldOptions(
-        folder=whole, test=f"{place}/case.yaml::{whole.name}", today=today, runner=options.runner or ""
+        folder=whole,
+        test=f"{place}/case.yaml::{whole.name}",
+        today=today,
+        runner=options.runner or "",
+        fixed=options.fixed,
     )
 
 

@@ -86,9 +86,10 @@ def split(words: list[str]) -> tuple[list[str], list[str]]:
 def replay(options: argparse.Namespace) -> int:
     """`agentreplay replay FILE ...`, `agentreplay replay CASE ...`."""
     if runs := [path for path in options.file if path.name.endswith(RUN_SUFFIX)]:
-        name = quoted(format_path(runs[0]))
-        how = f"pytest --agentreplay-runs={name}, or make a case of it: agentreplay scaffold {name}"
-        return complain(f"{format_path(runs[0])}: is a captured run, and no test's; to replay it: {how}", USAGE)
+        run, store = runs[0].absolute(), format_path(runs[0].absolute().parents[2])
+        how = f"pytest --agentreplay-runs={quoted(store)} -k {quoted(run.name.removesuffix(RUN_SUFFIX))}"
+        how += f", or make a case of it: agentreplay scaffold {quoted(format_path(run))}"
+        return complain(f"{format_path(run)}: is a captured run, and no test's; to replay it: {how}", USAGE)
     if not any(map(stored_case.is_case, options.file)):
         if len(options.file) > 1 or options.runner or options.runner_cmd or options.json:
             return complain("these flags are for cases, and a snapshot is replayed by its test", USAGE)

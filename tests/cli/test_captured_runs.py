@@ -121,7 +121,8 @@ def test_runs_are_listed_counted_shown_and_compared(typed, root, store):
 def test_replay_says_how_a_captured_run_is_replayed(typed, root, store):
     shown = typed("replay", "runs/refund/2026-11-27/r1.run.json")
     assert shown.code == USAGE
-    assert "pytest --agentreplay-runs=runs/refund/2026-11-27/r1.run.json" in shown.err
+    assert "pytest --agentreplay-runs=runs -k r1, or" in shown.err
+    assert "agentreplay scaffold runs/refund/2026-11-27/r1.run.json" in shown.err
 
 
 def test_a_url_is_read_and_not_written(typed, root, store):
