@@ -39,14 +39,14 @@ class Bodies(Protocol):
 
 
 def header_out(header: Header, blobs: BlobWriter) -> Stored:
-    """The header as stored."""
+    """The header as stored. Of a captured run the kit comes first, by which lists know it."""
+    ends = {"outcome": protect(header.outcome, blobs), "kit": protect(header.kit, blobs)}
     return {
         "test": protect_text(header.test, blobs),
         "recorded": protect_text(header.recorded, blobs),
         "clock": protect(header.clock, blobs),
         "seed": protect(header.seed, blobs),
-        "outcome": protect(header.outcome, blobs),
-        "kit": protect(header.kit, blobs),
+        **(dict(reversed(ends.items())) if "capture" in header.kit else ends),
     }
 
 

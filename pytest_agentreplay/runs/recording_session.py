@@ -19,16 +19,9 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.codec.v1 import bodies_of
 from pytest_agentreplay.core.backends.backend import RecordBackend
 from pytest_agentreplay.core.matching.wiring import without_lone
-from pytest_agentreplay.core.model import BY_CONTENT, Header, Run
+from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.core.outage import outage
-from pytest_agentreplay.core.redaction.secret_names import key_variables
-from pytest_agentreplay.core.release_order import (
-    ReleaseSchedule,
-    above,
-    late_lanes,
-    order_between_lanes,
-    untangled,
-)
+from pytest_agentreplay.core.release_order import ReleaseSchedule, above, late_lanes, order_between_lanes, untangled
 from pytest_agentreplay.core.renumber import thinned
 from pytest_agentreplay.core.turns import top_level
 from pytest_agentreplay.dialects import READER
@@ -40,12 +33,10 @@ from pytest_agentreplay.intercept.ordering.virtual_time import Pacing
 from pytest_agentreplay.intercept.session.courses import Courses
 from pytest_agentreplay.intercept.session.hosts import is_model_host
 from pytest_agentreplay.redact.final_scan import checked, next_step, rest
-from pytest_agentreplay.redact.redaction_factory import redacted_by
 from pytest_agentreplay.redact.residual import cut
 from pytest_agentreplay.report import other_findings
 from pytest_agentreplay.report.summary import RecordingSummary, UncomparedArgument, UnfrozenTool, restore_plain
 from pytest_agentreplay.runs import replay_kit
-from pytest_agentreplay.runs.credential_files import add_tokens, find_used
 from pytest_agentreplay.runs.run_session import EndedRun, RunSession
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.display_path import format_path
@@ -285,8 +276,8 @@ class RecordingSession(RunSession):
             uncompared=tuple(restore_plain(UncomparedArgument, gap) for gap in uncompared),
             own_imports=(*imported,),
         )
-        details: JsonObject = replay_kit.describe_surroundings(self.place.root) | {
-            "models": replay_kit.describe_models(exchanges),
+        root, environ, policy = self.place.root, self.place.environ, self.settings.redacted
+        details = replay_kit.describe_run(root, exchanges, self.redaction, policy, environ) | {
             "body": now(self._body),
             "order": order,
             "clock": {"mode": self.settings.clock, "ran_on": self.clock.ran_on},
@@ -300,10 +291,7 @@ class RecordingSession(RunSession):
             "starts": lanes.started.kept(recorded),
             "after": order_between_lanes(exchanges, self.courses.after, now),
             "lanes": dict(late_lanes(top_level(Run(self.header, exchanges)), begun)),
-            "redactions": self.redaction.record | redacted_by(self.settings.redacted),
-            "environment": self.settings.environment(self.place.environ),
-            "keys": [[*group] for group in key_variables(add_tokens(self.place.environ), self.redaction.was_sent)],
-            "credentials": find_used(self.place.environ, exchanges, self.redaction.was_sent),
+            "environment": self.settings.environment(environ),
             "annotations": self.annotations,
             "gaps": list(gaps),
             "late": self.summary.late or None,
@@ -313,7 +301,6 @@ class RecordingSession(RunSession):
             "signatures": self.tools.describe_signatures(),
             "functions": {name: paths.get(name, "") for name in sorted(tools.functions)},
             "importing": [*imported],
-            "arguments": BY_CONTENT,
             "uncompared": list(uncompared),
         }
         details |= self.details

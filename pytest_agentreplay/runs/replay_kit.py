@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.divergence import Divergence, Kind
-from pytest_agentreplay.core.model import Failure, FramesReply, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.core.model import BY_CONTENT, Failure, FramesReply, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.core.redaction.secret_names import key_variables
 from pytest_agentreplay.core.tool_uses import ran_for
 from pytest_agentreplay.core.turns import function_of, is_model, turns
 from pytest_agentreplay.dialects import READER
@@ -27,6 +28,8 @@ from pytest_agentreplay.dialects.messages import tool_results
 from pytest_agentreplay.intercept.network.guard import deaf
 from pytest_agentreplay.intercept.tools.tool import is_redirected
 from pytest_agentreplay.intercept.tools.tool_paths import functions_behind
+from pytest_agentreplay.redact.redaction_factory import redacted_by
+from pytest_agentreplay.runs.credential_files import add_tokens, find_used
 from pytest_agentreplay.store.dependency_hashes import locks
 
 if TYPE_CHECKING:
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import Call, Exchange, Json, JsonObject, Run
     from pytest_agentreplay.core.reading import CallReading, ToolUse
+    from pytest_agentreplay.core.redaction import Redaction
+    from pytest_agentreplay.core.redaction.policy import Policy
 
 # The fields of a live result for who served the models, with the names in the kit.
 SERVED = {"served_models": "served", "fingerprints": "fingerprint", "providers": "provider"}
@@ -69,6 +74,19 @@ MODULES = {
     "google-genai": "google.genai",
     "llama-index-core": "llama_index.core",
 }
+
+
+def describe_run(
+    root: Path, exchanges: tuple[Exchange, ...], redaction: Redaction, policy: Policy, environ: Mapping[str, str]
+) -> JsonObject:
+    """Return what the kit of every run says, recorded or captured: what was around it, its models, keys, redactions."""
+    return describe_surroundings(root) | {
+        "models": describe_models(exchanges),
+        "redactions": redaction.record | redacted_by(policy),
+        "keys": [[*group] for group in key_variables(add_tokens(environ), redaction.was_sent)],
+        "credentials": find_used(environ, exchanges, redaction.was_sent),
+        "arguments": BY_CONTENT,
+    }
 
 
 def describe_surroundings(root: Path) -> JsonObject:

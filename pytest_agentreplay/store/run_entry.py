@@ -30,8 +30,8 @@ class RunEntry:
         day: The day on which the run began, "2026-11-28".
         id: The name of the file: the id of the run, made safe for files.
         size: Its bytes.
-        head: What it says of its run: "capture" of its kit, and beside the keys there "outcome" and "recorded" of its
-            header. Not proven by the seal.
+        head: What it says of its run: "capture" of its kit ("outcome" stands there, too), and "recorded" of its header.
+            Not proven by the seal.
         problem: Why it cannot be used; "" where it can.
         changed: When it was written, as its file system says; of use in comparisons alone.
     """
@@ -87,7 +87,7 @@ def add_head(entry: RunEntry, head: bytes | Exception) -> RunEntry:
     capture = fields.get("capture")
     if not isinstance(capture, dict):
         return replace(entry, problem=f"is no captured run: its first {codec.HEAD:,} bytes have no `capture`")
-    return replace(entry, head=capture | {name: fields.get(name) for name in ("outcome", "recorded")})
+    return replace(entry, head=capture | {"recorded": fields.get("recorded", "")})
 
 
 def explain(error: Exception) -> str:

@@ -89,21 +89,26 @@ class RunStore:
                 return self._files.locate(place)
         raise CannotWrite(f"{self.where}: every name for the run {identity} is taken")
 
-    def rotate(self, oldest_day: str, most_bytes: int | None) -> tuple[int, int]:
-        """Delete the runs before a day, and the oldest ones beyond so many bytes; how many went, and what is left.
+    def rotate(self, oldest_day: str, most_bytes: int | None) -> int:
+        """Delete the runs before a day, and the oldest ones beyond so many bytes; return how many.
 
         Raises SnapshotUnreadable and CannotWrite.
         """
         entries = [entry for entry in self._files.list_files("") if not entry.problem]
         entries.sort(key=lambda entry: (entry.day, entry.changed, entry.where))
-        size = sum(entry.size for entry in entries)
-        deleted = 0
+        size, deleted, refusal = sum(entry.size for entry in entries), 0, None
         for entry in entries:
             if entry.day >= oldest_day and (most_bytes is None or size <= most_bytes):
                 break
-            self._files.delete(entry.where)
-            deleted, size = deleted + 1, size - entry.size
-        return deleted, size
+            size -= entry.size
+            try:
+                self._files.delete(entry.where)
+                deleted += 1
+            except CannotWrite as error:  # another service may have deleted it
+                refusal = error
+        if refusal is not None and not deleted:
+            raise refusal
+        return deleted
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,9 @@ DAY = "2026-11-28"
 
 
 def text_of(name="refund", identity="a1", **kit):
-    kit = {"capture": {"id": identity, "name": name, "tools": ["lookup_order"]}} | kit
-    header = Header(f"{name}/{identity}", f"{DAY}T10:00:00+00:00", 1, 0, {"status": "passed"}, kit)
+    outcome = {"status": "passed"}
+    kit = {"capture": {"id": identity, "name": name, "outcome": outcome, "tools": ["lookup_order"]}} | kit
+    header = Header(f"{name}/{identity}", f"{DAY}T10:00:00+00:00", 1, 0, outcome, kit)
     return codec.dumps(Run(header, (Exchange(ToolCall("t", {"n": 1}), ToolReply("x"), 1, 2),))).encode()
 
 
@@ -121,9 +122,8 @@ def test_rotation_drops_old_days_and_then_the_oldest_files(where):
     for day, name in (("2026-11-01", "a"), ("2026-11-27", "d"), ("2026-11-27", "c"), (DAY, "b")):
         store.write("refund", day, name, text_of(identity=name))
         time.sleep(0.02)
-    size = len(text_of(identity="a"))
-    assert store.rotate("2026-11-15", None) == (1, 3 * size)
-    assert store.rotate("", 2 * size) == (1, 2 * size)
+    assert store.rotate("2026-11-15", None) == 1
+    assert store.rotate("", 2 * len(text_of(identity="a"))) == 1
     assert [entry.id for entry in store.list_runs()] == ["c", "b"]
 
 

@@ -42,7 +42,18 @@ from pytest_agentreplay.core.redaction.secret_names import CATEGORY, is_stand_in
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from pytest_agentreplay.core.model import Call, Exchange, Header, Headers, Json, JsonObject, Outcome, RawCall, Run
+    from pytest_agentreplay.core.model import (
+        Call,
+        Exchange,
+        Header,
+        Headers,
+        Json,
+        JsonObject,
+        Outcome,
+        RawCall,
+        RawValue,
+        Run,
+    )
     from pytest_agentreplay.core.redaction.channels import Pieces, Records
     from pytest_agentreplay.core.redaction.detecting import Detection
     from pytest_agentreplay.core.redaction.placeholders import Span
@@ -273,6 +284,10 @@ class Redaction:
     def redact_text(self, text: str) -> str:
         """A text of our own making (an assertion's message, a warning) as it may be stored."""
         return self._inward.text(text)
+
+    def redact_value(self, raw: RawValue) -> Json:
+        """Return a value of a captured run as it may be stored."""
+        return self._inward.tree(self._veiled(raw.native))
 
     def hide(self, text: str) -> str:
         """A text as it may be shown: without known values and keys of vendors, with today's places as they are."""

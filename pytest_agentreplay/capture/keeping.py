@@ -1,0 +1,282 @@
+"""Keeps ended runs: those that are due are written by a thread of its own, the latest of the others wait in a ring.
+
+Nothing here raises into the service or waits for a disk: `take` puts a run into one of two queues and returns. Every
+fault is counted, and the first of its kind is logged, without a word of what a run holds.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextvars
+import logging
+import os
+import threading
+import traceback
+from collections import Counter, OrderedDict, deque
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay import clocks
+from pytest_agentreplay.capture.keep_rules import parse_keep, view
+from pytest_agentreplay.capture.sealing import Sealer
+from pytest_agentreplay.errors import AgentReplayError, Leak
+from pytest_agentreplay.store.run_store import RunStore
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.capture.ended_capture import EndedCapture
+    from pytest_agentreplay.capture.keep_rules import Keep
+
+LOG = logging.getLogger("pytest_agentreplay.capture")
+
+MAX_BYTES = 16 << 20
+"""Bytes of the calls of a run beyond which only its head is kept: a file is read again up to 32 MB."""
+RING_BYTES, RING_RUNS = 64 << 20, 1_000
+EXIT_SECONDS = 5.0
+"""How long the end of the process may wait for what is due."""
+SHARE = 16
+"""A rotation lists the store anew after each such part of its bytes: one for each file would take ever longer."""
+COUNTED = ("kept", "dropped", "too_large", "failed_to_write", "refused", "rotated", "faults")
+CROWDED = "runs are due faster than they are written, and the oldest of them are lost; keep a rate of them"
+
+
+class WaitingRuns:
+    """Ended runs by id, the oldest first, within a number of runs and of bytes."""
+
+    def __init__(self, most_runs: int, most_bytes: int) -> None:
+        """Begin with none."""
+        self._most_runs, self._most_bytes, self._size = most_runs, most_bytes, 0
+        self.runs: OrderedDict[str, tuple[EndedCapture, str]] = OrderedDict()
+
+    def add(self, ended: EndedCapture, reason: str = "") -> int:
+        """Add a run, and return how many were dropped for it: an older one of its id, and the oldest ones."""
+        dropped = 0 if self.take(ended.id) is None else 1
+        self.runs[ended.id] = ended, reason
+        self._size += weigh(ended)
+        while len(self.runs) > self._most_runs or self._size > self._most_bytes:
+            self.take(next(iter(self.runs)))
+            dropped += 1
+        return dropped
+
+    def take(self, identity: str) -> tuple[EndedCapture, str] | None:
+        """Return a run, and forget it; None where there is none of this id."""
+        waiting = self.runs.pop(identity, None)
+        self._size -= 0 if waiting is None else weigh(waiting[0])
+        return waiting
+
+
+def weigh(ended: EndedCapture) -> int:
+    """Return the bytes that a run takes in memory; those of one that is too large are gone."""
+    return ended.size if ended.calls else 0
+
+
+class Keeper:
+    """Decides about ended runs, and writes those that are kept. Safe from any thread.
+
+    Args:
+        store: A folder, or a URL of fsspec.
+        keep: "failed", "all", a rate from 0 to 1 of all runs, or a function of a `KeptRun`.
+        service: The name of the service, for the header of each run.
+        version: Its version.
+        policy: A policy file that says what is redacted besides secrets; without one, personal values are.
+        max_bytes: How large the calls of a run may be; of a larger one the head and the failure are kept.
+        ring_bytes: How many bytes of ended runs wait for `keep`; as many may wait to be written.
+        ring_runs: How many runs wait.
+        max_age: After how many days files are deleted; never, where it is None.
+        max_store_bytes: How large the store may become before the oldest files are deleted; None for no limit.
+
+    Raises:
+        SettingsError: `keep` or the URL is invalid, or a package is missing.
+        PolicyError: The policy file cannot be read, or is invalid.
+    """
+
+    def __init__(
+        self,
+        store: str | Path,
+        *,
+        keep: Keep = "failed",
+        service: str = "",
+        version: str = "",
+        policy: str | Path | None = None,
+        max_bytes: int = MAX_BYTES,
+        ring_bytes: int = RING_BYTES,
+        ring_runs: int = RING_RUNS,
+        max_age: float | None = None,
+        max_store_bytes: int | None = None,
+    ) -> None:
+        """Touch no file but the policy, and start no thread yet."""
+        self._rule = parse_keep(keep)
+        self._store = RunStore(store if "://" in str(store) else Path(store).absolute())
+        self._sealer = Sealer(policy, service=service, version=version)
+        self._max_bytes, self._ring_runs, self._ring_bytes = max_bytes, ring_runs, ring_bytes
+        self._max_age, self._max_store_bytes = max_age, max_store_bytes
+        self._unlisted, self._listed_on = max_store_bytes or 0, ""
+        self._begin()
+        atexit.register(self.close, EXIT_SECONDS)
+
+    def _begin(self) -> None:
+        """Begin with nothing: in this process, or in a fork, whose parent writes what it has taken."""
+        self._process = os.getpid()
+        self._changed = threading.Condition()
+        self._ring = WaitingRuns(self._ring_runs, self._ring_bytes)
+        self._due = WaitingRuns(self._ring_runs, self._ring_bytes)
+        self._counts: Counter[str] = Counter()
+        self._logged: set[str] = set()
+        self._kept: deque[str] = deque(maxlen=self._ring_runs)
+        self._writing = ""
+        self._closing = False
+        self._thread: threading.Thread | None = None
+
+    def take(self, ended: EndedCapture) -> None:
+        """Take a run: to be written, or into the ring. Never raises or waits."""
+        try:
+            if self._process != os.getpid():
+                self._begin()
+            if ended.size > self._max_bytes:
+                why = f"its calls take {ended.size:,} bytes, and max_bytes is {self._max_bytes:,}"
+                ended = replace(ended, calls={}, outcomes={}, cold=why)
+                self._count("too_large")
+            reason = self._rule.find_reason(ended)
+            with self._changed:
+                if self._closing:
+                    self._counts["dropped"] += 1
+                elif reason:
+                    self._make_due(ended, reason)
+                else:
+                    self._counts["dropped"] += self._ring.add(ended)
+        except Exception as error:  # the service goes on
+            self._note_fault("faults", error)
+
+    def keep(self, run_id: str, reason: str = "") -> bool:
+        """Have a run written that is in the ring; return whether it is, or was, kept. Never raises."""
+        try:
+            if self._process != os.getpid():
+                self._begin()
+            with self._changed:
+                waiting = self._ring.take(run_id) or self._due.take(run_id)
+                if waiting is None:
+                    return run_id == self._writing or run_id in self._kept
+                self._make_due(waiting[0], f"kept: {reason}" if reason else "kept")
+        except Exception as error:  # as above
+            self._note_fault("faults", error)
+            return False
+        return True
+
+    def stats(self) -> dict[str, int]:
+        """Return how many runs were kept and dropped and why, how many wait to be written, and are in the ring."""
+        waiting = len(self._due.runs) + bool(self._writing)
+        return {name: self._counts[name] for name in COUNTED} | {"waiting": waiting, "ring": len(self._ring.runs)}
+
+    def close(self, timeout: float) -> None:
+        """Write what is due, for so many seconds at most; what is in the ring is dropped."""
+        atexit.unregister(self.close)
+        if self._process != os.getpid():
+            return
+        deadline = clocks.monotonic() + timeout
+        with self._changed:
+            self._closing = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(timeout)
+        while self._thread is None and self._due.runs and clocks.monotonic() < deadline:
+            self._write_next()
+        with self._changed:
+            late, self._counts["dropped"] = len(self._due.runs), self._counts["dropped"] + len(self._ring.runs)
+            self._ring.runs.clear()
+        if late:
+            self._log("late", f"{late} runs were still to be written after {timeout} seconds, and are lost")
+
+    def _make_due(self, ended: EndedCapture, reason: str) -> None:
+        """Have a run written; where too many wait, the oldest are dropped. With `_changed` held."""
+        if dropped := self._due.add(ended, reason):
+            self._counts["dropped"] += dropped
+            self._log("dropped", CROWDED)
+        if self._thread is None and not self._closing:
+            thread = threading.Thread(target=self._write_due, name="agentreplay-capture", daemon=True)
+            # A thread belongs to the run that starts it, and this one to none.
+            contextvars.Context().run(thread.start)
+            self._thread = thread
+        self._changed.notify()
+
+    def _write_due(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._due.runs or self._closing)
+                if not self._due.runs:
+                    return
+            self._write_next()
+
+    def _write_next(self) -> None:
+        """Write the run that is due first; one that a function or the disk refuses goes into the ring."""
+        with self._changed:
+            ended, reason = self._due.runs[next(iter(self._due.runs))]
+            self._due.take(ended.id)
+            self._writing = ended.id
+        is_kept = is_refused = False
+        try:
+            if reason == "function":
+                reason = self._ask(ended)
+            if reason:
+                self._write(ended, reason)
+                is_kept = True
+        except Leak as leak:
+            is_refused = True
+            self._note_fault("refused", leak)
+        except Exception as error:  # whatever it is, the next run is written
+            self._note_fault("failed_to_write", error)
+        with self._changed:
+            self._writing = ""
+            if is_kept:
+                self._counts["kept"] += 1
+                self._kept.append(ended.id)
+            elif not is_refused:
+                self._counts["dropped"] += self._ring.add(ended)
+
+    def _ask(self, ended: EndedCapture) -> str:
+        """Return why a run is kept, as the service's function says; a run that failed is kept where that raises."""
+        try:
+            assert self._rule.decide is not None
+            return "function" if self._rule.decide(view(ended)) else ""
+        except Exception as error:
+            self._note_fault("faults", error)
+            return "failed" if ended.failed else ""
+
+    def _write(self, ended: EndedCapture, reason: str) -> None:
+        sealed = self._sealer.seal(ended, reason)
+        if sealed.refused:
+            self._note_fault("refused", Leak(sealed.refused))
+        data = sealed.text.encode()
+        self._store.write(sealed.name, sealed.day, sealed.id, data)
+        self._rotate(len(data))
+
+    def _rotate(self, written: int) -> None:
+        """Delete the oldest files of the store, each day and each time that a part of its bytes was written."""
+        now, most = datetime.now(UTC), self._max_store_bytes
+        self._unlisted += written
+        is_new_day = self._max_age is not None and now.date().isoformat() != self._listed_on
+        if is_new_day or (most is not None and self._unlisted * SHARE >= most):
+            self._unlisted, self._listed_on = 0, now.date().isoformat()
+            oldest = "" if self._max_age is None else (now - timedelta(days=self._max_age)).date().isoformat()
+            try:
+                self._count("rotated", self._store.rotate(oldest, None if most is None else most - most // SHARE))
+            except AgentReplayError as error:  # the run is written
+                self._note_fault("faults", error)
+
+    def _count(self, name: str, more: int = 1) -> None:
+        with self._changed:
+            self._counts[name] += more
+
+    def _note_fault(self, name: str, error: Exception) -> None:
+        """Count a fault, and log the first of its kind. What others raise may quote a run: only its place is logged."""
+        self._count(name)
+        text = str(error)
+        if not isinstance(error, AgentReplayError):
+            frame = traceback.extract_tb(error.__traceback__)[-1]
+            text = f"{type(error).__name__} in {frame.filename}, line {frame.lineno}"
+        self._log(name, text)
+
+    def _log(self, name: str, text: str) -> None:
+        if name not in self._logged:
+            self._logged.add(name)
+            LOG.warning("agentreplay capture: %s: %s; later ones are only counted", name.replace("_", " "), text)

@@ -1,0 +1,177 @@
+"""Makes the text of a captured run that is kept: redacted as a whole, encoded, and scanned for what may not leave.
+
+It runs in the thread that writes, never in the service's. What is raw comes in as `RawCall`, `RawOutcome` and
+`RawValue`, and goes no further than the redaction.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay import codec
+from pytest_agentreplay.core.kit import table
+from pytest_agentreplay.core.matching.wiring import without_lone
+from pytest_agentreplay.core.model import Header, Run
+from pytest_agentreplay.core.redaction.policy import Policy
+from pytest_agentreplay.core.renumber import thinned
+from pytest_agentreplay.core.turns import tool_of
+from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.dialects.rules import is_declared
+from pytest_agentreplay.errors import Leak, visible
+from pytest_agentreplay.intercept.environment.machine import find_places, read_zone
+from pytest_agentreplay.redact import chosen_policy
+from pytest_agentreplay.redact.final_scan import checked, rest
+from pytest_agentreplay.redact.redaction_factory import redaction_for
+from pytest_agentreplay.runs import replay_kit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_agentreplay.capture.ended_capture import EndedCapture
+    from pytest_agentreplay.core.model import Exchange, Json, JsonObject
+    from pytest_agentreplay.core.redaction import Redaction
+
+PERSONAL = Policy(pii=True)
+"""What comes from a service has people in it."""
+LONG, SHORT = 96, 16
+"""Bytes of each text among the facts that lists read, and so many where those would not end in the first 2 kB."""
+BARE = 65_536
+"""Bytes of the input, output and annotations of a run that is too large to be kept whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class SealedRun:
+    """A run as it is written.
+
+    Attributes:
+        name: Its name, redacted.
+        day: The day on which it began.
+        id: Its id, redacted.
+        text: The text of its file.
+        refused: What the last scan refused, where this is the rest of a run; "" for a whole one.
+    """
+
+    name: str
+    day: str
+    id: str
+    text: str
+    refused: str = ""
+
+
+class Sealer:
+    """Seals the runs of one service."""
+
+    def __init__(self, policy: str | Path | None = None, *, service: str = "", version: str = "") -> None:
+        """Read the policy file, where one is named; else secrets and personal values go. Raises PolicyError."""
+        self._policy = PERSONAL if policy is None else chosen_policy.load(Path(policy))
+        self._service, self._version = service, version
+        self._root = Path.cwd()
+
+    def seal(self, ended: EndedCapture, reason: str) -> SealedRun:
+        """Return the text of a run, or of the rest of one that the last scan refused.
+
+        Raises Leak where nothing of it may be kept, CannotWrite for what no file can hold.
+        """
+        redaction = redaction_for(os.environ, find_places(self._root), policy=self._policy, is_declared=is_declared)
+        is_whole = bool(ended.calls or not ended.exchanges)
+        exchanges, now = thinned(redact_exchanges(redaction, ended) if is_whole else ())
+        exchanges = without_lone(exchanges)
+        values = redact_values(redaction, ended, None if is_whole else BARE)
+        outcome: JsonObject = {"status": "passed"}
+        if ended.failure is not None:
+            failure = redaction.redact_value(ended.failure)
+            outcome = {"status": "failed", **(failure if isinstance(failure, dict) else {})}
+        kit: JsonObject = {"clock": {"mode": "real"}, "zone": {**read_zone(ended.began)}}
+        kit |= ended.kit | replay_kit.describe_run(self._root, exchanges, redaction, self._policy, os.environ)
+        if ended.lanes is not None:
+            kit |= ended.lanes.describe(exchanges, now)
+        kit = {key: value for key, value in kit.items() if value not in ([], {}, None)}
+        recorded = datetime.fromtimestamp(ended.began / 1e9, UTC).isoformat(timespec="seconds")
+        header = redaction.header(Header("", recorded, ended.began, kit=kit))
+        redaction.take_places({})  # a run is found by its name and id, whatever the user and the host are called
+        name, identity = (shorten(redaction.redact_text(text), LONG) for text in (ended.name, ended.id))
+        texts = {"service": self._service, "version": self._version, "reason": reason, "cold": ended.cold}
+        facts: JsonObject = {"id": identity, "name": name}
+        facts |= {key: redaction.redact_text(text) for key, text in texts.items() if text}
+        facts |= {"outcome": outcome, **describe_calls(exchanges), "calls": len(ended.exchanges), "length": ended.size}
+        kit = {"capture": facts, **header.kit, **values}
+        header = replace(header, test=f"{name}/{identity}", outcome=outcome, kit=kit)
+        run = Run(header, exchanges)
+        if redaction.has_learnt:  # a value that became known late may stand in what was redacted before
+            run = redaction.rescan(run)
+        text, refused = encode(redaction, run)
+        return SealedRun(name, recorded.partition("T")[0], identity, text, refused)
+
+
+def redact_exchanges(redaction: Redaction, ended: EndedCapture) -> Iterator[Exchange]:
+    """Yield the exchanges with their calls and outcomes, redacted."""
+    for x in ended.exchanges:
+        call = redaction.redact_call(ended.calls[x.start])
+        raw, agent = ended.outcomes.get(x.start), ended.agents.get(x.agent)
+        outcome = None if raw is None else redaction.redact_outcome(call, raw.native)
+        yield replace(x, call=call, outcome=outcome, agent="" if agent is None else str(redaction.redact_value(agent)))
+
+
+def redact_values(redaction: Redaction, ended: EndedCapture, most: int | None) -> JsonObject:
+    """Return input, output and annotations, redacted; each only up to `most` bytes, where that is a number."""
+    raw = {"input": ended.input, "output": ended.output, "annotations": ended.annotations}
+    values = {key: redaction.redact_value(value) for key, value in raw.items() if value is not None}
+    return {key: value for key, value in values.items() if most is None or len(json.dumps(value)) <= most}
+
+
+def describe_calls(exchanges: tuple[Exchange, ...]) -> JsonObject:
+    """Return the models that were asked, the tools in the order of their calls, and how often a model was asked."""
+    models = [call.model for x in exchanges if (call := READER.read_call(x.call)).kind == "model"]
+    tools = [tool.name for x in exchanges if x.parent is None and (tool := tool_of(x.call, READER)) is not None]
+    return {"models": [*dict.fromkeys(models)], "tools": [*tools], "turns": len(models)}
+
+
+def encode(redaction: Redaction, run: Run) -> tuple[str, str]:
+    """Return the text of a run after the last scan, and what that refused. Raises Leak where nothing may be kept."""
+    text = refused = ""
+    for limit in (LONG, SHORT):
+        facts = shorten_facts(run.header.kit["capture"], limit)
+        text, refused = scan(redaction, add_facts(run, facts))
+        if "capture" in codec.read_head(text[: codec.HEAD].encode()[: codec.HEAD], file=run.header.test):
+            break
+    return text, refused
+
+
+def scan(redaction: Redaction, run: Run) -> tuple[str, str]:
+    """Return the text of a run, or that of its rest and what was refused. Raises Leak where there is no rest."""
+    try:
+        return checked(redaction, run, run.header.test), ""
+    except Leak as leak:
+        cold = {**table(run.header.kit, "capture"), "cold": "what the last scan refused of it was cut out"}
+        if text := rest(redaction, add_facts(run, cold)):
+            return text, str(leak)
+        raise
+
+
+def add_facts(run: Run, facts: Json) -> Run:
+    """Return a run with these facts for lists, which stand before all else of its kit."""
+    return replace(run, header=replace(run.header, kit={**run.header.kit, "capture": facts}))
+
+
+def shorten_facts(facts: Json, limit: int) -> Json:
+    """Return facts with each text of at most `limit` bytes, and lists of a third as many items."""
+    match facts:
+        case str():
+            return shorten(facts, limit)
+        case list():
+            return [shorten_facts(item, limit) for item in facts[: limit // 3]]
+        case dict():
+            return {key: shorten_facts(value, limit) for key, value in facts.items()}
+        case _:
+            return facts
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return a text in one line that a terminal shows as it is, of at most `limit` bytes."""
+    data = visible(" ".join(text.split())).encode(errors="replace")
+    return data.decode() if len(data) <= limit else data[: limit - 3].decode(errors="ignore") + "…"
