@@ -73,6 +73,9 @@ class Capture:
         self.open = weakref.WeakSet()
 
 
+ENDED = {"CancelledError": "cancelled", "Cancelled": "cancelled", "GeneratorExit": "closed"}
+"""What ends a run that nobody waits for any more, of asyncio, trio and generators, and how that is said."""
+
 _capture: Capture | None = None
 _watches_forks = False
 
@@ -172,8 +175,7 @@ class CapturedRun:
             if self._outer is not None:
                 self._outer.annotate(**facts)
             else:
-                frozen = {name: self._freeze(value) for name, value in facts.items()}
-                self._annotations |= {name: value.native for name, value in frozen.items() if value is not None}
+                self._annotations |= {name: self._freeze(value).native for name, value in facts.items()}
 
     def failed(self, reason: str) -> None:
         """Say that the run has failed, where it raises nothing."""
@@ -189,10 +191,10 @@ class CapturedRun:
             if (run := self._get_owner()) is not None:
                 run._output = run._freeze(value)
 
-    def take_input(self, value: Json, cold: str = "") -> None:
-        """Take the input, frozen already; `cold` says why a replay cannot be called with it."""
+    def take_input(self, value: Json, cold: str = "", name: str = "") -> None:
+        """Take the input, frozen already, and a better name; `cold` says why a replay cannot be called with it."""
         if (run := self._get_owner()) is not None:
-            run._frozen = RawValue(value)
+            run._frozen, run.name = RawValue(value), name or run.name
             if cold and run._interception is not None:
                 run._interception.cold = cold
 
@@ -209,6 +211,8 @@ class CapturedRun:
         return decorate(self.name, function)
 
     _adopted: CapturedRun | None = None
+    error_inside: BaseException | None = None
+    """What has left the last run inside this one that an error has left."""
 
     def __enter__(self) -> Self:
         with fail_open.never_raising():
@@ -220,6 +224,8 @@ class CapturedRun:
         with fail_open.never_raising():
             if self._interception is not None:
                 self._end(error)
+            elif self._outer is not None and error is not None:
+                self._outer.error_inside = error
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -242,7 +248,7 @@ class CapturedRun:
         registry = capture.patches.registry
         interception.tools.codecs, interception.tools.live = registry.codecs, registry.live
         interception.tools.read_tools = registry.read_tools
-        self._frozen = None if self._input is None else self._freeze(self._input)
+        self._frozen = None if self._input is None else self._freeze(self._input, is_input=True)
         capture.open.add(interception)
         self._began, self._began_at = time.time_ns(), clocks.monotonic_ns()
         self._token = lanes.CALL_CONTEXT.set(interception.main())
@@ -251,7 +257,10 @@ class CapturedRun:
         self._outer, self.id = outer, outer.id
         if outer._provisional:
             outer._provisional, outer._adopted = False, self
-            outer.name, outer._frozen = self.name, outer._freeze(self._input) if self._input is not None else None
+            outer.name, outer._frozen = (
+                self.name,
+                outer._freeze(self._input, is_input=True) if self._input is not None else None,
+            )
 
     def _end(self, error: BaseException | None) -> None:
         from pytest_agentreplay.capture.ended_capture import EndedCapture
@@ -269,7 +278,9 @@ class CapturedRun:
         if is_forgotten or (capture := _capture) is None:
             return
         capture.open.discard(interception)
-        if error is not None and not isinstance(error, GeneratorExit):
+        if (reason := ENDED.get(type(error).__name__)) is not None:
+            self.annotate(ended=reason)
+        elif error is not None:
             self._failure = describe_failure(error)
         cold = interception.find_problem()
         paths = capture.patches.paths
@@ -300,16 +311,14 @@ class CapturedRun:
         fail_open.count("captured")
         capture.get_keeper().take(ended)
 
-    def _freeze(self, value: Any) -> RawValue | None:
-        """Return a value as it is now, as JSON; None for one that is none, which makes the run cold."""
-        from pytest_agentreplay.core.serialize import freeze
+    def _freeze(self, value: Any, *, is_input: bool = False) -> RawValue:
+        """Return a value as it is now, as JSON. An input that is none makes the run cold."""
+        from pytest_agentreplay.capture.freezing import freeze_value
 
-        try:
-            return RawValue(freeze(value))
-        except Exception as error:
-            if self._interception is not None:
-                self._interception.observed.note_problem(error)
-            return None
+        frozen, reason = freeze_value("the input" if is_input else "value", value)
+        if is_input and reason and self._interception is not None:
+            self._interception.cold = reason
+        return RawValue(frozen)
 
 
 def describe_failure(error: BaseException) -> JsonObject:
