@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.capture import fail_open
 from pytest_agentreplay.intercept.environment import randomness
 from pytest_agentreplay.intercept.session import lanes
 
@@ -22,16 +23,22 @@ DROPPED = "dropped"
 def start() -> None:
     """Note draws from here on."""
     randomness.redirect_ids()
-    randomness.note_ids(_note)
+    randomness.note_ids(note_id)
 
 
 def stop() -> None:
-    """Leave the functions of `uuid` as `start` found them."""
-    randomness.note_ids(None)
-    randomness.restore_ids()
+    """Leave the functions of `uuid` as `start` found them. A second call does nothing."""
+    if randomness.note_ids(None) is not None:
+        randomness.restore_ids()
 
 
-def _note(name: str, drawn: uuid.UUID) -> None:
+def note_id(name: str, drawn: uuid.UUID) -> None:
+    """Note an id that the function `name` of `uuid` has given to the run that runs here, if any."""
+    with fail_open.never_raising():
+        _note_id(name, drawn)
+
+
+def _note_id(name: str, drawn: uuid.UUID) -> None:
     call_context = lanes.CALL_CONTEXT.get()
     draws = None if call_context is None else getattr(call_context.interception, "draws", None)
     if call_context is None or draws is None or (lane := randomness.find_drawing_lane(call_context)) is None:

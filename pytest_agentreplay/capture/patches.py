@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.capture import fail_open
+from pytest_agentreplay.capture import fail_open, id_draws
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.session import replacing, thread_starts
 from pytest_agentreplay.intercept.session.session_parts import ToolRegistry
@@ -44,6 +44,7 @@ class Patches:
                 }
             )
             thread_starts.stamp_threads()
+            id_draws.start()
             resolved = resolve_tools(settings)
             self._tools.redirections.start()
             self._tools.freeze_declared(resolved)
@@ -58,6 +59,7 @@ class Patches:
 
     def remove(self) -> None:
         """Give every function its own code again; a pytest of this process gets its patches back."""
+        id_draws.stop()
         redirections = self._tools.redirections
         redirections.stop()
         for redirection in [*redirections]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -67,7 +68,7 @@ class ReplaySession(OfflineSession):
         self.interception.observed.servers = frozenset(start for start in servers if isinstance(start, int))
         self.interception.lanes.started = Started(header.kit.get("starts", {}))
         if "capture" in header.kit:
-            self._pin_as_captured(header, settings)
+            self._pin_as_captured(header.kit)
         body = header.kit.get("body")
         self._body = body if isinstance(body, int) else None
         # A tool that is verified runs for real: it talks to the world of today.
@@ -92,16 +93,17 @@ class ReplaySession(OfflineSession):
         if edited:
             self.note(edited=(*edited,))
 
-    def _pin_as_captured(self, header: Header, settings: Settings) -> None:
+    def _pin_as_captured(self, kit: JsonObject) -> None:
         """Have a run whose clock and ids were real see the recorded ones, as far as they are known."""
-        self.chance.serve_ids(table(header.kit, "uuids"))
-        if table(header.kit, "clock").get("mode") == "real":
+        self.chance.serve_ids(table(kit, "uuids"))
+        if table(kit, "clock").get("mode") == "real":
             self.steps.follow(self.list_recorded())
-        self.replayer.expect_new_values(began=clocks.wall() if settings.clock == "real" else None)
 
     def open(self) -> None:
         """Open it. A run is refused before it begins where a frozen tool would run for real; on CI, where any would."""
         super().open()
+        if not self.clock.stepping:
+            self.replayer.expect_new_values(began=time.time())
         unfrozen = self._list_unfrozen()
         self.note(unfrozen=unfrozen)
         if undeclared := self._list_undeclared():
@@ -403,10 +405,11 @@ class ReplaySession(OfflineSession):
         from pytest_agentreplay.runs import replay_kit
 
         live = call.name in self.interception.tools.live
-        path = replay_kit.guess_tool_line(call.name, str(self.place.root))
         # A tool that is still frozen was just not called; one without a function has no line to propose.
-        is_known = call.name in self.tools.list_names() | self.interception.tools.seen
-        if not live and (is_known or path.startswith(replay_kit.UNKNOWN_MODULE)):
+        if not live and call.name in self.tools.list_names() | self.interception.tools.seen:
+            return divergence
+        path = replay_kit.guess_tool_line(call.name, str(self.place.root))
+        if not live and path.startswith(replay_kit.UNKNOWN_MODULE):
             return divergence
         why = "the settings let it run for real (live)" if live else "no setting and no test names it"
         return replace(

@@ -89,9 +89,10 @@ class ReplayBackend:
         """Take no call that sends one of these secrets for one that sent another of them; as `Tokens.keep_apart`."""
         self._index.keep_apart(placeholders, of_today)
 
-    def expect_new_values(self, other_ids: Collection[str] = (), began: float | None = None) -> None:
-        """Set what tells new values of a captured run, as in `CallIndex`. Before the first call."""
-        self._index.other_ids, self._index.began = other_ids, began
+    def expect_new_values(self, *, other_ids: Collection[str] = (), began: float | None = None) -> None:
+        """Add what tells which values of a captured run are new, as in `CallIndex`, before the first call."""
+        self._index.other_ids = other_ids or self._index.other_ids
+        self._index.began = began or self._index.began
 
     def count_new_values(self) -> dict[tuple[str, str], int]:
         """Return how many values were taken as equal, new in a captured run and in this one, by path and kind."""

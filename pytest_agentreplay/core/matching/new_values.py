@@ -10,7 +10,7 @@ text is the key, with the form of each value in its place.
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from itertools import chain
@@ -22,7 +22,7 @@ from pytest_agentreplay.core.diagnose.sections import compare_calls, is_setting
 from pytest_agentreplay.core.kit import table, texts
 from pytest_agentreplay.core.matching.address import content
 from pytest_agentreplay.core.matching.wiring import read_text
-from pytest_agentreplay.core.model import HttpReply
+from pytest_agentreplay.core.model import HttpReply, ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -46,6 +46,7 @@ _VALUE = re.compile(
 _ESCAPE = re.compile(r"\\+(?:u[0-9a-f]{4}|[bfnrt\"/])|\\\\")
 _SECONDS = re.compile(r":\d\d:\d\d")
 IDS = frozenset({"uuid", "id"})
+AHEAD = 16  # unserved calls of the lane, and of other lanes, that a call may be
 SLACK = 1.0  # seconds: wall time, of which the start is read, and monotonic time, of which the rest is, drift apart
 DAY = 86_400
 OFFSETS = range(-14 * 3600, 14 * 3600 + 1, 900)  # of all zones, from UTC in seconds
@@ -119,8 +120,8 @@ class NewValues:
         self._run, self._matching, self._reader, self._others = run, matching, reader, others
         self._input = fold_ids(canonical(kit.get("input")))
         self._spoken: dict[int, str] = {}
-        self._values: dict[int, list[NewValue]] = {}
-        self._forms: defaultdict[str, list[Exchange]] = defaultdict(list)
+        self._masked: dict[int, tuple[str, list[NewValue]]] = {}
+        self._top = [x for x in run.exchanges if x.parent is None]
         self._sites = {
             identity: (lane, site)
             for lane, sites in table(kit, "uuids").items()
@@ -130,11 +131,7 @@ class NewValues:
         self._learned: set[int] = set()
         self._names: dict[str, str] = {}
         self._recorded: dict[str, str] = {}
-        for x in run.exchanges:
-            if x.parent is None:
-                form, self._values[x.start] = mask_values(matching.text(x.call))
-                self._forms[form].append(x)
-        self._sent = {fold_ids(value.text) for values in self._values.values() for value in values}
+        self._times: set[tuple[NewValue, NewValue]] = set()
 
     def find(self, call: Call, lanes: Collection[str], served: Mapping[int, Call], at: int) -> Exchange | None:
         """Return the first unserved exchange that `call` is but for new values, of `lanes` before any other lane.
@@ -143,26 +140,37 @@ class NewValues:
         """
         if self._today is not None:
             self._today = self._today._replace(ended=self._today.began + at / 1e9)
-        form, values = mask_values(self._matching.text(call))
-        for start in served.keys() - self._learned:
-            if start in self._values:
-                self._learn(self._values[start], mask_values(self._matching.text(served[start]))[1])
-        self._learned.update(served)
-        unserved = (x for x in self._forms.get(form, ()) if x.start not in served)
-        for x in sorted(unserved, key=lambda x: (x.lane not in lanes, x.start)):
-            if self._accept(x, call, values, served):
-                return x
-        return None
+        masked = mask_values(self._matching.text(call))
+        unserved = [x for x in self._top if x.start not in served and is_alike(x.call, call)]
+        here, elsewhere = [x for x in unserved if x.lane in lanes], [x for x in unserved if x.lane not in lanes]
+        candidates = (*here[:AHEAD], *elsewhere[:AHEAD])
+        matches = [x for x in candidates if self._mask_recorded(x)[0] == masked[0]]
+        if matches:
+            self._learn(served)
+        return next((x for x in matches if self._accept(x, call, masked[1], served)), None)
 
-    def _learn(self, recorded: Iterable[NewValue], now: Iterable[NewValue]) -> None:
-        for old, new in zip(recorded, now, strict=False):
-            if old.kind in IDS:
-                self._names.setdefault(old.text, new.text)
-                self._recorded.setdefault(new.text, old.text)
+    def _mask_recorded(self, x: Exchange) -> tuple[str, list[NewValue]]:
+        if x.start not in self._masked:
+            self._masked[x.start] = mask_values(self._matching.text(x.call))
+        return self._masked[x.start]
+
+    def _learn(self, served: Mapping[int, Call]) -> None:
+        """Note which ids stood for which in the calls that were served since."""
+        for x in self._top:
+            if x.start in served and x.start not in self._learned:
+                self._learned.add(x.start)
+                (form, recorded), (other, now) = (
+                    self._mask_recorded(x),
+                    mask_values(self._matching.text(served[x.start])),
+                )
+                for old, new in zip(recorded, now, strict=True) if form == other else ():
+                    if old.kind in IDS:
+                        self._names.setdefault(old.text, new.text)
+                        self._recorded.setdefault(new.text, old.text)
 
     def _accept(self, x: Exchange, call: Call, values: list[NewValue], served: Collection[int]) -> bool:
         """Return whether `call` is `x` but for new values; these are counted, and stand for one another then."""
-        pairs = [*zip(self._values[x.start], values, strict=True)]
+        pairs = [*zip(self._mask_recorded(x)[1], values, strict=True)]
         names, recorded = dict(self._names), dict(self._recorded)
         for old, new in sorted(pairs, key=lambda pair: pair[0].text != pair[1].text):
             if old.kind not in IDS:
@@ -185,23 +193,27 @@ class NewValues:
         return True
 
     def _is_time(self, old: NewValue, new: NewValue, x: Exchange, served: Collection[int]) -> bool:
-        """Return whether both are times of their runs, in one zone."""
+        """Return whether both are times of their runs, in one zone. A history that is sent again has them again."""
+        if (old, new) in self._times:
+            return True
         offsets = self._period.list_offsets(new)
         if self._today is not None:
             offsets |= self._today.list_offsets(new)
-        return bool(offsets & self._period.list_offsets(old)) and self._are_new(old, new, x, served)
+        if not offsets & self._period.list_offsets(old) or not self._are_new(old, new, x, served):
+            return False
+        self._times.add((old, new))
+        return True
 
     def _are_new(self, old: NewValue, new: NewValue, x: Exchange, served: Collection[int]) -> bool:
         """Return whether neither occurs in the input, in what came before `x` or was served, or in another run.
 
-        Another id of the recorded calls is new only where both were drawn at one call site: that draws once more now.
+        Another id that the recorded run drew is new only where both were drawn at one call site, which draws more now.
         """
         before = (y for y in self._run.exchanges if y.start in served or (y.finish or x.start) < x.start)
         spoken = [self._input, *map(self._read, before)]
         values = [fold_ids(value.text) for value in (old, new)]
         if old.kind in IDS:
-            sites = [self._sites.get(value) for value in values]
-            if values[1] in self._sent and (sites[0] is None or sites[0] != sites[1]):
+            if values[1] in self._sites and self._sites[values[1]] != self._sites.get(values[0]):
                 return False
             return not any(value in self._others or any(value in text for text in spoken) for value in values)
         tokens = [re.compile(rf"(?<![\w:.+]){re.escape(value)}(?![\w:+]|\.\w)") for value in values]
@@ -220,6 +232,13 @@ class NewValues:
                     whole = read_text(outcome)
             spoken = self._spoken[x.start] = fold_ids("\n".join(chain((whole,), list_spoken_texts(x, self._reader))))
         return spoken
+
+
+def is_alike(recorded: Call, now: Call) -> bool:
+    """Return whether two calls may be the same at all: of one tool, or one kind of request."""
+    if isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
+        return isinstance(recorded, ToolCall) and isinstance(now, ToolCall) and recorded.name == now.name
+    return recorded.method == now.method
 
 
 def mask_values(text: str) -> tuple[str, list[NewValue]]:

@@ -22,7 +22,7 @@ import time
 import uuid
 from collections import deque
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from pytest_agentreplay.core.kit import texts
 from pytest_agentreplay.intercept.session import interceptions, lanes
@@ -227,7 +227,10 @@ def find_call_site(name: str) -> str:
     return site if name == "uuid4" else f"{site} {name}"
 
 
-_note: Callable[[str, uuid.UUID], None] | None = None
+NoteId: TypeAlias = "Callable[[str, uuid.UUID], None]"
+"""Is shown an id, and the function of `uuid` that gave it."""
+
+_note: NoteId | None = None
 _users = 0
 _codes: dict[FunctionType, CodeType] = {}
 
@@ -252,10 +255,11 @@ def restore_ids() -> None:
         function.__code__ = code
 
 
-def note_ids(note: Callable[[str, uuid.UUID], None] | None) -> None:
-    """Show `note` each id that no seeded run draws, with the function of `uuid`; None: no more."""
-    global _note  # noqa: PLW0603  as in redirect_ids
-    _note = note
+def note_ids(note: NoteId | None) -> NoteId | None:
+    """Show `note` each id that no seeded run draws, None: no more. Return what was shown them before."""
+    global _note
+    before, _note = _note, note
+    return before
 
 
 def draw_id(name: str, node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
