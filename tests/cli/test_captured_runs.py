@@ -109,6 +109,7 @@ def test_runs_are_listed_counted_shown_and_compared(typed, root, store):
     assert "5 captured runs" in typed("stats", "runs").out
     first, second = (f"runs/refund/2026-11-27/r{number}.run.json" for number in (3, 4))
     assert "Sorry." in typed("show", first).out
+    assert "captured  captured             reason=failed\n" in typed("show", first, "--kit").out
     assert "to list them: agentreplay ls runs" in typed("show", "runs").err
     assert typed("diff", first, second).code == DIVERGED
     assert typed("html", "runs").code == typed("html", first, second, "--force").code == SAME
