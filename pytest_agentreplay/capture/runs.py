@@ -138,7 +138,10 @@ def open_run(name: str, *, id: str | None = None, input: Any = None, provisional
     A `provisional` one takes the name, input and output of the first run inside it: that of a request, of which the
     function that answers it knows more.
     """
-    return CapturedRun(name, id, input, provisional=provisional)
+    run = CapturedRun()
+    with fail_open.never_raising():
+        run.describe(name, id, input, provisional=provisional)
+    return run
 
 
 class CapturedRun:
@@ -149,20 +152,23 @@ class CapturedRun:
         id: The run's id: inside another run, that one's.
     """
 
-    def __init__(self, name: str, id: str | None, input: Any, *, provisional: bool = False) -> None:  # noqa: A002
-        """Begins when it is entered."""
-        self.name = name
-        self.id = id or os.urandom(16).hex()
-        self._provisional = provisional
-        self._input = input
-        self._output: RawValue | None = None
-        self._failure: JsonObject | None = None
-        self._annotations: JsonObject = {}
-        self._frozen: RawValue | None = None
-        self._interception: CaptureInterception | None = None
-        self._outer: CapturedRun | None = None
-        self._token: Token[CallContext | None] | None = None
-        self._began = self._began_at = 0
+    name, id = "", ""
+    _input: Any = None
+    _frozen: RawValue | None = None
+    _output: RawValue | None = None
+    _failure: JsonObject | None = None
+    _annotations: JsonObject
+    _interception: CaptureInterception | None = None
+    _outer: CapturedRun | None = None
+    _adopted: CapturedRun | None = None
+    _provisional = False
+    _token: Token[CallContext | None] | None = None
+    _began = _began_at = 0
+
+    def describe(self, name: str, id: str | None, input: Any, *, provisional: bool) -> None:  # noqa: A002
+        """Say what is captured when the run is entered."""
+        self.name, self._input, self._provisional, self._annotations = name, input, provisional, {}
+        self.id = str(id or os.urandom(16).hex())
 
     @property
     def captures(self) -> bool:
