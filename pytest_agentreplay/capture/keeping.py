@@ -8,25 +8,34 @@ from __future__ import annotations
 
 import atexit
 import contextvars
+import functools
+import importlib
 import logging
 import os
+import sys
 import threading
 import traceback
+import weakref
 from collections import Counter, OrderedDict, deque
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import clocks
+from pytest_agentreplay.capture import fail_open
 from pytest_agentreplay.capture.keep_rules import parse_keep, view
 from pytest_agentreplay.capture.sealing import Sealer
 from pytest_agentreplay.errors import AgentReplayError, Leak
 from pytest_agentreplay.store.run_store import RunStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_agentreplay.capture import fail_open
     from pytest_agentreplay.capture.ended_capture import EndedCapture
-    from pytest_agentreplay.capture.keep_rules import Keep
+from pytest_agentreplay.capture.keep_rules import Keep
 
 LOG = logging.getLogger("pytest_agentreplay.capture")
 
@@ -37,7 +46,7 @@ EXIT_SECONDS = 5.0
 """How long the end of the process may wait for what is due."""
 SHARE = 16
 """A rotation lists the store anew after each such part of its bytes: one for each file would take ever longer."""
-COUNTED = ("kept", "dropped", "too_large", "failed_to_write", "refused", "rotated", "faults")
+COUNTED = ("kept", "dropped", "too_large", "failed_to_write", "refused", "rotated")
 CROWDED = "runs are due faster than they are written, and the oldest of them are lost; keep a rate of them"
 
 
@@ -113,7 +122,8 @@ class Keeper:
         self._max_age, self._max_store_bytes = max_age, max_store_bytes
         self._unlisted, self._listed_on = max_store_bytes or 0, ""
         self._begin()
-        atexit.register(self.close, EXIT_SECONDS)
+        _watch_exit()
+        _open.add(self)
 
     def _begin(self) -> None:
         """Begin with nothing: in this process, or in a fork, whose parent writes what it has taken."""
@@ -170,22 +180,29 @@ class Keeper:
 
     def close(self, timeout: float) -> None:
         """Write what is due, for so many seconds at most; what is in the ring is dropped."""
-        atexit.unregister(self.close)
+        if self._process != os.getpid():
+            return
+        self.flush(timeout)
+        with self._changed:
+            late = len(self._due.runs) + bool(self._writing)
+            self._closing = True
+            self._changed.notify_all()
+            for waiting in (self._due, self._ring):
+                self._counts["dropped"] += len(waiting.runs)
+                waiting.runs.clear()
+        _open.discard(self)
+        if late:
+            self._log("late", f"{late} runs were still to be written after {timeout} seconds, and are lost")
+
+    def flush(self, timeout: float) -> None:
+        """Write what is due, for so many seconds at most."""
         if self._process != os.getpid():
             return
         deadline = clocks.monotonic() + timeout
-        with self._changed:
-            self._closing = True
-            self._changed.notify_all()
-        if self._thread is not None:
-            self._thread.join(timeout)
         while self._thread is None and self._due.runs and clocks.monotonic() < deadline:
-            self._write_next()
+            self._write_next()  # no thread could be started
         with self._changed:
-            late, self._counts["dropped"] = len(self._due.runs), self._counts["dropped"] + len(self._ring.runs)
-            self._ring.runs.clear()
-        if late:
-            self._log("late", f"{late} runs were still to be written after {timeout} seconds, and are lost")
+            self._changed.wait_for(lambda: not (self._due.runs or self._writing), deadline - clocks.monotonic())
 
     def _make_due(self, ended: EndedCapture, reason: str) -> None:
         """Have a run written; where too many wait, the oldest are dropped. With `_changed` held."""
@@ -197,22 +214,26 @@ class Keeper:
             # A thread belongs to the run that starts it, and this one to none.
             contextvars.Context().run(thread.start)
             self._thread = thread
-        self._changed.notify()
+            _watch_worker_exit(self)
+        self._changed.notify_all()
 
     def _write_due(self) -> None:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._due.runs or self._closing)
-                if not self._due.runs:
+                if self._closing:
                     return
             self._write_next()
 
     def _write_next(self) -> None:
         """Write the run that is due first; one that a function or the disk refuses goes into the ring."""
         with self._changed:
-            ended, reason = self._due.runs[next(iter(self._due.runs))]
-            self._due.take(ended.id)
-            self._writing = ended.id
+            identity = next(iter(self._due.runs), "")
+            waiting = self._due.take(identity)
+            if waiting is None:  # too large for the queue
+                return
+            ended, reason = waiting
+            self._writing = identity
         is_kept = is_refused = False
         try:
             if reason == "function":
@@ -232,6 +253,7 @@ class Keeper:
                 self._kept.append(ended.id)
             elif not is_refused:
                 self._counts["dropped"] += self._ring.add(ended)
+            self._changed.notify_all()
 
     def _ask(self, ended: EndedCapture) -> str:
         """Return why a run is kept, as the service's function says; a run that failed is kept where that raises."""
@@ -264,6 +286,8 @@ class Keeper:
                 self._note_fault("faults", error)
 
     def _count(self, name: str, more: int = 1) -> None:
+        if name == "faults":  # of the whole capture
+            fail_open.count(name)
         with self._changed:
             self._counts[name] += more
 
@@ -280,3 +304,30 @@ class Keeper:
         if name not in self._logged:
             self._logged.add(name)
             LOG.warning("agentreplay capture: %s: %s; later ones are only counted", name.replace("_", " "), text)
+
+
+_open: weakref.WeakSet[Keeper] = weakref.WeakSet()
+
+
+@functools.cache
+def _watch_exit() -> None:
+    """Have what is due written at the end of the process, whoever ends it, without a handler of a signal."""
+    atexit.register(_end_all, Keeper.close)
+    # An object store looks up its host in a thread of an executor, and none takes work by the time of atexit. So what
+    # is due is written before executors end, and they end in the reverse order of these lines:
+    # https://github.com/python/cpython/blob/v3.13.0/Lib/concurrent/futures/thread.py#L37
+    importlib.import_module("concurrent.futures.thread")
+    with suppress(AttributeError, RuntimeError):
+        threading._register_atexit(_end_all, Keeper.flush)  # type: ignore[attr-defined]
+
+
+def _end_all(end: Callable[[Keeper, float], None]) -> None:
+    for keeper in [*_open]:
+        end(keeper, EXIT_SECONDS)
+
+
+def _watch_worker_exit(keeper: Keeper) -> None:
+    """Have what is due written where a process of multiprocessing, or a worker of Celery, ends: it runs no atexit."""
+    for name in ("multiprocessing.util", "billiard.util"):
+        if (util := sys.modules.get(name)) is not None:
+            util.Finalize(None, keeper.flush, (EXIT_SECONDS,), exitpriority=0)

@@ -86,18 +86,23 @@ class RemoteFiles:
     def read_heads(self, entries: Sequence[RunEntry]) -> Sequence[bytes | Exception]:
         """Return the first bytes of each, or why they cannot be read; in parallel where the file system can."""
         paths = [self._find_path(entry.where) for entry in entries]
+        # A range beyond the end of a file is an error in some stores.
+        ends = [min(entry.size, codec.HEAD) for entry in entries]
         with self._reading(self._url):
-            heads = self._connect()[0].cat_ranges(paths, [0] * len(paths), [codec.HEAD] * len(paths))
-        return [head if isinstance(head, Exception) else bytes(head[: codec.HEAD]) for head in heads]
+            heads = self._connect()[0].cat_ranges(paths, [0] * len(paths), ends)
+        return [head if isinstance(head, Exception) else bytes(head) for head in heads]
 
-    def read(self, where: str) -> bytes:
-        """Return a whole file. Raises SnapshotError."""
+    def measure(self, where: str) -> int:
+        """Return the bytes of a file. Raises SnapshotError."""
         with self._reading(where):
-            system, path = self._connect()[0], self._find_path(where)
-            data = bytes(system.cat_file(path, 0, files.LARGEST + 1))
-        if len(data) > files.LARGEST:
-            raise SnapshotUnreadable(f"is larger than {files.LARGEST:,} bytes", file=USER.sub("", where))
-        return data
+            return int(self._connect()[0].size(self._find_path(where)) or 0)
+
+    def read(self, entry: RunEntry) -> bytes:
+        """Return a whole file. Raises SnapshotError."""
+        if entry.size > files.LARGEST:
+            raise SnapshotUnreadable(f"is larger than {files.LARGEST:,} bytes", file=USER.sub("", entry.where))
+        with self._reading(entry.where):
+            return bytes(self._connect()[0].cat_file(self._find_path(entry.where)))
 
     def write(self, place: str, data: bytes) -> bool:
         """Write a file that is not there yet; False where one is. Raises CannotWrite."""
@@ -121,7 +126,7 @@ class RemoteFiles:
         try:
             yield
         except FileNotFoundError:
-            raise SnapshotMissing("there is no such file", file=USER.sub("", where)) from None
+            raise SnapshotMissing("is not there", file=USER.sub("", where)) from None
         except Exception as error:  # each file system has errors of its own
             words = USER.sub("", f"cannot be read: {type(error).__name__}: {error}")
             raise SnapshotUnreadable(words, file=USER.sub("", where)) from None

@@ -59,7 +59,10 @@ class StoreFiles(Protocol):
     def read_heads(self, entries: Sequence[RunEntry]) -> Iterable[bytes | Exception]:
         """Return the first bytes of each, or why they cannot be read."""
 
-    def read(self, where: str) -> bytes:
+    def measure(self, where: str) -> int:
+        """Return the bytes of a file. Raises SnapshotError."""
+
+    def read(self, entry: RunEntry) -> bytes:
         """Return a whole file. Raises SnapshotError."""
 
     def write(self, place: str, data: bytes) -> bool:

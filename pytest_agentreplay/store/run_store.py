@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,14 +67,18 @@ class RunStore:
 
     def read_entry(self, where: str) -> RunEntry:
         """Return the entry of the run that lies at a path or URL, wherever that is."""
-        [head] = self._files.read_heads([RunEntry(where)])
         place = "/".join(where.replace("\\", "/").split("/")[-3:])
-        entry = make_entry(where, place, 0, "")
-        return add_head(RunEntry(where) if entry.problem else entry, head)
+        entry = replace(make_entry(where, place, 0, ""), problem="")
+        try:
+            entry = replace(entry, size=self._files.measure(where))
+        except SnapshotError as error:
+            return replace(entry, problem=explain(error))
+        [head] = self._files.read_heads([entry])
+        return add_head(entry, head)
 
     def read(self, entry: RunEntry) -> bytes:
         """Return the whole file of a run. Raises SnapshotError."""
-        return self._files.read(entry.where)
+        return self._files.read(entry)
 
     def delete(self, entry: RunEntry) -> None:
         """Remove the file of a run. Raises CannotWrite."""
@@ -116,6 +120,8 @@ class FolderFiles:
     """A store in a folder."""
 
     root: Path
+    _swept: set[Path] = field(default_factory=set)
+    """The folders from which this process has removed what killed ones have left: it lists each of them only once."""
 
     def locate(self, place: str) -> str:
         """Return the path of a place in the store."""
@@ -154,14 +160,21 @@ class FolderFiles:
             except SnapshotError as error:
                 yield error
 
-    def read(self, where: str) -> bytes:
+    def measure(self, where: str) -> int:
+        """Return the bytes of a file. Raises SnapshotError."""
+        return files.measure(Path(where))
+
+    def read(self, entry: RunEntry) -> bytes:
         """Return a whole file. Raises SnapshotError."""
-        files.refuse_links(Path(where), self.root)
-        return files.read(Path(where))
+        files.refuse_links(Path(entry.where), self.root)
+        return files.read(Path(entry.where))
 
     def write(self, place: str, data: bytes) -> bool:
         """Write a file that is not there yet; False where one is. Raises CannotWrite."""
         path = self.root / place
+        if path.parent not in self._swept:
+            self._swept.add(path.parent)
+            files.sweep(path.parent)
         try:
             files.refuse_links(path, self.root)
         except SnapshotError as error:

@@ -9,6 +9,7 @@ import pytest
 from pytest_agentreplay import codec
 from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.errors import CannotWrite, SettingsError, SnapshotMissing, SnapshotUnreadable
+from pytest_agentreplay.store import files
 from pytest_agentreplay.store.run_store import RunStore, find_runs, is_store
 
 posix = pytest.mark.skipif(os.name != "posix", reason="POSIX files")
@@ -115,6 +116,21 @@ def test_files_and_folders_are_private_to_their_owner(tmp_path):
     assert {path.stat().st_mode & 0o777 for path in made if path.is_dir()} == {0o700}
     assert os.stat(written).st_mode & 0o777 == 0o600
     assert [path.name for path in made if path.is_file()] == ["a.run.json"]
+
+
+def test_what_killed_services_have_left_is_removed_and_folders_are_not_listed_for_each_file(tmp_path, monkeypatch):
+    folder = tmp_path / "refund" / DAY
+    folder.mkdir(parents=True)
+    for name in (".ar-old.tmp", ".ar-new.tmp"):
+        (folder / name).write_text("", encoding="utf-8")
+    os.utime(folder / ".ar-old.tmp", (1, 1))
+    listed = []
+    monkeypatch.setattr(files, "names_in", lambda *args, real=files.names_in: listed.append(1) or real(*args))
+    store = RunStore(tmp_path)
+    for n in range(50):
+        store.write("refund", DAY, str(n), text_of())
+    assert len(listed) == 1
+    assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == [".ar-new.tmp"]
 
 
 def test_rotation_drops_old_days_and_then_the_oldest_files(where):
