@@ -22,28 +22,21 @@ DROPPED = "dropped"
 
 def start() -> None:
     """Note draws from here on."""
-    randomness.redirect_ids()
-    randomness.note_ids(note_id)
+    randomness.watch_ids(note_id, fail_open.note_fault)
 
 
 def stop() -> None:
     """Leave the functions of `uuid` as `start` found them. A second call does nothing."""
-    if randomness.note_ids(None) is not None:
-        randomness.restore_ids()
+    randomness.stop_watching_ids()
 
 
 def note_id(name: str, drawn: uuid.UUID) -> None:
     """Note an id that the function `name` of `uuid` has given to the run that runs here, if any."""
-    with fail_open.never_raising():
-        _note_id(name, drawn)
-
-
-def _note_id(name: str, drawn: uuid.UUID) -> None:
     call_context = lanes.CALL_CONTEXT.get()
     draws = None if call_context is None else getattr(call_context.interception, "draws", None)
     if call_context is None or draws is None or (lane := randomness.find_drawing_lane(call_context)) is None:
         return
-    if DROPPED in draws or sum(len(ids) for sites in draws.values() for ids in sites.values()) >= MOST:
+    if DROPPED in draws or sum(len(ids) for sites in [*draws.values()] for ids in [*sites.values()]) >= MOST:
         draws[DROPPED] = draws.get(DROPPED, 0) + 1
         return
     draws.setdefault(lane, {}).setdefault(randomness.find_call_site(name), []).append(drawn.hex)

@@ -109,8 +109,7 @@ async def retries(client, order_id, customer):
 
 
 AGENTS = {
-    agent.__name__: agent
-    for agent in (plain, now_once, now_each_turn, date, ids, gathered, as_completed, retries)
+    agent.__name__: agent for agent in (plain, now_once, now_each_turn, date, ids, gathered, as_completed, retries)
 }
 
 
@@ -144,7 +143,11 @@ class Model(BaseHTTPRequestHandler):
             made |= {"object": "chat.completion.chunk"}
             deltas = [{"content": part} for part in (says[:4], says[4:])]
             events = [made | {"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
-            self.send(200, "".join(f"data: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n", "text/event-stream")
+            self.send(
+                200,
+                "".join(f"data: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n",
+                "text/event-stream",
+            )
         else:
             choice = {"index": 0, "message": {"role": "assistant", "content": says}, "finish_reason": "stop"}
             self.send(200, json.dumps(made | {"object": "chat.completion", "choices": [choice]}), "application/json")

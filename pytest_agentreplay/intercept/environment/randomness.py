@@ -22,7 +22,7 @@ import time
 import uuid
 from collections import deque
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_agentreplay.core.kit import texts
 from pytest_agentreplay.intercept.session import interceptions, lanes
@@ -227,10 +227,8 @@ def find_call_site(name: str) -> str:
     return site if name == "uuid4" else f"{site} {name}"
 
 
-NoteId: TypeAlias = "Callable[[str, uuid.UUID], None]"
-"""Is shown an id, and the function of `uuid` that gave it."""
-
-_note: NoteId | None = None
+# What sees each id that no seeded run draws, with the function of `uuid`, and what is told of its faults.
+_watch: tuple[Callable[[str, uuid.UUID], None], Callable[[Exception], None]] | None = None
 _users = 0
 _codes: dict[FunctionType, CodeType] = {}
 
@@ -255,20 +253,32 @@ def restore_ids() -> None:
         function.__code__ = code
 
 
-def note_ids(note: NoteId | None) -> NoteId | None:
-    """Show `note` each id that no seeded run draws, None: no more. Return what was shown them before."""
-    global _note
-    before, _note = _note, note
-    return before
+def watch_ids(note: Callable[[str, uuid.UUID], None], report: Callable[[Exception], None]) -> None:
+    """Show `note` each id that no seeded run draws, with the function of `uuid`; `report` gets what that raises."""
+    global _watch  # noqa: PLW0603  as in redirect_ids
+    redirect_ids()
+    _watch = note, report
+
+
+def stop_watching_ids() -> None:
+    """Undo `watch_ids`; a second call does nothing."""
+    global _watch  # noqa: PLW0603  as in redirect_ids
+    if _watch is not None:
+        _watch = None
+        restore_ids()
 
 
 def draw_id(name: str, node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
     """What a function of `uuid` gives here."""
-    if (source := find_source()) is not None:
+    if _active is not None and (source := find_source()) is not None:
         return source[0].take_recorded(source[1], name) or source[0].draw(name, source[1], node, clock_seq)
     drawn: uuid.UUID = ORIGINALS[name](node, clock_seq) if name in TIMED else ORIGINALS[name]()
-    if _note is not None:
-        _note(name, drawn)
+    if _watch is not None:
+        note, report = _watch
+        try:
+            note(name, drawn)
+        except Exception as error:
+            report(error)
     return drawn
 
 
