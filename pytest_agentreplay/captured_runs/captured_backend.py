@@ -11,21 +11,23 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay import clocks
 from pytest_agentreplay.cases_run.case_backend import told_again
 from pytest_agentreplay.core.backends.replay import ReplayBackend, ReplayPolicy
 from pytest_agentreplay.core.case_backend.positions import Positions
 from pytest_agentreplay.core.diagnose.refusals import explain_dialect
+from pytest_agentreplay.core.divergence import Divergence
 from pytest_agentreplay.core.matching.address import authority
-from pytest_agentreplay.core.model import FrameCall
+from pytest_agentreplay.core.matching.new_values import NewValues
+from pytest_agentreplay.core.model import Exchange, FrameCall, ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_agentreplay.core.backends.backend import Moment
     from pytest_agentreplay.core.diagnose.progress import ReplayProgress
-    from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.matching import Matching
-    from pytest_agentreplay.core.model import Call, Exchange, Run
+    from pytest_agentreplay.core.model import Call, Json, Run
     from pytest_agentreplay.core.reading import Reader
 
 
@@ -35,6 +37,7 @@ class CapturedBackend(ReplayBackend):
     Attributes:
         changed: By `start`, the exchanges whose answer went to a call that is not recorded.
         asked: How the first of these that changes nothing differs; None where all are as recorded.
+        renewed: How many values of the answer are new in both runs.
     """
 
     def __init__(self, run: Run, matching: Matching, reader: Reader) -> None:
@@ -42,6 +45,19 @@ class CapturedBackend(ReplayBackend):
         super().__init__(run, matching, reader, ReplayPolicy(any_order=True))
         self.changed: set[int] = set()
         self.asked: Divergence | None = None
+        self.renewed = 0
+
+    def is_renewed(self, recorded: Json, now: Json) -> bool:
+        """Return whether an answer differs from the recorded one in values alone that are new in both runs."""
+        last = max((x.finish or x.start for x in self.run.exchanges), default=0) + 1
+        answer = Exchange(ToolCall("answer", {"answer": recorded}), None, last, None)
+        run = replace(self.run, exchanges=(*self.run.exchanges, answer))
+        began = self._index.began
+        values = NewValues(run, self._matching, self._reader, self._index.other_ids, began)
+        since = 0 if began is None else int((clocks.wall() - began) * 1e9)
+        found = values.find(ToolCall("answer", {"answer": now}), {answer.lane}, self.served, since)
+        self.renewed = sum(values.taken.values()) if found is answer else 0
+        return found is answer
 
     def finish(self, until: int | None = None, writes: Callable[[Call], bool] | None = None) -> Divergence | None:
         """Return what ended the run early: a recorded call that is not made is a difference, and refuses nothing."""
@@ -57,7 +73,8 @@ class CapturedBackend(ReplayBackend):
         if outcome is None and match.outcome is not None:
             return explain_dialect(self.make_progress(), call, match)
         if self.asked is None and not self.policy.writes(call):
-            self.asked = super()._answer_unrecorded(call, moment)
+            asked = super()._answer_unrecorded(call, moment)
+            self.asked = asked if isinstance(asked, Divergence) else None
         self._index.services.bind(authority(call), authority(match.call))
         self.changed.add(match.start)
         return replace(match, outcome=outcome)

@@ -8,28 +8,35 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import AsyncGenerator, Generator
 from dataclasses import dataclass
 from itertools import pairwise
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from pytest_agentreplay.cases.case import Case, ServingPolicy
-from pytest_agentreplay.cases_run.in_process_run import InProcessRun, leaves
 from pytest_agentreplay.captured_runs.captured_backend import CapturedBackend
 from pytest_agentreplay.captured_runs.groups import conjugate
+from pytest_agentreplay.cases.case import Case, ServingPolicy
+from pytest_agentreplay.cases_run.in_process_run import InProcessRun, joined
 from pytest_agentreplay.core.clusters import mask
 from pytest_agentreplay.core.diff import diff
 from pytest_agentreplay.core.divergence import Difference, Divergence, Kind
+from pytest_agentreplay.core.kit import table, text_of
+from pytest_agentreplay.core.model import RawValue
+from pytest_agentreplay.core.redaction.policy import Policy
+from pytest_agentreplay.core.redaction.policy import joined as join_policies
+from pytest_agentreplay.core.serialize.arguments import freeze_arguments
+from pytest_agentreplay.core.serialize.tags import NotPlain, copied
 from pytest_agentreplay.core.turns import function_of, label
 from pytest_agentreplay.dialects import READER
-from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.environment.machine import find_places
 from pytest_agentreplay.intercept.session.callers import find_line
+from pytest_agentreplay.runs import replay_kit
 from pytest_agentreplay.runs.replay_session import ReplaySession, strip_ports
 from pytest_agentreplay.runs.run_session import EndedRun, Location
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pytest_agentreplay.cases_run.in_process_run import Runner
@@ -42,6 +49,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.settings import Settings
 
 INDEX, PATH, LINE = re.compile(r"\[\d+\]"), re.compile(r" ?\$\S*$"), re.compile(r"line \d+")
+SAID = "failed"
+"""The type of a failure that no exception made: `capture.run(...).failed(reason)`, or a status of 500."""
 OUTCOME = ("status", "type", "message")
 Level: TypeAlias = Literal["same", "requests", "effects", "not replayed"]
 
@@ -88,32 +97,37 @@ def replay_captured(
     environ: Mapping[str, str],
     redactors: Mapping[str, Redactor | None],
     despair: Despair,
+    other_ids: Collection[str] = (),
 ) -> CapturedResult:
-    """Return what `runner` does otherwise than the captured `run`. Raises RunnerError for one that takes too long."""
+    """Return what `runner` does otherwise than the captured `run`.
+
+    `other_ids` are those of other runs of the same entry. Raises RunnerError for a runner that takes too long.
+    """
     given = run.header.kit.get("input")
     if isinstance(given, dict) and not {"arguments", "messages"} & given.keys():
         given = {"arguments": given}
-    if refused := find_refusal(run, runner, given):
+    if cold := table(run.header.kit, "capture").get("cold"):
+        return CapturedResult(refused=f"cold: {cold}", cold=True)
+    if refused := find_refusal(runner, given):
         return CapturedResult(refused=refused)
     marks = find_places(root) if settings.places else {}
-    session = CapturedReplay(Location(run.header.test, file, root, marks, environ, redactors), settings, run)
+    place = Location(run.header.test, file, root, marks, environ, redactors)
+    session = CapturedReplay(place, settings, run)
+    session.backend.expect_new_values(other_ids=other_ids)
     session.open()
     try:
-        if tools := session.find_undeclared():
-            return CapturedResult(refused=tools)
-        output, failure, _ = session.play(runner, given, despair)
+        if refused := session.find_undeclared():
+            return CapturedResult(refused=refused)
+        output, failure, _ = session.play(consume(runner), given, despair)
         return session.compare(output, failure)
     finally:
         session.close()
 
 
-def find_refusal(run: Run, runner: Runner, given: Json) -> str:
-    """Return why a run cannot be replayed by `runner`, as far as that is known before; "" where it can."""
-    capture = run.header.kit.get("capture")
-    if isinstance(capture, dict) and (cold := capture.get("cold")):
-        return f"cold: {cold}"
+def find_refusal(runner: Runner, given: Json) -> str:
+    """Return why `runner` cannot be called with what was captured; "" where it can."""
     if not isinstance(given, dict):
-        return "the service gave capture.run no input"
+        return "the service gave capture.run no input that names the runner's arguments"
     arguments = given.get("arguments")
     if not isinstance(arguments, dict):
         return ""
@@ -126,35 +140,58 @@ def find_refusal(run: Run, runner: Runner, given: Json) -> str:
     return ""
 
 
+def consume(runner: Runner) -> Runner:
+    """Return a runner whose result is what a service would have had of it: of a generator all items."""
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        result = runner(*args, **kwargs)
+        if isinstance(result, AsyncGenerator):
+            return list_items(result)
+        return [*result] if isinstance(result, Generator) else result
+
+    return run
+
+
+async def list_items(generator: AsyncGenerator[Any]) -> list[Any]:
+    """Return the items of a generator."""
+    return [item async for item in generator]
+
+
 class CapturedReplay(InProcessRun):
     """One run of the code of today, answered from a captured one."""
 
-    casting: CapturedBackend
-
     def __init__(self, place: Location, settings: Settings, run: Run) -> None:
-        """`settings` are those of the session."""
+        """`settings` are those of the session; what the service has redacted is redacted here too."""
         case = Case(file=place.test, folder=place.snapshot.parent, id=place.test)
-        frozen = settings._replace(mode="replay", model="frozen", replay_tools="frozen", adopt="", expect="")
-        super().__init__(place, frozen, run, case, serving=ServingPolicy(), fixtures=None)
+        redacted = table(run.header.kit, "redactions")
+        words = Policy(pii=redacted.get("pii") is True, strict=redacted.get("strict") is True)
+        settings = joined(settings, case)._replace(policy=join_policies(settings.redacted, words))
+        super().__init__(place, settings, run, case, serving=ServingPolicy(), fixtures=None)
 
     def make_backend(self, recorded: Run, matching: Matching) -> ReplayBackend:
         """Return the backend that answers a changed call too."""
-        self.casting = CapturedBackend(recorded, matching, READER)
-        return self.casting
+        self.backend = CapturedBackend(recorded, matching, READER)
+        self.casting = self.backend  # type: ignore[assignment]  # of a case's backend only what any replay has is asked
+        return self.backend
 
     def make_order(self) -> ReleaseQueue | None:
         """Return what hands out the answers in the recorded order, as far as the calls of today allow."""
         return ReplaySession.make_order(self)
 
     def find_undeclared(self) -> str:
-        """Return which recorded tool would run for real, with the line that declares it; "" for none."""
-        refused = self.interception.ending.refused
-        return "" if refused is None else "; ".join([refused.summary, *refused.hints])
+        """Return which tool would run for real, with the line that declares it; "" for none."""
+        if (refused := self.interception.ending.refused) is not None:
+            return "; ".join([refused.summary, *refused.hints])
+        unseen = replay_kit.find_unfrozen(self.list_recorded(), str(self.place.root), self.interception.tools.live)
+        names = [
+            f'{text_of(tool, "tool")}: name it to capture.start(tools=["{text_of(tool, "path")}"])' for tool in unseen
+        ]
+        return "".join(f"the service did not capture the tool {name}" for name in names[:1])
 
     def compare(self, output: Any, failure: BaseException | None) -> CapturedResult:
         """Return what the run did otherwise, now that it is over."""
-        asked = self.casting.asked
-        effects, requests = [], [] if asked is None else [Change(f"ask otherwise ({name_request(asked)})", asked)]
+        asked, effects = self.backend.asked, list[Change]()
+        requests = [] if asked is None else [Change(f"ask otherwise ({name_request(asked)})", asked)]
         for is_write, change in self._compare_calls():
             (effects if is_write else requests).append(change)
         if (stopped := self._parted(self._unseen())) is not None:
@@ -165,50 +202,46 @@ class CapturedReplay(InProcessRun):
             for is_write, change in self._list_dropped():
                 (effects if is_write else requests).append(change)
             effects += self._compare_output(output)
-        return CapturedResult((*effects,), (*requests,))
+        new = sum(self.backend.count_new_values().values()) + self.backend.renewed
+        return CapturedResult((*effects,), (*requests,), new=new)
 
     def _compare_calls(self) -> Iterator[tuple[bool, Change]]:
         """Yield which writes have other arguments, and which calls come in another order in their lane."""
         recorded = {x.start: x for x in self.list_recorded()}
         lanes: dict[str, list[Exchange]] = {}
-        for start, call in self.casting.served.items():
+        for start, call in self.backend.served.items():
             lanes.setdefault((x := recorded[start]).lane, []).append(x)
-            if start in self.casting.changed and self.tools.has_effects(call):
-                name, differences = name_call(call), self.casting.make_progress().compare(x.call, call)
+            if start in self.backend.changed and self.tools.has_effects(call):
+                differences = self.backend.make_progress().compare(x.call, call)
                 path = f" {differences[0].path}" if differences else ""
-                summary = f"{name} is called with other arguments"
-                yield True, self._change(f"differ in {name}{path}", Kind.ARGS, summary, x, call, differences)
+                yield True, self._change(f"differ in {name_call(call)}{path}", Kind.ARGS, x, call, differences)
         for later, x in (pair for lane in lanes.values() for pair in pairwise(lane) if pair[1].start < pair[0].start):
-            first, second = name_call(later.call), name_call(x.call)
             both = self.tools.has_effects(later.call) and self.tools.has_effects(x.call)
-            yield (
-                both,
-                self._change(f"call {first} before {second}", Kind.ORDER, f"{first} is called before {second}", x),
-            )
+            yield both, self._change(f"call {name_call(later.call)} before {name_call(x.call)}", Kind.ORDER, x)
 
     def _list_dropped(self) -> Iterator[tuple[bool, Change]]:
         """Yield which recorded calls are not made; what was given up when recorded need not come."""
-        for x in self.casting.list_unserved():
+        for x in self.backend.list_unserved():
             if not x.abandoned:
-                name = name_call(x.call)
-                change = self._change(f"no longer call {name}", Kind.MISSING, f"{name} is not called", x)
-                yield self.tools.has_effects(x.call), change
+                yield (
+                    self.tools.has_effects(x.call),
+                    self._change(f"no longer call {name_call(x.call)}", Kind.MISSING, x),
+                )
 
     def _change(
-        self,
-        group: str,
-        kind: Kind,
-        summary: str,
-        x: Exchange,
-        now: Call | None = None,
-        differences: tuple[Difference, ...] = (),
+        self, group: str, kind: Kind, x: Exchange, now: Call | None = None, differences: tuple[Difference, ...] = ()
     ) -> Change:
-        progress = self.casting.make_progress()
+        progress, summary = self.backend.make_progress(), conjugate(group, 1)
         return Change(group, progress.make_divergence(kind, summary, x, recorded=x, now=now, differences=differences))
 
     def _compare_failure(self, failure: BaseException | None) -> Change | None:
         """Return how the function failed otherwise; None for a failure that recurs, and where neither failed."""
-        was, now = map(strip_ports, (self.snapshot.run.header.outcome, self.redact_outcome(EndedRun(failure))))
+        kit, was = self.snapshot.run.header.kit, self.snapshot.run.header.outcome
+        if was.get("type") == SAID:  # by the service, of a function that may have returned
+            if "output" not in kit:
+                return None
+            was = {"status": "passed"}
+        was, now = map(strip_ports, (was, self.redact_outcome(EndedRun(failure))))
         if [was.get(name, "") for name in OUTCOME] == [now.get(name, "") for name in OUTCOME]:
             return None
         frames = reversed([frame for frame, _ in walk_tb(failure.__traceback__ if failure else None)])
@@ -221,7 +254,15 @@ class CapturedReplay(InProcessRun):
     def _compare_output(self, output: Any) -> Iterator[Change]:
         """Yield what the function returned otherwise, where the service said what it had returned."""
         kit = self.snapshot.run.header.kit
-        if "output" in kit and (differences := diff(kit["output"], self._stored(output))):
+        if "output" not in kit:
+            return
+        try:
+            content = copied(output)
+        except (NotPlain, RecursionError):  # as `capture` keeps what is not JSON
+            content = freeze_arguments({"output": output})["output"]
+        now = self.redaction.redact_value(RawValue(content))
+        differences = diff(kit["output"], now)
+        if differences and not self.backend.is_renewed(kit["output"], now):
             yield make_end_change(f"answer otherwise ({differences[0].path})", differences)
 
 
@@ -254,9 +295,7 @@ def name_request(asked: Divergence) -> str:
 
 def make_end_change(group: str, differences: Sequence[Difference], *, origin: str = "") -> Change:
     """Return the change of an end."""
-    return Change(
-        group, Divergence(Kind.OUTCOME, f"it {conjugate(group, 1)}", differences=(*differences,), origin=origin)
-    )
+    return Change(group, Divergence(Kind.OUTCOME, conjugate(group, 1), differences=(*differences,), origin=origin))
 
 
 def format_outcome(outcome: JsonObject) -> str:

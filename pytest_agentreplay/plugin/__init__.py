@@ -159,10 +159,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
         config.stash[keys.LIVE_RUNS] = LiveItems(config, runs)
         register(config.stash[keys.LIVE_RUNS], PLUGIN)
-    if config.option.agentreplay_runs is not None:
+    option = config.option
+    if option.agentreplay_runs is not None or option.agentreplay_runs_strict or option.agentreplay_sample is not None:
         from pytest_agentreplay.plugin.captured_items import PLUGIN, CapturedItems
 
-        register(CapturedItems(config, config.option.agentreplay_runs), PLUGIN)
+        register(CapturedItems(config, option.agentreplay_runs), PLUGIN)
     if config.option.agentreplay_neighbours is not None and not hasattr(config, "workerinput"):
         from pytest_agentreplay.plugin import trial_items
 

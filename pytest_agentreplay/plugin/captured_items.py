@@ -23,6 +23,7 @@ from pytest_agentreplay.captured_runs.sampling import sample
 from pytest_agentreplay.cases_run.runners import Runners
 from pytest_agentreplay.conftests import hooks_of
 from pytest_agentreplay.core.kit import table
+from pytest_agentreplay.core.matching.new_values import list_ids
 from pytest_agentreplay.errors import AgentReplayError, CannotWrite, RunnerError, SettingsError, SnapshotError
 from pytest_agentreplay.plugin import keys
 from pytest_agentreplay.plugin.cases import end_session
@@ -45,11 +46,17 @@ LOGIN = re.compile(r"(?<=://)[^/@]*@")
 class CapturedItems:
     """The captured runs of one session, in each of its processes."""
 
-    def __init__(self, config: pytest.Config, store: str) -> None:
-        """Nothing is listed yet."""
+    def __init__(self, config: pytest.Config, store: str | None) -> None:
+        """Nothing is listed yet. Raises UsageError for a setting without a store."""
+        if store is None:
+            raise pytest.UsageError("--agentreplay-sample and --agentreplay-runs-strict need --agentreplay-runs=STORE")
+        try:
+            self.store = RunStore(store)
+        except SettingsError as error:
+            raise pytest.UsageError(f"--agentreplay-runs: {error}") from None
         self.config = config
-        self.store = RunStore(store)
         self.name = LOGIN.sub("", store).rstrip("/")
+        self.ids: dict[str, list[tuple[RunEntry, set[str]]]] = {}
         self.groups = config.stash[keys.CAPTURED] = RunGroups(self.name)
         if config.args_source is not config.ArgsSource.ARGS and not hasattr(config, "workerinput"):
             config.args[:] = []  # no test was named: the runs alone
@@ -59,15 +66,22 @@ class CapturedItems:
         """The runs of the session. Raises UsageError for a store without any."""
         if (listed := getattr(self.config, "workerinput", {}).get(PLUGIN)) is not None:
             return [RunEntry(*row) for row in listed]
+        number = self.config.option.agentreplay_sample
         try:
-            runs = self.store.list_runs()
-            number = self.config.option.agentreplay_sample
-            entries = [*runs] if number is None else sample(runs, int(number))
+            entries = [*self.store.list_runs()]
+            if not any(not entry.problem for entry in entries):
+                why = f": {entries[0].where} {entries[0].problem}" if entries else ", which lie at NAME/DAY/ID.run.json"
+                raise pytest.UsageError(f"--agentreplay-runs={self.name}: there are no captured runs{why}")
+            return entries if number is None else sample(entries, positive(number))
         except AgentReplayError as error:
             raise pytest.UsageError(f"--agentreplay-runs: {error}") from None
-        if not entries:
-            raise pytest.UsageError(f"--agentreplay-runs={self.name}: there is no captured run (NAME/DAY/ID.run.json)")
-        return entries
+
+    def find_other_ids(self, entry: RunEntry) -> set[str]:
+        """Return the ids in another run of the same entry: what stands there too is new in neither."""
+        if entry.name not in self.ids:
+            others = [other for other in self.entries if other.name == entry.name and not other.problem][:2]
+            self.ids[entry.name] = [(other, list_ids(self.store.read(other).decode())) for other in others]
+        return next((ids for other, ids in self.ids[entry.name] if other is not entry), set())
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
@@ -82,9 +96,14 @@ class CapturedItems:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, session: pytest.Session, items: list[pytest.Item]) -> None:
         """Add an item for each run, before anybody selects."""
+        names: set[str] = set()
         collector = CapturedStore.from_parent(session, name=self.name, nodeid=self.name)
         for entry in self.entries:
-            item = CapturedItem.of(collector, entry, self)
+            name = f"{entry.name}/{entry.id}" if entry.id else entry.where
+            if name in names:  # a service that names its runs itself may take a name again on another day
+                name = f"{entry.name}/{entry.day}/{entry.id}"
+            names.add(name)
+            item = CapturedItem.of(collector, name, entry, self)
             self.config.hook.pytest_itemcollected(item=item)
             items.append(item)
 
@@ -115,6 +134,13 @@ class CapturedItems:
                 append_text(Path(file), self.groups.format_markdown())
 
 
+def positive(text: str) -> int:
+    """Return a number of runs. Raises UsageError."""
+    if not text.isdecimal() or not int(text):
+        raise pytest.UsageError(f"--agentreplay-sample takes a number of runs, not {text!r}")
+    return int(text)
+
+
 class CapturedStore(pytest.Collector):
     """The store, as the parent of its items."""
 
@@ -131,9 +157,9 @@ class CapturedItem(pytest.Item):
     row: dict[str, Any] | None = None
 
     @classmethod
-    def of(cls, parent: CapturedStore, entry: RunEntry, captured: CapturedItems) -> CapturedItem:
+    def of(cls, parent: CapturedStore, name: str, entry: RunEntry, captured: CapturedItems) -> CapturedItem:
         """Return the item of a run."""
-        item: CapturedItem = cls.from_parent(parent, name=f"{entry.name}/{entry.id}")
+        item: CapturedItem = cls.from_parent(parent, name=name)
         item.entry, item.captured = entry, captured
         item.stash[keys.OPTED_IN] = False  # whatever the ini file says of the folder
         return item
@@ -183,6 +209,7 @@ class CapturedItem(pytest.Item):
             environ=os.environ,
             redactors=get_redactors(config),
             despair=functools.partial(end_session, config),
+            other_ids=self.captured.find_other_ids(self.entry),
         )
 
     def reportinfo(self) -> tuple[Path, int | None, str]:

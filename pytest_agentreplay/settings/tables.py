@@ -60,7 +60,7 @@ OPTIONS: tuple[Row, ...] = (
     option("--agentreplay-html", "DIR",
            "write pages into a folder: one for each test that diverges, one over all snapshots and cases"),
     option("--agentreplay-runs", "STORE",
-           "replay each captured run of a store (a folder or URL) against the code of today; without paths these alone"),
+           "replay each captured run of a store (folder or URL) against the code of today; without paths these alone"),
     switch("--agentreplay-runs-strict", "fail captured runs whose requests differ, or that cannot be replayed, too"),
     option("--agentreplay-sample", "N", "of the captured runs take the N that differ most"),
     option("--agentreplay-fuzz", "N",
