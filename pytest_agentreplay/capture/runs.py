@@ -216,7 +216,6 @@ class CapturedRun:
 
         return decorate(self.name, function)
 
-    _adopted: CapturedRun | None = None
     error_inside: BaseException | None = None
     """What has left the last run inside this one that an error has left."""
 
