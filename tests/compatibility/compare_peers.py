@@ -2,6 +2,7 @@
 
     pip install uv && python tests/compatibility/compare_peers.py           # every recorder, in an environment of its own
     python tests/compatibility/compare_peers.py --only vcrpy                # those whose name begins so
+    python tests/compatibility/compare_peers.py --service                   # in a service alone; other cells stay
     python tests/compatibility/compare_peers.py --page                      # the page alone, from peers/results.json
 
 The agent, its tests and what binds each recorder to them are in `peers/`. The model is a server on loopback whose answers
@@ -380,7 +381,7 @@ def versions_of(peer: Peer, binaries: Path) -> dict[str, str]:
     return json.loads(done.stdout)
 
 
-def compare(prefix: str) -> None:
+def compare(prefix: str, *, service: bool) -> None:
     """Try the recorders whose names begin with `prefix`, and write the results."""
     server = ModelServer(("127.0.0.1", 0), Model)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -388,14 +389,14 @@ def compare(prefix: str) -> None:
     environments: dict[tuple[str, ...], Path] = {}
     with tempfile.TemporaryDirectory() as scratch:
         for nth, peer in enumerate([*TABLE, PLAIN]):
-            if not peer.name.startswith(prefix):
+            if not peer.name.startswith(prefix) or (service and peer is PLAIN):
                 continue
             if peer.needs not in environments:
                 environments[peer.needs] = make_environment(peer, Path(scratch, f"env{nth}"))
             binaries = environments[peer.needs]
             Path(scratch, f"peer{nth}").mkdir()
             trial = Trial(peer, binaries, url, Path(scratch, f"peer{nth}"))
-            trial.run_chat() if peer is PLAIN else trial.run()
+            trial.run_chat() if peer is PLAIN else trial.run_service() if service else trial.run()
             row = {"name": peer.name, "settings": peer.settings, "date": dt.datetime.now(dt.UTC).date().isoformat()}
             row |= {"versions": versions_of(peer, binaries), "cells": trial.cells, "evidence": trial.evidence}
             keep_row(row)
@@ -405,7 +406,10 @@ def compare(prefix: str) -> None:
 def keep_row(row: dict) -> None:
     """Put a row into the results, in the place of the one that it replaces."""
     results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {"rows": []}
-    known = {(row["name"], row["settings"]): row for row in [*results["rows"], row]}
+    known = {(row["name"], row["settings"]): row for row in results["rows"]}
+    if (old := known.get((row["name"], row["settings"]))) and old["versions"] == row["versions"]:
+        row |= {part: old[part] | row[part] for part in ("cells", "evidence")}
+    known[row["name"], row["settings"]] = row
     results["rows"] = [
         known[peer.name, peer.settings] for peer in [*TABLE, PLAIN] if (peer.name, peer.settings) in known
     ]
@@ -450,10 +454,13 @@ def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", metavar="NAME")
+    parser.add_argument(
+        "--service", action="store_true", help="try them in a service alone, and keep the other results"
+    )
     parser.add_argument("--page", action="store_true", help="write the page from the results, and try nothing")
     arguments = parser.parse_args()
     if not arguments.page:
-        compare(arguments.only)
+        compare(arguments.only, service=arguments.service)
     if {row["name"] for row in json.loads(RESULTS.read_text(encoding="utf-8"))["rows"]} >= {
         peer.name for peer in [*TABLE, PLAIN]
     }:
