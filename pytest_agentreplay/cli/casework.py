@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.cli.verb_table import Verbs
     from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.interchange.trace import Trace
-    from pytest_agentreplay.store.run_entry import RunEntry
+    from pytest_agentreplay.store.run_store import RunEntry
 
 CASES = "cases"
 MANY = 20
@@ -142,7 +142,7 @@ def of_store(options: argparse.Namespace, policy: Policy, stores: list[str]) -> 
 
 def is_recent(entry: RunEntry, since: float) -> bool:
     """Return whether a file holds a run that is at most so many days old; what cannot be read is told later."""
-    return bool(entry.name) and (days_since(str(entry.head.get("recorded"))) or 0) <= since
+    return bool(entry.name or not entry.problem) and (days_since(str(entry.head.get("recorded"))) or 0) <= since
 
 
 def unpack_bundle(file: Path, options: argparse.Namespace) -> int:

@@ -7,15 +7,10 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import TYPE_CHECKING
 
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.display_path import FETCHED
-from pytest_agentreplay.store.remote_runs import USER
-from pytest_agentreplay.store.run_store import RunStore, is_store
-
-if TYPE_CHECKING:
-    from pytest_agentreplay.store.run_entry import RunEntry
+from pytest_agentreplay.store.run_store import USER, RunEntry, RunStore, is_store
 
 AT_ONCE = 16
 """Files that are read together: each waits for an object store for some 20 ms."""
@@ -38,7 +33,7 @@ def fetch_runs(url: str, since: str = "") -> Path:
         return file
 
     if not whole:
-        return copy(store.read_entry(url))
+        return copy(RunEntry(url))
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        [*pool.map(copy, (entry for entry in store.list_runs(since) if entry.name))]
+        [*pool.map(copy, (entry for entry in store.list_files(since) if entry.name))]
     return folder

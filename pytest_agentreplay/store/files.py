@@ -75,12 +75,6 @@ def head(path: Path, size: int) -> bytes:
         return os.read(handle, size)
 
 
-def measure(path: Path) -> int:
-    """Return the bytes of a plain file. Raises like `read`."""
-    with plain(path) as handle:
-        return int(os.fstat(handle).st_size)
-
-
 @contextmanager
 def plain(path: Path) -> Iterator[int]:
     """A plain file, open. Raises SnapshotMissing, or SnapshotUnreadable for whatever else stands there."""

@@ -2,8 +2,11 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -236,47 +239,53 @@ def test_many_threads_hand_over_at_once_and_each_run_is_counted(tmp_path):
     assert len(kept(tmp_path)) == 40
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
-def test_a_fork_keeps_its_own_runs_and_none_of_its_parent(tmp_path):
-    keeper = Keeper(tmp_path)
-    keeper.take(end("of-parent"))
-    keeper._changed.acquire()  # as another thread of the parent may hold it
-    child = os.fork()
-    if child == 0:
-        assert not keeper.keep("of-parent")
-        keeper.take(end("of-child", failure="no"))
-        keeper.close(10)
-        os._exit(keeper.stats()["kept"] != 1)
-    keeper._changed.release()
-    assert os.waitpid(child, 0)[1] == 0
-    assert keeper.keep("of-parent")
-    close(keeper)
-    assert kept(tmp_path) == {"of-child": "failed", "of-parent": "kept"}
+PRELUDE = """
+import multiprocessing, os, sys
+from pytest_agentreplay.capture.keeping import Keeper
+from tests.support.ended_captures import end
+keeper = Keeper(sys.argv[1], keep="all")
+"""
+FORKED = """
+keeper = Keeper(sys.argv[1])
+keeper.take(end("of-parent"))
+keeper._changed.acquire()  # as another thread of the parent may hold it
+child = os.fork()
+if child == 0:
+    assert not keeper.keep("of-parent")
+    keeper.take(end("of-child", failure="no"))
+    sys.exit()
+keeper._changed.release()
+assert os.waitpid(child, 0)[1] == 0
+assert keeper.keep("of-parent")
+"""
+WORKER = """
+def work():
+    for n in range(20): keeper.take(end(str(n)))
+process = multiprocessing.get_context("fork").Process(target=work)
+process.start()
+process.join()
+sys.exit(process.exitcode)
+"""
+POOL = """
+import time
+from concurrent.futures import ThreadPoolExecutor
+def work(n):
+    time.sleep(0.05)
+    keeper.take(end(str(n)))
+pool = ThreadPoolExecutor(2)
+for n in range(20): pool.submit(work, n)
+"""
 
 
-def test_what_is_due_is_written_at_the_end_of_the_process(tmp_path):
-    import subprocess
-    import sys
-
-    code = (
-        "import sys; from pytest_agentreplay.capture.keeping import Keeper; from tests.support.ended_captures import end\n"
-        "keeper = Keeper(sys.argv[1], keep='all')\n"
-        "for n in range(50): keeper.take(end(str(n)))\n"
-    )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, timeout=60)
-    assert len(kept(tmp_path)) == 50
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
-def test_what_is_due_is_written_at_the_end_of_a_worker(tmp_path):
-    import multiprocessing
-
-    keeper = Keeper(tmp_path, keep="all")
-    process = multiprocessing.get_context("fork").Process(target=lambda: [keeper.take(end(str(n))) for n in range(20)])
-    process.start()
-    process.join()
-    assert process.exitcode == 0
-    assert len(kept(tmp_path)) == 20
+@pytest.mark.parametrize(
+    ("code", "count"), [("for n in range(20): keeper.take(end(str(n)))", 20), (POOL, 20), (FORKED, 2), (WORKER, 20)]
+)
+def test_what_is_due_is_written_at_the_end_of_each_process_once(tmp_path, code, count):
+    if "fork" in code and not hasattr(os, "fork"):
+        pytest.skip("forks")
+    command = [sys.executable, "-W", "ignore:::", "-c", PRELUDE + code, str(tmp_path)]
+    subprocess.run(command, check=True, timeout=60, cwd=Path(__file__).resolve().parents[2])
+    assert len(kept(tmp_path)) == len([*tmp_path.rglob("*.run.json")]) == count
 
 
 def test_the_writer_belongs_to_no_run(tmp_path):

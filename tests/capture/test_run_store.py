@@ -9,7 +9,7 @@ import pytest
 from pytest_agentreplay import codec
 from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.errors import CannotWrite, SettingsError, SnapshotMissing, SnapshotUnreadable
-from pytest_agentreplay.store import files
+from pytest_agentreplay.store import files, run_store
 from pytest_agentreplay.store.run_store import RunStore, find_runs, is_store
 
 posix = pytest.mark.skipif(os.name != "posix", reason="POSIX files")
@@ -73,7 +73,7 @@ def test_what_is_no_run_is_listed_with_its_problem(where):
     store.write("refund", DAY, "other", b'{"a": 1}')
     store.write("refund", DAY, "test", codec.dumps(Run(Header("test_a.py::test_b"))).encode())
     for place in ("readme.txt", "refund/readme.txt", f"refund/{DAY}/readme.txt", "refund/yesterday/a.run.json"):
-        store._files.write(place, b"hello")
+        store._put(store._locate(place), b"hello")
     entries = {entry.where.removeprefix(f"{where}/"): entry for entry in RunStore(where).list_runs()}
     problems = {place: entry.problem for place, entry in entries.items()}
     assert problems.pop(f"refund/{DAY}/good.run.json") == ""
@@ -153,6 +153,15 @@ def test_a_place_that_is_no_store_says_so(tmp_path):
     assert "is this a snapshot?" in entry.problem
     with pytest.raises(CannotWrite, match="Another file stands there"):
         RunStore(tmp_path / "test_a.py").write("refund", DAY, "a", b"x")
+
+
+def test_a_file_system_with_folders_renames_what_is_written(monkeypatch, tmp_path):
+    pytest.importorskip("fsspec")
+    monkeypatch.setattr(run_store, "RENAMING", {"memory"})
+    store = RunStore(f"memory://{tmp_path.name}")
+    places = [store.write("refund", DAY, "a1", text_of()) for _ in range(2)]
+    assert sorted(entry.where for entry in store.list_runs()) == sorted(places)
+    assert [name for name in store._connect()[0].find(store._connect()[1]) if ".ar-" in name] == []
 
 
 def test_a_url_whose_package_is_missing_says_what_to_install(monkeypatch):
