@@ -132,8 +132,7 @@ class CaptureInterception(Interception):
         if parent is not None and not lanes.is_inside(context):
             self.observed.serving.add(parent)
             parent = None
-        ticket = self.recorder.begin(call, Moment(context.path, self.clock.now(), attempt, parent, agent=agent))
-        self.calls[ticket] = self._shrink(raw, context.path)
+        ticket = self.begin(raw, Moment(context.path, self.clock.now(), attempt, parent, agent=agent))
         intercepted = CapturedCall(self, context, call, ticket, self.recorder)
         self.pending.open.add(intercepted)
         self.observed.trace = self.observed.trace or read_span()
@@ -142,9 +141,18 @@ class CaptureInterception(Interception):
             intercepted.before = self.courses.note_call(ticket, intercepted.course)
         return intercepted
 
+    def begin(self, raw: RawCall, moment: Moment) -> int:
+        """Keep a call; return the `start` of its exchange."""
+        ticket = self.recorder.begin(stand_in(raw), moment)
+        self.calls[ticket] = self._shrink(raw, moment.lane)
+        return ticket
+
     def agent(self) -> str:
         """Return the key of the agent that runs here, which is no word of its name."""
-        name = find_agent()
+        return self.key_of(find_agent())
+
+    def key_of(self, name: str) -> str:
+        """Return what exchanges have instead of the name of an agent."""
         if name and name not in self._agents:
             self._agents[name] = key = str(len(self._agents) + 1)
             self.agents[key] = RawValue(name)

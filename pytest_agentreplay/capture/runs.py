@@ -161,6 +161,8 @@ class CapturedRun:
     _interception: CaptureInterception | None = None
     _outer: CapturedRun | None = None
     _adopted: CapturedRun | None = None
+    error_inside: BaseException | None = None
+    """What has left the last run inside this one that an error has left."""
     _provisional = False
     _token: Token[CallContext | None] | None = None
     _began = _began_at = 0
@@ -183,13 +185,13 @@ class CapturedRun:
             else:
                 self._annotations |= {name: self._freeze(value).native for name, value in facts.items()}
 
-    def failed(self, reason: str) -> None:
-        """Say that the run has failed, where it raises nothing."""
+    def failed(self, reason: str, *, kind: str = "failed") -> None:
+        """Say that the run has failed, where it raises nothing; `kind` is the type of the failure."""
         with fail_open.never_raising():
             if self._outer is not None:
-                self._outer.failed(reason)
+                self._outer.failed(reason, kind=kind)
             else:
-                self._failure = {"type": "failed", "message": str(reason).strip().partition("\n")[0]}
+                self._failure = {"type": kind, "message": str(reason).strip().partition("\n")[0]}
 
     def output(self, value: Any) -> None:
         """Note what the run gives."""
@@ -215,9 +217,6 @@ class CapturedRun:
         from pytest_agentreplay.capture.decorated import decorate
 
         return decorate(self.name, function)
-
-    error_inside: BaseException | None = None
-    """What has left the last run inside this one that an error has left."""
 
     def __enter__(self) -> Self:
         with fail_open.never_raising():

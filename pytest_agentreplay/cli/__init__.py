@@ -93,7 +93,7 @@ def fetch_words(words: list[str]) -> list[str]:
 def parse_words(words: Sequence[str]) -> argparse.Namespace:
     """Return the options of a command line that begins with a verb. Raises SystemExit for others, and for `--help`."""
     verb, words, command = words[0], list(words[1:]), []
-    if verb in {"serve", "fuzz"} and "--" in words:  # argparse wants flags before the file, people do not
+    if verb in {"serve", "fuzz", "run"} and "--" in words:  # argparse wants flags before the file, people do not
         cut = words.index("--")
         words, command = words[:cut], words[cut + 1 :]
     if verb == "replay":

@@ -461,9 +461,8 @@ def main() -> None:
     arguments = parser.parse_args()
     if not arguments.page:
         compare(arguments.only, service=arguments.service)
-    if {row["name"] for row in json.loads(RESULTS.read_text(encoding="utf-8"))["rows"]} >= {
-        peer.name for peer in [*TABLE, PLAIN]
-    }:
+    rows = json.loads(RESULTS.read_text(encoding="utf-8"))["rows"]
+    if sum(row["cells"].keys() >= COLUMNS.keys() for row in rows) == len(TABLE) < len(rows):
         write_page()
 
 

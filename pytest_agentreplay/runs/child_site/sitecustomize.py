@@ -18,10 +18,14 @@ def join_run(invitation: str) -> None:
     else:
         os.environ["PYTHONPATH"] = path
     try:
-        from pytest_agentreplay.runs.child_session import join_encoded
-
+        if mode == "capture":
+            from pytest_agentreplay.capture.captured_child import join_encoded
+        else:
+            from pytest_agentreplay.runs.child_session import join_encoded
         join_encoded(invitation)
     except BaseException as error:
+        if mode == "capture":  # the program never notices; its run says who has not joined
+            return
         where = " ".join(sys.orig_argv[:1])
         sys.stderr.write(f"agentreplay: {where} cannot join the run: {type(error).__name__}: {error}\n")
         sys.stderr.flush()
