@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.paths import quoted
+from pytest_agentreplay.errors import SnapshotMissing
 from pytest_agentreplay.report.escape import escape_code
 from pytest_agentreplay.report.notices import make_error, make_warning
+from pytest_agentreplay.store import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.report.notices import Notice
 
+LATEST = Path(".agentreplay", "captured-runs.json")
+"""In the root of a project, the groups of its latest session with captured runs."""
 VERB = re.compile(r"(?:no longer )?\w+")
 MOST_GROUPS = 20
 SHOWN = {"effects": 0, "requests": 1, "not replayed": 2}
@@ -91,6 +98,23 @@ class RunGroups:
             cells = (f"{count:,}", what, *self.name_command(level, group))
             rows.append(f"| {' | '.join(escape_code(cell, cell=True) for cell in cells)} |")
         return "\n".join(rows) + "\n\n"
+
+    def save(self, root: Path) -> None:
+        """Keep the groups of the session for `agentreplay summarize --captured`. Raises CannotWrite."""
+        keys = ("level", "group", "runs", "smallest", "command")
+        groups = [dict(zip(keys, (*row, *self.name_command(*row[:2])), strict=True)) for row in self.list_groups()]
+        data = {"verdict": self.format_line(), "groups": groups, "markdown": self.format_markdown()}
+        files.private(root / LATEST.parent)
+        files.write_whole(root / LATEST, json.dumps(data))
+
+
+def read_latest(root: Path) -> JsonObject:
+    """Return what the latest session made of captured runs. Raises SnapshotMissing where there was none."""
+    if (data := files.read_if_there(root / LATEST)) is None:
+        how = "no captured runs were replayed here: type pytest --agentreplay-runs=STORE"
+        raise SnapshotMissing(how, file=LATEST.as_posix())
+    latest: JsonObject = json.loads(data)
+    return latest
 
 
 def conjugate(group: str, count: int) -> str:

@@ -29,6 +29,8 @@ def add_verbs(verbs: Verbs) -> None:
     for name, about in (("old", "the former node id, or test file"), ("new", "the node id, or test file, of today")):
         mv_verb.add_argument(name, metavar=name.upper(), help=about)
     prune_verb = verbs.add("prune", prune, "run all tests offline, then delete the snapshots that none used")
+    prune_verb.value("store", "STORE", "a store of captured runs, with --like", nargs="?")
+    prune_verb.flag("--like", "delete captured runs that add nothing: of each kind all but the smallest and the newest")
     prune_verb.flag("--dry-run", "only list them")
 
 
@@ -45,7 +47,9 @@ def mv(options: argparse.Namespace) -> int:
 
 
 def prune(options: argparse.Namespace) -> int:
-    """`agentreplay prune [--dry-run]`."""
+    """`agentreplay prune [STORE --like] [--dry-run]`."""
+    if options.like or options.store:
+        return prune_captured(options)
     from pytest_agentreplay.runs.unused_snapshots import delete_unused
 
     root = root_above(Path.cwd())
@@ -60,6 +64,27 @@ def prune(options: argparse.Namespace) -> int:
     if not options.dry_run:
         remind(map(Path, went))
     return report_kept(unused.possible_moves if unused is not None else (), damaged, went)
+
+
+def prune_captured(options: argparse.Namespace) -> int:
+    """`agentreplay prune STORE --like [--dry-run]`."""
+    from pytest_agentreplay.captured_runs.sampling import list_redundant
+    from pytest_agentreplay.store.run_store import RunStore
+
+    if not (options.like and options.store):
+        return complain("a store of captured runs and --like belong together: agentreplay prune STORE --like", USAGE)
+    store = RunStore(options.store)
+    entries = [entry for entry in store.list_runs() if not entry.problem]
+    if not entries:
+        return complain(f"{options.store}: there are no captured runs, which lie at NAME/DAY/ID.run.json", NOTHING)
+    redundant = [*list_redundant(entries)]
+    for entry in redundant:
+        if not options.dry_run:
+            store.delete(entry)
+        say(f"{'unused ' if options.dry_run else 'deleted'}   {entry.where}")
+    kept = f"{len(entries) - len(redundant):,} of {len(entries):,} runs are kept"
+    say(f"{kept}: of each name, models, tools, error and length the smallest and the newest")
+    return SAME if redundant else NOTHING
 
 
 def run_all_tests(root: Path) -> tuple[int, UnusedSnapshots | None]:

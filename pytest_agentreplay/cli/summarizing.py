@@ -28,12 +28,13 @@ def add_verbs(verbs: Verbs) -> None:
     summarize_verb.add_argument(
         "revisions", metavar="BASE..HEAD", help="two revisions of git; BASE alone: against the files here"
     )
+    summarize_verb.flag("--captured", "add what the latest pytest --agentreplay-runs made of captured runs")
     summarize_verb.add_argument("--json", action="store_true", help="print plain data")
     summarize_verb.add_argument("--out", type=Path, metavar="FILE", help="write it there instead of printing it")
 
 
 def summarize(options: argparse.Namespace) -> int:
-    """`agentreplay summarize BASE..HEAD [--json] [--out FILE]`."""
+    """`agentreplay summarize BASE..HEAD [--captured] [--json] [--out FILE]`."""
     import json
 
     from pytest_agentreplay.report.pull_request import format_comment
@@ -42,6 +43,12 @@ def summarize(options: argparse.Namespace) -> int:
     comparison = compare_revisions(Repository(Path.cwd()), options.revisions)
     data = {"verdict": comparison.verdict, **asdict(comparison)}
     comment = format_comment(comparison, f"agentreplay summarize {options.revisions} --json")
+    if options.captured:
+        from pytest_agentreplay.captured_runs.groups import read_latest
+
+        captured = read_latest(root_above(Path.cwd()))
+        comment = f"{comment}\n{captured.pop('markdown')}"
+        data["captured"] = captured
     if options.out is not None:
         files.write_whole(options.out, json.dumps(data, indent=2) if options.json else comment)
         say(f"{format_path(options.out)}: {comparison.verdict}")

@@ -129,8 +129,9 @@ class CapturedItems:
             return
         if not self.groups.replayed:
             fail_session(session, pytest.ExitCode.USAGE_ERROR)
-        if file := os.environ.get("GITHUB_STEP_SUMMARY"):
-            with suppress(CannotWrite):  # the footer has them
+        with suppress(CannotWrite):  # the footer has them
+            self.groups.save(self.config.rootpath)
+            if file := os.environ.get("GITHUB_STEP_SUMMARY"):
                 append_text(Path(file), self.groups.format_markdown())
 
 
