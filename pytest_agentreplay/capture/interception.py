@@ -32,6 +32,7 @@ from pytest_agentreplay.intercept.session.agents import find_agent
 from pytest_agentreplay.intercept.session.callers import read_span
 from pytest_agentreplay.intercept.session.courses import Courses
 from pytest_agentreplay.intercept.session.interceptions import Interception
+from pytest_agentreplay.intercept.session.jobs import Job, Jobs
 from pytest_agentreplay.intercept.session.pending_call import PendingCall
 
 if TYPE_CHECKING:
@@ -83,6 +84,28 @@ def stand_in(raw: RawCall) -> Call:
     return FrameCall("", boundary=raw.native.boundary)
 
 
+class UntrackedJob(Job):
+    """A job of a pool whose end nobody waits for: its future is left as it is."""
+
+    def begin(self) -> None:
+        """Its function is called now."""
+
+    def end(self, _future: object = None) -> None:
+        """It is done."""
+
+    def is_told_by(self, future: object) -> None:
+        """It has a future."""
+
+
+class UntrackedJobs(Jobs):
+    """The jobs of a captured run."""
+
+    def queue(self, executor: int, threads: int) -> Job:
+        """Return a job."""
+        del threads
+        return UntrackedJob(self, executor)
+
+
 class CaptureInterception(Interception):
     """The interception of one run, open until `end`.
 
@@ -108,6 +131,7 @@ class CaptureInterception(Interception):
         if not isinstance(runner, int):
             self._call_context.thread = None
         self.courses = self.lanes.courses = Courses()
+        self.work.jobs = UntrackedJobs()
         self.calls: dict[int, RawCall] = {}
         self.outcomes: dict[int, RawOutcome] = {}
         self.agents: dict[str, RawValue] = {}

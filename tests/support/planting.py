@@ -13,7 +13,7 @@ from types import CodeType, FunctionType
 import pytest_agentreplay
 
 PACKAGE = str(Path(pytest_agentreplay.__file__).parent)
-RAISE = "from tests.support.planting import fail; fail()"
+RAISE = 'import tests.support.planting as p; p.HITS.append(None); raise RuntimeError("planted")'
 HITS = []
 """One entry for each fault that was raised."""
 
