@@ -15,6 +15,7 @@ from pytest_agentreplay.core.model import RawValue
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from contextvars import Token
+    from pathlib import Path
     from typing import Self, TypeVar
 
     from pytest_agentreplay.capture.ended_capture import EndedCapture
@@ -80,14 +81,18 @@ _capture: Capture | None = None
 _watches_forks = False
 
 
-def start(store: str, *, tools: Iterable[str] = (), **options: Any) -> None:
+def start(store: str | Path, *, tools: Iterable[str] = (), **options: Any) -> None:
     """See `capture.start`."""
     global _capture, _watches_forks  # noqa: PLW0603  one capture of a process, as its patches are
+    from pytest_agentreplay.capture.keep_rules import choose_capture
     from pytest_agentreplay.capture.keeping import Keeper
     from pytest_agentreplay.settings.parsers import tools_of
 
     stop()
     fail_open.reset()
+    if (chosen := choose_capture(store, options.get("keep", "failed"))) is None:
+        return
+    store, options["keep"] = chosen
     capture = Capture(functools.partial(Keeper, store, **options), tools_of([*tools], "capture.start: tools"))
     if not _watches_forks and hasattr(os, "register_at_fork"):
         _watches_forks = True

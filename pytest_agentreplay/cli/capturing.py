@@ -40,15 +40,17 @@ def run(options: argparse.Namespace) -> int:
         return complain("there is no program to run; type it like agentreplay run -- python agent.py", USAGE)
     name, arguments = describe_program(options.command)
     tools = find_tools(options.tool)
-    show_log()
-    capture.start(options.to, keep=options.keep)
+    log, handler = logging.getLogger("pytest_agentreplay.capture"), logging.StreamHandler()
+    log.addHandler(handler)  # what keeps the run from being written
     try:
+        capture.start(options.to, keep=options.keep)
         with capture.run(options.name or name, input={"arguments": {"argv": arguments}}) as captured:
             code = run_program(options.command, captured, tools)
     except OSError as error:
         return complain(f"cannot run {options.command[0]}: {error}", CANNOT)
     finally:
         capture.stop(WRITING)
+        log.removeHandler(handler)
     return code if code >= 0 else 128 - code  # as a shell has it
 
 
@@ -61,16 +63,10 @@ def describe_program(command: Sequence[str]) -> tuple[str, list[str]]:
             if word in {"-W", "-X"}:
                 next(words, "")
             elif word in {"-m", "-c"}:
-                program = next(words, "") if word == "-m" else program
+                module = next(words, "")
+                program = module if word == "-m" else program
                 break
             elif not word.startswith("-"):
                 program = word
                 break
     return Path(program).stem if program.endswith(".py") else program, [*words]
-
-
-def show_log() -> None:
-    """Show on stderr what a capture logs: that the run could not be written, and why."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(logging.Formatter("agentreplay: %(message)s"))
-    logging.getLogger("pytest_agentreplay.capture").addHandler(handler)

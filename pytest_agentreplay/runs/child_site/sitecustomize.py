@@ -18,13 +18,12 @@ def join_run(invitation: str) -> None:
     else:
         os.environ["PYTHONPATH"] = path
     try:
-        if mode == "capture":
-            from pytest_agentreplay.capture.captured_child import join_encoded
-        else:
-            from pytest_agentreplay.runs.child_session import join_encoded
-        join_encoded(invitation)
+        import importlib
+
+        module = "capture.captured_child" if mode == "capture" else "runs.child_session"
+        importlib.import_module(f"pytest_agentreplay.{module}").join_encoded(invitation)
     except BaseException as error:
-        if mode == "capture":  # the program never notices; its run says who has not joined
+        if mode == "capture":  # the program never notices, and its run says who has not joined
             return
         where = " ".join(sys.orig_argv[:1])
         sys.stderr.write(f"agentreplay: {where} cannot join the run: {type(error).__name__}: {error}\n")
