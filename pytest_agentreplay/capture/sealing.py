@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay import codec
+from pytest_agentreplay import clocks, codec
 from pytest_agentreplay.core.kit import table
 from pytest_agentreplay.core.matching.wiring import without_lone
 from pytest_agentreplay.core.model import Header, Run
@@ -111,6 +111,7 @@ class Sealer:
 def redact_exchanges(redaction: Redaction, ended: EndedCapture) -> Iterator[Exchange]:
     """Yield the exchanges with their calls and outcomes, redacted."""
     for x in ended.exchanges:
+        clocks.sleep(0)  # the service goes first: else it would wait for the interpreter's lock, 5 ms each time
         call = redaction.redact_call(ended.calls[x.start])
         raw, agent = ended.outcomes.get(x.start), ended.agents.get(x.agent)
         outcome = None if raw is None else redaction.redact_outcome(call, raw.native)
