@@ -37,6 +37,7 @@ class CapturedBackend(ReplayBackend):
     Attributes:
         changed: By `start`, the exchanges whose answer went to a call that is not recorded.
         asked: How the first of these that changes nothing differs; None where all are as recorded.
+        exhausted: The call that no recorded answer is left for.
         renewed: How many values of the answer are new in both runs.
     """
 
@@ -45,6 +46,7 @@ class CapturedBackend(ReplayBackend):
         super().__init__(run, matching, reader, ReplayPolicy(any_order=True))
         self.changed: set[int] = set()
         self.asked: Divergence | None = None
+        self.exhausted: Call | None = None
         self.renewed = 0
 
     def is_renewed(self, recorded: Json, now: Json) -> bool:
@@ -68,6 +70,7 @@ class CapturedBackend(ReplayBackend):
         is_opening = isinstance(call, FrameCall) and call.connection is None
         match = None if is_opening else self._positions.take_next(call, moment, self.served)
         if match is None:
+            self.exhausted = call
             return super()._answer_unrecorded(call, moment)
         outcome = None if match.outcome is None else told_again(call, match.call, match.outcome)
         if outcome is None and match.outcome is not None:

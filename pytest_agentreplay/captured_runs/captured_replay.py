@@ -195,7 +195,9 @@ class CapturedReplay(InProcessRun):
         for is_write, change in self._compare_calls():
             (effects if is_write else requests).append(change)
         if (stopped := self._parted(self._unseen())) is not None:
-            effects.append(Change(name_stop(stopped), stopped))
+            more = self.backend.exhausted
+            group = f"stop at {stopped.kind.code}" if more is None else f"call {name_call(more)} once more"
+            effects.append(Change(group, stopped))
         elif (end := self._compare_failure(failure)) is not None:
             effects.append(end)  # what it did not do any more is the consequence
         else:
@@ -274,22 +276,16 @@ def name_call(call: Call) -> str:
     return label(call, READER) if tool is None else tool.name
 
 
-def name_stop(stopped: Divergence) -> str:
-    """Return the group of a run that came to no end: no answer is recorded, or nothing is answered at all."""
-    if stopped.now is not None and stopped.kind not in {Kind.LATE, Kind.NETWORK}:
-        return f"call {name_call(stopped.now)} once more"
-    return f"stop at {stopped.kind.code}"
-
-
 def name_request(asked: Divergence) -> str:
     """Return where a request differs, without the values, which are others in each run: "system text, line 2"."""
-    if asked.recorded is None or not asked.differences:
+    if (call := asked.now) is None or not asked.differences:
         return mask(asked.summary)
-    call, (path, *_, note) = asked.recorded.call, asked.differences[0]
+    path, *_, note = asked.differences[0]
     path = INDEX.sub("[*]", path)
     if function_of(call, READER) is not None:
         return f"{name_call(call)} {path}"
-    what, changed, _ = asked.summary.removeprefix(f"{label(call, READER)}: ").partition(" changed, ")
+    named = call if asked.recorded is None else asked.recorded.call
+    what, changed, _ = asked.summary.removeprefix(f"{label(named, READER)}: ").partition(" changed, ")
     words = mask(PATH.sub("", what) if changed else what)
     line = LINE.match(note)
     return f"{words or path}{f', {line[0]}' if line else ''}"

@@ -213,6 +213,6 @@ class CapturedItem(pytest.Item):
             other_ids=self.captured.find_other_ids(self.entry),
         )
 
-    def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Return where the item stands: it has no line."""
-        return self.path, None, self.name
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Return where the item stands: a skip needs a line."""
+        return self.path, 0, self.name

@@ -167,7 +167,7 @@ class ReplaySession(OfflineSession):
             matters = schedule.matters and isinstance(run.header.kit.get("order"), dict)
             if settings.order == "free" or (settings.order == "auto" and not matters):
                 return None
-        loose = settings.order in {"loose", "free"}
+        loose = settings.order in {"loose", "free"} or self.replayer.policy.any_order
         if is_virtual:
             from pytest_agentreplay.intercept.ordering.discrete_time import Discrete
 

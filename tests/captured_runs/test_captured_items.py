@@ -1,48 +1,209 @@
 """`pytest --agentreplay-runs=STORE`: an item for each captured run, what it says of a changed agent, in groups."""
 
+import json
+import re
+import shutil
+import subprocess
+
 import pytest
 
+from pytest_agentreplay.captured_runs.groups import read_latest
+from pytest_agentreplay.captured_runs.sampling import sample
+from pytest_agentreplay.cli import main
+from pytest_agentreplay.demo.server import ModelServer
+from pytest_agentreplay.errors import SnapshotMissing
+from pytest_agentreplay.store.run_store import RunStore
+from tests.captured_runs.captured_store import Store, script
+from tests.support.exhaustive import rare
+from tests.support.project import Project
+
 SAME = "12 runs: 12 same"
-ARGUMENT = (
-    "call(name, arguments):\n",
-    "call(name, arguments):\n    arguments = {k: 19.5 if v == 18.5 else v for k, v in arguments.items()}\n",
+IN_CALL = "    return TOOLS[name]"
+REFUNDS_MORE = IN_CALL.replace(
+    "return", "arguments = {k: 19.5 if v == 18.5 else v for k, v in arguments.items()}; return"
 )
+NO_REFUND = IN_CALL.replace("TOOLS[name]", '{"refunded": 18.5} if name == "refund" else TOOLS[name]')
+MAILS_FIRST = IN_CALL.replace("return", 'name == "refund" and TOOLS["mail"]("owner", "hi"); return')
+SHOUTS = ('"answer": reply["content"]', '"answer": reply["content"].upper()')
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory):
+    """Twelve captured runs of a service."""
+    with ModelServer(script) as server:
+        yield Store(Project(tmp_path_factory.mktemp("shop"), server)).capture(12)
+
+
+@pytest.fixture(autouse=True)
+def unchanged(store):
+    """Put the agent and its settings back as they were."""
+    yield
+    store.furnish()
 
 
 def test_unchanged_code_is_green_and_a_failure_that_recurs_is_the_same(store):
     said = store.replay("-v")
-    assert f"captured  {SAME}" in said
+    assert f"captured  {SAME}\n" in said
     assert "runs::refund/run-0007 PASSED" in said  # raised KeyError then, and does now
     assert said.count("PASSED") == 12
+    assert not (store.project.root / "ledger.txt").exists(), "a tool ran for real"
 
 
-def test_a_prompt_is_a_request_which_fails_only_when_strict(store):
+def test_a_request_that_differs_fails_only_when_strict(store):  # not strict: the corpus below
     store.changed("Be brief.", "Be short.")
-    assert store.count() == "12 runs: 0 same, 12 ask otherwise (system text, line 2)"
-    assert "12 failed" in store.replay("--agentreplay-runs-strict", code=1)
+    said = store.replay("--agentreplay-runs-strict", code=1)
+    assert "12 failed" in said
+    assert "captured  12 runs: 0 same, 12 ask otherwise (system text, line 2)\n" in said
 
 
 @pytest.mark.parametrize(
     ("old", "new", "group"),
     [
-        (*ARGUMENT, "6 same, 6 differ in refund $.amount"),
-        (
-            "return TOOLS[name]",
-            'return {"refunded": 18.5} if name == "refund" else TOOLS[name]',
-            "6 same, 6 no longer call refund",
+        *rare(
+            ('== "unknown"', '== "c-3"', "10 same, 1 no longer raises KeyError, 1 raises KeyError"),
+            ("raise KeyError(customer)", 'raise KeyError("hm")', "11 same, 1 raises KeyError with another message"),
+            (IN_CALL, MAILS_FIRST, "6 same, 3 call mail once more, 3 differ in mail $.text"),
         ),
-        ('"answer": reply["content"]', '"answer": reply["content"].upper()', "1 same, 11 answer otherwise ($.answer)"),
-        ('if customer == "unknown"', 'if customer == "c-3"', "10 same, 1 no longer raises KeyError, 1 raises KeyError"),
-        ("raise KeyError(customer)", 'raise KeyError("nobody")', "11 same, 1 raises KeyError with another message"),
-        (
-            "return TOOLS[name]",
-            'name == "refund" and TOOLS["mail"]("owner", "first"); return TOOLS[name]',
-            "6 same, 3 call mail before refund, 3 call mail once more",
-        ),
-        ('"refund": refund}', '"refund": refund}\nCLIENT.get("http://127.0.0.1:9/config")', "9 same"),
     ],
 )
 def test_an_effect_that_differs_fails_its_item_and_names_its_group(store, old, new, group):
-    store.changed(old, new)
-    print(store.replay(code=1))
-    assert store.count(code=1) == f"12 runs: {group}"
+    assert store.changed(old, new).count(code=1) == f"12 runs: {group}"
+
+
+def test_the_groups_reach_the_footer_github_and_summarize_with_a_command_that_works(store, tmp_path):
+    step, root = tmp_path / "step.md", store.project.root
+    said = store.changed(IN_CALL, REFUNDS_MORE).replay(code=1, GITHUB_STEP_SUMMARY=step)
+    run, command = re.search(r"6 differ in refund \$\.amount; the smallest is (\S+):\n +pytest (.+)", said).groups()
+    assert f"| `6` | `differ in refund $.amount` | `{run}` | `pytest {command}` |" in step.read_text(encoding="utf-8")
+    assert read_latest(root)["markdown"] == step.read_text(encoding="utf-8")
+    author = ["-c", "user.name=x", "-c", "user.email=x@y"]
+    for words in (["init", "-q"], [*author, "commit", "-q", "--allow-empty", "-m", "x"]):
+        subprocess.run(["git", *words], cwd=root, check=True)
+    data = json.loads(store.project.command("summarize", "HEAD..HEAD", "--captured", "--json").stdout)
+    assert data["captured"]["verdict"] == "12 runs: 6 same, 6 differ in refund $.amount"
+    shown = store.project.run(*command.split(), MODEL_URL="http://127.0.0.1:9").stdout
+    assert "1 failed, 11 deselected" in shown
+    assert f"runs::{run}" in shown
+    assert re.search(r"recorded +18\.5\n +now +19\.5", shown)
+
+
+def test_without_a_session_there_is_nothing_to_summarize(tmp_path):
+    with pytest.raises(SnapshotMissing, match="type pytest --agentreplay-runs=STORE"):
+        read_latest(tmp_path)
+
+
+def test_workers_of_xdist_share_the_runs_and_the_controller_groups_them(store):
+    store.changed(IN_CALL, NO_REFUND)
+    assert store.count("-p", "xdist", "-n", "2", code=1) == "12 runs: 6 same, 6 no longer call refund"
+
+
+def test_a_sample_has_each_kind_before_a_second_of_one_and_is_the_same_each_time(store):
+    names = re.findall(r"runs::(\S+)", store.replay("--agentreplay-sample=5", "-v"))
+    kinds = {int(name[-4:]) % 4 if name != "refund/run-0007" else "fails" for name in names}
+    assert kinds == {0, 1, 2, 3, "fails"}
+    entries = [*RunStore(store.project.root / "runs").list_runs()]
+    assert [f"{entry.name}/{entry.id}" for entry in sample(reversed(entries), 5)] == names
+    assert sample(entries, 100) == entries
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "why"),
+    [
+        (
+            "    shop.refund\n",
+            "",
+            r"tool refund was frozen when recorded.*freeze it, in agentreplay_tools: shop\.refund",
+        ),
+        *rare(
+            ("    refund = shop:answer", "    other = shop:answer", r"no runner 'refund' is declared"),
+            ("shop:answer", "shop:read", r"does not take what was captured: missing a required argument"),
+        ),
+    ],
+)
+def test_what_cannot_be_replayed_is_counted_with_its_reason_and_never_green_alone(store, old, new, why):
+    store.project.edit("pytest.ini", old, new)
+    said = store.replay(code=4)
+    assert re.search(r"captured  12 runs: 0 same, 12 not replayed", said) or "6 not replayed" in said
+    assert re.search(why, said)
+    assert "no captured run could be replayed" in said
+    assert not (store.project.root / "ledger.txt").exists(), "a tool ran for real"
+
+
+@pytest.mark.exhaustive
+def test_strict_fails_what_cannot_be_replayed_too(store):
+    store.project.edit("pytest.ini", "    refund = shop:answer", "    other = shop:answer")
+    assert "12 failed" in store.replay("--agentreplay-runs-strict", code=1)
+
+
+def test_a_run_that_is_cold_newer_or_broken_fails_nothing(store):
+    files, kept = store.files[:3], [file.read_text(encoding="utf-8") for file in store.files[:3]]
+    try:
+        files[0].write_text(
+            kept[0].replace('"reason": "all"', '"reason": "all",\n    "cold": "too large"'), encoding="utf-8"
+        )
+        files[1].write_text(kept[1].replace('"schemaVersion": "1.0"', '"schemaVersion": "9.0"'), encoding="utf-8")
+        files[2].write_text(kept[2][:3000], encoding="utf-8")
+        said = store.replay("-rs")
+    finally:
+        for file, text in zip(files, kept, strict=True):
+            file.write_text(text, encoding="utf-8")
+    assert "captured  12 runs: 9 same, 3 not replayed" in said
+    assert re.search(r"1 not replayed: .*format 9\.0", said)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["--agentreplay-runs=nowhere"], "--agentreplay-runs=nowhere: there are no captured runs"),
+        *rare(
+            (["--agentreplay-runs=."], "there are no captured runs"),
+            (["--agentreplay-runs=nosuch://x"], "--agentreplay-runs: nosuch://x"),
+            (["--agentreplay-runs=runs", "--agentreplay-sample=few"], "takes a number of runs, not 'few'"),
+            (["--agentreplay-sample=3"], "need --agentreplay-runs=STORE"),
+        ),
+    ],
+)
+def test_a_store_without_runs_is_a_usage_error(store, words, why):
+    done = store.project.run(*words)
+    assert done.returncode == 4
+    assert why in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr + done.stdout
+
+
+def test_with_paths_the_runs_are_added_to_what_is_selected(store):
+    store.project.write(test_own="def test_own(): pass\n")
+    assert "13 passed" in store.replay("test_own.py")
+
+
+def test_prune_like_keeps_of_each_kind_the_smallest_and_the_newest(store, tmp_path, capsys):
+    shutil.copytree(store.project.root / "runs", runs := tmp_path / "runs")
+    assert main(["prune", str(runs), "--like", "--dry-run"]) == 0
+    assert len([*runs.rglob("*.json")]) == 12
+    listed = capsys.readouterr().out
+    assert main(["prune", str(runs), "--like"]) == 0
+    assert capsys.readouterr().out == listed.replace("unused ", "deleted")
+    names = {int(file.name[4:8]) for file in runs.rglob("*.json")}
+    assert {7, 8, 9, 10, 11} <= names  # the newest of four kinds, and the one that failed
+    assert len(names) <= 9
+    assert main(["prune", str(runs), "--like"]) == 5
+    assert main(["prune", str(runs)]) == 2
+
+
+PLANTS = {
+    "none": ("", "", 0, "{0} runs: {0} same"),
+    "prompt": ("Be kind.", "Be nice.", 0, "{0} runs: 0 same, {0} ask otherwise (system text, line 3)"),
+    "argument": (IN_CALL, REFUNDS_MORE, 1, "{0} runs: {1} same, {1} differ in refund $.amount"),
+    "dropped write": (IN_CALL, NO_REFUND, 1, "{0} runs: {1} same, {1} no longer call refund"),
+    "parsing": (*SHOUTS, 1, "{0} runs: {2} same, {3} answer otherwise ($.answer)"),
+}
+
+
+@pytest.mark.parametrize("number", [60, *rare(1000)])
+def test_each_planted_change_of_a_corpus_is_named_by_its_group(tmp_path, number):
+    with ModelServer(script) as server:
+        corpus = Store(Project(tmp_path, server)).capture(number)
+    fails = number // 10
+    for old, new, code, line in PLANTS.values():
+        corpus.furnish()
+        expected = line.format(*(f"{each:,}" for each in (number, number // 2, fails, number - fails)))
+        assert corpus.changed(old, new).count("-q", code=code) == expected

@@ -2,10 +2,8 @@
 
 import re
 
-import pytest
-
-from pytest_agentreplay.demo.server import Ask, ModelServer
-from tests.support.project import NOBODY, Project
+from pytest_agentreplay.demo.server import Ask
+from tests.support.project import NOBODY
 
 SHOP = """
 import json, os
@@ -14,9 +12,21 @@ import httpx2
 SYSTEM = "You help customers.\\nBe brief.\\nBe kind."
 CLIENT = httpx2.Client()
 
-def lookup_order(order_id): return {"order": order_id, "status": "late"}
-def mail(to, text): return f"sent to {to}"
-def refund(order_id, amount): return {"refunded": amount}
+def note(line):
+    with open("ledger.txt", "a") as ledger:
+        ledger.write(line + "\\n")
+
+def lookup_order(order_id):
+    note("lookup")
+    return {"order": order_id, "status": "late"}
+
+def mail(to, text):
+    note("mail")
+    return f"sent to {to}"
+
+def refund(order_id, amount):
+    note("refund")
+    return {"refunded": amount}
 
 TOOLS = {"lookup_order": lookup_order, "mail": mail, "refund": refund}
 SCHEMAS = [{"type": "function", "function": {"name": name, "parameters": {"type": "object"}}} for name in TOOLS]
@@ -91,11 +101,17 @@ class Store:
     def __init__(self, project):
         self.project = project
 
-    def capture(self, number):
-        self.project.write(shop=SHOP, capturing=CAPTURING)
+    def furnish(self):
+        """Write the agent and its settings as they were captured."""
+        self.project.write(shop=SHOP)
         self.project.put(self.project.root / "pytest.ini", INI)
+
+    def capture(self, number):
+        self.furnish()
+        self.project.write(capturing=CAPTURING)
         done = self.project.child("capturing", number)
         assert done.returncode == 0, done.stderr
+        (self.project.root / "ledger.txt").unlink()
         return self
 
     def replay(self, *words, code=0, **environ):
@@ -117,18 +133,3 @@ class Store:
     @property
     def files(self):
         return sorted((self.project.root / "runs").rglob("*.run.json"))
-
-
-@pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    """Twelve captured runs of a service; a test that changes the agent puts it back."""
-    with ModelServer(script) as server:
-        yield Store(Project(tmp_path_factory.mktemp("shop"), server)).capture(12)
-
-
-@pytest.fixture(autouse=True)
-def unchanged(request):
-    """Put the agent back as it was."""
-    yield
-    if "store" in request.fixturenames:
-        request.getfixturevalue("store").project.write(shop=SHOP)
